@@ -1,0 +1,86 @@
+"""The one contract between models and the rest of the house.
+
+A model reads a batch and a state and returns an `Output`. Loss, perplexity, surprisal, parses and pictures come from that alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+State = Any
+"""What a model carries from chunk to chunk: a nested structure of tensors that only the model looks into."""
+
+
+@dataclass(frozen=True)
+class TokenBatch:
+    """A batch of token sequences, time-major.
+
+    tokens:  (T, B) int64, what the model reads.
+    targets: (T, B) int64, the token after each.
+    lengths: (B,) int64, how many steps of each column are real; None when all T are. Steps past a length are padding:
+             they count nowhere, and the state of their column is not defined.
+    carries: whether the state of the batch before goes on in this one (streams) or starts anew (sentences).
+    indices: (B,) int64, which sentence of the corpus each column is; None for streams.
+    """
+
+    tokens: Tensor
+    targets: Tensor
+    lengths: Tensor | None = None
+    carries: bool = False
+    indices: Tensor | None = None
+
+    def mask(self) -> Tensor:
+        """(T, B) bool, true on real steps."""
+        steps, columns = self.tokens.shape
+        if self.lengths is None:
+            return torch.ones(steps, columns, dtype=torch.bool, device=self.tokens.device)
+        return torch.arange(steps, device=self.tokens.device)[:, None] < self.lengths.to(self.tokens.device)
+
+    def token_count(self) -> int:
+        """How many tokens the batch predicts."""
+        return self.tokens.numel() if self.lengths is None else int(self.lengths.sum())
+
+    def to(self, device: torch.device | str) -> TokenBatch:
+        """The same batch on another device (lengths stay where they are: loops read them on the host)."""
+        return TokenBatch(
+            self.tokens.to(device, non_blocking=True),
+            self.targets.to(device, non_blocking=True),
+            self.lengths,
+            self.carries,
+            self.indices,
+        )
+
+
+@dataclass(frozen=True)
+class Syntax:
+    """What a model says of the structure of the batch it read. Every part is optional; a model gives what it has.
+
+    distances: (layers, T, B), between each token and the one before it; larger where constituents part.
+    span_scores: (T, B, m), the score at step t of the spans of length 1..m that end at t-1.
+    maps: named pictures of the inside, (T, B, anything): gates, attention.
+    """
+
+    distances: Tensor | None = None
+    span_scores: Tensor | None = None
+    maps: dict[str, Tensor] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a model returns for a batch.
+
+    log_probs: targets (T, B) -> (T, B), natural log-probability of each target given all before it.
+    state: carried to the next chunk.
+    penalties: named scalars, already weighted, that training adds to the loss.
+    syntax: None for a model without.
+    """
+
+    log_probs: Callable[[Tensor], Tensor]
+    state: State = None
+    penalties: dict[str, Tensor] = field(default_factory=dict)
+    syntax: Syntax | None = None

@@ -1,0 +1,57 @@
+"""The two kinds of tree of the house: constituency and dependency, both flat, so that depth never meets recursion."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class Constituent(NamedTuple):
+    """A labelled span of words, [start, end), 0-based."""
+
+    label: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A constituency tree: words, their part-of-speech tags, and the constituents above them in pre-order.
+
+    Pre-order (a parent before its children, left before right) makes the list a tree: of two constituents of the same
+    span the earlier one is the parent. Preterminals are not constituents; they are `tags` ("" where a word has none).
+    """
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...]
+    constituents: tuple[Constituent, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.tags) != len(self.words):
+            raise ValueError(f"a tree of {len(self.words)} words has {len(self.tags)} tags")
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+
+@dataclass(frozen=True)
+class DependencyTree:
+    """A dependency tree over words: `heads[i]` is the 1-based position of word i's head, 0 for the root.
+
+    tags, labels: one for each word ("" where the file has none). name: the sentence id of its file, or "".
+    """
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...]
+    heads: tuple[int, ...]
+    labels: tuple[str, ...]
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        sizes: Sequence[int] = [len(self.tags), len(self.heads), len(self.labels)]
+        if any(size != len(self.words) for size in sizes):
+            raise ValueError(f"a dependency tree of {len(self.words)} words has tags, heads, labels of lengths {sizes}")
+
+    def __len__(self) -> int:
+        return len(self.words)
