@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Optional
 
 import torch
 from torch import Tensor
 
-State = Any
-"""What a model carries from chunk to chunk: a nested structure of tensors that only the model looks into."""
+State = Optional[dict[str, Tensor]]
+"""What a model carries from chunk to chunk, by name; None at the start. Only the model looks into it."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,76 @@
+"""Constituency and dependency trees: files, clean-up, decoding, baselines, scoring.  NumPy and nltk.Tree, no torch."""
+
+from syntaxlm.trees.baselines import balanced, biased_upper_bound, binary_upper_bound, left, random_trees, right
+from syntaxlm.trees.brackets import (
+    format_brackets,
+    from_nltk,
+    parse_brackets,
+    read_brackets,
+    to_nltk,
+    write_brackets,
+)
+from syntaxlm.trees.cleanup import CLEAN_UPS, CleanUp, clean, clean_all, plain_label
+from syntaxlm.trees.comparing import (
+    BaselineScores,
+    BootstrapResult,
+    SeedScores,
+    baseline_scores,
+    over_seeds,
+    paired_bootstrap,
+)
+from syntaxlm.trees.conllu import dependency_faults, is_projective, read_conllu, read_dp, write_conllu
+from syntaxlm.trees.decoding import DECODING_RULES, DecodingRule, decode, decode_by_definition
+from syntaxlm.trees.describing import Shape, f1_by_length, recall_by_label, shape_of
+from syntaxlm.trees.scoring import PROTOCOLS, ParsingScores, Protocol, SentenceScores, match_words, score
+from syntaxlm.trees.spans import SpanSets, trees_of
+from syntaxlm.trees.tree import Constituent, DependencyTree, Tree
+
+__all__ = [
+    "CLEAN_UPS",
+    "DECODING_RULES",
+    "PROTOCOLS",
+    "BaselineScores",
+    "BootstrapResult",
+    "CleanUp",
+    "Constituent",
+    "DecodingRule",
+    "DependencyTree",
+    "ParsingScores",
+    "Protocol",
+    "SeedScores",
+    "SentenceScores",
+    "Shape",
+    "SpanSets",
+    "Tree",
+    "balanced",
+    "baseline_scores",
+    "biased_upper_bound",
+    "binary_upper_bound",
+    "clean",
+    "clean_all",
+    "decode",
+    "decode_by_definition",
+    "dependency_faults",
+    "f1_by_length",
+    "format_brackets",
+    "from_nltk",
+    "is_projective",
+    "left",
+    "match_words",
+    "over_seeds",
+    "paired_bootstrap",
+    "parse_brackets",
+    "plain_label",
+    "random_trees",
+    "read_brackets",
+    "read_conllu",
+    "read_dp",
+    "recall_by_label",
+    "right",
+    "score",
+    "shape_of",
+    "to_nltk",
+    "trees_of",
+    "write_brackets",
+    "write_conllu",
+]

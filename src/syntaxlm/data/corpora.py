@@ -1,0 +1,336 @@
+"""Plain text as arrays of token ids: read once, as a stream, and kept in files that memory only maps.
+
+One line is one sentence. Empty lines, and lines that the normaliser leaves nothing of, are none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+import tempfile
+import weakref
+from array import array
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from syntaxlm.errors import InputError
+from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.vocabulary import Vocabulary
+
+STANDARD_INPUT = "-"
+IN_MEMORY = 64 * 2**20  # bytes of text; the ids of a larger file are written to a temporary folder
+CHUNK = 2**20  # words held before they are written out
+
+_FORMAT = 1  # of the cache; a new one makes old caches unread
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
+    """The lines of a UTF-8 file with their numbers, 1 first, without line ends (\\n or \\r\\n) and byte order mark.
+
+    path: a file; "-" is the standard input.
+    Raises InputError for a file that cannot be read, for bytes that are no UTF-8 (with line and byte offset, counted
+    from 0 at the beginning of the file), and for binary files (those with a NUL byte).
+    """
+    offset = 0
+    try:
+        with _opened(path) as file:
+            for number, raw in enumerate(file, 1):
+                if number == 1 and raw.startswith(_BYTE_ORDER_MARK):
+                    offset, raw = len(_BYTE_ORDER_MARK), raw[len(_BYTE_ORDER_MARK) :]
+                nul = raw.find(b"\0")
+                if nul >= 0:
+                    raise InputError(
+                        f"{_name(path)}, line {number}: a NUL byte, at byte {offset + nul} of the file. This is a"
+                        " binary file, or text in UTF-16; expected text in UTF-8."
+                    )
+                try:
+                    line = raw.decode("utf-8")
+                except UnicodeDecodeError as error:
+                    raise InputError(
+                        f"{_name(path)}, line {number}: byte {offset + error.start} of the file (0x"
+                        f"{raw[error.start]:02x}) is no UTF-8: {error.reason}. Expected text in UTF-8."
+                    ) from error
+                offset += len(raw)
+                yield number, line.removesuffix("\n").removesuffix("\r") if line.endswith("\n") else line
+    except OSError as error:
+        raise InputError(f"{_name(path)}: cannot be read: {error.strerror or error}") from error
+
+
+def count_tokens(path: str | Path, normaliser: Normaliser) -> Counter[str]:
+    """How often each token is in a file. Memory grows with the distinct tokens, not with the file.
+
+    Raises InputError as `read_lines` does, and for a file without any token.
+    """
+    counts: Counter[str] = Counter()
+    for _, line in read_lines(path):
+        for tokens in normaliser.token_parts(line):
+            counts.update(tokens)
+    if not counts:
+        raise InputError(f"{_name(path)}: no text in it. Expected one sentence a line.")
+    return counts
+
+
+class EncodedCorpus:
+    """The sentences of a text as token ids.
+
+    ids: (N,) uint16 or int32, all words in order, without begin and end. Perhaps mapped from a file.
+    offsets: (S + 1,) int64; sentence i is ids[offsets[i] : offsets[i + 1]].
+    line_numbers: (S,) int64, the line of the file that each sentence is, 1 first.
+    unknown_count: how many of the ids are the vocabulary's unknown.
+    character_count: characters of the whole original text, one for each line end included; 0 when there was no text.
+    """
+
+    def __init__(
+        self,
+        ids: npt.NDArray[Any],
+        offsets: npt.NDArray[np.int64],
+        line_numbers: npt.NDArray[np.int64],
+        unknown_count: int = 0,
+        character_count: int = 0,
+        source: str = "",
+        temporary: Path | None = None,
+    ) -> None:
+        if len(offsets) < 2:
+            raise InputError(f"{source or 'the corpus'}: not one sentence in it.")
+        self.ids = ids
+        self.offsets = offsets
+        self.line_numbers = line_numbers
+        self.unknown_count = unknown_count
+        self.character_count = character_count
+        self.source = source
+        # The folder goes with the corpus, also when nobody calls close().
+        self._finish = weakref.finalize(self, shutil.rmtree, temporary, True) if temporary else None
+
+    @classmethod
+    def encode(
+        cls, path: str | Path, normaliser: Normaliser, vocabulary: Vocabulary, cache: Path | None = None
+    ) -> EncodedCorpus:
+        """Read a file, one sentence a line; "-" is the standard input.
+
+        cache: a folder to keep the ids in. They are used again while the file (by path, size and time of change), the
+        normaliser and the vocabulary are the same. None: in memory, or for a large file in a temporary folder.
+        Raises InputError as `read_lines` does, and for a file without any token.
+        """
+        if cache is not None and str(path) != STANDARD_INPUT:
+            folder = Path(cache) / _fingerprint(path, normaliser, vocabulary)
+            kept = _read_folder(folder, str(path))
+            if kept is None:
+                _write_folder(folder, path, normaliser, vocabulary)
+                kept = _read_folder(folder, str(path))
+            if kept is None:
+                raise InputError(f"{folder}: the cache of {path} was changed while it was written.")
+            return kept
+        if str(path) != STANDARD_INPUT and _size(path) < IN_MEMORY:
+            sink = _MemorySink()
+            numbers = _encode_into(sink, path, normaliser, vocabulary)
+            return cls(*sink.arrays(_word_type(vocabulary)), *numbers, source=_name(path))
+        temporary = Path(tempfile.mkdtemp(prefix="syntaxlm-corpus-"))
+        try:
+            folder = temporary / "corpus"
+            _write_folder(folder, path, normaliser, vocabulary)
+            kept = _read_folder(folder, _name(path), temporary)
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
+        assert kept is not None
+        return kept
+
+    @classmethod
+    def from_sentences(cls, sentences: Sequence[Sequence[int]], unknown_id: int | None = None) -> EncodedCorpus:
+        """A corpus of token ids at hand, without begin and end. Sentence i counts as line i + 1; it may be empty."""
+        lengths = np.fromiter((len(sentence) for sentence in sentences), np.int64, len(sentences))
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+        words = (word for sentence in sentences for word in sentence)
+        ids = np.fromiter(words, np.int32, int(offsets[-1]))
+        unknown = 0 if unknown_id is None else int(np.count_nonzero(ids == unknown_id))
+        return cls(ids, offsets, np.arange(1, len(sentences) + 1, dtype=np.int64), unknown)
+
+    def __len__(self) -> int:
+        """How many sentences."""
+        return len(self.offsets) - 1
+
+    @property
+    def word_count(self) -> int:
+        """How many words, without begin and end."""
+        return int(self.offsets[-1])
+
+    @property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """(S,) int64, the words of each sentence."""
+        return np.diff(self.offsets)
+
+    def sentence(self, index: int) -> list[int]:
+        """The token ids of one sentence, 0 first."""
+        if not 0 <= index < len(self):
+            raise IndexError(f"sentence {index} of a corpus of {len(self)}")
+        return [int(word) for word in self.ids[self.offsets[index] : self.offsets[index + 1]]]
+
+    def __enter__(self) -> EncodedCorpus:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Remove the temporary folder, if there is one; the arrays are empty afterwards."""
+        if self._finish is not None:
+            self.ids = self.ids[:0].copy()
+            self.offsets = np.zeros(1, np.int64)
+            self.line_numbers = np.zeros(0, np.int64)
+            self._finish()
+
+
+class _MemorySink:
+    """Words, sentence lengths and line numbers, chunk by chunk, kept in memory."""
+
+    def __init__(self) -> None:
+        self.chunks: tuple[list[npt.NDArray[Any]], ...] = ([], [], [])
+
+    def write(self, *arrays: npt.NDArray[Any]) -> None:
+        for chunks, part in zip(self.chunks, arrays, strict=True):
+            chunks.append(part)
+
+    def arrays(self, word_type: npt.DTypeLike) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        words, lengths, lines = self.chunks
+        ends = np.cumsum(np.concatenate([np.zeros(1, np.int64), *lengths]))
+        return np.concatenate([np.zeros(0, word_type), *words]), ends, np.concatenate([np.zeros(0, np.int64), *lines])
+
+
+class _FileSink:
+    """The same, written to three open files; sentence lengths become offsets on the way."""
+
+    def __init__(self, words: BinaryIO, offsets: BinaryIO, lines: BinaryIO) -> None:
+        self.words, self.offsets, self.lines = words, offsets, lines
+        self.end = 0
+        offsets.write(np.zeros(1, np.int64).tobytes())
+
+    def write(self, words: npt.NDArray[Any], lengths: npt.NDArray[np.int64], lines: npt.NDArray[np.int64]) -> None:
+        ends = self.end + np.cumsum(lengths)
+        self.end = int(ends[-1]) if len(ends) else self.end
+        self.words.write(words.tobytes())
+        self.offsets.write(ends.astype(np.int64).tobytes())
+        self.lines.write(lines.tobytes())
+
+
+def _encode_into(
+    sink: _MemorySink | _FileSink, path: str | Path, normaliser: Normaliser, vocabulary: Vocabulary
+) -> tuple[int, int]:
+    """Write the ids of a file to a sink, in chunks. Returns its unknown count and its character count."""
+    word_type = _word_type(vocabulary)
+    words, lengths, lines = array("i"), array("q"), array("q")
+    unknown_count = character_count = 0
+    written = 0  # words of the sentence that is being read which have left `words` already
+
+    def write_out() -> None:
+        nonlocal unknown_count
+        chunk = np.array(words, np.int32)
+        unknown_count += int(np.count_nonzero(chunk == vocabulary.unknown_id))
+        sink.write(chunk.astype(word_type), np.array(lengths, np.int64), np.array(lines, np.int64))
+        del words[:], lengths[:], lines[:]
+
+    any_sentence = False
+    for number, line in read_lines(path):
+        character_count += len(line) + 1
+        begin = len(words)
+        written = 0
+        for tokens in normaliser.token_parts(line):
+            words.extend(vocabulary.encode(tokens))
+            if len(words) >= CHUNK:
+                written += len(words) - begin
+                write_out()
+                begin = 0
+        length = written + len(words) - begin
+        if length:
+            lengths.append(length)
+            lines.append(number)
+            any_sentence = True
+    write_out()
+    if not any_sentence:
+        raise InputError(f"{_name(path)}: not one sentence in it. Expected one sentence a line.")
+    return unknown_count, character_count
+
+
+def _write_folder(folder: Path, path: str | Path, normaliser: Normaliser, vocabulary: Vocabulary) -> None:
+    """Encode a file into a folder, which appears only when it is whole."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = Path(tempfile.mkdtemp(prefix=".unfinished-", dir=folder.parent))
+        try:
+            with (
+                open(unfinished / "ids", "wb") as words,
+                open(unfinished / "offsets", "wb") as offsets,
+                open(unfinished / "line_numbers", "wb") as lines,
+            ):
+                unknown, characters = _encode_into(_FileSink(words, offsets, lines), path, normaliser, vocabulary)
+            about = {
+                "words": os.path.getsize(unfinished / "ids") // np.dtype(_word_type(vocabulary)).itemsize,
+                "sentences": os.path.getsize(unfinished / "line_numbers") // 8,
+                "word_type": np.dtype(_word_type(vocabulary)).name,
+                "unknown_count": unknown,
+                "character_count": characters,
+            }
+            (unfinished / "about.json").write_text(json.dumps(about), encoding="utf-8")
+            if folder.exists():
+                # Damaged (else it would have been read), or just written by another process: the same either way.
+                shutil.rmtree(folder, ignore_errors=True)
+            os.replace(unfinished, folder)
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
+    except OSError as error:
+        if not (folder / "about.json").exists():
+            raise InputError(f"{folder}: the ids of {path} cannot be written: {error.strerror or error}") from error
+
+
+def _read_folder(folder: Path, source: str, temporary: Path | None = None) -> EncodedCorpus | None:
+    """What `_write_folder` wrote; None if it is not there, or not whole."""
+    try:
+        about = json.loads((folder / "about.json").read_text(encoding="utf-8"))
+        word_type = np.dtype(about["word_type"])
+        words, sentences = int(about["words"]), int(about["sentences"])
+        parts = (("ids", word_type, words), ("offsets", np.int64, sentences + 1), ("line_numbers", np.int64, sentences))
+        for name, kind, count in parts:
+            if os.path.getsize(folder / name) != count * np.dtype(kind).itemsize:
+                return None
+        ids, offsets, lines = (np.memmap(folder / name, kind, "r", shape=(count,)) for name, kind, count in parts)
+        unknown, characters = int(about["unknown_count"]), int(about["character_count"])
+    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
+        return None
+    return EncodedCorpus(ids, offsets, lines, unknown, characters, source, temporary)
+
+
+def _fingerprint(path: str | Path, normaliser: Normaliser, vocabulary: Vocabulary) -> str:
+    _size(path)
+    state = os.stat(path)
+    file = [os.path.realpath(path), state.st_size, state.st_mtime_ns]
+    what = [_FORMAT, file, normaliser.as_dict(), vocabulary.as_dict()]
+    return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _word_type(vocabulary: Vocabulary) -> npt.DTypeLike:
+    return np.uint16 if len(vocabulary) <= 2**16 else np.int32
+
+
+def _size(path: str | Path) -> int:
+    """Bytes of a file. Raises InputError for one that is not there."""
+    try:
+        return os.stat(path).st_size
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def _name(path: str | Path) -> str:
+    return "the standard input" if str(path) == STANDARD_INPUT else str(path)
+
+
+def _opened(path: str | Path) -> AbstractContextManager[BinaryIO]:
+    return nullcontext(sys.stdin.buffer) if str(path) == STANDARD_INPUT else open(path, "rb")

@@ -1,0 +1,38 @@
+"""Normalisation layers."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from syntaxlm.ops.gated_memory.fast import LayerNorm as _LayerNormOp
+
+
+class LayerNorm(nn.Module):
+    """gain (x - mean) / (std + 1e-6) + bias, std with Bessel's correction as PRPN has it (nn.LayerNorm has neither)."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(size))
+        self.bias = nn.Parameter(torch.zeros(size))
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """(..., size) -> (..., size), in the type of the weights."""
+        result: Tensor = _LayerNormOp.apply(rows, self.gain, self.bias)
+        return result
+
+
+class RowBatchNorm(nn.BatchNorm1d):
+    """Batch normalisation over rows, (n, size) -> (n, size), in the type of the weights.
+
+    Rows are real tokens only: padding must not move the statistics. A single row has no variance: it is normalised by
+    the running statistics and leaves them alone.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        rows = input.to(self.weight.dtype)
+        if self.training and len(rows) < 2:
+            return nn.functional.batch_norm(
+                rows, self.running_mean, self.running_var, self.weight, self.bias, False, 0.0, self.eps
+            )
+        return super().forward(rows)

@@ -1,0 +1,57 @@
+"""A plain LSTM language model, nn.LSTM inside: the baseline of every table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import Tensor, nn
+
+from syntaxlm.layers.dropout import dropout
+from syntaxlm.models.base import Core, LanguageModel, Reading
+from syntaxlm.models.contract import State, TokenBatch
+
+
+@dataclass(frozen=True)
+class LSTMConfig:
+    """Settings of the LSTM language model."""
+
+    name: Literal["lstm"] = "lstm"
+    embedding_size: int = 200  # features of a token's embedding
+    hidden_size: int = 400  # features of each layer's state
+    layers: int = 2  # stacked
+    tied: bool = True  # the decoder's weight is the embedding's; a projection joins them where sizes differ
+    dropout: float = 0.2  # rate on embeddings and on what the decoder reads
+    layer_dropout: float = 0.2  # rate between layers
+    initial_spread: float = 0.1  # embedding and decoder start uniform in (-spread, spread)
+
+
+class LSTMCore(Core):
+    """Stacked LSTM, and a projection to the embedding's size where tied weights need one."""
+
+    def __init__(self, config: LSTMConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.lstm = nn.LSTM(
+            config.embedding_size,
+            config.hidden_size,
+            config.layers,
+            dropout=config.layer_dropout if config.layers > 1 else 0.0,
+        )
+        projected = config.tied and config.hidden_size != config.embedding_size
+        self.projection = nn.Linear(config.hidden_size, config.embedding_size) if projected else nn.Identity()
+        self.output_size = config.embedding_size if config.tied else config.hidden_size
+
+    def forward(self, embedded: Tensor, batch: TokenBatch, state: State) -> Reading:
+        rate = self.config.dropout
+        before = None if state is None else (state["hidden"], state["cell"])
+        hidden, (last_hidden, last_cell) = self.lstm(dropout(embedded, rate, self.training), before)
+        rows = hidden.flatten(0, 1) if batch.lengths is None else hidden[batch.mask()]
+        rows = self.projection(dropout(rows, rate, self.training))
+        return Reading(rows, {"hidden": last_hidden.detach(), "cell": last_cell.detach()})
+
+
+def build(config: LSTMConfig, vocabulary_size: int) -> LanguageModel:
+    return LanguageModel(
+        LSTMCore(config), vocabulary_size, config.embedding_size, config.tied, config.initial_spread
+    )

@@ -1,0 +1,283 @@
+"""PRPN, the Parsing-Reading-Predict Network.
+
+Shen, Lin, Huang, Courville 2018, "Neural Language Modeling by Jointly Learning Syntax and Lexicon". Where the program
+its authors released differs from the paper, `form` chooses.
+Shapes: T time, B batch, E embedding size, H hidden size, N memory slots, L look-back, n real tokens of a batch.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import embedding_bag, linear
+
+from syntaxlm.layers.dropout import dropout, dropout_mask
+from syntaxlm.layers.normalisation import LayerNorm, RowBatchNorm
+from syntaxlm.models.base import Core, LanguageModel, Reading
+from syntaxlm.models.contract import State, Syntax, TokenBatch
+from syntaxlm.ops import gated_memory
+from syntaxlm.ops.gated_memory import Comparison, ReaderWeights
+
+
+@dataclass(frozen=True)
+class PRPNConfig:
+    """Settings of PRPN."""
+
+    name: Literal["prpn"] = "prpn"
+    embedding_size: int = 200  # features of a token's embedding
+    hidden_size: int = 400  # features of each reading layer's state, and of the parsing network's convolution
+    layers: int = 2  # of the reading network
+    memory_slots: int = 15  # earlier steps that the reader and the predict network can attend to
+    look_back: int = 5  # earlier tokens that the parsing network sees beside the current one
+    residual_blocks: int = 1  # of the predict network
+    tied: bool = True  # the decoder's weight is the embedding's
+    dropout: float = 0.2  # rate on embeddings read and on what the decoder reads
+    layer_dropout: float = 0.2  # rate between layers, on keys, and before each convolution
+    recurrent_dropout: float = 0.0  # rate on the attended hidden state, one mask a layer and chunk
+    form: Literal["released", "paper"] = "released"  # where program and paper differ: distances, their comparison, gates
+    comparison: Literal["hard", "soft"] = "hard"  # hardtanh (equation 6) or, in the released form only, a sigmoid
+    resolution: float = 0.1  # distances that differ by this much are told apart (released form)
+    temperature: float = 10.0  # tau of equation 6 (paper form); evaluation takes its limit, infinity
+    initial_spread: float = 0.01  # embedding and decoder start uniform in (-spread, spread)
+
+    def __post_init__(self) -> None:
+        if self.hidden_size % 2:
+            raise ValueError(f"hidden_size must be even (each distance reads one half), not {self.hidden_size}")
+        if self.form == "paper" and self.comparison == "soft":
+            raise ValueError("comparison: soft exists in the released form only; the paper's form is hard")
+
+
+class ParsingNetwork(nn.Module):
+    """One distance per token from the token and the L before it, and an estimate of the next: equations (7), (8), (13)."""
+
+    def __init__(self, config: PRPNConfig) -> None:
+        super().__init__()
+        size, hidden = config.embedding_size, config.hidden_size
+        self.look_back, self.rate, self.released = config.look_back, config.layer_dropout, config.form == "released"
+        self.convolution = nn.Conv1d(size, hidden, config.look_back + 1)
+        self.norm = RowBatchNorm(hidden)
+        # Released: each distance reads its own half of the features; paper: both read all.
+        self.head = nn.Conv1d(hidden, 2, 1, groups=2 if self.released else 1)
+
+    def forward(self, embedded: Tensor, before: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        """embedded: (T, B, E); before: (L, B, E); mask: (T, B), None when all is real. Returns d_t and d'_{t+1}, (T, B)."""
+        steps, batch, _ = embedded.shape
+        rows = dropout(torch.cat([before, embedded]), self.rate, self.training).flatten(0, 1)
+        taps = self.convolution.weight.unbind(-1)
+        features = linear(rows[: steps * batch], taps[0], self.convolution.bias)
+        for lag, tap in enumerate(taps[1:], start=1):
+            features = features + linear(rows[lag * batch : (lag + steps) * batch], tap)
+        if mask is None:
+            current, following = self.distances(features)
+            return current.view(steps, batch), following.view(steps, batch)
+        return tuple(
+            values.new_zeros(steps, batch).masked_scatter(mask, values)
+            for values in self.distances(features[mask.flatten()])
+        )  # type: ignore[return-value]
+
+    def distances(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        """From the convolution's output (n, H) to d_t and d'_{t+1}, (n,) each. In float32 at least: gates multiply differences."""
+        hidden = dropout(torch.relu(self.norm(features)), self.rate, self.training)
+        weight = self.head.weight[..., 0]
+        groups = self.head.groups
+        logits = (hidden.unflatten(1, (groups, -1)) * weight).sum(-1) if groups == 2 else (hidden[:, None] * weight).sum(-1)
+        values = logits + self.head.bias
+        values = torch.sigmoid(values) if self.released else torch.relu(values)
+        return values[:, 0], values[:, 1]
+
+    def of_words(self, tokens: Tensor, embedding: nn.Embedding) -> Tensor:
+        """d_t of whole sentences, (T, B) -> (T, B), in evaluation.
+
+        The convolution is linear in the embeddings, so each word type is projected once and a token's features are a
+        sum of L + 1 looked-up rows.
+        """
+        steps, batch = tokens.shape
+        taps = self.look_back + 1
+        types, inverse = torch.unique(tokens, return_inverse=True)
+        projected = linear(embedding(types), self.convolution.weight.permute(2, 0, 1).flatten(0, 1))
+        hidden = projected.shape[1] // taps
+        table = torch.cat([projected.view(-1, hidden), projected.new_zeros(1, hidden)])
+        padding = inverse.new_full((self.look_back, batch), -1)
+        words = torch.cat([padding, inverse]).unfold(0, taps, 1)  # (T, B, L + 1), last tap the token itself
+        rows = words * taps + torch.arange(taps, device=tokens.device)
+        rows = torch.where(words < 0, len(table) - 1, rows)
+        features = embedding_bag(rows.flatten(0, 1), table.to(self.convolution.bias.dtype), mode="sum")
+        return self.distances(features + self.convolution.bias)[0].view(steps, batch)
+
+
+class ReadingLayer(nn.Module):
+    """A layer-normalised LSTM whose recurrent input is attended from a gated memory: equations (9) to (12)."""
+
+    def __init__(self, input_size: int, config: PRPNConfig, input_rate: float) -> None:
+        super().__init__()
+        hidden = config.hidden_size
+        self.input_rate, self.key_rate = input_rate, config.layer_dropout
+        self.recurrent_rate = config.recurrent_dropout
+        self.key = nn.Linear(input_size + hidden, hidden)
+        self.input = nn.Linear(input_size, 4 * hidden)
+        self.input_norm = LayerNorm(4 * hidden)
+        self.recurrent = nn.Linear(hidden, 4 * hidden)
+        self.recurrent_norm = LayerNorm(4 * hidden)
+        self.cell_norm = LayerNorm(hidden)
+
+    def forward(
+        self, inputs: Tensor, gates: Tensor, tapes: tuple[Tensor, Tensor], ops: ModuleType
+    ) -> tuple[Tensor, tuple[Tensor, Tensor], Tensor]:
+        """inputs: (T, B, F); gates: (T, B, N); tapes: (N, B, H) each. Returns hidden (T, B, H), tapes, attention (T, B, N)."""
+        steps, batch, size = inputs.shape
+        hidden = self.recurrent.in_features
+        kind = self.cell_norm.gain
+        input_mask = output_mask = recurrent_mask = None
+        key_inputs = inputs
+        if self.training and self.key_rate:
+            input_mask = dropout_mask((steps, batch, hidden), self.key_rate, kind)
+            output_mask = dropout_mask((steps, batch, hidden), self.key_rate, kind)
+            key_inputs = dropout(inputs, self.key_rate, self.training)
+        if self.training and self.recurrent_rate:
+            recurrent_mask = dropout_mask((hidden,), self.recurrent_rate, kind)
+        input_gates = self.input_norm(self.input(dropout(inputs, self.input_rate, self.training)))
+        input_keys = linear(key_inputs, self.key.weight[:, :size], self.key.bias).to(kind.dtype)
+        weights = ReaderWeights(
+            self.key.weight[:, size:],
+            self.recurrent.weight,
+            self.recurrent.bias,
+            self.recurrent_norm.gain,
+            self.recurrent_norm.bias,
+            self.cell_norm.gain,
+            self.cell_norm.bias,
+            input_mask,
+            output_mask,
+            recurrent_mask,
+        )
+        result: tuple[Tensor, tuple[Tensor, Tensor], Tensor] = ops.read(input_gates, input_keys, gates, tapes, weights)
+        return result
+
+
+class ResidualBlock(nn.Module):
+    """ReLU(x + BN(W2 drop(ReLU(BN(W1 x))))). (n, size) -> (n, size)."""
+
+    def __init__(self, size: int, rate: float) -> None:
+        super().__init__()
+        self.rate = rate
+        self.first, self.first_norm = nn.Linear(size, size), RowBatchNorm(size)
+        self.second, self.second_norm = nn.Linear(size, size), RowBatchNorm(size)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        inner = dropout(torch.relu(self.first_norm(self.first(rows))), self.rate, self.training)
+        return torch.relu(rows + self.second_norm(self.second(inner)))
+
+
+class PredictNetwork(nn.Module):
+    """From the top layer's states to the row the decoder reads: attention by the next distance, residual blocks, a projection."""
+
+    def __init__(self, config: PRPNConfig) -> None:
+        super().__init__()
+        hidden = config.hidden_size
+        self.rate = config.layer_dropout
+        self.key = nn.Linear(hidden, hidden)
+        self.blocks = nn.Sequential(*(ResidualBlock(2 * hidden, self.rate) for _ in range(config.residual_blocks)))
+        self.projection = nn.Linear(2 * hidden, config.embedding_size)
+        self.norm = RowBatchNorm(config.embedding_size)
+
+    def forward(
+        self, states: Tensor, gates: Tensor, tape: Tensor, mask: Tensor | None, ops: ModuleType
+    ) -> tuple[Tensor, Tensor]:
+        """states: (T, B, H); gates: (T, B, N); tape: (N, B, H). Returns rows (n, E) and attention (T, B, N)."""
+        keys = dropout(self.key(dropout(states, self.rate, self.training)), self.rate, self.training)
+        attended, attention = ops.attend(keys, gates, states, tape)
+        rows = torch.cat([states, attended.to(states.dtype)], dim=-1)
+        rows = self.blocks(rows.flatten(0, 1) if mask is None else rows[mask])
+        rows = self.norm(self.projection(dropout(rows, self.rate, self.training)))
+        return torch.tanh(rows), attention
+
+
+class PRPNCore(Core):
+    """Parsing, reading and predict networks; distances gate the memory of the other two."""
+
+    distance_layers = 1
+
+    def __init__(self, config: PRPNConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.output_size = config.embedding_size
+        self.parser = ParsingNetwork(config)
+        self.reader = nn.ModuleList(
+            ReadingLayer(
+                config.hidden_size if layer else config.embedding_size,
+                config,
+                config.layer_dropout if layer else config.dropout,
+            )
+            for layer in range(config.layers)
+        )
+        self.predictor = PredictNetwork(config)
+        self.ops: ModuleType = gated_memory  # a benchmark puts its reference here
+
+    @property
+    def comparison(self) -> Comparison:
+        """alpha of this form: scale, shift, hard or soft."""
+        if self.config.form == "paper":
+            return Comparison(self.config.temperature if self.training else math.inf, 0.0, hard=True)
+        if self.config.comparison == "hard":
+            return Comparison(2 / self.config.resolution, 1.0, hard=True)
+        return Comparison(10 / self.config.resolution, 5.0, hard=False)
+
+    def initial_state(self, batch_size: int, like: Tensor) -> dict[str, Tensor]:
+        """No words, no memory, and distances no gate passes: sizes (L, B, E), (N, B), (N, B, H)."""
+        config = self.config
+        zeros = like.new_zeros
+        state = {
+            "embeddings": zeros(config.look_back, batch_size, config.embedding_size),
+            "distances": like.new_full((config.memory_slots, batch_size), math.inf),
+        }
+        for layer in range(config.layers):
+            for tape in ("hidden", "cell"):
+                state[f"{tape}.{layer}"] = zeros(config.memory_slots, batch_size, config.hidden_size)
+        return state
+
+    def forward(self, embedded: Tensor, batch: TokenBatch, state: State) -> Reading:
+        config = self.config
+        if state is None:
+            state = self.initial_state(embedded.shape[1], embedded)
+        mask = None if batch.lengths is None else batch.mask()
+        distances, next_distances = self.parser(embedded, state["embeddings"], mask)
+        tape, slots = state["distances"], config.memory_slots
+        gates = self.ops.slot_gates(
+            distances, distances, tape, slots, self.comparison, count_self=config.form == "released"
+        )
+        next_gates = self.ops.slot_gates(next_distances, distances, tape, slots, self.comparison, count_self=True)
+        after = {
+            "embeddings": _last(state["embeddings"], embedded, config.look_back),
+            "distances": _last(tape, distances, slots),
+        }
+        hidden = embedded
+        maps = {"memory gate": gates}
+        for layer, reading_layer in enumerate(self.reader):
+            tapes = state[f"hidden.{layer}"], state[f"cell.{layer}"]
+            hidden, new_tapes, attention = reading_layer(hidden, gates, tapes, self.ops)
+            after[f"hidden.{layer}"], after[f"cell.{layer}"] = new_tapes
+            maps[f"attention of layer {layer + 1}"] = attention
+        rows, attention = self.predictor(hidden, next_gates, state[f"hidden.{config.layers - 1}"], mask, self.ops)
+        maps |= {"next gate": next_gates, "predict attention": attention}
+        rows = dropout(rows, config.dropout, self.training)
+        syntax = Syntax(distances=distances.detach()[None], maps={name: part.detach() for name, part in maps.items()})
+        return Reading(rows, {name: part.detach() for name, part in after.items()}, syntax=syntax)
+
+    def syntax(self, batch: TokenBatch, embedding: nn.Embedding) -> Syntax:
+        """Distances of whole sentences, by the parsing network alone."""
+        return Syntax(distances=self.parser.of_words(batch.tokens, embedding)[None])
+
+
+def _last(before: Tensor, now: Tensor, count: int) -> Tensor:
+    """The last `count` steps of a tape and what came after it."""
+    return torch.cat([before, now])[len(before) + len(now) - count :]
+
+
+def build(config: PRPNConfig, vocabulary_size: int) -> LanguageModel:
+    return LanguageModel(
+        PRPNCore(config), vocabulary_size, config.embedding_size, config.tied, config.initial_spread
+    )

@@ -1,0 +1,379 @@
+"""PRPN's gated memory, fast.
+
+`read` differentiates by hand. Per step it makes two products (key, gates) and a few pointwise passes, builds no graph,
+and keeps the gate gradients of all steps, so that every weight gradient is one product over the whole sequence:
+per-step accumulation would rewrite a (4H, H) matrix T times. The memory is a window on one growing history, never
+copied, and its gradient is gathered over the N later steps that read it instead of scattered into it.
+`slot_gates` and `attend` have no recurrence and treat all steps at once.
+
+Shapes: T time, B batch, H hidden size, N memory slots. Slot k of a gate or an attention at step t is step t-1-k.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from syntaxlm.ops.gated_memory.types import ATTENTION_EPSILON, NORM_EPSILON, Comparison, ReaderWeights
+from syntaxlm.ops.products import RepeatedProduct, product_dtype
+
+_VARIANCE_FLOOR = 1e-24  # a constant row has no spread: keeps its 0 * inf from becoming NaN
+
+
+def slot_gates(
+    queries: Tensor, distances: Tensor, tape: Tensor, slots: int, comparison: Comparison, count_self: bool
+) -> Tensor:
+    """Gates of the memory slots, equation (5), for all steps at once.
+
+    queries, distances: (T, B); tape: (N, B) distances before the chunk, oldest first, +inf before the start.
+    count_self: whether slot k's product over q begins at q = 0 (the step itself) or at q = 1.
+    Returns (T, B, N).
+    """
+    history = torch.cat([tape, distances])
+    windows = history.unfold(0, slots, 1)[len(tape) - slots + 1 :].flip(-1)  # (T, B, N): d_t, d_{t-1}, ...
+    comparisons = comparison(queries[:, :, None], windows)
+    if not count_self:
+        comparisons = torch.cat([torch.ones_like(comparisons[..., :1]), comparisons[..., 1:]], dim=-1)
+    return _CumulativeProduct.apply(comparisons)
+
+
+class _CumulativeProduct(torch.autograd.Function):
+    """cumprod over a short last axis; torch's own backward is slow where factors are 0, which here is most of them."""
+
+    @staticmethod
+    def forward(ctx: Any, factors: Tensor) -> Tensor:
+        products = factors.cumprod(-1)
+        ctx.save_for_backward(factors, products)
+        return products
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        (grad,) = grads
+        factors, products = ctx.saved_tensors
+        result = torch.empty_like(factors)
+        later = torch.zeros_like(grad[..., 0])
+        for slot in range(factors.shape[-1] - 1, -1, -1):
+            later = grad[..., slot] + (later * factors[..., slot + 1] if slot + 1 < factors.shape[-1] else 0)
+            result[..., slot] = later * products[..., slot - 1] if slot else later
+        return result
+
+
+def read(
+    input_gates: Tensor, input_keys: Tensor, gates: Tensor, tapes: tuple[Tensor, Tensor], weights: ReaderWeights
+) -> tuple[Tensor, tuple[Tensor, Tensor], Tensor]:
+    """One layer of the reading network over a sequence, equations (9) to (12) and the layer-normalised LSTM.
+
+    input_gates: (T, B, 4H), the layer-normalised input side of the gates i, f, g, o; input_keys: (T, B, H), the input
+    side of the key; gates: (T, B, N); tapes: hidden and cell, each (N, B, H), oldest first.
+    Returns hidden states (T, B, H); the tapes after the chunk, detached; attention (T, B, N), detached.
+    """
+    hidden, tape, attention = _Read.apply(
+        input_gates,
+        input_keys,
+        gates,
+        torch.cat(tapes, dim=-1),
+        weights.key,
+        weights.recurrent,
+        weights.recurrent_bias,
+        weights.gain,
+        weights.bias,
+        weights.cell_gain,
+        weights.cell_bias,
+        weights.key_input_mask,
+        weights.key_output_mask,
+        weights.recurrent_mask,
+    )
+    hidden_tape, cell_tape = tape.chunk(2, dim=-1)
+    return hidden, (hidden_tape, cell_tape), attention
+
+
+def normalise(rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """(x - mean) / (std + 1e-6) over the last axis, std with Bessel's correction.
+
+    rows: (B, F). Returns the normalised rows; scale (B, 1), what x - mean was multiplied by; and (B, 1) the factor of
+    the backward's projection, (std + 1e-6) / (std (F - 1)).
+    """
+    size = rows.shape[-1]
+    bessel = math.sqrt(size / (size - 1)) if size > 1 else math.nan
+    normal, _, inverse = torch.native_layer_norm(rows, (size,), None, None, _VARIANCE_FLOOR)
+    shrink = 1 / (bessel + NORM_EPSILON * inverse)
+    return normal.mul_(shrink), inverse * shrink, 1 / (shrink * (bessel * (size - 1)))
+
+
+def normalise_backward(grad: Tensor, normal: Tensor, scale: Tensor, factor: Tensor) -> Tensor:
+    """The gradient of `normalise` with respect to its rows."""
+    projection = (grad * normal).sum(-1, keepdim=True).mul_(factor)
+    return torch.addcmul(grad - grad.mean(-1, keepdim=True), normal, projection, value=-1).mul_(scale)
+
+
+class LayerNorm(torch.autograd.Function):
+    """gain * normalise(x) + bias in one pass forward and one back. x: (..., F), float."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, gain: Tensor, bias: Tensor) -> Tensor:
+        normal, scale, factor = normalise(rows.to(gain.dtype))
+        ctx.save_for_backward(normal, scale, factor, gain)
+        ctx.row_dtype = rows.dtype
+        return torch.addcmul(bias, normal, gain)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        (grad,) = grads
+        normal, scale, factor, gain = ctx.saved_tensors
+        flat = grad.flatten(0, -2)
+        gain_grad = (flat * normal.flatten(0, -2)).sum(0)
+        rows_grad = normalise_backward(grad * gain, normal, scale, factor)
+        return rows_grad.to(ctx.row_dtype), gain_grad, flat.sum(0)
+
+
+class _Read(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        input_gates: Tensor,
+        input_keys: Tensor,
+        gates: Tensor,
+        tape: Tensor,
+        key_weight: Tensor,
+        recurrent_weight: Tensor,
+        recurrent_bias: Tensor,
+        gain: Tensor,
+        bias: Tensor,
+        cell_gain: Tensor,
+        cell_bias: Tensor,
+        key_input_mask: Tensor | None,
+        key_output_mask: Tensor | None,
+        recurrent_mask: Tensor | None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        dtype = product_dtype(input_gates)
+        steps, batch, width = input_gates.shape
+        slots, hidden = len(tape), width // 4
+        new = input_gates.new_empty
+        if recurrent_mask is not None:
+            recurrent_weight = recurrent_weight * recurrent_mask
+        key_weight, recurrent_weight = key_weight.to(dtype), recurrent_weight.to(dtype)
+        key_product = RepeatedProduct(key_weight, batch)
+        recurrent_product = RepeatedProduct(recurrent_weight, batch, recurrent_bias.to(dtype))
+        oldest_first = gates.flip(-1)
+
+        # history[:, slots + t] is [h_t ; c_t]; batch-major, so that each sequence's window is one contiguous block.
+        history = new(batch, slots + steps, 2 * hidden)
+        history[:, :slots] = tape.transpose(0, 1)
+        keys, attentions = new(steps, batch, hidden), new(steps, batch, slots)
+        exponentials = new(steps, batch, slots)
+        totals = new(steps, batch, 1)
+        largest = torch.empty(steps, batch, 1, dtype=torch.int64, device=tape.device)
+        reads, activations = new(steps, batch, 2 * hidden), torch.add(input_gates, bias)
+        normals, cell_normals, cell_tanhs = new(steps, batch, width), new(steps, batch, hidden), new(steps, batch, hidden)
+        scales, factors, cell_scales, cell_factors = new(4, steps, batch, 1).unbind()
+        root = math.sqrt(hidden)
+
+        for t in range(steps):
+            window = history[:, t : t + slots]
+            before = history[:, t + slots - 1, :hidden]
+            if key_input_mask is not None:
+                before = before * key_input_mask[t]
+            key = torch.add(input_keys[t], key_product(before.to(dtype)), out=keys[t])
+            if key_output_mask is not None:
+                key *= key_output_mask[t]
+            scores = (window[..., :hidden] * key[:, None]).sum(-1).div_(root)
+            top, largest[t] = scores.max(dim=-1, keepdim=True)
+            exponential = torch.exp(scores.sub_(top), out=exponentials[t])
+            weighted = exponential * oldest_first[t]
+            total = torch.sum(weighted, dim=-1, keepdim=True, out=totals[t]).add_(ATTENTION_EPSILON)
+            attention = torch.div(weighted, total, out=attentions[t])
+            torch.bmm(attention[:, None], window, out=reads[t][:, None])
+            hidden_read, cell_read = reads[t, :, :hidden], reads[t, :, hidden:]
+
+            recurrent = recurrent_product(hidden_read.to(dtype)).to(tape.dtype)
+            normals[t], scales[t], factors[t] = normalise(recurrent)
+            activation = activations[t].addcmul_(normals[t], gain)
+            activation[:, : 2 * hidden].sigmoid_()
+            activation[:, 2 * hidden : 3 * hidden].tanh_()
+            activation[:, 3 * hidden :].sigmoid_()
+            i, f, g, o = activation.chunk(4, dim=-1)
+            cell = torch.addcmul(f * cell_read, i, g)
+            cell_normals[t], cell_scales[t], cell_factors[t] = normalise(cell)
+            torch.addcmul(cell_bias, cell_normals[t], cell_gain, out=cell_tanhs[t]).tanh_()
+            torch.mul(o, cell_tanhs[t], out=history[:, t + slots, :hidden])
+            history[:, t + slots, hidden:] = cell
+
+        ctx.save_for_backward(
+            history, keys, attentions, exponentials, totals, largest, reads, activations, normals, scales, factors,
+            cell_normals, cell_scales, cell_factors, cell_tanhs, oldest_first, key_weight, recurrent_weight,
+            gain, cell_gain, key_input_mask, key_output_mask, recurrent_mask,
+        )  # fmt: skip
+        new_tape = history[:, steps:].transpose(0, 1).contiguous()
+        newest_first = attentions.flip(-1)
+        ctx.mark_non_differentiable(new_tape, newest_first)
+        return history[:, slots:, :hidden].transpose(0, 1).contiguous(), new_tape, newest_first
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        output_grad = grads[0]
+        (
+            history, keys, attentions, exponentials, totals, largest, reads, activations, normals, scales, factors,
+            cell_normals, cell_scales, cell_factors, cell_tanhs, oldest_first, key_weight, recurrent_weight,
+            gain, cell_gain, key_input_mask, key_output_mask, recurrent_mask,
+        ) = ctx.saved_tensors  # fmt: skip
+        steps, batch, slots = attentions.shape
+        hidden = keys.shape[-1]
+        dtype, root = key_weight.dtype, math.sqrt(hidden)
+        key_product = RepeatedProduct(key_weight.T, batch)
+        recurrent_product = RepeatedProduct(recurrent_weight.T, batch)
+        new = history.new_empty
+
+        gate_grads, recurrent_grads = new(steps, batch, 4 * hidden), new(steps, batch, 4 * hidden)
+        key_grads, slot_grads = new(steps, batch, hidden), new(steps, batch, slots)
+        cell_norm_grads = new(steps, batch, hidden)
+        # What step t + q reads of history position t is entry slots - q of its row: kept skewed, so that the later
+        # readers of a position are one contiguous window. Rows past the end stay 0: nothing reads there.
+        read_grads = history.new_zeros(batch, slots + steps + slots, 2 * hidden)
+        later_keys = history.new_zeros(batch, slots + steps + slots, hidden)
+        read_weights = history.new_zeros(batch, slots + steps, slots)
+        key_weights = history.new_zeros(batch, slots + steps, slots)
+        readers = _skewed(read_weights), _skewed(key_weights)
+        recurrent_hidden_grad = history.new_zeros(batch, hidden)
+
+        def memory_grad(position: int) -> Tensor:
+            """Gradient of [h ; c] at a history position, from the attention of all later steps. (B, 2H)"""
+            row, later = slice(position, position + 1), slice(position + 1, position + 1 + slots)
+            reading = torch.bmm(read_weights[:, row], read_grads[:, later])[:, 0]
+            reading[:, :hidden] += torch.bmm(key_weights[:, row], later_keys[:, later])[:, 0]
+            return reading
+
+        for t in range(steps - 1, -1, -1):
+            grad = memory_grad(t + slots)
+            hidden_grad = grad[:, :hidden].add_(output_grad[t]).add_(recurrent_hidden_grad)
+            i, f, g, o = activations[t].chunk(4, dim=-1)
+            tanh = cell_tanhs[t]
+            gate_grad = gate_grads[t]
+            i_grad, f_grad, g_grad, o_grad = gate_grad.chunk(4, dim=-1)
+            torch.mul(hidden_grad * tanh, o.square().sub_(o).neg_(), out=o_grad)
+            norm_grad = torch.mul(hidden_grad * o, tanh.square().neg_().add_(1), out=cell_norm_grads[t])
+            cell_grad = normalise_backward(norm_grad * cell_gain, cell_normals[t], cell_scales[t], cell_factors[t])
+            cell_grad += grad[:, hidden:]
+            torch.mul(cell_grad * g, i.square().sub_(i).neg_(), out=i_grad)
+            torch.mul(cell_grad * reads[t, :, hidden:], f.square().sub_(f).neg_(), out=f_grad)
+            torch.mul(cell_grad * i, g.square().neg_().add_(1), out=g_grad)
+
+            recurrent_grads[t] = normalise_backward(gate_grad * gain, normals[t], scales[t], factors[t])
+            read_grad = read_grads[:, t + slots]
+            read_grad[:, :hidden] = recurrent_product(recurrent_grads[t].to(dtype))
+            torch.mul(cell_grad, f, out=read_grad[:, hidden:])
+
+            window, attention = history[:, t : t + slots], attentions[t]
+            attention_grad = (window * read_grad[:, None]).sum(-1)
+            mean = (attention_grad * attention).sum(-1, keepdim=True)
+            weighted_grad = attention_grad.sub_(mean).div_(totals[t])
+            exponential_grad = weighted_grad * exponentials[t]
+            slot_grads[t] = exponential_grad
+            score_grad = exponential_grad.mul_(oldest_first[t])
+            score_grad.scatter_add_(-1, largest[t], mean.mul_(-ATTENTION_EPSILON).div_(totals[t])).div_(root)
+            key_grad = torch.bmm(score_grad[:, None], window[..., :hidden])[:, 0]
+            if key_output_mask is not None:
+                key_grad *= key_output_mask[t]
+            key_grads[t] = key_grad
+            readers[0][:, t] = attention
+            readers[1][:, t] = score_grad
+            later_keys[:, t + slots] = keys[t]
+            recurrent_hidden_grad = key_product(key_grad.to(dtype)).to(history.dtype)
+            if key_input_mask is not None:
+                recurrent_hidden_grad *= key_input_mask[t]
+
+        tape_grad = None
+        if ctx.needs_input_grad[3]:
+            tape_grad = torch.stack([memory_grad(position) for position in range(slots)])
+            tape_grad[-1, :, :hidden] += recurrent_hidden_grad
+
+        before = history[:, slots - 1 : slots + steps - 1, :hidden].transpose(0, 1)
+        if key_input_mask is not None:
+            before = before * key_input_mask
+        hidden_reads = reads[..., :hidden]
+        if recurrent_mask is not None:
+            hidden_reads = hidden_reads * recurrent_mask
+        return (
+            gate_grads,
+            key_grads,
+            slot_grads.flip(-1),
+            tape_grad,
+            _weight_grad(key_grads, before, dtype),
+            _weight_grad(recurrent_grads, hidden_reads, dtype),
+            recurrent_grads.sum((0, 1)),
+            (gate_grads * normals).sum((0, 1)),
+            gate_grads.sum((0, 1)),
+            (cell_norm_grads * cell_normals).sum((0, 1)),
+            cell_norm_grads.sum((0, 1)),
+            None,
+            None,
+            None,
+        )
+
+
+def _skewed(rows: Tensor) -> Tensor:
+    """A view (B, T, N) of rows (B, N + T, N) whose entry (t, k) is row t + k's entry N - 1 - k.
+
+    Step t reads history position t + k in its window's place k; position p is then read by step p + 1 + (N - 1 - k).
+    """
+    batch, length, slots = rows.shape
+    stride = rows.stride()
+    return rows.as_strided(
+        (batch, length - slots, slots), (stride[0], stride[1], stride[1] - 1), rows.storage_offset() + slots - 1
+    )
+
+
+def _weight_grad(grads: Tensor, inputs: Tensor, dtype: torch.dtype) -> Tensor:
+    """sum over steps of grad^T input, as one product: (T, B, F), (T, B, G) -> (F, G)."""
+    product = grads.flatten(0, 1).to(dtype).T @ inputs.flatten(0, 1).to(dtype)
+    return product.to(grads.dtype)
+
+
+def attend(keys: Tensor, gates: Tensor, states: Tensor, tape: Tensor) -> tuple[Tensor, Tensor]:
+    """The predict network's attention over the hidden states before each step, all steps at once.
+
+    keys, states: (T, B, H); gates: (T, B, N); tape: (N, B, H), oldest first.
+    Returns attended (T, B, H) and attention (T, B, N).
+    """
+    attended, attentions = [], []
+    history = torch.cat([tape, states])
+    slots = len(tape)
+    # A block's scores against every state it can see are one product, of which a band is wanted: short blocks waste less.
+    block = max(32, slots)
+    for start in range(0, len(keys), block):
+        part = slice(start, min(start + block, len(keys)))
+        out, attention = _attend_block(keys[part], gates[part], history[start : part.stop + slots - 1])
+        attended.append(out)
+        attentions.append(attention)
+    return torch.cat(attended), torch.cat(attentions)
+
+
+def _attend_block(keys: Tensor, gates: Tensor, history: Tensor) -> tuple[Tensor, Tensor]:
+    """`attend` over a few steps; history (T + N - 1, B, H) begins with the oldest state the first step sees."""
+    steps, batch, hidden = keys.shape
+    slots = gates.shape[-1]
+    memory = history.transpose(0, 1)
+    scores = torch.bmm(keys.transpose(0, 1), memory.transpose(1, 2)).to(gates.dtype) / math.sqrt(hidden)
+    band = _band(scores, slots)
+    weights = torch.exp(band - band.max(dim=-1, keepdim=True).values) * gates.transpose(0, 1).flip(-1)
+    weights = weights / (weights.sum(dim=-1, keepdim=True) + ATTENTION_EPSILON)
+    attended = torch.bmm(_unband(weights).to(memory.dtype), memory)
+    return attended.transpose(0, 1), weights.transpose(0, 1).flip(-1)
+
+
+def _band(matrix: Tensor, width: int) -> Tensor:
+    """(B, T, T + W - 1) -> (B, T, W): entry (t, k) is (t, t + k)."""
+    batch, steps, columns = matrix.shape
+    flat = matrix.flatten(1)
+    padded = torch.nn.functional.pad(flat, (0, steps))
+    return padded.view(batch, steps, columns + 1)[..., :width]
+
+
+def _unband(band: Tensor) -> Tensor:
+    """The inverse of `_band`, 0 outside the band: (B, T, W) -> (B, T, T + W - 1)."""
+    batch, steps, width = band.shape
+    columns = steps + width - 1
+    padded = torch.nn.functional.pad(band, (0, columns + 1 - width)).flatten(1)
+    return padded[:, : steps * columns].view(batch, steps, columns)

@@ -1,0 +1,104 @@
+"""PRPN's gated memory written as its equations: slow, differentiated by autograd, and the oracle of every test.
+
+Shen, Lin, Huang, Courville 2018, "Neural Language Modeling by Jointly Learning Syntax and Lexicon".
+Shapes: T time, B batch, H hidden size, N memory slots. Slot k of a gate or an attention at step t is step t-1-k.
+Tapes (N, B, ...) hold the N steps before the chunk, oldest first.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from syntaxlm.ops.gated_memory.types import ATTENTION_EPSILON, NORM_EPSILON, Comparison, ReaderWeights
+
+
+def slot_gates(
+    queries: Tensor, distances: Tensor, tape: Tensor, slots: int, comparison: Comparison, count_self: bool
+) -> Tensor:
+    """Gates of the memory slots, equation (5): slot k's is the product of alpha(query_t, d_{t-q}) over q = 0..k.
+
+    queries, distances: (T, B); tape: (N, B) distances before the chunk, +inf before the start.
+    count_self: whether the product begins at q = 0 (the step itself) or at q = 1.
+    Returns (T, B, N).
+    """
+    history = torch.cat([tape, distances])
+    rows = []
+    for step in range(queries.shape[0]):
+        gate = torch.ones_like(queries[step])
+        row = []
+        for back in range(slots):
+            if back > 0 or count_self:
+                gate = gate * comparison(queries[step], history[len(tape) + step - back])
+            row.append(gate)
+        rows.append(torch.stack(row, dim=-1))
+    return torch.stack(rows)
+
+
+def attention_weights(scores: Tensor, gates: Tensor) -> Tensor:
+    """Structured attention, equations (9) and (10): a softmax gated slot by slot. scores, gates: (..., N)."""
+    weights = torch.exp(scores - scores.max(dim=-1, keepdim=True).values) * gates
+    return weights / (weights.sum(dim=-1, keepdim=True) + ATTENTION_EPSILON)
+
+
+def layer_norm(rows: Tensor, gain: Tensor, bias: Tensor) -> Tensor:
+    """gain (x - mean) / (std + 1e-6) + bias, std with Bessel's correction, over the last axis."""
+    mean = rows.mean(dim=-1, keepdim=True)
+    return gain * (rows - mean) / (rows.std(dim=-1, keepdim=True) + NORM_EPSILON) + bias
+
+
+def read(
+    input_gates: Tensor, input_keys: Tensor, gates: Tensor, tapes: tuple[Tensor, Tensor], weights: ReaderWeights
+) -> tuple[Tensor, tuple[Tensor, Tensor], Tensor]:
+    """One layer of the reading network over a sequence, equations (9) to (12) and the layer-normalised LSTM.
+
+    input_gates: (T, B, 4H), the layer-normalised input side of the gates i, f, g, o; input_keys: (T, B, H), the input
+    side of the key; gates: (T, B, N); tapes: hidden and cell, each (N, B, H).
+    Returns hidden states (T, B, H), the tapes after the chunk, attention (T, B, N).
+    """
+    slots, _, hidden_size = tapes[0].shape
+    hidden_tape, cell_tape = list(tapes[0]), list(tapes[1])
+    attentions = []
+    for step in range(input_gates.shape[0]):
+        before = hidden_tape[-1]
+        if weights.key_input_mask is not None:
+            before = before * weights.key_input_mask[step]
+        key = input_keys[step] + before @ weights.key.T
+        if weights.key_output_mask is not None:
+            key = key * weights.key_output_mask[step]
+        hidden_memory = torch.stack(hidden_tape[: -slots - 1 : -1], dim=1)  # (B, N, H), most recent first
+        cell_memory = torch.stack(cell_tape[: -slots - 1 : -1], dim=1)
+        scores = (hidden_memory * key[:, None]).sum(-1) / math.sqrt(hidden_size)
+        attention = attention_weights(scores, gates[step])
+        hidden_read = (attention[:, :, None] * hidden_memory).sum(1)
+        cell_read = (attention[:, :, None] * cell_memory).sum(1)
+        if weights.recurrent_mask is not None:
+            hidden_read = hidden_read * weights.recurrent_mask
+        recurrent = layer_norm(hidden_read @ weights.recurrent.T + weights.recurrent_bias, weights.gain, weights.bias)
+        i, f, g, o = (input_gates[step] + recurrent).chunk(4, dim=-1)
+        cell = torch.sigmoid(f) * cell_read + torch.sigmoid(i) * torch.tanh(g)
+        hidden = torch.sigmoid(o) * torch.tanh(layer_norm(cell, weights.cell_gain, weights.cell_bias))
+        hidden_tape.append(hidden)
+        cell_tape.append(cell)
+        attentions.append(attention)
+    new_tapes = torch.stack(hidden_tape[-slots:]), torch.stack(cell_tape[-slots:])
+    return torch.stack(hidden_tape[slots:]), new_tapes, torch.stack(attentions)
+
+
+def attend(keys: Tensor, gates: Tensor, states: Tensor, tape: Tensor) -> tuple[Tensor, Tensor]:
+    """The predict network's attention over the hidden states before each step.
+
+    keys, states: (T, B, H); gates: (T, B, N); tape: (N, B, H). Returns attended (T, B, H) and attention (T, B, N).
+    """
+    slots, _, hidden_size = tape.shape
+    history = torch.cat([tape, states])
+    attended, attentions = [], []
+    for step in range(keys.shape[0]):
+        memory = history[step : step + slots].flip(0).transpose(0, 1)  # (B, N, H), most recent first
+        scores = (memory * keys[step][:, None]).sum(-1) / math.sqrt(hidden_size)
+        attention = attention_weights(scores, gates[step])
+        attended.append((attention[:, :, None] * memory).sum(1))
+        attentions.append(attention)
+    return torch.stack(attended), torch.stack(attentions)

@@ -1,0 +1,50 @@
+"""Matrix products in the precision the caller is in."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.functional import linear
+
+
+def product_dtype(tensor: Tensor) -> torch.dtype:
+    """The type matrix products are to be made in: autocast's where it is on for a float32 tensor, else the tensor's own.
+
+    Ops with a backward of their own ask this once, in their forward: autocast does not reach inside them.
+    """
+    device = tensor.device.type
+    if tensor.dtype == torch.float32 and torch.is_autocast_enabled(device):
+        return torch.get_autocast_dtype(device)
+    return tensor.dtype
+
+
+def _has_packed_products() -> bool:
+    """Whether oneDNN's linear on a reordered weight is there: torch keeps it private, so it may go."""
+    operators = torch.ops.mkldnn
+    return torch.backends.mkldnn.is_available() and all(
+        hasattr(operators, name) for name in ("_linear_pointwise", "_reorder_linear_weight")
+    )
+
+
+_PACKED = _has_packed_products()
+
+
+class RepeatedProduct:
+    """x -> x weight^T + bias for one weight and many small x, without autograd.
+
+    On a processor the weight is reordered once for oneDNN, which is a tenth to a third faster than reading it as it
+    lies (measured at 64 rows, float32 and bf16).
+    weight: (F, G); rows: how many rows the products will have; bias: (F,) or None.
+    """
+
+    def __init__(self, weight: Tensor, rows: int, bias: Tensor | None = None) -> None:
+        self.bias = bias
+        self.packed = _PACKED and weight.device.type == "cpu" and weight.dtype in (torch.float32, torch.bfloat16)
+        weight = weight.contiguous()
+        self.weight = torch.ops.mkldnn._reorder_linear_weight(weight, rows) if self.packed else weight
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        if self.packed:
+            product: Tensor = torch.ops.mkldnn._linear_pointwise(rows, self.weight, self.bias, "none", [], "")
+            return product
+        return linear(rows, self.weight, self.bias)

@@ -1,0 +1,141 @@
+"""A model folder: weights in safetensors, settings and vocabulary in JSON. Nothing is unpickled from it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from syntaxlm.errors import InputError
+from syntaxlm.files import replaced, write_text
+from syntaxlm.models.base import LanguageModel
+from syntaxlm.models.registry import ModelConfig, build_model
+from syntaxlm.settings import read_settings
+from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.vocabulary import Vocabulary
+
+CONFIG, VOCABULARY, WEIGHTS = "config.json", "vocabulary.json", "weights.safetensors"
+FORMAT = 1
+
+Mode = Literal["sentences", "stream"]
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """What `config.json` holds: all that is needed to read text as the model does, but the vocabulary.
+
+    mode: how the model was trained, and so is read by default: every sentence by itself, or text as one stream.
+    """
+
+    model: ModelConfig
+    normaliser: Normaliser
+    mode: Mode
+    format: int = FORMAT
+
+
+@dataclass(frozen=True)
+class StoredModel:
+    """A model with what it needs to read text."""
+
+    model: LanguageModel
+    settings: ModelSettings
+    vocabulary: Vocabulary
+
+    @property
+    def normaliser(self) -> Normaliser:
+        return self.settings.normaliser
+
+
+def write_settings(folder: Path, settings: ModelSettings, vocabulary: Vocabulary) -> None:
+    """Writes the JSON files of a model folder."""
+    write_text(folder / CONFIG, json.dumps(dataclasses.asdict(settings), indent=2, ensure_ascii=False) + "\n")
+    vocabulary.write(folder / VOCABULARY)
+
+
+def write_weights(folder: Path, model: LanguageModel) -> None:
+    """Writes the weights of a model folder, atomically."""
+    write_tensors(folder / WEIGHTS, distinct_tensors(model))
+
+
+def write_tensors(path: Path, tensors: dict[str, Tensor], notes: dict[str, str] | None = None) -> None:
+    """Writes named tensors, and short texts beside them, as one safetensors file, atomically."""
+    with replaced(path) as temporary:
+        try:
+            safetensors.torch.save_file({name: t.contiguous() for name, t in tensors.items()}, temporary, notes)
+        except safetensors.SafetensorError as error:  # how it reports a full disk
+            raise OSError(str(error)) from error
+
+
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The tensors and texts of a safetensors file. Raises InputError when it is missing or damaged."""
+    try:
+        with safetensors.safe_open(path, "pt") as file:
+            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except (safetensors.SafetensorError, OSError) as error:
+        raise InputError(f"{path}: damaged or cut short: {error}") from None
+
+
+def read_model(folder: str | Path) -> StoredModel:
+    """The model of a folder, in evaluation mode on the processor.
+
+    Raises InputError naming the file that is missing, damaged, or does not fit the others.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such model folder")
+    try:
+        data = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"{folder}: no model folder: it has no {CONFIG}") from None
+    except (ValueError, OSError) as error:
+        raise InputError(f"{folder / CONFIG}: damaged or cut short: {error}") from None
+    settings = read_settings(ModelSettings, data, str(folder / CONFIG))
+    if settings.format > FORMAT:
+        raise InputError(f"{folder / CONFIG}: format {settings.format} is newer than this program's, {FORMAT}")
+    vocabulary = Vocabulary.read(folder / VOCABULARY)
+    if not (folder / WEIGHTS).exists():
+        raise InputError(f"{folder}: no {WEIGHTS} yet: training has not come to its first validation")
+    model = build_model(settings.model, len(vocabulary))
+    load_weights(model, read_tensors(folder / WEIGHTS)[0], str(folder / WEIGHTS))
+    return StoredModel(model.eval(), settings, vocabulary)
+
+
+def load_weights(model: LanguageModel, tensors: dict[str, Tensor], source: str) -> None:
+    """Puts named tensors into a model. Raises InputError telling the first few that do not fit."""
+    expected = distinct_tensors(model)
+    faults = [f"{name} is missing" for name in expected if name not in tensors]
+    faults += [f"{name} is not of this model" for name in tensors if name not in expected]
+    faults += [
+        f"{name} has shape {tuple(tensors[name].shape)}, expected {tuple(tensor.shape)}"
+        for name, tensor in expected.items()
+        if name in tensors and tensors[name].shape != tensor.shape
+    ]
+    if faults:
+        rest = f" (and {len(faults) - 3} more)" if len(faults) > 3 else ""
+        raise InputError(
+            f"{source}: the weights do not fit settings and vocabulary ({model.vocabulary_size} words): "
+            + "; ".join(faults[:3])
+            + rest
+        )
+    with torch.no_grad():
+        for name, tensor in expected.items():
+            tensor.copy_(tensors[name])
+
+
+def distinct_tensors(model: LanguageModel) -> dict[str, Tensor]:
+    """Weights and buffers by name, tied ones once, under their first name."""
+    seen: dict[int, str] = {}
+    result = {}
+    for name, tensor in model.state_dict(keep_vars=True).items():
+        if seen.setdefault(id(tensor), name) == name:
+            result[name] = tensor.detach()
+    return result

@@ -1,0 +1,327 @@
+"""From a line of text to tokens: one rule, saved with a model, that every command applies.
+
+A line is first split into pieces, at white space, and each piece is then normalised by itself. So every token knows the
+characters of the original line it came from, whatever the Unicode form does to them, and a piece is normalised once and
+remembered: words repeat.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import re
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Literal, NamedTuple, get_args
+
+from syntaxlm.errors import InputError
+
+Units = Literal["words", "characters"]
+UnicodeForm = Literal["NFC", "NFD", "NFKC", "NFKD", "keep"]
+Splitting = Literal["whitespace", "punctuation"]
+Numbers = Literal["keep", "whole", "runs"]
+
+REMEMBERED_PIECES = 2**19  # pieces kept in memory before all are forgotten: under 150 MB of words
+REMEMBERED_LENGTH = 50  # characters; longer pieces (lines of a script without spaces) hardly come twice
+LONG_LINE = 2**20  # characters; longer lines are read in parts of about this size
+
+# The zero-width space marks a word boundary (Unicode, chapter 23.2) though Python's split() does not know it.
+_ZERO_WIDTH_SPACE = "\u200b"
+# Soft hyphen, word joiner, byte order mark: invisible, and no part of a word. Joiners (U+200C, U+200D) are spelling.
+_INVISIBLE = re.compile("[\u00ad\u2060\ufeff]")
+_WHITE_SPACE = re.compile(r"\s+")
+_PIECE = re.compile(r"\S+")
+_WHOLE_NUMBER = re.compile(r"[-+−.,:/\\%]*\d[-.,:/\\%\d]*|%")
+_DIGIT_RUN = re.compile(r"\d+")
+_LONGEST_SEGMENT = 32  # characters that the Unicode form may join; real ones are under 10, and each is tried in turn
+_MARKUP = re.compile(r"<[A-Za-z/]+>")
+
+
+class AlignedToken(NamedTuple):
+    """A stretch of the original line and the token it became.
+
+    written: line[start:end].  start, end: characters of the original line.  token: None where it was dropped.
+    """
+
+    written: str
+    start: int
+    end: int
+    token: str | None
+
+
+class _Part(NamedTuple):
+    """A stretch of one piece (start, end: characters from the piece's beginning) and its tokens, often one."""
+
+    start: int
+    end: int
+    tokens: tuple[str, ...]
+
+
+class _Memory(dict[str, tuple[str, ...]]):
+    """Piece -> its tokens, worked out at the first meeting. Bounded."""
+
+    def __init__(self, work_out: Callable[[str], tuple[str, ...]]) -> None:
+        super().__init__()
+        self._work_out = work_out
+
+    def __missing__(self, piece: str) -> tuple[str, ...]:
+        tokens = self._work_out(piece)
+        if len(piece) <= REMEMBERED_LENGTH:
+            if len(self) >= REMEMBERED_PIECES:
+                self.clear()
+            self[piece] = tokens
+        return tokens
+
+
+@dataclass(frozen=True)
+class Normaliser:
+    """What is done to text before a model sees it, in this order.
+
+    1. Splitting. `whitespace`: at runs of white space, as str.split() knows it (so also at no-break spaces), and at
+       U+200B. `punctuation`: then, at both ends of every piece, characters of the Unicode categories P* and S* are
+       split off, each run of the SAME character as one token ("..." stays together, `!?` does not). What lies between
+       stays one token, so inner apostrophes, hyphens, points are kept: `"don't!"` -> `" don't ! "`, but `Mr.` ->
+       `Mr .`, `$5` -> `$ 5`. Markup of the form <unk> is never split.
+    2. U+00AD, U+2060 and U+FEFF are removed; the Unicode form is applied; then lower case (and the form once more, as
+       lower case can undo it); white space that a compatibility form brings into a word is removed.
+    3. Numbers. `whole`: a token made of digits and - + . , : / \\ % with at least one digit becomes N; so does a % by
+       itself. This is the rule of Mikolov's Penn Treebank text: 3\\/4, 1989-90, 10:30 and % are N, and 30-year, 1980s,
+       '86 are not. `runs`: every run of digits becomes N ("1,000" -> "N,N"), as in PRPN's and ON-LSTM's trees. Where
+       numbers are replaced a token N is a number already, and lower case leaves it as it is.
+    4. With units `characters`, every piece becomes the code points it now has, and between pieces stands one `space`.
+       A code point, not a grapheme, is a character: under NFD an accent is a token of its own.
+    5. Dropping: tokens in `drop_words`, or without letter, digit or combining mark. The `space` is never dropped.
+    """
+
+    units: Units = "words"  # what a token is
+    unicode_form: UnicodeForm = "NFC"  # normal form of the Unicode standard, annex 15; keep: as written
+    splitting: Splitting = "whitespace"  # where words end; see rule 1
+    lower_case: bool = False  # whether capitals are lowered
+    numbers: Numbers = "keep"  # which numbers become N; see rule 3
+    drop_words: tuple[str, ...] = ()  # tokens left out, compared after normalisation: ("$", "#")
+    drop_punctuation: bool = False  # whether tokens without letter, digit or combining mark are left out
+    space: str = "_"  # how white space is written when units are characters; a literal one is the same token
+
+    def __post_init__(self) -> None:
+        faults = []
+        for name, choices in (
+            ("units", get_args(Units)),
+            ("unicode_form", get_args(UnicodeForm)),
+            ("splitting", get_args(Splitting)),
+            ("numbers", get_args(Numbers)),
+        ):
+            if getattr(self, name) not in choices:
+                faults.append(f"normaliser.{name}: {getattr(self, name)!r} is none of {', '.join(choices)}")
+        for name in ("lower_case", "drop_punctuation"):
+            if not isinstance(getattr(self, name), bool):
+                faults.append(f"normaliser.{name}: {getattr(self, name)!r} is neither true nor false")
+        if isinstance(self.drop_words, str) or not all(isinstance(word, str) for word in self.drop_words):
+            faults.append(f"normaliser.drop_words: {self.drop_words!r} is no list of words")
+        if not isinstance(self.space, str) or not self.space:
+            faults.append("normaliser.space: a space must be written as something")
+        if faults:
+            raise InputError("\n".join(faults))
+        # JSON and YAML give lists; tuples keep the settings hashable. The memory is no setting, and so no field.
+        object.__setattr__(self, "drop_words", tuple(self.drop_words))
+        object.__setattr__(self, "_dropped", frozenset(self.drop_words))
+        object.__setattr__(self, "_memory", _Memory(self._tokens_of_piece))
+        object.__setattr__(self, "_segment_memory", _Memory(self._tokens_of_segment))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Normaliser.from_dict, (self.as_dict(),)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The settings, for JSON."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, settings: Mapping[str, Any]) -> Normaliser:
+        """The inverse of `as_dict`. Raises InputError for a setting there is not."""
+        known = [field.name for field in dataclasses.fields(cls)]
+        for name in settings:
+            if name not in known:
+                nearest = difflib.get_close_matches(str(name), known, 1)
+                hint = f" Did you mean normaliser.{nearest[0]}?" if nearest else f" There are {', '.join(known)}."
+                raise InputError(f"normaliser.{name}: no such setting.{hint}")
+        return cls(**settings)
+
+    def tokens(self, line: str) -> list[str]:
+        """The tokens of a line, without begin and end. In character units no space is at either end."""
+        if _ZERO_WIDTH_SPACE in line:
+            line = line.replace(_ZERO_WIDTH_SPACE, " ")
+        memory: _Memory = self._memory  # type: ignore[attr-defined]
+        found = list(chain.from_iterable(map(memory.__getitem__, line.split())))
+        # In character units each piece remembers its characters with a space before them.
+        return found[1:] if self.units == "characters" else found
+
+    def token_parts(self, line: str) -> Iterator[list[str]]:
+        """The tokens of a line in parts, so that a line of 100 MB needs no list of all its words. Joined: `tokens`."""
+        begun = False
+        for part in _parts_of_line(line):
+            found = self.tokens(part)
+            if found and begun and self.units == "characters":
+                found.insert(0, self.space)
+            begun = begun or bool(found)
+            yield found
+
+    def align(self, line: str) -> list[AlignedToken]:
+        """Every token of a line with where it stands there, and what was dropped with token None.
+
+        In order; start and end are characters of the original line. `tokens(line)` are the tokens that are not None.
+        In character units white space is a token too, or dropped beside a dropped piece; and characters that the
+        Unicode form composes, decomposes or removes stand for the smallest stretch that it treats by itself, so tokens
+        of one decomposed character share its start and end.
+        """
+        aligned: list[AlignedToken] = []
+        in_characters = self.units == "characters"
+        begun = False
+        previous_end = 0
+        for match in _PIECE.finditer(line.replace(_ZERO_WIDTH_SPACE, " ")):
+            parts = self._parts(match.group())
+            kept = any(part.tokens for part in parts)
+            start = match.start()
+            if in_characters and previous_end < start and previous_end:
+                space = self.space if kept and begun else None
+                aligned.append(AlignedToken(line[previous_end:start], previous_end, start, space))
+            for part in parts:
+                place = (line[start + part.start : start + part.end], start + part.start, start + part.end)
+                aligned.extend(AlignedToken(*place, token) for token in part.tokens or (None,))
+            begun = begun or kept
+            previous_end = match.end()
+        return aligned
+
+    def word(self, written: str) -> str:
+        """One word of a treebank, normalised: never split, never dropped; a word with nothing left becomes itself.
+
+        In character units a treebank's words should be characters; a longer one stays one token, unknown to the model.
+        """
+        return self._normal(written) or written
+
+    def _tokens_of_piece(self, piece: str) -> tuple[str, ...]:
+        tokens = tuple(token for part in self._parts(piece) for token in part.tokens)
+        return (self.space, *tokens) if tokens and self.units == "characters" else tokens
+
+    def _parts(self, piece: str) -> list[_Part]:
+        """The stretches of a piece, in order and without a gap, and the tokens kept of each."""
+        stretches = _split_punctuation(piece) if self.splitting == "punctuation" else [(0, len(piece))]
+        parts: list[_Part] = []
+        for start, end in stretches:
+            if self.units == "words":
+                parts.append(_Part(start, end, self._kept([self._normal(piece[start:end])])))
+            else:
+                parts.extend(self._characters(piece[start:end], start))
+        return parts
+
+    def _characters(self, word: str, offset: int) -> list[_Part]:
+        """The characters of a word; offset: where it begins in its piece."""
+        if self.numbers != "keep" and self._normal(word) == "N":
+            return [_Part(offset, offset + len(word), self._kept(["N"]))]
+        memory: _Memory = self._segment_memory  # type: ignore[attr-defined]
+        return [_Part(offset + start, offset + end, memory[word[start:end]]) for start, end in self._segments(word)]
+
+    def _tokens_of_segment(self, segment: str) -> tuple[str, ...]:
+        shaped = self._shaped(segment)
+        return self._kept(list(_DIGIT_RUN.sub("N", shaped) if self.numbers == "runs" else shaped))
+
+    def _segments(self, word: str) -> list[tuple[int, int]]:
+        """The smallest stretches that the Unicode form treats by themselves; with `runs` of numbers, a run is one."""
+        runs = self.numbers == "runs"
+        formed = self._formed(word) == word
+        if formed and not runs:
+            return [(place, place + 1) for place in range(len(word))]
+        segments: list[tuple[int, int]] = []
+        start = 0
+        for place in range(1, len(word)):
+            joined = runs and word[place].isdecimal() and word[place - 1].isdecimal()
+            if not formed and not joined and place - start < _LONGEST_SEGMENT:
+                before, character = word[start:place], word[place]
+                joined = self._formed(before + character) != self._formed(before) + self._formed(character)
+            if not joined:
+                segments.append((start, place))
+                start = place
+        return [*segments, (start, len(word))]
+
+    def _formed(self, written: str) -> str:
+        return written if self.unicode_form == "keep" else unicodedata.normalize(self.unicode_form, written)
+
+    def _shaped(self, written: str) -> str:
+        """Rule 2; "" when nothing is left."""
+        token = self._formed(_INVISIBLE.sub("", written))
+        if self.lower_case:
+            token = self._formed(token.lower())
+        if not token.isprintable():
+            token = _WHITE_SPACE.sub("", token.replace(_ZERO_WIDTH_SPACE, ""))
+        return token.replace(" ", "")
+
+    def _normal(self, written: str) -> str:
+        """Rules 2 and 3 for a word; "" when nothing is left."""
+        if self.numbers != "keep" and written == "N":
+            return written
+        token = self._shaped(written)
+        if self.numbers == "whole":
+            return "N" if _WHOLE_NUMBER.fullmatch(token) else token
+        return _DIGIT_RUN.sub("N", token) if self.numbers == "runs" else token
+
+    def _kept(self, tokens: list[str]) -> tuple[str, ...]:
+        dropped: frozenset[str] = self._dropped  # type: ignore[attr-defined]
+        return tuple(
+            token
+            for token in tokens
+            if token and token not in dropped and not (self.drop_punctuation and not _has_letter(token))
+        )
+
+
+def _has_letter(token: str) -> bool:
+    """Whether a token has a letter, a digit, or a combining mark (the vowel signs of many scripts are marks)."""
+    return any(character.isalnum() or unicodedata.category(character)[0] == "M" for character in token)
+
+
+def _is_punctuation(character: str) -> bool:
+    return unicodedata.category(character)[0] in "PS"
+
+
+def _split_punctuation(piece: str) -> list[tuple[int, int]]:
+    """Rule 1 for a piece: the (start, end) of its leading punctuation, its core, its trailing punctuation."""
+    start, end = 0, len(piece)
+    leading: list[tuple[int, int]] = []
+    while start < end and _is_punctuation(piece[start]) and not _MARKUP.match(piece, start):
+        run = start + 1
+        while run < end and piece[run] == piece[start]:
+            run += 1
+        # "<<unk>": the last of the run opens markup.
+        if piece[start] == "<" and run - start > 1 and _MARKUP.match(piece, run - 1):
+            run -= 1
+        leading.append((start, run))
+        start = run
+    trailing: list[tuple[int, int]] = []
+    while end > start and _is_punctuation(piece[end - 1]) and not _ends_in_markup(piece, start, end):
+        run = end - 1
+        while run > start and piece[run - 1] == piece[end - 1]:
+            run -= 1
+        if piece[run] == ">" and end - run > 1 and _ends_in_markup(piece, start, run + 1):
+            run += 1
+        trailing.append((run, end))
+        end = run
+    core = [(start, end)] if start < end else []
+    return leading + core + trailing[::-1]
+
+
+def _ends_in_markup(piece: str, start: int, end: int) -> bool:
+    if piece[end - 1] != ">":
+        return False
+    opening = piece.rfind("<", start, end)
+    return opening >= 0 and _MARKUP.fullmatch(piece, opening, end) is not None
+
+
+def _parts_of_line(line: str) -> Iterator[str]:
+    """A line in parts of about LONG_LINE characters, cut at white space only (U+200B is none here)."""
+    begin = 0
+    while len(line) - begin > LONG_LINE:
+        space = _WHITE_SPACE.search(line, begin + LONG_LINE)
+        if space is None:
+            break
+        yield line[begin : space.start()]
+        begin = space.end()
+    yield line[begin:] if begin else line

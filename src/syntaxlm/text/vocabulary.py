@@ -1,0 +1,143 @@
+"""The tokens a model knows, and their numbers."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
+from pathlib import Path
+from typing import Any
+
+from syntaxlm.errors import InputError
+
+_FORMAT = "syntaxlm vocabulary 1"
+
+
+class Vocabulary:
+    """Tokens in the order of their ids, 0 first, with the three special ones among them.
+
+    unknown: what stands for every token that is not in the vocabulary; also, a literal one in a text is this token.
+    begin, end: what stands before and after a sentence. They may be the same token ("<eos>").
+    A text cannot write begin or end: a word of a text that looks like one is unknown.
+    Raises InputError for a token twice, an empty one, or a missing special one.
+    """
+
+    def __init__(self, tokens: Sequence[str], unknown: str = "<unk>", begin: str = "<s>", end: str = "</s>") -> None:
+        self.tokens: tuple[str, ...] = tuple(tokens)
+        self.unknown, self.begin, self.end = unknown, begin, end
+        ids: dict[str, int] = {token: number for number, token in enumerate(self.tokens)}
+        self._check(ids)
+        self.unknown_id, self.begin_id, self.end_id = ids[unknown], ids[begin], ids[end]
+        self._ids_in_text = {token: number for token, number in ids.items() if token not in (begin, end)}
+
+    def _check(self, ids: Mapping[str, int]) -> None:
+        if len(ids) < len(self.tokens):
+            twice = [token for token, count in Counter(self.tokens).items() if count > 1]
+            raise InputError(f"the vocabulary has {len(twice)} tokens more than once, the first is {twice[0]!r}")
+        if "" in ids:
+            raise InputError(f"token {ids['']} of the vocabulary is empty")
+        for role, token in (("unknown", self.unknown), ("begin", self.begin), ("end", self.end)):
+            if token not in ids:
+                raise InputError(f"the vocabulary of {len(self.tokens)} tokens lacks its {role} token {token!r}")
+        if self.unknown in (self.begin, self.end):
+            raise InputError(f"the token {self.unknown!r} of the vocabulary is both unknown and begin or end")
+
+    @classmethod
+    def build(
+        cls,
+        counts: Mapping[str, int],
+        unknown: str = "<unk>",
+        begin: str = "<s>",
+        end: str = "</s>",
+        minimum_count: int = 1,
+        maximum_size: int | None = None,
+    ) -> Vocabulary:
+        """The vocabulary of a text: special tokens first, then by falling count, ties by code points.
+
+        counts: how often each token is in the text.  minimum_count: rarer tokens are left out.
+        maximum_size: of the whole vocabulary, special tokens included; None for no limit.
+        """
+        special = list(dict.fromkeys((unknown, begin, end)))
+        if maximum_size is not None and maximum_size < len(special):
+            raise InputError(f"a vocabulary of {maximum_size} tokens has no room for {', '.join(special)}")
+        frequent = [token for token, count in counts.items() if count >= minimum_count and token not in special]
+        frequent.sort(key=lambda token: (-counts[token], token))
+        room = None if maximum_size is None else maximum_size - len(special)
+        return cls(special + frequent[:room], unknown, begin, end)
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Vocabulary) and self.as_dict() == other.as_dict()
+
+    def __hash__(self) -> int:
+        return hash((self.tokens, self.unknown, self.begin, self.end))
+
+    def __repr__(self) -> str:
+        return f"Vocabulary({len(self)} tokens, unknown={self.unknown!r}, begin={self.begin!r}, end={self.end!r})"
+
+    def id(self, token: str) -> int:
+        """The id of a token of a text; that of `unknown` for one that is not here, or that looks like begin or end."""
+        return self._ids_in_text.get(token, self.unknown_id)
+
+    def knows(self, token: str) -> bool:
+        """Whether a token of a text has an id of its own."""
+        return self.id(token) != self.unknown_id
+
+    def encode(self, tokens: Iterable[str]) -> list[int]:
+        """`id` of every token. Neither begin nor end is added."""
+        return list(map(self._ids_in_text.get, tokens, repeat(self.unknown_id)))
+
+    def decode(self, ids: Iterable[int]) -> list[str]:
+        """The tokens of ids, special ones too. Raises ValueError for an id there is not."""
+        tokens = []
+        for number in ids:
+            if not 0 <= number < len(self.tokens):
+                raise ValueError(f"the vocabulary has ids 0 to {len(self.tokens) - 1}, not {number}")
+            tokens.append(self.tokens[number])
+        return tokens
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it, for JSON."""
+        return {"unknown": self.unknown, "begin": self.begin, "end": self.end, "tokens": list(self.tokens)}
+
+    def write(self, path: str | Path) -> None:
+        """Write as JSON, one token a line. A reader finds the old file or the new one, never half of one."""
+        path = Path(path)
+        text = json.dumps({"format": _FORMAT, **self.as_dict()}, ensure_ascii=False, indent=0) + "\n"
+        unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
+        try:
+            with open(unfinished, "wb") as file:
+                # A lone surrogate, which JSON text can spell, is no UTF-8, but must come back as it was.
+                file.write(text.encode("utf-8", "surrogatepass"))
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(unfinished, path)
+        except OSError as error:
+            unfinished.unlink(missing_ok=True)
+            raise InputError(f"{path}: the vocabulary cannot be written: {error.strerror}") from error
+
+    @classmethod
+    def read(cls, path: str | Path) -> Vocabulary:
+        """Read what `write` wrote. Raises InputError, with the file's name, for anything else."""
+        try:
+            content = json.loads(Path(path).read_bytes().decode("utf-8", "surrogatepass"))
+        except OSError as error:
+            raise InputError(f"{path}: the vocabulary cannot be read: {error.strerror}") from error
+        except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise InputError(f"{path}: no vocabulary, or one cut short: {error}") from error
+        if not isinstance(content, dict) or content.get("format") != _FORMAT:
+            raise InputError(f'{path}: JSON, but no vocabulary: a vocabulary has the entry "format": "{_FORMAT}"')
+        for name in ("unknown", "begin", "end"):
+            if not isinstance(content.get(name), str):
+                raise InputError(f"{path}: the entry {name!r} is {content.get(name)!r}; expected a token")
+        tokens = content.get("tokens")
+        if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
+            raise InputError(f"{path}: the entry 'tokens' is no list of tokens")
+        try:
+            return cls(tokens, content["unknown"], content["begin"], content["end"])
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from error

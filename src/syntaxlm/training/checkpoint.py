@@ -1,0 +1,93 @@
+"""A checkpoint: the whole state of a run in one safetensors file, so that replacing it is one atomic step."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from syntaxlm.errors import InputError
+from syntaxlm.models.base import LanguageModel
+from syntaxlm.models.contract import State
+from syntaxlm.storage import distinct_tensors, load_weights, read_tensors, write_tensors
+from syntaxlm.training.schedule import Plateau
+
+CHECKPOINT = "checkpoint.safetensors"
+
+
+@dataclass
+class Progress:
+    """Where a run is.
+
+    epoch, batch: the next batch to train on, from 0. steps: optimiser steps made. seconds: of training, over all
+    starts. nats, tokens: summed since the last validation. metrics_bytes: how much of metrics.jsonl is of this run.
+    """
+
+    epoch: int = 0
+    batch: int = 0
+    steps: int = 0
+    seconds: float = 0.0
+    nats: float = 0.0
+    tokens: int = 0
+    best_loss: float | None = None
+    best_step: int = 0
+    metrics_bytes: int = 0
+    finished: bool = False
+    plateau: Plateau = field(default_factory=Plateau)
+
+
+def write_checkpoint(
+    folder: Path, model: LanguageModel, optimiser: torch.optim.Optimizer, state: State, progress: Progress
+) -> None:
+    """Writes the run's state: weights, optimiser, carried state, random numbers, progress."""
+    optimiser_state = optimiser.state_dict()
+    tensors = {f"model/{name}": tensor for name, tensor in distinct_tensors(model).items()}
+    for index, values in optimiser_state["state"].items():
+        tensors |= {f"optimiser/{index}/{name}": value for name, value in values.items()}
+    tensors |= {f"state/{name}": value.clone() for name, value in (state or {}).items()}
+    tensors["random"] = torch.get_rng_state()
+    if torch.cuda.is_available():
+        tensors["random/cuda"] = torch.cuda.get_rng_state()
+    notes = {
+        "progress": json.dumps(dataclasses.asdict(progress)),
+        "groups": json.dumps(optimiser_state["param_groups"]),
+    }
+    write_tensors(folder / CHECKPOINT, tensors, notes)
+
+
+def read_checkpoint(
+    folder: Path, model: LanguageModel, optimiser: torch.optim.Optimizer
+) -> tuple[State, Progress]:
+    """Puts a checkpoint into model, optimiser and random numbers; returns carried state and progress."""
+    path = folder / CHECKPOINT
+    tensors, notes = read_tensors(path)
+    parts: dict[str, dict[str, Tensor]] = {"model": {}, "optimiser": {}, "state": {}}
+    for name, tensor in tensors.items():
+        kind, _, rest = name.partition("/")
+        if kind in parts:
+            parts[kind][rest] = tensor
+    try:
+        progress = json.loads(notes["progress"])
+        plateau = Plateau(**progress.pop("plateau"))
+        result = Progress(**progress, plateau=plateau)
+        groups = json.loads(notes["groups"])
+        random = tensors["random"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{path}: no checkpoint of this program: {error!r}") from None
+    load_weights(model, parts["model"], str(path))
+    optimiser_state: dict[int, dict[str, Any]] = {}
+    for name, tensor in parts["optimiser"].items():
+        index, _, what = name.partition("/")
+        optimiser_state.setdefault(int(index), {})[what] = tensor
+    optimiser.load_state_dict({"state": optimiser_state, "param_groups": groups})
+    torch.set_rng_state(random)
+    if "random/cuda" in tensors and torch.cuda.is_available():
+        torch.cuda.set_rng_state(tensors["random/cuda"])
+    device = next(model.parameters()).device
+    state = {name: tensor.to(device) for name, tensor in parts["state"].items()}
+    return state or None, result

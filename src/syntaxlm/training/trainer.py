@@ -1,0 +1,347 @@
+"""The training program, one for every model."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+import yaml
+from lightning.fabric import Fabric
+from lightning.fabric.strategies import DDPStrategy
+from torch import Tensor, nn
+
+from syntaxlm.data.batches import SentenceBatches, StreamBatches
+from syntaxlm.data.corpora import EncodedCorpus, count_tokens
+from syntaxlm.errors import InputError
+from syntaxlm.evaluation.language_model import LanguageModelScore, evaluate_language_model
+from syntaxlm.files import write_text
+from syntaxlm.models.base import LanguageModel
+from syntaxlm.models.contract import State, TokenBatch
+from syntaxlm.models.registry import build_model
+from syntaxlm.storage import ModelSettings, read_model, write_settings, write_weights
+from syntaxlm.text.vocabulary import Vocabulary
+from syntaxlm.training.checkpoint import CHECKPOINT, Progress, read_checkpoint, write_checkpoint
+from syntaxlm.training.recipe import Recipe, recipe_from
+from syntaxlm.training.schedule import build_optimiser
+
+RECIPE, METRICS, RESULT = "recipe.yaml", "metrics.jsonl", "result.json"
+
+
+@dataclass(frozen=True)
+class TrainingResult:
+    """How a run ended: its folder, the scores of its best weights, and whether it was stopped before its end."""
+
+    folder: Path
+    valid: LanguageModelScore | None
+    test: LanguageModelScore | None
+    steps: int
+    epochs: float
+    seconds: float
+    stopped: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        scores = {name: score and score.as_dict() for name, score in (("valid", self.valid), ("test", self.test))}
+        rest = {name: getattr(self, name) for name in ("steps", "epochs", "seconds", "stopped")}
+        return {"folder": str(self.folder)} | scores | rest
+
+
+@dataclass(frozen=True)
+class Event:
+    """What training tells whoever watches: a step or a validation."""
+
+    kind: str
+    progress: Progress
+    batches: int  # of an epoch
+    values: dict[str, Any]
+
+
+Watcher = Callable[[Event], None]
+
+
+class _Handed:
+    """Batch and state in one object that wrappers of modules pass on untouched."""
+
+    def __init__(self, batch: TokenBatch, state: State) -> None:
+        self.batch, self.state = batch, state
+
+
+class _Loss(nn.Module):
+    """A model's training loss, as a module so that data parallel wrappers see one forward."""
+
+    def __init__(self, model: LanguageModel) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, handed: _Handed) -> tuple[Tensor, dict[str, Tensor], dict[str, Tensor]]:
+        """Returns the batch's negative log-probability in nats, penalties, and the state after it."""
+        output = self.model(handed.batch, handed.state)
+        return -output.log_probs(handed.batch.targets).sum(), output.penalties, output.state or {}
+
+
+def train(recipe: Recipe, folder: str | Path, watcher: Watcher | None = None) -> TrainingResult:
+    """Trains the recipe's model into a new folder.
+
+    Raises InputError when the folder holds a run already, or cannot be written, before anything is read.
+    """
+    folder = Path(folder)
+    if (folder / CHECKPOINT).exists() or (folder / RECIPE).exists():
+        raise InputError(f"{folder}: holds a run already. Go on with it by --resume {folder}, or name another folder.")
+    write_text(folder / RECIPE, yaml.safe_dump(recipe.as_dict(), sort_keys=False, allow_unicode=True))
+    return _Run(recipe, folder, watcher).go()
+
+
+def resume(folder: str | Path, watcher: Watcher | None = None) -> TrainingResult:
+    """Goes on with a run from its last checkpoint, or from its start when it had none yet."""
+    folder = Path(folder)
+    path = folder / RECIPE
+    if not path.exists():
+        raise InputError(f"{folder}: no run to resume: it has no {RECIPE}")
+    return _Run(recipe_from(yaml.safe_load(path.read_text(encoding="utf-8")), str(path)), folder, watcher).go()
+
+
+class _Run:
+    def __init__(self, recipe: Recipe, folder: Path, watcher: Watcher | None) -> None:
+        self.recipe, self.folder = recipe, folder
+        self.watch = watcher or (lambda event: None)
+        parallel = int(os.environ.get("WORLD_SIZE", "1")) > 1
+        self.fabric = Fabric(
+            accelerator=recipe.run.accelerator,
+            devices=int(os.environ.get("LOCAL_WORLD_SIZE", "1")) if parallel else 1,
+            num_nodes=int(os.environ.get("GROUP_WORLD_SIZE", "1")) if parallel else 1,
+            strategy=DDPStrategy(broadcast_buffers=False) if parallel else "auto",
+            precision="bf16-mixed" if recipe.run.precision == "bf16-mixed" else "32-true",
+        )
+        self.fabric.launch()
+        self.first = self.fabric.global_rank == 0
+        self.progress = Progress()
+        self.state: State = None
+        self.stop_asked = False
+
+    def go(self) -> TrainingResult:
+        self._prepare()
+        if (self.folder / CHECKPOINT).exists():
+            self.state, self.progress = read_checkpoint(self.folder, self.model, self.optimiser)
+        self._cut_metrics()
+        with _on_stop_signals(self._ask_to_stop):
+            if not self.progress.finished:
+                self._train()
+        return self._finish()
+
+    def _prepare(self) -> None:
+        """Text, vocabulary, model, optimiser."""
+        recipe, text = self.recipe, self.recipe.text
+        normaliser = text.normaliser
+        special = ("<eos>", "<eos>") if recipe.batches.mode == "stream" else ("<s>", "</s>")
+        counts = count_tokens(text.train, normaliser)
+        limits = text.vocabulary
+        self.vocabulary = Vocabulary.build(
+            counts, "<unk>", *special, minimum_count=limits.minimum_count, maximum_size=limits.maximum_size
+        )
+        encode = EncodedCorpus.encode
+        self.train_corpus = encode(text.train, normaliser, self.vocabulary)
+        self.valid_corpus = encode(text.valid, normaliser, self.vocabulary)
+        self.test_corpus = encode(text.test, normaliser, self.vocabulary) if text.test else None
+        if self.first:
+            write_settings(self.folder, ModelSettings(recipe.model, normaliser, recipe.batches.mode), self.vocabulary)
+
+        torch.manual_seed(recipe.run.seed)
+        self.model = build_model(recipe.model, len(self.vocabulary)).to(self.fabric.device)
+        optimiser = build_optimiser(self.model, recipe.optimiser)
+        self.optimiser = optimiser
+        self.loss, self.wrapped_optimiser = self.fabric.setup(_Loss(self.model), optimiser)
+        # Dropout must differ between processes, though weights start the same.
+        torch.manual_seed(recipe.run.seed + 1_000_003 * (1 + self.fabric.global_rank))
+
+        settings, rank, ranks = recipe.batches, self.fabric.global_rank, self.fabric.world_size
+        self.batches: StreamBatches | SentenceBatches
+        if settings.mode == "stream":
+            self.batches = StreamBatches(
+                self.train_corpus, self.vocabulary, settings.batch_size, settings.steps, rank, ranks
+            )
+        else:
+            self.batches = SentenceBatches(
+                self.train_corpus,
+                self.vocabulary,
+                settings.token_budget,
+                shuffle=True,
+                seed=recipe.run.seed,
+                maximum_words=settings.maximum_words,
+                rank=rank,
+                ranks=ranks,
+            )
+
+    def _epoch(self, number: int, start: int) -> tuple[int, Iterator[TokenBatch]]:
+        """How many batches an epoch has, and those from `start` on."""
+        if isinstance(self.batches, StreamBatches):
+            return len(self.batches), self.batches.iterate(start)
+        return len(self.batches.epoch(number)), self.batches.iterate(number, start)
+
+    def _train(self) -> None:
+        progress, schedule = self.progress, self.recipe.schedule
+        self._started = time.monotonic() - progress.seconds
+        self._saved = time.monotonic()
+        while progress.epoch < schedule.epochs:
+            count, batches = self._epoch(progress.epoch, progress.batch)
+            per_epoch = min(schedule.validations_per_epoch, count)
+            validations = {math.ceil(count * part / per_epoch) for part in range(1, per_epoch + 1)}
+            for batch in batches:
+                self._step(batch, count)
+                if progress.batch in validations:
+                    self._validate(count)
+                if self._agree(self._out_of_time()):
+                    if progress.tokens:
+                        self._validate(count)
+                    progress.finished = True
+                    break
+                if self._agree(self.stop_asked):
+                    self._save()
+                    return
+                if self._agree(time.monotonic() - self._saved > self.recipe.run.checkpoint_seconds):
+                    self._save()
+            if progress.finished:
+                break
+            progress.epoch, progress.batch = progress.epoch + 1, 0
+        progress.finished = True
+        self._save()
+
+    def _step(self, batch: TokenBatch, count: int) -> None:
+        """One batch: forward, backward, optimiser."""
+        progress, settings = self.progress, self.recipe.optimiser
+        self.loss.train()
+        batch = batch.to(self.fabric.device)
+        nats, penalties, state = self.loss(_Handed(batch, self.state if batch.carries else None))
+        self.state = state if isinstance(self.batches, StreamBatches) else None
+        tokens = torch.tensor([float(batch.token_count()), float(nats.detach())], dtype=torch.float64)
+        if self.fabric.world_size > 1:  # gradients are averaged over processes: each gives its share of all tokens
+            tokens = self.fabric.all_reduce(tokens, reduce_op="mean")
+        loss = nats / tokens[0].item() + sum(penalties.values(), torch.zeros((), device=nats.device))
+        if not math.isfinite(tokens[1]):
+            raise InputError(
+                f"{self.folder}: the loss is {tokens[1].item()} at step {progress.steps + 1}, epoch {progress.epoch + 1}."
+                " The last checkpoint is whole. Try a lower optimiser.learning_rate or a lower optimiser.clip."
+            )
+        self.wrapped_optimiser.zero_grad()
+        self.fabric.backward(loss)
+        self.fabric.clip_gradients(self.loss, self.wrapped_optimiser, max_norm=settings.clip, error_if_nonfinite=False)
+        self.wrapped_optimiser.step()
+        progress.steps += 1
+        progress.batch += 1
+        progress.tokens += round(tokens[0].item() * self.fabric.world_size)
+        progress.nats += tokens[1].item() * self.fabric.world_size
+        progress.seconds = time.monotonic() - self._started
+        if progress.steps % self.recipe.run.log_steps == 0:
+            self._log("step", count, train_loss=progress.nats / progress.tokens)
+        else:
+            self.watch(Event("step", progress, count, {}))
+
+    def _validate(self, count: int) -> None:
+        """Loss on the validation text; the best weights so far are kept; the rate falls on a plateau."""
+        progress, schedule = self.progress, self.recipe.schedule
+        training_loss = progress.nats / max(1, progress.tokens)
+        score = evaluate_language_model(self.model, self.valid_corpus, self.vocabulary, self.recipe.batches.mode)
+        loss = self.fabric.broadcast(score.loss)
+        best = progress.best_loss is None or loss < progress.best_loss
+        if best:
+            progress.best_loss, progress.best_step = loss, progress.steps
+            if self.first:
+                write_weights(self.folder, self.model)
+        fell = progress.plateau.seen(
+            loss if schedule.plateau_of == "valid" else training_loss, self.optimiser, schedule
+        )
+        progress.nats, progress.tokens = 0.0, 0
+        progress.seconds = time.monotonic() - self._started
+        self._log(
+            "valid", count, train_loss=training_loss, valid_loss=loss, valid_perplexity=math.exp(min(loss, 700.0)),
+            best=best, rate_fell=fell,
+        )  # fmt: skip
+
+    def _log(self, kind: str, count: int, **values: Any) -> None:
+        """A line of metrics.jsonl."""
+        progress = self.progress
+        rate = self.optimiser.param_groups[0]["lr"]
+        if self.first:
+            place = {"event": kind, "step": progress.steps, "epoch": round(progress.epoch + progress.batch / count, 4)}
+            line = place | values | {"learning_rate": rate, "seconds": round(progress.seconds, 1)}
+            data = (json.dumps(line) + "\n").encode()
+            try:
+                with open(self.folder / METRICS, "ab") as file:
+                    file.write(data)
+            except OSError as error:
+                raise InputError(f"{self.folder / METRICS}: cannot be written: {error.strerror}") from error
+            progress.metrics_bytes += len(data)
+        self.watch(Event(kind, progress, count, values))
+
+    def _cut_metrics(self) -> None:
+        """Forgets metrics of steps after the checkpoint: they will be made again."""
+        path = self.folder / METRICS
+        if self.first and path.exists():
+            os.truncate(path, min(self.progress.metrics_bytes, path.stat().st_size))
+
+    def _save(self) -> None:
+        self._saved = time.monotonic()
+        self.progress.seconds = time.monotonic() - self._started
+        if self.first:
+            write_checkpoint(self.folder, self.model, self.optimiser, self.state, self.progress)
+
+    def _out_of_time(self) -> bool:
+        minutes = self.recipe.schedule.minutes
+        return minutes is not None and time.monotonic() - self._started > 60 * minutes
+
+    def _ask_to_stop(self) -> None:
+        self.stop_asked = True
+
+    def _agree(self, wanted: bool) -> bool:
+        """Whether any process wants it: all must turn off the loop at one step."""
+        if self.fabric.world_size == 1:
+            return wanted
+        return bool(self.fabric.all_reduce(torch.tensor(float(wanted)), reduce_op="sum") > 0)
+
+    def _finish(self) -> TrainingResult:
+        """Scores of the best weights, or nothing but progress when the run was stopped."""
+        progress = self.progress
+        place = {"steps": progress.steps, "epochs": float(progress.epoch), "seconds": progress.seconds}
+        if not progress.finished:
+            return TrainingResult(self.folder, None, None, **place, stopped=True)
+        self.fabric.barrier()
+        best = read_model(self.folder).model.to(self.fabric.device)
+        mode = self.recipe.batches.mode
+        scores = [
+            corpus and evaluate_language_model(best, corpus, self.vocabulary, mode)
+            for corpus in (self.valid_corpus, self.test_corpus)
+        ]
+        result = TrainingResult(self.folder, scores[0], scores[1], **place)
+        if self.first:
+            write_text(self.folder / RESULT, json.dumps(result.as_dict(), indent=2) + "\n")
+        return result
+
+
+@contextmanager
+def _on_stop_signals(ask: Callable[[], None]) -> Iterator[None]:
+    """Turns SIGTERM and Ctrl-C into a request; a second Ctrl-C interrupts at once. Outside the main thread: nothing."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        ask()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    for number in before:
+        signal.signal(number, handle)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

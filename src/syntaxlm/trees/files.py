@@ -1,0 +1,68 @@
+"""Text files in and out: UTF-8, faults named by place, writing that never leaves half a file."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import uuid
+import zlib
+from pathlib import Path
+
+from syntaxlm.errors import InputError
+
+
+def read_text(path: str | Path) -> str:
+    """The text of a UTF-8 file; a byte-order mark is dropped, a name that ends in .gz is decompressed.
+
+    Line ends are left as they are.  Raises InputError naming file, line and byte where the file is no UTF-8 text.
+    """
+    path = Path(path)
+    try:
+        content = path.read_bytes()
+        if path.suffix == ".gz":
+            content = gzip.decompress(content)
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    return decode_text(content, str(path))
+
+
+def decode_text(content: bytes, source: str) -> str:
+    """UTF-8 bytes as text.  Raises InputError naming source, line and byte offset (from 0) of the first fault."""
+    zero = content.find(b"\x00")
+    if zero >= 0:
+        line = content.count(b"\n", 0, zero) + 1
+        raise InputError(
+            f"{source}, line {line}: found a zero byte at offset {zero} (a binary file?), expected UTF-8 text"
+        )
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        # With a byte-order mark in front, the decoder counts from behind it.
+        offset = error.start + (3 if content.startswith(b"\xef\xbb\xbf") else 0)
+        line = content.count(b"\n", 0, offset) + 1
+        found = content[offset : offset + 1].hex()
+        raise InputError(
+            f"{source}, line {line}: found byte 0x{found} at offset {offset}, expected UTF-8 text"
+        ) from error
+
+
+def write_text(text: str, path: str | Path) -> None:
+    """Writes UTF-8 text, whole or not at all: a temporary file in the same folder takes the name at the end.
+
+    Raises InputError when the folder cannot be written or the text holds what UTF-8 cannot.
+    """
+    path = Path(path)
+    try:
+        content = text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InputError(f"{path}: found {text[error.start]!r}, which UTF-8 cannot hold") from error
+    # Not tempfile: its files are readable by their owner alone, and would stay so under the final name.
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    try:
+        with open(temporary, "xb") as file:
+            file.write(content)
+        os.replace(temporary, path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
+    finally:
+        temporary.unlink(missing_ok=True)

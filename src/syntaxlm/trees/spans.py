@@ -1,0 +1,137 @@
+"""The spans of many sentences in flat arrays, sentence after sentence: what decoders give and scoring reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+import numpy.typing as npt
+
+from syntaxlm.errors import InputError
+from syntaxlm.trees.brackets import INDUCED_LABEL
+from syntaxlm.trees.tree import Constituent, Tree
+
+Integers = npt.NDArray[np.int64]
+Positions = npt.NDArray[np.int32]
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class SpanSets:
+    """Spans [start, end) of S sentences; those of sentence i stand at offsets[i] to offsets[i + 1] of the flat arrays.
+
+    lengths: (S,) words of each sentence.  offsets: (S + 1,).  starts, ends: (N,), 0-based.  labels: (N,) places in
+    `label_names`, or None.  Spans of one word and repeated spans are allowed: scoring drops them.
+    """
+
+    lengths: Integers
+    offsets: Integers
+    starts: Positions
+    ends: Positions
+    labels: Positions | None = None
+    label_names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.offsets) != len(self.lengths) + 1 or self.offsets[0] != 0 or self.offsets[-1] != len(self.starts):
+            raise ValueError(
+                f"{len(self.lengths)} sentences, {len(self.offsets)} offsets, {len(self.starts)} spans do not fit"
+            )
+        if len(self.ends) != len(self.starts) or (self.labels is not None and len(self.labels) != len(self.starts)):
+            raise ValueError("starts, ends and labels differ in number")
+
+    @staticmethod
+    def of(trees: Iterable[Tree]) -> SpanSets:
+        """The constituents of trees, with their labels, in the trees' order."""
+        trees = list(trees)
+        spans = list(chain.from_iterable(tree.constituents for tree in trees))
+        names: dict[str, int] = {}
+        codes = [names.setdefault(span.label, len(names)) for span in spans]
+        return SpanSets(
+            np.array([len(tree.words) for tree in trees], np.int64),
+            offsets_of(np.array([len(tree.constituents) for tree in trees], np.int64)),
+            np.array([span.start for span in spans], np.int32),
+            np.array([span.end for span in spans], np.int32),
+            np.array(codes, np.int32),
+            tuple(names),
+        )
+
+    @staticmethod
+    def from_lists(spans: Sequence[Iterable[tuple[int, int]]], lengths: Sequence[int] | Integers) -> SpanSets:
+        """From one collection of (start, end) for each sentence.  Raises ValueError for a span outside its sentence."""
+        lists = [list(sentence) for sentence in spans]
+        if len(lists) != len(lengths):
+            raise ValueError(f"{len(lists)} sentences of spans, {len(lengths)} lengths")
+        pairs = np.array(list(chain.from_iterable(lists)), np.int32).reshape(-1, 2)
+        offsets = offsets_of(np.array([len(sentence) for sentence in lists], np.int64))
+        result = SpanSets(np.asarray(lengths, np.int64), offsets, pairs[:, 0].copy(), pairs[:, 1].copy())
+        limits = result.lengths[result.sentences()]
+        wrong = np.flatnonzero((result.starts < 0) | (result.starts >= result.ends) | (result.ends > limits))
+        if len(wrong):
+            start, end = pairs[wrong[0]]
+            sentence = int(result.sentences()[wrong[0]])
+            raise ValueError(f"sentence {sentence}: span ({start}, {end}) is not one of its {limits[wrong[0]]} words")
+        return result
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def sentences(self) -> Integers:
+        """(N,) the sentence of each span."""
+        return np.repeat(np.arange(len(self.lengths)), np.diff(self.offsets))
+
+    def sentence(self, index: int) -> set[tuple[int, int]]:
+        """The spans of one sentence."""
+        here = slice(int(self.offsets[index]), int(self.offsets[index + 1]))
+        return set(zip(self.starts[here].tolist(), self.ends[here].tolist(), strict=True))
+
+    def select(self, indices: Sequence[int] | Integers | Flags) -> SpanSets:
+        """The sentences at `indices` (or where a mask is true), in that order."""
+        chosen = np.asarray(indices)
+        chosen = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen.astype(np.int64)
+        counts = np.diff(self.offsets)[chosen]
+        offsets = offsets_of(counts)
+        places = np.repeat(self.offsets[:-1][chosen] - offsets[:-1], counts) + np.arange(offsets[-1])
+        labels = None if self.labels is None else self.labels[places]
+        return SpanSets(self.lengths[chosen], offsets, self.starts[places], self.ends[places], labels, self.label_names)
+
+
+def offsets_of(counts: Integers) -> Integers:
+    """(S,) counts -> (S + 1,) offsets."""
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
+
+
+def trees_of(spans: SpanSets, words: Sequence[Sequence[str]]) -> list[Tree]:
+    """Trees over the words of each sentence, labelled X where the spans have no labels; words get no tags.
+
+    Raises InputError naming the sentence (from 1) whose words differ in number or whose spans cross.
+    """
+    if len(words) != len(spans):
+        raise InputError(f"found words of {len(words)} sentences, expected those of {len(spans)}")
+    # Outer before inner; lexsort is stable, so that equal spans keep their order: a parent first.
+    order = np.lexsort((-spans.ends, spans.starts, spans.sentences()))
+    starts, ends = spans.starts[order].tolist(), spans.ends[order].tolist()
+    names = [INDUCED_LABEL] * len(order)
+    if spans.labels is not None:
+        names = [spans.label_names[code] for code in spans.labels[order]]
+    trees: list[Tree] = []
+    for sentence, (first, last) in enumerate(zip(spans.offsets[:-1].tolist(), spans.offsets[1:].tolist(), strict=True)):
+        if len(words[sentence]) != spans.lengths[sentence]:
+            found = f"found {len(words[sentence])} words, expected {spans.lengths[sentence]}"
+            raise InputError(f"sentence {sentence + 1}: {found}: {' '.join(words[sentence][:12])}")
+        constituents = tuple(map(Constituent, names[first:last], starts[first:last], ends[first:last]))
+        _check_nested(constituents, sentence)
+        trees.append(Tree(tuple(words[sentence]), ("",) * len(words[sentence]), constituents))
+    return trees
+
+
+def _check_nested(constituents: tuple[Constituent, ...], sentence: int) -> None:
+    around: list[Constituent] = []
+    for span in constituents:
+        while around and around[-1].end <= span.start:
+            around.pop()
+        if around and around[-1].end < span.end:
+            found = f"spans ({around[-1].start}, {around[-1].end}) and ({span.start}, {span.end})"
+            raise InputError(f"sentence {sentence + 1}: found {found}, which cross; expected a tree")
+        around.append(span)

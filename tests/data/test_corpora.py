@@ -1,0 +1,225 @@
+"""Text files as token ids: exact, bounded in memory, cached, and with faults named by place."""
+
+import io
+import os
+import subprocess
+import sys
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from syntaxlm.data import corpora
+from syntaxlm.data.corpora import EncodedCorpus, count_tokens, read_lines
+from syntaxlm.errors import InputError
+from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.vocabulary import Vocabulary
+
+NORMALISER = Normaliser()
+TEXT = "the cat sat\n\n  \t\nthe dog the\r\nsat down <s>"
+VOCABULARY = Vocabulary(["<unk>", "<s>", "</s>", "the", "cat", "sat"])
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_bytes(TEXT.encode())
+    return path
+
+
+def sentences(corpus):
+    return [corpus.sentence(number) for number in range(len(corpus))]
+
+
+def test_a_text_becomes_the_ids_of_its_lines_without_empty_ones(text):
+    corpus = EncodedCorpus.encode(text, NORMALISER, VOCABULARY)
+    assert sentences(corpus) == [[3, 4, 5], [3, 0, 3], [5, 0, 0]]
+    assert corpus.line_numbers.tolist() == [1, 4, 5]
+    assert corpus.unknown_count == 3
+    assert corpus.word_count == 9
+    assert corpus.character_count == 11 + 0 + 3 + 11 + 12 + 5
+    assert corpus.ids.dtype == np.uint16
+
+
+def test_lines_lose_their_ends_and_the_byte_order_mark_and_nothing_else(tmp_path):
+    path = tmp_path / "text"
+    path.write_bytes("\ufeffa \r\n\u2028b\u0085\n\rc\r\n\n d".encode())
+    assert list(read_lines(path)) == [(1, "a "), (2, "\u2028b\u0085"), (3, "\rc"), (4, ""), (5, " d")]
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        (b"good\nb\xe4d\n", r"text, line 2: byte 6 of the file \(0xe4\) is no UTF-8"),
+        (b"\xef\xbb\xbfgood\nb\xe4d\n", r"text, line 2: byte 9 of the file"),
+        (b"good\ncut \xe2\x82", r"text, line 2: byte 9 of the file"),
+        (b"good\n\x00\x01", r"text, line 2: a NUL byte, at byte 5 of the file"),
+        ("good".encode("utf-16"), r"text, line 1: a NUL byte"),
+        (b"", r"text: no text in it|text: not one sentence"),
+        (b" \n\n", r"text: no text in it|text: not one sentence"),
+    ],
+)
+def test_a_file_that_is_no_text_is_named_with_the_place(tmp_path, content, fault):
+    path = tmp_path / "text"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=fault):
+        count_tokens(path, NORMALISER)
+    for cache in (None, tmp_path / "cache"):
+        with pytest.raises(InputError, match=fault):
+            EncodedCorpus.encode(path, NORMALISER, VOCABULARY, cache)
+    assert not list((tmp_path / "cache").iterdir())
+
+
+def test_a_missing_file_and_a_folder_are_named(tmp_path):
+    for path in (tmp_path, tmp_path / "none"):
+        for read in (lambda p: list(read_lines(p)), lambda p: EncodedCorpus.encode(p, NORMALISER, VOCABULARY)):
+            with pytest.raises(InputError, match=rf"{path.name}: cannot be read: (Is a directory|No such file)"):
+                read(path)
+
+
+def test_text_emptied_by_the_normaliser_is_no_sentence(tmp_path):
+    path = tmp_path / "text"
+    path.write_text("...\nthe .\n--\n")
+    corpus = EncodedCorpus.encode(path, Normaliser(drop_punctuation=True), VOCABULARY)
+    assert sentences(corpus) == [[3]]
+    assert corpus.line_numbers.tolist() == [2]
+    assert corpus.character_count == len(path.read_text())
+
+
+def test_the_standard_input_is_read_as_a_file(monkeypatch, text):
+    expected = sentences(EncodedCorpus.encode(text, NORMALISER, VOCABULARY))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(TEXT.encode())))
+    assert sentences(EncodedCorpus.encode("-", NORMALISER, VOCABULARY)) == expected
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xff")))
+    with pytest.raises(InputError, match="the standard input, line 1: byte 0"):
+        list(read_lines("-"))
+
+
+def test_counting_counts_every_token(text):
+    assert count_tokens(text, NORMALISER) == {"the": 3, "sat": 2, "cat": 1, "dog": 1, "down": 1, "<s>": 1}
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.lists(st.sampled_from(["the", "cat", "sat", "dog", "."]), max_size=9), max_size=20),
+    st.integers(1, 9),
+    st.integers(1, 30),
+    st.booleans(),
+)
+def test_chunks_files_and_memory_give_the_same_corpus(tmp_path_factory, lines, chunk, long_line, in_memory):
+    path = tmp_path_factory.mktemp("text") / "text.txt"
+    path.write_text("".join(" ".join(line) + "\n" for line in [*lines, ["the"]]))
+    expected = [line for line in [*lines, ["the"]] if line]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(corpora, "CHUNK", chunk)
+        patch.setattr("syntaxlm.text.normaliser.LONG_LINE", long_line)
+        patch.setattr(corpora, "IN_MEMORY", 2**20 if in_memory else 0)
+        corpus = EncodedCorpus.encode(path, NORMALISER, VOCABULARY)
+    assert sentences(corpus) == [VOCABULARY.encode(line) for line in expected]
+    assert corpus.unknown_count == sum(token in ("dog", ".") for line in expected for token in line)
+    assert corpus.lengths.tolist() == [len(line) for line in expected]
+    corpus.close()
+
+
+def test_the_cache_is_used_while_nothing_changed_and_only_then(text, tmp_path, monkeypatch):
+    cache = tmp_path / "cache"
+    first = EncodedCorpus.encode(text, NORMALISER, VOCABULARY, cache)
+    assert isinstance(first.ids, np.memmap)
+    encodings = []
+    original = corpora._encode_into
+    monkeypatch.setattr(corpora, "_encode_into", lambda *given: encodings.append(given) or original(*given))
+    second = EncodedCorpus.encode(text, NORMALISER, VOCABULARY, cache)
+    assert encodings == []
+    assert sentences(second) == sentences(first)
+    assert (second.unknown_count, second.character_count) == (first.unknown_count, first.character_count)
+    EncodedCorpus.encode(text, Normaliser(lower_case=True), VOCABULARY, cache)
+    EncodedCorpus.encode(text, NORMALISER, Vocabulary(["<unk>", "<s>", "</s>"]), cache)
+    text.write_text("the cat\n")
+    assert sentences(EncodedCorpus.encode(text, NORMALISER, VOCABULARY, cache)) == [[3, 4]]
+    assert len(encodings) == 3
+    assert sentences(first) == sentences(second)
+
+
+@pytest.mark.parametrize("name", ["ids", "offsets", "line_numbers", "about.json"])
+def test_a_damaged_cache_is_made_anew(text, tmp_path, name):
+    cache = tmp_path / "cache"
+    expected = sentences(EncodedCorpus.encode(text, NORMALISER, VOCABULARY, cache))
+    (folder,) = cache.iterdir()
+    content = (folder / name).read_bytes()
+    (folder / name).unlink()
+    (folder / name).write_bytes(content[:-1])
+    assert sentences(EncodedCorpus.encode(text, NORMALISER, VOCABULARY, cache)) == expected
+    assert list(cache.iterdir()) == [folder]
+
+
+def test_temporary_files_go_with_the_corpus(text, tmp_path, monkeypatch):
+    monkeypatch.setattr(corpora, "IN_MEMORY", 0)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    before = set(tmp_path.iterdir())
+    corpus = EncodedCorpus.encode(text, NORMALISER, VOCABULARY)
+    assert set(tmp_path.iterdir()) > before
+    del corpus
+    assert set(tmp_path.iterdir()) == before
+    with EncodedCorpus.encode(text, NORMALISER, VOCABULARY) as corpus:
+        assert len(corpus) == 3
+    assert set(tmp_path.iterdir()) == before
+
+
+def test_sentences_at_hand_make_a_corpus_and_may_be_empty():
+    corpus = EncodedCorpus.from_sentences([[3, 0], [], [5]], unknown_id=0)
+    assert sentences(corpus) == [[3, 0], [], [5]]
+    assert corpus.unknown_count == 1
+    with pytest.raises(InputError, match="not one sentence"):
+        EncodedCorpus.from_sentences([])
+    with pytest.raises(IndexError):
+        corpus.sentence(3)
+
+
+def test_large_vocabularies_have_wide_ids(tmp_path):
+    path = tmp_path / "text"
+    path.write_text("w69999 w0\n")
+    vocabulary = Vocabulary(["<unk>", "<s>", "</s>", *(f"w{number}" for number in range(70_000))])
+    for cache in (None, tmp_path / "cache"):
+        corpus = EncodedCorpus.encode(path, NORMALISER, vocabulary, cache)
+        assert corpus.ids.dtype == np.int32
+        assert sentences(corpus) == [[70_002, 3]]
+
+
+@pytest.mark.parametrize("one_line", [False, True])
+def test_memory_stays_bounded_on_a_file_of_30_megabytes(tmp_path, monkeypatch, one_line):
+    monkeypatch.setattr(corpora, "IN_MEMORY", 2**20)
+    path = tmp_path / "large.txt"
+    block = (" ".join(f"word{number % 5000}" for number in range(1000)) + (" " if one_line else "\n")).encode()
+    with open(path, "wb") as file:
+        file.writelines([block] * (30 * 2**20 // len(block)))
+    vocabulary = Vocabulary.build(count_tokens(path, NORMALISER))
+    tracemalloc.start()
+    try:
+        corpus = EncodedCorpus.encode(path, NORMALISER, vocabulary)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert corpus.word_count == 1000 * (30 * 2**20 // len(block))
+    # A line is held as bytes and as text; the words of only a part of it.
+    assert peak < (2 * 30 + 60 if one_line else 60) * 2**20
+    corpus.close()
+
+
+def test_counting_leaves_the_process_small(tmp_path):
+    path = tmp_path / "large.txt"
+    line = " ".join(f"word{number}" for number in range(500)) + "\n"
+    path.write_text(line * 8000)
+    program = (
+        "import resource, sys\n"
+        "from syntaxlm.data.corpora import count_tokens\n"
+        "from syntaxlm.text.normaliser import Normaliser\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "count_tokens(sys.argv[1], Normaliser())\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)\n"
+    )
+    assert os.path.getsize(path) > 25 * 2**20
+    grown = int(subprocess.run([sys.executable, "-c", program, path], check=True, capture_output=True).stdout)
+    unit = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss, bytes
+    assert grown * unit < 20 * 2**20

@@ -1,0 +1,189 @@
+"""Treebanks: files, folders and patterns; clean-up; dependencies beside constituents."""
+
+import gzip
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from syntaxlm.data.treebanks import TreebankSentence, read_treebank, treebank_tokens
+from syntaxlm.errors import InputError
+from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.trees.cleanup import CleanUp
+from syntaxlm.trees.conllu import dependency_faults
+from syntaxlm.trees.tree import Constituent, DependencyTree
+
+SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
+
+FIRST = "(S (NP-SBJ (DT The) (NN cat)) (, ,) (VP (VBD ate) (NP (-NONE- *-1)) (NP (CD 12) (NNS fish))) (. .))"
+SECOND = "(S (VP (VB Go)) (. !))"
+FIRST_ARCS = [
+    ("The", "DT", 2),
+    ("cat", "NN", 4),
+    (",", ",", 4),
+    ("ate", "VBD", 0),
+    ("12", "CD", 6),
+    ("fish", "NNS", 4),
+    (".", ".", 4),
+]
+SECOND_ARCS = [("Go", "VB", 0), ("!", ".", 1)]
+
+
+def dp(*sentences):
+    return "\n".join("".join(f"{word}\t{tag}\t{head}\n" for word, tag, head in sentence) for sentence in sentences)
+
+
+def conllu(*sentences):
+    rows = ([f"{i}\t{w}\t_\t{t}\t_\t_\t{h}\tdep{i}\t_\t_" for i, (w, t, h) in enumerate(s, 1)] for s in sentences)
+    return "".join("\n".join(lines) + "\n\n" for lines in rows)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "mrg").mkdir()
+    (tmp_path / "dep").mkdir()
+    for number, (tree, arcs) in enumerate([(FIRST, FIRST_ARCS), (SECOND, SECOND_ARCS), (FIRST, FIRST_ARCS)], 1):
+        (tmp_path / "mrg" / f"wsj_000{number}.mrg").write_text(tree + "\n")
+        (tmp_path / "dep" / f"wsj_000{number}.dp").write_text(dp(arcs))
+    (tmp_path / "mrg" / "README").write_text("no treebank")
+    return tmp_path
+
+
+def test_a_folder_is_its_files_in_order_of_their_names(folder):
+    treebank = read_treebank(folder / "mrg")
+    assert [sentence.words[0] for sentence in treebank] == ["The", "Go", "The"]
+    assert [sentence.number for sentence in treebank] == [1, 2, 3]
+    assert treebank.source == str(folder / "mrg")
+
+
+def test_a_pattern_selects_files(folder):
+    assert len(read_treebank(folder / "mrg" / "wsj_000[12].mrg")) == 2
+    assert len(read_treebank(str(folder / "**" / "*.mrg"))) == 3
+
+
+def test_clean_up_leaves_the_words_it_says_and_their_tree(folder):
+    first = read_treebank(folder / "mrg", "ptb-keep").sentences[0]
+    assert first.words == ("The", "cat", "ate", "12", "fish")
+    assert first.tags == ("DT", "NN", "VBD", "CD", "NNS")
+    assert first.tree is not None
+    assert first.tree.words == first.words
+    assert Constituent("NP", 0, 2) in first.tree.constituents
+    assert first.heads is None
+    assert len(first) == 5
+
+
+def test_heads_of_dropped_words_are_passed_on(folder):
+    first, second, _ = read_treebank(folder / "mrg", "ptb-keep", folder / "dep")
+    assert first.heads == (2, 3, 0, 5, 3)
+    assert second.heads == (0,)
+
+
+def test_dependencies_alone_are_a_treebank_too(tmp_path):
+    path = tmp_path / "some.conllu"
+    path.write_text(conllu(FIRST_ARCS, [("?", ".", 0)], SECOND_ARCS))
+    treebank = read_treebank(path, "ptb-drop")
+    assert treebank.emptied == (2,)
+    assert treebank.sentences[1] == TreebankSentence(("Go",), ("VB",), None, (0,), ("dep1",), 3)
+    assert treebank.sentences[0].heads == (2, 3, 0, 5, 3)
+    assert treebank.sentences[0].labels == ("dep1", "dep2", "dep4", "dep5", "dep6")
+
+
+def test_compressed_files_are_known_by_the_suffix_before(tmp_path):
+    path = tmp_path / "some.conllu.gz"
+    path.write_bytes(gzip.compress(conllu(FIRST_ARCS).encode()))
+    assert len(read_treebank(path)) == 1
+
+
+def heads_are_one_tree(heads):
+    faults = dependency_faults(DependencyTree(("w",) * len(heads), ("",) * len(heads), heads, ("",) * len(heads)))
+    return not [fault for fault in faults if not fault.startswith("non-projective")]
+
+
+def test_every_tree_of_four_words_stays_one_tree_whichever_words_are_dropped(tmp_path):
+    drop = CleanUp("drop x", drop=frozenset({"x"}))
+    trees = [heads for heads in product(range(5), repeat=4) if heads_are_one_tree(heads)]
+    assert len(trees) == 64  # rooted labelled trees, 4^3
+    for tags in product("xk", repeat=4):
+        if tags.count("x") in (0, 4):
+            continue
+        path = tmp_path / "some.dp"
+        path.write_text(
+            dp(
+                *(
+                    [(f"w{i}", tag, head) for i, (tag, head) in enumerate(zip(tags, heads, strict=True), 1)]
+                    for heads in trees
+                )
+            )
+        )
+        treebank = read_treebank(path, drop)
+        for heads, sentence in zip(trees, treebank, strict=True):
+            assert heads_are_one_tree(sentence.heads)
+            kept = [place for place, tag in enumerate(tags, 1) if tag == "k"]
+            for word, head in zip(kept, sentence.heads, strict=True):
+                if heads[word - 1] in kept:
+                    assert kept[head - 1] == heads[word - 1]
+
+
+def test_a_cycle_of_dropped_words_does_not_hang(tmp_path):
+    path = tmp_path / "some.dp"
+    path.write_text(dp([("a", "x", 2), ("b", "x", 1), ("c", "k", 1), ("d", "k", 2)]))
+    (sentence,) = read_treebank(path, CleanUp("drop x", drop=frozenset({"x"})))
+    assert sentence.heads == (0, 1)
+
+
+def test_sentences_that_differ_are_named_with_both_word_lists(folder):
+    (folder / "dep" / "wsj_0002.dp").write_text(dp([("Go", "VB", 0), ("on", "RP", 1), ("!", ".", 1)]))
+    with pytest.raises(
+        InputError,
+        match=r"(?s)wsj_0002\.mrg, sentence 1 and .*wsj_0002\.dp, sentence 1 .* 2 and 3 words.*Go !.*Go on !",
+    ):
+        read_treebank(folder / "mrg", "ptb-keep", folder / "dep")
+
+
+def test_unequal_counts_name_the_first_sentence_without_a_partner(folder):
+    (folder / "dep" / "wsj_0003.dp").unlink()
+    with pytest.raises(InputError, match=r"has 3 sentences and .* has 2; .*wsj_0003\.mrg, sentence 1"):
+        read_treebank(folder / "mrg", "ptb-keep", folder / "dep")
+
+
+def test_the_wrong_kind_of_file_is_refused_by_name(folder):
+    with pytest.raises(InputError, match="expected constituency trees first"):
+        read_treebank(folder / "dep", "none", folder / "mrg")
+    with pytest.raises(InputError, match="README: a treebank of an unknown kind"):
+        read_treebank(folder / "mrg" / "README")
+    with pytest.raises(InputError, match=r"none\.mrg: no such file"):
+        read_treebank(folder / "none.mrg")
+    with pytest.raises(InputError, match="no treebank in this folder"):
+        read_treebank(folder)
+    (folder / "mrg" / "more.conllu").write_text(conllu(FIRST_ARCS))
+    with pytest.raises(InputError, match="both constituency and dependency files"):
+        read_treebank(folder / "mrg")
+    with pytest.raises(InputError, match="no clean-up 'ptb'; there are"):
+        read_treebank(folder / "mrg" / "*.mrg", "ptb")
+
+
+def test_treebank_tokens_are_one_for_each_word_whatever_the_normaliser_drops(folder):
+    treebank = read_treebank(folder / "mrg")
+    normaliser = Normaliser(lower_case=True, numbers="whole", drop_punctuation=True, drop_words=("the",))
+    assert treebank_tokens(treebank, normaliser)[:2] == [["the", "cat", ",", "ate", "N", "fish", "."], ["go", "!"]]
+
+
+@pytest.mark.skipif(not (SHARED / "wsj-sample").is_dir(), reason="the WSJ sample is not beside this checkout")
+def test_wsj_sample_words_are_in_mikolovs_vocabulary_by_the_rule_of_whole_numbers():
+    treebank = read_treebank(SHARED / "wsj-sample" / "mrg", "ptb-keep", SHARED / "wsj-sample" / "dep")
+    assert len(treebank) == 3914
+    known = set((SHARED / "ptb" / "ptb.train.txt").read_text().split())
+    unknown = {}
+    for numbers in ("whole", "runs"):
+        tokens = treebank_tokens(treebank, Normaliser(lower_case=True, numbers=numbers))
+        words = [token for sentence in tokens for token in sentence]
+        unknown[numbers] = sum(word not in known for word in words) / len(words)
+    assert unknown["whole"] < 0.053  # without % as a number: 0.057
+    assert unknown["whole"] < unknown["runs"] < 0.071
+
+
+@pytest.mark.skipif(not (SHARED / "gum").is_dir(), reason="GUM is not beside this checkout")
+def test_gum_dependencies_stay_trees_after_clean_up():
+    gum = SHARED / "gum"
+    treebank = read_treebank(gum / "dev.mrg", "ptb-drop", gum / "dev.conllu")
+    assert all(heads_are_one_tree(sentence.heads) for sentence in treebank)

@@ -1,0 +1,78 @@
+"""The released PRPN's outputs, and its weights put into our model."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from syntaxlm.models.base import LanguageModel
+from syntaxlm.models.prpn import PRPNConfig, build
+
+FOLDERS = [Path(__file__).parent / "data", *map(Path, filter(None, [os.environ.get("SYNTAXLM_GOLDEN")]))]
+PRPN_FILES = sorted(path for folder in FOLDERS for path in folder.glob("prpn_*.npz"))
+
+_READER = {
+    "memory_rnn.ih.0.weight": "input.weight",
+    "memory_rnn.ih.0.bias": "input.bias",
+    "memory_rnn.ih.1.gamma": "input_norm.gain",
+    "memory_rnn.ih.1.beta": "input_norm.bias",
+    "memory_rnn.hh.0.weight": "recurrent.weight",
+    "memory_rnn.hh.0.bias": "recurrent.bias",
+    "memory_rnn.hh.1.gamma": "recurrent_norm.gain",
+    "memory_rnn.hh.1.beta": "recurrent_norm.bias",
+    "memory_rnn.c_norm.gamma": "cell_norm.gain",
+    "memory_rnn.c_norm.beta": "cell_norm.bias",
+    "projector_summ.1.weight": "key.weight",
+    "projector_summ.1.bias": "key.bias",
+}
+_RESIDUAL = {"0": "first", "1": "first_norm", "4": "second", "5": "second_norm"}
+_PARSER = {"1": "convolution", "2": "norm", "5": "head"}
+_FEED = {"1": "projection", "2": "norm"}
+
+
+def our_name(released: str) -> str:
+    parts = released.split(".")
+    match parts:
+        case ["encoder", what]:
+            return f"embedding.{what}"
+        case ["decoder", what]:
+            return f"decoder.{what}"
+        case ["parser", "gate", index, what]:
+            return f"core.parser.{_PARSER[index]}.{what}"
+        case ["reader", layer, *rest]:
+            return f"core.reader.{layer}.{_READER['.'.join(rest)]}"
+        case ["predictor", "projector_pred", "1", what]:
+            return f"core.predictor.key.{what}"
+        case ["predictor", "ffd", index, what]:
+            return f"core.predictor.{_FEED[index]}.{what}"
+        case ["predictor", "res", "res", block, index, what]:
+            return f"core.predictor.blocks.{block}.{_RESIDUAL[index]}.{what}"
+    raise KeyError(released)
+
+
+def released_prpn(path: Path) -> tuple[LanguageModel, dict[str, np.ndarray]]:
+    """Our PRPN with a golden file's weights, in evaluation mode and float64, and the file's arrays."""
+    arrays = dict(np.load(path))
+    weights = {our_name(name[6:]): torch.from_numpy(value) for name, value in arrays.items() if name.startswith("param.")}
+    layers = len({name.split(".")[2] for name in weights if name.startswith("core.reader.")})
+    blocks = len({name.split(".")[3] for name in weights if name.startswith("core.predictor.blocks.")})
+    vocabulary_size, embedding_size = weights["embedding.weight"].shape
+    config = PRPNConfig(
+        embedding_size=embedding_size,
+        hidden_size=weights["core.predictor.key.weight"].shape[0],
+        layers=layers,
+        memory_slots=int(arrays["n_slots"]),
+        look_back=int(arrays["n_lookback"]),
+        residual_blocks=blocks,
+        tied=False,
+        comparison="hard" if arrays["hard"] else "soft",
+        resolution=float(arrays["resolution"]),
+    )
+    model = build(config, vocabulary_size).double().eval()
+    missing = set(model.state_dict()) - set(weights)
+    assert all(name.endswith("num_batches_tracked") for name in missing), missing
+    model.load_state_dict(weights, strict=False)
+    return model, arrays

@@ -1,0 +1,152 @@
+"""The gated memory's fast form against its reference, and the properties its gates must have."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from syntaxlm.ops import gated_memory
+from syntaxlm.ops.gated_memory import Comparison, ReaderWeights
+from syntaxlm.ops.gated_memory.fast import LayerNorm
+from syntaxlm.ops.gated_memory.reference import layer_norm
+
+COMPARISONS = {
+    "released hard": Comparison(20.0, 1.0, hard=True),
+    "released soft": Comparison(100.0, 5.0, hard=False),
+    "paper": Comparison(10.0, 0.0, hard=True),
+}
+SIZES = [(1, 1, 4, 3), (7, 3, 6, 5), (63, 2, 4, 15), (5, 3, 2, 1)]  # steps, batch, hidden, slots
+
+
+def random(*shape, seed):
+    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def gradients(outputs, inputs, seed=99):
+    """Of a random weighting of the outputs, so that no output's gradient hides behind another's."""
+    loss = sum((out * random(*out.shape, seed=seed + n)).sum() for n, out in enumerate(outputs) if out.requires_grad)
+    return torch.autograd.grad(loss, inputs)
+
+
+@pytest.mark.parametrize("dropout", [False, True])
+@pytest.mark.parametrize(("steps", "batch", "hidden", "slots"), SIZES)
+def test_fast_reader_equals_reference_in_value_state_and_every_gradient(steps, batch, hidden, slots, dropout):
+    shapes = {
+        "input_gates": (steps, batch, 4 * hidden),
+        "input_keys": (steps, batch, hidden),
+        "gates": (steps, batch, slots),
+        "hidden_tape": (slots, batch, hidden),
+        "cell_tape": (slots, batch, hidden),
+        "key": (hidden, hidden),
+        "recurrent": (4 * hidden, hidden),
+        "recurrent_bias": (4 * hidden,),
+        "gain": (4 * hidden,),
+        "bias": (4 * hidden,),
+        "cell_gain": (hidden,),
+        "cell_bias": (hidden,),
+    }
+    tensors = {name: random(*shape, seed=n) for n, (name, shape) in enumerate(shapes.items())}
+    tensors["gates"] = torch.sigmoid(tensors["gates"])
+    tensors = {name: tensor.requires_grad_() for name, tensor in tensors.items()}
+    masks = [None] * 3
+    if dropout:
+        sizes = (steps, batch, hidden), (steps, batch, hidden), (hidden,)
+        masks = [(random(*size, seed=50 + n) > 0).double() * 2 for n, size in enumerate(sizes)]
+
+    def run(op):
+        weights = ReaderWeights(*(tensors[name] for name in list(shapes)[5:]), *masks)
+        tapes = tensors["hidden_tape"], tensors["cell_tape"]
+        return op.read(tensors["input_gates"], tensors["input_keys"], tensors["gates"], tapes, weights)
+
+    hidden_states, tapes, attention = run(gated_memory)
+    expected_states, expected_tapes, expected_attention = run(gated_memory.reference)
+    for ours, expected in [
+        (hidden_states, expected_states),
+        (tapes[0], expected_tapes[0]),
+        (tapes[1], expected_tapes[1]),
+        (attention, expected_attention),
+    ]:
+        torch.testing.assert_close(ours, expected, rtol=0, atol=1e-12)
+    inputs = list(tensors.values())
+    for name, ours, expected in zip(
+        tensors, gradients([hidden_states], inputs), gradients([expected_states], inputs), strict=True
+    ):
+        torch.testing.assert_close(ours, expected, rtol=1e-9, atol=1e-10, msg=lambda text, name=name: f"{name}: {text}")
+
+
+@pytest.mark.parametrize(("steps", "batch", "hidden", "slots"), SIZES)
+def test_attending_to_all_steps_at_once_equals_reference(steps, batch, hidden, slots):
+    keys, states = (random(steps, batch, hidden, seed=n).requires_grad_() for n in (1, 2))
+    tape = random(slots, batch, hidden, seed=3).requires_grad_()
+    gates = torch.sigmoid(random(steps, batch, slots, seed=4)).requires_grad_()
+    inputs = [keys, gates, states, tape]
+    ours, expected = gated_memory.attend(*inputs), gated_memory.reference.attend(*inputs)
+    torch.testing.assert_close(ours, expected, rtol=0, atol=1e-12)
+    torch.testing.assert_close(gradients(ours, inputs), gradients(expected, inputs), rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("count_self", [True, False])
+@pytest.mark.parametrize("comparison", COMPARISONS.values(), ids=COMPARISONS)
+@pytest.mark.parametrize(("steps", "batch", "slots"), [(1, 1, 3), (7, 3, 5), (63, 2, 15), (4, 2, 1)])
+def test_gates_of_all_steps_at_once_equal_reference(steps, batch, slots, comparison, count_self):
+    queries, distances = (torch.sigmoid(random(steps, batch, seed=n)).requires_grad_() for n in (1, 2))
+    tape = torch.sigmoid(random(slots, batch, seed=3))
+    tape[: slots // 2] = math.inf
+    arguments = queries, distances, tape, slots, comparison, count_self
+    ours, expected = gated_memory.slot_gates(*arguments), gated_memory.reference.slot_gates(*arguments)
+    torch.testing.assert_close(ours, expected, rtol=0, atol=1e-14)
+    if not expected.requires_grad:
+        return
+    inputs = [queries, distances]
+    for one, other in zip(
+        torch.autograd.grad((ours * random(*ours.shape, seed=5)).sum(), inputs, allow_unused=True),
+        torch.autograd.grad((expected * random(*ours.shape, seed=5)).sum(), inputs, allow_unused=True),
+        strict=True,
+    ):
+        torch.testing.assert_close(torch.zeros(()) if one is None else one, torch.zeros(()) if other is None else other)
+
+
+@pytest.mark.parametrize("size", [2, 5, 64])
+def test_layer_norm_is_the_released_one_in_value_and_gradient(size):
+    rows, gain, bias = random(4, 3, size, seed=1), random(size, seed=2), random(size, seed=3)
+    inputs = [tensor.requires_grad_() for tensor in (rows, gain, bias)]
+    ours, expected = LayerNorm.apply(*inputs), layer_norm(*inputs)
+    torch.testing.assert_close(ours, expected, rtol=0, atol=1e-12)
+    torch.testing.assert_close(gradients([ours], inputs), gradients([expected], inputs), rtol=1e-9, atol=1e-10)
+
+
+def test_a_row_without_spread_gives_finite_values_and_gradients():
+    rows = torch.full((1, 2, 6), 3.0, dtype=torch.float64, requires_grad=True)
+    out = LayerNorm.apply(rows, torch.ones(6).double(), torch.zeros(6).double())
+    assert torch.isfinite(out).all()
+    assert torch.isfinite(torch.autograd.grad(out.square().sum(), rows)[0]).all()
+
+
+def test_steps_before_the_start_are_closed_but_the_zero_step_is_not():
+    distances = torch.tensor([[0.5], [0.4]], dtype=torch.float64)
+    tape = torch.full((4, 1), math.inf, dtype=torch.float64)
+    gates = gated_memory.slot_gates(distances, distances, tape, 4, COMPARISONS["released hard"], count_self=True)
+    assert gates[0, 0].tolist() == [1, 0, 0, 0]
+    soft = gated_memory.slot_gates(distances, distances, tape, 4, COMPARISONS["released soft"], count_self=True)
+    assert soft[0, 0, 0].item() == pytest.approx(1 / (1 + math.exp(-5)))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.floats(0, 1, allow_subnormal=False), min_size=2, max_size=14, unique=True), st.booleans())
+def test_dependency_ranges_never_partially_overlap_at_infinite_temperature(distances, released):
+    """Appendix C: step t's memory reaches back to l_t, and no two ranges [l_t, t] cross when memory is long enough."""
+    column = torch.tensor(distances, dtype=torch.float64)[:, None]
+    steps = len(column)
+    tape = torch.full((steps, 1), math.inf, dtype=torch.float64)
+    comparison = Comparison(math.inf, 1.0 if released else 0.0, hard=True)
+    gates = gated_memory.slot_gates(column, column, tape, steps, comparison, count_self=released)[:, 0]
+    assert set(gates.unique().tolist()) <= {0.0, 1.0}
+    reach = [t - max(int(row.sum()), 1) for t, row in enumerate(gates)]  # the earliest step that t's memory holds
+    ranges = [(start, t) for t, start in enumerate(reach)]
+    for start, end in ranges:
+        for other_start, other_end in ranges:
+            assert not (start < other_start < end < other_end)

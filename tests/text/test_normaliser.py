@@ -1,0 +1,226 @@
+"""The normaliser: what text becomes, and that every token knows where it came from."""
+
+import json
+import pickle
+import time
+import unicodedata
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from syntaxlm.errors import InputError
+from syntaxlm.text import normaliser as module
+from syntaxlm.text.normaliser import Normaliser
+
+AWKWARD = st.sampled_from(
+    list("aN1% \t\u00a0\u200b\u00ad\ufeff\u2060\u0301\u0323éİΣ한\u1112\u1161\u11ab.,'-<>$_\u2028\x1c½ﬁ¨")
+)
+TEXTS = st.one_of(st.text(max_size=40), st.text(AWKWARD, max_size=30), st.just("<<unk>>, (<unk>)!"))
+SETTINGS = st.builds(
+    Normaliser,
+    units=st.sampled_from(["words", "characters"]),
+    unicode_form=st.sampled_from(["NFC", "NFD", "NFKC", "NFKD", "keep"]),
+    splitting=st.sampled_from(["whitespace", "punctuation"]),
+    lower_case=st.booleans(),
+    numbers=st.sampled_from(["keep", "whole", "runs"]),
+    drop_words=st.sampled_from([(), ("$", "a", "N")]),
+    drop_punctuation=st.booleans(),
+)
+
+
+@settings(max_examples=500, deadline=None)
+@given(SETTINGS, TEXTS)
+def test_tokens_are_the_aligned_tokens_that_were_kept(normaliser, line):
+    aligned = normaliser.align(line)
+    assert normaliser.tokens(line) == [each.token for each in aligned if each.token is not None]
+
+
+@settings(max_examples=500, deadline=None)
+@given(SETTINGS, TEXTS)
+def test_offsets_slice_the_original_line_in_order_and_leave_out_only_white_space(normaliser, line):
+    end = 0
+    for each in normaliser.align(line):
+        assert each.written == line[each.start : each.end] != ""
+        if each.start >= end:
+            assert not line[end : each.start].replace("\u200b", " ").strip()
+            end = each.end
+        else:  # a second token of the same stretch
+            assert each.end == end
+    assert not line[end:].replace("\u200b", " ").strip()
+
+
+@settings(max_examples=300, deadline=None)
+@given(SETTINGS, TEXTS)
+def test_tokens_are_never_empty_and_never_hold_white_space(normaliser, line):
+    for token in normaliser.tokens(line):
+        assert token
+        assert not any(character.isspace() for character in token)
+        if normaliser.units == "characters":
+            assert len(token) == 1
+
+
+@settings(max_examples=300, deadline=None)
+@given(SETTINGS, st.lists(TEXTS, max_size=6), st.integers(1, 12))
+def test_long_lines_in_parts_give_the_same_tokens(normaliser, texts, length):
+    line = " ".join(texts)
+    before = module.LONG_LINE
+    module.LONG_LINE = length
+    try:
+        parts = list(normaliser.token_parts(line))
+    finally:
+        module.LONG_LINE = before
+    assert [token for part in parts for token in part] == normaliser.tokens(line)
+
+
+@settings(max_examples=300, deadline=None)
+@given(SETTINGS, TEXTS)
+def test_a_treebank_word_stays_one_word(normaliser, written):
+    assert bool(normaliser.word(written)) == bool(written)
+
+
+@settings(max_examples=100, deadline=None)
+@given(TEXTS)
+def test_words_of_text_and_of_a_treebank_become_the_same(line):
+    normaliser = Normaliser(lower_case=True, numbers="whole")
+    pieces = line.replace("\u200b", " ").split()
+    assert normaliser.tokens(line) == [normaliser.word(piece) for piece in pieces if normaliser._normal(piece)]
+
+
+@given(SETTINGS)
+@settings(max_examples=50)
+def test_settings_survive_json_and_pickle(normaliser):
+    again = Normaliser.from_dict(json.loads(json.dumps(normaliser.as_dict())))
+    assert again == normaliser
+    assert hash(again) == hash(normaliser)
+    assert pickle.loads(pickle.dumps(normaliser)) == normaliser
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD", "NFKC", "NFKD"])
+@pytest.mark.parametrize("line", ["e\u0301le\u0300ve", "각 \u1112\u1161\u11ab", "ﬁn ½", "a\u0301\u0323\u0301b"])
+def test_characters_are_the_code_points_of_the_unicode_form(form, line):
+    expected = list(unicodedata.normalize(form, line).replace(" ", "_"))
+    assert Normaliser(units="characters", unicode_form=form).tokens(line) == expected
+
+
+def test_a_composed_character_knows_both_code_points_it_came_from():
+    aligned = Normaliser(units="characters").align("  e\u0301t  x\n")
+    assert [tuple(each) for each in aligned] == [
+        ("e\u0301", 2, 4, "é"),
+        ("t", 4, 5, "t"),
+        ("  ", 5, 7, "_"),
+        ("x", 7, 8, "x"),
+    ]
+
+
+def test_tokens_of_one_decomposed_character_share_its_place():
+    aligned = Normaliser(units="characters", unicode_form="NFD").align("é")
+    assert [tuple(each) for each in aligned] == [("é", 0, 1, "e"), ("é", 0, 1, "\u0301")]
+
+
+# Pairs of the Penn Treebank's own text and Mikolov's preparation of it.
+@pytest.mark.parametrize(
+    ("written", "token"),
+    [
+        ("1989", "N"), ("3.5", "N"), ("1,000", "N"), ("1,000,000", "N"), ("3\\/4", "N"), ("3/4", "N"), ("1989-90", "N"),
+        ("10:30", "N"), ("30.", "N"), ("%", "N"), ("-5", "N"), ("17%", "N"), (".22", "N"), ("N", "N"),
+        ("30-year", "30-year"), ("1980s", "1980s"), ("'86", "'86"),
+        ("13th", "13th"), ("B-2", "b-2"), ("500-stock", "500-stock"), ("--", "--"),
+        ("...", "..."), ("/", "/"), ("n", "n"), ("$5", "$5"),
+    ],
+)  # fmt: skip
+def test_whole_numbers_are_those_of_mikolovs_text(written, token):
+    assert Normaliser(lower_case=True, numbers="whole").tokens(written) == [token]
+
+
+@pytest.mark.parametrize(
+    ("written", "token"), [("1,000", "N,N"), ("1980s", "Ns"), ("B-2", "b-N"), ("12", "N"), ("N", "N")]
+)
+def test_runs_of_digits_become_n_inside_words(written, token):
+    assert Normaliser(lower_case=True, numbers="runs").tokens(written) == [token]
+
+
+def test_numbers_in_characters_are_replaced_by_the_rule_of_words():
+    line = "In November 1,000 of 1980s N"
+    whole = Normaliser(units="characters", lower_case=True, numbers="whole").tokens(line)
+    assert "".join(whole) == "in_november_N_of_1980s_N"
+    runs = Normaliser(units="characters", lower_case=True, numbers="runs").tokens(line)
+    assert "".join(runs) == "in_november_N,N_of_Ns_N"
+
+
+@pytest.mark.parametrize(
+    ("line", "tokens"),
+    [
+        ('"don\'t!" he said...', ['"', "don't", "!", '"', "he", "said", "..."]),
+        ("mother-in-law's (Mr.)", ["mother-in-law's", "(", "Mr", ".", ")"]),
+        ("dogs' '90s $5 50%", ["dogs", "'", "'", "90s", "$", "5", "50", "%"]),
+        ("<unk>, (<unk>) <<unk>> <", ["<unk>", ",", "(", "<unk>", ")", "<", "<unk>", ">", "<"]),
+        ("wait?!?? ``so''", ["wait", "?", "!", "??", "``", "so", "''"]),
+        ("¿Qué? 「はい」。", ["¿", "Qué", "?", "「", "はい", "」", "。"]),
+    ],
+)
+def test_punctuation_is_split_off_at_both_ends_of_a_word(line, tokens):
+    assert Normaliser(splitting="punctuation").tokens(line) == tokens
+
+
+def test_invisible_characters_go_and_the_zero_width_space_parts_words():
+    assert Normaliser().tokens("\ufeffco\u00adop\u200bword\u2060s \u2060 a\u00a0b\r\n") == ["coop", "words", "a", "b"]
+
+
+def test_joiners_that_are_spelling_stay():
+    assert Normaliser().tokens("می\u200cخواهم") == ["می\u200cخواهم"]
+
+
+def test_dropped_words_are_shown_with_no_token():
+    normaliser = Normaliser(drop_words=("$", "#"), drop_punctuation=True)
+    assert normaliser.tokens("$ 5 , # N-- -- <unk>") == ["5", "N--", "<unk>"]
+    assert [(each.written, each.token) for each in normaliser.align("$ 5 --")] == [
+        ("$", None),
+        ("5", "5"),
+        ("--", None),
+    ]
+
+
+def test_dropping_in_characters_leaves_single_spaces_and_combining_marks():
+    normaliser = Normaliser(units="characters", unicode_form="NFD", drop_punctuation=True, drop_words=("$",))
+    assert "".join(normaliser.tokens("$ é, ... $b !")) == "e\u0301_b"
+
+
+def test_a_treebank_word_is_never_emptied_or_split():
+    normaliser = Normaliser(splitting="punctuation", drop_punctuation=True, drop_words=("$",), numbers="whole")
+    assert [normaliser.word(word) for word in ["...", "$", "\u00ad", "Mr.", "10 000"]] == [
+        "...",
+        "$",
+        "\u00ad",
+        "Mr.",
+        "N",
+    ]
+
+
+def test_wrong_settings_are_named_together_and_misspelt_ones_with_the_nearest():
+    with pytest.raises(InputError, match=r"(?s)normaliser\.units: 'bytes'.*normaliser\.numbers: 'none'"):
+        Normaliser.from_dict({"units": "bytes", "numbers": "none"})
+    with pytest.raises(InputError, match=r"lowercase: no such setting\. Did you mean normaliser\.lower_case\?"):
+        Normaliser.from_dict({"lowercase": True})
+    with pytest.raises(InputError, match="drop_words"):
+        Normaliser(drop_words="$#")  # type: ignore[arg-type]
+
+
+def test_the_memory_of_pieces_is_bounded(monkeypatch):
+    monkeypatch.setattr(module, "REMEMBERED_PIECES", 10)
+    normaliser = Normaliser()
+    words = [f"w{number}" for number in range(100)] + ["x" * 1000]
+    assert normaliser.tokens(" ".join(words)) == words
+    assert len(normaliser._memory) <= 10
+
+
+@pytest.mark.parametrize(
+    "word", ["a" + "\u0301\u0323" * 1_000, "1" * 50_000 + "x", "!" * 50_000, "<" * 50_000, "é" * 50_000]
+)
+@pytest.mark.parametrize("units", ["words", "characters"])
+def test_very_long_words_take_linear_time(word, units):
+    begun = time.perf_counter()
+    for numbers in ("whole", "runs"):
+        normaliser = Normaliser(units=units, splitting="punctuation", numbers=numbers)
+        assert normaliser.tokens(word) == [each.token for each in normaliser.align(word) if each.token is not None]
+    assert time.perf_counter() - begun < 5

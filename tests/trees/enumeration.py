@@ -1,0 +1,57 @@
+"""Small trees, all of them or at random: the oracle of this folder's tests."""
+
+from __future__ import annotations
+
+import random
+from functools import cache
+
+from syntaxlm.trees import Constituent, Tree
+
+Spans = frozenset[tuple[int, int]]
+
+
+@cache
+def all_binary_trees(start: int, end: int) -> tuple[Spans, ...]:
+    """The spans of two words or more of every binary tree over [start, end)."""
+    if end - start == 1:
+        return (frozenset(),)
+    return tuple(
+        left | right | {(start, end)}
+        for split in range(start + 1, end)
+        for left in all_binary_trees(start, split)
+        for right in all_binary_trees(split, end)
+    )
+
+
+@cache
+def all_biased_trees(start: int, end: int) -> tuple[Spans, ...]:
+    """The same of every tree that the biased rule can give."""
+    if end - start < 2:
+        return (frozenset(),)
+    return tuple(
+        left | right | {(start, end)} | ({(split, end)} if end - split > 1 else set())
+        for split in range(start, end)
+        for left in all_biased_trees(start, split)
+        for right in all_biased_trees(split + 1, end)
+    )
+
+
+def random_tree(words: int, source: random.Random, tags: bool = True) -> Tree:
+    """A tree with unary chains and n-ary branches, some leaves tagged."""
+    constituents: list[Constituent] = []
+    agenda = [(0, words)]
+    while agenda:
+        start, end = agenda.pop()
+        for _ in range(source.choice([1, 1, 1, 2])):
+            constituents.append(Constituent(source.choice(["S", "NP", "VP-1", "PP"]), start, end))
+        if end - start > 1:
+            cuts = sorted(source.sample(range(start + 1, end), source.randint(1, min(3, end - start - 1))))
+            parts = list(zip([start, *cuts], [*cuts, end], strict=True))
+            kept = [part for part in parts if part[1] - part[0] > 1 or source.random() < 0.2]
+            agenda.extend(reversed(kept))
+    names = tuple(
+        source.choice(["the", "cat", "(", "}", "a/b", "\\/", "é", "1.5", "*", "no\u00a0break"]) for _ in range(words)
+    )
+    return Tree(
+        names, tuple(source.choice(["NN", "-LRB-", "$"]) if tags else "" for _ in range(words)), tuple(constituents)
+    )

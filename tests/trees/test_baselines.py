@@ -1,0 +1,98 @@
+import random
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from syntaxlm.trees import (
+    PROTOCOLS,
+    SpanSets,
+    balanced,
+    baseline_scores,
+    biased_upper_bound,
+    binary_upper_bound,
+    left,
+    random_trees,
+    right,
+    trees_of,
+)
+
+from .enumeration import all_biased_trees, all_binary_trees, random_tree
+
+
+def gold_trees(count, longest, seed):
+    source = random.Random(seed)
+    return SpanSets.of([random_tree(source.randint(1, longest), source) for _ in range(count)])
+
+
+def inner(spans):
+    return {(start, end) for start, end in spans if end - start > 1}
+
+
+def test_branching_baselines_are_what_they_are_called():
+    assert left([4, 1, 2]).sentence(0) == {(0, 2), (0, 3), (0, 4)}
+    assert right([4, 1, 2]).sentence(0) == {(0, 4), (1, 4), (2, 4)}
+    assert balanced([5, 1, 2]).sentence(0) == {(0, 5), (0, 2), (2, 5), (3, 5)}
+    for baseline in (left, right, balanced):
+        assert baseline([4, 1, 2]).sentence(1) == set()
+        assert baseline([4, 1, 2]).sentence(2) == {(0, 2)}
+        assert len(baseline([])) == 0
+
+
+@pytest.mark.parametrize("baseline", [left, right, balanced, lambda lengths: random_trees(lengths, 0)])
+def test_baselines_are_binary_trees(baseline):
+    lengths = np.random.default_rng(0).integers(1, 60, 100)
+    spans = baseline(lengths)
+    assert np.diff(spans.offsets).tolist() == (lengths - 1).tolist()
+    trees_of(spans, [["w"] * length for length in lengths])
+
+
+def test_random_trees_split_at_every_place_alike_and_follow_their_seed():
+    spans = random_trees(np.full(6000, 4), 1)
+    shapes = Counter(frozenset(spans.sentence(i)) for i in range(6000))
+    assert set(shapes) == set(all_binary_trees(0, 4))
+    # One of three first splits gives the balanced tree; the others leave two words or three to split.
+    assert shapes[frozenset({(0, 4), (0, 2), (2, 4)})] == pytest.approx(2000, abs=150)
+    assert shapes[frozenset({(0, 4), (1, 4), (2, 4)})] == pytest.approx(1000, abs=120)
+    assert np.array_equal(spans.starts, random_trees(np.full(6000, 4), 1).starts)
+    assert not np.array_equal(spans.starts, random_trees(np.full(6000, 4), 2).starts)
+
+
+def test_binary_bound_is_the_best_of_all_binary_trees():
+    gold = gold_trees(400, 6, 0)
+    bound = binary_upper_bound(gold)
+    for index, length in enumerate(gold.lengths):
+        wanted = inner(gold.sentence(index))
+        best = max(len(wanted & tree) for tree in all_binary_trees(0, int(length)))
+        assert frozenset(bound.sentence(index)) in all_binary_trees(0, int(length))
+        assert len(wanted & bound.sentence(index)) == best == len(wanted)
+
+
+def test_biased_bound_is_the_best_of_all_trees_the_rule_reaches():
+    gold = gold_trees(400, 6, 1)
+    bound = biased_upper_bound(gold)
+    for index, length in enumerate(gold.lengths):
+        wanted = inner(gold.sentence(index))
+        best = max(len(wanted & tree) for tree in all_biased_trees(0, int(length)))
+        assert frozenset(bound.sentence(index)) in all_biased_trees(0, int(length))
+        assert len(wanted & bound.sentence(index)) == best
+
+
+def test_biased_bound_of_a_long_sentence_is_a_reachable_tree(monkeypatch):
+    gold = SpanSets.of([random_tree(150, random.Random(2)), random_tree(150, random.Random(3))])
+    whole = biased_upper_bound(gold)
+    monkeypatch.setattr("syntaxlm.trees.baselines._CELLS", 500)  # in small pieces
+    pieces = biased_upper_bound(gold)
+    for index in range(2):
+        assert whole.sentence(index) == pieces.sentence(index)
+        assert len(whole.sentence(index)) == 149
+
+
+def test_bounds_bound_every_baseline():
+    gold = gold_trees(300, 12, 4)
+    scores = baseline_scores(gold, PROTOCOLS["wsj-test"], seeds=range(2))
+    assert scores.biased_bound is not None
+    assert scores.binary_bound.recall == 1
+    assert scores.binary_bound.f1 >= scores.biased_bound.f1 >= max(scores.left.f1, scores.right.f1, scores.random.max)
+    assert "right branching" in str(scores)
+    assert baseline_scores(gold, PROTOCOLS["wsj10"], biased_bound=False).as_dict()["biased_bound"] is None

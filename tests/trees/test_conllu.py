@@ -1,0 +1,147 @@
+import gzip
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from syntaxlm.errors import InputError
+from syntaxlm.trees import DependencyTree, dependency_faults, is_projective, read_conllu, read_dp, write_conllu
+
+SAMPLE = """# sent_id = first
+# text = vámonos al mar
+1-2\tvámonos\t_\t_\t_\t_\t_\t_\t_\t_
+1\tvamos\tir\tVERB\tV\t_\t0\troot\t_\t_
+2\tnos\tnosotros\t_\tPP\t_\t1\tobj\t_\t_
+2.1\tnada\t_\t_\t_\t_\t_\t_\t_\t_
+
+1\tya\tya\t_\t_\t_\t0\t_\t_\t_
+"""
+
+
+def row(*columns: str) -> str:
+    return "\t".join(columns)
+
+
+def tree_of(heads: list[int]) -> DependencyTree:
+    blank = ("",) * len(heads)
+    return DependencyTree(tuple("abcdefgh"[: len(heads)]), blank, tuple(heads), blank)
+
+
+@pytest.mark.parametrize("ends", ["\n", "\r\n"])
+def test_words_tags_heads_labels_and_names_are_read(tmp_path, ends):
+    file = tmp_path / "file.conllu"
+    file.write_bytes(SAMPLE.replace("\n", ends).encode("utf-8-sig"))
+    assert read_conllu(file) == [
+        DependencyTree(("vamos", "nos"), ("VERB", "PP"), (0, 1), ("root", "obj"), "first"),
+        DependencyTree(("ya",), ("",), (0,), ("",), ""),
+    ]
+
+
+def test_compressed_files_are_read(tmp_path):
+    with gzip.open(tmp_path / "file.conllu.gz", "wt", encoding="utf-8") as file:
+        file.write(SAMPLE)
+    assert len(read_conllu(tmp_path / "file.conllu.gz")) == 2
+    (tmp_path / "bad.conllu.gz").write_bytes(b"no gzip")
+    with pytest.raises(InputError, match="cannot be read"):
+        read_conllu(tmp_path / "bad.conllu.gz")
+
+
+def test_written_trees_are_read_back(tmp_path):
+    trees = [
+        DependencyTree(("a b", "\u2028", "#"), ("X", "", "Y"), (2, 0, 2), ("l", "root", ""), "some id"),
+        DependencyTree(("_",), ("",), (0,), ("",)),
+    ]
+    write_conllu(trees, tmp_path / "file.conllu")
+    assert read_conllu(tmp_path / "file.conllu") == trees
+    assert [file.name for file in tmp_path.iterdir()] == ["file.conllu"]
+
+
+def test_words_with_tabs_cannot_be_written(tmp_path):
+    with pytest.raises(InputError, match="sentence 1"):
+        write_conllu([DependencyTree(("a\tb",), ("",), (0,), ("",))], tmp_path / "file.conllu")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (row(*"2bBNN_1"), "found 7 tab-separated columns, expected 10"),
+        (row(*"2bBNN_3x__"), "found head 3 of 'b', expected 0 to 2"),
+        (row(*"2bBNN_-x__"), "found the head '-', expected a number"),
+        (row(*"2bBNN__x__"), "found the head '_', expected a number"),
+        (row(*"3bBNN_1x__"), "found the word id '3', expected 2"),
+        (row(*"xbBNN_1x__"), "found the word id 'x', expected 2"),
+        (row("2", "", *"BNN_1x__"), "found an empty word form"),
+    ],
+)
+def test_faults_name_file_line_and_sentence(tmp_path, line, message):
+    file = tmp_path / "file.conllu"
+    file.write_text("# sent_id = here\n" + row(*"1aANN_0x__") + "\n" + line + "\n")
+    with pytest.raises(InputError) as caught:
+        read_conllu(file)
+    assert f"file.conllu, line 3, sentence here: {message}" in str(caught.value)
+
+
+@pytest.mark.parametrize("read", [read_conllu, read_dp])
+def test_an_empty_file_has_no_sentence(tmp_path, read):
+    (tmp_path / "file").write_text("\n\n")
+    with pytest.raises(InputError, match="no sentence was found"):
+        read(tmp_path / "file")
+
+
+def test_word_tag_head_columns_are_read(tmp_path):
+    (tmp_path / "file.dp").write_text("The\tDT\t2\ncat\tNN\t0\n\n\nYes\tUH\t0\n")
+    first, second = read_dp(tmp_path / "file.dp")
+    assert first == DependencyTree(("The", "cat"), ("DT", "NN"), (2, 0), ("", ""))
+    assert second.words == ("Yes",)
+    (tmp_path / "file.dp").write_text("The\tDT\n")
+    with pytest.raises(InputError, match=r"line 1.*found 2 tab-separated columns"):
+        read_dp(tmp_path / "file.dp")
+
+
+@pytest.mark.parametrize(
+    ("heads", "faults"),
+    [
+        ([2, 0, 2], []),
+        ([2, 3, 1], ["no root", "a cycle: words 1, 2, 3"]),
+        ([0, 0], ["several roots: words 1, 2"]),
+        ([0, 2], ["a cycle: words 2"]),
+        ([3, 4, 0, 3], ["non-projective: arcs cross"]),
+        ([3, 0, 2], ["non-projective: arcs cross"]),
+    ],
+)
+def test_faults_of_a_tree_are_told(heads, faults):
+    assert dependency_faults(tree_of(heads)) == faults
+
+
+def test_projectivity_is_that_no_two_arcs_cross():
+    from itertools import combinations, product
+
+    for length in range(1, 5):
+        for heads in product(range(length + 1), repeat=length):
+            arcs = [(min(head, word), max(head, word)) for word, head in enumerate(heads, 1)]
+            crossing = any(a < c < b < d or c < a < d < b for (a, b), (c, d) in combinations(arcs, 2))
+            assert is_projective(tree_of(list(heads))) == (not crossing)
+
+
+def test_long_chains_meet_no_recursion():
+    length = 20_000
+    blank = ("",) * length
+    assert dependency_faults(DependencyTree(("a",) * length, blank, tuple(range(length)), blank)) == []
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    content=st.binary()
+    | st.lists(st.sampled_from(["1", "2", "\t", "_", "\n", "# sent_id = x", "1\ta\t_\t_\t_\t_\t0\t_\t_\t_\n", "\n\n"]))
+    .map("".join)
+    .map(str.encode)
+)
+@pytest.mark.parametrize("read", [read_conllu, read_dp])
+def test_any_file_gives_trees_or_an_input_error(tmp_path_factory, read, content):
+    file = tmp_path_factory.getbasetemp() / "fuzz.conllu"
+    file.write_bytes(content)
+    try:
+        trees = read(file)
+    except InputError as error:
+        trees, message = [], str(error)
+    assert trees or "fuzz.conllu" in message

@@ -1,0 +1,201 @@
+import json
+import random
+from statistics import mean
+
+import numpy as np
+import pytest
+
+from syntaxlm.errors import InputError
+from syntaxlm.trees import (
+    PROTOCOLS,
+    Protocol,
+    SpanSets,
+    Tree,
+    balanced,
+    left,
+    match_words,
+    over_seeds,
+    paired_bootstrap,
+    parse_brackets,
+    random_trees,
+    right,
+    score,
+    shape_of,
+)
+
+from .enumeration import random_tree
+
+
+def trees(count, longest, seed):
+    source = random.Random(seed)
+    return [random_tree(source.randint(1, longest), source) for _ in range(count)]
+
+
+def literally(predicted: Tree, gold: Tree, protocol: Protocol) -> tuple[int, int, int, float, float, float]:
+    """Matched, predicted, gold spans; precision, recall, F1: the protocol's rules with plain sets."""
+    whole = (0, len(gold))
+    found, wanted = (
+        {s[1:] for s in t.constituents if s.end - s.start > 1 and (protocol.whole_sentence == "keep" or s[1:] != whole)}
+        for t in (predicted, gold)
+    )
+    shared = len(found & wanted)
+    if not wanted:
+        if len(gold) <= 2 or not found:
+            return shared, len(found), 0, 1.0, 1.0, 1.0
+        return shared, len(found), 0, 0.0, 1.0, 0.0
+    precision, recall = shared / len(found) if found else 0.0, shared / len(wanted)
+    f1 = 2 * precision * recall / (precision + recall) if shared else 0.0
+    return shared, len(found), len(wanted), precision, recall, f1
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS)
+@pytest.mark.parametrize("longest", [2, 5, 50])
+def test_every_protocol_equals_its_rules_with_plain_sets(protocol, longest):
+    gold = trees(300, longest, 0)
+    source = random.Random(1)
+    predicted = [random_tree(len(tree), source) for tree in gold]
+    scores = score(SpanSets.of(predicted), SpanSets.of(gold), protocol)
+    shortest = 1 if protocol.one_word == "count as 1" else 2
+    kept = [i for i, tree in enumerate(gold) if shortest <= len(tree) <= (protocol.max_words or 1000)]
+    rows = [literally(predicted[i], gold[i], protocol) for i in kept]
+    assert scores.by_sentence.indices.tolist() == kept
+    assert scores.sentences == len(kept)
+    assert scores.by_sentence.f1.tolist() == pytest.approx([row[5] for row in rows])
+    assert scores.by_sentence.precision.tolist() == pytest.approx([row[3] for row in rows])
+    if protocol.average == "sentence":
+        expected = [mean(row[column] for row in rows) for column in (3, 4, 5)]
+    else:
+        shared, found, wanted = (sum(row[column] for row in rows) for column in range(3))
+        expected = [shared / found, shared / wanted, 2 * shared / (found + wanted)] if found and wanted else [1.0] * 3
+    assert [scores.precision, scores.recall, scores.f1] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("gold", "predicted", "precision", "recall", "f1"),
+    [
+        ("(S a b)", "(S a b)", 1, 1, 1),
+        ("(S a b c)", "(X a (X b c))", 0, 1, 0),
+        ("(S a b c)", "(X a b c)", 1, 1, 1),
+        ("(S a (S b c))", "(X a b c)", 0, 0, 0),
+        ("(S a (S b c) d)", "(X (X a (X b c)) d)", 0.5, 1, 2 / 3),
+        ("(S (NP (NP a b)) c)", "(X (X a b) c)", 1, 1, 1),
+    ],
+)
+def test_gold_without_inner_spans_and_unary_chains(gold, predicted, precision, recall, f1):
+    scores = score(SpanSets.of(parse_brackets(predicted)), SpanSets.of(parse_brackets(gold)), PROTOCOLS["wsj-test"])
+    assert (scores.precision, scores.recall, scores.f1) == pytest.approx((precision, recall, f1))
+
+
+def test_a_unary_root_is_no_way_to_let_the_whole_sentence_in():
+    gold = SpanSets.of(parse_brackets("(ROOT (S a (VP b c)))"))
+    scores = score(left([3]), gold, PROTOCOLS["wsj-test"])
+    assert scores.f1 == 0
+    assert scores.by_sentence.gold_spans.tolist() == [1]
+
+
+def test_recall_by_label_counts_each_label_of_a_chain():
+    gold = SpanSets.of(parse_brackets("(S (NP a b) (VP (VP c d)) (PP (NP e f)))"))
+    predicted = SpanSets.of(parse_brackets("(X (X a b) (X c (X d (X e f))))"))
+    scores = score(predicted, gold, PROTOCOLS["wsj-test"])
+    assert scores.recall_by_label == {"NP": (1.0, 2), "VP": (0.0, 1), "PP": (1.0, 1)}
+    assert score(predicted, gold, PROTOCOLS["evalb"]).recall_by_label["S"] == (1.0, 1)
+
+
+def test_f1_by_length_adds_up_to_the_whole():
+    gold = SpanSets.of(trees(200, 35, 3))
+    scores = score(right(gold.lengths), gold, PROTOCOLS["wsj-test"])
+    assert list(scores.f1_by_length) == ["1-10", "11-20", "21-30", "31-40"]
+    assert sum(count for _, count in scores.f1_by_length.values()) == scores.sentences
+    total = sum(f1 * count for f1, count in scores.f1_by_length.values())
+    assert total / scores.sentences == pytest.approx(scores.f1)
+
+
+def test_shapes_of_trees():
+    assert shape_of(left([4])).left == 100
+    assert shape_of(left([4])).right == 0
+    assert shape_of(right([4, 2, 3])).right == 100
+    assert shape_of(right([4])).depth == pytest.approx((1 + 2 + 3 + 3) / 4)
+    both = shape_of(balanced([4, 3]))
+    assert (both.left, both.right) == (0, 50)
+    assert both.depth == pytest.approx((2 + 5 / 3) / 2)
+    assert shape_of(SpanSets.of(parse_brackets("(S (NP (NP a b c)) d)"))).left == 50
+
+
+def test_scores_are_written_as_json_and_printed_with_their_protocol():
+    gold = SpanSets.of(trees(30, 12, 5))
+    scores = score(right(gold.lengths), gold, PROTOCOLS["wsj10"])
+    written = json.loads(json.dumps(scores.as_dict(by_sentence=True)))
+    assert written["protocol"]["name"] == "wsj10"
+    assert written["f1"] == scores.f1
+    assert len(written["by_sentence"]["f1"]) == scores.sentences
+    assert f"{100 * scores.f1:.1f}" in str(scores)
+    assert "wsj10" in str(scores)
+
+
+def test_sentences_that_do_not_match_are_refused():
+    with pytest.raises(InputError, match="found 1 predicted trees, expected 2"):
+        score(right([3]), right([3, 4]), PROTOCOLS["wsj-test"])
+    with pytest.raises(InputError, match="sentence 2: the predicted tree has 5 words, expected 4"):
+        score(right([3, 5]), right([3, 4]), PROTOCOLS["wsj-test"])
+    with pytest.raises(InputError, match="found no sentence to score among 1"):
+        score(right([1]), right([1]), PROTOCOLS["wsj-test"])
+
+
+def test_different_words_are_shown_side_by_side():
+    gold = parse_brackets("(S a b) (S The (S board said 61 years))")
+    match_words(parse_brackets("(X a b) (X the (X <unk> said N years))"), gold, "predicted.mrg", "gold.mrg")
+    with pytest.raises(InputError) as caught:
+        match_words(parse_brackets("(X a b) (X the (X board said))"), gold, "predicted.mrg", "gold.mrg")
+    message = str(caught.value)
+    assert message.startswith("gold.mrg, sentence 2: the tree has 5 words, the prediction has 3.")
+    assert "The board said 61 years" in message
+    assert "the board said   (predicted.mrg, tree 2)" in message
+    with pytest.raises(InputError, match=r"predicted.mrg: found 1 trees, expected 2 as in gold.mrg"):
+        match_words(parse_brackets("(X a b)"), gold, "predicted.mrg", "gold.mrg")
+
+
+@pytest.mark.parametrize("protocol", [PROTOCOLS["wsj-test"], PROTOCOLS["evalb"]], ids=["sentence", "corpus"])
+def test_bootstrap_tells_a_difference_from_none(protocol):
+    gold = random_trees(np.full(300, 12), 0)
+    good = score(gold, gold, protocol)
+    one, other = (score(random_trees(gold.lengths, seed), gold, protocol) for seed in (1, 2))
+    clear = paired_bootstrap(good, one, samples=500)
+    assert clear.low <= clear.difference <= clear.high
+    assert clear.difference == pytest.approx(1 - one.f1)
+    assert clear.p_value < 0.01
+    assert paired_bootstrap(one, one, samples=100).p_value == 1
+    assert paired_bootstrap(one, other, samples=500).p_value > 0.01
+    assert paired_bootstrap(one, other, samples=50, seed=3) == paired_bootstrap(one, other, samples=50, seed=3)
+
+
+def test_bootstrap_in_pieces_draws_every_sample(monkeypatch):
+    gold = random_trees(np.full(50, 8), 0)
+    scores = [score(random_trees(gold.lengths, seed), gold, PROTOCOLS["wsj-test"]) for seed in (1, 2)]
+    whole = paired_bootstrap(*scores, samples=400)
+    monkeypatch.setattr("syntaxlm.trees.comparing._DRAWN", 130)
+    pieces = paired_bootstrap(*scores, samples=400)
+    assert pieces.low == pytest.approx(whole.low, abs=0.02)
+    assert pieces.difference == whole.difference
+
+
+def test_bootstrap_refuses_other_sentences_and_protocols():
+    gold = random_trees(np.full(5, 8), 0)
+    scores = score(gold, gold, PROTOCOLS["wsj-test"])
+    with pytest.raises(InputError, match="expected one protocol"):
+        paired_bootstrap(scores, score(gold, gold, PROTOCOLS["prpn"]))
+    fewer = gold.select([0, 1])
+    with pytest.raises(InputError, match="expected the same sentences"):
+        paired_bootstrap(scores, score(fewer, fewer, PROTOCOLS["wsj-test"]))
+
+
+def test_seeds_are_summed_up():
+    gold = random_trees(np.full(50, 8), 0)
+    scores = [score(random_trees(gold.lengths, seed), gold, PROTOCOLS["wsj-test"]) for seed in range(4)]
+    summed = over_seeds(scores)
+    f1 = [one.f1 for one in scores]
+    assert summed.mean == pytest.approx(mean(f1))
+    assert summed.deviation == pytest.approx(np.std(f1, ddof=1))
+    assert summed.max == max(f1)
+    assert over_seeds(scores[:1]).deviation == 0
+    with pytest.raises(InputError):
+        over_seeds([])

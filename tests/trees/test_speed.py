@@ -1,0 +1,56 @@
+"""Speed on one core.  A busy machine is given several chances."""
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from syntaxlm.trees import (
+    DECODING_RULES,
+    PROTOCOLS,
+    baseline_scores,
+    biased_upper_bound,
+    decode,
+    parse_brackets,
+    random_trees,
+    score,
+)
+
+pytestmark = pytest.mark.long
+
+WORDS, CHANCES = 23, 8
+
+
+def best_seconds(work: Callable[[], object]) -> float:
+    seconds = []
+    for _ in range(CHANCES):
+        begin = time.perf_counter()
+        work()
+        seconds.append(time.perf_counter() - begin)
+    return min(seconds)
+
+
+@pytest.mark.parametrize("rule", DECODING_RULES)
+def test_fifty_thousand_sentences_are_decoded_and_scored_in_a_second(rule):
+    lengths = np.full(50_000, WORDS)
+    gold = random_trees(lengths, 0)
+    distances = np.random.default_rng(1).random(lengths.sum(), np.float32)
+    protocol = PROTOCOLS["wsj-test"]
+    assert best_seconds(lambda: score(decode(distances, lengths, rule), gold, protocol, details=False)) < 1
+
+
+def test_twenty_thousand_sentences_have_their_baselines_in_a_second():
+    gold = random_trees(np.full(20_000, WORDS), 0)
+    assert best_seconds(lambda: baseline_scores(gold, PROTOCOLS["wsj-test"], biased_bound=False)) < 1
+
+
+def test_the_biased_bound_of_a_treebank_takes_seconds():
+    gold = random_trees(np.random.default_rng(0).integers(1, 45, 3900), 0)
+    assert best_seconds(lambda: biased_upper_bound(gold)) < 5
+
+
+def test_three_hundred_thousand_words_are_read_in_a_second():
+    sentence = "(S (NP (DT the) (JJ old) (NN cat)) (VP (VBD sat) (PP (IN on) (NP (DT the) (NN mat)))) (. .))\n"
+    text = sentence * (300_000 // 9)
+    assert best_seconds(lambda: parse_brackets(text)) < 1
