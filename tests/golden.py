@@ -56,7 +56,9 @@ def our_name(released: str) -> str:
 def released_prpn(path: Path) -> tuple[LanguageModel, dict[str, np.ndarray]]:
     """Our PRPN with a golden file's weights, in evaluation mode and float64, and the file's arrays."""
     arrays = dict(np.load(path))
-    weights = {our_name(name[6:]): torch.from_numpy(value) for name, value in arrays.items() if name.startswith("param.")}
+    weights = {
+        our_name(name[6:]): torch.from_numpy(value) for name, value in arrays.items() if name.startswith("param.")
+    }
     layers = len({name.split(".")[2] for name in weights if name.startswith("core.reader.")})
     blocks = len({name.split(".")[3] for name in weights if name.startswith("core.predictor.blocks.")})
     vocabulary_size, embedding_size = weights["embedding.weight"].shape

@@ -1,14 +1,51 @@
-"""Writing files so that a reader, or a killed process, never meets half of one."""
+"""Files in and out: UTF-8 text, faults named by place, writing that never leaves half a file."""
 
 from __future__ import annotations
 
+import gzip
 import os
-import tempfile
+import uuid
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from syntaxlm.errors import InputError
+
+
+def read_text(path: str | Path) -> str:
+    """The text of a UTF-8 file; a byte-order mark is dropped, a name that ends in .gz is decompressed.
+
+    Line ends are left as they are.  Raises InputError naming file, line and byte where the file is no UTF-8 text.
+    """
+    path = Path(path)
+    try:
+        content = path.read_bytes()
+        if path.suffix == ".gz":
+            content = gzip.decompress(content)
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    return decode_text(content, str(path))
+
+
+def decode_text(content: bytes, source: str) -> str:
+    """UTF-8 bytes as text.  Raises InputError naming source, line and byte offset (from 0) of the first fault."""
+    zero = content.find(b"\x00")
+    if zero >= 0:
+        line = content.count(b"\n", 0, zero) + 1
+        raise InputError(
+            f"{source}, line {line}: found a zero byte at offset {zero} (a binary file?), expected UTF-8 text"
+        )
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        # With a byte-order mark in front, the decoder counts from behind it.
+        offset = error.start + (3 if content.startswith(b"\xef\xbb\xbf") else 0)
+        line = content.count(b"\n", 0, offset) + 1
+        found = content[offset : offset + 1].hex()
+        raise InputError(
+            f"{source}, line {line}: found byte 0x{found} at offset {offset}, expected UTF-8 text"
+        ) from error
 
 
 @contextmanager
@@ -17,31 +54,29 @@ def replaced(path: Path) -> Iterator[Path]:
 
     A failed write (a full disk) removes the temporary file and leaves the old one whole; it raises InputError.
     """
-    temporary = None
+    # Not tempfile: its files are readable by their owner alone, and would stay so under the final name.
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        os.close(handle)
-        temporary = Path(name)
         yield temporary
         with open(temporary, "rb") as written:
             os.fsync(written.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, path)
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
     finally:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
-def write_text(path: Path, text: str) -> None:
-    """Writes a UTF-8 text file atomically."""
+def write_text(text: str, path: str | Path) -> None:
+    """Writes UTF-8 text, whole or not at all; missing folders are made.
+
+    Raises InputError when the folder cannot be written or the text holds what UTF-8 cannot.
+    """
+    path = Path(path)
+    try:
+        content = text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InputError(f"{path}: found {text[error.start]!r}, which UTF-8 cannot hold") from error
     with replaced(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+        temporary.write_bytes(content)

@@ -20,7 +20,7 @@ Settings = TypeVar("Settings")
 
 
 @cache
-def _reader(kind: type) -> pydantic.TypeAdapter[Any]:
+def _reader(kind: Any) -> pydantic.TypeAdapter[Any]:
     _refuse_unknown_keys(kind)
     return pydantic.TypeAdapter(kind)
 
@@ -28,7 +28,7 @@ def _reader(kind: type) -> pydantic.TypeAdapter[Any]:
 def _refuse_unknown_keys(kind: Any) -> None:
     """Marks a dataclass, and those inside it, strict: no unknown key, no 4 for 3.5, no "yes" for true."""
     if dataclasses.is_dataclass(kind):
-        kind.__pydantic_config__ = pydantic.ConfigDict(extra="forbid", strict=True)  # type: ignore[attr-defined]
+        setattr(kind, "__pydantic_config__", pydantic.ConfigDict(extra="forbid", strict=True))  # noqa: B010
         for hint in typing.get_type_hints(kind).values():
             _refuse_unknown_keys(hint)
     for part in typing.get_args(kind):
@@ -42,7 +42,7 @@ def read_settings(kind: type[Settings], data: Any, source: str) -> Settings:
     unknown key the nearest right one.
     """
     try:
-        settings: Settings = _reader(kind).validate_json(json.dumps(data))
+        settings: Settings = _reader(typing.cast(typing.Hashable, kind)).validate_json(json.dumps(data))
     except pydantic.ValidationError as error:
         raise InputError("\n".join(_fault(kind, fault, source) for fault in error.errors())) from None
     except TypeError as error:
@@ -60,7 +60,9 @@ def _fault(kind: type, fault: Any, source: str) -> str:
         return f"{source}: {'.'.join([*path, place[-1]])}: no such setting. {hint}"
     if fault["type"] in ("union_tag_invalid", "union_tag_not_found"):
         found = fault["input"].get("name") if isinstance(fault["input"], dict) else fault["input"]
-        return f"{source}: {key}.name: found {found!r}; expected one of {fault['ctx'].get('expected_tags', '')}".rstrip()
+        return (
+            f"{source}: {key}.name: found {found!r}; expected one of {fault['ctx'].get('expected_tags', '')}".rstrip()
+        )
     if fault["type"] in ("missing", "missing_argument"):
         return f"{source}: {key}: missing"
     found = json.dumps(fault["input"], default=str, ensure_ascii=False)
@@ -69,7 +71,7 @@ def _fault(kind: type, fault: Any, source: str) -> str:
 
 
 def _nearest_names(kind: Any, place: list[str]) -> tuple[list[str], list[str]]:
-    """The dotted path to the dataclass that refused the last key, without the tags of unions, and its settings' names."""
+    """The dotted path to the dataclass that refused the last key, without unions' tags, and its settings' names."""
     path = []
     for part in place[:-1]:
         options = [kind, *typing.get_args(kind)]

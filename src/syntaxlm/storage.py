@@ -55,7 +55,7 @@ class StoredModel:
 
 def write_settings(folder: Path, settings: ModelSettings, vocabulary: Vocabulary) -> None:
     """Writes the JSON files of a model folder."""
-    write_text(folder / CONFIG, json.dumps(dataclasses.asdict(settings), indent=2, ensure_ascii=False) + "\n")
+    write_text(json.dumps(dataclasses.asdict(settings), indent=2, ensure_ascii=False) + "\n", folder / CONFIG)
     vocabulary.write(folder / VOCABULARY)
 
 

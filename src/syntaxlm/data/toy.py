@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 
 from syntaxlm.data.toy_lexicon import FEATURES, LABELS, RULES, LexicalCategory, Rule, english_lexicon, read_rules
 from syntaxlm.errors import InputError
+from syntaxlm.files import write_text
 from syntaxlm.trees import write_brackets, write_conllu
-from syntaxlm.trees.files import write_text
 from syntaxlm.trees.tree import Constituent, DependencyTree, Tree
 
 _LITERAL = re.compile(r"(?P<word>[^A-Z\[\]\s]+)_(?P<tag>[A-Z$]+)")

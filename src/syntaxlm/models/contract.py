@@ -1,18 +1,18 @@
 """The one contract between models and the rest of the house.
 
-A model reads a batch and a state and returns an `Output`. Loss, perplexity, surprisal, parses and pictures come from that alone.
+A model reads a batch and a state and returns an `Output`. Loss, perplexity, surprisal, parses and pictures come from
+that alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Optional
 
 import torch
 from torch import Tensor
 
-State = Optional[dict[str, Tensor]]
+State = dict[str, Tensor] | None
 """What a model carries from chunk to chunk, by name; None at the start. Only the model looks into it."""
 
 

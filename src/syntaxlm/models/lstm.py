@@ -52,6 +52,4 @@ class LSTMCore(Core):
 
 
 def build(config: LSTMConfig, vocabulary_size: int) -> LanguageModel:
-    return LanguageModel(
-        LSTMCore(config), vocabulary_size, config.embedding_size, config.tied, config.initial_spread
-    )
+    return LanguageModel(LSTMCore(config), vocabulary_size, config.embedding_size, config.tied, config.initial_spread)

@@ -39,7 +39,7 @@ class PRPNConfig:
     dropout: float = 0.2  # rate on embeddings read and on what the decoder reads
     layer_dropout: float = 0.2  # rate between layers, on keys, and before each convolution
     recurrent_dropout: float = 0.0  # rate on the attended hidden state, one mask a layer and chunk
-    form: Literal["released", "paper"] = "released"  # where program and paper differ: distances, their comparison, gates
+    form: Literal["released", "paper"] = "released"  # distances, their comparison, gates
     comparison: Literal["hard", "soft"] = "hard"  # hardtanh (equation 6) or, in the released form only, a sigmoid
     resolution: float = 0.1  # distances that differ by this much are told apart (released form)
     temperature: float = 10.0  # tau of equation 6 (paper form); evaluation takes its limit, infinity
@@ -53,7 +53,7 @@ class PRPNConfig:
 
 
 class ParsingNetwork(nn.Module):
-    """One distance per token from the token and the L before it, and an estimate of the next: equations (7), (8), (13)."""
+    """A distance per token from it and the L before it, and an estimate of the next: equations (7), (8), (13)."""
 
     def __init__(self, config: PRPNConfig) -> None:
         super().__init__()
@@ -65,11 +65,11 @@ class ParsingNetwork(nn.Module):
         self.head = nn.Conv1d(hidden, 2, 1, groups=2 if self.released else 1)
 
     def forward(self, embedded: Tensor, before: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-        """embedded: (T, B, E); before: (L, B, E); mask: (T, B), None when all is real. Returns d_t and d'_{t+1}, (T, B)."""
+        """embedded: (T, B, E); before: (L, B, E); mask: (T, B), None when all is real. Returns d_t, d'_{t+1}: (T, B)."""
         steps, batch, _ = embedded.shape
         rows = dropout(torch.cat([before, embedded]), self.rate, self.training).flatten(0, 1)
         taps = self.convolution.weight.unbind(-1)
-        features = linear(rows[: steps * batch], taps[0], self.convolution.bias)
+        features: Tensor = linear(rows[: steps * batch], taps[0], self.convolution.bias)
         for lag, tap in enumerate(taps[1:], start=1):
             features = features + linear(rows[lag * batch : (lag + steps) * batch], tap)
         if mask is None:
@@ -81,12 +81,13 @@ class ParsingNetwork(nn.Module):
         )  # type: ignore[return-value]
 
     def distances(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        """From the convolution's output (n, H) to d_t and d'_{t+1}, (n,) each. In float32 at least: gates multiply differences."""
+        """From the convolution's output (n, H) to d_t and d'_{t+1}, (n,) each; never in bfloat16."""
         hidden = dropout(torch.relu(self.norm(features)), self.rate, self.training)
         weight = self.head.weight[..., 0]
-        groups = self.head.groups
-        logits = (hidden.unflatten(1, (groups, -1)) * weight).sum(-1) if groups == 2 else (hidden[:, None] * weight).sum(-1)
-        values = logits + self.head.bias
+        bias = self.head.bias
+        assert bias is not None
+        # A product would be made in bfloat16, and the comparison multiplies differences of distances by 20.
+        values = (hidden.unflatten(1, (self.head.groups, -1)) * weight).sum(-1) + bias
         values = torch.sigmoid(values) if self.released else torch.relu(values)
         return values[:, 0], values[:, 1]
 
@@ -106,8 +107,10 @@ class ParsingNetwork(nn.Module):
         words = torch.cat([padding, inverse]).unfold(0, taps, 1)  # (T, B, L + 1), last tap the token itself
         rows = words * taps + torch.arange(taps, device=tokens.device)
         rows = torch.where(words < 0, len(table) - 1, rows)
-        features = embedding_bag(rows.flatten(0, 1), table.to(self.convolution.bias.dtype), mode="sum")
-        return self.distances(features + self.convolution.bias)[0].view(steps, batch)
+        bias = self.convolution.bias
+        assert bias is not None
+        features = embedding_bag(rows.flatten(0, 1), table.to(bias.dtype), mode="sum")
+        return self.distances(features + bias)[0].view(steps, batch)
 
 
 class ReadingLayer(nn.Module):
@@ -128,7 +131,7 @@ class ReadingLayer(nn.Module):
     def forward(
         self, inputs: Tensor, gates: Tensor, tapes: tuple[Tensor, Tensor], ops: ModuleType
     ) -> tuple[Tensor, tuple[Tensor, Tensor], Tensor]:
-        """inputs: (T, B, F); gates: (T, B, N); tapes: (N, B, H) each. Returns hidden (T, B, H), tapes, attention (T, B, N)."""
+        """inputs: (T, B, F); gates: (T, B, N); tapes: (N, B, H). Returns hidden (T, B, H), tapes, attention (T, B, N)."""
         steps, batch, size = inputs.shape
         hidden = self.recurrent.in_features
         kind = self.cell_norm.gain
@@ -173,7 +176,7 @@ class ResidualBlock(nn.Module):
 
 
 class PredictNetwork(nn.Module):
-    """From the top layer's states to the row the decoder reads: attention by the next distance, residual blocks, a projection."""
+    """From the top layer's states to the row the decoder reads: attention by the next distance, blocks, projection."""
 
     def __init__(self, config: PRPNConfig) -> None:
         super().__init__()
@@ -278,6 +281,4 @@ def _last(before: Tensor, now: Tensor, count: int) -> Tensor:
 
 
 def build(config: PRPNConfig, vocabulary_size: int) -> LanguageModel:
-    return LanguageModel(
-        PRPNCore(config), vocabulary_size, config.embedding_size, config.tied, config.initial_spread
-    )
+    return LanguageModel(PRPNCore(config), vocabulary_size, config.embedding_size, config.tied, config.initial_spread)

@@ -8,7 +8,7 @@ from torch.nn.functional import linear
 
 
 def product_dtype(tensor: Tensor) -> torch.dtype:
-    """The type matrix products are to be made in: autocast's where it is on for a float32 tensor, else the tensor's own.
+    """The type to make matrix products in: autocast's where it is on for a float32 tensor, else the tensor's own.
 
     Ops with a backward of their own ask this once, in their forward: autocast does not reach inside them.
     """

@@ -60,9 +60,7 @@ def write_checkpoint(
     write_tensors(folder / CHECKPOINT, tensors, notes)
 
 
-def read_checkpoint(
-    folder: Path, model: LanguageModel, optimiser: torch.optim.Optimizer
-) -> tuple[State, Progress]:
+def read_checkpoint(folder: Path, model: LanguageModel, optimiser: torch.optim.Optimizer) -> tuple[State, Progress]:
     """Puts a checkpoint into model, optimiser and random numbers; returns carried state and progress."""
     path = folder / CHECKPOINT
     tensors, notes = read_tensors(path)

@@ -149,3 +149,20 @@ _LIMITS = [
     ("run", "checkpoint_seconds", "0 or more", lambda value: value >= 0),
     ("run", "log_steps", "a positive number", _positive),
 ]
+
+
+def shipped_recipes() -> Path:
+    """The folder of the recipes that come with the package: inside it when installed, beside it in a checkout."""
+    installed = Path(__file__).parents[1] / "recipes"
+    return installed if installed.is_dir() else Path(__file__).parents[3] / "recipes"
+
+
+def find_recipe(name: str) -> Path:
+    """The file a recipe's name stands for: a path, or the bare name of a shipped one. Raises InputError."""
+    if Path(name).exists():
+        return Path(name)
+    shipped = shipped_recipes() / f"{name}.yaml"
+    if shipped.exists():
+        return shipped
+    names = ", ".join(sorted(path.stem for path in shipped_recipes().glob("*.yaml")))
+    raise InputError(f"{name}: no such recipe file. Shipped recipes, to be given by name: {names}")

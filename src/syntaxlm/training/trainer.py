@@ -32,7 +32,7 @@ from syntaxlm.models.registry import build_model
 from syntaxlm.storage import ModelSettings, read_model, write_settings, write_weights
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.checkpoint import CHECKPOINT, Progress, read_checkpoint, write_checkpoint
-from syntaxlm.training.recipe import Recipe, recipe_from
+from syntaxlm.training.recipe import Recipe, read_recipe
 from syntaxlm.training.schedule import build_optimiser
 
 RECIPE, METRICS, RESULT = "recipe.yaml", "metrics.jsonl", "result.json"
@@ -43,17 +43,26 @@ class TrainingResult:
     """How a run ended: its folder, the scores of its best weights, and whether it was stopped before its end."""
 
     folder: Path
-    valid: LanguageModelScore | None
-    test: LanguageModelScore | None
     steps: int
     epochs: float
     seconds: float
+    valid: LanguageModelScore | None = None
+    test: LanguageModelScore | None = None
     stopped: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         scores = {name: score and score.as_dict() for name, score in (("valid", self.valid), ("test", self.test))}
         rest = {name: getattr(self, name) for name in ("steps", "epochs", "seconds", "stopped")}
         return {"folder": str(self.folder)} | scores | rest
+
+    def __str__(self) -> str:
+        if self.stopped:
+            return f"Stopped and saved after {self.steps:,} steps. Go on with: syntaxlm train --resume {self.folder}"
+        lines = [f"{self.folder}: {self.steps:,} steps, {self.epochs:.2f} epochs, {self.seconds / 60:.1f} minutes"]
+        for name, score in (("valid", self.valid), ("test", self.test)):
+            if score is not None:
+                lines.append(f"{name}: " + str(score).replace("\n", "\n  "))
+        return "\n".join(lines)
 
 
 @dataclass(frozen=True)
@@ -97,17 +106,28 @@ def train(recipe: Recipe, folder: str | Path, watcher: Watcher | None = None) ->
     folder = Path(folder)
     if (folder / CHECKPOINT).exists() or (folder / RECIPE).exists():
         raise InputError(f"{folder}: holds a run already. Go on with it by --resume {folder}, or name another folder.")
-    write_text(folder / RECIPE, yaml.safe_dump(recipe.as_dict(), sort_keys=False, allow_unicode=True))
+    write_text(yaml.safe_dump(_plain(recipe.as_dict()), sort_keys=False, allow_unicode=True), folder / RECIPE)
     return _Run(recipe, folder, watcher).go()
 
 
 def resume(folder: str | Path, watcher: Watcher | None = None) -> TrainingResult:
     """Goes on with a run from its last checkpoint, or from its start when it had none yet."""
-    folder = Path(folder)
-    path = folder / RECIPE
+    return _Run(read_run_recipe(folder), Path(folder), watcher).go()
+
+
+def read_run_recipe(folder: str | Path) -> Recipe:
+    """The recipe that a run in a folder was started by. Raises InputError where there is none."""
+    path = Path(folder) / RECIPE
     if not path.exists():
         raise InputError(f"{folder}: no run to resume: it has no {RECIPE}")
-    return _Run(recipe_from(yaml.safe_load(path.read_text(encoding="utf-8")), str(path)), folder, watcher).go()
+    return read_recipe(path)
+
+
+def _plain(value: Any) -> Any:
+    """Tuples as lists: YAML's safe form has no tuples."""
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items()}
+    return [_plain(inner) for inner in value] if isinstance(value, (list, tuple)) else value
 
 
 class _Run:
@@ -127,6 +147,7 @@ class _Run:
         self.progress = Progress()
         self.state: State = None
         self.stop_asked = False
+        self.epoch_batches = 1
 
     def go(self) -> TrainingResult:
         self._prepare()
@@ -181,27 +202,31 @@ class _Run:
                 ranks=ranks,
             )
 
-    def _epoch(self, number: int, start: int) -> tuple[int, Iterator[TokenBatch]]:
-        """How many batches an epoch has, and those from `start` on."""
+    def _epoch(self) -> Iterator[TokenBatch]:
+        """The batches of the epoch that the run is in, from its place on."""
+        number, start = self.progress.epoch, self.progress.batch
         if isinstance(self.batches, StreamBatches):
-            return len(self.batches), self.batches.iterate(start)
-        return len(self.batches.epoch(number)), self.batches.iterate(number, start)
+            self.epoch_batches = len(self.batches)
+            return self.batches.iterate(start)
+        self.epoch_batches = len(self.batches.epoch(number))
+        return self.batches.iterate(number, start)
 
     def _train(self) -> None:
         progress, schedule = self.progress, self.recipe.schedule
         self._started = time.monotonic() - progress.seconds
         self._saved = time.monotonic()
         while progress.epoch < schedule.epochs:
-            count, batches = self._epoch(progress.epoch, progress.batch)
+            batches = self._epoch()
+            count = self.epoch_batches
             per_epoch = min(schedule.validations_per_epoch, count)
             validations = {math.ceil(count * part / per_epoch) for part in range(1, per_epoch + 1)}
             for batch in batches:
-                self._step(batch, count)
+                self._step(batch)
                 if progress.batch in validations:
-                    self._validate(count)
+                    self._validate()
                 if self._agree(self._out_of_time()):
                     if progress.tokens:
-                        self._validate(count)
+                        self._validate()
                     progress.finished = True
                     break
                 if self._agree(self.stop_asked):
@@ -215,20 +240,19 @@ class _Run:
         progress.finished = True
         self._save()
 
-    def _step(self, batch: TokenBatch, count: int) -> None:
+    def _step(self, batch: TokenBatch) -> None:
         """One batch: forward, backward, optimiser."""
         progress, settings = self.progress, self.recipe.optimiser
         self.loss.train()
         batch = batch.to(self.fabric.device)
         nats, penalties, state = self.loss(_Handed(batch, self.state if batch.carries else None))
         self.state = state if isinstance(self.batches, StreamBatches) else None
-        tokens = torch.tensor([float(batch.token_count()), float(nats.detach())], dtype=torch.float64)
-        if self.fabric.world_size > 1:  # gradients are averaged over processes: each gives its share of all tokens
-            tokens = self.fabric.all_reduce(tokens, reduce_op="mean")
-        loss = nats / tokens[0].item() + sum(penalties.values(), torch.zeros((), device=nats.device))
-        if not math.isfinite(tokens[1]):
+        # Gradients are averaged over processes: dividing by the mean number of tokens gives the mean over all.
+        tokens, total = self._mean(batch.token_count(), float(nats.detach()))
+        loss = nats / tokens + sum(penalties.values(), torch.zeros((), device=nats.device))
+        if not math.isfinite(total):
             raise InputError(
-                f"{self.folder}: the loss is {tokens[1].item()} at step {progress.steps + 1}, epoch {progress.epoch + 1}."
+                f"{self.folder}: the loss is {total} at step {progress.steps + 1}, epoch {progress.epoch + 1}."
                 " The last checkpoint is whole. Try a lower optimiser.learning_rate or a lower optimiser.clip."
             )
         self.wrapped_optimiser.zero_grad()
@@ -237,15 +261,15 @@ class _Run:
         self.wrapped_optimiser.step()
         progress.steps += 1
         progress.batch += 1
-        progress.tokens += round(tokens[0].item() * self.fabric.world_size)
-        progress.nats += tokens[1].item() * self.fabric.world_size
+        progress.tokens += round(tokens * self.fabric.world_size)
+        progress.nats += total * self.fabric.world_size
         progress.seconds = time.monotonic() - self._started
         if progress.steps % self.recipe.run.log_steps == 0:
-            self._log("step", count, train_loss=progress.nats / progress.tokens)
+            self._log("step", train_loss=progress.nats / progress.tokens)
         else:
-            self.watch(Event("step", progress, count, {}))
+            self.watch(Event("step", progress, self.epoch_batches, {}))
 
-    def _validate(self, count: int) -> None:
+    def _validate(self) -> None:
         """Loss on the validation text; the best weights so far are kept; the rate falls on a plateau."""
         progress, schedule = self.progress, self.recipe.schedule
         training_loss = progress.nats / max(1, progress.tokens)
@@ -262,16 +286,20 @@ class _Run:
         progress.nats, progress.tokens = 0.0, 0
         progress.seconds = time.monotonic() - self._started
         self._log(
-            "valid", count, train_loss=training_loss, valid_loss=loss, valid_perplexity=math.exp(min(loss, 700.0)),
+            "valid", train_loss=training_loss, valid_loss=loss, valid_perplexity=math.exp(min(loss, 700.0)),
             best=best, rate_fell=fell,
         )  # fmt: skip
 
-    def _log(self, kind: str, count: int, **values: Any) -> None:
+    def _log(self, kind: str, **values: Any) -> None:
         """A line of metrics.jsonl."""
         progress = self.progress
         rate = self.optimiser.param_groups[0]["lr"]
         if self.first:
-            place = {"event": kind, "step": progress.steps, "epoch": round(progress.epoch + progress.batch / count, 4)}
+            place = {
+                "event": kind,
+                "step": progress.steps,
+                "epoch": round(progress.epoch + progress.batch / self.epoch_batches, 4),
+            }
             line = place | values | {"learning_rate": rate, "seconds": round(progress.seconds, 1)}
             data = (json.dumps(line) + "\n").encode()
             try:
@@ -280,7 +308,7 @@ class _Run:
             except OSError as error:
                 raise InputError(f"{self.folder / METRICS}: cannot be written: {error.strerror}") from error
             progress.metrics_bytes += len(data)
-        self.watch(Event(kind, progress, count, values))
+        self.watch(Event(kind, progress, self.epoch_batches, values))
 
     def _cut_metrics(self) -> None:
         """Forgets metrics of steps after the checkpoint: they will be made again."""
@@ -303,26 +331,32 @@ class _Run:
 
     def _agree(self, wanted: bool) -> bool:
         """Whether any process wants it: all must turn off the loop at one step."""
+        return self._mean(float(wanted))[0] > 0
+
+    def _mean(self, *values: float) -> list[float]:
+        """Of each value over the processes."""
         if self.fabric.world_size == 1:
-            return wanted
-        return bool(self.fabric.all_reduce(torch.tensor(float(wanted)), reduce_op="sum") > 0)
+            return list(values)
+        reduced = self.fabric.all_reduce(torch.tensor(values, dtype=torch.float64), reduce_op="mean")
+        assert isinstance(reduced, Tensor)
+        return reduced.tolist()
 
     def _finish(self) -> TrainingResult:
         """Scores of the best weights, or nothing but progress when the run was stopped."""
         progress = self.progress
-        place = {"steps": progress.steps, "epochs": float(progress.epoch), "seconds": progress.seconds}
+        place = self.folder, progress.steps, progress.epoch + progress.batch / self.epoch_batches, progress.seconds
         if not progress.finished:
-            return TrainingResult(self.folder, None, None, **place, stopped=True)
+            return TrainingResult(*place, stopped=True)
         self.fabric.barrier()
         best = read_model(self.folder).model.to(self.fabric.device)
         mode = self.recipe.batches.mode
-        scores = [
-            corpus and evaluate_language_model(best, corpus, self.vocabulary, mode)
-            for corpus in (self.valid_corpus, self.test_corpus)
-        ]
-        result = TrainingResult(self.folder, scores[0], scores[1], **place)
+        valid = evaluate_language_model(best, self.valid_corpus, self.vocabulary, mode)
+        test = None
+        if self.test_corpus is not None:
+            test = evaluate_language_model(best, self.test_corpus, self.vocabulary, mode)
+        result = TrainingResult(*place, valid, test)
         if self.first:
-            write_text(self.folder / RESULT, json.dumps(result.as_dict(), indent=2) + "\n")
+            write_text(json.dumps(result.as_dict(), indent=2) + "\n", self.folder / RESULT)
         return result
 
 

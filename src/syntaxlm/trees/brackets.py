@@ -17,7 +17,7 @@ from typing import NamedTuple, NoReturn
 import nltk
 
 from syntaxlm.errors import InputError
-from syntaxlm.trees.files import read_text, write_text
+from syntaxlm.files import read_text, write_text
 from syntaxlm.trees.tree import Constituent, Tree
 
 INDUCED_LABEL = "X"  # of a constituent that has no label of its own

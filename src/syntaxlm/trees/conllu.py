@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from syntaxlm.errors import InputError
-from syntaxlm.trees.files import read_text, write_text
+from syntaxlm.files import read_text, write_text
 from syntaxlm.trees.tree import DependencyTree
 
 _COLUMNS = 10  # of a CoNLL-U word line: ID FORM LEMMA UPOS XPOS FEATS HEAD DEPREL DEPS MISC

@@ -167,7 +167,11 @@ class _Read(torch.autograd.Function):
         totals = new(steps, batch, 1)
         largest = torch.empty(steps, batch, 1, dtype=torch.int64, device=tape.device)
         reads, activations = new(steps, batch, 2 * hidden), torch.add(input_gates, bias)
-        normals, cell_normals, cell_tanhs = new(steps, batch, width), new(steps, batch, hidden), new(steps, batch, hidden)
+        normals, cell_normals, cell_tanhs = (
+            new(steps, batch, width),
+            new(steps, batch, hidden),
+            new(steps, batch, hidden),
+        )
         scales, factors, cell_scales, cell_factors = new(4, steps, batch, 1).unbind()
         root = math.sqrt(hidden)
 
@@ -340,7 +344,7 @@ def attend(keys: Tensor, gates: Tensor, states: Tensor, tape: Tensor) -> tuple[T
     attended, attentions = [], []
     history = torch.cat([tape, states])
     slots = len(tape)
-    # A block's scores against every state it can see are one product, of which a band is wanted: short blocks waste less.
+    # A block's scores against all it can see are one product, of which a band is wanted: short blocks waste less.
     block = max(32, slots)
     for start in range(0, len(keys), block):
         part = slice(start, min(start + block, len(keys)))
@@ -352,8 +356,7 @@ def attend(keys: Tensor, gates: Tensor, states: Tensor, tape: Tensor) -> tuple[T
 
 def _attend_block(keys: Tensor, gates: Tensor, history: Tensor) -> tuple[Tensor, Tensor]:
     """`attend` over a few steps; history (T + N - 1, B, H) begins with the oldest state the first step sees."""
-    steps, batch, hidden = keys.shape
-    slots = gates.shape[-1]
+    hidden, slots = keys.shape[-1], gates.shape[-1]
     memory = history.transpose(0, 1)
     scores = torch.bmm(keys.transpose(0, 1), memory.transpose(1, 2)).to(gates.dtype) / math.sqrt(hidden)
     band = _band(scores, slots)

@@ -1,0 +1,41 @@
+# Everything is installed into .venv, torch through constraints.txt first: a bare "torch" may pull gigabytes of CUDA.
+PYTHON ?= python3
+MODEL ?= prpn
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: help install quickstart test test-all lint benchmark clean
+
+help:
+	@echo "make quickstart   install, then train and parse the built-in corpus (MODEL=prpn)"
+	@echo "make test         install, then run the tests"
+	@echo "make test-all     the long tests, too"
+	@echo "make lint         ruff and mypy"
+	@echo "make benchmark    speed of the operations, beside their references"
+
+install: $(VENV)/installed
+$(VENV)/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[test]"
+	@touch $@
+
+quickstart: install
+	$(BIN)/syntaxlm quickstart --model $(MODEL) --output runs/quickstart-$$(date +%Y%m%d-%H%M%S)
+
+test: install lint
+	$(BIN)/python -m pytest
+
+test-all: install lint
+	$(BIN)/python -m pytest -m "long or not long"
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+benchmark: install test
+	$(BIN)/python -m benchmarks.gated_memory
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,265 @@
+"""Trees from a model, and their F1 against gold trees."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from syntaxlm.data.batches import SentenceBatches
+from syntaxlm.data.corpora import EncodedCorpus
+from syntaxlm.data.treebanks import Treebank, read_treebank, treebank_tokens
+from syntaxlm.errors import InputError
+from syntaxlm.storage import StoredModel
+from syntaxlm.trees import (
+    DECODING_RULES,
+    PROTOCOLS,
+    BaselineScores,
+    BootstrapResult,
+    DecodingRule,
+    ParsingScores,
+    Protocol,
+    SpanSets,
+    Tree,
+    baseline_scores,
+    clean_all,
+    decode,
+    match_words,
+    paired_bootstrap,
+    read_brackets,
+    right,
+    score,
+    trees_of,
+)
+from syntaxlm.trees.cleanup import CLEAN_UPS
+
+TOKEN_BUDGET = 1 << 15  # tokens of a parsing batch: large, so that each word type is looked at once for many uses
+DEFAULT_DECODER: DecodingRule = "biased"
+
+
+@torch.no_grad()
+def distances_of(stored: StoredModel, corpus: EncodedCorpus) -> npt.NDArray[np.float32]:
+    """The syntactic distances of all words, sentence after sentence: (layers, words).
+
+    Each sentence is read with its begin and end around it, from no state. Raises InputError for a model without any.
+    """
+    model = stored.model
+    device = next(model.parameters()).device
+    result = np.zeros((model.core.distance_layers, corpus.word_count), np.float32)
+    if not model.core.distance_layers:
+        raise InputError(f"a model of the kind {stored.settings.model.name!r} has no distances: it does not parse")
+    batches = SentenceBatches(corpus, stored.vocabulary, TOKEN_BUDGET, shuffle=False, seed=0, closed=True)
+    for batch in batches.iterate(0):
+        syntax = model.syntax(batch.to(device))
+        assert syntax is not None
+        assert syntax.distances is not None
+        assert batch.lengths is not None
+        assert batch.indices is not None
+        inner = syntax.distances[:, 1:-1].cpu().numpy()  # without those of begin and end
+        words = batch.lengths.numpy() - 2
+        steps = np.arange(inner.shape[1])[:, None]
+        real = steps < words
+        result[:, (corpus.offsets[batch.indices.numpy()] + steps)[real]] = inner[:, real]
+    return result
+
+
+def induce(stored: StoredModel, sentences: Sequence[Sequence[str]], layer: int = 1) -> npt.NDArray[np.float32]:
+    """Distances of tokenised sentences by one layer (1 is the first), sentence after sentence: (words,)."""
+    layers = stored.model.core.distance_layers
+    if layers and not 1 <= layer <= layers:
+        raise InputError(f"layer {layer}: the model has distances of layers 1 to {layers}")
+    encode = stored.vocabulary.encode
+    corpus = EncodedCorpus.from_sentences([encode(sentence) for sentence in sentences])
+    return distances_of(stored, corpus)[layer - 1]
+
+
+@dataclass(frozen=True)
+class Parse:
+    """One sentence, parsed. words: as written; tokens: as the model read them; distances: one for each.
+
+    number: its place in the input, 1 first.
+    """
+
+    number: int
+    words: list[str]
+    tokens: list[str]
+    distances: list[float]
+    tree: Tree
+
+    def as_dict(self) -> dict[str, Any]:
+        spans = [[part.start, part.end] for part in self.tree.constituents]
+        rest = {name: getattr(self, name) for name in ("number", "words", "tokens")}
+        return rest | {"distances": [round(value, 6) for value in self.distances], "spans": spans}
+
+
+def parse_lines(
+    stored: StoredModel, lines: Sequence[str], decoder: DecodingRule = DEFAULT_DECODER, first: int = 1, layer: int = 1
+) -> Iterator[Parse | None]:
+    """The parse of every line of raw text, in order; None for a line without a word. first: number of the first line.
+
+    Words stand in the tree as written; what the normaliser drops does not stand there.
+    """
+    written: list[list[str]] = []
+    tokens: list[list[str]] = []
+    for line in lines:
+        aligned = [part for part in stored.normaliser.align(line) if part.token is not None]
+        written.append([part.written for part in aligned])
+        tokens.append([part.token for part in aligned if part.token is not None])
+    full = [place for place, sentence in enumerate(tokens) if sentence]
+    if not full:
+        yield from (None for _ in lines)
+        return
+    distances = induce(stored, [tokens[place] for place in full], layer)
+    lengths = np.array([len(tokens[place]) for place in full])
+    trees = iter(trees_of(decode(distances, lengths, decoder), [written[place] for place in full]))
+    ends = iter(np.cumsum(lengths).tolist())
+    values = distances.tolist()
+    for place in range(len(lines)):
+        if not tokens[place]:
+            yield None
+            continue
+        end = next(ends)
+        yield Parse(first + place, written[place], tokens[place], values[end - len(tokens[place]) : end], next(trees))
+
+
+@dataclass(frozen=True)
+class ParsingReport:
+    """A model's or a file's trees scored, beside all that they are read against.
+
+    scores: by name, a model's decoder or "predicted"; chosen: the name of the one asked for.
+    against_right: the chosen one compared with right branching.
+    """
+
+    scores: dict[str, ParsingScores]
+    chosen: str
+    baselines: BaselineScores
+    against_right: BootstrapResult
+    source: str
+    clean_up: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """All figures, for JSON: those of the chosen trees at the top, fractions from 0 to 1."""
+        figures = self.scores[self.chosen].as_dict()
+        protocol = figures.pop("protocol")
+        return {
+            "protocol": protocol["name"],
+            "protocol_fields": protocol,
+            "treebank": self.source,
+            "clean_up": self.clean_up,
+            "decoder": self.chosen,
+            **figures,
+            "f1_by_decoder": {name: scores.f1 for name, scores in self.scores.items()},
+            "baselines": self.baselines.as_dict(),
+            "against_right_branching": self.against_right.as_dict(),
+        }
+
+    def __str__(self) -> str:
+        scores = self.scores[self.chosen]
+        lengths = scores.by_sentence.lengths
+        lines = [
+            f"{self.source}   clean-up {self.clean_up}   protocol {scores.protocol}   "
+            f"sentences {scores.sentences} ({lengths.min()} to {lengths.max()} words)",
+            "",
+            *(f"{_figures(one)}   {name}" for name, one in self.scores.items()),
+            "",
+            str(self.baselines),
+            f"{self.chosen} against right branching: {self.against_right}",
+        ]
+        if scores.recall_by_label:
+            common = sorted(scores.recall_by_label.items(), key=lambda item: -item[1][1])[:10]
+            lines.append("recall by label   " + "   ".join(f"{label} {100 * r:.1f} ({n})" for label, (r, n) in common))
+        lines.append(
+            "F1 by length      " + "   ".join(f"{b} {100 * f:.1f} ({n})" for b, (f, n) in scores.f1_by_length.items())
+        )
+        for name, shape in (("predicted", scores.predicted_shape), ("gold", scores.gold_shape)):
+            if shape:
+                lines.append(
+                    f"{name:9} trees   mean depth {shape.depth:.1f}   "
+                    f"left splits {shape.left:.1f}%   right splits {shape.right:.1f}%"
+                )
+        return "\n".join(lines)
+
+
+def _figures(scores: ParsingScores) -> str:
+    """Percentages, aligned."""
+    f1, precision, recall = (f"{100 * value:.1f}" for value in (scores.f1, scores.precision, scores.recall))
+    return f"unlabelled F1 {f1:>5}   precision {precision:>5}   recall {recall:>5}"
+
+
+def protocol_named(name: str, max_words: int | None = None) -> Protocol:
+    """A protocol by name, its limit of sentence length replaced where one is given. Raises InputError."""
+    if name not in PROTOCOLS:
+        raise InputError(f"protocol {name!r}: no such protocol. There are: {', '.join(PROTOCOLS)}")
+    if max_words is not None and max_words < 1:
+        raise InputError(f"max-words: found {max_words}; expected 1 or more")
+    return PROTOCOLS[name] if max_words is None else dataclasses.replace(PROTOCOLS[name], max_words=max_words)
+
+
+def _report(
+    predicted: dict[str, SpanSets], chosen: str, gold: SpanSets, protocol: Protocol, source: str, clean_up: str
+) -> ParsingReport:
+    scores = {name: score(spans, gold, protocol) for name, spans in predicted.items()}
+    return ParsingReport(
+        scores,
+        chosen,
+        baseline_scores(gold, protocol),
+        paired_bootstrap(scores[chosen], score(right(gold.lengths), gold, protocol, details=False)),
+        source,
+        clean_up,
+    )
+
+
+def gold_trees(treebank: Treebank) -> list[Tree]:
+    """The constituency trees of a treebank. Raises InputError where it has none."""
+    trees = [sentence.tree for sentence in treebank if sentence.tree is not None]
+    if len(trees) != len(treebank):
+        raise InputError(f"{treebank.source}: found dependency trees only, expected constituency trees (.mrg)")
+    return trees
+
+
+def evaluate_parsing(
+    stored: StoredModel,
+    treebank: str | Path,
+    protocol: Protocol = PROTOCOLS["wsj-test"],
+    decoder: DecodingRule = DEFAULT_DECODER,
+    clean_up: str = "ptb-keep",
+    layer: int = 1,
+) -> ParsingReport:
+    """Parses a treebank's sentences with a model, by both decoding rules, and scores the trees.
+
+    treebank: a file, folder or pattern. Raises InputError as `read_treebank` does.
+    """
+    gold = read_treebank(treebank, clean_up)
+    spans = SpanSets.of(gold_trees(gold))
+    distances = induce(stored, treebank_tokens(gold, stored.normaliser), layer)
+    predicted = {str(rule): decode(distances, spans.lengths, rule) for rule in DECODING_RULES}
+    return _report(predicted, decoder, spans, protocol, str(treebank), clean_up)
+
+
+def evaluate_trees(
+    predicted: str | Path, gold: str | Path, protocol: Protocol = PROTOCOLS["wsj-test"], clean_up: str = "none"
+) -> ParsingReport:
+    """Scores the trees of one bracket file against those of another.
+
+    Both are cleaned up by the same rule. A predicted file whose brackets could be read with labels or without is read
+    the way that its numbers of words fit. Raises InputError where sentences differ in number or length.
+    """
+    if clean_up not in CLEAN_UPS:
+        raise InputError(f"clean-up {clean_up!r}: no such rule. There are: {', '.join(CLEAN_UPS)}")
+    rule = CLEAN_UPS[clean_up]
+    gold_cleaned = clean_all(read_brackets(gold), rule, str(gold))[0]
+    cleaned = clean_all(read_brackets(predicted), rule, str(predicted))[0]
+    try:
+        match_words(cleaned, gold_cleaned, str(predicted), str(gold))
+    except InputError:
+        cleaned = read_brackets(predicted, labelled=False)
+        if [len(tree) for tree in cleaned] != [len(tree) for tree in gold_cleaned]:
+            raise
+    spans = {"predicted": SpanSets.of(cleaned)}
+    return _report(spans, "predicted", SpanSets.of(gold_cleaned), protocol, str(gold), clean_up)

@@ -1,0 +1,74 @@
+"""The first ten minutes: the built-in corpus, a small model, its perplexity, its trees."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from syntaxlm.data.corpora import read_lines
+from syntaxlm.data.toy import write_corpus
+from syntaxlm.drawing.terminal import draw_tree
+from syntaxlm.evaluation.parsing import ParsingReport, evaluate_parsing, parse_lines
+from syntaxlm.storage import read_model
+from syntaxlm.training.recipe import find_recipe, read_recipe
+from syntaxlm.training.trainer import TrainingResult, Watcher, train
+
+SENTENCES = 20_000
+DRAWN_WORDS = range(6, 13)  # lengths of the sentences drawn: long enough to have structure, short enough for a terminal
+
+
+@dataclass(frozen=True)
+class Quickstart:
+    """What the quickstart made and measured. floor: the lowest perplexity possible on the test text."""
+
+    training: TrainingResult
+    floor: float
+    parsing: ParsingReport
+    drawn: list[str]
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"training": self.training.as_dict(), "perplexity_floor": self.floor, "parsing": self.parsing.as_dict()}
+
+    def __str__(self) -> str:
+        assert self.training.test is not None
+        perplexity = self.training.test.perplexity
+        return "\n".join(
+            [
+                f"Test perplexity {perplexity:.1f}, where no model can be under {self.floor:.1f} "
+                f"({perplexity / self.floor:.2f} times the floor of the grammar that made the text).",
+                "",
+                str(self.parsing),
+                "",
+                "Three sentences as the model parses them (it saw no tree in training):",
+                *self.drawn,
+                "",
+                f"Model folder: {self.training.folder}",
+            ]
+        )
+
+
+def run_quickstart(
+    folder: Path, model: str = "prpn", seed: int = 1, say: Callable[[str], None] = print, watcher: Watcher | None = None
+) -> Quickstart:
+    """Writes the corpus, trains the shipped toy recipe of `model` on it, measures and draws. Raises InputError.
+
+    folder: new; it gets `corpus/` and `model/`.
+    """
+    say(f"Writing the built-in corpus, {SENTENCES:,} sentences, to {folder / 'corpus'}")
+    corpus = folder / "corpus"
+    write_corpus(corpus, SENTENCES, seed=0)
+    floor = json.loads((corpus / "floor.json").read_text(encoding="utf-8"))["test"]["floor"]
+    texts = [(f"text.{part}", os.fspath(corpus / f"{part}.txt")) for part in ("train", "valid", "test")]
+    recipe = read_recipe(find_recipe(f"{model}-toy"), [*texts, ("run.seed", str(seed))])
+    say(f"Training {model.upper()} on the words alone")
+    result = train(recipe, folder / "model", watcher)
+    say("Parsing the test sentences")
+    stored = read_model(folder / "model")
+    parsing = evaluate_parsing(stored, corpus / "test.mrg", decoder="unbiased")
+    lines = [line for _, line in read_lines(corpus / "test.txt") if len(line.split()) in DRAWN_WORDS][:3]
+    drawn = [draw_tree(parse.tree) for parse in parse_lines(stored, lines, "unbiased") if parse is not None]
+    return Quickstart(result, floor, parsing, drawn)
