@@ -133,7 +133,7 @@ def _add_parse(commands: Any) -> None:
         "parse",
         help="trees of plain text",
         description="Parses plain text, one sentence a line, and writes one tree a line (an empty line for a line"
-        " without a word). brackets: (X the (X old cat)); json: words, tokens read, distances, spans; latex: for forest.",
+        " without a word). brackets: (X the (X old cat)); json: words, tokens, distances and spans; latex: forest.",
     )
     _add_model(parser)
     parser.add_argument("text", nargs="?", default="-", metavar="FILE", help="a UTF-8 file; - or none: standard input")
@@ -319,21 +319,21 @@ def _parsed(stored: Any, options: argparse.Namespace) -> Iterator[str]:
     chunks = iter(lambda: list(islice(lines, PARSED_TOGETHER)), [])
     for chunk in counted(chunks, f"parsing, chunks of {PARSED_TOGETHER:,} lines"):
         parses = parse_lines(stored, chunk, options.decoder, first, options.layer)
-        yield "".join(_formatted(parse, options.format) + "\n" for parse in parses)
+        trees = (
+            parses.brackets() if options.format == "brackets" else [_formatted(one, options.format) for one in parses]
+        )
+        yield "".join(tree + "\n" for tree in trees)
         first += len(chunk)
     if first == 1:
         raise InputError(f"{options.text}: not one line in it")
 
 
 def _formatted(parse: Parse | None, kind: str) -> str:
-    from syntaxlm.trees import format_brackets
     from syntaxlm.trees.latex import format_latex
 
     if kind == "json":
         return json.dumps(parse and parse.as_dict(), ensure_ascii=False)
-    if parse is None:
-        return ""
-    return format_brackets(parse.tree) if kind == "brackets" else format_latex(parse.tree)
+    return format_latex(parse.tree) if parse else ""
 
 
 def _data_toy(options: argparse.Namespace) -> None:

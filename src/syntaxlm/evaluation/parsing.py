@@ -30,6 +30,7 @@ from syntaxlm.trees import (
     baseline_scores,
     clean_all,
     decode,
+    format_spans,
     match_words,
     paired_bootstrap,
     read_brackets,
@@ -98,34 +99,50 @@ class Parse:
         return rest | {"distances": [round(value, 6) for value in self.distances], "spans": spans}
 
 
+@dataclass(frozen=True)
+class Parses:
+    """The parses of many lines. Words stand in the trees as written; what the normaliser drops does not stand there.
+
+    words, tokens: of each line, empty for a line without a word; distances (all words) and spans are of the others.
+    first: number of the first line.
+    """
+
+    words: list[list[str]]
+    tokens: list[list[str]]
+    distances: npt.NDArray[np.float32]
+    spans: SpanSets | None
+    first: int
+
+    def brackets(self) -> list[str]:
+        """Each line's tree, "" for a line without a word."""
+        drawn = iter(format_spans(self.spans, self._full()) if self.spans else [])
+        return [next(drawn) if words else "" for words in self.words]
+
+    def __iter__(self) -> Iterator[Parse | None]:
+        """Each line's parse, None for a line without a word."""
+        trees = iter(trees_of(self.spans, self._full()) if self.spans else [])
+        values = self.distances.tolist()
+        end = 0
+        for number, (words, tokens) in enumerate(zip(self.words, self.tokens, strict=True), self.first):
+            start, end = end, end + len(words)
+            yield Parse(number, words, tokens, values[start:end], next(trees)) if words else None
+
+    def _full(self) -> list[list[str]]:
+        return [words for words in self.words if words]
+
+
 def parse_lines(
     stored: StoredModel, lines: Sequence[str], decoder: DecodingRule = DEFAULT_DECODER, first: int = 1, layer: int = 1
-) -> Iterator[Parse | None]:
-    """The parse of every line of raw text, in order; None for a line without a word. first: number of the first line.
-
-    Words stand in the tree as written; what the normaliser drops does not stand there.
-    """
-    written: list[list[str]] = []
-    tokens: list[list[str]] = []
-    for line in lines:
-        aligned = [part for part in stored.normaliser.align(line) if part.token is not None]
-        written.append([part.written for part in aligned])
-        tokens.append([part.token for part in aligned if part.token is not None])
-    full = [place for place, sentence in enumerate(tokens) if sentence]
+) -> Parses:
+    """Parses lines of raw text, a sentence each. first: number of the first line; layer: whose distances."""
+    pairs = [stored.normaliser.written_tokens(line) for line in lines]
+    words, tokens = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    full = [sentence for sentence in tokens if sentence]
     if not full:
-        yield from (None for _ in lines)
-        return
-    distances = induce(stored, [tokens[place] for place in full], layer)
-    lengths = np.array([len(tokens[place]) for place in full])
-    trees = iter(trees_of(decode(distances, lengths, decoder), [written[place] for place in full]))
-    ends = iter(np.cumsum(lengths).tolist())
-    values = distances.tolist()
-    for place in range(len(lines)):
-        if not tokens[place]:
-            yield None
-            continue
-        end = next(ends)
-        yield Parse(first + place, written[place], tokens[place], values[end - len(tokens[place]) : end], next(trees))
+        return Parses(words, tokens, np.zeros(0, np.float32), None, first)
+    distances = induce(stored, full, layer)
+    spans = decode(distances, np.array([len(sentence) for sentence in full]), decoder)
+    return Parses(words, tokens, distances, spans, first)
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,8 @@ from syntaxlm.models.contract import State, Syntax, TokenBatch
 from syntaxlm.ops import gated_memory
 from syntaxlm.ops.gated_memory import Comparison, ReaderWeights
 
+_CACHED_ROWS = 4096
+
 
 @dataclass(frozen=True)
 class PRPNConfig:
@@ -53,7 +55,7 @@ class PRPNConfig:
 
 
 class ParsingNetwork(nn.Module):
-    """A distance per token from it and the L before it, and an estimate of the next: equations (7), (8), (13)."""
+    """A distance per token from it and the L before it, and an estimate of the next: equations 7, 8, 13."""
 
     def __init__(self, config: PRPNConfig) -> None:
         super().__init__()
@@ -95,22 +97,33 @@ class ParsingNetwork(nn.Module):
         """d_t of whole sentences, (T, B) -> (T, B), in evaluation.
 
         The convolution is linear in the embeddings, so each word type is projected once and a token's features are a
-        sum of L + 1 looked-up rows.
+        sum of L + 1 looked-up rows; only the features that d_t reads are made. Batch norm is folded into the table.
         """
         steps, batch = tokens.shape
-        taps = self.look_back + 1
-        types, inverse = torch.unique(tokens, return_inverse=True)
-        projected = linear(embedding(types), self.convolution.weight.permute(2, 0, 1).flatten(0, 1))
-        hidden = projected.shape[1] // taps
-        table = torch.cat([projected.view(-1, hidden), projected.new_zeros(1, hidden)])
-        padding = inverse.new_full((self.look_back, batch), -1)
-        words = torch.cat([padding, inverse]).unfold(0, taps, 1)  # (T, B, L + 1), last tap the token itself
-        rows = words * taps + torch.arange(taps, device=tokens.device)
-        rows = torch.where(words < 0, len(table) - 1, rows)
-        bias = self.convolution.bias
+        norm, bias, head_bias = self.norm, self.convolution.bias, self.head.bias
+        assert norm.running_mean is not None
+        assert norm.running_var is not None
         assert bias is not None
-        features = embedding_bag(rows.flatten(0, 1), table.to(bias.dtype), mode="sum")
-        return self.distances(features + bias)[0].view(steps, batch)
+        assert head_bias is not None
+        weight = self.head.weight[0, :, 0]
+        read, taps = len(weight), self.look_back + 1
+        scale = (norm.weight / torch.sqrt(norm.running_var + norm.eps))[:read]
+        shift = (bias - norm.running_mean)[:read] * scale + norm.bias[:read]
+
+        types, words = torch.unique(tokens, return_inverse=True)
+        kernel = self.convolution.weight[:read].permute(2, 0, 1) * scale[:, None]  # (L + 1, read, E)
+        projected = linear(embedding(types), kernel.flatten(0, 1)).view(-1, read)
+        table = torch.cat([projected, projected.new_zeros(1, read)])
+        before = words.new_full((self.look_back, batch), -1)
+        rows = torch.cat([before, words]).unfold(0, taps, 1)  # (T, B, L + 1), last tap the token itself
+        rows = rows * taps + torch.arange(taps, device=tokens.device)
+        rows = rows.masked_fill_(rows < 0, len(table) - 1).flatten(0, 1)
+        values = [  # in parts that a processor's cache holds
+            torch.relu_(embedding_bag(part, table, mode="sum").add_(shift)) @ weight
+            for part in rows.split(_CACHED_ROWS)
+        ]
+        logits = torch.cat(values).add_(head_bias[0]).view(steps, batch)
+        return torch.sigmoid(logits) if self.released else torch.relu(logits)
 
 
 class ReadingLayer(nn.Module):
@@ -131,7 +144,7 @@ class ReadingLayer(nn.Module):
     def forward(
         self, inputs: Tensor, gates: Tensor, tapes: tuple[Tensor, Tensor], ops: ModuleType
     ) -> tuple[Tensor, tuple[Tensor, Tensor], Tensor]:
-        """inputs: (T, B, F); gates: (T, B, N); tapes: (N, B, H). Returns hidden (T, B, H), tapes, attention (T, B, N)."""
+        """inputs: (T, B, F); gates: (T, B, N); tapes: (N, B, H). Returns hidden (T, B, H), tapes, attention."""
         steps, batch, size = inputs.shape
         hidden = self.recurrent.in_features
         kind = self.cell_norm.gain

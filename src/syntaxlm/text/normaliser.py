@@ -127,6 +127,7 @@ class Normaliser:
         object.__setattr__(self, "drop_words", tuple(self.drop_words))
         object.__setattr__(self, "_dropped", frozenset(self.drop_words))
         object.__setattr__(self, "_memory", _Memory(self._tokens_of_piece))
+        object.__setattr__(self, "_written_memory", _Memory(self._written_of_piece))
         object.__setattr__(self, "_segment_memory", _Memory(self._tokens_of_segment))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -191,6 +192,22 @@ class Normaliser:
             begun = begun or kept
             previous_end = match.end()
         return aligned
+
+    def written_tokens(self, line: str) -> tuple[list[str], list[str]]:
+        """The kept tokens of a line as written there, and as the model reads them: `align` in short, and fast."""
+        if self.units == "words":
+            if _ZERO_WIDTH_SPACE in line:
+                line = line.replace(_ZERO_WIDTH_SPACE, " ")
+            memory: _Memory = self._written_memory  # type: ignore[attr-defined]
+            pairs = list(chain.from_iterable(map(memory.__getitem__, line.split())))
+            return pairs[::2], pairs[1::2]
+        kept = [(part.written, part.token) for part in self.align(line) if part.token is not None]
+        return [written for written, _ in kept], [token for _, token in kept]
+
+    def _written_of_piece(self, piece: str) -> tuple[str, ...]:
+        """Written form, token, written form, token, ... of what is kept of a piece."""
+        pairs = ((piece[part.start : part.end], token) for part in self._parts(piece) for token in part.tokens)
+        return tuple(chain.from_iterable(pairs))
 
     def word(self, written: str) -> str:
         """One word of a treebank, normalised: never split, never dropped; a word with nothing left becomes itself.

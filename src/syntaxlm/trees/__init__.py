@@ -22,7 +22,7 @@ from syntaxlm.trees.conllu import dependency_faults, is_projective, read_conllu,
 from syntaxlm.trees.decoding import DECODING_RULES, DecodingRule, decode, decode_by_definition
 from syntaxlm.trees.describing import Shape, f1_by_length, recall_by_label, shape_of
 from syntaxlm.trees.scoring import PROTOCOLS, ParsingScores, Protocol, SentenceScores, match_words, score
-from syntaxlm.trees.spans import SpanSets, trees_of
+from syntaxlm.trees.spans import SpanSets, format_spans, trees_of
 from syntaxlm.trees.tree import Constituent, DependencyTree, Tree
 
 __all__ = [
@@ -53,6 +53,7 @@ __all__ = [
     "dependency_faults",
     "f1_by_length",
     "format_brackets",
+    "format_spans",
     "from_nltk",
     "is_projective",
     "left",

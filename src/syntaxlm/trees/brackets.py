@@ -302,8 +302,8 @@ def _steps(tree: Tree) -> Iterator[tuple[str, int | str]]:
         raise ValueError(f"constituent {constituents[following]} is out of pre-order or outside its {length} words")
 
 
-def _written(text: str, what: str) -> str:
-    """A word or label as a bracketed file holds it."""
+def escaped(text: str, what: str) -> str:
+    """A word or label as a bracketed file holds it; `what` it is, for the InputError that white space raises."""
     if not text or _UNSAFE.search(text):
         raise InputError(
             f"found the {what} {text!r}, which bracketed text cannot hold: it is empty or has white space in it"
@@ -337,14 +337,14 @@ def format_brackets(tree: Tree, labelled: bool = True) -> str:
             parts.append(" ")
         fresh = False
         if isinstance(item, int):
-            word = _written(tree.words[item], "word")
+            word = escaped(tree.words[item], "word")
             tag = tree.tags[item]
-            parts.append(f"({_written(tag, 'tag')} {word})" if tag else word)
+            parts.append(f"({escaped(tag, 'tag')} {word})" if tag else word)
         elif not labelled:
             parts.append("(")
             fresh = True
         else:
-            parts.append("(" + ("" if not (item or parts) and wrapped else _written(item or INDUCED_LABEL, "label")))
+            parts.append("(" + ("" if not (item or parts) and wrapped else escaped(item or INDUCED_LABEL, "label")))
     return "".join(parts)
 
 

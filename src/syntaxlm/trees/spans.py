@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from syntaxlm.errors import InputError
-from syntaxlm.trees.brackets import INDUCED_LABEL
+from syntaxlm.trees.brackets import INDUCED_LABEL, escaped
 from syntaxlm.trees.tree import Constituent, Tree
 
 Integers = npt.NDArray[np.int64]
@@ -135,3 +135,31 @@ def _check_nested(constituents: tuple[Constituent, ...], sentence: int) -> None:
             found = f"spans ({around[-1].start}, {around[-1].end}) and ({span.start}, {span.end})"
             raise InputError(f"sentence {sentence + 1}: found {found}, which cross; expected a tree")
         around.append(span)
+
+
+def format_spans(spans: SpanSets, words: Sequence[Sequence[str]]) -> list[str]:
+    """Induced trees as lines of bracketed text, `(X the (X old cat))`: `format_brackets` of many trees at once.
+
+    spans: nested, that of the whole sentence among them where it has more than one word; labels are not written.
+    Raises InputError for words with white space in them.
+    """
+    offsets = offsets_of(spans.lengths)
+    first = offsets[:-1][spans.sentences()]
+    opened = np.bincount(first + spans.starts, minlength=offsets[-1]).tolist()
+    closed = np.bincount(first + spans.ends - 1, minlength=offsets[-1]).tolist()
+    alone = "(" + INDUCED_LABEL + " {})"
+    before = [f"({INDUCED_LABEL} " * count for count in range(max(opened, default=0) + 1)]
+    after = [")" * count for count in range(max(closed, default=0) + 1)]
+    known: dict[str, str] = {}
+    lines = []
+    for start, sentence in zip(offsets.tolist(), words, strict=False):
+        if len(sentence) == 1:
+            lines.append(alone.format(escaped(sentence[0], "word")))
+            continue
+        pieces = []
+        for place, word in enumerate(sentence, start):
+            if word not in known:
+                known[word] = escaped(word, "word")
+            pieces.append(f"{before[opened[place]]}{known[word]}{after[closed[place]]}")
+        lines.append(" ".join(pieces))
+    return lines
