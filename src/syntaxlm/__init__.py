@@ -1,0 +1,63 @@
+"""Language models that learn syntax: probabilities and trees from plain text.
+
+The names below are the whole of what most programs need; each room of the package has more.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from syntaxlm.data.toy import write_corpus
+    from syntaxlm.data.treebanks import read_treebank
+    from syntaxlm.errors import InputError
+    from syntaxlm.evaluation.language_model import evaluate_text
+    from syntaxlm.evaluation.parsing import evaluate_parsing, evaluate_trees, parse_lines
+    from syntaxlm.storage import read_model
+    from syntaxlm.training.recipe import find_recipe, read_recipe
+    from syntaxlm.training.trainer import resume, train
+    from syntaxlm.trees import read_brackets, write_brackets
+
+__version__ = "0.1.0"
+
+_ROOMS = {
+    "InputError": "errors",
+    "evaluate_parsing": "evaluation.parsing",
+    "evaluate_text": "evaluation.language_model",
+    "evaluate_trees": "evaluation.parsing",
+    "find_recipe": "training.recipe",
+    "parse_lines": "evaluation.parsing",
+    "read_brackets": "trees",
+    "read_model": "storage",
+    "read_recipe": "training.recipe",
+    "read_treebank": "data.treebanks",
+    "resume": "training.trainer",
+    "train": "training.trainer",
+    "write_brackets": "trees",
+    "write_corpus": "data.toy",
+}
+
+__all__ = [
+    "InputError",
+    "evaluate_parsing",
+    "evaluate_text",
+    "evaluate_trees",
+    "find_recipe",
+    "parse_lines",
+    "read_brackets",
+    "read_model",
+    "read_recipe",
+    "read_treebank",
+    "resume",
+    "train",
+    "write_brackets",
+    "write_corpus",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Imports a name's room when it is first asked for: torch takes seconds."""
+    if name not in _ROOMS:
+        raise AttributeError(f"module 'syntaxlm' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"syntaxlm.{_ROOMS[name]}"), name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import sys
@@ -22,7 +23,10 @@ PARSED_TOGETHER = 20_000  # lines: as many as memory holds easily, few enough th
 
 
 class _Parser(argparse.ArgumentParser):
-    """Faults in one line, not after a page of usage."""
+    """Faults in one line, not after a page of usage; no shortened options (--seed is not --seeds)."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(allow_abbrev=False, **settings)
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
@@ -30,13 +34,16 @@ class _Parser(argparse.ArgumentParser):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command; returns the exit code: 0, or 2 where what the user gave is wrong."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # trees and figures are text as UTF-8, wherever they go
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
     parser = build_parser()
-    options, rest = parser.parse_known_args(arguments)
-    if rest and not getattr(options, "takes_overrides", False):
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
     try:
-        if getattr(options, "takes_overrides", False):
-            options.overrides = _overrides(rest)
+        # Taken out first: argparse would take the value of an option that it does not know for the RECIPE.
+        rest, overrides = _overrides(sys.argv[1:] if arguments is None else arguments)
+        options = parser.parse_args(rest)
+        if overrides and not getattr(options, "takes_overrides", False):
+            parser.error(f"unrecognized arguments: --{overrides[0][0]}")
+        options.overrides = overrides
         options.run(options)
         sys.stdout.flush()
     except InputError as error:
@@ -200,21 +207,22 @@ def _add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print figures as JSON")
 
 
-def _overrides(rest: Sequence[str]) -> list[tuple[str, str]]:
-    """["--a.b", "1", "--c.d=2"] as pairs. Raises InputError."""
-    pairs = []
-    words = iter(rest)
+def _overrides(arguments: Sequence[str]) -> tuple[list[str], list[tuple[str, str]]]:
+    """The arguments without those of the form --a.b 1 or --c.d=2, and these as pairs. Raises InputError."""
+    rest, pairs = [], []
+    words = iter(arguments)
     for word in words:
-        name, equals, value = word.removeprefix("--").partition("=")
-        if not word.startswith("--") or "." not in name:
-            raise InputError(f"{word}: no such option. Settings of the recipe are given as --section.key VALUE.")
+        name, equals, value = word.partition("=")
+        if not name.startswith("--") or "." not in name:
+            rest.append(word)
+            continue
         if not equals:
             following = next(words, None)
             if following is None:
                 raise InputError(f"{word}: expected a value after it")
             value = following
-        pairs.append((name, value))
-    return pairs
+        pairs.append((name.removeprefix("--"), value))
+    return rest, pairs
 
 
 def _print(result: Any, as_json: bool) -> None:

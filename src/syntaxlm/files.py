@@ -7,10 +7,12 @@ import os
 import uuid
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from syntaxlm.errors import InputError
+
+UNFINISHED = ".unfinished"  # what names of half-written files end in
 
 
 def read_text(path: str | Path) -> str:
@@ -55,17 +57,30 @@ def replaced(path: Path) -> Iterator[Path]:
     A failed write (a full disk) removes the temporary file and leaves the old one whole; it raises InputError.
     """
     # Not tempfile: its files are readable by their owner alone, and would stay so under the final name.
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    if path.is_dir():
+        raise InputError(f"{path}: cannot be written: it is a folder")
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}{UNFINISHED}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
         with open(temporary, "rb") as written:
             os.fsync(written.fileno())
         os.replace(temporary, path)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
+    except BaseException as error:
+        with suppress(OSError):  # where nothing can be written there is nothing to remove; `error` is what is told
+            temporary.unlink()
+        if isinstance(error, OSError):
+            raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
+        raise
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Removes what a killed program left half written in a folder. Raises InputError where it cannot."""
+    for path in folder.glob(f".*{UNFINISHED}"):
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise InputError(f"{path}: cannot be removed: {error.strerror or error}") from error
 
 
 def write_text(text: str, path: str | Path) -> None:

@@ -15,7 +15,7 @@ from syntaxlm.drawing.terminal import draw_tree
 from syntaxlm.evaluation.parsing import ParsingReport, evaluate_parsing, parse_lines
 from syntaxlm.storage import read_model
 from syntaxlm.training.recipe import find_recipe, read_recipe
-from syntaxlm.training.trainer import TrainingResult, Watcher, train
+from syntaxlm.training.trainer import TrainingResult, Watcher, refuse_run, train
 
 SENTENCES = 20_000
 DRAWN_WORDS = range(6, 13)  # lengths of the sentences drawn: long enough to have structure, short enough for a terminal
@@ -58,6 +58,7 @@ def run_quickstart(
 
     folder: new; it gets `corpus/` and `model/`.
     """
+    refuse_run(folder / "model")
     say(f"Writing the built-in corpus, {SENTENCES:,} sentences, to {folder / 'corpus'}")
     corpus = folder / "corpus"
     write_corpus(corpus, SENTENCES, seed=0)

@@ -16,7 +16,7 @@ from torch import Tensor
 from syntaxlm.errors import InputError
 from syntaxlm.files import replaced, write_text
 from syntaxlm.models.base import LanguageModel
-from syntaxlm.models.registry import ModelConfig, build_model
+from syntaxlm.models.registry import ModelConfig, build_model, config_faults
 from syntaxlm.settings import read_settings
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
@@ -96,11 +96,15 @@ def read_model(folder: str | Path) -> StoredModel:
         data = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(f"{folder}: no model folder: it has no {CONFIG}") from None
-    except (ValueError, OSError) as error:
+    except (ValueError, RecursionError, OSError) as error:
         raise InputError(f"{folder / CONFIG}: damaged or cut short: {error}") from None
+    form = data.get("format") if isinstance(data, dict) else None
+    if isinstance(form, int) and form > FORMAT:  # before the settings: a newer form may have others
+        raise InputError(f"{folder / CONFIG}: format {form} is newer than this program's, {FORMAT}")
     settings = read_settings(ModelSettings, data, str(folder / CONFIG))
-    if settings.format > FORMAT:
-        raise InputError(f"{folder / CONFIG}: format {settings.format} is newer than this program's, {FORMAT}")
+    faults = config_faults(settings.model)
+    if faults:
+        raise InputError("\n".join(f"{folder / CONFIG}: {fault}" for fault in faults))
     vocabulary = Vocabulary.read(folder / VOCABULARY)
     if not (folder / WEIGHTS).exists():
         raise InputError(f"{folder}: no {WEIGHTS} yet: training has not come to its first validation")

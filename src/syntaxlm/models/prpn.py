@@ -67,7 +67,7 @@ class ParsingNetwork(nn.Module):
         self.head = nn.Conv1d(hidden, 2, 1, groups=2 if self.released else 1)
 
     def forward(self, embedded: Tensor, before: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-        """embedded: (T, B, E); before: (L, B, E); mask: (T, B), None when all is real. Returns d_t, d'_{t+1}: (T, B)."""
+        """embedded: (T, B, E); before: (L, B, E); mask: (T, B), None when all is real. Returns d_t, d'_{t+1}."""
         steps, batch, _ = embedded.shape
         rows = dropout(torch.cat([before, embedded]), self.rate, self.training).flatten(0, 1)
         taps = self.convolution.weight.unbind(-1)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import Field
+
+from syntaxlm.errors import InputError
 from syntaxlm.models import lstm, prpn
 from syntaxlm.models.base import LanguageModel
 
-ModelConfig = prpn.PRPNConfig | lstm.LSTMConfig
+ModelConfig = Annotated[prpn.PRPNConfig | lstm.LSTMConfig, Field(discriminator="name")]
 
 MODELS: dict[str, tuple[type, Callable[[Any, int], LanguageModel]]] = {
     "prpn": (prpn.PRPNConfig, prpn.build),
@@ -16,6 +20,42 @@ MODELS: dict[str, tuple[type, Callable[[Any, int], LanguageModel]]] = {
 }
 
 
+def _at_least(least: int) -> tuple[str, Callable[[float], bool]]:
+    return f"{least} or more", lambda value: value >= least
+
+
+_RATE = "a number from 0 to under 1", lambda value: 0 <= value < 1
+_POSITIVE = "a positive number", lambda value: 0 < value < math.inf
+
+# What a setting of this name may be, in whichever model.
+_LIMITS: dict[str, tuple[str, Callable[[float], bool]]] = {
+    "embedding_size": _at_least(1),
+    "hidden_size": _at_least(1),
+    "layers": _at_least(1),
+    "memory_slots": _at_least(1),
+    "look_back": _at_least(0),
+    "residual_blocks": _at_least(0),
+    "dropout": _RATE,
+    "layer_dropout": _RATE,
+    "recurrent_dropout": _RATE,
+    "resolution": _POSITIVE,
+    "temperature": _POSITIVE,
+    "initial_spread": _POSITIVE,
+}
+
+
+def config_faults(config: ModelConfig) -> list[str]:
+    """Settings that are out of range: "model.hidden_size: found 0; expected 1 or more"."""
+    return [
+        f"model.{name}: found {value}; expected {expected}"
+        for name, (expected, right) in _LIMITS.items()
+        if (value := getattr(config, name, None)) is not None and not right(value)
+    ]
+
+
 def build_model(config: ModelConfig, vocabulary_size: int) -> LanguageModel:
-    """A model with fresh weights."""
+    """A model with fresh weights. Raises InputError for settings out of range."""
+    faults = config_faults(config)
+    if faults:
+        raise InputError("\n".join(faults))
     return MODELS[config.name][1](config, vocabulary_size)

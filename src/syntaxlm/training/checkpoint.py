@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -41,18 +42,29 @@ class Progress:
     plateau: Plateau = field(default_factory=Plateau)
 
 
+def own_tensors(state: State) -> dict[str, Tensor]:
+    """What a process has of its own, on the processor: its columns' carried state, its random numbers."""
+    tensors = {f"state/{name}": value.detach().cpu().clone() for name, value in (state or {}).items()}
+    tensors["random"] = torch.get_rng_state()
+    if torch.cuda.is_available():
+        tensors["random/cuda"] = torch.cuda.get_rng_state()
+    return tensors
+
+
 def write_checkpoint(
-    folder: Path, model: LanguageModel, optimiser: torch.optim.Optimizer, state: State, progress: Progress
+    folder: Path,
+    model: LanguageModel,
+    optimiser: torch.optim.Optimizer,
+    processes: Sequence[dict[str, Tensor]],
+    progress: Progress,
 ) -> None:
-    """Writes the run's state: weights, optimiser, carried state, random numbers, progress."""
+    """Writes the run's state: weights, optimiser, progress, and `own_tensors` of every process, by rank."""
     optimiser_state = optimiser.state_dict()
     tensors = {f"model/{name}": tensor for name, tensor in distinct_tensors(model).items()}
     for index, values in optimiser_state["state"].items():
         tensors |= {f"optimiser/{index}/{name}": value for name, value in values.items()}
-    tensors |= {f"state/{name}": value.clone() for name, value in (state or {}).items()}
-    tensors["random"] = torch.get_rng_state()
-    if torch.cuda.is_available():
-        tensors["random/cuda"] = torch.cuda.get_rng_state()
+    for rank, own in enumerate(processes):
+        tensors |= {_of_process(rank) + name: tensor for name, tensor in own.items()}
     notes = {
         "progress": json.dumps(dataclasses.asdict(progress)),
         "groups": json.dumps(optimiser_state["param_groups"]),
@@ -60,10 +72,29 @@ def write_checkpoint(
     write_tensors(folder / CHECKPOINT, tensors, notes)
 
 
-def read_checkpoint(folder: Path, model: LanguageModel, optimiser: torch.optim.Optimizer) -> tuple[State, Progress]:
-    """Puts a checkpoint into model, optimiser and random numbers; returns carried state and progress."""
+def _of_process(rank: int) -> str:
+    return f"process {rank}/" if rank else ""
+
+
+def _is_of(name: str, rank: int) -> bool:
+    return rank > 0 and name.startswith(_of_process(rank))
+
+
+def read_checkpoint(
+    folder: Path, model: LanguageModel, optimiser: torch.optim.Optimizer, rank: int = 0, ranks: int = 1
+) -> tuple[State, Progress]:
+    """Puts a checkpoint into model, optimiser and random numbers; returns this process's carried state and progress.
+
+    Raises InputError when it is missing or damaged, or of a run of another number of processes.
+    """
     path = folder / CHECKPOINT
     tensors, notes = read_tensors(path)
+    written = 1
+    while f"{_of_process(written)}random" in tensors:
+        written += 1
+    if written != ranks:
+        raise InputError(f"{path}: of a run of {written} processes; go on with as many, not {ranks}")
+    tensors |= {name.removeprefix(_of_process(rank)): tensors[name] for name in tensors if _is_of(name, rank)}
     parts: dict[str, dict[str, Tensor]] = {"model": {}, "optimiser": {}, "state": {}}
     for name, tensor in tensors.items():
         kind, _, rest = name.partition("/")

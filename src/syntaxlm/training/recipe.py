@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any, Literal
-
-from pydantic import Field
+from typing import Any, Literal
 
 from syntaxlm.errors import InputError
-from syntaxlm.models.registry import MODELS, ModelConfig
+from syntaxlm.models.registry import ModelConfig, config_faults
 from syntaxlm.settings import override, read_settings, read_yaml
 from syntaxlm.text.normaliser import Normaliser
 
@@ -75,7 +76,7 @@ class RunSettings:
 
     seed: int = 1
     precision: Literal["32", "bf16-mixed"] = "32"  # bf16-mixed: products in bfloat16, weights and states in float32
-    accelerator: str = "auto"  # cpu, cuda, or whichever there is
+    accelerator: Literal["auto", "cpu", "cuda", "mps"] = "auto"  # auto: the fastest there is
     checkpoint_seconds: float = 120.0  # between checkpoints; a killed run loses at most the steps since the last
     log_steps: int = 100  # between lines of metrics.jsonl
 
@@ -84,7 +85,7 @@ class RunSettings:
 class Recipe:
     """Model, text, batches, optimiser, schedule, run: the sections of a recipe file."""
 
-    model: Annotated[ModelConfig, Field(discriminator="name")]
+    model: ModelConfig
     text: TextSettings
     batches: BatchSettings = field(default_factory=BatchSettings)
     optimiser: OptimiserSettings = field(default_factory=OptimiserSettings)
@@ -107,48 +108,44 @@ def read_recipe(path: str | Path, overrides: list[tuple[str, str]] | None = None
 
 def recipe_from(data: dict[str, Any], source: str) -> Recipe:
     """The recipe of nested dicts. Raises InputError with every fault."""
-    model = data.get("model")
-    if isinstance(model, dict) and model.get("name") not in MODELS:
-        found = model.get("name")
-        raise InputError(f"{source}: model.name: found {found!r}; expected one of {', '.join(MODELS)}")
     recipe = read_settings(Recipe, data, source)
-    faults = [
-        f"{source}: {section}.{name}: found {value}; expected {what}"
-        for section, name, what, right in _LIMITS
-        if (value := getattr(getattr(recipe, section), name)) is not None and not right(value)
+    faults = [f"{source}: {fault}" for fault in config_faults(recipe.model)]
+    faults += [
+        f"{source}: {key}: found {value}; expected {what}"
+        for key, (what, right) in _LIMITS.items()
+        if (value := attrgetter(key)(recipe)) is not None and not right(value)
     ]
     if faults:
         raise InputError("\n".join(faults))
     return recipe
 
 
-def _positive(value: float) -> bool:
-    return value > 0
+_POSITIVE = "a positive number", lambda value: 0 < value < math.inf
+_SHARE = "a number from 0 to under 1", lambda value: 0 <= value < 1
+_NOT_NEGATIVE = "0 or more", lambda value: value >= 0
 
-
-def _share(value: float) -> bool:
-    return 0 <= value < 1
-
-
-_LIMITS = [
-    ("batches", "token_budget", "a positive number", _positive),
-    ("batches", "maximum_words", "a positive number", _positive),
-    ("batches", "batch_size", "a positive number", _positive),
-    ("batches", "steps", "a positive number", _positive),
-    ("optimiser", "learning_rate", "a positive number", _positive),
-    ("optimiser", "beta1", "a number from 0 to under 1", _share),
-    ("optimiser", "beta2", "a number from 0 to under 1", _share),
-    ("optimiser", "epsilon", "a positive number", _positive),
-    ("optimiser", "clip", "a positive number", _positive),
-    ("schedule", "plateau_patience", "a positive number", _positive),
-    ("schedule", "plateau_factor", "a positive number", _positive),
-    ("schedule", "epochs", "a positive number", _positive),
-    ("schedule", "minutes", "a positive number", _positive),
-    ("schedule", "validations_per_epoch", "a positive number", _positive),
-    ("run", "seed", "0 or more", lambda value: value >= 0),
-    ("run", "checkpoint_seconds", "0 or more", lambda value: value >= 0),
-    ("run", "log_steps", "a positive number", _positive),
-]
+_LIMITS: dict[str, tuple[str, Callable[[float], bool]]] = {
+    "text.vocabulary.minimum_count": _POSITIVE,
+    "text.vocabulary.maximum_size": _POSITIVE,
+    "batches.token_budget": _POSITIVE,
+    "batches.maximum_words": _POSITIVE,
+    "batches.batch_size": _POSITIVE,
+    "batches.steps": _POSITIVE,
+    "optimiser.learning_rate": _POSITIVE,
+    "optimiser.beta1": _SHARE,
+    "optimiser.beta2": _SHARE,
+    "optimiser.epsilon": _POSITIVE,
+    "optimiser.weight_decay": _NOT_NEGATIVE,
+    "optimiser.clip": _POSITIVE,
+    "schedule.plateau_patience": _POSITIVE,
+    "schedule.plateau_factor": _POSITIVE,
+    "schedule.epochs": _POSITIVE,
+    "schedule.minutes": _POSITIVE,
+    "schedule.validations_per_epoch": _POSITIVE,
+    "run.seed": (f"0 to {2**32 - 1}", lambda value: 0 <= value < 2**32),
+    "run.checkpoint_seconds": _NOT_NEGATIVE,
+    "run.log_steps": _POSITIVE,
+}
 
 
 def shipped_recipes() -> Path:

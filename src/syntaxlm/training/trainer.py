@@ -25,13 +25,13 @@ from syntaxlm.data.batches import SentenceBatches, StreamBatches
 from syntaxlm.data.corpora import EncodedCorpus, count_tokens
 from syntaxlm.errors import InputError
 from syntaxlm.evaluation.language_model import LanguageModelScore, evaluate_language_model
-from syntaxlm.files import write_text
+from syntaxlm.files import remove_unfinished, write_text
 from syntaxlm.models.base import LanguageModel
 from syntaxlm.models.contract import State, TokenBatch
 from syntaxlm.models.registry import build_model
-from syntaxlm.storage import ModelSettings, read_model, write_settings, write_weights
+from syntaxlm.storage import VOCABULARY, WEIGHTS, ModelSettings, read_model, write_settings, write_weights
 from syntaxlm.text.vocabulary import Vocabulary
-from syntaxlm.training.checkpoint import CHECKPOINT, Progress, read_checkpoint, write_checkpoint
+from syntaxlm.training.checkpoint import CHECKPOINT, Progress, own_tensors, read_checkpoint, write_checkpoint
 from syntaxlm.training.recipe import Recipe, read_recipe
 from syntaxlm.training.schedule import build_optimiser
 
@@ -103,16 +103,20 @@ def train(recipe: Recipe, folder: str | Path, watcher: Watcher | None = None) ->
 
     Raises InputError when the folder holds a run already, or cannot be written, before anything is read.
     """
-    folder = Path(folder)
+    return _Run(recipe, Path(folder), watcher).begin()
+
+
+def refuse_run(folder: Path) -> None:
+    """Raises InputError when a folder holds a run or a model."""
     if (folder / CHECKPOINT).exists() or (folder / RECIPE).exists():
         raise InputError(f"{folder}: holds a run already. Go on with it by --resume {folder}, or name another folder.")
-    write_text(yaml.safe_dump(_plain(recipe.as_dict()), sort_keys=False, allow_unicode=True), folder / RECIPE)
-    return _Run(recipe, folder, watcher).go()
+    if (folder / WEIGHTS).exists():
+        raise InputError(f"{folder}: holds a model already. Name another folder.")
 
 
 def resume(folder: str | Path, watcher: Watcher | None = None) -> TrainingResult:
     """Goes on with a run from its last checkpoint, or from its start when it had none yet."""
-    return _Run(read_run_recipe(folder), Path(folder), watcher).go()
+    return _Run(read_run_recipe(folder), Path(folder), watcher).go_on()
 
 
 def read_run_recipe(folder: str | Path) -> Recipe:
@@ -133,10 +137,13 @@ def _plain(value: Any) -> Any:
 class _Run:
     def __init__(self, recipe: Recipe, folder: Path, watcher: Watcher | None) -> None:
         self.recipe, self.folder = recipe, folder
-        self.watch = watcher or (lambda event: None)
         parallel = int(os.environ.get("WORLD_SIZE", "1")) > 1
+        available = {"cuda": torch.cuda.is_available, "mps": torch.backends.mps.is_available}
+        accelerator = recipe.run.accelerator
+        if accelerator in available and not available[accelerator]():
+            raise InputError(f"run.accelerator: found {accelerator}; this machine has none that torch can use")
         self.fabric = Fabric(
-            accelerator=recipe.run.accelerator,
+            accelerator=accelerator,
             devices=int(os.environ.get("LOCAL_WORLD_SIZE", "1")) if parallel else 1,
             num_nodes=int(os.environ.get("GROUP_WORLD_SIZE", "1")) if parallel else 1,
             strategy=DDPStrategy(broadcast_buffers=False) if parallel else "auto",
@@ -144,22 +151,58 @@ class _Run:
         )
         self.fabric.launch()
         self.first = self.fabric.global_rank == 0
+        self.watch = watcher if watcher and self.first else lambda event: None
         self.progress = Progress()
         self.state: State = None
         self.stop_asked = False
         self.epoch_batches = 1
+        self.gradient_norm = torch.zeros(())
 
-    def go(self) -> TrainingResult:
-        self._prepare()
+    def begin(self) -> TrainingResult:
+        """Trains into a new folder, which is the run's from the first moment: nothing is trained for nothing."""
+        self._in_first(self._claim)
+        try:
+            self._prepare(new=True)
+        except InputError:  # of the text: the folder is free again
+            if self.first:
+                (self.folder / RECIPE).unlink()
+            raise
+        return self._go()
+
+    def go_on(self) -> TrainingResult:
+        """Trains on from the folder's checkpoint, or from the start where there is none."""
+        self._in_first(lambda: remove_unfinished(self.folder))
+        self._prepare(new=False)
         if (self.folder / CHECKPOINT).exists():
-            self.state, self.progress = read_checkpoint(self.folder, self.model, self.optimiser)
-        self._cut_metrics()
+            rank, ranks = self.fabric.global_rank, self.fabric.world_size
+            self.state, self.progress = read_checkpoint(self.folder, self.model, self.optimiser, rank, ranks)
+        self._in_first(self._cut_metrics)
+        return self._go()
+
+    def _in_first(self, action: Callable[[], None]) -> None:
+        """Does something in one process. Its InputError is raised in all, which would wait for it for ever else."""
+        fault = None
+        if self.first:
+            try:
+                action()
+            except InputError as error:
+                fault = str(error)
+        fault = self.fabric.broadcast(fault)
+        if fault is not None:
+            raise InputError(fault)
+
+    def _claim(self) -> None:
+        refuse_run(self.folder)
+        text = yaml.safe_dump(_plain(self.recipe.as_dict()), sort_keys=False, allow_unicode=True)
+        write_text(text, self.folder / RECIPE)
+
+    def _go(self) -> TrainingResult:
         with _on_stop_signals(self._ask_to_stop):
             if not self.progress.finished:
                 self._train()
         return self._finish()
 
-    def _prepare(self) -> None:
+    def _prepare(self, new: bool) -> None:
         """Text, vocabulary, model, optimiser."""
         recipe, text = self.recipe, self.recipe.text
         normaliser = text.normaliser
@@ -173,8 +216,11 @@ class _Run:
         self.train_corpus = encode(text.train, normaliser, self.vocabulary)
         self.valid_corpus = encode(text.valid, normaliser, self.vocabulary)
         self.test_corpus = encode(text.test, normaliser, self.vocabulary) if text.test else None
-        if self.first:
-            write_settings(self.folder, ModelSettings(recipe.model, normaliser, recipe.batches.mode), self.vocabulary)
+        vocabulary = self.folder / VOCABULARY
+        if not new and vocabulary.exists() and Vocabulary.read(vocabulary) != self.vocabulary:
+            raise InputError(f"{text.train}: its words are not those of {vocabulary}: it changed since the run began")
+        settings = ModelSettings(recipe.model, normaliser, recipe.batches.mode)
+        self._in_first(lambda: write_settings(self.folder, settings, self.vocabulary))
 
         torch.manual_seed(recipe.run.seed)
         self.model = build_model(recipe.model, len(self.vocabulary)).to(self.fabric.device)
@@ -184,20 +230,18 @@ class _Run:
         # Dropout must differ between processes, though weights start the same.
         torch.manual_seed(recipe.run.seed + 1_000_003 * (1 + self.fabric.global_rank))
 
-        settings, rank, ranks = recipe.batches, self.fabric.global_rank, self.fabric.world_size
+        cut, rank, ranks = recipe.batches, self.fabric.global_rank, self.fabric.world_size
         self.batches: StreamBatches | SentenceBatches
-        if settings.mode == "stream":
-            self.batches = StreamBatches(
-                self.train_corpus, self.vocabulary, settings.batch_size, settings.steps, rank, ranks
-            )
+        if cut.mode == "stream":
+            self.batches = StreamBatches(self.train_corpus, self.vocabulary, cut.batch_size, cut.steps, rank, ranks)
         else:
             self.batches = SentenceBatches(
                 self.train_corpus,
                 self.vocabulary,
-                settings.token_budget,
+                cut.token_budget,
                 shuffle=True,
                 seed=recipe.run.seed,
-                maximum_words=settings.maximum_words,
+                maximum_words=cut.maximum_words,
                 rank=rank,
                 ranks=ranks,
             )
@@ -251,13 +295,14 @@ class _Run:
         tokens, total = self._mean(batch.token_count(), float(nats.detach()))
         loss = nats / tokens + sum(penalties.values(), torch.zeros((), device=nats.device))
         if not math.isfinite(total):
-            raise InputError(
-                f"{self.folder}: the loss is {total} at step {progress.steps + 1}, epoch {progress.epoch + 1}."
-                " The last checkpoint is whole. Try a lower optimiser.learning_rate or a lower optimiser.clip."
-            )
+            raise self._diverged("the training loss", total)
         self.wrapped_optimiser.zero_grad()
         self.fabric.backward(loss)
-        self.fabric.clip_gradients(self.loss, self.wrapped_optimiser, max_norm=settings.clip, error_if_nonfinite=False)
+        norm = self.fabric.clip_gradients(
+            self.loss, self.wrapped_optimiser, max_norm=settings.clip, error_if_nonfinite=False
+        )
+        assert norm is not None
+        self.gradient_norm = norm
         self.wrapped_optimiser.step()
         progress.steps += 1
         progress.batch += 1
@@ -269,12 +314,30 @@ class _Run:
         else:
             self.watch(Event("step", progress, self.epoch_batches, {}))
 
+    def _check_gradient(self) -> None:
+        """Raises InputError when the weights took a gradient without bounds: they must not be kept.
+
+        Not at every step, where it would wait for the device: the next step's loss would tell.
+        """
+        if not math.isfinite(norm := float(self.gradient_norm)):
+            raise self._diverged("the gradient's norm", norm)
+
+    def _diverged(self, what: str, value: float) -> InputError:
+        progress = self.progress
+        return InputError(
+            f"{self.folder}: {what} is {value} at step {progress.steps}, epoch {progress.epoch + 1}."
+            " The last checkpoint is whole. Try a lower optimiser.learning_rate or a lower optimiser.clip."
+        )
+
     def _validate(self) -> None:
         """Loss on the validation text; the best weights so far are kept; the rate falls on a plateau."""
         progress, schedule = self.progress, self.recipe.schedule
+        self._check_gradient()
         training_loss = progress.nats / max(1, progress.tokens)
         score = evaluate_language_model(self.model, self.valid_corpus, self.vocabulary, self.recipe.batches.mode)
         loss = self.fabric.broadcast(score.loss)
+        if not math.isfinite(loss):
+            raise self._diverged("the validation loss", loss)
         best = progress.best_loss is None or loss < progress.best_loss
         if best:
             progress.best_loss, progress.best_step = loss, progress.steps
@@ -313,14 +376,21 @@ class _Run:
     def _cut_metrics(self) -> None:
         """Forgets metrics of steps after the checkpoint: they will be made again."""
         path = self.folder / METRICS
-        if self.first and path.exists():
-            os.truncate(path, min(self.progress.metrics_bytes, path.stat().st_size))
+        try:
+            if path.exists():
+                os.truncate(path, min(self.progress.metrics_bytes, path.stat().st_size))
+        except OSError as error:
+            raise InputError(f"{path}: cannot be written: {error.strerror}") from error
 
     def _save(self) -> None:
         self._saved = time.monotonic()
         self.progress.seconds = time.monotonic() - self._started
+        self._check_gradient()
+        processes = [own_tensors(self.state)] * self.fabric.world_size
+        if self.fabric.world_size > 1:
+            torch.distributed.all_gather_object(processes, processes[0])
         if self.first:
-            write_checkpoint(self.folder, self.model, self.optimiser, self.state, self.progress)
+            write_checkpoint(self.folder, self.model, self.optimiser, processes, self.progress)
 
     def _out_of_time(self) -> bool:
         minutes = self.recipe.schedule.minutes

@@ -34,6 +34,12 @@ class Tree:
     def __len__(self) -> int:
         return len(self.words)
 
+    def __str__(self) -> str:
+        """The tree as bracketed text."""
+        from syntaxlm.trees.brackets import format_brackets
+
+        return format_brackets(self)
+
 
 @dataclass(frozen=True)
 class DependencyTree:

@@ -1,0 +1,138 @@
+"""Training speed of PRPN: python -m benchmarks.gated_memory [--json].
+
+A step is forward, loss over the vocabulary, backward, clipping and optimiser. In one run:
+- the fast form, in float32 and bf16-mixed;
+- the reference: the same model with the op's per-step autograd loop, in float32;
+- nn.LSTM: a language model of the same embedding, hidden size and layers, in float32.
+
+words: the published word model, E 800, H 1200, 2 layers, T 35, B 64, V 10,000.
+sentences: the parsing model, E 200, H 400, on real sentences, counting real tokens. The reference reads batches of 64
+as they come, padded to the longest, as the released program does; the others read batches of like length.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import torch
+
+from benchmarks.timing import Contestant, Row, race, refuse_failing_tests, show
+from syntaxlm.data.batches import SentenceBatches
+from syntaxlm.data.corpora import EncodedCorpus, count_tokens
+from syntaxlm.data.toy import english_fragment
+from syntaxlm.models.base import LanguageModel
+from syntaxlm.models.contract import TokenBatch
+from syntaxlm.models.lstm import LSTMConfig
+from syntaxlm.models.prpn import PRPNConfig
+from syntaxlm.models.registry import build_model
+from syntaxlm.ops import gated_memory
+from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.vocabulary import Vocabulary
+from syntaxlm.training.recipe import OptimiserSettings
+from syntaxlm.training.schedule import build_optimiser
+
+WORDS = 10_000  # of the vocabulary
+TEXT = Path(__file__).parents[2] / "shared/data/ptb/ptb.train.txt"
+SAMPLE = 8  # batches of 64 sentences that stand for the corpus
+TOKEN_BUDGET = 1536
+
+
+def contestant(
+    config: PRPNConfig | LSTMConfig,
+    batches: Sequence[TokenBatch],
+    form: str,
+    precision: str,
+    ops: ModuleType | None = None,
+) -> Contestant:
+    """Training on the batches in turn, with fresh weights and their own optimiser."""
+    torch.manual_seed(0)
+    model: LanguageModel = build_model(config, WORDS).train()
+    if ops is not None:
+        model.core.ops = ops  # type: ignore[assignment]
+    settings = OptimiserSettings(learning_rate=0.001, beta1=0.0)
+    optimiser = build_optimiser(model, settings)
+
+    def step() -> None:
+        for batch in batches:
+            with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16-mixed"):
+                loss = -model(batch).log_probs(batch.targets).sum() / batch.token_count()
+            optimiser.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
+            optimiser.step()
+
+    return Contestant(form, precision, step, sum(batch.token_count() for batch in batches))
+
+
+def words(rounds: int) -> list[Row]:
+    """The published word model on random tokens."""
+    prpn = PRPNConfig(
+        embedding_size=800,
+        hidden_size=1200,
+        residual_blocks=0,
+        dropout=0.7,
+        layer_dropout=0.5,
+        recurrent_dropout=0.5,
+    )
+    lstm = LSTMConfig(embedding_size=800, hidden_size=1200, dropout=0.7, layer_dropout=0.5)
+    tokens = torch.randint(WORDS, (36, 64), generator=torch.Generator().manual_seed(0))
+    batches = [TokenBatch(tokens[:-1], tokens[1:])]
+    contestants = [
+        contestant(prpn, batches, "fast", "bf16-mixed"),
+        contestant(prpn, batches, "fast", "32"),
+        contestant(prpn, batches, "reference", "32", gated_memory.reference),
+        contestant(lstm, batches, "nn.LSTM", "32"),
+    ]
+    return race("words E800 H1200 T35 B64", contestants, rounds, "reference", "nn.LSTM")
+
+
+def sentences(rounds: int, text: Path) -> list[Row]:
+    """The parsing model on real sentences; on the built-in corpus where the text is not there."""
+    normaliser = Normaliser()
+    if text.exists():
+        vocabulary = Vocabulary.build(count_tokens(text, normaliser), maximum_size=WORDS)
+        corpus = EncodedCorpus.encode(text, normaliser, vocabulary)
+        name = text.name
+    else:
+        sample = [sentence.words for sentence in english_fragment().sample(20_000, seed=0)]
+        vocabulary = Vocabulary(["<unk>", "<s>", "</s>", *english_fragment().vocabulary])
+        corpus = EncodedCorpus.from_sentences([vocabulary.encode(sentence) for sentence in sample])
+        name = "built-in corpus"
+    bucketed = SentenceBatches(corpus, vocabulary, TOKEN_BUDGET, shuffle=True, seed=0)
+    every = bucketed.epoch(0)
+    fast = [bucketed.batch(indices) for indices in every[:: len(every) // (2 * SAMPLE)]]
+    as_they_come = [
+        bucketed.batch(np.arange(start, start + 64))
+        for start in np.linspace(0, len(corpus) - 64, SAMPLE).astype(np.int64).tolist()
+    ]
+    contestants = [
+        contestant(PRPNConfig(), fast, "fast", "bf16-mixed"),
+        contestant(PRPNConfig(), fast, "fast", "32"),
+        contestant(PRPNConfig(), as_they_come, "reference", "32", gated_memory.reference),
+        contestant(LSTMConfig(), fast, "nn.LSTM", "32"),
+    ]
+    return race(f"sentences E200 H400, {name}", contestants, rounds, "reference", "nn.LSTM")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.gated_memory", description=__doc__.split("\n")[0])
+    parser.add_argument("--json", action="store_true", help="print a JSON list of objects")
+    parser.add_argument("--rounds", type=int, default=3, help="timed rounds; their median counts (default 3)")
+    parser.add_argument("--case", choices=["words", "sentences"], help="only this one")
+    parser.add_argument("--text", type=Path, default=TEXT, help="sentences: one a line")
+    options = parser.parse_args()
+    refuse_failing_tests("tests/ops/test_gated_memory.py", "tests/models/test_prpn.py")
+    rows = []
+    if options.case != "sentences":
+        rows += words(options.rounds)
+    if options.case != "words":
+        rows += sentences(options.rounds, options.text)
+    show(rows, options.json)
+
+
+if __name__ == "__main__":
+    main()
