@@ -7,7 +7,8 @@ A step is forward, loss over the vocabulary, backward, clipping and optimiser. I
 
 words: the published word model, E 800, H 1200, 2 layers, T 35, B 64, V 10,000.
 sentences: the parsing model, E 200, H 400, on real sentences, counting real tokens. The reference reads batches of 64
-as they come, padded to the longest, as the released program does; the others read batches of like length.
+as they come, padded to the longest, as the released program does, and computes the padding, too. The fast form reads
+batches of mixed lengths, as PRPN is trained, and nn.LSTM batches of like length.
 """
 
 from __future__ import annotations
@@ -47,8 +48,10 @@ def contestant(
     form: str,
     precision: str,
     ops: ModuleType | None = None,
+    tokens: Sequence[int] | None = None,
 ) -> Contestant:
-    """Training on the batches in turn, with fresh weights and their own optimiser."""
+    """Training on the batches in turn, with fresh weights and their own optimiser. tokens: real ones of each batch."""
+    tokens = tokens or [batch.token_count() for batch in batches]
     torch.manual_seed(0)
     model: LanguageModel = build_model(config, WORDS).train()
     if ops is not None:
@@ -57,15 +60,15 @@ def contestant(
     optimiser = build_optimiser(model, settings)
 
     def step() -> None:
-        for batch in batches:
+        for batch, real in zip(batches, tokens, strict=True):
             with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16-mixed"):
-                loss = -model(batch).log_probs(batch.targets).sum() / batch.token_count()
+                loss = -model(batch).log_probs(batch.targets).sum() / real
             optimiser.zero_grad()
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
             optimiser.step()
 
-    return Contestant(form, precision, step, sum(batch.token_count() for batch in batches))
+    return Contestant(form, precision, step, sum(tokens))
 
 
 def words(rounds: int) -> list[Row]:
@@ -102,18 +105,24 @@ def sentences(rounds: int, text: Path) -> list[Row]:
         vocabulary = Vocabulary(["<unk>", "<s>", "</s>", *english_fragment().vocabulary])
         corpus = EncodedCorpus.from_sentences([vocabulary.encode(sentence) for sentence in sample])
         name = "built-in corpus"
-    bucketed = SentenceBatches(corpus, vocabulary, TOKEN_BUDGET, shuffle=True, seed=0)
-    every = bucketed.epoch(0)
-    fast = [bucketed.batch(indices) for indices in every[:: len(every) // (2 * SAMPLE)]]
-    as_they_come = [
-        bucketed.batch(np.arange(start, start + 64))
-        for start in np.linspace(0, len(corpus) - 64, SAMPLE).astype(np.int64).tolist()
-    ]
+    alike, mixed = (
+        SentenceBatches(corpus, vocabulary, TOKEN_BUDGET, shuffle=True, seed=0, mixed=mixed) for mixed in (False, True)
+    )
+    samples: dict[str, list[TokenBatch]] = {}
+    for kind, batches in (("alike", alike), ("mixed", mixed)):
+        every = batches.epoch(0)
+        samples[kind] = [batches.batch(indices) for indices in every[:: len(every) // SAMPLE]]
+    as_they_come, real = [], []
+    for start in np.linspace(0, len(corpus) - 64, SAMPLE).astype(np.int64).tolist():
+        indices = np.arange(start, start + 64)
+        batch = mixed.batch(indices[np.argsort(-corpus.lengths[indices], kind="stable")])
+        real.append(batch.token_count())
+        as_they_come.append(TokenBatch(batch.tokens, batch.targets))
     contestants = [
-        contestant(PRPNConfig(), fast, "fast", "bf16-mixed"),
-        contestant(PRPNConfig(), fast, "fast", "32"),
-        contestant(PRPNConfig(), as_they_come, "reference", "32", gated_memory.reference),
-        contestant(LSTMConfig(), fast, "nn.LSTM", "32"),
+        contestant(PRPNConfig(), samples["mixed"], "fast", "bf16-mixed"),
+        contestant(PRPNConfig(), samples["mixed"], "fast", "32"),
+        contestant(PRPNConfig(), as_they_come, "reference", "32", gated_memory.reference, real),
+        contestant(LSTMConfig(), samples["alike"], "nn.LSTM", "32"),
     ]
     return race(f"sentences E200 H400, {name}", contestants, rounds, "reference", "nn.LSTM")
 

@@ -57,4 +57,5 @@ def counted(items: Iterable[Any], what: str, total: int | None = None) -> Iterat
                 progress.start()
                 shown = True
     finally:
-        progress.stop()
+        if shown:  # else it would print an empty line
+            progress.stop()

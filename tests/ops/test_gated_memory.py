@@ -20,6 +20,10 @@ COMPARISONS = {
     "paper": Comparison(10.0, 0.0, hard=True),
 }
 SIZES = [(1, 1, 4, 3), (7, 3, 6, 5), (63, 2, 4, 15), (5, 3, 2, 1)]  # steps, batch, hidden, slots
+RAGGED = [
+    (*size, counts) for size, counts in zip(SIZES, ([1], [3, 3, 3, 2, 2, 1, 1], [2] * 30 + [1] * 33, [3, 1, 1, 1, 1]))
+]
+FULL = [(*size, [size[1]] * size[0]) for size in SIZES]
 
 
 def random(*shape, seed):
@@ -33,12 +37,13 @@ def gradients(outputs, inputs, seed=99):
 
 
 @pytest.mark.parametrize("dropout", [False, True])
-@pytest.mark.parametrize(("steps", "batch", "hidden", "slots"), SIZES)
-def test_fast_reader_equals_reference_in_value_state_and_every_gradient(steps, batch, hidden, slots, dropout):
+@pytest.mark.parametrize(("steps", "batch", "hidden", "slots", "counts"), FULL + RAGGED)
+def test_fast_reader_equals_reference_in_value_state_and_every_gradient(steps, batch, hidden, slots, counts, dropout):
+    rows = sum(counts)
     shapes = {
-        "input_gates": (steps, batch, 4 * hidden),
-        "input_keys": (steps, batch, hidden),
-        "gates": (steps, batch, slots),
+        "input_gates": (rows, 4 * hidden),
+        "input_keys": (rows, hidden),
+        "gates": (rows, slots),
         "hidden_tape": (slots, batch, hidden),
         "cell_tape": (slots, batch, hidden),
         "key": (hidden, hidden),
@@ -54,13 +59,13 @@ def test_fast_reader_equals_reference_in_value_state_and_every_gradient(steps, b
     tensors = {name: tensor.requires_grad_() for name, tensor in tensors.items()}
     masks = [None] * 3
     if dropout:
-        sizes = (steps, batch, hidden), (steps, batch, hidden), (hidden,)
+        sizes = (rows, hidden), (rows, hidden), (hidden,)
         masks = [(random(*size, seed=50 + n) > 0).double() * 2 for n, size in enumerate(sizes)]
 
     def run(op):
         weights = ReaderWeights(*(tensors[name] for name in list(shapes)[5:]), *masks)
         tapes = tensors["hidden_tape"], tensors["cell_tape"]
-        return op.read(tensors["input_gates"], tensors["input_keys"], tensors["gates"], tapes, weights)
+        return op.read(tensors["input_gates"], tensors["input_keys"], tensors["gates"], tapes, weights, counts)
 
     hidden_states, tapes, attention = run(gated_memory)
     expected_states, expected_tapes, expected_attention = run(gated_memory.reference)

@@ -104,6 +104,8 @@ class SentenceBatches:
     token_budget: tokens of a batch, (steps) * (sentences), padding included; a longer sentence is a batch by itself.
     shuffle: for training, whether sentences and batches come in a new order every epoch. Else they come from the
         longest sentence to the shortest, the same every time. seed: of the shuffling, at least 0.
+    mixed: for training, whether each batch mixes sentences of all lengths, for models that normalise a batch's tokens
+        together; the budget is then of real tokens. Else batches are of like length, which wastes least on padding.
     maximum_sentences: of a batch; None for no limit.
     maximum_words: longer sentences are left out, and counted in `skipped`; None for no limit. For training only.
     closed: whether the sentences' ends are read, too, as parsing wants it: begin w w w end. What follows an end in
@@ -120,6 +122,7 @@ class SentenceBatches:
         token_budget: int,
         shuffle: bool,
         seed: int,
+        mixed: bool = False,
         maximum_sentences: int | None = None,
         maximum_words: int | None = None,
         closed: bool = False,
@@ -135,6 +138,7 @@ class SentenceBatches:
         self.corpus, self.vocabulary, self.closed = corpus, vocabulary, closed
         self.token_budget, self.maximum_sentences = token_budget, maximum_sentences
         self.shuffle, self.seed, self.rank, self.ranks = shuffle, seed, rank, ranks
+        self.mixed = mixed
         words = corpus.lengths
         self._lengths: Integers = words + (2 if closed else 1)
         self._chosen: Integers = np.flatnonzero(words <= (maximum_words or words.max()))
@@ -180,6 +184,8 @@ class SentenceBatches:
 
     def _shuffled(self, number: int) -> list[Integers]:
         random = np.random.default_rng([self.seed, number])
+        if self.mixed:
+            return [batch[np.argsort(-self._lengths[batch], kind="stable")] for batch in self._mixed(random)]
         lengths = self._lengths[self._chosen]
         noisy = lengths * (1 + LENGTH_NOISE * random.random(len(lengths))) + random.random(len(lengths))
         order = np.argsort(-noisy)
@@ -188,6 +194,20 @@ class SentenceBatches:
         batches = self._cut(self._chosen[order], noisy[order].astype(np.int64), random.random())
         batches = [batch[np.argsort(-self._lengths[batch], kind="stable")] for batch in batches]
         return [batches[place] for place in random.permutation(len(batches))]
+
+    def _mixed(self, random: np.random.Generator) -> list[Integers]:
+        """Sentences in random order, cut into batches of as many real tokens as the budget allows."""
+        order = random.permutation(self._chosen)
+        ends = np.cumsum(self._lengths[order])
+        batches, begin = [], 0
+        while begin < len(order):
+            before = ends[begin - 1] if begin else 0
+            end = max(begin + 1, int(np.searchsorted(ends, before + self.token_budget, side="right")))
+            if self.maximum_sentences is not None:
+                end = min(end, begin + self.maximum_sentences)
+            batches.append(order[begin:end])
+            begin = end
+        return batches
 
     def _cut(self, order: Integers, bounds: Integers, first: float) -> list[Integers]:
         """Cut sentences into batches under the budget.

@@ -22,26 +22,17 @@ class LayerNorm(nn.Module):
         return result
 
 
-RUNNING_SHARE = 0.01  # of a batch in the running statistics, once a hundred have been seen
-
-
 class RowBatchNorm(nn.BatchNorm1d):
     """Batch normalisation over rows, (n, size) -> (n, size), in the type of the weights.
 
-    Rows are real tokens only: padding must not move the statistics. Batches of like length have statistics of their
-    own, so the running ones, which evaluation uses, are the mean of all batches at first and then of the last hundred
-    or so: torch's usual ten hang on which lengths came last.
-    A single row has no variance: it is normalised by the running statistics and leaves them alone.
+    Rows are real tokens only: padding must not move the statistics. A single row has no variance: it is normalised by
+    the running statistics and leaves them alone.
     """
 
     def forward(self, input: Tensor) -> Tensor:
         rows = input.to(self.weight.dtype)
-        learns = self.training and len(rows) > 1
-        share = 0.0
-        if learns:
-            assert self.num_batches_tracked is not None
-            self.num_batches_tracked.add_(1)
-            share = max(RUNNING_SHARE, 1 / float(self.num_batches_tracked))
-        return nn.functional.batch_norm(
-            rows, self.running_mean, self.running_var, self.weight, self.bias, learns, share, self.eps
-        )
+        if self.training and len(rows) < 2:
+            return nn.functional.batch_norm(
+                rows, self.running_mean, self.running_var, self.weight, self.bias, False, 0.0, self.eps
+            )
+        return super().forward(rows)

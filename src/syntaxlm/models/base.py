@@ -29,6 +29,9 @@ class Core(nn.Module):
 
     output_size: int
     distance_layers: int = 0  # how many layers of distances `syntax` gives; 0: none
+    # Whether a batch's tokens are normalised together. Then batches of sentences must mix lengths: the statistics of
+    # sentences of one length betray it, and so the sentence's end, to training alone.
+    has_batch_statistics: bool = False
 
     def forward(self, embedded: Tensor, batch: TokenBatch, state: State) -> Reading:
         """embedded: (T, B, E); state: None at the start. Returns a `Reading`, its state detached."""

@@ -8,12 +8,34 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import Tensor
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 State = dict[str, Tensor] | None
 """What a model carries from chunk to chunk, by name; None at the start. Only the model looks into it."""
+
+
+class Batch(Protocol):
+    """What training and evaluation ask of a batch, whatever it holds: tokens here, trees for a model of trees.
+
+    targets: what the model predicts, in the shape that `Output.log_probs` takes.
+    carries: whether the state of the batch before goes on in this one.
+    """
+
+    @property
+    def targets(self) -> Tensor: ...
+
+    @property
+    def carries(self) -> bool: ...
+
+    def token_count(self) -> int: ...
+
+    def to(self, device: torch.device | str) -> Self: ...
 
 
 @dataclass(frozen=True)
@@ -22,8 +44,8 @@ class TokenBatch:
 
     tokens:  (T, B) int64, what the model reads.
     targets: (T, B) int64, the token after each.
-    lengths: (B,) int64, how many steps of each column are real; None when all T are. Steps past a length are padding:
-             they count nowhere, and the state of their column is not defined.
+    lengths: (B,) int64, how many steps of each column are real, longest first; None when all T are. Steps past a length
+             are padding: they count nowhere, and the state of their column is not defined.
     carries: whether the state of the batch before goes on in this one (streams) or starts anew (sentences).
     indices: (B,) int64, which sentence of the corpus each column is; None for streams.
     """
@@ -33,6 +55,10 @@ class TokenBatch:
     lengths: Tensor | None = None
     carries: bool = False
     indices: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        if self.lengths is not None and bool((self.lengths[1:] > self.lengths[:-1]).any()):
+            raise ValueError("the columns of a batch must come longest first")
 
     def mask(self) -> Tensor:
         """(T, B) bool, true on real steps."""

@@ -18,6 +18,7 @@ from torch.nn.functional import embedding_bag, linear
 
 from syntaxlm.layers.dropout import dropout, dropout_mask
 from syntaxlm.layers.normalisation import LayerNorm, RowBatchNorm
+from syntaxlm.layers.rows import Rows
 from syntaxlm.models.base import Core, LanguageModel, Reading
 from syntaxlm.models.contract import State, Syntax, TokenBatch
 from syntaxlm.ops import gated_memory
@@ -66,21 +67,17 @@ class ParsingNetwork(nn.Module):
         # Released: each distance reads its own half of the features; paper: both read all.
         self.head = nn.Conv1d(hidden, 2, 1, groups=2 if self.released else 1)
 
-    def forward(self, embedded: Tensor, before: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-        """embedded: (T, B, E); before: (L, B, E); mask: (T, B), None when all is real. Returns d_t, d'_{t+1}."""
-        steps, batch, _ = embedded.shape
-        rows = dropout(torch.cat([before, embedded]), self.rate, self.training).flatten(0, 1)
-        taps = self.convolution.weight.unbind(-1)
-        features: Tensor = linear(rows[: steps * batch], taps[0], self.convolution.bias)
-        for lag, tap in enumerate(taps[1:], start=1):
-            features = features + linear(rows[lag * batch : (lag + steps) * batch], tap)
-        if mask is None:
-            current, following = self.distances(features)
-            return current.view(steps, batch), following.view(steps, batch)
-        return tuple(
-            values.new_zeros(steps, batch).masked_scatter(mask, values)
-            for values in self.distances(features[mask.flatten()])
-        )  # type: ignore[return-value]
+    def forward(self, embedded: Tensor, before: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
+        """embedded: (T, B, E); before: (L, B, E), the embeddings before. Returns d_t and d'_{t+1} of each row, (n,)."""
+        columns = rows.columns
+        words = dropout(torch.cat([before, embedded]), self.rate, self.training).flatten(0, 1)
+        bias = self.convolution.bias
+        assert bias is not None
+        features = bias
+        for lag, tap in enumerate(self.convolution.weight.unbind(-1)):
+            seen = words[lag * columns : (lag + rows.steps) * columns]
+            features = features + linear(seen if rows.index is None else seen[rows.index], tap)
+        return self.distances(features)
 
     def distances(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """From the convolution's output (n, H) to d_t and d'_{t+1}, (n,) each; never in bfloat16."""
@@ -142,21 +139,19 @@ class ReadingLayer(nn.Module):
         self.cell_norm = LayerNorm(hidden)
 
     def forward(
-        self, inputs: Tensor, gates: Tensor, tapes: tuple[Tensor, Tensor], ops: ModuleType
+        self, inputs: Tensor, gates: Tensor, tapes: tuple[Tensor, Tensor], counts: list[int], ops: ModuleType
     ) -> tuple[Tensor, tuple[Tensor, Tensor], Tensor]:
-        """inputs: (T, B, F); gates: (T, B, N); tapes: (N, B, H). Returns hidden (T, B, H), tapes, attention."""
-        steps, batch, size = inputs.shape
-        hidden = self.recurrent.in_features
+        """inputs: (n, F); gates: (n, N); tapes: (N, B, H). Returns hidden (n, H), tapes after, attention (n, N)."""
+        size, hidden = inputs.shape[-1], self.recurrent.in_features
         kind = self.cell_norm.gain
         input_mask = output_mask = recurrent_mask = None
-        key_inputs = inputs
         if self.training and self.key_rate:
-            input_mask = dropout_mask((steps, batch, hidden), self.key_rate, kind)
-            output_mask = dropout_mask((steps, batch, hidden), self.key_rate, kind)
-            key_inputs = dropout(inputs, self.key_rate, self.training)
+            input_mask = dropout_mask((len(inputs), hidden), self.key_rate, kind)
+            output_mask = dropout_mask((len(inputs), hidden), self.key_rate, kind)
         if self.training and self.recurrent_rate:
             recurrent_mask = dropout_mask((hidden,), self.recurrent_rate, kind)
         input_gates = self.input_norm(self.input(dropout(inputs, self.input_rate, self.training)))
+        key_inputs = dropout(inputs, self.key_rate, self.training)
         input_keys = linear(key_inputs, self.key.weight[:, :size], self.key.bias).to(kind.dtype)
         weights = ReaderWeights(
             self.key.weight[:, size:],
@@ -170,7 +165,9 @@ class ReadingLayer(nn.Module):
             output_mask,
             recurrent_mask,
         )
-        result: tuple[Tensor, tuple[Tensor, Tensor], Tensor] = ops.read(input_gates, input_keys, gates, tapes, weights)
+        result: tuple[Tensor, tuple[Tensor, Tensor], Tensor] = ops.read(
+            input_gates, input_keys, gates, tapes, weights, counts
+        )
         return result
 
 
@@ -201,21 +198,21 @@ class PredictNetwork(nn.Module):
         self.norm = RowBatchNorm(config.embedding_size)
 
     def forward(
-        self, states: Tensor, gates: Tensor, tape: Tensor, mask: Tensor | None, ops: ModuleType
+        self, states: Tensor, gates: Tensor, tape: Tensor, rows: Rows, ops: ModuleType
     ) -> tuple[Tensor, Tensor]:
-        """states: (T, B, H); gates: (T, B, N); tape: (N, B, H). Returns rows (n, E) and attention (T, B, N)."""
+        """states: (n, H); gates: (T, B, N); tape: (N, B, H). Returns rows to decode (n, E), attention (T, B, N)."""
         keys = dropout(self.key(dropout(states, self.rate, self.training)), self.rate, self.training)
-        attended, attention = ops.attend(keys, gates, states, tape)
-        rows = torch.cat([states, attended.to(states.dtype)], dim=-1)
-        rows = self.blocks(rows.flatten(0, 1) if mask is None else rows[mask])
-        rows = self.norm(self.projection(dropout(rows, self.rate, self.training)))
-        return torch.tanh(rows), attention
+        attended, attention = ops.attend(rows.padded(keys), gates, rows.padded(states), tape)
+        hidden = self.blocks(torch.cat([states, rows.of(attended).to(states.dtype)], dim=-1))
+        hidden = self.norm(self.projection(dropout(hidden, self.rate, self.training)))
+        return torch.tanh(hidden), attention
 
 
 class PRPNCore(Core):
     """Parsing, reading and predict networks; distances gate the memory of the other two."""
 
     distance_layers = 1
+    has_batch_statistics = True
 
     def __init__(self, config: PRPNConfig) -> None:
         super().__init__()
@@ -257,10 +254,11 @@ class PRPNCore(Core):
 
     def forward(self, embedded: Tensor, batch: TokenBatch, state: State) -> Reading:
         config = self.config
+        steps, columns, _ = embedded.shape
         if state is None:
-            state = self.initial_state(embedded.shape[1], embedded)
-        mask = None if batch.lengths is None else batch.mask()
-        distances, next_distances = self.parser(embedded, state["embeddings"], mask)
+            state = self.initial_state(columns, embedded)
+        rows = Rows(steps, columns, batch.lengths, embedded.device)
+        distances, next_distances = map(rows.padded, self.parser(embedded, state["embeddings"], rows))
         tape, slots = state["distances"], config.memory_slots
         gates = self.ops.slot_gates(
             distances, distances, tape, slots, self.comparison, count_self=config.form == "released"
@@ -270,18 +268,22 @@ class PRPNCore(Core):
             "embeddings": _last(state["embeddings"], embedded, config.look_back),
             "distances": _last(tape, distances, slots),
         }
-        hidden = embedded
+        hidden, row_gates = rows.of(embedded), rows.of(gates)
         maps = {"memory gate": gates}
         for layer, reading_layer in enumerate(self.reader):
             tapes = state[f"hidden.{layer}"], state[f"cell.{layer}"]
-            hidden, new_tapes, attention = reading_layer(hidden, gates, tapes, self.ops)
+            hidden, new_tapes, attention = reading_layer(hidden, row_gates, tapes, rows.counts, self.ops)
             after[f"hidden.{layer}"], after[f"cell.{layer}"] = new_tapes
-            maps[f"attention of layer {layer + 1}"] = attention
-        rows, attention = self.predictor(hidden, next_gates, state[f"hidden.{config.layers - 1}"], mask, self.ops)
+            maps[f"attention of layer {layer + 1}"] = rows.padded(attention)
+        top_tape = state[f"hidden.{config.layers - 1}"]
+        predicted, attention = self.predictor(hidden, next_gates, top_tape, rows, self.ops)
         maps |= {"next gate": next_gates, "predict attention": attention}
-        rows = dropout(rows, config.dropout, self.training)
         syntax = Syntax(distances=distances.detach()[None], maps={name: part.detach() for name, part in maps.items()})
-        return Reading(rows, {name: part.detach() for name, part in after.items()}, syntax=syntax)
+        return Reading(
+            dropout(predicted, config.dropout, self.training),
+            {name: part.detach() for name, part in after.items()},
+            syntax=syntax,
+        )
 
     def syntax(self, batch: TokenBatch, embedding: nn.Embedding) -> Syntax:
         """Distances of whole sentences, by the parsing network alone."""

@@ -40,7 +40,7 @@ class BatchSettings:
     """How the training text is cut."""
 
     mode: Literal["sentences", "stream"] = "sentences"  # each sentence by itself, or one text with carried state
-    token_budget: int = 2048  # sentences: tokens of a batch, padding included
+    token_budget: int = 2048  # sentences: tokens of a batch
     maximum_words: int | None = 150  # sentences: longer ones are left out of training, and counted
     batch_size: int = 64  # stream: parallel columns
     steps: int = 35  # stream: tokens of each column a batch has (the length of back-propagation through time)

@@ -138,9 +138,10 @@ class _Run:
     def __init__(self, recipe: Recipe, folder: Path, watcher: Watcher | None) -> None:
         self.recipe, self.folder = recipe, folder
         parallel = int(os.environ.get("WORLD_SIZE", "1")) > 1
-        available = {"cuda": torch.cuda.is_available, "mps": torch.backends.mps.is_available}
         accelerator = recipe.run.accelerator
-        if accelerator in available and not available[accelerator]():
+        if (accelerator == "cuda" and not torch.cuda.is_available()) or (
+            accelerator == "mps" and not torch.backends.mps.is_available()
+        ):
             raise InputError(f"run.accelerator: found {accelerator}; this machine has none that torch can use")
         self.fabric = Fabric(
             accelerator=accelerator,
@@ -241,6 +242,7 @@ class _Run:
                 cut.token_budget,
                 shuffle=True,
                 seed=recipe.run.seed,
+                mixed=self.model.core.has_batch_statistics,
                 maximum_words=cut.maximum_words,
                 rank=rank,
                 ranks=ranks,

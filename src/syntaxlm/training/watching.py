@@ -29,13 +29,15 @@ class ProgressDisplay:
         self._tokens, self._seconds = 0, 0.0
 
     def __enter__(self) -> ProgressDisplay:
-        self.progress.start()
+        if self.console.is_terminal:
+            self.progress.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.progress.stop()
+        if self.console.is_terminal:  # else it would print an empty line
+            self.progress.stop()
 
     def __call__(self, event: Event) -> None:
         place = event.progress

@@ -3,7 +3,8 @@
 `read` differentiates by hand. Per step it makes two products (key, gates) and a few pointwise passes, builds no graph,
 and keeps the gate gradients of all steps, so that every weight gradient is one product over the whole sequence:
 per-step accumulation would rewrite a (4H, H) matrix T times. The memory is a window on one growing history, never
-copied, and its gradient is gathered over the N later steps that read it instead of scattered into it.
+copied, and its gradient is gathered over the N later steps that read it instead of scattered into it. Sequences that
+have ended take no part in later steps.
 `slot_gates` and `attend` have no recurrence and treat all steps at once.
 
 Shapes: T time, B batch, H hidden size, N memory slots. Slot k of a gate or an attention at step t is step t-1-k.
@@ -12,6 +13,7 @@ Shapes: T time, B batch, H hidden size, N memory slots. Slot k of a gate or an a
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -62,13 +64,20 @@ class _CumulativeProduct(torch.autograd.Function):
 
 
 def read(
-    input_gates: Tensor, input_keys: Tensor, gates: Tensor, tapes: tuple[Tensor, Tensor], weights: ReaderWeights
+    input_gates: Tensor,
+    input_keys: Tensor,
+    gates: Tensor,
+    tapes: tuple[Tensor, Tensor],
+    weights: ReaderWeights,
+    counts: Sequence[int],
 ) -> tuple[Tensor, tuple[Tensor, Tensor], Tensor]:
     """One layer of the reading network over a sequence, equations (9) to (12) and the layer-normalised LSTM.
 
-    input_gates: (T, B, 4H), the layer-normalised input side of the gates i, f, g, o; input_keys: (T, B, H), the input
-    side of the key; gates: (T, B, N); tapes: hidden and cell, each (N, B, H), oldest first.
-    Returns hidden states (T, B, H); the tapes after the chunk, detached; attention (T, B, N), detached.
+    Rows are real tokens, time-major: of step t, those of the first counts[t] columns; counts never rise.
+    input_gates: (n, 4H), the layer-normalised input side of the gates i, f, g, o; input_keys: (n, H), the input side
+    of the key; gates: (n, N); tapes: hidden and cell, each (N, B, H), oldest first.
+    Returns hidden states (n, H); the tapes after the chunk, detached, undefined where a column ended before its end;
+    attention (n, N), detached.
     """
     hidden, tape, attention = _Read.apply(
         input_gates,
@@ -85,6 +94,7 @@ def read(
         weights.key_input_mask,
         weights.key_output_mask,
         weights.recurrent_mask,
+        list(counts),
     )
     hidden_tape, cell_tape = tape.chunk(2, dim=-1)
     return hidden, (hidden_tape, cell_tape), attention
@@ -147,10 +157,11 @@ class _Read(torch.autograd.Function):
         key_input_mask: Tensor | None,
         key_output_mask: Tensor | None,
         recurrent_mask: Tensor | None,
+        counts: list[int],
     ) -> tuple[Tensor, Tensor, Tensor]:
         dtype = product_dtype(input_gates)
-        steps, batch, width = input_gates.shape
-        slots, hidden = len(tape), width // 4
+        total, width = input_gates.shape
+        (slots, batch, _), steps, hidden = tape.shape, len(counts), width // 4
         new = input_gates.new_empty
         if recurrent_mask is not None:
             recurrent_weight = recurrent_weight * recurrent_mask
@@ -160,60 +171,57 @@ class _Read(torch.autograd.Function):
         oldest_first = gates.flip(-1)
 
         # history[:, slots + t] is [h_t ; c_t]; batch-major, so that each sequence's window is one contiguous block.
-        history = new(batch, slots + steps, 2 * hidden)
+        history = tape.new_zeros(batch, slots + steps, 2 * hidden)
         history[:, :slots] = tape.transpose(0, 1)
-        keys, attentions = new(steps, batch, hidden), new(steps, batch, slots)
-        exponentials = new(steps, batch, slots)
-        totals = new(steps, batch, 1)
-        largest = torch.empty(steps, batch, 1, dtype=torch.int64, device=tape.device)
-        reads, activations = new(steps, batch, 2 * hidden), torch.add(input_gates, bias)
-        normals, cell_normals, cell_tanhs = (
-            new(steps, batch, width),
-            new(steps, batch, hidden),
-            new(steps, batch, hidden),
-        )
-        scales, factors, cell_scales, cell_factors = new(4, steps, batch, 1).unbind()
+        keys, attentions, exponentials = new(total, hidden), new(total, slots), new(total, slots)
+        totals, largest = new(total, 1), torch.empty(total, 1, dtype=torch.int64, device=tape.device)
+        reads, activations, states = new(total, 2 * hidden), torch.add(input_gates, bias), new(total, hidden)
+        normals, cell_normals, cell_tanhs = new(total, width), new(total, hidden), new(total, hidden)
+        scales, factors, cell_scales, cell_factors = new(4, total, 1).unbind()
         root = math.sqrt(hidden)
 
-        for t in range(steps):
-            window = history[:, t : t + slots]
-            before = history[:, t + slots - 1, :hidden]
+        end = 0
+        for t, count in enumerate(counts):
+            now = slice(end, end := end + count)
+            window = history[:count, t : t + slots]
+            before = history[:count, t + slots - 1, :hidden]
             if key_input_mask is not None:
-                before = before * key_input_mask[t]
-            key = torch.add(input_keys[t], key_product(before.to(dtype)), out=keys[t])
+                before = before * key_input_mask[now]
+            key = torch.add(input_keys[now], key_product(before.to(dtype)), out=keys[now])
             if key_output_mask is not None:
-                key *= key_output_mask[t]
+                key *= key_output_mask[now]
             scores = (window[..., :hidden] * key[:, None]).sum(-1).div_(root)
-            top, largest[t] = scores.max(dim=-1, keepdim=True)
-            exponential = torch.exp(scores.sub_(top), out=exponentials[t])
-            weighted = exponential * oldest_first[t]
-            total = torch.sum(weighted, dim=-1, keepdim=True, out=totals[t]).add_(ATTENTION_EPSILON)
-            attention = torch.div(weighted, total, out=attentions[t])
-            torch.bmm(attention[:, None], window, out=reads[t][:, None])
-            hidden_read, cell_read = reads[t, :, :hidden], reads[t, :, hidden:]
+            top, largest[now] = scores.max(dim=-1, keepdim=True)
+            exponential = torch.exp(scores.sub_(top), out=exponentials[now])
+            weighted = exponential * oldest_first[now]
+            torch.sum(weighted, dim=-1, keepdim=True, out=totals[now]).add_(ATTENTION_EPSILON)
+            attention = torch.div(weighted, totals[now], out=attentions[now])
+            torch.bmm(attention[:, None], window, out=reads[now][:, None])
+            hidden_read, cell_read = reads[now].chunk(2, dim=-1)
 
             recurrent = recurrent_product(hidden_read.to(dtype)).to(tape.dtype)
-            normals[t], scales[t], factors[t] = normalise(recurrent)
-            activation = activations[t].addcmul_(normals[t], gain)
+            normals[now], scales[now], factors[now] = normalise(recurrent)
+            activation = activations[now].addcmul_(normals[now], gain)
             activation[:, : 2 * hidden].sigmoid_()
             activation[:, 2 * hidden : 3 * hidden].tanh_()
             activation[:, 3 * hidden :].sigmoid_()
             i, f, g, o = activation.chunk(4, dim=-1)
             cell = torch.addcmul(f * cell_read, i, g)
-            cell_normals[t], cell_scales[t], cell_factors[t] = normalise(cell)
-            torch.addcmul(cell_bias, cell_normals[t], cell_gain, out=cell_tanhs[t]).tanh_()
-            torch.mul(o, cell_tanhs[t], out=history[:, t + slots, :hidden])
-            history[:, t + slots, hidden:] = cell
+            cell_normals[now], cell_scales[now], cell_factors[now] = normalise(cell)
+            torch.addcmul(cell_bias, cell_normals[now], cell_gain, out=cell_tanhs[now]).tanh_()
+            history[:count, t + slots, :hidden] = torch.mul(o, cell_tanhs[now], out=states[now])
+            history[:count, t + slots, hidden:] = cell
 
         ctx.save_for_backward(
             history, keys, attentions, exponentials, totals, largest, reads, activations, normals, scales, factors,
             cell_normals, cell_scales, cell_factors, cell_tanhs, oldest_first, key_weight, recurrent_weight,
             gain, cell_gain, key_input_mask, key_output_mask, recurrent_mask,
         )  # fmt: skip
+        ctx.counts = counts
         new_tape = history[:, steps:].transpose(0, 1).contiguous()
         newest_first = attentions.flip(-1)
         ctx.mark_non_differentiable(new_tape, newest_first)
-        return history[:, slots:, :hidden].transpose(0, 1).contiguous(), new_tape, newest_first
+        return states, new_tape, newest_first
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -223,16 +231,15 @@ class _Read(torch.autograd.Function):
             cell_normals, cell_scales, cell_factors, cell_tanhs, oldest_first, key_weight, recurrent_weight,
             gain, cell_gain, key_input_mask, key_output_mask, recurrent_mask,
         ) = ctx.saved_tensors  # fmt: skip
-        steps, batch, slots = attentions.shape
-        hidden = keys.shape[-1]
+        counts, (total, slots), (batch, _, _) = ctx.counts, attentions.shape, history.shape
+        steps, hidden = len(counts), keys.shape[-1]
         dtype, root = key_weight.dtype, math.sqrt(hidden)
         key_product = RepeatedProduct(key_weight.T, batch)
         recurrent_product = RepeatedProduct(recurrent_weight.T, batch)
         new = history.new_empty
 
-        gate_grads, recurrent_grads = new(steps, batch, 4 * hidden), new(steps, batch, 4 * hidden)
-        key_grads, slot_grads = new(steps, batch, hidden), new(steps, batch, slots)
-        cell_norm_grads = new(steps, batch, hidden)
+        gate_grads, recurrent_grads, befores = new(total, 4 * hidden), new(total, 4 * hidden), new(total, hidden)
+        key_grads, slot_grads, cell_norm_grads = new(total, hidden), new(total, slots), new(total, hidden)
         # What step t + q reads of history position t is entry slots - q of its row: kept skewed, so that the later
         # readers of a position are one contiguous window. Rows past the end stay 0: nothing reads there.
         read_grads = history.new_zeros(batch, slots + steps + slots, 2 * hidden)
@@ -242,61 +249,64 @@ class _Read(torch.autograd.Function):
         readers = _skewed(read_weights), _skewed(key_weights)
         recurrent_hidden_grad = history.new_zeros(batch, hidden)
 
-        def memory_grad(position: int) -> Tensor:
-            """Gradient of [h ; c] at a history position, from the attention of all later steps. (B, 2H)"""
+        def memory_grad(position: int, count: int) -> Tensor:
+            """Gradient of [h ; c] at a history position, from the attention of all later steps. (count, 2H)"""
             row, later = slice(position, position + 1), slice(position + 1, position + 1 + slots)
-            reading = torch.bmm(read_weights[:, row], read_grads[:, later])[:, 0]
-            reading[:, :hidden] += torch.bmm(key_weights[:, row], later_keys[:, later])[:, 0]
+            reading = torch.bmm(read_weights[:count, row], read_grads[:count, later])[:, 0]
+            reading[:, :hidden] += torch.bmm(key_weights[:count, row], later_keys[:count, later])[:, 0]
             return reading
 
+        start = total
         for t in range(steps - 1, -1, -1):
-            grad = memory_grad(t + slots)
-            hidden_grad = grad[:, :hidden].add_(output_grad[t]).add_(recurrent_hidden_grad)
-            i, f, g, o = activations[t].chunk(4, dim=-1)
-            tanh = cell_tanhs[t]
-            gate_grad = gate_grads[t]
+            count = counts[t]
+            now = slice(start := start - count, start + count)
+            grad = memory_grad(t + slots, count)
+            hidden_grad = grad[:, :hidden].add_(output_grad[now]).add_(recurrent_hidden_grad[:count])
+            i, f, g, o = activations[now].chunk(4, dim=-1)
+            tanh = cell_tanhs[now]
+            gate_grad = gate_grads[now]
             i_grad, f_grad, g_grad, o_grad = gate_grad.chunk(4, dim=-1)
             torch.mul(hidden_grad * tanh, o.square().sub_(o).neg_(), out=o_grad)
-            norm_grad = torch.mul(hidden_grad * o, tanh.square().neg_().add_(1), out=cell_norm_grads[t])
-            cell_grad = normalise_backward(norm_grad * cell_gain, cell_normals[t], cell_scales[t], cell_factors[t])
+            norm_grad = torch.mul(hidden_grad * o, tanh.square().neg_().add_(1), out=cell_norm_grads[now])
+            cell_grad = normalise_backward(
+                norm_grad * cell_gain, cell_normals[now], cell_scales[now], cell_factors[now]
+            )
             cell_grad += grad[:, hidden:]
             torch.mul(cell_grad * g, i.square().sub_(i).neg_(), out=i_grad)
-            torch.mul(cell_grad * reads[t, :, hidden:], f.square().sub_(f).neg_(), out=f_grad)
+            torch.mul(cell_grad * reads[now, hidden:], f.square().sub_(f).neg_(), out=f_grad)
             torch.mul(cell_grad * i, g.square().neg_().add_(1), out=g_grad)
 
-            recurrent_grads[t] = normalise_backward(gate_grad * gain, normals[t], scales[t], factors[t])
-            read_grad = read_grads[:, t + slots]
-            read_grad[:, :hidden] = recurrent_product(recurrent_grads[t].to(dtype))
+            recurrent_grads[now] = normalise_backward(gate_grad * gain, normals[now], scales[now], factors[now])
+            read_grad = read_grads[:count, t + slots]
+            read_grad[:, :hidden] = recurrent_product(recurrent_grads[now].to(dtype))
             torch.mul(cell_grad, f, out=read_grad[:, hidden:])
 
-            window, attention = history[:, t : t + slots], attentions[t]
+            window, attention = history[:count, t : t + slots], attentions[now]
             attention_grad = (window * read_grad[:, None]).sum(-1)
             mean = (attention_grad * attention).sum(-1, keepdim=True)
-            weighted_grad = attention_grad.sub_(mean).div_(totals[t])
-            exponential_grad = weighted_grad * exponentials[t]
-            slot_grads[t] = exponential_grad
-            score_grad = exponential_grad.mul_(oldest_first[t])
-            score_grad.scatter_add_(-1, largest[t], mean.mul_(-ATTENTION_EPSILON).div_(totals[t])).div_(root)
+            weighted_grad = attention_grad.sub_(mean).div_(totals[now])
+            exponential_grad = torch.mul(weighted_grad, exponentials[now], out=slot_grads[now])
+            score_grad = exponential_grad * oldest_first[now]
+            score_grad.scatter_add_(-1, largest[now], mean.mul_(-ATTENTION_EPSILON).div_(totals[now])).div_(root)
             key_grad = torch.bmm(score_grad[:, None], window[..., :hidden])[:, 0]
             if key_output_mask is not None:
-                key_grad *= key_output_mask[t]
-            key_grads[t] = key_grad
-            readers[0][:, t] = attention
-            readers[1][:, t] = score_grad
-            later_keys[:, t + slots] = keys[t]
-            recurrent_hidden_grad = key_product(key_grad.to(dtype)).to(history.dtype)
+                key_grad *= key_output_mask[now]
+            key_grads[now] = key_grad
+            readers[0][:count, t], readers[1][:count, t] = attention, score_grad
+            later_keys[:count, t + slots] = keys[now]
+            befores[now] = history[:count, t + slots - 1, :hidden]
+            recurrent_hidden_grad[:count] = key_product(key_grad.to(dtype))
             if key_input_mask is not None:
-                recurrent_hidden_grad *= key_input_mask[t]
+                recurrent_hidden_grad[:count] *= key_input_mask[now]
 
         tape_grad = None
         if ctx.needs_input_grad[3]:
-            tape_grad = torch.stack([memory_grad(position) for position in range(slots)])
+            tape_grad = torch.stack([memory_grad(position, batch) for position in range(slots)])
             tape_grad[-1, :, :hidden] += recurrent_hidden_grad
 
-        before = history[:, slots - 1 : slots + steps - 1, :hidden].transpose(0, 1)
         if key_input_mask is not None:
-            before = before * key_input_mask
-        hidden_reads = reads[..., :hidden]
+            befores *= key_input_mask
+        hidden_reads = reads[:, :hidden]
         if recurrent_mask is not None:
             hidden_reads = hidden_reads * recurrent_mask
         return (
@@ -304,16 +314,14 @@ class _Read(torch.autograd.Function):
             key_grads,
             slot_grads.flip(-1),
             tape_grad,
-            _weight_grad(key_grads, before, dtype),
+            _weight_grad(key_grads, befores, dtype),
             _weight_grad(recurrent_grads, hidden_reads, dtype),
-            recurrent_grads.sum((0, 1)),
-            (gate_grads * normals).sum((0, 1)),
-            gate_grads.sum((0, 1)),
-            (cell_norm_grads * cell_normals).sum((0, 1)),
-            cell_norm_grads.sum((0, 1)),
-            None,
-            None,
-            None,
+            recurrent_grads.sum(0),
+            (gate_grads * normals).sum(0),
+            gate_grads.sum(0),
+            (cell_norm_grads * cell_normals).sum(0),
+            cell_norm_grads.sum(0),
+            *(None,) * 4,
         )
 
 
@@ -330,9 +338,8 @@ def _skewed(rows: Tensor) -> Tensor:
 
 
 def _weight_grad(grads: Tensor, inputs: Tensor, dtype: torch.dtype) -> Tensor:
-    """sum over steps of grad^T input, as one product: (T, B, F), (T, B, G) -> (F, G)."""
-    product = grads.flatten(0, 1).to(dtype).T @ inputs.flatten(0, 1).to(dtype)
-    return product.to(grads.dtype)
+    """sum over rows of grad^T input, as one product: (n, F), (n, G) -> (F, G)."""
+    return (grads.to(dtype).T @ inputs.to(dtype)).to(grads.dtype)
 
 
 def attend(keys: Tensor, gates: Tensor, states: Tensor, tape: Tensor) -> tuple[Tensor, Tensor]:

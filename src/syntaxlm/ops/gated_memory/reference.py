@@ -8,9 +8,11 @@ Tapes (N, B, ...) hold the N steps before the chunk, oldest first.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from syntaxlm.ops.gated_memory.types import ATTENTION_EPSILON, NORM_EPSILON, Comparison, ReaderWeights
 
@@ -50,41 +52,51 @@ def layer_norm(rows: Tensor, gain: Tensor, bias: Tensor) -> Tensor:
 
 
 def read(
-    input_gates: Tensor, input_keys: Tensor, gates: Tensor, tapes: tuple[Tensor, Tensor], weights: ReaderWeights
+    input_gates: Tensor,
+    input_keys: Tensor,
+    gates: Tensor,
+    tapes: tuple[Tensor, Tensor],
+    weights: ReaderWeights,
+    counts: Sequence[int],
 ) -> tuple[Tensor, tuple[Tensor, Tensor], Tensor]:
     """One layer of the reading network over a sequence, equations (9) to (12) and the layer-normalised LSTM.
 
-    input_gates: (T, B, 4H), the layer-normalised input side of the gates i, f, g, o; input_keys: (T, B, H), the input
-    side of the key; gates: (T, B, N); tapes: hidden and cell, each (N, B, H).
-    Returns hidden states (T, B, H), the tapes after the chunk, attention (T, B, N).
+    Rows are real tokens, time-major: of step t, those of the first counts[t] columns; counts never rise.
+    input_gates: (n, 4H), the layer-normalised input side of the gates i, f, g, o; input_keys: (n, H), the input side
+    of the key; gates: (n, N); tapes: hidden and cell, each (N, B, H), oldest first.
+    Returns hidden states (n, H), the tapes after the chunk (undefined where a column ended before), attention (n, N).
     """
-    slots, _, hidden_size = tapes[0].shape
+    slots, batch, hidden_size = tapes[0].shape
     hidden_tape, cell_tape = list(tapes[0]), list(tapes[1])
-    attentions = []
-    for step in range(input_gates.shape[0]):
-        before = hidden_tape[-1]
+    states, attentions = [], []
+    end = 0
+    for count in counts:
+        now = slice(end, end := end + count)
+        before = hidden_tape[-1][:count]
         if weights.key_input_mask is not None:
-            before = before * weights.key_input_mask[step]
-        key = input_keys[step] + before @ weights.key.T
+            before = before * weights.key_input_mask[now]
+        key = input_keys[now] + before @ weights.key.T
         if weights.key_output_mask is not None:
-            key = key * weights.key_output_mask[step]
-        hidden_memory = torch.stack(hidden_tape[: -slots - 1 : -1], dim=1)  # (B, N, H), most recent first
-        cell_memory = torch.stack(cell_tape[: -slots - 1 : -1], dim=1)
+            key = key * weights.key_output_mask[now]
+        hidden_memory = torch.stack(hidden_tape[: -slots - 1 : -1], dim=1)[:count]  # (B, N, H), most recent first
+        cell_memory = torch.stack(cell_tape[: -slots - 1 : -1], dim=1)[:count]
         scores = (hidden_memory * key[:, None]).sum(-1) / math.sqrt(hidden_size)
-        attention = attention_weights(scores, gates[step])
+        attention = attention_weights(scores, gates[now])
         hidden_read = (attention[:, :, None] * hidden_memory).sum(1)
         cell_read = (attention[:, :, None] * cell_memory).sum(1)
         if weights.recurrent_mask is not None:
             hidden_read = hidden_read * weights.recurrent_mask
         recurrent = layer_norm(hidden_read @ weights.recurrent.T + weights.recurrent_bias, weights.gain, weights.bias)
-        i, f, g, o = (input_gates[step] + recurrent).chunk(4, dim=-1)
+        i, f, g, o = (input_gates[now] + recurrent).chunk(4, dim=-1)
         cell = torch.sigmoid(f) * cell_read + torch.sigmoid(i) * torch.tanh(g)
         hidden = torch.sigmoid(o) * torch.tanh(layer_norm(cell, weights.cell_gain, weights.cell_bias))
-        hidden_tape.append(hidden)
-        cell_tape.append(cell)
+        states.append(hidden)
         attentions.append(attention)
+        ended = (0, 0, 0, batch - count)  # no rows of columns that have ended: zeros take their place
+        hidden_tape.append(pad(hidden, ended))
+        cell_tape.append(pad(cell, ended))
     new_tapes = torch.stack(hidden_tape[-slots:]), torch.stack(cell_tape[-slots:])
-    return torch.stack(hidden_tape[slots:]), new_tapes, torch.stack(attentions)
+    return torch.cat(states), new_tapes, torch.cat(attentions)
 
 
 def attend(keys: Tensor, gates: Tensor, states: Tensor, tape: Tensor) -> tuple[Tensor, Tensor]:

@@ -42,7 +42,7 @@ class ReaderWeights:
     """One reading layer's weights on the recurrent side, and the masks of this forward pass (None: no dropout).
 
     key: (H, H), on h_{t-1}; recurrent: (4H, H), on the attended h, rows i, f, g, o; recurrent_bias, gain, bias: (4H,);
-    cell_gain, cell_bias: (H,). Masks are already divided by the rate kept: key_input_mask, key_output_mask: (T, B, H);
+    cell_gain, cell_bias: (H,). Masks are divided by the rate kept: key_input_mask, key_output_mask: (n, H), row by row;
     recurrent_mask: (H,), one for the whole batch and chunk.
     """
 

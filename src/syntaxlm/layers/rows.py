@@ -1,0 +1,36 @@
+"""The real tokens of a padded batch as rows: what treats tokens one by one should never see padding."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+class Rows:
+    """Goes between (T, B, ...) and (n, ...), the real tokens in time-major order.
+
+    counts: of each step, how many columns are real; they are the first ones, as lengths fall.
+    index: (n,), the place of each row in the flattened (T * B); None when nothing is padding.
+    """
+
+    def __init__(self, steps: int, columns: int, lengths: Tensor | None, device: torch.device) -> None:
+        self.steps, self.columns = steps, columns
+        if lengths is None:
+            self.counts, self.index = [columns] * steps, None
+            return
+        mask = torch.arange(steps)[:, None] < lengths.cpu()
+        self.counts = [count for count in mask.sum(1).tolist() if count]
+        self.index = mask.flatten().nonzero()[:, 0].to(device)
+
+    def of(self, padded: Tensor) -> Tensor:
+        """(T, B, ...) -> (n, ...)."""
+        flat = padded.flatten(0, 1)
+        return flat if self.index is None else flat[self.index]
+
+    def padded(self, rows: Tensor) -> Tensor:
+        """(n, ...) -> (T, B, ...), zeros for padding."""
+        shape = self.steps, self.columns, *rows.shape[1:]
+        if self.index is None:
+            return rows.view(shape)
+        flat = rows.new_zeros(self.steps * self.columns, *rows.shape[1:])
+        return flat.index_copy(0, self.index, rows).view(shape)
