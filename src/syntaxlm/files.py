@@ -13,6 +13,7 @@ from pathlib import Path
 from syntaxlm.errors import InputError
 
 UNFINISHED = ".unfinished"  # what names of half-written files end in
+SAFETENSORS_UNFINISHED = ".tmp??????"  # the pattern of those that the library safetensors makes on its own
 
 
 def read_text(path: str | Path) -> str:
@@ -76,7 +77,7 @@ def replaced(path: Path) -> Iterator[Path]:
 
 def remove_unfinished(folder: Path) -> None:
     """Removes what a killed program left half written in a folder. Raises InputError where it cannot."""
-    for path in folder.glob(f".*{UNFINISHED}"):
+    for path in [*folder.glob(f".*{UNFINISHED}"), *folder.glob(SAFETENSORS_UNFINISHED)]:
         try:
             path.unlink(missing_ok=True)
         except OSError as error:

@@ -67,8 +67,11 @@ def write_weights(folder: Path, model: LanguageModel) -> None:
 def write_tensors(path: Path, tensors: dict[str, Tensor], notes: dict[str, str] | None = None) -> None:
     """Writes named tensors, and short texts beside them, as one safetensors file, atomically."""
     with replaced(path) as temporary:
+        temporary.touch()
+        usual_mode = temporary.stat().st_mode
         try:
             safetensors.torch.save_file({name: t.contiguous() for name, t in tensors.items()}, temporary, notes)
+            temporary.chmod(usual_mode)  # safetensors lets nobody but the owner read it
         except safetensors.SafetensorError as error:  # how it reports a full disk
             raise OSError(str(error)) from error
 

@@ -20,9 +20,8 @@ COMPARISONS = {
     "paper": Comparison(10.0, 0.0, hard=True),
 }
 SIZES = [(1, 1, 4, 3), (7, 3, 6, 5), (63, 2, 4, 15), (5, 3, 2, 1)]  # steps, batch, hidden, slots
-RAGGED = [
-    (*size, counts) for size, counts in zip(SIZES, ([1], [3, 3, 3, 2, 2, 1, 1], [2] * 30 + [1] * 33, [3, 1, 1, 1, 1]))
-]
+RAGGED_COUNTS = [1], [3, 3, 3, 2, 2, 1, 1], [2] * 30 + [1] * 33, [3, 1, 1, 1, 1]
+RAGGED = [(*size, counts) for size, counts in zip(SIZES, RAGGED_COUNTS, strict=True)]
 FULL = [(*size, [size[1]] * size[0]) for size in SIZES]
 
 

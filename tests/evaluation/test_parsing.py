@@ -1,0 +1,164 @@
+"""Trees from a model, and their scores."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import numpy as np
+import pytest
+import torch
+
+from syntaxlm.cli import main
+from syntaxlm.errors import InputError
+from syntaxlm.evaluation import parsing
+from syntaxlm.evaluation.parsing import evaluate_parsing, evaluate_trees, induce, parse_lines, protocol_named
+from syntaxlm.models.contract import TokenBatch
+from syntaxlm.trees import (
+    DECODING_RULES,
+    PROTOCOLS,
+    decode_by_definition,
+    format_brackets,
+    read_brackets,
+    write_brackets,
+)
+
+
+@pytest.fixture
+def lines(toy) -> list[str]:
+    return (toy / "train.txt").read_text().splitlines()[:40]
+
+
+def test_distances_are_those_of_reading_the_sentence_alone(prpn, lines):
+    sentences = [line.split() for line in lines]
+    found = induce(prpn, sentences)
+    vocabulary, start = prpn.vocabulary, 0
+    for sentence in sentences:
+        ids = torch.tensor([vocabulary.begin_id, *vocabulary.encode(sentence), vocabulary.end_id])[:, None]
+        with torch.no_grad():
+            expected = prpn.model(TokenBatch(ids, ids)).syntax.distances[0, 1:-1, 0]
+        np.testing.assert_allclose(found[start : start + len(sentence)], expected, rtol=0, atol=1e-5)
+        start += len(sentence)
+    assert start == len(found)
+
+
+@pytest.mark.parametrize("rule", DECODING_RULES)
+def test_spans_are_those_of_the_distances_by_definition(prpn, lines, rule):
+    for parse, line in zip(parse_lines(prpn, lines, rule), lines, strict=True):
+        assert parse.words == line.split()
+        assert len(parse.distances) == len(parse.words)
+        found = {(part.start, part.end) for part in parse.tree.constituents if part.end - part.start > 1}
+        expected = decode_by_definition(parse.distances, rule)
+        assert found == {span for span in expected if span[1] - span[0] > 1}
+        assert {tuple(span) for span in parse.as_dict()["spans"]} >= found
+
+
+@pytest.mark.parametrize("budget", [1, 64, 1 << 15])
+def test_neither_company_nor_order_nor_budget_changes_a_tree(prpn, lines, monkeypatch, budget):
+    expected = dict(zip(lines, parse_lines(prpn, lines).brackets(), strict=True))
+    monkeypatch.setattr(parsing, "TOKEN_BUDGET", budget)
+    shuffled = random.Random(1).sample(lines, len(lines))
+    for line, tree in zip(shuffled, parse_lines(prpn, shuffled).brackets(), strict=True):
+        assert tree == expected[line]
+    for line in lines[:5]:
+        assert parse_lines(prpn, [line]).brackets() == [expected[line]]
+
+
+def test_lines_without_a_word_keep_their_place(prpn):
+    given = ["", "the old cat sees a dog", "   ", "cat", ""]
+    parses = parse_lines(prpn, given, first=11)
+    assert [parse and parse.number for parse in parses] == [None, 12, None, 14, None]
+    assert [bool(tree) for tree in parses.brackets()] == [False, True, False, True, False]
+    assert parses.brackets()[3] == "(X cat)"
+    assert list(parse_lines(prpn, ["", " "])) == [None, None]
+    assert list(parse_lines(prpn, [])) == []
+
+
+def test_both_ways_of_writing_a_tree_agree(prpn, lines):
+    parses = parse_lines(prpn, [*lines, "one", "a )( b"])
+    assert parses.brackets() == [format_brackets(parse.tree) for parse in parses]
+
+
+def test_the_command_and_python_give_the_same_trees(prpn, trained, toy, capsys):
+    assert main(["parse", str(trained.prpn), str(toy / "test.txt"), "--decoder", "unbiased"]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert printed == parse_lines(prpn, (toy / "test.txt").read_text().splitlines(), "unbiased").brackets()
+
+
+def test_the_score_of_a_model_is_the_score_of_the_trees_it_writes(prpn, toy, tmp_path):
+    gold = read_brackets(toy / "test.mrg")
+    trees = parse_lines(prpn, [" ".join(tree.words) for tree in gold], "unbiased").brackets()
+    (tmp_path / "predicted.mrg").write_text("\n".join(trees) + "\n")
+    model = evaluate_parsing(prpn, toy / "test.mrg", decoder="unbiased", clean_up="none")
+    file = evaluate_trees(tmp_path / "predicted.mrg", toy / "test.mrg")
+    figures, others = model.as_dict(), file.as_dict()
+    for name in ("f1", "precision", "recall", "sentences", "recall_by_label", "baselines"):
+        assert figures[name] == others[name]
+    assert set(figures["f1_by_decoder"]) == {"biased", "unbiased"}
+    assert figures["f1_by_decoder"]["unbiased"] == figures["f1"]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_gold_against_itself_is_100(toy, protocol):
+    report = evaluate_trees(toy / "test.mrg", toy / "test.mrg", PROTOCOLS[protocol])
+    figures = report.as_dict()
+    assert figures["f1"] == figures["precision"] == figures["recall"] == 1
+    assert figures["protocol"] == protocol
+    assert "F1 100.0" in str(report)
+
+
+def test_json_has_the_figures_and_the_protocol(toy, capsys):
+    paths = [str(toy / "test.mrg")] * 2
+    assert main(["evaluate", "trees", *paths, "--json", "--protocol", "evalb", "--max-words", "12"]) == 0
+    figures = json.loads(capsys.readouterr().out)
+    assert {"precision", "recall", "f1", "sentences", "protocol"} <= figures.keys()
+    assert figures["protocol"] == "evalb"
+    assert figures["protocol_fields"]["max_words"] == 12
+    assert figures["sentences"] == sum(len(tree) <= 12 for tree in read_brackets(toy / "test.mrg") if len(tree) > 1)
+
+
+def test_a_label_less_file_is_scored_as_its_labelled_twin(toy, tmp_path):
+    gold = read_brackets(toy / "test.mrg")
+    write_brackets(gold, tmp_path / "labelled.mrg")
+    write_brackets(gold, tmp_path / "bare.mrg", labelled=False)
+    labelled, bare = (evaluate_trees(tmp_path / f"{name}.mrg", toy / "test.mrg") for name in ("labelled", "bare"))
+    assert labelled.scores["predicted"].f1 == bare.scores["predicted"].f1 == 1
+
+
+def test_a_label_less_file_that_could_be_read_with_labels_is_read_the_way_that_fits(tmp_path):
+    """(a (b c)) is one word under labels, and three without."""
+    (tmp_path / "gold.mrg").write_text("(S (D a) (N (A b) (C c)))\n")
+    (tmp_path / "bare.mrg").write_text("(a (b c))\n")
+    assert evaluate_trees(tmp_path / "bare.mrg", tmp_path / "gold.mrg").scores["predicted"].f1 == 1
+
+
+def test_a_mismatch_of_words_names_file_sentence_and_both_sentences(tmp_path):
+    (tmp_path / "gold.mrg").write_text("(S (A a) (B b))\n(S (A the) (B old) (C cat))\n")
+    (tmp_path / "predicted.mrg").write_text("(S (A a) (B b))\n(S (A the) (B cat))\n")
+    with pytest.raises(InputError) as caught:
+        evaluate_trees(tmp_path / "predicted.mrg", tmp_path / "gold.mrg")
+    message = str(caught.value)
+    for part in ("gold.mrg, sentence 2", "predicted.mrg", "the old cat", "the cat"):
+        assert part in message
+
+
+def test_a_mismatch_of_sentences_is_told(tmp_path):
+    (tmp_path / "gold.mrg").write_text("(S (A a) (B b))\n(S (A the) (B cat))\n")
+    (tmp_path / "predicted.mrg").write_text("(S (A a) (B b))\n")
+    with pytest.raises(InputError, match=r"predicted\.mrg: found 1 trees, expected 2"):
+        evaluate_trees(tmp_path / "predicted.mrg", tmp_path / "gold.mrg")
+
+
+def test_a_model_without_distances_and_a_layer_there_is_not_are_told(prpn, lstm):
+    with pytest.raises(InputError, match="'lstm' has no distances"):
+        parse_lines(lstm, ["a cat"])
+    for layer in (0, 2, -1):
+        with pytest.raises(InputError, match=f"layer {layer}: the model has distances of layers 1 to 1"):
+            parse_lines(prpn, ["a cat"], layer=layer)
+
+
+def test_an_unknown_protocol_lists_those_there_are():
+    with pytest.raises(InputError, match=r"protocol 'wsj': no such protocol. There are: wsj-test, prpn"):
+        protocol_named("wsj")
+    with pytest.raises(InputError, match="max-words: found 0"):
+        protocol_named("prpn", 0)

@@ -1,0 +1,150 @@
+"""Softmax, dropout, normalisation."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from syntaxlm.layers import softmax
+from syntaxlm.layers.dropout import dropout, dropout_mask
+from syntaxlm.layers.normalisation import LayerNorm, RowBatchNorm
+from syntaxlm.layers.softmax import Decoder, target_log_probs
+from syntaxlm.models.contract import TokenBatch
+from syntaxlm.models.registry import build_model
+
+
+@pytest.mark.parametrize("elements", [1, 30, 11 * 7, 1 << 23])
+@pytest.mark.parametrize("rows", [1, 7, 20])
+def test_target_log_probs_equal_log_softmax_and_gather_in_value_and_every_gradient(monkeypatch, rows, elements):
+    """elements: of logits at a time; one row, a few, or all."""
+    monkeypatch.setattr(softmax, "CHUNK_ELEMENTS", elements)
+    torch.manual_seed(0)
+    hidden = torch.randn(rows, 5, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(11, 5, dtype=torch.float64, requires_grad=True)
+    bias = torch.randn(11, dtype=torch.float64, requires_grad=True)
+    targets = torch.randint(11, (rows,))
+    outer = torch.randn(rows, dtype=torch.float64)
+    value = target_log_probs(hidden, weight, bias, targets)
+    expected = torch.log_softmax(hidden @ weight.T + bias, -1).gather(1, targets[:, None])[:, 0]
+    torch.testing.assert_close(value, expected, rtol=0, atol=1e-13)
+    gradients = torch.autograd.grad((value * outer).sum(), (hidden, weight, bias))
+    wanted = torch.autograd.grad((expected * outer).sum(), (hidden, weight, bias))
+    for found, right in zip(gradients, wanted, strict=True):
+        torch.testing.assert_close(found, right, rtol=0, atol=1e-13)
+
+
+def test_no_row_is_no_log_probability_and_a_gradient_of_zero():
+    weight, bias = torch.randn(4, 3, requires_grad=True), torch.zeros(4, requires_grad=True)
+    value = target_log_probs(torch.zeros(0, 3), weight, bias, torch.zeros(0, dtype=torch.int64))
+    value.sum().backward()
+    assert value.shape == (0,)
+    assert not weight.grad.any()
+
+
+def test_huge_logits_give_finite_log_probs_and_gradients():
+    rows = torch.full((1, 1), 1e4, requires_grad=True)
+    weight = torch.tensor([[1.0], [-1.0]])
+    value = target_log_probs(rows, weight, torch.zeros(2), torch.tensor([1]))
+    value.sum().backward()
+    assert value.tolist() == [-2e4]
+    assert torch.isfinite(rows.grad).all()
+
+
+def test_tied_weights_of_another_size_are_refused():
+    with pytest.raises(ValueError, match="size 6, not 5"):
+        Decoder(5, 10, nn.Embedding(10, 6))
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.5, 0.7])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_a_dropout_mask_has_its_rate_and_mean_one(rate, dtype):
+    torch.manual_seed(1)
+    count = 200_003  # no multiple of four: entries share random numbers by fours
+    mask = dropout_mask((count,), rate, torch.zeros((), dtype=dtype))
+    assert mask.dtype == dtype
+    assert mask.shape == (count,)
+    assert len(mask.unique()) == 2
+    assert float((mask == 0).double().mean()) == pytest.approx(rate, abs=5 * (rate * (1 - rate) / count) ** 0.5)
+    assert float(mask.double().mean()) == pytest.approx(1, abs=0.02)
+
+
+def test_neighbouring_entries_of_a_dropout_mask_are_independent():
+    torch.manual_seed(2)
+    dropped = (dropout_mask((400_000,), 0.5, torch.zeros(())) == 0).double() - 0.5
+    for lag in (1, 2, 3, 4, 5):
+        assert abs(float((dropped[lag:] * dropped[:-lag]).mean())) < 0.002
+
+
+@pytest.mark.parametrize(("rate", "value"), [(0.0, 1.0), (1e-9, 1.0), (1.0, 0.0)])
+def test_a_rate_of_nothing_or_all_is_exact(rate, value):
+    assert (dropout_mask((3, 5), rate, torch.zeros(())) == value).all()
+
+
+def test_dropout_is_the_identity_in_evaluation():
+    values = torch.randn(4, 4)
+    assert dropout(values, 0.5, training=False) is values
+    assert dropout(values, 0.0, training=True) is values
+    assert (dropout(values, 0.5, training=True) == 0).any()
+
+
+def test_row_batch_norm_of_several_rows_is_that_of_torch_in_training_and_evaluation():
+    ours, theirs = RowBatchNorm(3).double(), nn.BatchNorm1d(3).double()
+    for size in (9, 2, 50):
+        rows = torch.randn(size, 3, dtype=torch.float64) * 4 + 2
+        torch.testing.assert_close(ours(rows), theirs(rows))
+        torch.testing.assert_close(ours.running_mean, theirs.running_mean)
+        torch.testing.assert_close(ours.running_var, theirs.running_var)
+    torch.testing.assert_close(ours.eval()(rows), theirs.eval()(rows))
+    torch.testing.assert_close(ours.running_mean, theirs.running_mean)
+
+
+def test_row_batch_norm_answers_in_the_type_of_its_weights():
+    assert RowBatchNorm(3)(torch.randn(4, 3).bfloat16()).dtype == torch.float32
+
+
+def test_one_row_is_normalised_by_the_running_statistics_and_leaves_them():
+    norm = RowBatchNorm(3)
+    norm(torch.randn(20, 3) * 3 + 1)
+    before = {name: tensor.clone() for name, tensor in norm.state_dict().items()}
+    row = torch.randn(1, 3, requires_grad=True)
+    result = norm(row)
+    torch.testing.assert_close(result, norm.eval()(row))
+    assert all(torch.equal(tensor, before[name]) for name, tensor in norm.state_dict().items())
+    result.sum().backward()
+    assert row.grad.any()
+
+
+def test_padding_never_moves_the_statistics_of_a_model(toy):
+    """Two batches with the same real tokens, one of them padded, leave the same running statistics."""
+    tokens = torch.randint(20, (12, 3))
+    lengths = torch.tensor([5, 3, 2])
+    left = []
+    for steps in (5, 12):
+        torch.manual_seed(4)
+        config = toy.recipe("prpn", model={"dropout": 0.0, "layer_dropout": 0.0, "recurrent_dropout": 0.0}).model
+        model = build_model(config, 20).train()
+        batch = TokenBatch(tokens[:steps], tokens[:steps], lengths)
+        model(batch).log_probs(batch.targets)
+        left.append(dict(model.named_buffers()))
+    assert any("running_mean" in name and tensor.any() for name, tensor in left[0].items())
+    for name, tensor in left[0].items():
+        torch.testing.assert_close(tensor, left[1][name], msg=name)
+
+
+def test_layer_norm_equals_its_equation_in_value_and_every_gradient():
+    """gain (x - mean) / (std with Bessel's correction + 1e-6) + bias."""
+    torch.manual_seed(6)
+    norm = LayerNorm(7).double()
+    with torch.no_grad():
+        norm.gain.copy_(torch.randn(7))
+        norm.bias.copy_(torch.randn(7))
+    rows = torch.randn(5, 3, 7, dtype=torch.float64, requires_grad=True)
+    outer = torch.randn(5, 3, 7, dtype=torch.float64)
+    value = norm(rows)
+    expected = norm.gain * (rows - rows.mean(-1, True)) / (rows.std(-1, keepdim=True) + 1e-6) + norm.bias
+    torch.testing.assert_close(value, expected, rtol=0, atol=1e-12)
+    weights = (rows, norm.gain, norm.bias)
+    found = torch.autograd.grad((value * outer).sum(), weights)
+    for one, other in zip(found, torch.autograd.grad((expected * outer).sum(), weights), strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-12)

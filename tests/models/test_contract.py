@@ -1,0 +1,195 @@
+"""The one contract, which every model of the registry keeps."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from syntaxlm.models.contract import TokenBatch
+from syntaxlm.models.registry import MODELS, build_model
+
+WORDS = 23
+SMALL = {
+    "embedding_size": 6, "hidden_size": 8, "layers": 2, "memory_slots": 4, "look_back": 3, "initial_spread": 0.5,
+}  # fmt: skip
+
+
+def built(name: str, **settings):
+    """A small model with weights large enough that everything in it matters, in float64 and evaluation."""
+    kind = MODELS[name][0]
+    torch.manual_seed(3)
+    known = {key: value for key, value in SMALL.items() if key in kind.__dataclass_fields__}
+    model = build_model(kind(**known | settings), WORDS).double()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() > 1:
+                parameter.mul_(2)
+    return model.eval()
+
+
+def read(steps: int, columns: int, seed: int = 1) -> TokenBatch:
+    tokens = torch.randint(WORDS, (steps + 1, columns), generator=torch.Generator().manual_seed(seed))
+    return TokenBatch(tokens[:-1], tokens[1:])
+
+
+every_model = pytest.mark.parametrize("name", MODELS)
+
+
+@every_model
+@pytest.mark.parametrize(("steps", "columns"), [(1, 1), (7, 3), (20, 2)])
+def test_shapes(name, steps, columns):
+    model = built(name)
+    batch = read(steps, columns)
+    output = model(batch)
+    assert output.log_probs(batch.targets).shape == (steps, columns)
+    assert all(penalty.shape == () for penalty in output.penalties.values())
+    assert (output.syntax is not None) == (model.core.distance_layers > 0)
+    if output.syntax is not None:
+        assert output.syntax.distances.shape == (model.core.distance_layers, steps, columns)
+        assert model.syntax(batch).distances.shape == (model.core.distance_layers, steps, columns)
+        assert all(picture.shape[:2] == (steps, columns) for picture in output.syntax.maps.values())
+
+
+@every_model
+@pytest.mark.parametrize("tied", [True, False])
+def test_probabilities_sum_to_one_over_the_vocabulary(name, tied):
+    model = built(name, tied=tied)
+    batch = read(7, 3)
+    log_probs = model(batch).log_probs
+    total = sum(log_probs(torch.full_like(batch.targets, word)).exp() for word in range(WORDS))
+    torch.testing.assert_close(total, torch.ones(7, 3, dtype=torch.float64))
+
+
+@every_model
+def test_padding_and_company_never_change_a_real_token(name):
+    model = built(name)
+    batch = read(9, 4)
+    lengths = [9, 7, 5, 1]
+    together = model(TokenBatch(batch.tokens, batch.targets, torch.tensor(lengths))).log_probs(batch.targets)
+    for column, length in enumerate(lengths):
+        part = slice(length), slice(column, column + 1)
+        alone = TokenBatch(batch.tokens[part], batch.targets[part])
+        torch.testing.assert_close(together[part], model(alone).log_probs(alone.targets), rtol=0, atol=1e-12)
+        assert not together[length:, column].any(), "padding has a log-probability other than 0"
+
+
+@every_model
+@pytest.mark.parametrize("cuts", [(1,), (5,), (3, 4, 9), tuple(range(1, 12))])
+def test_a_stream_in_chunks_equals_the_whole_read_at_once(name, cuts):
+    model = built(name)
+    batch = read(12, 2)
+    whole = model(batch).log_probs(batch.targets)
+    state, parts = None, []
+    for start, end in zip((0, *cuts), (*cuts, 12), strict=True):
+        chunk = TokenBatch(batch.tokens[start:end], batch.targets[start:end], carries=start > 0)
+        output = model(chunk, state)
+        state = output.state
+        parts.append(output.log_probs(chunk.targets))
+    torch.testing.assert_close(torch.cat(parts), whole, rtol=0, atol=1e-12)
+
+
+@every_model
+def test_the_carried_state_matters(name):
+    model = built(name)
+    first, second = read(6, 2, seed=1), read(6, 2, seed=2)
+    carried = model(second, model(first).state).log_probs(second.targets)
+    assert (carried - model(second).log_probs(second.targets)).abs().max() > 1e-6
+
+
+@every_model
+def test_the_state_is_a_flat_dict_of_detached_tensors_that_are_not_changed_by_reading_on(name):
+    model = built(name).train()
+    batch = read(6, 2)
+    state = model(batch).state
+    assert state
+    assert all(isinstance(key, str) and isinstance(value, torch.Tensor) for key, value in state.items())
+    assert not any(value.requires_grad for value in state.values())
+    before = {key: value.clone() for key, value in state.items()}
+    model(batch, state).log_probs(batch.targets).sum().backward()
+    assert all(torch.equal(value, before[key]) for key, value in state.items())
+
+
+@every_model
+def test_a_word_has_no_say_in_what_stands_before_it(name):
+    model = built(name)
+    batch = read(10, 2)
+    changed = batch.tokens.clone()
+    changed[6:] = (changed[6:] + 1) % WORDS
+    one, other = model(batch), model(TokenBatch(changed, batch.targets))
+    log_probs, others = one.log_probs(batch.targets), other.log_probs(batch.targets)
+    torch.testing.assert_close(log_probs[:6], others[:6], rtol=0, atol=1e-12)
+    assert (log_probs[6:] - others[6:]).abs().max() > 1e-6
+    if one.syntax is not None:
+        torch.testing.assert_close(one.syntax.distances[:, :6], other.syntax.distances[:, :6], rtol=0, atol=1e-12)
+        assert (one.syntax.distances - other.syntax.distances).abs().max() > 1e-6
+
+
+@every_model
+def test_syntax_alone_equals_that_of_a_whole_reading(name):
+    model = built(name)
+    batch = read(9, 3)
+    padded = TokenBatch(batch.tokens, batch.targets, torch.tensor([9, 4, 1]))
+    full, alone = model(padded).syntax, model.syntax(padded)
+    assert (full is None) == (alone is None)
+    if full is not None:
+        real = padded.mask()
+        torch.testing.assert_close(alone.distances[:, real], full.distances[:, real], rtol=0, atol=1e-12)
+
+
+@every_model
+@pytest.mark.parametrize("tied", [True, False])
+def test_gradients_reach_every_parameter(name, tied):
+    model = built(name, tied=tied).train()
+    batch = read(12, 4)
+    output = model(TokenBatch(batch.tokens, batch.targets, torch.tensor([12, 9, 7, 3])))
+    (-output.log_probs(batch.targets).sum() + sum(output.penalties.values())).backward()
+    missing = [key for key, weight in model.named_parameters() if weight.grad is None or not weight.grad.any()]
+    assert not missing
+
+
+@every_model
+def test_the_gradient_in_evaluation_agrees_with_finite_differences(name):
+    model = built(name)
+    batch = read(5, 2)
+    loss = -model(batch).log_probs(batch.targets).sum()
+    loss.backward()
+    generator = torch.Generator().manual_seed(5)
+    for key, weight in model.named_parameters():
+        direction = torch.randn(weight.shape, generator=generator, dtype=torch.float64)
+        values = []
+        for step in (1e-6, -1e-6):
+            with torch.no_grad():
+                weight.add_(step * direction)
+                values.append(float(-model(batch).log_probs(batch.targets).sum()))
+                weight.sub_(step * direction)
+        expected = (values[0] - values[1]) / 2e-6
+        assert float((weight.grad * direction).sum()) == pytest.approx(expected, rel=1e-4, abs=1e-6), key
+
+
+@every_model
+def test_bfloat16_products_stay_near_float32_in_value_and_gradient(name):
+    model = built(name, initial_spread=0.1).float()
+    batch = read(10, 4)
+    results = []
+    for low in (False, True):
+        model.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16, enabled=low):
+            output = model(batch)
+            log_probs = output.log_probs(batch.targets)
+        assert log_probs.dtype == torch.float32
+        log_probs.sum().backward()
+        results.append((log_probs.detach(), model.embedding.weight.grad.clone()))
+    (exact, exact_grad), (rough, rough_grad) = results
+    assert 0 < (exact - rough).abs().max() < 0.1
+    assert (exact_grad - rough_grad).norm() < 0.1 * exact_grad.norm()
+
+
+@every_model
+def test_dropout_works_in_training_only(name):
+    rates = {key: 0.5 for key in MODELS[name][0].__dataclass_fields__ if key.endswith("dropout")}
+    assert rates
+    model = built(name, **rates)
+    batch = read(8, 3)
+    torch.testing.assert_close(model(batch).log_probs(batch.targets), model(batch).log_probs(batch.targets))
+    model.train()
+    assert (model(batch).log_probs(batch.targets) - model(batch).log_probs(batch.targets)).abs().max() > 1e-3

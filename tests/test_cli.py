@@ -1,0 +1,419 @@
+"""Every command, from its help to what it says of bad input."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from syntaxlm import cli
+from syntaxlm.files import UNFINISHED
+from syntaxlm.trees import parse_brackets
+
+COMMANDS = [
+    ["train"], ["evaluate"], ["evaluate", "lm"], ["evaluate", "parse"], ["evaluate", "trees"], ["parse"], ["data"],
+    ["data", "toy"], ["quickstart"],
+]  # fmt: skip
+
+
+@pytest.fixture
+def run(capsys):
+    """Runs a command in this process; returns exit code, stdout, stderr."""
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        try:
+            code = cli.main([str(argument) for argument in arguments])
+        except SystemExit as end:
+            code = end.code
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def refused(run):
+    """Runs a command that must end with code 2, nothing on stdout and one message on stderr; returns the message."""
+
+    def refused(*arguments: object) -> str:
+        code, out, err = run(*arguments)
+        assert (code, out) == (2, ""), err
+        assert err.count("error:") == 1
+        assert err.endswith("\n")
+        return err
+
+    return refused
+
+
+@pytest.fixture
+def text(tmp_path):
+    """Writes a file; returns its path."""
+
+    def text(content: str | bytes, name: str = "text.txt") -> Path:
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return text
+
+
+def standard_input(monkeypatch, content: bytes) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+
+
+@pytest.mark.parametrize("command", [[], *COMMANDS], ids=" ".join)
+def test_every_command_has_help_with_all_it_takes(run, command):
+    code, out, _ = run(*command, "--help")
+    assert code == 0
+    assert out.startswith(f"usage: {' '.join(['syntaxlm', *command])}")
+
+
+@pytest.mark.parametrize("command", [[], *COMMANDS], ids=" ".join)
+def test_an_unknown_option_is_told_in_one_line(refused, command):
+    assert len(refused(*command, "--nonsense").splitlines()) == 1
+
+
+@pytest.mark.parametrize("command", ["parse", "evaluate lm", "evaluate parse"])
+def test_what_is_no_model_folder_is_told(refused, text, tmp_path, command):
+    path = text("a cat\n")
+    assert "no such model folder" in refused(*command.split(), tmp_path / "nowhere", path)
+    assert "no model folder: it has no config.json" in refused(*command.split(), tmp_path, path)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "text.txt: not one"),
+        (b"\n\n  \n", "text.txt: not one sentence"),
+        (b"a cat\nthe\x00dog\n", "text.txt, line 2: a NUL byte"),
+        (b"a cat\nna\xefve\n", "text.txt, line 2: byte 8 of the file (0xef) is no UTF-8"),
+    ],
+)
+@pytest.mark.parametrize("model", ["prpn", "lstm"])
+def test_a_text_that_is_none_is_told_by_file_and_line(refused, text, trained, model, content, said):
+    assert said in refused("evaluate", "lm", getattr(trained, model), text(content))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "not one line in it"),
+        (b"a cat\nthe\x00dog\n", "line 2: a NUL byte"),
+        (b"a cat\nna\xefve\n", "line 2: byte 8 of the file (0xef) is no UTF-8"),
+    ],
+)
+def test_a_text_that_is_none_is_told_by_parse_and_nothing_is_written(refused, text, trained, tmp_path, content, said):
+    path = text(content)
+    assert said in refused("parse", trained.prpn, path, "-o", tmp_path / "out.mrg")
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+
+
+def test_a_missing_text_is_told(refused, trained, tmp_path):
+    for command in (["parse"], ["evaluate", "lm"]):
+        assert "No such file or directory" in refused(*command, trained.prpn, tmp_path / "none.txt")
+
+
+def test_parse_keeps_line_and_tree_together(run, text, trained):
+    code, out, _ = run("parse", trained.prpn, text("the cat sees a dog\n\n   \ncat\r\nxyzzy plugh\n"))
+    trees = out.split("\n")
+    assert code == 0
+    assert len(trees) == 6
+    assert [len(parse_brackets(tree)[0].words) if tree else 0 for tree in trees] == [5, 0, 0, 1, 2, 0]
+    assert trees[3] == "(X cat)"
+
+
+@pytest.mark.parametrize("together", [1, 2, 100])
+def test_parsing_in_chunks_changes_nothing(run, toy, trained, monkeypatch, together):
+    expected = run("parse", trained.prpn, toy / "test.txt", "--format", "json")[1]
+    monkeypatch.setattr(cli, "PARSED_TOGETHER", together)
+    assert run("parse", trained.prpn, toy / "test.txt", "--format", "json")[1] == expected
+
+
+def test_a_file_of_empty_lines_gives_as_many(run, text, trained):
+    assert run("parse", trained.prpn, text("\n\n\n")) == (0, "\n\n\n", "")
+
+
+@pytest.mark.parametrize("arguments", [[], ["-"]])
+def test_parse_reads_standard_input(run, trained, monkeypatch, arguments):
+    standard_input(monkeypatch, b"the cat sees a dog\n\n")
+    code, out, _ = run("parse", trained.prpn, *arguments)
+    assert code == 0
+    assert out.count("\n") == 2
+    assert parse_brackets(out)[0].words == ("the", "cat", "sees", "a", "dog")
+
+
+def test_parse_writes_json_lines_and_latex(run, text, trained):
+    path = text("the cat sees a dog\n\n")
+    lines = [json.loads(line) for line in run("parse", trained.prpn, path, "--format", "json")[1].splitlines()]
+    assert lines[1] is None
+    assert lines[0].keys() == {"number", "words", "tokens", "distances", "spans"}
+    assert [0, 5] in lines[0]["spans"]
+    assert r"\begin{forest}" in run("parse", trained.prpn, path, "--format", "latex")[1]
+
+
+def test_words_that_brackets_cannot_hold_as_they_are_come_back_the_same(run, text, trained):
+    words = "( ) -LRB- [ ] {x} \\ / * # \" ' % …"
+    code, out, _ = run("parse", trained.prpn, text(words + "\n"))
+    assert code == 0
+    (tree,) = parse_brackets(out)
+    assert len(tree.words) == len(words.split())
+
+
+def test_output_goes_to_a_file_whole_or_not_at_all(run, refused, text, trained, tmp_path, monkeypatch):
+    path, out = text("the cat sees a dog\n" * 3), tmp_path / "deep" / "out.mrg"
+    assert run("parse", trained.prpn, path, "-o", out) == (0, "", "")
+    whole = out.read_text()
+    assert whole == run("parse", trained.prpn, path)[1]
+    assert whole.count("\n") == 3
+    monkeypatch.setattr(cli, "PARSED_TOGETHER", 2)
+    broken = text(b"a cat\na cat\na cat\n\xff\n", "broken.txt")
+    refused("parse", trained.prpn, broken, "-o", out)
+    assert out.read_text() == whole
+    assert not list(out.parent.glob(f"*{UNFINISHED}"))
+    assert "it is a folder" in refused("parse", trained.prpn, path, "-o", tmp_path)
+    assert "cannot be written" in refused("parse", trained.prpn, path, "-o", path / "below")
+
+
+@pytest.mark.parametrize("model", ["prpn", "lstm"])
+def test_a_sentence_of_one_word_of_five_thousand_and_of_unknown_ones_is_scored(run, text, trained, model):
+    for content, tokens in (("cat\n", 2), ("the cat sees a dog " * 1000 + "\n", 5001), ("xyzzy plugh\n", 3)):
+        code, out, err = run("evaluate", "lm", getattr(trained, model), text(content), "--json")
+        assert code == 0, err
+        figures = json.loads(out)
+        assert figures["tokens"] == tokens
+        assert 1 < figures["perplexity"] < 1e9
+
+
+@pytest.mark.parametrize("decoder", ["biased", "unbiased"])
+def test_a_sentence_of_one_word_of_five_thousand_and_of_unknown_ones_is_parsed(run, text, trained, decoder):
+    for content, words in (("cat\n", 1), ("the cat sees a dog " * 1000 + "\n", 5000), ("xyzzy plugh\n", 2)):
+        code, out, err = run("parse", trained.prpn, text(content), "--decoder", decoder)
+        assert code == 0, err
+        (tree,) = parse_brackets(out)
+        assert len(tree.words) == words
+        assert len([part for part in tree.constituents if part.end - part.start > 1]) == words - 1
+
+
+@pytest.mark.parametrize("mode", ["sentences", "stream"])
+def test_evaluate_lm_reads_either_way_from_file_and_standard_input(run, toy, trained, monkeypatch, mode):
+    code, from_file, _ = run("evaluate", "lm", trained.prpn, toy / "test.txt", "--mode", mode)
+    assert code == 0
+    assert "perplexity" in from_file
+    standard_input(monkeypatch, (toy / "test.txt").read_bytes())
+    assert run("evaluate", "lm", trained.prpn, "-", "--mode", mode)[1] == from_file
+
+
+def test_evaluate_parse_prints_figures_and_baselines_and_json(run, toy, trained):
+    code, out, _ = run("evaluate", "parse", trained.prpn, toy / "test.mrg")
+    assert code == 0
+    for part in ("unlabelled F1", "biased", "unbiased", "right branching", "protocol wsj-test", "recall by label"):
+        assert part in out
+    figures = json.loads(run("evaluate", "parse", trained.prpn, toy / "test.mrg", "--json", "--max-words", "10")[1])
+    assert 0 <= figures["f1"] <= 1
+    assert figures["protocol_fields"]["max_words"] == 10
+
+
+def test_a_model_that_has_no_trees_says_so(refused, toy, trained):
+    assert "'lstm' has no distances" in refused("parse", trained.lstm, toy / "test.txt")
+    assert "'lstm' has no distances" in refused("evaluate", "parse", trained.lstm, toy / "test.mrg")
+
+
+def test_a_foreign_tag_set_is_told_with_the_tags_met(refused, text, trained):
+    bank = text("(S (A0 (X the) (X cat)) (X sees) (X it))\n" * 4, "bank.mrg")
+    message = refused("evaluate", "parse", trained.prpn, bank)
+    assert "bank.mrg" in message
+    assert "X 16" in message
+    assert "another tag set" in message
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("(S (A a) (B b)\n", "line 1"),
+        ("(S (A a) (B b)))\n", "line 1"),
+        ("", "bank.mrg"),
+        (b"\x00\x01", "bank.mrg"),
+        (b"(S (A na\xefve))", "bank.mrg, line 1"),
+        ("no brackets here\n", "bank.mrg"),
+    ],
+)
+def test_a_file_that_holds_no_trees_is_told_by_name(refused, text, trained, toy, content, said):
+    bank = text(content, "bank.mrg")
+    for arguments in (
+        ["parse", trained.prpn, bank],
+        ["trees", bank, toy / "test.mrg"],
+        ["trees", toy / "test.mrg", bank],
+    ):
+        message = refused("evaluate", *arguments)
+        assert said in message
+        assert "bank.mrg" in message
+
+
+def test_predicted_and_gold_of_different_lengths_are_told_with_both_sentences(refused, text):
+    gold = text("(S (A a) (B b))\n(S (A the) (B old) (C cat))\n", "gold.mrg")
+    short = text("(S (A a) (B b))\n(S (A the) (B cat))\n", "short.mrg")
+    fewer = text("(S (A a) (B b))\n", "fewer.mrg")
+    message = refused("evaluate", "trees", short, gold)
+    assert "gold.mrg, sentence 2" in message
+    assert "the old cat" in message
+    assert "found 1 trees, expected 2" in refused("evaluate", "trees", fewer, gold)
+
+
+def test_a_limit_that_leaves_no_sentence_is_told(refused, toy, trained):
+    for arguments in (["parse", trained.prpn], ["trees", toy / "test.mrg"]):
+        assert "no sentence to score" in refused("evaluate", *arguments, toy / "test.mrg", "--max-words", 1)
+
+
+@pytest.mark.parametrize(("option", "value"), [("--protocol", "wsj"), ("--clean-up", "ptb"), ("--max-words", "0")])
+def test_an_unknown_choice_is_told(refused, toy, trained, option, value):
+    for arguments in (["parse", trained.prpn], ["trees", toy / "test.mrg"]):
+        message = refused("evaluate", *arguments, toy / "test.mrg", option, value)
+        assert value in message
+
+
+def test_a_model_folder_with_a_damaged_file_is_told(refused, text, trained, tmp_path):
+    path = text("a cat\n")
+    for name, content, said in (
+        ("weights.safetensors", b"cut", "damaged or cut short"),
+        ("vocabulary.json", b'{"format": "sy', "no vocabulary, or one cut short"),
+        ("config.json", b"{", "damaged or cut short"),
+    ):
+        folder = tmp_path / name.partition(".")[0]
+        shutil.copytree(trained.prpn, folder)
+        (folder / name).write_bytes(content)
+        message = refused("parse", folder, path)
+        assert said in message
+        assert name in message
+
+
+def test_a_vocabulary_of_another_model_is_told(refused, text, trained, tmp_path):
+    shutil.copytree(trained.prpn, tmp_path / "model")
+    vocabulary = json.loads((tmp_path / "model" / "vocabulary.json").read_text())
+    vocabulary["tokens"].append("another")
+    (tmp_path / "model" / "vocabulary.json").write_text(json.dumps(vocabulary))
+    assert "do not fit settings and vocabulary" in refused("parse", tmp_path / "model", text("a cat\n"))
+
+
+@pytest.fixture
+def recipe(toy, tmp_path) -> Path:
+    path = tmp_path / "tiny.yaml"
+    path.write_text(yaml.safe_dump(toy.recipe_data("lstm", schedule={"epochs": 1})))
+    return path
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_train_takes_settings_on_the_command_line_wherever_they_stand(run, recipe, tmp_path, before):
+    settings = ["--model.hidden_size", "8", "--run.seed=5", "--optimiser.learning_rate", "1e-3"]
+    places = [*settings, recipe] if before else [recipe, *settings]
+    code, out, err = run("train", *places, "--output", tmp_path / "run", "--json")
+    assert code == 0, err
+    assert json.loads(out)["test"]["perplexity"] > 1
+    written = yaml.safe_load((tmp_path / "run" / "recipe.yaml").read_text())
+    assert (written["model"]["hidden_size"], written["run"]["seed"]) == (8, 5)
+    assert written["optimiser"]["learning_rate"] == 0.001
+
+
+def test_train_says_what_it_does_on_stderr_and_the_result_on_stdout(run, recipe, tmp_path):
+    code, out, err = run("train", recipe, "--output", tmp_path / "run")
+    assert code == 0
+    assert "valid perplexity" in err
+    assert "best so far" in err
+    assert all(err.splitlines()), "an empty line"
+    assert "test: perplexity" in out
+
+
+def test_seeds_are_summed_up(run, recipe, tmp_path):
+    code, out, _ = run("train", recipe, "--output", tmp_path / "runs", "--seeds", "2", "--json")
+    assert code == 0
+    figures = json.loads(out)
+    assert len(figures["runs"]) == 2
+    assert figures["test_perplexity"].keys() == {"mean", "deviation"}
+
+
+def test_faults_of_a_recipe_are_told_by_key(refused, recipe, tmp_path):
+    def message(*settings: str) -> str:
+        return refused("train", recipe, "--output", tmp_path / "run", *settings)
+
+    assert "model.hiden_size: no such setting. Did you mean model.hidden_size?" in message("--model.hiden_size", "3")
+    assert 'model.hidden_size: found "big"; expected a valid integer' in message("--model.hidden_size", "big")
+    assert "model.hidden_size: found -3; expected 1 or more" in message("--model.hidden_size", "-3")
+    assert "--model.layers: expected a value after it" in message("--model.layers")
+    assert "model is a single setting" not in message("--model", "3")
+    assert "nothing.txt: cannot be read" in message("--text.train", "nothing.txt")
+    assert not (tmp_path / "run" / "recipe.yaml").exists()
+
+
+def test_combinations_without_sense_are_told(refused, recipe, tmp_path, trained):
+    assert "needs a RECIPE and --output" in refused("train", recipe)
+    assert "needs a RECIPE and --output" in refused("train")
+    assert "--resume takes everything from the run's folder" in refused("train", recipe, "--resume", trained.lstm)
+    assert "--resume takes everything" in refused("train", "--resume", trained.lstm, "--run.seed", "3")
+    assert "--seeds: found 0" in refused("train", recipe, "--output", tmp_path / "run", "--seeds", "0")
+    assert "no such recipe file. Shipped recipes" in refused("train", "prnp", "--output", tmp_path / "run")
+    assert "holds a run already" in refused("train", recipe, "--output", trained.lstm)
+    assert "no run to resume" in refused("train", "--resume", tmp_path)
+    assert "--seed" in refused("train", recipe, "--output", tmp_path / "run", "--seed", "3")
+    assert "--run.seed" in refused("parse", trained.prpn, "--run.seed", "3")
+
+
+def test_data_toy_writes_the_corpus_and_says_what_it_wrote(run, refused, tmp_path):
+    code, out, _ = run("data", "toy", "-o", tmp_path / "toy", "--sentences", "40", "--json")
+    assert code == 0
+    figures = json.loads(out)
+    assert figures["train"]["sentences"] == 40
+    assert figures == json.loads((tmp_path / "toy" / "floor.json").read_text())
+    assert len((tmp_path / "toy" / "train.txt").read_text().splitlines()) == 40
+    assert "perplexity floor" in run("data", "toy", "-o", tmp_path / "toy", "--sentences", "40")[1]
+    assert "--sentences 0" in refused("data", "toy", "-o", tmp_path / "toy", "--sentences", "0")
+    (tmp_path / "file").write_text("")
+    assert "cannot make this folder" in refused("data", "toy", "-o", tmp_path / "file" / "toy", "--sentences", "40")
+
+
+def test_the_quickstart_trains_measures_and_draws(run, refused, toy, tmp_path, monkeypatch):
+    recipes = tmp_path / "recipes"
+    recipes.mkdir()
+    (recipes / "prpn-toy.yaml").write_text(yaml.safe_dump(toy.recipe_data("prpn", schedule={"epochs": 1})))
+    monkeypatch.setattr("syntaxlm.training.recipe.shipped_recipes", lambda: recipes)
+    monkeypatch.setattr("syntaxlm.quickstart.SENTENCES", 200)
+    code, out, err = run("quickstart", "--output", tmp_path / "quick", "--seed", "2")
+    assert code == 0, err
+    for part in ("Test perplexity", "unlabelled F1", "right branching", "Model folder", "│"):
+        assert part in out
+    assert "Writing the built-in corpus, 200 sentences" in err
+    written = yaml.safe_load((tmp_path / "quick" / "model" / "recipe.yaml").read_text())
+    assert written["run"]["seed"] == 2
+    before = (tmp_path / "quick" / "corpus" / "train.txt").stat().st_mtime_ns
+    assert "holds a run already" in refused("quickstart", "--output", tmp_path / "quick")
+    assert (tmp_path / "quick" / "corpus" / "train.txt").stat().st_mtime_ns == before
+    code, out, _ = run("quickstart", "--output", tmp_path / "second", "--json")
+    assert code == 0
+    assert json.loads(out)["training"]["test"]["perplexity"] > json.loads(out)["perplexity_floor"]
+
+
+def test_an_interrupt_ends_with_130_and_one_line(run, trained, text, monkeypatch):
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("syntaxlm.storage.read_model", interrupt)
+    assert run("parse", trained.prpn, text("a\n")) == (130, "", "syntaxlm: interrupted\n")
+
+
+def test_as_a_module_a_reader_who_leaves_is_no_fault_and_output_is_utf_8(text, trained):
+    """head takes one line of many; the locale knows ASCII only."""
+    path = text("naïve “cat” …\n" * 4000)
+    command = [sys.executable, "-m", "syntaxlm", "parse", str(trained.prpn), str(path)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "ascii"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
+        first = process.stdout.readline().decode("utf-8")
+        process.stdout.close()
+        errors = process.stderr.read().decode()
+        assert process.wait(60) == 0
+    assert parse_brackets(first)[0].words == ("naïve", "“cat”", "…")
+    assert errors == ""

@@ -1,0 +1,56 @@
+"""Every shipped recipe is read, and runs a few steps."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+
+from syntaxlm.training.recipe import find_recipe, read_recipe, shipped_recipes
+from syntaxlm.training.trainer import METRICS, train
+
+RECIPES = sorted(shipped_recipes().glob("*.yaml"))
+SMALL = {
+    "embedding_size": "12", "hidden_size": "16", "memory_slots": "4", "token_budget": "256", "batch_size": "4",
+    "steps": "10", "log_steps": "1", "epochs": "1",
+}  # fmt: skip
+
+
+def test_there_are_recipes():
+    assert {"prpn-toy", "prpn-ptb-parsing"} <= {path.stem for path in RECIPES}
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_every_recipe_is_read_as_it_stands(path):
+    recipe = read_recipe(path)
+    assert recipe.model.name == yaml.safe_load(path.read_text())["model"]["name"]
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_the_first_line_of_every_recipe_says_what_it_is(path):
+    first = path.read_text(encoding="utf-8").splitlines()[0]
+    assert first.startswith("# ")
+    assert len(first.split()) > 4
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_every_recipe_trains_once_its_sizes_are_small(path, toy, tmp_path):
+    whole = read_recipe(path)
+    overrides = [(f"text.{part}", str(toy / f"{part}.txt")) for part in ("train", "valid", "test")]
+    overrides.append(("run.accelerator", "cpu"))
+    for section in ("model", "batches", "schedule", "run"):
+        names = [name for name in SMALL if hasattr(getattr(whole, section), name)]
+        overrides += [(f"{section}.{name}", SMALL[name]) for name in names]
+    small = read_recipe(path, overrides)
+    result = train(small, tmp_path / "run")
+    assert result.steps >= 5
+    losses = [json.loads(line)["train_loss"] for line in (tmp_path / "run" / METRICS).read_text().splitlines()]
+    assert losses[-1] < losses[0]
+
+
+def test_a_shipped_recipe_is_found_by_name_and_an_unknown_one_lists_them(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert find_recipe("prpn-toy") in RECIPES
+    with pytest.raises(Exception, match=r"prpn-tyo: no such recipe file\. Shipped recipes.*prpn-toy"):
+        find_recipe("prpn-tyo")

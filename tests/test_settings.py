@@ -1,0 +1,233 @@
+"""Faults of settings are told by file, key, what was found and what was expected, all of them at once."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+
+import pytest
+
+from syntaxlm.errors import InputError
+from syntaxlm.models.lstm import LSTMConfig
+from syntaxlm.models.prpn import PRPNConfig
+from syntaxlm.models.registry import _LIMITS, MODELS, build_model
+from syntaxlm.settings import override, read_yaml
+from syntaxlm.training.recipe import read_recipe, recipe_from
+
+RIGHT = {"model": {"name": "prpn"}, "text": {"train": "a.txt", "valid": "b.txt"}}
+
+
+def fault_of(changes: dict) -> str:
+    """What is said of a right recipe with settings changed, {"model.layers": 0}."""
+    data = copy.deepcopy(RIGHT)
+    for key, value in changes.items():
+        place = data
+        *path, last = key.split(".")
+        for part in path:
+            place = place.setdefault(part, {})
+        place[last] = value
+    with pytest.raises(InputError) as caught:
+        recipe_from(data, "my.yaml")
+    return str(caught.value)
+
+
+def test_the_right_recipe_is_right():
+    recipe = recipe_from(copy.deepcopy(RIGHT), "my.yaml")
+    assert recipe.model == PRPNConfig()
+    assert recipe_from({**RIGHT, "model": {"name": "lstm", "layers": 1}}, "my.yaml").model == LSTMConfig(layers=1)
+
+
+@pytest.mark.parametrize(
+    ("key", "nearest"),
+    [
+        ("model.hiden_size", "model.hidden_size"),
+        ("model.droput", "model.dropout"),
+        ("schedule.epoch", "schedule.epochs"),
+        ("text.normaliser.lowercase", "text.normaliser.lower_case"),
+        ("text.vocabulary.min_count", "text.vocabulary.minimum_count"),
+        ("optimizer", "optimiser"),
+    ],
+)
+def test_a_misspelt_key_names_file_key_and_the_nearest_right_one(key, nearest):
+    assert fault_of({key: 1}) == f"my.yaml: {key}: no such setting. Did you mean {nearest}?"
+
+
+def test_a_key_like_no_other_lists_those_there_are():
+    assert fault_of({"run.zzzzz": 1}) == (
+        "my.yaml: run.zzzzz: no such setting. There are: seed, precision, accelerator, checkpoint_seconds, log_steps."
+    )
+
+
+def test_a_key_of_another_model_is_no_setting_of_this_one():
+    assert "model.memory_slots: no such setting" in fault_of({"model": {"name": "lstm", "memory_slots": 3}})
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "found", "expected"),
+    [
+        ("model.dropout", "lots", '"lots"', "number"),
+        ("model.hidden_size", 3.5, "3.5", "integer"),
+        ("model.tied", "yes", '"yes"', "boolean"),
+        ("model.layers", True, "true", "integer"),
+        ("model.form", "printed", '"printed"', "'released' or 'paper'"),
+        ("model", [1, 2], "[1, 2]", "section"),
+        ("model", "prpn", '"prpn"', "section"),
+        ("schedule", [3], "[3]", "section"),
+        ("text.normaliser", "plain", '"plain"', "section"),
+        ("text.train", 5, "5", "string"),
+        ("text.normaliser.drop_words", "a b", '"a b"', "array"),
+        ("optimiser.learning_rate", None, "null", "number"),
+        ("run.accelerator", "gpuu", '"gpuu"', "'auto', 'cpu'"),
+        ("batches.mode", "streams", '"streams"', "'stream'"),
+    ],
+)
+def test_a_wrong_type_names_key_found_and_expected(key, value, found, expected):
+    fault = fault_of({key: value})
+    assert fault.startswith(f"my.yaml: {key}: found {found}; expected ")
+    assert expected in fault.partition("expected ")[2]
+    assert len(fault.splitlines()) == 1
+
+
+def test_a_missing_section_and_a_missing_setting_are_named():
+    with pytest.raises(InputError) as caught:
+        recipe_from({"text": {"train": "a.txt"}}, "my.yaml")
+    assert set(str(caught.value).splitlines()) == {"my.yaml: model: missing", "my.yaml: text.valid: missing"}
+
+
+@pytest.mark.parametrize(
+    ("model", "fault"),
+    [
+        ({"name": "prnp"}, 'my.yaml: model.name: found "prnp"; expected one of prpn, lstm'),
+        ({"layers": 2}, "my.yaml: model.name: missing; expected one of prpn, lstm"),
+        ({"name": 3}, "my.yaml: model.name: found 3; expected one of prpn, lstm"),
+    ],
+)
+def test_an_unknown_model_is_told_with_those_there_are(model, fault):
+    assert fault_of({"model": model}) == fault
+
+
+def test_several_faults_are_told_together():
+    faults = fault_of({"model": {"name": "unheard"}, "run.sed": 3, "schedule.epochs": "many", "batches": 7})
+    assert [line.split(": ")[1] for line in faults.splitlines()] == [
+        "model.name", "batches", "schedule.epochs", "run.sed",
+    ]  # fmt: skip
+
+
+def test_several_settings_out_of_range_are_told_together():
+    faults = fault_of({"model.layers": 0, "model.dropout": 1.5, "run.seed": -1}).splitlines()
+    assert faults == [
+        "my.yaml: model.layers: found 0; expected 1 or more",
+        "my.yaml: model.dropout: found 1.5; expected a number from 0 to under 1",
+        "my.yaml: run.seed: found -1; expected 0 to 4294967295",
+    ]
+
+
+RANGES = [
+    ("hidden_size", 0), ("hidden_size", -4), ("embedding_size", 0), ("layers", 0), ("memory_slots", 0),
+    ("look_back", -1), ("residual_blocks", -1), ("dropout", 1.5), ("dropout", -0.1), ("dropout", 1.0),
+    ("layer_dropout", 2.0), ("recurrent_dropout", -1.0), ("resolution", 0.0), ("temperature", -1.0),
+    ("initial_spread", -0.5), ("initial_spread", float("nan")), ("resolution", float("inf")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("model", "name", "value"),
+    [(model, *pair) for model, (kind, _) in MODELS.items() for pair in RANGES if pair[0] in kind.__dataclass_fields__],
+)
+def test_a_model_setting_out_of_range_is_told_by_name_and_not_by_torch(model, name, value):
+    kind = MODELS[model][0]
+    assert fault_of({"model": {"name": model, name: value}}).startswith(f"my.yaml: model.{name}: found {value}; ")
+    with pytest.raises(InputError, match=rf"^model\.{name}: found "):
+        build_model(kind(**{name: value}), 10)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_every_number_among_a_models_settings_has_a_range(model):
+    numbers = {field.name for field in dataclasses.fields(MODELS[model][0]) if field.type in ("int", "float")}
+    assert numbers <= set(_LIMITS)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("text.vocabulary.minimum_count", 0), ("text.vocabulary.maximum_size", 0), ("batches.token_budget", 0),
+        ("batches.maximum_words", -1), ("batches.batch_size", 0), ("batches.steps", -3),
+        ("optimiser.learning_rate", 0.0), ("optimiser.learning_rate", float("inf")),
+        ("optimiser.learning_rate", float("nan")), ("optimiser.beta1", 1.0), ("optimiser.beta2", -0.1),
+        ("optimiser.epsilon", 0.0), ("optimiser.weight_decay", -1e-6), ("optimiser.clip", 0.0),
+        ("schedule.plateau_patience", 0), ("schedule.plateau_factor", 0.0), ("schedule.epochs", 0),
+        ("schedule.minutes", -1.0), ("schedule.validations_per_epoch", 0), ("run.seed", -1), ("run.seed", 2**70),
+        ("run.checkpoint_seconds", -1.0), ("run.log_steps", 0),
+    ],
+)  # fmt: skip
+def test_a_setting_out_of_range_is_told_by_name(key, value):
+    assert fault_of({key: value}).startswith(f"my.yaml: {key}: found ")
+
+
+def test_settings_that_exclude_each_other_are_told_with_their_section():
+    assert fault_of({"model.hidden_size": 7}) == (
+        "my.yaml: model: hidden_size must be even (each distance reads one half), not 7"
+    )
+    assert fault_of({"text.normaliser.space": ""}).startswith("my.yaml: ")
+
+
+def test_a_syntax_error_names_file_and_line(tmp_path):
+    path = tmp_path / "broken.yaml"
+    path.write_text("model: {name: prpn}\ntext:\n  train: [a.txt\nrun: {}\n")
+    with pytest.raises(InputError, match=r"broken\.yaml, line 4: not YAML"):
+        read_recipe(path)
+
+
+def test_a_key_given_twice_is_told_with_its_line(tmp_path):
+    path = tmp_path / "twice.yaml"
+    path.write_text("run:\n  seed: 1\n  seed: 2\n")
+    with pytest.raises(InputError, match=r"twice\.yaml, line 3: not YAML: seed: given twice"):
+        read_yaml(path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"just words", b"- a\n- list", b"\xff\xfe\x00", b"a: &a [*a]", b"a: 2024-99-99", b"[" * 5000, b"\x00"],
+)
+def test_a_file_that_is_no_recipe_is_told_by_name(tmp_path, content):
+    path = tmp_path / "odd.yaml"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"odd\.yaml"):
+        read_recipe(path)
+
+
+def test_a_missing_file_is_told_by_name(tmp_path):
+    with pytest.raises(InputError, match=r"none\.yaml: cannot be read"):
+        read_recipe(tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize("text", ["1e-3", "1.0e-3", "0.001", "1E-3"])
+def test_a_number_may_be_written_with_an_exponent_and_no_point(text):
+    data = copy.deepcopy(RIGHT)
+    override(data, [("optimiser.learning_rate", text)])
+    assert recipe_from(data, "my.yaml").optimiser.learning_rate == 0.001
+
+
+def test_a_file_named_like_a_date_is_a_file(tmp_path):
+    data = copy.deepcopy(RIGHT)
+    override(data, [("text.train", "2024-01-31")])
+    assert recipe_from(data, "my.yaml").text.train == "2024-01-31"
+
+
+def test_overrides_replace_settings_make_sections_and_keep_the_rest():
+    data = copy.deepcopy(RIGHT) | {"run": None}
+    override(data, [("model.layers", "1"), ("schedule.minutes", "2.5"), ("run.seed", "7"), ("text.test", "null")])
+    recipe = recipe_from(data, "my.yaml")
+    assert (recipe.model.layers, recipe.schedule.minutes, recipe.run.seed, recipe.text.test) == (1, 2.5, 7, None)
+    assert recipe.text.train == "a.txt"
+
+
+def test_an_override_of_a_single_setting_as_if_it_were_a_section_is_told():
+    data = {**RIGHT, "run": {"seed": 3}}
+    with pytest.raises(InputError, match=r"--run\.seed\.x: seed is a single setting, not a section"):
+        override(data, [("run.seed.x", "1")])
+
+
+def test_an_override_that_is_no_yaml_is_told():
+    with pytest.raises(InputError, match=r"--run\.seed: '\[1' is not a value"):
+        override(copy.deepcopy(RIGHT), [("run.seed", "[1")])

@@ -1,0 +1,138 @@
+"""Two processes train one model."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+import yaml
+
+from syntaxlm.errors import InputError
+from syntaxlm.models.registry import build_model
+from syntaxlm.training import trainer
+from syntaxlm.training.checkpoint import CHECKPOINT, Progress, own_tensors, read_checkpoint, write_checkpoint
+from syntaxlm.training.recipe import read_recipe
+from syntaxlm.training.schedule import build_optimiser
+from syntaxlm.training.trainer import METRICS
+
+# What a process of its own runs: it tells of every step the weights' fingerprint and the gradient.
+PROGRAM = """
+import hashlib, os, signal, sys
+from pathlib import Path
+import torch
+from syntaxlm.training import trainer
+from syntaxlm.training.recipe import read_recipe
+
+folder, told, stop = Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4])
+rank = os.environ["RANK"]
+step = trainer._Run._step
+
+def telling(run, batch):
+    step(run, batch)
+    weights = b"".join(p.detach().numpy().tobytes() for p in run.model.parameters())
+    with open(told / f"weights-{rank}", "a") as file:
+        file.write(hashlib.sha256(weights).hexdigest() + "\\n")
+    if run.progress.steps == 1:
+        torch.save({n: p.grad for n, p in run.model.named_parameters()}, told / f"gradient-{rank}")
+    if run.progress.steps == stop and rank == "1":
+        os.kill(os.getpid(), signal.SIGTERM)
+    with open(told / f"mask-{rank}", "a") as file:
+        file.write(str(torch.initial_seed()) + " " + hashlib.sha256(torch.get_rng_state().numpy()).hexdigest() + "\\n")
+
+trainer._Run._step = telling
+if (folder / "recipe.yaml").exists() and stop == 0:
+    trainer.resume(folder)
+else:
+    trainer.train(read_recipe(sys.argv[1]), folder)
+"""
+
+
+def in_two_processes(tmp_path: Path, recipe: Path, folder: Path, stop: int = -1) -> Path:
+    """Trains in two processes; stop: after that many steps, 0 to resume, -1 never. Returns what they told, a folder."""
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    told = tmp_path / f"told-{folder.name}-{stop}"
+    told.mkdir()
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    done = subprocess.run(
+        [*launch, str(program), str(recipe), str(folder), str(told), str(stop)],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stderr
+    return told
+
+
+def written(tmp_path: Path, data: dict) -> Path:
+    path = tmp_path / "recipe.yaml"
+    path.write_text(yaml.safe_dump(data))
+    return path
+
+
+def test_two_processes_stay_equal_and_their_loss_falls_and_they_resume_each_with_its_own_numbers(toy, tmp_path):
+    """PRPN, sentences, dropout: stopped by one process, then resumed."""
+    recipe = written(tmp_path, toy.recipe_data("prpn", schedule={"epochs": 3}))
+    run = tmp_path / "run"
+    stopped = in_two_processes(tmp_path, recipe, run, stop=4)
+    resumed = in_two_processes(tmp_path, recipe, run, stop=0)
+    for told in (stopped, resumed):
+        first, second = ((told / f"weights-{rank}").read_text().splitlines() for rank in (0, 1))
+        assert first == second
+        assert len(first) >= 4
+        ours, theirs = ((told / f"mask-{rank}").read_text().split()[1] for rank in (0, 1))
+        assert ours != theirs, "both processes have the same random numbers, and so the same dropout"
+    assert len((stopped / "weights-0").read_text().splitlines()) == 4
+    losses = [json.loads(line) for line in (run / METRICS).read_text().splitlines()]
+    losses = [line["train_loss"] for line in losses if line["event"] == "valid"]
+    assert losses[0] > losses[-1]
+    assert json.loads((run / "result.json").read_text())["stopped"] is False
+
+
+def test_two_processes_give_the_gradient_of_one_and_go_on_with_their_own_columns(toy, tmp_path):
+    """LSTM without dropout, stream mode, 5 columns: a process has 2 or 3 of them."""
+    data = toy.recipe_data(
+        "lstm",
+        model={"dropout": 0.0, "layer_dropout": 0.0},
+        batches={"mode": "stream", "batch_size": 5},
+        schedule={"epochs": 1},
+    )
+    recipe = written(tmp_path, data)
+    gradients: list[dict[str, torch.Tensor]] = []
+
+    def watch(event):
+        if event.progress.steps == 1 and event.kind == "step":
+            gradients.append({name: p.grad.clone() for name, p in runs[0].model.named_parameters()})
+
+    runs = [trainer._Run(read_recipe(recipe), tmp_path / "one", watch)]
+    single = runs[0].begin()
+    told = in_two_processes(tmp_path, recipe, tmp_path / "two", stop=6)
+    for rank in (0, 1):
+        for name, gradient in torch.load(told / f"gradient-{rank}").items():
+            torch.testing.assert_close(gradient, gradients[0][name], rtol=1e-4, atol=1e-6)
+    checkpoint = safetensors.torch.load_file(tmp_path / "two" / CHECKPOINT)
+    assert checkpoint["state/hidden"].shape[1] == 2
+    assert checkpoint["process 1/state/hidden"].shape[1] == 3
+    in_two_processes(tmp_path, recipe, tmp_path / "two", stop=0)
+    result = json.loads((tmp_path / "two" / "result.json").read_text())
+    assert result["steps"] == single.steps
+    assert result["valid"]["nats"] == pytest.approx(single.valid.nats, rel=1e-3)
+
+
+def test_a_checkpoint_of_two_processes_is_not_taken_for_one_of_one(toy, tmp_path):
+    recipe = toy.recipe("lstm")
+    model = build_model(recipe.model, 10)
+    optimiser = build_optimiser(model, recipe.optimiser)
+    states = [{"hidden": torch.full((1, columns), float(columns))} for columns in (2, 3)]
+    write_checkpoint(tmp_path, model, optimiser, [own_tensors(state) for state in states], Progress())
+    with pytest.raises(InputError, match="of a run of 2 processes; go on with as many, not 1"):
+        read_checkpoint(tmp_path, model, optimiser)
+    for rank, state in enumerate(states):
+        assert torch.equal(read_checkpoint(tmp_path, model, optimiser, rank, 2)[0]["hidden"], state["hidden"])

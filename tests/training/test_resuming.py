@@ -1,0 +1,290 @@
+"""Stopping, being killed, and going on as if nothing had been."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import safetensors
+import safetensors.torch
+import torch
+import yaml
+
+from syntaxlm.cli import main
+from syntaxlm.errors import InputError
+from syntaxlm.files import UNFINISHED
+from syntaxlm.training import trainer
+from syntaxlm.training.checkpoint import CHECKPOINT
+from syntaxlm.training.trainer import METRICS, Event, resume, train
+
+SETTINGS = [
+    pytest.param("prpn", "sentences", "32", id="prpn-sentences-32"),
+    pytest.param("prpn", "stream", "bf16-mixed", id="prpn-stream-bf16"),
+    pytest.param("prpn", "stream", "32", id="prpn-stream-32"),
+    pytest.param("prpn", "sentences", "bf16-mixed", id="prpn-sentences-bf16"),
+    pytest.param("lstm", "sentences", "bf16-mixed", id="lstm-sentences-bf16"),
+    pytest.param("lstm", "stream", "32", id="lstm-stream-32"),
+    pytest.param("lstm", "stream", "bf16-mixed", id="lstm-stream-bf16"),
+    pytest.param("lstm", "sentences", "32", id="lstm-sentences-32"),
+]
+
+
+def stop_at(*steps: int, number: int = signal.SIGTERM):
+    """A watcher that sends this very process a signal after a step."""
+
+    def watch(event: Event) -> None:
+        if event.kind == "step" and event.progress.steps in steps:
+            os.kill(os.getpid(), number)
+
+    return watch
+
+
+def metrics(folder: Path) -> list[dict]:
+    """The lines of metrics.jsonl without their times."""
+    lines = [json.loads(line) for line in (folder / METRICS).read_text().splitlines()]
+    return [{key: value for key, value in line.items() if key != "seconds"} for line in lines]
+
+
+def content(folder: Path) -> tuple[dict[str, torch.Tensor], dict]:
+    """All tensors of the checkpoint, and its progress without what hangs on the clock."""
+    with safetensors.safe_open(folder / CHECKPOINT, "pt") as file:
+        notes = file.metadata()
+    progress = json.loads(notes["progress"])
+    for name in ("seconds", "metrics_bytes"):
+        progress.pop(name)
+    return safetensors.torch.load_file(folder / CHECKPOINT), progress | {"groups": json.loads(notes["groups"])}
+
+
+def assert_same_run(one: Path, other: Path) -> None:
+    """Bit for bit: weights, optimiser, carried state, random numbers, best weights, metrics."""
+    (tensors, progress), (others, other_progress) = content(one), content(other)
+    assert progress == other_progress
+    assert tensors.keys() == others.keys()
+    different = [name for name, tensor in tensors.items() if not torch.equal(tensor, others[name])]
+    assert not different
+    assert any(name.startswith("optimiser/") for name in tensors)
+    assert (one / "weights.safetensors").read_bytes() == (other / "weights.safetensors").read_bytes()
+    assert metrics(one) == metrics(other)
+
+
+@pytest.mark.parametrize(("model", "mode", "precision"), SETTINGS)
+def test_a_run_interrupted_twice_ends_bit_for_bit_as_one_that_was_not(toy, tmp_path, model, mode, precision):
+    recipe = toy.recipe(
+        model, batches={"mode": mode}, run={"precision": precision}, schedule={"validations_per_epoch": 2}
+    )
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    finished = train(recipe, whole)
+    stopped = train(recipe, broken, stop_at(4))
+    assert (stopped.stopped, stopped.steps) == (True, 4)
+    assert 0 < content(broken)[1]["batch"] < finished.steps // 2, "not in the middle of an epoch"
+    again = resume(broken, stop_at(finished.steps // 2 + 3))
+    assert (again.stopped, again.steps) == (True, finished.steps // 2 + 3)
+    result = resume(broken)
+    assert not result.stopped
+    assert result.steps == finished.steps
+    assert result.valid.nats == finished.valid.nats
+    assert_same_run(whole, broken)
+
+
+def test_a_stop_at_the_last_batch_of_an_epoch_repeats_no_batch(toy, tmp_path):
+    recipe = toy.recipe("lstm", schedule={"epochs": 2})
+    finished = train(recipe, tmp_path / "whole")
+    train(recipe, tmp_path / "broken", stop_at(finished.steps // 2, finished.steps))
+    assert resume(tmp_path / "broken").steps == finished.steps
+    assert_same_run(tmp_path / "whole", tmp_path / "broken")
+
+
+def test_a_run_stopped_before_its_first_checkpoint_can_go_on_from_the_start(toy, tmp_path):
+    recipe = toy.recipe("lstm", schedule={"epochs": 1})
+    train(recipe, tmp_path / "whole")
+
+    def fall(event: Event) -> None:
+        if event.progress.steps == 5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(recipe, tmp_path / "broken", fall)
+    assert not (tmp_path / "broken" / CHECKPOINT).exists()
+    resume(tmp_path / "broken")
+    assert_same_run(tmp_path / "whole", tmp_path / "broken")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_saves_exits_with_0_and_says_how_to_go_on(toy, tmp_path, monkeypatch, capsys, number):
+    recipe = tmp_path / "lstm.yaml"
+    recipe.write_text(yaml.safe_dump(toy.recipe_data("lstm")))
+    watch = stop_at(4, number=number)
+    monkeypatch.setattr("syntaxlm.training.watching.ProgressDisplay.__call__", lambda self, event: watch(event))
+    before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
+    assert main(["train", str(recipe), "--output", str(tmp_path / "run")]) == 0
+    assert f"syntaxlm train --resume {tmp_path / 'run'}" in capsys.readouterr().out
+    assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before
+    assert content(tmp_path / "run")[1]["steps"] == 4
+    assert main(["train", "--resume", str(tmp_path / "run"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["stopped"] is False
+
+
+def test_a_second_ctrl_c_interrupts_at_once(toy, tmp_path):
+    def insist(event: Event) -> None:
+        if event.progress.steps == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        train(toy.recipe("lstm"), tmp_path / "run", insist)
+
+
+def test_resuming_a_finished_run_trains_no_step_and_gives_its_result_again(toy, tmp_path):
+    first = train(toy.recipe("lstm", schedule={"epochs": 1}), tmp_path / "run")
+    before = (tmp_path / "run" / CHECKPOINT).read_bytes(), (tmp_path / "run" / METRICS).read_bytes()
+    events: list[Event] = []
+    again = resume(tmp_path / "run", events.append)
+    assert not events
+    assert before == ((tmp_path / "run" / CHECKPOINT).read_bytes(), (tmp_path / "run" / METRICS).read_bytes())
+    assert again.as_dict() == first.as_dict()
+
+
+def test_a_folder_that_holds_a_run_or_a_model_is_refused(toy, tmp_path, trained):
+    with pytest.raises(InputError, match=r"holds a run already. Go on with it by --resume"):
+        train(toy.recipe("lstm"), trained.lstm)
+    (tmp_path / "weights.safetensors").write_bytes(b"somebody's")
+    with pytest.raises(InputError, match="holds a model already"):
+        train(toy.recipe("lstm"), tmp_path)
+    assert (tmp_path / "weights.safetensors").read_bytes() == b"somebody's"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_resume_names_what_it_does_not_find(tmp_path):
+    with pytest.raises(InputError, match=r"no run to resume: it has no recipe\.yaml"):
+        resume(tmp_path / "nowhere")
+
+
+def test_a_text_that_changed_since_the_run_began_is_told_and_the_vocabulary_kept(toy, tmp_path):
+    text = tmp_path / "train.txt"
+    text.write_text((toy / "train.txt").read_text())
+    run = tmp_path / "run"
+    train(toy.recipe("lstm", text={"train": str(text)}), run, stop_at(3))
+    vocabulary = (run / "vocabulary.json").read_bytes()
+    with text.open("a") as file:
+        file.write("words never seen before\n")
+    with pytest.raises(InputError, match=r"train\.txt.*changed since the run began"):
+        resume(run)
+    assert (run / "vocabulary.json").read_bytes() == vocabulary
+
+
+def test_a_damaged_checkpoint_is_told_and_not_begun_anew(toy, tmp_path):
+    train(toy.recipe("lstm"), tmp_path / "run", stop_at(3))
+    checkpoint = tmp_path / "run" / CHECKPOINT
+    checkpoint.write_bytes(checkpoint.read_bytes()[:-100])
+    with pytest.raises(InputError, match="damaged or cut short"):
+        resume(tmp_path / "run")
+    safetensors.torch.save_file({"a": torch.zeros(1)}, checkpoint)
+    with pytest.raises(InputError, match="no checkpoint of this program"):
+        resume(tmp_path / "run")
+
+
+def start(*arguments: str, limit: int | None = None) -> subprocess.Popen:
+    """The command in a process of its own. limit: bytes that a file may have."""
+
+    def set_limit() -> None:
+        if limit is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    return subprocess.Popen(
+        [sys.executable, "-m", "syntaxlm", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        preexec_fn=set_limit,
+    )
+
+
+def kill_and_go_on(toy, tmp_path: Path, delays: list[float]) -> None:
+    """Kills a run that many seconds after its first step, each time goes on, and compares its end."""
+    sections = {"run": {"checkpoint_seconds": 0.0, "log_steps": 1}, "schedule": {"epochs": 6}}
+    (tmp_path / "prpn.yaml").write_text(yaml.safe_dump(toy.recipe_data("prpn", **sections)))
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    steps = train(toy.recipe("prpn", **sections), whole).steps
+    arguments = ["train", str(tmp_path / "prpn.yaml"), "--output", str(broken)]
+    for delay in delays:
+        process = start(*arguments)
+        size = sys.maxsize if broken.exists() else 0
+        while process.poll() is None:
+            now = (broken / METRICS).stat().st_size if (broken / METRICS).exists() else 0
+            if now > size:
+                time.sleep(delay)
+                process.kill()
+                break
+            size = now
+            time.sleep(0.005)
+        process.communicate()
+        arguments = ["train", "--resume", str(broken)]
+    assert content(broken)[1]["steps"] < steps or len(delays) > 3, "the kills came after the end"
+    assert resume(broken).steps == steps
+    assert_same_run(whole, broken)
+    assert not list(broken.glob(".*")), "half-written files were left"
+
+
+def test_a_killed_run_goes_on_to_the_same_weights(toy, tmp_path):
+    kill_and_go_on(toy, tmp_path, [0.0, 0.03, 0.111])
+
+
+@pytest.mark.long
+def test_a_run_killed_at_twenty_random_moments_goes_on_to_the_same_weights(toy, tmp_path):
+    moments = random.Random(7)
+    kill_and_go_on(toy, tmp_path, [moments.uniform(0, 0.1) for _ in range(20)])
+
+
+def test_a_folder_that_cannot_be_written_is_told_before_any_text_is_read(toy, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("a file, not a folder")
+    monkeypatch.setattr(trainer, "count_tokens", lambda *_: pytest.fail("the text was read"))
+    with pytest.raises(InputError, match=r"cannot be written"):
+        train(toy.recipe("lstm"), tmp_path / "file" / "below" / "run")
+
+
+def test_a_text_that_cannot_be_read_leaves_the_folder_free_for_another_try(toy, tmp_path):
+    with pytest.raises(InputError, match=r"nothing\.txt"):
+        train(toy.recipe("lstm", text={"valid": str(tmp_path / "nothing.txt")}), tmp_path / "run")
+    assert train(toy.recipe("lstm", schedule={"epochs": 1}), tmp_path / "run").steps
+
+
+def test_a_full_disk_is_told_and_leaves_the_last_checkpoint_whole(toy, tmp_path, monkeypatch):
+    recipe = toy.recipe("lstm", run={"checkpoint_seconds": 0.0}, schedule={"epochs": 1})
+    whole, full = tmp_path / "whole", tmp_path / "full"
+    train(recipe, whole)
+    save, saved = safetensors.torch.save_file, []
+
+    def fill(tensors, path, notes=None):
+        saved.append(path)
+        if len(saved) == 5:
+            Path(path).write_bytes(b"half of")
+            raise safetensors.SafetensorError("Error while serializing: I/O error: No space left on device")
+        save(tensors, path, notes)
+
+    monkeypatch.setattr(safetensors.torch, "save_file", fill)
+    with pytest.raises(InputError, match=r"checkpoint\.safetensors: cannot be written: .*No space left on device"):
+        train(recipe, full)
+    assert content(full)[1]["steps"] == 4
+    assert not list(full.glob(f".*{UNFINISHED}"))
+    resume(full)
+    assert_same_run(whole, full)
+
+
+def test_a_file_size_limit_is_told_with_exit_code_2_and_no_traceback(toy, tmp_path):
+    data = toy.recipe_data("lstm", run={"checkpoint_seconds": 0.0})
+    (tmp_path / "lstm.yaml").write_text(yaml.safe_dump(data))
+    process = start("train", str(tmp_path / "lstm.yaml"), "--output", str(tmp_path / "run"), limit=50_000)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 2, errors
+    assert "cannot be written" in errors
+    assert "Traceback" not in errors
+    assert not list((tmp_path / "run").glob("*.safetensors"))

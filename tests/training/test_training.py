@@ -1,0 +1,195 @@
+"""What a run does: best weights, schedule, limits, seeds, faults."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import statistics
+from contextlib import nullcontext
+
+import pytest
+import torch
+
+from syntaxlm.errors import InputError
+from syntaxlm.evaluation.language_model import evaluate_text
+from syntaxlm.storage import read_model
+from syntaxlm.training import trainer
+from syntaxlm.training.recipe import OptimiserSettings, ScheduleSettings
+from syntaxlm.training.schedule import Plateau, build_optimiser
+from syntaxlm.training.seeds import train_seeds
+from syntaxlm.training.trainer import METRICS, RESULT, resume, train
+
+
+def metrics(folder, kind):
+    lines = [json.loads(line) for line in (folder / METRICS).read_text().splitlines()]
+    return [line for line in lines if line["event"] == kind]
+
+
+@pytest.mark.parametrize("model", ["prpn", "lstm"])
+@pytest.mark.parametrize("mode", ["sentences", "stream"])
+def test_the_training_loss_falls(toy, tmp_path, model, mode):
+    train(toy.recipe(model, batches={"mode": mode}, schedule={"epochs": 3}), tmp_path / "run")
+    losses = [line["train_loss"] for line in metrics(tmp_path / "run", "valid")]
+    assert losses[0] > losses[1] > losses[2]
+
+
+def test_the_kept_weights_are_those_of_the_lowest_validation_loss(toy, tmp_path, monkeypatch):
+    """Validation losses are falsified: the second of four is the lowest."""
+    recipe = toy.recipe("lstm", schedule={"epochs": 2, "validations_per_epoch": 2, "plateau_patience": 9})
+    evaluate, offsets, at_best = trainer.evaluate_language_model, iter([2.0, -5.0, 1.0, 0.0]), []
+
+    def falsified(model, corpus, *arguments):
+        score = evaluate(model, corpus, *arguments)
+        offset = next(offsets, None)
+        if offset is None:  # the scores of the kept weights, at the end
+            return score
+        if offset == -5.0:
+            at_best.append({name: tensor.clone() for name, tensor in model.state_dict().items()})
+        return dataclasses.replace(score, nats=score.nats + offset * score.tokens)
+
+    monkeypatch.setattr(trainer, "evaluate_language_model", falsified)
+    train(recipe, tmp_path / "run")
+    kept = read_model(tmp_path / "run").model.state_dict()
+    assert all(torch.equal(tensor, kept[name]) for name, tensor in at_best[0].items())
+    assert [line["best"] for line in metrics(tmp_path / "run", "valid")] == [True, True, False, False]
+
+
+def test_the_result_is_the_score_of_the_kept_weights(toy, tmp_path):
+    result = train(toy.recipe("prpn"), tmp_path / "run")
+    stored = read_model(tmp_path / "run")
+    assert evaluate_text(stored, toy / "test.txt").nats == pytest.approx(result.test.nats, rel=1e-6)
+    assert min(line["valid_loss"] for line in metrics(tmp_path / "run", "valid")) == result.valid.loss
+    assert json.loads((tmp_path / "run" / RESULT).read_text()) == json.loads(json.dumps(result.as_dict()))
+
+
+def test_the_rate_falls_after_patience_validations_without_a_better_loss():
+    settings = ScheduleSettings(plateau_patience=2, plateau_factor=0.5)
+    optimiser = build_optimiser(torch.nn.Linear(1, 1), OptimiserSettings(learning_rate=1.0))
+    plateau = Plateau()
+    losses = [3.0, 2.0, 2.0, 2.5, 1.0, 1.5, 0.5, 0.6, 0.5, 0.5, 0.5]
+    fell = [plateau.seen(loss, optimiser, settings) for loss in losses]
+    assert fell == [False, False, False, True, False, False, False, False, True, False, True]
+    assert optimiser.param_groups[0]["lr"] == 0.125
+
+
+@pytest.mark.parametrize("watched", ["valid", "train"])
+def test_the_plateau_is_that_of_the_loss_the_recipe_names(toy, tmp_path, monkeypatch, watched):
+    """The validation loss is made to rise while the training loss falls."""
+    evaluate, rising = trainer.evaluate_language_model, iter(range(100))
+
+    def falsified(model, corpus, *arguments):
+        score = evaluate(model, corpus, *arguments)
+        return dataclasses.replace(score, nats=score.tokens * (5.0 + next(rising)))
+
+    monkeypatch.setattr(trainer, "evaluate_language_model", falsified)
+    schedule = {"epochs": 3, "plateau_of": watched, "plateau_patience": 1, "plateau_factor": 0.5}
+    train(toy.recipe("lstm", schedule=schedule), tmp_path / "run")
+    fell = [line["rate_fell"] for line in metrics(tmp_path / "run", "valid")]
+    rates = [line["learning_rate"] for line in metrics(tmp_path / "run", "valid")]
+    assert fell == ([False, True, True] if watched == "valid" else [False, False, False])
+    assert rates == ([0.01, 0.005, 0.0025] if watched == "valid" else [0.01, 0.01, 0.01])
+
+
+def test_a_limit_of_minutes_ends_a_run_with_a_validation(toy, tmp_path):
+    schedule = {"epochs": 10_000, "minutes": 0.01}
+    result = train(toy.recipe("lstm", schedule=schedule), tmp_path / "run")
+    assert not result.stopped
+    assert 0.6 <= result.seconds < 30
+    assert result.epochs < 10_000
+    assert result.valid.perplexity > 1
+    assert metrics(tmp_path / "run", "valid")[-1]["step"] == result.steps
+    assert resume(tmp_path / "run").steps == result.steps
+
+
+def test_validations_fall_evenly_into_an_epoch_and_on_its_end(toy, tmp_path):
+    train(toy.recipe("lstm", schedule={"epochs": 1, "validations_per_epoch": 3}), tmp_path / "run")
+    shares = [line["epoch"] for line in metrics(tmp_path / "run", "valid")]
+    assert len(shares) == 3
+    assert shares[-1] == 1
+    assert shares[0] == pytest.approx(1 / 3, abs=0.1)
+
+
+def test_more_validations_than_batches_are_one_a_batch(toy, tmp_path):
+    recipe = toy.recipe("lstm", schedule={"epochs": 1, "validations_per_epoch": 1000})
+    assert train(recipe, tmp_path / "run").steps == len(metrics(tmp_path / "run", "valid"))
+
+
+def test_seeds_make_a_folder_each_and_their_mean_and_deviation(toy, tmp_path):
+    recipe = toy.recipe("lstm", schedule={"epochs": 1}, run={"seed": 4})
+    result = train_seeds(recipe, tmp_path, 3, lambda one: nullcontext(lambda event: None))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["seed-4", "seed-5", "seed-6"]
+    perplexities = [run.test.perplexity for run in result.runs]
+    assert len(set(perplexities)) == 3
+    figures = result.as_dict()["test_perplexity"]
+    assert figures["mean"] == pytest.approx(statistics.mean(perplexities))
+    assert figures["deviation"] == pytest.approx(statistics.stdev(perplexities))
+    assert "3 seeds" in str(result)
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_seed_others(toy, tmp_path):
+    for name, seed in (("one", 1), ("same", 1), ("other", 2)):
+        train(toy.recipe("prpn", schedule={"epochs": 1}, run={"seed": seed}), tmp_path / name)
+    one, same, other = ((tmp_path / name / "weights.safetensors").read_bytes() for name in ("one", "same", "other"))
+    assert one == same
+    assert one != other
+
+
+def test_a_loss_that_is_no_number_is_told_and_the_last_checkpoint_kept(toy, tmp_path, monkeypatch):
+    recipe = toy.recipe("lstm", run={"checkpoint_seconds": 0.0})
+    forward, calls = trainer._Loss.forward, []
+
+    def spoiled(self, handed):
+        nats, penalties, state = forward(self, handed)
+        calls.append(None)
+        return nats * (math.nan if len(calls) == 6 else 1.0), penalties, state
+
+    monkeypatch.setattr(trainer._Loss, "forward", spoiled)
+    with pytest.raises(InputError, match=r"the training loss is nan at step 5.*learning_rate"):
+        train(recipe, tmp_path / "run")
+    monkeypatch.undo()
+    train(recipe, tmp_path / "whole")
+    assert resume(tmp_path / "run").steps > 5
+    weights = [(tmp_path / name / "weights.safetensors").read_bytes() for name in ("run", "whole")]
+    assert weights[0] == weights[1]
+
+
+def test_a_gradient_without_bounds_reaches_no_checkpoint_and_no_kept_weights(toy, tmp_path, monkeypatch):
+    """The loss is finite, its gradient is not: it spoils the weights, and the next loss would be the first sign."""
+    recipe = toy.recipe("lstm", run={"checkpoint_seconds": 0.0})
+    forward, calls = trainer._Loss.forward, []
+
+    def spoiled(self, handed):
+        nats, penalties, state = forward(self, handed)
+        calls.append(None)
+        if len(calls) == 4:
+            nats.register_hook(lambda grad: grad * math.inf)
+        return nats, penalties, state
+
+    monkeypatch.setattr(trainer._Loss, "forward", spoiled)
+    with pytest.raises(InputError, match=r"the gradient's norm is (nan|inf) at step 4"):
+        train(recipe, tmp_path / "run")
+    monkeypatch.undo()
+    assert resume(tmp_path / "run").valid.perplexity < 1e4
+
+
+def test_a_validation_loss_that_is_no_number_is_told(toy, tmp_path, monkeypatch):
+    evaluate = trainer.evaluate_language_model
+    monkeypatch.setattr(
+        trainer, "evaluate_language_model", lambda *given: dataclasses.replace(evaluate(*given), nats=math.nan)
+    )
+    with pytest.raises(InputError, match="the validation loss is nan"):
+        train(toy.recipe("lstm", schedule={"epochs": 1}), tmp_path / "run")
+    assert not (tmp_path / "run" / "weights.safetensors").exists()
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="has the accelerator")
+def test_an_accelerator_that_is_not_there_is_told(toy, tmp_path):
+    with pytest.raises(InputError, match=r"run\.accelerator: found cuda"):
+        train(toy.recipe("lstm", run={"accelerator": "cuda"}), tmp_path / "run")
+
+
+def test_metrics_are_json_lines_with_the_same_places(toy, tmp_path):
+    train(toy.recipe("lstm", schedule={"epochs": 1}), tmp_path / "run")
+    for line in (tmp_path / "run" / METRICS).read_text().splitlines():
+        assert {"event", "step", "epoch", "train_loss", "learning_rate", "seconds"} <= json.loads(line).keys()

@@ -1,0 +1,37 @@
+"""Trees as LaTeX."""
+
+from __future__ import annotations
+
+from syntaxlm.trees import parse_brackets
+from syntaxlm.trees.latex import format_latex
+from syntaxlm.trees.tree import Constituent, Tree
+
+
+def test_labels_tags_and_words_stand_in_their_brackets():
+    (tree,) = parse_brackets("(S (NP (DT the) (NN cat)) (VP (VBD sat)))")
+    assert format_latex(tree).splitlines() == [
+        r"\begin{forest}",
+        "[{S} [{NP} [{DT} [{the}, tier=word]] [{NN} [{cat}, tier=word]]] [{VP} [{VBD} [{sat}, tier=word]]]]",
+        r"\end{forest}",
+    ]
+
+
+def test_induced_nodes_have_no_label():
+    tree = Tree(("a", "b", "c"), ("",) * 3, (Constituent("X", 0, 3), Constituent("X", 1, 3)))
+    assert format_latex(tree).splitlines()[1] == ("[ [{a}, tier=word] [ [{b}, tier=word] [{c}, tier=word]]]")
+
+
+def test_what_latex_or_forest_would_read_as_its_own_is_escaped():
+    words = ("$5", "50%", "a_b", "{x}", "\\", "~", "^", "#1", "&", "[,]")
+    text = format_latex(Tree(words, ("",) * len(words), (Constituent("X", 0, len(words)),)))
+    expected = (
+        r"{\$5} {50\%} {a\_b} {\{x\}} {\textbackslash{}} {\textasciitilde{}} {\textasciicircum{}} {\#1} {\&} {[,]}"
+    )
+    assert [piece for piece in expected.split() if f"[{piece}, tier=word]" not in text] == []
+
+
+def test_a_tree_of_five_thousand_words_closes_every_bracket():
+    size = 5000
+    tree = Tree(("w",) * size, ("",) * size, tuple(Constituent("X", start, size) for start in range(size - 1)))
+    text = format_latex(tree)
+    assert text.count("[") == text.count("]") == 2 * size - 1
