@@ -23,32 +23,34 @@ DRAWN_WORDS = range(6, 13)  # lengths of the sentences drawn: long enough to hav
 
 @dataclass(frozen=True)
 class Quickstart:
-    """What the quickstart made and measured. floor: the lowest perplexity possible on the test text."""
+    """What the quickstart made and measured.
+
+    floor: the lowest perplexity possible on the test text. parsing: None for a model without trees, or when training
+    was stopped before its end.
+    """
 
     training: TrainingResult
     floor: float
-    parsing: ParsingReport
-    drawn: list[str]
+    parsing: ParsingReport | None = None
+    drawn: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        return {"training": self.training.as_dict(), "perplexity_floor": self.floor, "parsing": self.parsing.as_dict()}
+        parsing = self.parsing and self.parsing.as_dict()
+        return {"training": self.training.as_dict(), "perplexity_floor": self.floor, "parsing": parsing}
 
     def __str__(self) -> str:
-        assert self.training.test is not None
+        if self.training.test is None:
+            return str(self.training)
         perplexity = self.training.test.perplexity
-        return "\n".join(
-            [
-                f"Test perplexity {perplexity:.1f}, where no model can be under {self.floor:.1f} "
-                f"({perplexity / self.floor:.2f} times the floor of the grammar that made the text).",
-                "",
-                str(self.parsing),
-                "",
-                "Three sentences as the model parses them (it saw no tree in training):",
-                *self.drawn,
-                "",
-                f"Model folder: {self.training.folder}",
-            ]
-        )
+        lines = [
+            f"Test perplexity {perplexity:.1f}, where no model can be under {self.floor:.1f} "
+            f"({perplexity / self.floor:.2f} times the floor of the grammar that made the text).",
+            "",
+        ]
+        if self.parsing is not None:
+            seen = "Three sentences as the model parses them (it saw no tree in training):"
+            lines += [str(self.parsing), "", seen, *self.drawn, ""]
+        return "\n".join([*lines, f"Model folder: {self.training.folder}"])
 
 
 def run_quickstart(
@@ -67,9 +69,13 @@ def run_quickstart(
     recipe = read_recipe(find_recipe(f"{model}-toy"), [*texts, ("run.seed", str(seed))])
     say(f"Training {model.upper()} on the words alone")
     result = train(recipe, folder / "model", watcher)
-    say("Parsing the test sentences")
+    if result.stopped:
+        return Quickstart(result, floor)
     stored = read_model(folder / "model")
+    if not stored.model.core.distance_layers:
+        return Quickstart(result, floor)
+    say("Parsing the test sentences")
     parsing = evaluate_parsing(stored, corpus / "test.mrg", decoder="unbiased")
     lines = [line for _, line in read_lines(corpus / "test.txt") if len(line.split()) in DRAWN_WORDS][:3]
-    drawn = [draw_tree(parse.tree) for parse in parse_lines(stored, lines, "unbiased") if parse is not None]
+    drawn = tuple(draw_tree(parse.tree) for parse in parse_lines(stored, lines, "unbiased") if parse is not None)
     return Quickstart(result, floor, parsing, drawn)

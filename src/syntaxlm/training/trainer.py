@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import os
 import signal
@@ -34,6 +35,8 @@ from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.checkpoint import CHECKPOINT, Progress, own_tensors, read_checkpoint, write_checkpoint
 from syntaxlm.training.recipe import Recipe, read_recipe
 from syntaxlm.training.schedule import build_optimiser
+
+logging.getLogger("lightning.fabric").setLevel(logging.WARNING)  # it tells what the recipe says, to whoever listens
 
 RECIPE, METRICS, RESULT = "recipe.yaml", "metrics.jsonl", "result.json"
 
