@@ -36,7 +36,8 @@ from syntaxlm.training.checkpoint import CHECKPOINT, Progress, own_tensors, read
 from syntaxlm.training.recipe import Recipe, read_recipe
 from syntaxlm.training.schedule import build_optimiser
 
-logging.getLogger("lightning.fabric").setLevel(logging.WARNING)  # it tells what the recipe says, to whoever listens
+for _name in ("lightning.fabric", "lightning.pytorch"):  # they tell what the recipe says
+    logging.getLogger(_name).setLevel(logging.WARNING)
 
 RECIPE, METRICS, RESULT = "recipe.yaml", "metrics.jsonl", "result.json"
 
