@@ -57,9 +57,9 @@ def replaced(path: Path) -> Iterator[Path]:
 
     A failed write (a full disk) removes the temporary file and leaves the old one whole; it raises InputError.
     """
-    # Not tempfile: its files are readable by their owner alone, and would stay so under the final name.
     if os.path.isdir(path):
         raise InputError(f"{path}: cannot be written: it is a folder")
+    # Not tempfile: its files are readable by their owner alone, and would stay so under the final name.
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}{UNFINISHED}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -18,7 +18,8 @@ from syntaxlm.models.registry import build_model
 @pytest.mark.parametrize("rows", [1, 7, 20])
 def test_target_log_probs_equal_log_softmax_and_gather_in_value_and_every_gradient(monkeypatch, rows, elements):
     """elements: of logits at a time; one row, a few, or all."""
-    monkeypatch.setattr(softmax, "CHUNK_ELEMENTS", elements)
+    for chunk in ("FORWARD_CHUNK", "BACKWARD_CHUNK"):
+        monkeypatch.setattr(softmax, chunk, elements)
     torch.manual_seed(0)
     hidden = torch.randn(rows, 5, dtype=torch.float64, requires_grad=True)
     weight = torch.randn(11, 5, dtype=torch.float64, requires_grad=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -10,7 +11,10 @@ from torch.nn.functional import linear
 
 from syntaxlm.ops.products import product_dtype
 
-CHUNK_ELEMENTS = 1 << 23  # logits made at a time: 32 MiB in float32, which a processor's caches still help with
+# Logits made at a time, in elements. Forward, what a processor's caches hold is fastest; backward, every part adds to
+# the whole weight gradient, so that few and large ones are.
+FORWARD_CHUNK = 1 << 21
+BACKWARD_CHUNK = 1 << 23
 
 
 class _TargetLogProbs(torch.autograd.Function):
@@ -18,38 +22,39 @@ class _TargetLogProbs(torch.autograd.Function):
     def forward(ctx: Any, rows: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -> Tensor:
         dtype = product_dtype(weight)
         low_rows, low_weight, low_bias = rows.to(dtype), weight.to(dtype), bias.to(dtype)
-        keep = any(ctx.needs_input_grad[:3])
-        size = max(1, CHUNK_ELEMENTS // len(weight))
         result = torch.empty(len(rows), dtype=weight.dtype, device=rows.device)
-        kept = []
-        for start in range(0, len(rows), size):
-            part = slice(start, start + size)
+        keep = any(ctx.needs_input_grad[:3])
+        kept = torch.empty(len(rows) if keep else 0, len(weight), dtype=dtype, device=rows.device)
+        for part in _parts(len(rows), len(weight), FORWARD_CHUNK):
             log_probs = torch.log_softmax(linear(low_rows[part], low_weight, low_bias).to(weight.dtype), dim=-1)
             result[part] = log_probs.gather(1, targets[part, None])[:, 0]
             if keep:
-                kept.append(log_probs.to(dtype))
-        ctx.save_for_backward(low_rows, low_weight, targets, *kept)
+                kept[part] = log_probs
+        ctx.save_for_backward(low_rows, low_weight, targets, kept)
         ctx.row_dtype, ctx.weight_dtype = rows.dtype, weight.dtype
         return result
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (grad,) = grads
-        rows, weight, targets, *kept = ctx.saved_tensors
+        rows, weight, targets, kept = ctx.saved_tensors
         rows_grad = torch.empty_like(rows)
         weight_grad = torch.zeros(weight.shape, dtype=ctx.weight_dtype, device=weight.device)
         bias_grad = torch.zeros(len(weight), dtype=ctx.weight_dtype, device=weight.device)
-        start = 0
-        for log_probs in kept:
-            part = slice(start, start + len(log_probs))
+        for part in _parts(len(rows), len(weight), BACKWARD_CHUNK):
             scale = grad[part, None].to(rows.dtype)
-            logit_grad = log_probs.exp().mul_(-scale)
+            logit_grad = kept[part].exp().mul_(-scale)
             logit_grad.scatter_add_(1, targets[part, None], scale)
             torch.mm(logit_grad, weight, out=rows_grad[part])
             weight_grad += logit_grad.T @ rows[part]
             bias_grad += logit_grad.sum(0, dtype=ctx.weight_dtype)
-            start += len(log_probs)
         return rows_grad.to(ctx.row_dtype), weight_grad, bias_grad, None
+
+
+def _parts(rows: int, width: int, elements: int) -> Iterator[slice]:
+    """Slices of rows, `elements` entries of a (rows, width) matrix each."""
+    size = max(1, elements // width)
+    return (slice(start, start + size) for start in range(0, rows, size))
 
 
 def target_log_probs(rows: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -> Tensor:
