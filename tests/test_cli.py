@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,8 @@ import yaml
 
 from syntaxlm import cli
 from syntaxlm.files import UNFINISHED
-from syntaxlm.trees import parse_brackets
+from syntaxlm.training.trainer import train
+from syntaxlm.trees import parse_brackets, read_brackets
 
 COMMANDS = [
     ["train"], ["evaluate"], ["evaluate", "lm"], ["evaluate", "parse"], ["evaluate", "trees"], ["parse"], ["data"],
@@ -353,8 +355,8 @@ def test_faults_of_a_recipe_are_told_by_key(refused, recipe, tmp_path):
 def test_combinations_without_sense_are_told(refused, recipe, tmp_path, trained):
     assert "needs a RECIPE and --output" in refused("train", recipe)
     assert "needs a RECIPE and --output" in refused("train")
-    assert "--resume takes everything from the run's folder" in refused("train", recipe, "--resume", trained.lstm)
-    assert "--resume takes everything" in refused("train", "--resume", trained.lstm, "--run.seed", "3")
+    assert "--resume takes all from the run's folder" in refused("train", recipe, "--resume", trained.lstm)
+    assert "--resume takes all" in refused("train", "--resume", trained.lstm, "--run.seed", "3")
     assert "--seeds: found 0" in refused("train", recipe, "--output", tmp_path / "run", "--seeds", "0")
     assert "no such recipe file. Shipped recipes" in refused("train", "prnp", "--output", tmp_path / "run")
     assert "holds a run already" in refused("train", recipe, "--output", trained.lstm)
@@ -417,3 +419,30 @@ def test_as_a_module_a_reader_who_leaves_is_no_fault_and_output_is_utf_8(text, t
         assert process.wait(60) == 0
     assert parse_brackets(first)[0].words == ("naïve", "“cat”", "…")
     assert errors == ""
+
+
+def test_output_goes_into_a_pipe_and_through_a_link_without_replacing_them(trained, tmp_path):
+    text, target, link, pipe = (tmp_path / name for name in ("in.txt", "target.mrg", "link.mrg", "pipe"))
+    text.write_text("the dog sees a cat\n")
+    target.write_text("old\n")
+    link.symlink_to(target)
+    assert cli.main(["parse", str(trained.prpn), str(text), "-o", str(link)]) == 0
+    assert link.is_symlink()
+    assert target.read_text().startswith("(X ")
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text()))
+    read: list[str] = []
+    reader.start()
+    assert cli.main(["parse", str(trained.prpn), str(text), "-o", str(pipe)]) == 0
+    reader.join(10)
+    assert read == [target.read_text()]
+    assert pipe.is_fifo()
+
+
+def test_brackets_of_characters_write_a_space_as_its_token(toy, tmp_path):
+    recipe = toy.recipe(text={"normaliser": {"units": "characters"}}, schedule={"epochs": 1})
+    train(recipe, tmp_path / "run")
+    text = tmp_path / "in.txt"
+    text.write_text("a dog\n")
+    assert cli.main(["parse", str(tmp_path / "run"), str(text), "-o", str(tmp_path / "out.mrg")]) == 0
+    assert read_brackets(tmp_path / "out.mrg")[0].words == ("a", "_", "d", "o", "g")

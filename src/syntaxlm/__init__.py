@@ -56,6 +56,10 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def __getattr__(name: str) -> Any:
     """Imports a name's room when it is first asked for: torch takes seconds."""
     if name not in _ROOMS:

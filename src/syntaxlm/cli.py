@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import syntaxlm
 from syntaxlm.errors import InputError
 
 if TYPE_CHECKING:
@@ -52,7 +53,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("syntaxlm: interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # whoever read our output has enough
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError):  # standard output is all that is written unguarded
+            print(f"syntaxlm: error: standard output: {error.strerror or error}", file=sys.stderr)
+            sys.stdout = None  # or the interpreter would try again at its end
+            return 2
+        # Whoever read our output has enough.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
@@ -62,6 +68,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="syntaxlm", description="Language models that learn syntax: train them on plain text, get trees."
     )
+    parser.add_argument("--version", action="version", version=f"syntaxlm {syntaxlm.__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _add_train(commands)
     evaluate = commands.add_parser("evaluate", help="measure a model, or a file of trees")
@@ -231,8 +238,8 @@ def _print(result: Any, as_json: bool) -> None:
 
 def _train(options: argparse.Namespace) -> None:
     if options.resume:
-        if options.recipe or options.output or options.overrides:
-            raise InputError("--resume takes everything from the run's folder: give no recipe, --output or settings")
+        if options.recipe or options.output or options.overrides or options.seeds != 1:
+            raise InputError("--resume takes all from the run's folder: give no recipe, --output, --seeds or settings")
         _resume(options)
         return
     if not options.recipe or not options.output:

@@ -12,6 +12,11 @@ from pathlib import Path
 
 from syntaxlm.errors import InputError
 
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
+
 UNFINISHED = ".unfinished"  # what names of half-written files end in
 SAFETENSORS_UNFINISHED = ".tmp??????"  # the pattern of those that the library safetensors makes on its own
 
@@ -59,6 +64,10 @@ def replaced(path: Path) -> Iterator[Path]:
     """
     if os.path.isdir(path):
         raise InputError(f"{path}: cannot be written: it is a folder")
+    if os.path.exists(path) and not os.path.isfile(path):  # a pipe or a device: nothing to replace
+        yield path
+        return
+    path = path.resolve()  # a link stays one: what it points to is replaced
     # Not tempfile: its files are readable by their owner alone, and would stay so under the final name.
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}{UNFINISHED}")
     try:
@@ -73,6 +82,23 @@ def replaced(path: Path) -> Iterator[Path]:
         if isinstance(error, OSError):
             raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
         raise
+
+
+@contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Holds a file while the block runs, so that no other process can; a killed process holds nothing.
+
+    Raises InputError when another process holds it. Does nothing where the system has no such locks.
+    """
+    if fcntl is None:
+        yield
+        return
+    with open(path, "rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(f"{path.parent}: another process is at work in this folder") from None
+        yield
 
 
 def remove_unfinished(folder: Path) -> None:

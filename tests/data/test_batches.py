@@ -239,3 +239,29 @@ def test_penn_treebank_batches_are_padded_by_less_than_5_percent_and_predict_its
         real += batch.token_count()
     assert real == 929_589
     assert 1 - real / positions < 0.05
+
+
+def test_mixed_batches_have_every_sentence_once_and_mostly_the_very_budget():
+    random = np.random.default_rng(0)
+    corpus = EncodedCorpus.from_sentences([[3] * int(n) for n in random.integers(1, 40, 2000)])
+    vocabulary = Vocabulary(["<unk>", "<s>", "</s>", "w"])
+    batches = SentenceBatches(corpus, vocabulary, 512, shuffle=True, seed=1, mixed=True)
+    first, second = batches.epoch(0), batches.epoch(1)
+    assert sorted(np.concatenate(first).tolist()) == list(range(2000))
+    assert [batch.tolist() for batch in first] != [batch.tolist() for batch in second]
+    tokens = [int((corpus.lengths[batch] + 1).sum()) for batch in first]
+    assert max(tokens) <= 512
+    assert np.mean(np.array(tokens) == 512) > 0.8
+    spread = [np.ptp(corpus.lengths[batch]) for batch in first[:-3]]
+    assert np.mean(spread) > 25
+    assert all((np.diff(corpus.lengths[batch]) <= 0).all() for batch in first)
+
+
+def test_mixed_batches_keep_their_limits():
+    corpus = EncodedCorpus.from_sentences([[3] * n for n in (1, 2, 3, 50, 2, 2, 1, 9)])
+    vocabulary = Vocabulary(["<unk>", "<s>", "</s>", "w"])
+    batches = SentenceBatches(corpus, vocabulary, 8, shuffle=True, seed=1, mixed=True, maximum_sentences=2)
+    every = batches.epoch(0)
+    assert sorted(np.concatenate(every).tolist()) == list(range(8))
+    assert all(len(batch) <= 2 for batch in every)
+    assert all(len(batch) == 1 or (corpus.lengths[batch] + 1).sum() <= 8 for batch in every)

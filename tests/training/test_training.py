@@ -6,6 +6,8 @@ import dataclasses
 import json
 import math
 import statistics
+import subprocess
+import sys
 from contextlib import nullcontext
 
 import pytest
@@ -15,10 +17,11 @@ from syntaxlm.errors import InputError
 from syntaxlm.evaluation.language_model import evaluate_text
 from syntaxlm.storage import read_model
 from syntaxlm.training import trainer
+from syntaxlm.training.checkpoint import CHECKPOINT
 from syntaxlm.training.recipe import OptimiserSettings, ScheduleSettings
 from syntaxlm.training.schedule import Plateau, build_optimiser
 from syntaxlm.training.seeds import train_seeds
-from syntaxlm.training.trainer import METRICS, RESULT, resume, train
+from syntaxlm.training.trainer import METRICS, RECIPE, RESULT, resume, train
 
 
 def metrics(folder, kind):
@@ -193,3 +196,29 @@ def test_metrics_are_json_lines_with_the_same_places(toy, tmp_path):
     train(toy.recipe("lstm", schedule={"epochs": 1}), tmp_path / "run")
     for line in (tmp_path / "run" / METRICS).read_text().splitlines():
         assert {"event", "step", "epoch", "train_loss", "learning_rate", "seconds"} <= json.loads(line).keys()
+
+
+def test_a_folder_that_another_process_works_in_is_left_alone(toy, tmp_path):
+    folder = tmp_path / "run"
+    train(toy.recipe(), folder)
+    program = f"from syntaxlm.files import held\nfrom pathlib import Path\nwith held(Path({str(folder / RECIPE)!r})):\n"
+    program += "    print('held', flush=True)\n    input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout.readline() == "held\n"
+        with pytest.raises(InputError, match="another process"):
+            resume(folder)
+        other.communicate("\n")
+    assert resume(folder).steps > 0
+
+
+def test_a_run_without_its_checkpoint_never_starts_over_its_weights(toy, tmp_path):
+    folder = tmp_path / "run"
+    train(toy.recipe(), folder)
+    (folder / CHECKPOINT).unlink()
+    weights, metrics = (folder / "weights.safetensors").read_bytes(), (folder / METRICS).read_bytes()
+    with pytest.raises(InputError, match="nothing to go on from"):
+        resume(folder)
+    assert (folder / "weights.safetensors").read_bytes() == weights
+    assert (folder / METRICS).read_bytes() == metrics

@@ -196,17 +196,39 @@ class SentenceBatches:
         return [batches[place] for place in random.permutation(len(batches))]
 
     def _mixed(self, random: np.random.Generator) -> list[Integers]:
-        """Sentences in random order, cut into batches of as many real tokens as the budget allows."""
+        """Sentences in random order, cut into batches of as many real tokens as the budget allows.
+
+        A batch is filled up to the very budget with a sentence of the missing length where there still is one: products
+        of one size are prepared once and kept, those of a new size in every batch fill memory.
+        """
         order = random.permutation(self._chosen)
-        ends = np.cumsum(self._lengths[order])
-        batches, begin = [], 0
-        while begin < len(order):
-            before = ends[begin - 1] if begin else 0
-            end = max(begin + 1, int(np.searchsorted(ends, before + self.token_budget, side="right")))
-            if self.maximum_sentences is not None:
-                end = min(end, begin + self.maximum_sentences)
-            batches.append(order[begin:end])
-            begin = end
+        lengths = self._lengths[order].tolist()
+        places: dict[int, list[int]] = {}  # by length
+        for place, length in enumerate(lengths):
+            places.setdefault(length, []).append(place)
+        used = np.zeros(len(order), bool)
+        most = self.maximum_sentences or len(order)
+        batches, place = [], 0
+        while place < len(order):
+            batch: list[int] = []
+            room = self.token_budget
+            while place < len(order) and len(batch) < most:
+                if not used[place]:
+                    if lengths[place] > room and batch:
+                        break
+                    used[place] = True
+                    batch.append(place)
+                    room -= lengths[place]
+                place += 1
+            if room > 0 and len(batch) < most:
+                fitting = places.get(room, [])
+                while fitting and used[fitting[-1]]:
+                    fitting.pop()
+                if fitting:
+                    batch.append(fitting.pop())
+                    used[batch[-1]] = True
+            if batch:
+                batches.append(order[batch])
         return batches
 
     def _cut(self, order: Integers, bounds: Integers, first: float) -> list[Integers]:

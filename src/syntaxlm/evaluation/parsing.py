@@ -115,26 +115,33 @@ class Parses:
 
     def brackets(self) -> list[str]:
         """Each line's tree, "" for a line without a word."""
-        drawn = iter(format_spans(self.spans, self._full()) if self.spans else [])
+        drawn = iter(format_spans(self.spans, self._bracketed()) if self.spans else [])
         return [next(drawn) if words else "" for words in self.words]
 
     def __iter__(self) -> Iterator[Parse | None]:
         """Each line's parse, None for a line without a word."""
-        trees = iter(trees_of(self.spans, self._full()) if self.spans else [])
+        trees = iter(trees_of(self.spans, self._bracketed()) if self.spans else [])
         values = self.distances.tolist()
         end = 0
         for number, (words, tokens) in enumerate(zip(self.words, self.tokens, strict=True), self.first):
             start, end = end, end + len(words)
             yield Parse(number, words, tokens, values[start:end], next(trees)) if words else None
 
-    def _full(self) -> list[list[str]]:
-        return [words for words in self.words if words]
+    def _bracketed(self) -> list[list[str]]:
+        """Words that brackets can hold: white space, a character like others to some models, as its token."""
+        return [
+            [token if word.isspace() else word for word, token in zip(words, tokens, strict=True)]
+            for words, tokens in zip(self.words, self.tokens, strict=True)
+            if words
+        ]
 
 
 def parse_lines(
     stored: StoredModel, lines: Sequence[str], decoder: DecodingRule = DEFAULT_DECODER, first: int = 1, layer: int = 1
 ) -> Parses:
     """Parses lines of raw text, a sentence each. first: number of the first line; layer: whose distances."""
+    if isinstance(lines, str):
+        raise TypeError("parse_lines takes a list of lines, not one string")
     pairs = [stored.normaliser.written_tokens(line) for line in lines]
     words, tokens = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     full = [sentence for sentence in tokens if sentence]

@@ -58,4 +58,7 @@ def build_model(config: ModelConfig, vocabulary_size: int) -> LanguageModel:
     faults = config_faults(config)
     if faults:
         raise InputError("\n".join(faults))
-    return MODELS[config.name][1](config, vocabulary_size)
+    try:
+        return MODELS[config.name][1](config, vocabulary_size)
+    except RuntimeError as error:  # torch's word for a tensor that memory cannot hold
+        raise InputError(f"a model of these sizes cannot be made: {str(error).splitlines()[0]}") from error

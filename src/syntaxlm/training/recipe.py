@@ -97,8 +97,11 @@ class Recipe:
 
 
 def read_recipe(path: str | Path, overrides: list[tuple[str, str]] | None = None) -> Recipe:
-    """The recipe of a YAML file with dotted overrides, ("model.layers", "3"). Raises InputError with every fault."""
-    path = Path(path)
+    """The recipe of a YAML file, or of a shipped recipe's name, with dotted overrides, ("model.layers", "3").
+
+    Raises InputError with every fault.
+    """
+    path = find_recipe(path)
     data = read_yaml(path)
     if not isinstance(data, dict):
         raise InputError(f"{path}: found {type(data).__name__}; expected the sections model, text, batches, ...")
@@ -154,7 +157,7 @@ def shipped_recipes() -> Path:
     return installed if installed.is_dir() else Path(__file__).parents[3] / "recipes"
 
 
-def find_recipe(name: str) -> Path:
+def find_recipe(name: str | Path) -> Path:
     """The file a recipe's name stands for: a path, or the bare name of a shipped one. Raises InputError."""
     if Path(name).exists():
         return Path(name)

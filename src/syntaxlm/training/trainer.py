@@ -10,7 +10,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -26,7 +26,7 @@ from syntaxlm.data.batches import SentenceBatches, StreamBatches
 from syntaxlm.data.corpora import EncodedCorpus, count_tokens
 from syntaxlm.errors import InputError
 from syntaxlm.evaluation.language_model import LanguageModelScore, evaluate_language_model
-from syntaxlm.files import remove_unfinished, write_text
+from syntaxlm.files import held, remove_unfinished, write_text
 from syntaxlm.models.base import LanguageModel
 from syntaxlm.models.contract import State, TokenBatch
 from syntaxlm.models.registry import build_model
@@ -166,23 +166,41 @@ class _Run:
     def begin(self) -> TrainingResult:
         """Trains into a new folder, which is the run's from the first moment: nothing is trained for nothing."""
         self._in_first(self._claim)
-        try:
-            self._prepare(new=True)
-        except InputError:  # of the text: the folder is free again
-            if self.first:
-                (self.folder / RECIPE).unlink()
-            raise
-        return self._go()
+        with self._held():
+            try:
+                self._prepare(new=True)
+            except InputError:  # of the text: the folder is free again
+                if self.first:
+                    (self.folder / RECIPE).unlink()
+                raise
+            return self._go()
 
     def go_on(self) -> TrainingResult:
         """Trains on from the folder's checkpoint, or from the start where there is none."""
-        self._in_first(lambda: remove_unfinished(self.folder))
-        self._prepare(new=False)
-        if (self.folder / CHECKPOINT).exists():
-            rank, ranks = self.fabric.global_rank, self.fabric.world_size
-            self.state, self.progress = read_checkpoint(self.folder, self.model, self.optimiser, rank, ranks)
-        self._in_first(self._cut_metrics)
-        return self._go()
+        with self._held():
+            self._in_first(self._check_whole)
+            self._in_first(lambda: remove_unfinished(self.folder))
+            self._prepare(new=False)
+            if (self.folder / CHECKPOINT).exists():
+                rank, ranks = self.fabric.global_rank, self.fabric.world_size
+                self.state, self.progress = read_checkpoint(self.folder, self.model, self.optimiser, rank, ranks)
+            self._in_first(self._cut_metrics)
+            return self._go()
+
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        """Keeps other runs out of the folder."""
+        with ExitStack() as stack:
+            self._in_first(lambda: stack.enter_context(held(self.folder / RECIPE)))
+            yield
+
+    def _check_whole(self) -> None:
+        """A run without a checkpoint starts anew, which must not cost weights that are there."""
+        if (self.folder / WEIGHTS).exists() and not (self.folder / CHECKPOINT).exists():
+            raise InputError(
+                f"{self.folder}: has {WEIGHTS} but no {CHECKPOINT}: there is nothing to go on from."
+                " The model can be used as it is; train anew in another folder."
+            )
 
     def _in_first(self, action: Callable[[], None]) -> None:
         """Does something in one process. Its InputError is raised in all, which would wait for it for ever else."""
@@ -332,7 +350,7 @@ class _Run:
         progress = self.progress
         return InputError(
             f"{self.folder}: {what} is {value} at step {progress.steps}, epoch {progress.epoch + 1}."
-            " The last checkpoint is whole. Try a lower optimiser.learning_rate or a lower optimiser.clip."
+            " What was saved before is whole. Try a lower optimiser.learning_rate."
         )
 
     def _validate(self) -> None:
