@@ -170,6 +170,8 @@ def test_words_that_brackets_cannot_hold_as_they_are_come_back_the_same(run, tex
 
 def test_output_goes_to_a_file_whole_or_not_at_all(run, refused, text, trained, tmp_path, monkeypatch):
     path, out = text("the cat sees a dog\n" * 3), tmp_path / "deep" / "out.mrg"
+    assert "cannot be written" in refused("parse", trained.prpn, path, "-o", out)  # no such folder: a slip, perhaps
+    out.parent.mkdir()
     assert run("parse", trained.prpn, path, "-o", out) == (0, "", "")
     whole = out.read_text()
     assert whole == run("parse", trained.prpn, path)[1]
@@ -375,7 +377,7 @@ def test_data_toy_writes_the_corpus_and_says_what_it_wrote(run, refused, tmp_pat
     assert "perplexity floor" in run("data", "toy", "-o", tmp_path / "toy", "--sentences", "40")[1]
     assert "--sentences 0" in refused("data", "toy", "-o", tmp_path / "toy", "--sentences", "0")
     (tmp_path / "file").write_text("")
-    assert "cannot make this folder" in refused("data", "toy", "-o", tmp_path / "file" / "toy", "--sentences", "40")
+    assert "cannot be made" in refused("data", "toy", "-o", tmp_path / "file" / "toy", "--sentences", "40")
 
 
 def test_the_quickstart_trains_measures_and_draws(run, refused, toy, tmp_path, monkeypatch):

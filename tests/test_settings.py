@@ -197,7 +197,7 @@ def test_a_file_that_is_no_recipe_is_told_by_name(tmp_path, content):
 
 
 def test_a_missing_file_is_told_by_name(tmp_path):
-    with pytest.raises(InputError, match=r"none\.yaml: cannot be read"):
+    with pytest.raises(InputError, match=r"none\.yaml: no such recipe file"):
         read_recipe(tmp_path / "none.yaml")
 
 

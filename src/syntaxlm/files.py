@@ -56,6 +56,14 @@ def decode_text(content: bytes, source: str) -> str:
         ) from error
 
 
+def make_folder(path: Path) -> None:
+    """Makes a folder, and those above it, where it is not there yet. Raises InputError."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be made: {error.strerror or error}") from error
+
+
 @contextmanager
 def replaced(path: Path) -> Iterator[Path]:
     """Gives a temporary path beside `path`; what was written there takes its place when the block ends well.
@@ -71,7 +79,6 @@ def replaced(path: Path) -> Iterator[Path]:
     # Not tempfile: its files are readable by their owner alone, and would stay so under the final name.
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}{UNFINISHED}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
         with open(temporary, "rb") as written:
             os.fsync(written.fileno())
@@ -111,7 +118,7 @@ def remove_unfinished(folder: Path) -> None:
 
 
 def write_text(text: str, path: str | Path) -> None:
-    """Writes UTF-8 text, whole or not at all; missing folders are made.
+    """Writes UTF-8 text, whole or not at all.
 
     Raises InputError when the folder cannot be written or the text holds what UTF-8 cannot.
     """

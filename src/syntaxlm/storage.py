@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from syntaxlm.errors import InputError
-from syntaxlm.files import replaced, write_text
+from syntaxlm.files import make_folder, replaced, write_text
 from syntaxlm.models.base import LanguageModel
 from syntaxlm.models.registry import ModelConfig, build_model, config_faults
 from syntaxlm.settings import read_settings
@@ -54,7 +54,8 @@ class StoredModel:
 
 
 def write_settings(folder: Path, settings: ModelSettings, vocabulary: Vocabulary) -> None:
-    """Writes the JSON files of a model folder."""
+    """Writes the JSON files of a model folder, which is made where it is not there."""
+    make_folder(folder)
     write_text(json.dumps(dataclasses.asdict(settings), indent=2, ensure_ascii=False) + "\n", folder / CONFIG)
     vocabulary.write(folder / VOCABULARY)
 

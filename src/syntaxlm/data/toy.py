@@ -26,8 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from syntaxlm.data.toy_lexicon import FEATURES, LABELS, RULES, LexicalCategory, Rule, english_lexicon, read_rules
-from syntaxlm.errors import InputError
-from syntaxlm.files import write_text
+from syntaxlm.files import make_folder, write_text
 from syntaxlm.trees import write_brackets, write_conllu
 from syntaxlm.trees.tree import Constituent, DependencyTree, Tree
 
@@ -389,10 +388,7 @@ def write_corpus(folder: str | Path, sentences: int = 20_000, seed: int = 0) -> 
     if sentences < 1 or seed < 0:
         raise ValueError(f"found {sentences} sentences and seed {seed}: expected at least 1 sentence, and a seed >= 0")
     folder = Path(folder)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{folder}: cannot make this folder: {error.strerror}") from error
+    make_folder(folder)
     grammar = english_fragment()
     held_out = min(2000, max(1, sentences // 20))
     splits: dict[str, SplitSummary] = {}

@@ -26,7 +26,7 @@ from syntaxlm.data.batches import SentenceBatches, StreamBatches
 from syntaxlm.data.corpora import EncodedCorpus, count_tokens
 from syntaxlm.errors import InputError
 from syntaxlm.evaluation.language_model import LanguageModelScore, evaluate_language_model
-from syntaxlm.files import held, remove_unfinished, write_text
+from syntaxlm.files import held, make_folder, remove_unfinished, write_text
 from syntaxlm.models.base import LanguageModel
 from syntaxlm.models.contract import State, TokenBatch
 from syntaxlm.models.registry import build_model
@@ -217,6 +217,7 @@ class _Run:
     def _claim(self) -> None:
         refuse_run(self.folder)
         text = yaml.safe_dump(_plain(self.recipe.as_dict()), sort_keys=False, allow_unicode=True)
+        make_folder(self.folder)
         write_text(text, self.folder / RECIPE)
 
     def _go(self) -> TrainingResult:
