@@ -8,6 +8,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -380,7 +381,9 @@ def _quickstart(options: argparse.Namespace) -> None:
     console = error_console()
     recipe = read_recipe(find_recipe(f"{options.model}-toy"))
     with ProgressDisplay(recipe, console) as display:
-        result = run_quickstart(options.output, options.model, options.seed, console.print, display)
+        result = run_quickstart(
+            options.output, options.model, options.seed, partial(console.print, soft_wrap=True), display
+        )
     _print(result, options.json)
 
 

@@ -222,3 +222,9 @@ def test_a_run_without_its_checkpoint_never_starts_over_its_weights(toy, tmp_pat
         resume(folder)
     assert (folder / "weights.safetensors").read_bytes() == weights
     assert (folder / METRICS).read_bytes() == metrics
+
+
+def test_a_run_that_time_ended_tells_the_same_epochs_when_it_is_resumed(toy, tmp_path):
+    result = train(toy.recipe(schedule={"epochs": 50, "minutes": 0.01}), tmp_path / "run")
+    assert 0 < result.epochs < 50
+    assert resume(tmp_path / "run").epochs == result.epochs

@@ -439,6 +439,7 @@ class _Run:
     def _finish(self) -> TrainingResult:
         """Scores of the best weights, or nothing but progress when the run was stopped."""
         progress = self.progress
+        self._epoch()  # for its number of batches: a run that was finished before has not begun one
         place = self.folder, progress.steps, progress.epoch + progress.batch / self.epoch_batches, progress.seconds
         if not progress.finished:
             return TrainingResult(*place, stopped=True)

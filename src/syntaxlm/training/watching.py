@@ -50,7 +50,8 @@ class ProgressDisplay:
             self.progress.console.print(
                 f"epoch {done / event.batches:.2f}  train loss {values['train_loss']:.4f}  "
                 f"valid loss {values['valid_loss']:.4f}  valid perplexity {values['valid_perplexity']:.2f}  "
-                f"{_clock(place.seconds)}{marks}"
+                f"{_clock(place.seconds)}{marks}",
+                soft_wrap=True,
             )
             return
         total = self._total(done, event)
