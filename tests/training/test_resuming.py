@@ -247,7 +247,7 @@ def test_a_run_killed_at_twenty_random_moments_goes_on_to_the_same_weights(toy, 
 def test_a_folder_that_cannot_be_written_is_told_before_any_text_is_read(toy, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("a file, not a folder")
     monkeypatch.setattr(trainer, "count_tokens", lambda *_: pytest.fail("the text was read"))
-    with pytest.raises(InputError, match=r"cannot be written"):
+    with pytest.raises(InputError, match=r"cannot be made"):
         train(toy.recipe("lstm"), tmp_path / "file" / "below" / "run")
 
 
