@@ -18,8 +18,8 @@ from syntaxlm.evaluation.language_model import evaluate_text
 from syntaxlm.storage import read_model
 from syntaxlm.training import trainer
 from syntaxlm.training.checkpoint import CHECKPOINT
-from syntaxlm.training.recipe import OptimiserSettings, ScheduleSettings
-from syntaxlm.training.schedule import Plateau, build_optimiser
+from syntaxlm.training.recipe import ScheduleSettings
+from syntaxlm.training.schedule import Plateau
 from syntaxlm.training.seeds import train_seeds
 from syntaxlm.training.trainer import METRICS, RECIPE, RESULT, resume, train
 
@@ -68,12 +68,20 @@ def test_the_result_is_the_score_of_the_kept_weights(toy, tmp_path):
 
 def test_the_rate_falls_after_patience_validations_without_a_better_loss():
     settings = ScheduleSettings(plateau_patience=2, plateau_factor=0.5)
-    optimiser = build_optimiser(torch.nn.Linear(1, 1), OptimiserSettings(learning_rate=1.0))
     plateau = Plateau()
     losses = [3.0, 2.0, 2.0, 2.5, 1.0, 1.5, 0.5, 0.6, 0.5, 0.5, 0.5]
-    fell = [plateau.seen(loss, optimiser, settings) for loss in losses]
+    fell = [plateau.seen(loss, settings) for loss in losses]
     assert fell == [False, False, False, True, False, False, False, False, True, False, True]
-    assert optimiser.param_groups[0]["lr"] == 0.125
+    assert plateau.rate(1.0, 7.0, settings) == 0.125
+
+
+def test_a_linear_decay_reaches_0_at_the_last_of_all_epochs(toy, tmp_path):
+    schedule = {"epochs": 3, "decay": "linear"}
+    result = train(toy.recipe("lstm", schedule=schedule), tmp_path / "run")
+    rates = [line["learning_rate"] for line in metrics(tmp_path / "run", "valid")]
+    assert rates == pytest.approx([0.01 * 2 / 3, 0.01 / 3, 0.0])
+    constant = train(toy.recipe("lstm", schedule=schedule | {"decay": "none"}), tmp_path / "constant")
+    assert constant.valid.nats != result.valid.nats
 
 
 @pytest.mark.parametrize("watched", ["valid", "train"])

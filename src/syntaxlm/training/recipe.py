@@ -65,6 +65,7 @@ class ScheduleSettings:
     plateau_of: Literal["valid", "train"] = "valid"  # the loss that must improve
     plateau_patience: int = 2  # validations without a better loss before the rate falls
     plateau_factor: float = 0.5  # the rate is multiplied by this
+    decay: Literal["none", "linear"] = "none"  # linear: the rate falls evenly besides, to 0 at the end of all epochs
     epochs: int = 20  # passes over the training text
     minutes: float | None = None  # training time after which it ends, whatever the epoch; None for no limit
     validations_per_epoch: int = 1  # the last one at the epoch's end

@@ -25,13 +25,14 @@ def build_optimiser(model: nn.Module, settings: OptimiserSettings) -> torch.opti
 
 @dataclass
 class Plateau:
-    """Multiplies the learning rate by a factor after `patience` validations without a better loss."""
+    """Lowers the learning rate by a factor after `patience` validations without a better loss."""
 
     best: float = math.inf
     waited: int = 0
+    scale: float = 1.0  # what the rate is multiplied by, so far
 
-    def seen(self, loss: float, optimiser: torch.optim.Optimizer, settings: ScheduleSettings) -> bool:
-        """Takes note of a loss; returns whether the rate fell."""
+    def seen(self, loss: float, settings: ScheduleSettings) -> bool:
+        """Takes note of a loss; returns whether the rate falls."""
         if loss < self.best:
             self.best, self.waited = loss, 0
             return False
@@ -39,6 +40,10 @@ class Plateau:
         if self.waited < settings.plateau_patience:
             return False
         self.waited = 0
-        for group in optimiser.param_groups:
-            group["lr"] *= settings.plateau_factor
+        self.scale *= settings.plateau_factor
         return True
+
+    def rate(self, first: float, epochs: float, settings: ScheduleSettings) -> float:
+        """The learning rate after so many epochs, of the one at the first step."""
+        decay = 1 - min(1.0, epochs / settings.epochs) if settings.decay == "linear" else 1.0
+        return first * self.scale * decay

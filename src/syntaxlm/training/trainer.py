@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import math
@@ -107,7 +108,8 @@ def train(recipe: Recipe, folder: str | Path, watcher: Watcher | None = None) ->
 
     Raises InputError when the folder holds a run already, or cannot be written, before anything is read.
     """
-    return _Run(recipe, Path(folder), watcher).begin()
+    with _processes():
+        return _Run(recipe, Path(folder), watcher).begin()
 
 
 def refuse_run(folder: Path) -> None:
@@ -120,7 +122,8 @@ def refuse_run(folder: Path) -> None:
 
 def resume(folder: str | Path, watcher: Watcher | None = None) -> TrainingResult:
     """Goes on with a run from its last checkpoint, or from its start when it had none yet."""
-    return _Run(read_run_recipe(folder), Path(folder), watcher).go_on()
+    with _processes():
+        return _Run(read_run_recipe(folder), Path(folder), watcher).go_on()
 
 
 def read_run_recipe(folder: str | Path) -> Recipe:
@@ -312,6 +315,7 @@ class _Run:
     def _step(self, batch: TokenBatch) -> None:
         """One batch: forward, backward, optimiser."""
         progress, settings = self.progress, self.recipe.optimiser
+        self._set_rate()
         self.loss.train()
         batch = batch.to(self.fabric.device)
         nats, penalties, state = self.loss(_Handed(batch, self.state if batch.carries else None))
@@ -338,6 +342,14 @@ class _Run:
             self._log("step", train_loss=progress.nats / progress.tokens)
         else:
             self.watch(Event("step", progress, self.epoch_batches, {}))
+
+    def _set_rate(self) -> None:
+        """The learning rate of the next step."""
+        progress, recipe = self.progress, self.recipe
+        epochs = progress.epoch + progress.batch / self.epoch_batches
+        rate = progress.plateau.rate(recipe.optimiser.learning_rate, epochs, recipe.schedule)
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate
 
     def _check_gradient(self) -> None:
         """Raises InputError when the weights took a gradient without bounds: they must not be kept.
@@ -368,9 +380,8 @@ class _Run:
             progress.best_loss, progress.best_step = loss, progress.steps
             if self.first:
                 write_weights(self.folder, self.model)
-        fell = progress.plateau.seen(
-            loss if schedule.plateau_of == "valid" else training_loss, self.optimiser, schedule
-        )
+        fell = progress.plateau.seen(loss if schedule.plateau_of == "valid" else training_loss, schedule)
+        self._set_rate()
         progress.nats, progress.tokens = 0.0, 0
         progress.seconds = time.monotonic() - self._started
         self._log(
@@ -454,6 +465,19 @@ class _Run:
         if self.first:
             write_text(json.dumps(result.as_dict(), indent=2) + "\n", self.folder / RESULT)
         return result
+
+
+@contextmanager
+def _processes() -> Iterator[None]:
+    """Ends the group of processes that a run inside began: its threads, alive at Python's exit, may abort it."""
+    distributed = torch.distributed
+    begun_before = distributed.is_available() and distributed.is_initialized()
+    try:
+        yield
+    finally:
+        if distributed.is_available() and distributed.is_initialized() and not begun_before:
+            gc.collect()  # the wrapped model holds the group, and hooks hold it in cycles
+            distributed.destroy_process_group()
 
 
 @contextmanager
