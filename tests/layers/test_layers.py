@@ -6,50 +6,11 @@ import pytest
 import torch
 from torch import nn
 
-from syntaxlm.layers import softmax
 from syntaxlm.layers.dropout import dropout, dropout_mask
 from syntaxlm.layers.normalisation import LayerNorm, RowBatchNorm
-from syntaxlm.layers.softmax import Decoder, target_log_probs
+from syntaxlm.layers.softmax import Decoder
 from syntaxlm.models.contract import TokenBatch
 from syntaxlm.models.registry import build_model
-
-
-@pytest.mark.parametrize("elements", [1, 30, 11 * 7, 1 << 23])
-@pytest.mark.parametrize("rows", [1, 7, 20])
-def test_target_log_probs_equal_log_softmax_and_gather_in_value_and_every_gradient(monkeypatch, rows, elements):
-    """elements: of logits at a time; one row, a few, or all."""
-    for chunk in ("FORWARD_CHUNK", "BACKWARD_CHUNK"):
-        monkeypatch.setattr(softmax, chunk, elements)
-    torch.manual_seed(0)
-    hidden = torch.randn(rows, 5, dtype=torch.float64, requires_grad=True)
-    weight = torch.randn(11, 5, dtype=torch.float64, requires_grad=True)
-    bias = torch.randn(11, dtype=torch.float64, requires_grad=True)
-    targets = torch.randint(11, (rows,))
-    outer = torch.randn(rows, dtype=torch.float64)
-    value = target_log_probs(hidden, weight, bias, targets)
-    expected = torch.log_softmax(hidden @ weight.T + bias, -1).gather(1, targets[:, None])[:, 0]
-    torch.testing.assert_close(value, expected, rtol=0, atol=1e-13)
-    gradients = torch.autograd.grad((value * outer).sum(), (hidden, weight, bias))
-    wanted = torch.autograd.grad((expected * outer).sum(), (hidden, weight, bias))
-    for found, right in zip(gradients, wanted, strict=True):
-        torch.testing.assert_close(found, right, rtol=0, atol=1e-13)
-
-
-def test_no_row_is_no_log_probability_and_a_gradient_of_zero():
-    weight, bias = torch.randn(4, 3, requires_grad=True), torch.zeros(4, requires_grad=True)
-    value = target_log_probs(torch.zeros(0, 3), weight, bias, torch.zeros(0, dtype=torch.int64))
-    value.sum().backward()
-    assert value.shape == (0,)
-    assert not weight.grad.any()
-
-
-def test_huge_logits_give_finite_log_probs_and_gradients():
-    rows = torch.full((1, 1), 1e4, requires_grad=True)
-    weight = torch.tensor([[1.0], [-1.0]])
-    value = target_log_probs(rows, weight, torch.zeros(2), torch.tensor([1]))
-    value.sum().backward()
-    assert value.tolist() == [-2e4]
-    assert torch.isfinite(rows.grad).all()
 
 
 def test_tied_weights_of_another_size_are_refused():

@@ -48,3 +48,8 @@ class RepeatedProduct:
             product: Tensor = torch.ops.mkldnn._linear_pointwise(rows, self.weight, self.bias, "none", [], "")
             return product
         return linear(rows, self.weight, self.bias)
+
+
+def product_of_sums(grads: Tensor, inputs: Tensor) -> Tensor:
+    """sum over rows of grad^T input, as one product in the type of grads: (n, F), (n, G) -> (F, G), type of inputs."""
+    return (grads.T @ inputs.to(grads.dtype)).to(inputs.dtype)

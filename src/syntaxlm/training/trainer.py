@@ -33,6 +33,7 @@ from syntaxlm.models.contract import State, TokenBatch
 from syntaxlm.models.registry import build_model
 from syntaxlm.storage import VOCABULARY, WEIGHTS, ModelSettings, read_model, write_settings, write_weights
 from syntaxlm.text.vocabulary import Vocabulary
+from syntaxlm.training.allocation import keep_freed_memory
 from syntaxlm.training.checkpoint import CHECKPOINT, Progress, own_tensors, read_checkpoint, write_checkpoint
 from syntaxlm.training.recipe import Recipe, read_recipe
 from syntaxlm.training.schedule import build_optimiser
@@ -284,6 +285,7 @@ class _Run:
         return self.batches.iterate(number, start)
 
     def _train(self) -> None:
+        keep_freed_memory()
         progress, schedule = self.progress, self.recipe.schedule
         self._started = time.monotonic() - progress.seconds
         self._saved = time.monotonic()

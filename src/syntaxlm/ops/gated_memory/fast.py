@@ -19,8 +19,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from syntaxlm.ops.gated_memory import native
 from syntaxlm.ops.gated_memory.types import ATTENTION_EPSILON, NORM_EPSILON, Comparison, ReaderWeights
-from syntaxlm.ops.products import RepeatedProduct, product_dtype
+from syntaxlm.ops.products import RepeatedProduct, product_dtype, product_of_sums
 
 _VARIANCE_FLOOR = 1e-24  # a constant row has no spread: keeps its 0 * inf from becoming NaN
 
@@ -79,7 +80,7 @@ def read(
     Returns hidden states (n, H); the tapes after the chunk, detached, undefined where a column ended before its end;
     attention (n, N), detached.
     """
-    hidden, tape, attention = _Read.apply(
+    tensors = (
         input_gates,
         input_keys,
         gates,
@@ -94,8 +95,12 @@ def read(
         weights.key_input_mask,
         weights.key_output_mask,
         weights.recurrent_mask,
-        list(counts),
     )
+    library = native.library_for(gates.shape[-1], input_keys.shape[-1], *tensors)
+    if library is None:
+        hidden, tape, attention = _Read.apply(*tensors, list(counts))
+    else:
+        hidden, tape, attention = native.NativeRead.apply(library, *tensors, list(counts))
     hidden_tape, cell_tape = tape.chunk(2, dim=-1)
     return hidden, (hidden_tape, cell_tape), attention
 
@@ -314,8 +319,8 @@ class _Read(torch.autograd.Function):
             key_grads,
             slot_grads.flip(-1),
             tape_grad,
-            _weight_grad(key_grads, befores, dtype),
-            _weight_grad(recurrent_grads, hidden_reads, dtype),
+            product_of_sums(key_grads.to(dtype), befores),
+            product_of_sums(recurrent_grads.to(dtype), hidden_reads),
             recurrent_grads.sum(0),
             (gate_grads * normals).sum(0),
             gate_grads.sum(0),
@@ -335,11 +340,6 @@ def _skewed(rows: Tensor) -> Tensor:
     return rows.as_strided(
         (batch, length - slots, slots), (stride[0], stride[1], stride[1] - 1), rows.storage_offset() + slots - 1
     )
-
-
-def _weight_grad(grads: Tensor, inputs: Tensor, dtype: torch.dtype) -> Tensor:
-    """sum over rows of grad^T input, as one product: (n, F), (n, G) -> (F, G)."""
-    return (grads.to(dtype).T @ inputs.to(dtype)).to(grads.dtype)
 
 
 def attend(keys: Tensor, gates: Tensor, states: Tensor, tape: Tensor) -> tuple[Tensor, Tensor]:

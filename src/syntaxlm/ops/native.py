@@ -1,0 +1,111 @@
+"""Kernels in C, compiled on first use where the machine has a C compiler.
+
+What a compiler must know of the processor is known only on the user's machine, so the package ships sources. A library
+is kept in the user's cache and made once. Without a compiler, or with SYNTAXLM_NATIVE=0, ops use torch alone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+import torch
+
+SWITCH = "SYNTAXLM_NATIVE"
+_HEADER = Path(__file__).with_name("kernels.h")
+
+# Sums may be reordered, or they are not vectorised; infinities and NaN keep their meaning: a loss that diverges tells.
+_FLAGS = (
+    "-O3", "-march=native", "-std=c11", "-fPIC", "-fno-math-errno", "-fno-trapping-math", "-fassociative-math",
+    "-fno-signed-zeros", "-freciprocal-math", "-ffp-contract=fast",
+)  # fmt: skip
+
+
+@functools.cache
+def library(source: Path) -> ctypes.CDLL | None:
+    """The shared library of a C file, or None where it cannot be had. A compiler that fails is told of, once."""
+    compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if os.environ.get(SWITCH) == "0" or compiler is None or sys.platform == "win32":
+        return None
+    name = hashlib.sha256()
+    for part in (
+        source.read_bytes(),
+        _HEADER.read_bytes(),
+        " ".join((compiler, *_FLAGS)).encode(),
+        _processor().encode(),
+    ):
+        name.update(part)
+    try:
+        folder = _cache()
+        path = folder / f"{source.stem}-{name.hexdigest()[:16]}.so"
+        if not path.exists():
+            _compile(compiler, source, path)
+        return ctypes.CDLL(str(path))
+    except (OSError, subprocess.SubprocessError) as error:
+        reason = getattr(error, "stderr", None) or error
+        warnings.warn(f"{source.name} could not be compiled; training is slower without it: {reason}", stacklevel=2)
+        return None
+
+
+def usable(source: Path, *tensors: torch.Tensor | None) -> ctypes.CDLL | None:
+    """The library, where all tensors are float32 on the processor; else None."""
+    if all(t is None or (t.dtype == torch.float32 and t.device.type == "cpu") for t in tensors):
+        return library(source)
+    return None
+
+
+def pointer(tensor: torch.Tensor | None, offset: int = 0) -> int | None:
+    """The address of a tensor's element at an offset, for a C function; None for None."""
+    return None if tensor is None else tensor.data_ptr() + offset * tensor.element_size()
+
+
+def _cache() -> Path:
+    """A folder to keep libraries in: the user's cache, or a new temporary one where that cannot be written."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    folder = Path(base) / "syntaxlm"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if os.access(folder, os.W_OK):
+            return folder
+    except (OSError, RuntimeError):
+        pass
+    return Path(tempfile.mkdtemp(prefix="syntaxlm-"))
+
+
+def _processor() -> str:
+    """What tells processors apart: a home folder may be shared by machines of several kinds."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.platform() + platform.processor()
+    return "".join(sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))}))
+
+
+def _compile(compiler: str, source: Path, target: Path) -> None:
+    """Makes the library beside its place, then moves it there: others may be making it at the same time."""
+    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+        made, parts = Path(folder) / "made.so", Path(folder) / "part.o"
+        threads = ["-fopenmp"]
+        while True:
+            compile_ = [compiler, *_FLAGS, *threads, f"-I{_HEADER.parent}", "-c", str(source), "-o", str(parts)]
+            # Linked without OpenMP: torch has its own in the process, and two would fight for the cores.
+            link = [compiler, "-shared", str(parts), "-o", str(made), "-lm"]
+            try:
+                for command in (compile_, link):
+                    subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+                ctypes.CDLL(str(made))
+                break
+            except (OSError, subprocess.CalledProcessError):
+                if not threads:
+                    raise
+                threads = []
+        made.replace(target)

@@ -1,0 +1,106 @@
+"""The softmax over the vocabulary in parts: the logits stand in memory once, in the type of the product.
+
+Forward keeps logits and log sum exp; backward makes the logits' gradient part by part, and of it the three products'.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from syntaxlm.ops.native import pointer, usable
+from syntaxlm.ops.products import product_dtype
+
+# Logits made at a time, in elements. Forward, what a processor's caches hold is fastest; backward, every part adds to
+# the whole weight gradient, so that few and large ones are.
+FORWARD_CHUNK = 1 << 21
+BACKWARD_CHUNK = 1 << 23
+
+_SOURCE = Path(__file__).with_name("softmax.c")
+
+
+def target_log_probs(rows: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -> Tensor:
+    """Natural log-probability of each row's target under softmax(rows weight^T + bias).
+
+    rows: (n, E); weight: (V, E); bias: (V,); targets: (n,) int64. Returns (n,) in the weight's type.
+    """
+    result: Tensor = _TargetLogProbs.apply(rows, weight, bias, targets)
+    return result
+
+
+class _TargetLogProbs(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -> Tensor:
+        dtype = product_dtype(weight)
+        low_rows, low_weight = rows.to(dtype), weight.to(dtype)
+        _check(targets, len(weight))
+        library = usable(_SOURCE, weight) if dtype in (torch.float32, torch.bfloat16) else None
+        result, sums = (torch.empty(len(rows), dtype=weight.dtype, device=rows.device) for _ in range(2))
+        keep = any(ctx.needs_input_grad[:3])
+        kept = torch.empty(len(rows) if keep else 0, len(weight), dtype=dtype, device=rows.device)
+        for part in _parts(len(rows), len(weight), FORWARD_CHUNK):
+            into = kept[part] if keep else torch.empty(0, dtype=dtype, device=rows.device)
+            logits = torch.mm(low_rows[part], low_weight.T, out=into)
+            if library is None:
+                wide = logits + bias
+                torch.logsumexp(wide, dim=-1, out=sums[part])
+                torch.sub(wide.gather(1, targets[part, None])[:, 0], sums[part], out=result[part])
+            else:
+                library.softmax_forward(
+                    *_shared(logits, bias, targets[part], sums[part]), _address(result[part]), torch.get_num_threads()
+                )
+        ctx.save_for_backward(low_rows, low_weight, bias, targets, kept, sums)
+        ctx.row_dtype, ctx.library = rows.dtype, library
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        grad = grads[0].contiguous()
+        rows, weight, bias, targets, kept, sums = ctx.saved_tensors
+        rows_grad = torch.empty_like(rows)
+        weight_grad = torch.zeros(weight.shape, dtype=sums.dtype, device=weight.device)
+        bias_grad = torch.zeros(len(weight), dtype=sums.dtype, device=weight.device)
+        for part in _parts(len(rows), len(weight), BACKWARD_CHUNK):
+            if ctx.library is None:
+                logit_grad = torch.exp((kept[part] + bias).sub_(sums[part, None])).mul_(-grad[part, None])
+                logit_grad.scatter_add_(1, targets[part, None], grad[part, None])
+                bias_grad += logit_grad.sum(0)
+                logit_grad = logit_grad.to(rows.dtype)
+            else:
+                logit_grad = torch.empty_like(kept[part])
+                ctx.library.softmax_backward(
+                    *_shared(kept[part], bias, targets[part], sums[part]), _address(grad[part]), _address(logit_grad),
+                    _address(bias_grad), torch.get_num_threads(),
+                )  # fmt: skip
+            torch.mm(logit_grad, weight, out=rows_grad[part])
+            weight_grad += logit_grad.T @ rows[part]
+        return rows_grad.to(ctx.row_dtype), weight_grad, bias_grad, None
+
+
+def _parts(rows: int, width: int, elements: int) -> Iterator[slice]:
+    """Slices of rows, `elements` entries of a (rows, width) matrix each."""
+    size = max(1, elements // width)
+    return (slice(start, start + size) for start in range(0, rows, size))
+
+
+def _check(targets: Tensor, size: int) -> None:
+    """Compiled code would read what lies beside. Accelerators check by themselves, and asking one means to wait."""
+    if targets.device.type == "cpu" and len(targets) and not 0 <= int(targets.min()) <= int(targets.max()) < size:
+        raise IndexError(f"targets from {int(targets.min())} to {int(targets.max())}; expected 0 to {size - 1}")
+
+
+def _shared(logits: Tensor, bias: Tensor, targets: Tensor, sums: Tensor) -> tuple[Any, ...]:
+    """The arguments that both C functions begin with."""
+    rows, size = (ctypes.c_int64(length) for length in logits.shape)
+    half = ctypes.c_int(logits.dtype == torch.bfloat16)
+    return _address(logits), half, rows, size, _address(bias), _address(targets), _address(sums)
+
+
+def _address(tensor: Tensor) -> ctypes.c_void_p:
+    assert tensor.is_contiguous()
+    return ctypes.c_void_p(pointer(tensor))

@@ -1,0 +1,331 @@
+"""Several recipes trained under one budget, each with several seeds, and their table.
+
+A comparison is a folder: folder/recipe/seed-S are its runs, folder/comparison.json its figures so far. Started again,
+it reads the runs that are finished, goes on with one that was interrupted, and trains those that are missing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from syntaxlm.data.corpora import EncodedCorpus
+from syntaxlm.errors import InputError
+from syntaxlm.evaluation.language_model import LanguageModelScore
+from syntaxlm.files import make_folder, read_text, write_text
+from syntaxlm.storage import VOCABULARY, read_model
+from syntaxlm.text.vocabulary import Vocabulary
+from syntaxlm.training.recipe import Recipe, find_recipe, read_recipe
+from syntaxlm.training.trainer import (
+    RECIPE,
+    RESULT,
+    TrainingResult,
+    Watcher,
+    read_run_recipe,
+    refuse_run,
+    resume,
+    train,
+)
+
+COMPARISON = "comparison.json"
+
+Watching = Callable[[Recipe], AbstractContextManager[Watcher]]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure over seeds; deviation: the sample standard deviation, 0 for a single run."""
+
+    mean: float
+    deviation: float
+    count: int
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Figure | None:
+        """None for no value."""
+        if not values:
+            return None
+        deviation = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+        return cls(float(np.mean(values)), deviation, len(values))
+
+    def shown(self, decimals: int) -> str:
+        deviation = f" ± {self.deviation:.{decimals}f}" if self.count > 1 else ""
+        return f"{self.mean:,.{decimals}f}{deviation}"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One recipe's finished runs.
+
+    parameters: weights that are trained, tied ones once. epoch_tokens: predicted in an epoch of training.
+    """
+
+    name: str
+    recipe: Recipe
+    runs: tuple[TrainingResult, ...] = ()
+    parameters: int | None = None
+    epoch_tokens: int | None = None
+
+    def scores(self, text: str) -> list[LanguageModelScore]:
+        """Of each finished run on "valid" or "test"."""
+        found = [getattr(run, text) for run in self.runs]
+        return [score for score in found if score is not None]
+
+    def figure(self, text: str, measure: str) -> Figure | None:
+        """measure: "perplexity" or "bits_per_character"."""
+        return Figure.of([getattr(score, measure) for score in self.scores(text)])
+
+    @property
+    def epochs(self) -> Figure | None:
+        return Figure.of([run.epochs for run in self.runs])
+
+    @property
+    def minutes(self) -> Figure | None:
+        return Figure.of([run.seconds / 60 for run in self.runs])
+
+    @property
+    def tokens_per_second(self) -> Figure | None:
+        """Of training, the time of its validations included."""
+        tokens = self.epoch_tokens
+        if tokens is None:
+            return None
+        return Figure.of([run.epochs * tokens / run.seconds for run in self.runs if run.seconds])
+
+    def as_dict(self) -> dict[str, Any]:
+        """All figures, for JSON."""
+        texts = {
+            text: {measure: _plain(self.figure(text, measure)) for measure in ("perplexity", "bits_per_character")}
+            for text in ("valid", "test")
+        }
+        costs = {name: _plain(getattr(self, name)) for name in ("epochs", "minutes", "tokens_per_second")}
+        counts = {"parameters": self.parameters, "epoch_tokens": self.epoch_tokens}
+        return {"recipe": self.name} | texts | counts | costs | {"runs": [run.as_dict() for run in self.runs]}
+
+
+def _plain(figure: Figure | None) -> dict[str, Any] | None:
+    return None if figure is None else dataclasses.asdict(figure)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The table. seeds: of each recipe, as asked; faults: runs that could not be trained, folder to message."""
+
+    folder: Path
+    rows: list[Row]
+    seeds: int
+    faults: dict[str, str] = field(default_factory=dict)
+    stopped: bool = False
+
+    @property
+    def measure(self) -> str:
+        """Characters are measured in bits per character; so is all that stands beside them."""
+        characters = any(row.recipe.text.normaliser.units == "characters" for row in self.rows)
+        return "bits_per_character" if characters else "perplexity"
+
+    @property
+    def notes(self) -> list[str]:
+        """What keeps figures from being compared as they stand."""
+        notes = []
+        modes = {row.recipe.batches.mode for row in self.rows}
+        if len(modes) > 1:
+            of_rows = ", ".join(f"{row.name} {row.recipe.batches.mode}" for row in self.rows)
+            notes.append(f"state carried in some and reset at each sentence in others: {of_rows}")
+        for text in ("valid", "test"):
+            counts = {}
+            for row in self.rows:
+                for score in row.scores(text)[:1]:
+                    of_measure = score.characters if self.measure == "bits_per_character" else score.tokens
+                    counts[row.name] = of_measure, score.unknown
+            if len(set(counts.values())) > 1:
+                unit = "characters" if self.measure == "bits_per_character" else "tokens"
+                of_rows = ", ".join(
+                    f"{name} {count:,} ({unknown:,} unknown)" for name, (count, unknown) in counts.items()
+                )
+                notes.append(f"{text}: not the same {unit} predicted: {of_rows}")
+        return notes
+
+    def as_dict(self) -> dict[str, Any]:
+        """All figures, for JSON."""
+        return {
+            "folder": str(self.folder),
+            "measure": self.measure,
+            "seeds": self.seeds,
+            "rows": [row.as_dict() for row in self.rows],
+            "notes": self.notes,
+            "faults": self.faults,
+            "stopped": self.stopped,
+        }
+
+    def __str__(self) -> str:
+        decimals = 3 if self.measure == "bits_per_character" else 2
+        name = self.measure.replace("_", " ")
+        heads = ["recipe", f"valid {name}", f"test {name}", "parameters", "epochs", "minutes", "tokens/s", "seeds"]
+        lines = [heads] + [
+            [
+                row.name,
+                _shown(row.figure("valid", self.measure), decimals),
+                _shown(row.figure("test", self.measure), decimals),
+                "-" if row.parameters is None else f"{row.parameters:,}",
+                _shown(row.epochs and dataclasses.replace(row.epochs, count=1), 2),
+                _shown(row.minutes and dataclasses.replace(row.minutes, count=1), 1),
+                _shown(row.tokens_per_second and dataclasses.replace(row.tokens_per_second, count=1), 0),
+                f"{len(row.runs)} of {self.seeds}",
+            ]
+            for row in self.rows
+        ]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        table = [
+            "  ".join([cells[0].ljust(widths[0]), *map(str.rjust, cells[1:], widths[1:])]).rstrip() for cells in lines
+        ]
+        notes = [f"note: {note}" for note in self.notes]
+        stopped = ["Stopped and saved: the same command goes on."] if self.stopped else []
+        return "\n".join([*table, *notes, *stopped])
+
+
+def _shown(figure: Figure | None, decimals: int) -> str:
+    return "-" if figure is None else figure.shown(decimals)
+
+
+def read_recipes(
+    names: Sequence[str], overrides: Sequence[tuple[str, str]] = (), minutes: float | None = None
+) -> dict[str, Recipe]:
+    """Recipes by the names of their files; overrides, and minutes of training where given, are put into all.
+
+    Raises InputError with the faults of all, for two of one name, and for a text that is not there.
+    """
+    settings = [*overrides, *([] if minutes is None else [("schedule.minutes", repr(minutes))])]
+    recipes: dict[str, Recipe] = {}
+    faults = []
+    for name in names:
+        try:
+            stem = find_recipe(name).stem
+            if stem in recipes:
+                raise InputError(f"{name}: a recipe of the name {stem} is given already")
+            recipes[stem] = read_recipe(name, settings)
+            text = recipes[stem].text
+            for key, path in (("train", text.train), ("valid", text.valid), ("test", text.test)):
+                if path is not None and not os.path.exists(path):
+                    raise InputError(f"{name}: text.{key}: {path}: no such file")
+        except InputError as error:
+            faults.append(str(error))
+    if faults:
+        raise InputError("\n".join(faults))
+    return recipes
+
+
+def compare(
+    recipes: Mapping[str, Recipe],
+    folder: Path,
+    seeds: int,
+    watching: Watching,
+    say: Callable[[str], None] = lambda line: None,
+) -> Comparison:
+    """Trains every recipe with seeds run.seed, run.seed + 1, ..., one after the other, and writes comparison.json.
+
+    A run that fails costs no other: its message stands in `faults`. Where one is stopped, none is begun after it.
+    Raises InputError before anything is trained when a folder holds a run of other settings.
+    """
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise InputError("compare trains in one process; found several (torchrun)")
+    refuse_run(folder)
+    runs = {
+        (name, folder / name / f"seed-{seed}"): dataclasses.replace(
+            recipe, run=dataclasses.replace(recipe.run, seed=seed)
+        )
+        for name, recipe in recipes.items()
+        for seed in range(recipe.run.seed, recipe.run.seed + seeds)
+    }
+    for (_, run_folder), recipe in runs.items():
+        _check_settings(run_folder, recipe)
+    make_folder(folder)
+    rows = {name: Row(name, recipe) for name, recipe in recipes.items()}
+    faults: dict[str, str] = {}
+    stopped = False
+    epochs_counted: dict[str, int] = {}
+    for number, ((name, run_folder), recipe) in enumerate(runs.items(), 1):
+        say(f"{run_folder} ({number} of {len(runs)})")
+        try:
+            result = _result(run_folder, recipe, watching)
+            stopped = result.stopped
+            if not stopped:
+                rows[name] = _with_run(rows[name], result, epochs_counted)
+        except InputError as error:
+            faults[str(run_folder)] = str(error)
+            say(str(error))
+        comparison = Comparison(folder, list(rows.values()), seeds, faults, stopped)
+        write_text(json.dumps(comparison.as_dict(), indent=2, ensure_ascii=False) + "\n", folder / COMPARISON)
+        if stopped:
+            break
+    return comparison
+
+
+def _result(folder: Path, recipe: Recipe, watching: Watching) -> TrainingResult:
+    """Of a run that is finished, gone on with, or begun."""
+    begun = (folder / RECIPE).exists()
+    if begun and (folder / RESULT).exists():
+        return read_result(folder)
+    with watching(recipe) as watcher:
+        return resume(folder, watcher) if begun else train(recipe, folder, watcher)
+
+
+def _check_settings(folder: Path, recipe: Recipe) -> None:
+    """Raises InputError when a folder holds a run of another recipe."""
+    if not (folder / RECIPE).exists():
+        return
+    there, asked = (dict(_flat(one.as_dict())) for one in (read_run_recipe(folder), recipe))
+    keys = [key for key in there | asked if there.get(key) != asked.get(key)]
+    if keys:
+        told = "; ".join(f"{key} is {there.get(key)} there, {asked.get(key)} here" for key in keys[:3])
+        raise InputError(f"{folder}: holds a run of other settings: {told}. Name another folder.")
+
+
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    """Dotted names and values of nested settings."""
+    found = []
+    for key, value in settings.items():
+        name = f"{prefix}{key}"
+        found += _flat(value, name + ".") if isinstance(value, dict) else [(name, value)]
+    return found
+
+
+def read_result(folder: Path) -> TrainingResult:
+    """How the finished run of a folder ended. Raises InputError where its result is not whole."""
+    path = folder / RESULT
+    names = [one.name for one in dataclasses.fields(LanguageModelScore)]
+    try:
+        data = json.loads(read_text(path))
+        valid, test = (
+            data[text] and LanguageModelScore(**{name: data[text][name] for name in names})
+            for text in ("valid", "test")
+        )
+        return TrainingResult(folder, int(data["steps"]), float(data["epochs"]), float(data["seconds"]), valid, test)
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path}: no result of this program: {error!r}. Remove it to have it made again.") from error
+
+
+def _with_run(row: Row, result: TrainingResult, counted: dict[str, int]) -> Row:
+    """The row with one more finished run. counted: tokens of an epoch, by the settings that they depend on."""
+    stored = read_model(result.folder)
+    key = repr((row.recipe.text.train, row.recipe.text.normaliser, row.recipe.batches))
+    if key not in counted:
+        counted[key] = _epoch_tokens(row.recipe, result.folder)
+    parameters = sum(weight.numel() for weight in stored.model.parameters())
+    return dataclasses.replace(row, runs=(*row.runs, result), parameters=parameters, epoch_tokens=counted[key])
+
+
+def _epoch_tokens(recipe: Recipe, folder: Path) -> int:
+    """How many tokens an epoch of training predicts, ends of sentences included."""
+    vocabulary = Vocabulary.read(folder / VOCABULARY)
+    with EncodedCorpus.encode(recipe.text.train, recipe.text.normaliser, vocabulary) as corpus:
+        lengths, limit = corpus.lengths, recipe.batches.maximum_words
+        if recipe.batches.mode == "sentences" and limit is not None:
+            lengths = lengths[lengths <= limit]
+        return int(lengths.sum()) + len(lengths)
