@@ -25,9 +25,12 @@ _HEADER = Path(__file__).with_name("kernels.h")
 
 # Sums may be reordered, or they are not vectorised; infinities and NaN keep their meaning: a loss that diverges tells.
 _FLAGS = (
-    "-O3", "-march=native", "-std=c11", "-fPIC", "-fno-math-errno", "-fno-trapping-math", "-fassociative-math",
+    "-O3", "-std=c11", "-fPIC", "-fno-math-errno", "-fno-trapping-math", "-fassociative-math",
     "-fno-signed-zeros", "-freciprocal-math", "-ffp-contract=fast",
 )  # fmt: skip
+
+# Tried in turn: not every compiler has OpenMP, or names the processor so.
+_FURTHER_FLAGS = ("-march=native", "-fopenmp"), ("-march=native",), ("-mcpu=native",), ()
 
 
 @functools.cache
@@ -94,9 +97,8 @@ def _compile(compiler: str, source: Path, target: Path) -> None:
     """Makes the library beside its place, then moves it there: others may be making it at the same time."""
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         made, parts = Path(folder) / "made.so", Path(folder) / "part.o"
-        threads = ["-fopenmp"]
-        while True:
-            compile_ = [compiler, *_FLAGS, *threads, f"-I{_HEADER.parent}", "-c", str(source), "-o", str(parts)]
+        for further in _FURTHER_FLAGS:
+            compile_ = [compiler, *_FLAGS, *further, f"-I{_HEADER.parent}", "-c", str(source), "-o", str(parts)]
             # Linked without OpenMP: torch has its own in the process, and two would fight for the cores.
             link = [compiler, "-shared", str(parts), "-o", str(made), "-lm"]
             try:
@@ -105,7 +107,6 @@ def _compile(compiler: str, source: Path, target: Path) -> None:
                 ctypes.CDLL(str(made))
                 break
             except (OSError, subprocess.CalledProcessError):
-                if not threads:
+                if further is _FURTHER_FLAGS[-1]:
                     raise
-                threads = []
         made.replace(target)
