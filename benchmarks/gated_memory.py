@@ -2,7 +2,7 @@
 
 A step is forward, loss over the vocabulary, backward, clipping and optimiser. In one run:
 - the fast form, in float32 and bf16-mixed;
-- the reference: the same model with the op's per-step autograd loop, in float32;
+- the reference: the same model with the op's per-step autograd loop and a plain softmax, in float32;
 - nn.LSTM: a language model of the same embedding, hidden size and layers, in float32.
 
 words: the published word model, E 800, H 1200, 2 layers, T 35, B 64, V 10,000.
@@ -31,6 +31,7 @@ from syntaxlm.models.lstm import LSTMConfig
 from syntaxlm.models.prpn import PRPNConfig
 from syntaxlm.models.registry import build_model
 from syntaxlm.ops import gated_memory
+from syntaxlm.ops.softmax.reference import target_log_probs as plain_log_probs
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.recipe import OptimiserSettings
@@ -56,6 +57,8 @@ def contestant(
     model: LanguageModel = build_model(config, WORDS).train()
     if ops is not None:
         model.core.ops = ops  # type: ignore[assignment]
+        decoder = model.decoder
+        decoder.log_probs = lambda rows, targets: plain_log_probs(rows, decoder.weight, decoder.bias, targets)  # type: ignore[method-assign]
     settings = OptimiserSettings(learning_rate=0.001, beta1=0.0)
     optimiser = build_optimiser(model, settings)
 

@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 
 from syntaxlm.ops import gated_memory
 from syntaxlm.ops.gated_memory import Comparison, ReaderWeights, native
-from syntaxlm.ops.gated_memory.fast import LayerNorm
-from syntaxlm.ops.gated_memory.reference import layer_norm
 
 COMPARISONS = {
     "released hard": Comparison(20.0, 1.0, hard=True),
@@ -136,22 +134,6 @@ def test_gates_of_all_steps_at_once_equal_reference(steps, batch, slots, compari
         strict=True,
     ):
         torch.testing.assert_close(torch.zeros(()) if one is None else one, torch.zeros(()) if other is None else other)
-
-
-@pytest.mark.parametrize("size", [2, 5, 64])
-def test_layer_norm_is_the_released_one_in_value_and_gradient(size):
-    rows, gain, bias = random(4, 3, size, seed=1), random(size, seed=2), random(size, seed=3)
-    inputs = [tensor.requires_grad_() for tensor in (rows, gain, bias)]
-    ours, expected = LayerNorm.apply(*inputs), layer_norm(*inputs)
-    torch.testing.assert_close(ours, expected, rtol=0, atol=1e-12)
-    torch.testing.assert_close(gradients([ours], inputs), gradients([expected], inputs), rtol=1e-9, atol=1e-10)
-
-
-def test_a_row_without_spread_gives_finite_values_and_gradients():
-    rows = torch.full((1, 2, 6), 3.0, dtype=torch.float64, requires_grad=True)
-    out = LayerNorm.apply(rows, torch.ones(6).double(), torch.zeros(6).double())
-    assert torch.isfinite(out).all()
-    assert torch.isfinite(torch.autograd.grad(out.square().sum(), rows)[0]).all()
 
 
 def test_steps_before_the_start_are_closed_but_the_zero_step_is_not():

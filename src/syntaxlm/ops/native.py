@@ -21,7 +21,7 @@ from pathlib import Path
 import torch
 
 SWITCH = "SYNTAXLM_NATIVE"
-_HEADER = Path(__file__).with_name("kernels.h")
+_HEADERS = sorted(Path(__file__).parent.glob("*.h"))
 
 # Sums may be reordered, or they are not vectorised; infinities and NaN keep their meaning: a loss that diverges tells.
 _FLAGS = (
@@ -42,7 +42,7 @@ def library(source: Path) -> ctypes.CDLL | None:
     name = hashlib.sha256()
     for part in (
         source.read_bytes(),
-        _HEADER.read_bytes(),
+        *(header.read_bytes() for header in _HEADERS),
         " ".join((compiler, *_FLAGS)).encode(),
         _processor().encode(),
     ):
@@ -98,7 +98,7 @@ def _compile(compiler: str, source: Path, target: Path) -> None:
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         made, parts = Path(folder) / "made.so", Path(folder) / "part.o"
         for further in _FURTHER_FLAGS:
-            compile_ = [compiler, *_FLAGS, *further, f"-I{_HEADER.parent}", "-c", str(source), "-o", str(parts)]
+            compile_ = [compiler, *_FLAGS, *further, f"-I{Path(__file__).parent}", "-c", str(source), "-o", str(parts)]
             # Linked without OpenMP: torch has its own in the process, and two would fight for the cores.
             link = [compiler, "-shared", str(parts), "-o", str(made), "-lm"]
             try:

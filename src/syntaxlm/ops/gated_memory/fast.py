@@ -20,10 +20,9 @@ import torch
 from torch import Tensor
 
 from syntaxlm.ops.gated_memory import native
-from syntaxlm.ops.gated_memory.types import ATTENTION_EPSILON, NORM_EPSILON, Comparison, ReaderWeights
+from syntaxlm.ops.gated_memory.types import ATTENTION_EPSILON, Comparison, ReaderWeights
+from syntaxlm.ops.layer_norm.fast import normalise, normalise_backward
 from syntaxlm.ops.products import RepeatedProduct, product_dtype, product_of_sums
-
-_VARIANCE_FLOOR = 1e-24  # a constant row has no spread: keeps its 0 * inf from becoming NaN
 
 
 def slot_gates(
@@ -103,45 +102,6 @@ def read(
         hidden, tape, attention = native.NativeRead.apply(library, *tensors, list(counts))
     hidden_tape, cell_tape = tape.chunk(2, dim=-1)
     return hidden, (hidden_tape, cell_tape), attention
-
-
-def normalise(rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """(x - mean) / (std + 1e-6) over the last axis, std with Bessel's correction.
-
-    rows: (B, F). Returns the normalised rows; scale (B, 1), what x - mean was multiplied by; and (B, 1) the factor of
-    the backward's projection, (std + 1e-6) / (std (F - 1)).
-    """
-    size = rows.shape[-1]
-    bessel = math.sqrt(size / (size - 1)) if size > 1 else math.nan
-    normal, _, inverse = torch.native_layer_norm(rows, (size,), None, None, _VARIANCE_FLOOR)
-    shrink = 1 / (bessel + NORM_EPSILON * inverse)
-    return normal.mul_(shrink), inverse * shrink, 1 / (shrink * (bessel * (size - 1)))
-
-
-def normalise_backward(grad: Tensor, normal: Tensor, scale: Tensor, factor: Tensor) -> Tensor:
-    """The gradient of `normalise` with respect to its rows."""
-    projection = (grad * normal).sum(-1, keepdim=True).mul_(factor)
-    return torch.addcmul(grad - grad.mean(-1, keepdim=True), normal, projection, value=-1).mul_(scale)
-
-
-class LayerNorm(torch.autograd.Function):
-    """gain * normalise(x) + bias in one pass forward and one back. x: (..., F), float."""
-
-    @staticmethod
-    def forward(ctx: Any, rows: Tensor, gain: Tensor, bias: Tensor) -> Tensor:
-        normal, scale, factor = normalise(rows.to(gain.dtype))
-        ctx.save_for_backward(normal, scale, factor, gain)
-        ctx.row_dtype = rows.dtype
-        return torch.addcmul(bias, normal, gain)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        (grad,) = grads
-        normal, scale, factor, gain = ctx.saved_tensors
-        flat = grad.flatten(0, -2)
-        gain_grad = (flat * normal.flatten(0, -2)).sum(0)
-        rows_grad = normalise_backward(grad * gain, normal, scale, factor)
-        return rows_grad.to(ctx.row_dtype), gain_grad, flat.sum(0)
 
 
 class _Read(torch.autograd.Function):

@@ -23,10 +23,10 @@ _MAXIMUM_SLOTS = 64  # as in read.c
 _INTEGERS = ("hidden", "slots", "columns", "length")
 _POINTERS = (
     "starts", "history", "keys", "attentions", "exponentials", "totals", "largest", "reads", "activations", "normals",
-    "scales", "factors", "cell_normals", "cell_scales", "cell_factors", "cell_tanhs", "states", "gates", "gain",
-    "cell_gain", "cell_bias", "key_input_mask", "key_output_mask", "input_keys", "output_grads", "gate_grads",
-    "cell_norm_grads", "key_grads", "slot_grads", "score_grads", "read_grads", "recurrent_grads", "key_grads_half",
-    "carried",
+    "scales", "factors", "cell_normals", "cell_scales", "cell_factors", "cell_tanhs", "states", "gates", "gain", "bias",
+    "cell_gain", "cell_bias", "key_input_mask", "key_output_mask", "input_gates", "input_keys", "output_grads",
+    "gate_grads", "cell_norm_grads", "key_grads", "slot_grads", "score_grads", "read_grads", "recurrent_grads",
+    "key_grads_half", "carried",
 )  # fmt: skip
 
 
@@ -112,7 +112,7 @@ class NativeRead(torch.autograd.Function):
             "totals": new(total),
             "largest": starts.new_empty(total),
             "reads": new(total, 2 * hidden),
-            "activations": torch.add(input_gates, bias),
+            "activations": new(total, width),
             "normals": new(total, width),
             "scales": new(total),
             "factors": new(total),
@@ -127,7 +127,13 @@ class NativeRead(torch.autograd.Function):
             "key_output_mask": key_output_mask,
         }
         states = new(total, hidden)
-        once = {"states": states, "cell_bias": cell_bias.contiguous(), "input_keys": input_keys.contiguous()}
+        once = {
+            "states": states,
+            "bias": bias.contiguous(),
+            "cell_bias": cell_bias.contiguous(),
+            "input_gates": input_gates.contiguous(),
+            "input_keys": input_keys.contiguous(),
+        }
         layer = _layer(dtype == torch.bfloat16, kept | once)
         at = ctypes.byref(layer)
         before, attended = (torch.empty(batch, hidden, dtype=dtype) for _ in range(2))
@@ -195,12 +201,14 @@ class NativeRead(torch.autograd.Function):
             tape_grads[: counts[0], -1, :hidden] += last
             tape_grad = tape_grads.transpose(0, 1)
 
-        befores = _befores(history, counts, slots, hidden)
+        befores = _befores(history, kept["starts"], slots, hidden)
         if kept["key_input_mask"] is not None:
             befores = befores * kept["key_input_mask"]
         hidden_reads = reads[:, :hidden]
         if recurrent_mask is not None:
             hidden_reads = hidden_reads * recurrent_mask
+        bias_grad, gain_grad = _sums(library, gate_grads, normals)
+        cell_bias_grad, cell_gain_grad = _sums(library, made["cell_norm_grads"], kept["cell_normals"])
         return (
             None,
             gate_grads,
@@ -209,20 +217,30 @@ class NativeRead(torch.autograd.Function):
             tape_grad,
             product_of_sums(key_grads_half, befores),
             product_of_sums(recurrent_grads, hidden_reads),
-            recurrent_grads.sum(0, dtype=history.dtype),
-            (gate_grads * normals).sum(0),
-            gate_grads.sum(0),
-            (made["cell_norm_grads"] * kept["cell_normals"]).sum(0),
-            made["cell_norm_grads"].sum(0),
+            _sums(library, recurrent_grads)[0],
+            gain_grad,
+            bias_grad,
+            cell_gain_grad,
+            cell_bias_grad,
             *(None,) * 4,
         )
 
 
-def _befores(history: Tensor, counts: Sequence[int], slots: int, hidden: int) -> Tensor:
+def _befores(history: Tensor, starts: Tensor, slots: int, hidden: int) -> Tensor:
     """h of the step before each row, (n, H)."""
-    columns = torch.cat([torch.arange(count) for count in counts])
-    steps = torch.repeat_interleave(torch.arange(len(counts)), torch.tensor(counts))
+    steps = torch.repeat_interleave(torch.arange(len(starts) - 1), starts.diff())
+    columns = torch.arange(len(steps)) - starts[steps]
     return history[columns, steps + (slots - 1), :hidden]
+
+
+def _sums(library: ctypes.CDLL, grads: Tensor, normals: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Sums over rows of grads and of grads * normals, (n, F) -> (F,) each; the latter undefined without normals."""
+    count, size = (ctypes.c_int64(length) for length in grads.shape)
+    sums, products = torch.empty(2, grads.shape[1]).unbind()
+    half = ctypes.c_int(grads.dtype == torch.bfloat16)
+    addresses = _address(normals), count, size, _address(sums), _address(products)
+    library.read_sums(_address(grads), half, *addresses, torch.get_num_threads())
+    return sums, products
 
 
 def _address(tensor: Tensor | None) -> ctypes.c_void_p:

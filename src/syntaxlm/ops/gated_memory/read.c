@@ -5,34 +5,10 @@
  * Products are made in float32 or bfloat16: what goes into one and comes out of one has that type (`half`).
  */
 
-#include "kernels.h"
+#include "norm.h"
 
-#define EPSILON 1e-8f        /* of the attention: a memory whose gates are all 0 */
-#define NORM_EPSILON 1e-6f   /* of the layer norm */
-#define VARIANCE_FLOOR 1e-24f
+#define EPSILON 1e-8f /* of the attention: a memory whose gates are all 0 */
 #define MAX_SLOTS 64
-
-/* (x - mean) / (std + 1e-6), std with Bessel's correction, in place; see fast.normalise. */
-static inline void normalise(float *x, integer size, float *scale, float *factor) {
-    float sum = 0, squares = 0;
-    for (integer j = 0; j < size; j++) sum += x[j];
-    float mean = sum / size;
-    for (integer j = 0; j < size; j++) { float c = x[j] - mean; squares += c * c; }
-    float spread = sqrtf((squares / size + VARIANCE_FLOOR) * size / (size - 1));
-    float s = 1.0f / (spread + NORM_EPSILON);
-    for (integer j = 0; j < size; j++) x[j] = (x[j] - mean) * s;
-    *scale = s;
-    *factor = (spread + NORM_EPSILON) / (spread * (size - 1));
-}
-
-/* The gradient of normalise, in place. */
-static inline void normalise_backward(float *grad, const float *normal, integer size, float scale, float factor) {
-    float sum = 0, projection = 0;
-    for (integer j = 0; j < size; j++) { sum += grad[j]; projection += grad[j] * normal[j]; }
-    float mean = sum / size;
-    projection *= factor;
-    for (integer j = 0; j < size; j++) grad[j] = (grad[j] - mean - normal[j] * projection) * scale;
-}
 
 typedef struct {
     integer hidden, slots, columns, length;  /* H, N, B, N + T */
@@ -43,11 +19,11 @@ typedef struct {
     float *keys, *attentions, *exponentials, *totals;
     integer *largest;
     float *reads;            /* (n, 2H): attended [h ; c] */
-    float *activations;      /* (n, 4H): before the forward, the input side of the gates with its bias */
+    float *activations;      /* (n, 4H) */
     float *normals, *scales, *factors, *cell_normals, *cell_scales, *cell_factors, *cell_tanhs, *states;
     const float *gates;      /* (n, N), oldest first */
-    const float *gain, *cell_gain, *cell_bias, *key_input_mask, *key_output_mask;
-    const float *input_keys;
+    const float *gain, *bias, *cell_gain, *cell_bias, *key_input_mask, *key_output_mask;
+    const float *input_gates, *input_keys; /* (n, 4H), (n, H) */
     /* of the backward */
     const float *output_grads;
     float *gate_grads, *cell_norm_grads, *key_grads, *slot_grads, *score_grads, *read_grads;
@@ -126,7 +102,8 @@ void read_cell(const Layer *l, integer t, integer last, const void *product, voi
         float copy[4 * H];
         memcpy(normal, block_of(product, l->half, b * 4 * H, 4 * H, copy), 4 * H * sizeof(float));
         normalise(normal, 4 * H, l->scales + row, l->factors + row);
-        for (integer j = 0; j < 4 * H; j++) gate[j] += normal[j] * l->gain[j];
+        const float *input = l->input_gates + row * 4 * H;
+        for (integer j = 0; j < 4 * H; j++) gate[j] = input[j] + l->bias[j] + normal[j] * l->gain[j];
         for (integer j = 0; j < 2 * H; j++) gate[j] = sigmoid(gate[j]);
         for (integer j = 2 * H; j < 3 * H; j++) gate[j] = fast_tanh(gate[j]);
         for (integer j = 3 * H; j < 4 * H; j++) gate[j] = sigmoid(gate[j]);
@@ -260,4 +237,34 @@ void read_tape_backward(const Layer *l, integer steps, float *grads) {
     integer size = 2 * l->hidden;
     for (integer b = 0; b < l->columns; b++)
         for (integer p = 0; p < l->slots; p++) memory_grad(l, steps, p, b, grads + (b * l->slots + p) * size);
+}
+
+#define COLUMNS 512 /* that one thread sums: their totals stay in cache */
+#define ROWS 256    /* summed by themselves first: one long sum would lose digits */
+
+/* Sums over the rows of grads (count, size), and, where normals are given, of grads * normals. */
+void read_sums(const void *grads, int half, const float *normals, integer count, integer size, float *sums,
+               float *products, int threads) {
+    integer blocks = (size + COLUMNS - 1) / COLUMNS;
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
+    for (integer block = 0; block < blocks; block++) {
+        integer from = block * COLUMNS, width = size - from < COLUMNS ? size - from : COLUMNS;
+        float copy[COLUMNS], sum[COLUMNS], product[COLUMNS];
+        memset(sums + from, 0, width * sizeof(float));
+        if (normals) memset(products + from, 0, width * sizeof(float));
+        for (integer first = 0; first < count; first += ROWS) {
+            memset(sum, 0, sizeof(sum));
+            memset(product, 0, sizeof(product));
+            for (integer row = first; row < count && row < first + ROWS; row++) {
+                const float *grad = block_of(grads, half, row * size + from, width, copy);
+                for (integer j = 0; j < width; j++) sum[j] += grad[j];
+                if (!normals) continue;
+                const float *normal = normals + row * size + from;
+                for (integer j = 0; j < width; j++) product[j] += grad[j] * normal[j];
+            }
+            for (integer j = 0; j < width; j++) sums[from + j] += sum[j];
+            if (normals)
+                for (integer j = 0; j < width; j++) products[from + j] += product[j];
+        }
+    }
 }

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from syntaxlm.ops.gated_memory.types import ATTENTION_EPSILON, NORM_EPSILON, Comparison, ReaderWeights
+from syntaxlm.ops.gated_memory.types import ATTENTION_EPSILON, Comparison, ReaderWeights
+from syntaxlm.ops.layer_norm.reference import layer_norm
 
 
 def slot_gates(
@@ -43,12 +44,6 @@ def attention_weights(scores: Tensor, gates: Tensor) -> Tensor:
     """Structured attention, equations (9) and (10): a softmax gated slot by slot. scores, gates: (..., N)."""
     weights = torch.exp(scores - scores.max(dim=-1, keepdim=True).values) * gates
     return weights / (weights.sum(dim=-1, keepdim=True) + ATTENTION_EPSILON)
-
-
-def layer_norm(rows: Tensor, gain: Tensor, bias: Tensor) -> Tensor:
-    """gain (x - mean) / (std + 1e-6) + bias, std with Bessel's correction, over the last axis."""
-    mean = rows.mean(dim=-1, keepdim=True)
-    return gain * (rows - mean) / (rows.std(dim=-1, keepdim=True) + NORM_EPSILON) + bias
 
 
 def read(

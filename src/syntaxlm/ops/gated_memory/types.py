@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 ATTENTION_EPSILON = 1e-8  # keeps a memory whose gates are all 0 from dividing by 0
-NORM_EPSILON = 1e-6
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,95 @@
+"""PRPN's layer norm, one pass over each row forward and one back.
+
+gain (x - mean) / (std + 1e-6) + bias, std with Bessel's correction; nn.LayerNorm has neither the correction nor its
+epsilon outside of the root.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from syntaxlm.ops.layer_norm.reference import NORM_EPSILON
+from syntaxlm.ops.native import pointer, usable
+
+_SOURCE = Path(__file__).with_name("layer_norm.c")
+_VARIANCE_FLOOR = 1e-24  # a constant row has no spread: keeps its 0 * inf from becoming NaN
+
+
+def layer_norm(rows: Tensor, gain: Tensor, bias: Tensor) -> Tensor:
+    """gain * normalise(rows) + bias over the last axis. rows: (..., F), gain, bias: (F,). In the type of gain."""
+    result: Tensor = _LayerNorm.apply(rows, gain, bias)
+    return result
+
+
+def normalise(rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """(x - mean) / (std + 1e-6) over the last axis, std with Bessel's correction.
+
+    rows: (B, F). Returns the normalised rows; scale (B, 1), what x - mean was multiplied by; and (B, 1) the factor of
+    the backward's projection, (std + 1e-6) / (std (F - 1)).
+    """
+    size = rows.shape[-1]
+    bessel = math.sqrt(size / (size - 1)) if size > 1 else math.nan
+    normal, _, inverse = torch.native_layer_norm(rows, (size,), None, None, _VARIANCE_FLOOR)
+    shrink = 1 / (bessel + NORM_EPSILON * inverse)
+    return normal.mul_(shrink), inverse * shrink, 1 / (shrink * (bessel * (size - 1)))
+
+
+def normalise_backward(grad: Tensor, normal: Tensor, scale: Tensor, factor: Tensor) -> Tensor:
+    """The gradient of `normalise` with respect to its rows."""
+    projection = (grad * normal).sum(-1, keepdim=True).mul_(factor)
+    return torch.addcmul(grad - grad.mean(-1, keepdim=True), normal, projection, value=-1).mul_(scale)
+
+
+class _LayerNorm(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, gain: Tensor, bias: Tensor) -> Tensor:
+        ctx.row_dtype = rows.dtype
+        ctx.library = None
+        if rows.dtype in (torch.float32, torch.bfloat16) and rows.device.type == "cpu" and rows.shape[-1] > 1:
+            ctx.library = usable(_SOURCE, gain, bias)
+        if ctx.library is None:
+            normal, scale, factor = normalise(rows.to(gain.dtype))
+            ctx.save_for_backward(normal, scale, factor, gain)
+            return torch.addcmul(bias, normal, gain)
+        rows, gain, bias = rows.contiguous(), gain.contiguous(), bias.contiguous()
+        result = torch.empty(rows.shape, dtype=gain.dtype)
+        means, scales, factors = gain.new_empty(3, rows[..., 0].numel()).unbind()
+        ctx.library.layer_norm_forward(
+            *_rows(rows), *map(_address, (gain, bias, result, means, scales, factors)), torch.get_num_threads()
+        )
+        ctx.save_for_backward(rows, means, scales, factors, gain)
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        (grad,) = grads
+        if ctx.library is None:
+            normal, scale, factor, gain = ctx.saved_tensors
+            flat = grad.flatten(0, -2)
+            gain_grad = (flat * normal.flatten(0, -2)).sum(0)
+            rows_grad = normalise_backward(grad * gain, normal, scale, factor)
+            return rows_grad.to(ctx.row_dtype), gain_grad, flat.sum(0)
+        rows, means, scales, factors, gain = ctx.saved_tensors
+        threads = torch.get_num_threads()
+        rows_grad, sums = torch.empty_like(rows), gain.new_zeros(threads, 2, len(gain))  # each thread's own sums
+        tensors = gain, grad.contiguous(), means, scales, factors, rows_grad, sums
+        ctx.library.layer_norm_backward(*_rows(rows), *map(_address, tensors), threads)
+        gain_grad, bias_grad = sums.sum(0).unbind()
+        return rows_grad, gain_grad, bias_grad
+
+
+def _rows(rows: Tensor) -> tuple[Any, ...]:
+    """The arguments that both C functions begin with."""
+    size = rows.shape[-1]
+    half = ctypes.c_int(rows.dtype == torch.bfloat16)
+    return _address(rows), half, ctypes.c_int64(rows.numel() // size), ctypes.c_int64(size)
+
+
+def _address(tensor: Tensor) -> ctypes.c_void_p:
+    return ctypes.c_void_p(pointer(tensor))
