@@ -12,7 +12,15 @@ import torch
 from syntaxlm.cli import main
 from syntaxlm.errors import InputError
 from syntaxlm.evaluation import parsing
-from syntaxlm.evaluation.parsing import evaluate_parsing, evaluate_trees, induce, parse_lines, protocol_named
+from syntaxlm.evaluation.parsing import (
+    evaluate_parsing,
+    evaluate_trees,
+    induce,
+    parse_lines,
+    protocol_named,
+    scored_sentences,
+    write_sentences,
+)
 from syntaxlm.models.contract import TokenBatch
 from syntaxlm.trees import (
     DECODING_RULES,
@@ -104,7 +112,67 @@ def test_gold_against_itself_is_100(toy, protocol):
     figures = report.as_dict()
     assert figures["f1"] == figures["precision"] == figures["recall"] == 1
     assert figures["protocol"] == protocol
-    assert "F1 100.0" in str(report)
+    assert "100.0       100.0    100.0   predicted" in str(report)
+
+
+def test_the_table_has_both_decoders_and_every_baseline(prpn, toy):
+    report = evaluate_parsing(prpn, toy / "test.mrg", clean_up="none")
+    table = {line.split("   ")[-1].strip(): line.split()[0] for line in str(report).splitlines() if line[:1] == " "}
+    baselines = report.baselines
+    expected = {
+        "biased": report.scores["biased"],
+        "unbiased": report.scores["unbiased"],
+        "right branching": baselines.right,
+        "left branching": baselines.left,
+        "balanced": baselines.balanced,
+        "binary upper bound": baselines.binary_bound,
+        "reachable by the biased decoder": baselines.biased_bound,
+    }
+    assert {name: table[name] for name in expected} == {name: f"{100 * one.f1:.1f}" for name, one in expected.items()}
+    (random_row,) = (name for name in table if name.startswith("random, mean of 5 seeds"))
+    assert table[random_row] == f"{100 * baselines.random.mean:.1f}"
+
+
+@pytest.mark.parametrize("decoder", DECODING_RULES)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_scored_sentences_are_all_that_count_and_give_the_figures_again(prpn, toy, tmp_path, protocol, decoder):
+    report = evaluate_parsing(prpn, toy / "test.mrg", protocol_named(protocol, 12), decoder, "none")
+    sentences = scored_sentences(report)
+    gold = read_brackets(toy / "test.mrg")
+    least = 1 if protocol == "prpn" else 2
+    assert [one.number for one in sentences] == [n for n, tree in enumerate(gold, 1) if least <= len(tree) <= 12]
+    for one in sentences:
+        assert one.words == gold[one.number - 1].words
+        assert one.length == len(one.words)
+        assert (one.decoder, one.protocol) == (decoder, protocol)
+    if PROTOCOLS[protocol].average == "sentence":
+        mean = sum(one.f1 for one in sentences) / len(sentences)
+        assert mean == pytest.approx(report.scores[decoder].f1, abs=1e-12)
+    # The trees of the lines, scored as files, give each sentence's F1 again.
+    one = next(one for one in sentences if one.length > 4)
+    (tmp_path / "predicted.mrg").write_text(one.predicted + "\n")
+    (tmp_path / "gold.mrg").write_text(one.gold + "\n")
+    again = evaluate_trees(tmp_path / "predicted.mrg", tmp_path / "gold.mrg", protocol_named(protocol, 12))
+    assert again.scores["predicted"].by_sentence.f1[0] == one.f1
+    other = next(name for name in DECODING_RULES if name != decoder)
+    assert [each.decoder for each in scored_sentences(report, other)] == [other] * len(sentences)
+
+
+def test_sentences_are_numbered_as_before_clean_up_and_written_whole(tmp_path):
+    (tmp_path / "gold.mrg").write_text(
+        "(S (. .))\n(S (A a) (B (A b) (C c)))\n(S (. !))\n(S (A é) (B -LRB-) (A d))\n(S (A a) (A b))\n"
+    )
+    report = evaluate_trees(tmp_path / "gold.mrg", tmp_path / "gold.mrg", clean_up="letters")
+    write_sentences(report, tmp_path / "out.jsonl")
+    rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [(row["number"], row["words"]) for row in rows] == [(2, ["a", "b", "c"]), (4, ["é", "d"]), (5, ["a", "b"])]
+    assert rows[0].keys() == {
+        "number", "words", "length", "precision", "recall", "f1", "predicted", "gold", "decoder", "protocol",
+    }  # fmt: skip
+    assert rows[0]["gold"] == "(S (A a) (B (A b) (C c)))"
+    assert rows[0]["predicted"] == "(S a (B b c))"
+    with pytest.raises(InputError, match="cannot be written"):
+        write_sentences(report, tmp_path / "nowhere" / "out.jsonl")
 
 
 def test_json_has_the_figures_and_the_protocol(toy, capsys):

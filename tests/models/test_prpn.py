@@ -125,8 +125,130 @@ def test_the_papers_reader_leaves_out_the_comparison_of_a_distance_with_itself()
 
 
 @pytest.mark.parametrize(
-    ("settings", "fault"), [({"hidden_size": 7}, "even"), ({"form": "paper", "comparison": "soft"}, "soft")]
+    ("settings", "fault"),
+    [
+        ({"hidden_size": 7}, "even"),
+        ({"form": "paper", "comparison": "soft"}, "soft"),
+        ({"reading_attention": False, "predict_attention": False}, "expected false"),
+    ],
 )
 def test_settings_that_cannot_be_are_told(settings, fault):
     with pytest.raises(ValueError, match=fault):
         dataclasses.replace(SMALL, **settings)
+
+
+def lstm_step(layer, inputs, hidden, cell):
+    """The layer-normalised LSTM of the reading network, as its equations have it: (B, F), (B, H), (B, H)."""
+
+    def norm(rows, part):
+        return part.gain * (rows - rows.mean(-1, keepdim=True)) / (rows.std(-1, keepdim=True) + 1e-6) + part.bias
+
+    gates = norm(layer.input(inputs), layer.input_norm) + norm(layer.recurrent(hidden), layer.recurrent_norm)
+    i, f, g, o = gates.chunk(4, dim=-1)
+    cell = f.sigmoid() * cell + i.sigmoid() * g.tanh()
+    return o.sigmoid() * norm(cell, layer.cell_norm).tanh(), cell
+
+
+@pytest.mark.parametrize("parsing", [False, True])
+def test_without_reading_attention_the_reader_is_a_layer_normalised_lstm(parsing):
+    config = dataclasses.replace(SMALL, parsing=parsing, reading_attention=False, predict_attention=parsing)
+    torch.manual_seed(0)
+    model = build(config, 11).double().eval()
+    for weight in model.parameters():
+        torch.nn.init.normal_(weight)
+    read = []
+    model.core.predictor.register_forward_pre_hook(lambda module, arguments: read.append(arguments[0]))
+    model(TokenBatch(TOKENS, TOKENS))
+    expected = list(model.embedding(TOKENS))
+    for layer in model.core.reader:
+        hidden = cell = torch.zeros(3, 8, dtype=torch.float64)
+        for step, inputs in enumerate(expected):
+            hidden, cell = lstm_step(layer, inputs, hidden, cell)
+            expected[step] = hidden
+    torch.testing.assert_close(read[0][:, :8], torch.cat(expected), rtol=0, atol=1e-7)
+
+
+def test_without_parsing_attention_reaches_all_steps_in_memory_alike():
+    """Also those before a chunk; the zero state before the first step is one of them, as in the full model."""
+    torch.manual_seed(0)
+    model = build(dataclasses.replace(SMALL, parsing=False), 11).double().eval()
+    with torch.no_grad():  # no key: equal scores
+        for part in (*model.core.reader, model.core.predictor):
+            part.key.weight.zero_()
+            part.key.bias.zero_()
+    first = model(TokenBatch(TOKENS[:3], TOKENS[:3]))
+    second = model(TokenBatch(TOKENS[3:], TOKENS[3:], carries=True), first.state)
+    assert first.syntax.maps.keys() == {"attention of layer 1", "attention of layer 2", "predict attention"}
+    for name, attention in first.syntax.maps.items():
+        there = torch.cat([attention, second.syntax.maps[name]])
+        for step in range(len(TOKENS)):
+            count = min(step + 1, SMALL.memory_slots)
+            expected = torch.tensor([1 / count] * count + [0] * (SMALL.memory_slots - count), dtype=torch.float64)
+            torch.testing.assert_close(there[step], expected.expand(3, -1), rtol=0, atol=1e-7)
+
+
+@pytest.mark.parametrize("form", ["released", "paper"])
+def test_without_predict_attention_the_state_alone_is_decoded_and_no_next_distance_is_made(form):
+    config = dataclasses.replace(SMALL, form=form, predict_attention=False, residual_blocks=1)
+    model = build(config, 11)
+    full = build(dataclasses.replace(config, predict_attention=True), 11)
+    assert model.core.parser.head.out_channels == 1
+    assert full.core.parser.head.out_channels == 2
+    features = {"released": config.hidden_size // 2, "paper": config.hidden_size}[form]
+    assert model.core.parser.convolution.out_channels == features
+    assert model.core.predictor.projection.in_features == config.hidden_size
+    states = torch.randn(5, config.hidden_size)
+    with torch.no_grad():
+        model.core.eval()
+        alone = model.core.predictor(states[2:3])
+        torch.testing.assert_close(model.core.predictor(states)[2:3], alone)
+
+
+def test_without_predict_attention_distances_are_those_of_the_full_model():
+    """Each distance reads its own half of the features: what is left out is the other half."""
+    torch.manual_seed(0)
+    full = build(SMALL, 11).double().eval()
+    model = build(dataclasses.replace(SMALL, predict_attention=False), 11).double().eval()
+    half = SMALL.hidden_size // 2
+    weights = {name: full.state_dict()[name] for name in model.core.parser.state_dict(prefix="core.parser.")}
+    cut = {"convolution": half, "norm": half, "head": 1}
+    weights = {name: weight[: cut[name.split(".")[2]]] if weight.dim() else weight for name, weight in weights.items()}
+    model.load_state_dict(weights | {"embedding.weight": full.embedding.weight}, strict=False)
+    expected = full(TokenBatch(TOKENS, TOKENS)).syntax.distances
+    torch.testing.assert_close(model(TokenBatch(TOKENS, TOKENS)).syntax.distances, expected, rtol=0, atol=1e-12)
+    torch.testing.assert_close(model.syntax(TokenBatch(TOKENS, TOKENS)).distances, expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("parts", [{"parsing": False}, {"reading_attention": False}, {"predict_attention": False}])
+def test_ablations_agree_with_the_reference_under_dropout_and_ended_columns(parts):
+    config = dataclasses.replace(SMALL, dropout=0.3, layer_dropout=0.4, recurrent_dropout=0.5, **parts)
+    torch.manual_seed(0)
+    model = build(config, 11).double().train()
+    for weight in model.parameters():
+        torch.nn.init.normal_(weight)
+    fast = training_loss(model, seed=5)
+    gradients = torch.autograd.grad(fast, list(model.parameters()))
+    model.core.ops = model.core.ops.reference
+    slow = training_loss(model, seed=5)
+    assert fast.item() == pytest.approx(slow.item(), abs=1e-9)
+    for ours, expected in zip(gradients, torch.autograd.grad(slow, list(model.parameters())), strict=True):
+        torch.testing.assert_close(ours, expected, rtol=1e-7, atol=1e-9)
+
+
+def test_a_plain_lstm_gives_no_syntax_and_carries_one_step():
+    plain = {"parsing": False, "reading_attention": False, "predict_attention": False}
+    model = build(dataclasses.replace(SMALL, **plain), 11)
+    output = model(BATCH)
+    assert output.syntax is None
+    assert {name: tuple(part.shape) for name, part in output.state.items()} == {
+        f"{tape}.{layer}": (1, 3, 8) for tape in ("hidden", "cell") for layer in (0, 1)
+    }
+
+
+def test_the_full_models_weights_keep_their_names():
+    """Model folders are read by them."""
+    layer = {"key", "input", "input_norm", "recurrent", "recurrent_norm", "cell_norm"}
+    expected = {"parser.convolution", "parser.norm", "parser.head", "predictor.key", "predictor.projection"}
+    expected |= {"predictor.norm"} | {f"reader.{number}.{part}" for number in (0, 1) for part in layer}
+    names = dict(build(dataclasses.replace(SMALL, residual_blocks=0), 11).core.named_parameters())
+    assert {name.rpartition(".")[0] for name in names} == expected

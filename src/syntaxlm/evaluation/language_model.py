@@ -27,7 +27,8 @@ class LanguageModelScore:
     """How well a model predicts a text.
 
     nats: total negative log-probability. tokens: predicted, ends of sentences included. unknown: of them, how many the
-    vocabulary has not. characters: of the original text, line ends included.
+    vocabulary has not. characters: of the original text that these tokens stand for: white space between two words is
+    one, the end of a sentence is one, and what the normaliser drops is none.
     """
 
     nats: float
@@ -53,7 +54,11 @@ class LanguageModelScore:
 
     @property
     def bits_per_character(self) -> float:
-        """Compares models of different vocabularies, as long as no word is unknown to either."""
+        """Compares models of different vocabularies, as long as no word is unknown to either or dropped by one.
+
+        For a model of characters these are bits per token, BPC, unless its normaliser makes fewer or more tokens of the
+        characters (a number to one N).
+        """
         return self.nats / math.log(2) / max(1, self.characters)
 
     def as_dict(self) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,12 +17,14 @@ from syntaxlm.data.batches import SentenceBatches
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.treebanks import Treebank, read_treebank, treebank_tokens
 from syntaxlm.errors import InputError
+from syntaxlm.files import write_text
 from syntaxlm.storage import StoredModel
 from syntaxlm.trees import (
     DECODING_RULES,
     PROTOCOLS,
     BaselineScores,
     BootstrapResult,
+    CleanUp,
     DecodingRule,
     ParsingScores,
     Protocol,
@@ -30,6 +33,8 @@ from syntaxlm.trees import (
     baseline_scores,
     clean_all,
     decode,
+    find_clean_up,
+    format_brackets,
     format_spans,
     match_words,
     paired_bootstrap,
@@ -38,7 +43,6 @@ from syntaxlm.trees import (
     score,
     trees_of,
 )
-from syntaxlm.trees.cleanup import CLEAN_UPS
 
 TOKEN_BUDGET = 1 << 15  # tokens of a parsing batch: large, so that each word type is looked at once for many uses
 DEFAULT_DECODER: DecodingRule = "biased"
@@ -128,9 +132,12 @@ class Parses:
             yield Parse(number, words, tokens, values[start:end], next(trees)) if words else None
 
     def _bracketed(self) -> list[list[str]]:
-        """Words that brackets can hold: white space, a character like others to some models, as its token."""
+        """Words that brackets can hold: white space, and what is read as its sign, are characters to some models."""
         return [
-            [token if word.isspace() else word for word, token in zip(words, tokens, strict=True)]
+            [
+                token if word.isspace() or token == f"\\{word}" else word
+                for word, token in zip(words, tokens, strict=True)
+            ]
             for words, tokens in zip(self.words, self.tokens, strict=True)
             if words
         ]
@@ -152,11 +159,49 @@ def parse_lines(
     return Parses(words, tokens, distances, spans, first)
 
 
+@dataclass(frozen=True, eq=False)
+class GoldTrees:
+    """Gold trees after clean-up.
+
+    spans: of the trees; numbers: which sentences of the source the trees were before clean-up, 1 first.
+    """
+
+    trees: Sequence[Tree]
+    spans: SpanSets
+    numbers: Sequence[int]
+    source: str
+    clean_up: str
+
+
 @dataclass(frozen=True)
+class ScoredSentence:
+    """One sentence, its trees and its score.
+
+    number: which sentence of the treebank it was before clean-up, 1 first.  words: after clean-up.
+    precision, recall, f1: 0 to 1, of this sentence by itself, also where the protocol pools counts.
+    predicted, gold: the trees, bracketed.  decoder: whose trees are predicted, or "predicted" for those of a file.
+    """
+
+    number: int
+    words: tuple[str, ...]
+    length: int
+    precision: float
+    recall: float
+    f1: float
+    predicted: str
+    gold: str
+    decoder: str
+    protocol: str
+
+    def as_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+
+@dataclass(frozen=True, eq=False)
 class ParsingReport:
     """A model's or a file's trees scored, beside all that they are read against.
 
-    scores: by name, a model's decoder or "predicted"; chosen: the name of the one asked for.
+    scores, predicted: by name, a model's decoder or "predicted"; chosen: the name of the one asked for.
     against_right: the chosen one compared with right branching.
     """
 
@@ -164,8 +209,8 @@ class ParsingReport:
     chosen: str
     baselines: BaselineScores
     against_right: BootstrapResult
-    source: str
-    clean_up: str
+    predicted: dict[str, SpanSets]
+    gold: GoldTrees
 
     def as_dict(self) -> dict[str, Any]:
         """All figures, for JSON: those of the chosen trees at the top, fractions from 0 to 1."""
@@ -174,8 +219,8 @@ class ParsingReport:
         return {
             "protocol": protocol["name"],
             "protocol_fields": protocol,
-            "treebank": self.source,
-            "clean_up": self.clean_up,
+            "treebank": self.gold.source,
+            "clean_up": self.gold.clean_up,
             "decoder": self.chosen,
             **figures,
             "f1_by_decoder": {name: scores.f1 for name, scores in self.scores.items()},
@@ -187,12 +232,11 @@ class ParsingReport:
         scores = self.scores[self.chosen]
         lengths = scores.by_sentence.lengths
         lines = [
-            f"{self.source}   clean-up {self.clean_up}   protocol {scores.protocol}   "
+            f"{self.gold.source}   clean-up {self.gold.clean_up}   protocol {scores.protocol}   "
             f"sentences {scores.sentences} ({lengths.min()} to {lengths.max()} words)",
             "",
-            *(f"{_figures(one)}   {name}" for name, one in self.scores.items()),
+            *self._table(),
             "",
-            str(self.baselines),
             f"{self.chosen} against right branching: {self.against_right}",
         ]
         if scores.recall_by_label:
@@ -209,11 +253,58 @@ class ParsingReport:
                 )
         return "\n".join(lines)
 
+    def _table(self) -> list[str]:
+        """Percentages: all decoders, baselines and bounds."""
+        baselines, random = self.baselines, self.baselines.random
+        seeds = f"random, mean of {random.count} seeds, ± {100 * random.deviation:.1f}, max {100 * random.max:.1f}"
+        lines = ["unlabelled F1   precision   recall"]
+        lines += [_score_row(name, one) for name, one in self.scores.items()]
+        lines.append(_score_row("right branching", baselines.right))
+        lines.append(_score_row("left branching", baselines.left))
+        lines.append(_score_row("balanced", baselines.balanced))
+        lines.append(_row(seeds, random.mean))
+        lines.append(_score_row("binary upper bound", baselines.binary_bound))
+        if baselines.biased_bound:
+            lines.append(_score_row("reachable by the biased decoder", baselines.biased_bound))
+        return lines
 
-def _figures(scores: ParsingScores) -> str:
-    """Percentages, aligned."""
-    f1, precision, recall = (f"{100 * value:.1f}" for value in (scores.f1, scores.precision, scores.recall))
-    return f"unlabelled F1 {f1:>5}   precision {precision:>5}   recall {recall:>5}"
+
+def _score_row(name: str, scores: ParsingScores) -> str:
+    return _row(name, scores.f1, scores.precision, scores.recall)
+
+
+def _row(name: str, f1: float, *others: float) -> str:
+    """A row of the table; precision and recall may be missing."""
+    precision, recall = (f"{100 * value:.1f}" for value in others) if others else ("", "")
+    return f"{100 * f1:13.1f}{precision:>12}{recall:>9}   {name}"
+
+
+def scored_sentences(report: ParsingReport, name: str | None = None) -> list[ScoredSentence]:
+    """Every scored sentence, in the treebank's order.  name: whose trees, of `report.scores`; None: the chosen ones."""
+    name = name or report.chosen
+    rows, protocol = report.scores[name].by_sentence, report.scores[name].protocol
+    gold = [report.gold.trees[index] for index in rows.indices]
+    predicted = trees_of(report.predicted[name].select(rows.indices), [tree.words for tree in gold])
+    figures = zip(rows.precision.tolist(), rows.recall.tolist(), rows.f1.tolist(), strict=True)
+    return [
+        ScoredSentence(
+            report.gold.numbers[index],
+            tree.words,
+            len(tree),
+            *scores,
+            format_brackets(one),
+            format_brackets(tree),
+            name,
+            protocol.name,
+        )
+        for index, tree, one, scores in zip(rows.indices.tolist(), gold, predicted, figures, strict=True)
+    ]
+
+
+def write_sentences(report: ParsingReport, path: str | Path) -> None:
+    """Writes `scored_sentences` as JSON lines, whole or not at all. Raises InputError."""
+    rows = (json.dumps(sentence.as_dict(), ensure_ascii=False) for sentence in scored_sentences(report))
+    write_text("".join(row + "\n" for row in rows), path)
 
 
 def protocol_named(name: str, max_words: int | None = None) -> Protocol:
@@ -225,17 +316,17 @@ def protocol_named(name: str, max_words: int | None = None) -> Protocol:
     return PROTOCOLS[name] if max_words is None else dataclasses.replace(PROTOCOLS[name], max_words=max_words)
 
 
-def _report(
-    predicted: dict[str, SpanSets], chosen: str, gold: SpanSets, protocol: Protocol, source: str, clean_up: str
-) -> ParsingReport:
-    scores = {name: score(spans, gold, protocol) for name, spans in predicted.items()}
+def _report(predicted: dict[str, SpanSets], chosen: str, gold: GoldTrees, protocol: Protocol) -> ParsingReport:
+    spans = gold.spans
+    scores = {name: score(one, spans, protocol) for name, one in predicted.items()}
+    branching_right = score(right(spans.lengths), spans, protocol, details=False)
     return ParsingReport(
         scores,
         chosen,
-        baseline_scores(gold, protocol),
-        paired_bootstrap(scores[chosen], score(right(gold.lengths), gold, protocol, details=False)),
-        source,
-        clean_up,
+        baseline_scores(spans, protocol),
+        paired_bootstrap(scores[chosen], branching_right),
+        predicted,
+        gold,
     )
 
 
@@ -252,32 +343,36 @@ def evaluate_parsing(
     treebank: str | Path,
     protocol: Protocol = PROTOCOLS["wsj-test"],
     decoder: DecodingRule = DEFAULT_DECODER,
-    clean_up: str = "ptb-keep",
+    clean_up: CleanUp | str | Path = "ptb-keep",
     layer: int = 1,
 ) -> ParsingReport:
     """Parses a treebank's sentences with a model, by both decoding rules, and scores the trees.
 
-    treebank: a file, folder or pattern. Raises InputError as `read_treebank` does.
+    treebank: a file, folder or pattern; clean_up: a name, a YAML file or the rule as such.
+    Raises InputError as `read_treebank` does.
     """
-    gold = read_treebank(treebank, clean_up)
-    spans = SpanSets.of(gold_trees(gold))
-    distances = induce(stored, treebank_tokens(gold, stored.normaliser), layer)
-    predicted = {str(rule): decode(distances, spans.lengths, rule) for rule in DECODING_RULES}
-    return _report(predicted, decoder, spans, protocol, str(treebank), clean_up)
+    rule = find_clean_up(clean_up)
+    read = read_treebank(treebank, rule)
+    trees = gold_trees(read)
+    gold = GoldTrees(trees, SpanSets.of(trees), [sentence.number for sentence in read], str(treebank), rule.name)
+    distances = induce(stored, treebank_tokens(read, stored.normaliser), layer)
+    predicted = {str(decoding): decode(distances, gold.spans.lengths, decoding) for decoding in DECODING_RULES}
+    return _report(predicted, decoder, gold, protocol)
 
 
 def evaluate_trees(
-    predicted: str | Path, gold: str | Path, protocol: Protocol = PROTOCOLS["wsj-test"], clean_up: str = "none"
+    predicted: str | Path,
+    gold: str | Path,
+    protocol: Protocol = PROTOCOLS["wsj-test"],
+    clean_up: CleanUp | str | Path = "none",
 ) -> ParsingReport:
     """Scores the trees of one bracket file against those of another.
 
     Both are cleaned up by the same rule. A predicted file whose brackets could be read with labels or without is read
     the way that its numbers of words fit. Raises InputError where sentences differ in number or length.
     """
-    if clean_up not in CLEAN_UPS:
-        raise InputError(f"clean-up {clean_up!r}: no such rule. There are: {', '.join(CLEAN_UPS)}")
-    rule = CLEAN_UPS[clean_up]
-    gold_cleaned = clean_all(read_brackets(gold), rule, str(gold))[0]
+    rule = find_clean_up(clean_up)
+    gold_cleaned, indices = clean_all(read_brackets(gold), rule, str(gold))
     cleaned = clean_all(read_brackets(predicted), rule, str(predicted))[0]
     try:
         match_words(cleaned, gold_cleaned, str(predicted), str(gold))
@@ -285,5 +380,6 @@ def evaluate_trees(
         cleaned = read_brackets(predicted, labelled=False)
         if [len(tree) for tree in cleaned] != [len(tree) for tree in gold_cleaned]:
             raise
-    spans = {"predicted": SpanSets.of(cleaned)}
-    return _report(spans, "predicted", SpanSets.of(gold_cleaned), protocol, str(gold), clean_up)
+    numbers = [index + 1 for index in indices]
+    trees = GoldTrees(gold_cleaned, SpanSets.of(gold_cleaned), numbers, str(gold), rule.name)
+    return _report({"predicted": SpanSets.of(cleaned)}, "predicted", trees, protocol)

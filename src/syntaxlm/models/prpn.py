@@ -1,7 +1,8 @@
 """PRPN, the Parsing-Reading-Predict Network.
 
 Shen, Lin, Huang, Courville 2018, "Neural Language Modeling by Jointly Learning Syntax and Lexicon". Where the program
-its authors released differs from the paper, `form` chooses.
+its authors released differs from the paper, `form` chooses. The ablations of its table 3 are settings, too: `parsing`,
+`reading_attention`, `predict_attention`; each takes one thing away and leaves all else as it is.
 Shapes: T time, B batch, E embedding size, H hidden size, N memory slots, L look-back, n real tokens of a batch.
 """
 
@@ -35,6 +36,9 @@ class PRPNConfig:
     embedding_size: int = 200  # features of a token's embedding
     hidden_size: int = 400  # features of each reading layer's state, and of the parsing network's convolution
     layers: int = 2  # of the reading network
+    parsing: bool = True  # without, no distances: attention reaches all steps in memory alike, its gates 1
+    reading_attention: bool = True  # without, the reader is a plain LSTM, layer-normalised as before
+    predict_attention: bool = True  # without, the top layer's state alone is projected and decoded
     memory_slots: int = 15  # earlier steps that the reader and the predict network can attend to
     look_back: int = 5  # earlier tokens that the parsing network sees beside the current one
     residual_blocks: int = 1  # of the predict network
@@ -49,25 +53,38 @@ class PRPNConfig:
     initial_spread: float = 0.01  # embedding and decoder start uniform in (-spread, spread)
 
     def __post_init__(self) -> None:
-        if self.hidden_size % 2:
+        if self.parsing and self.hidden_size % 2:
             raise ValueError(f"hidden_size must be even (each distance reads one half), not {self.hidden_size}")
+        if self.parsing and not self.has_attention:
+            raise ValueError(
+                "parsing: distances gate attention, and without reading_attention and predict_attention there is none;"
+                " expected false"
+            )
         if self.form == "paper" and self.comparison == "soft":
             raise ValueError("comparison: soft exists in the released form only; the paper's form is hard")
 
+    @property
+    def has_attention(self) -> bool:
+        return self.reading_attention or self.predict_attention
+
 
 class ParsingNetwork(nn.Module):
-    """A distance per token from it and the L before it, and an estimate of the next: equations 7, 8, 13."""
+    """A distance per token from it and the L before it, and an estimate of the next: equations 7, 8, 13.
+
+    The estimate is made for the predict network's attention alone, and without that not made.
+    """
 
     def __init__(self, config: PRPNConfig) -> None:
         super().__init__()
-        size, hidden = config.embedding_size, config.hidden_size
+        size, hidden, outputs = config.embedding_size, config.hidden_size, 1 + config.predict_attention
         self.look_back, self.rate, self.released = config.look_back, config.layer_dropout, config.form == "released"
-        self.convolution = nn.Conv1d(size, hidden, config.look_back + 1)
-        self.norm = RowBatchNorm(hidden)
         # Released: each distance reads its own half of the features; paper: both read all.
-        self.head = nn.Conv1d(hidden, 2, 1, groups=2 if self.released else 1)
+        features = outputs * hidden // 2 if self.released else hidden
+        self.convolution = nn.Conv1d(size, features, config.look_back + 1)
+        self.norm = RowBatchNorm(features)
+        self.head = nn.Conv1d(features, outputs, 1, groups=outputs if self.released else 1)
 
-    def forward(self, embedded: Tensor, before: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
+    def forward(self, embedded: Tensor, before: Tensor, rows: Rows) -> list[Tensor]:
         """embedded: (T, B, E); before: (L, B, E), the embeddings before. Returns d_t and d'_{t+1} of each row, (n,)."""
         columns = rows.columns
         words = dropout(torch.cat([before, embedded]), self.rate, self.training).flatten(0, 1)
@@ -79,7 +96,7 @@ class ParsingNetwork(nn.Module):
             features = features + linear(seen if rows.index is None else seen[rows.index], tap)
         return self.distances(features)
 
-    def distances(self, features: Tensor) -> tuple[Tensor, Tensor]:
+    def distances(self, features: Tensor) -> list[Tensor]:
         """From the convolution's output (n, H) to d_t and d'_{t+1}, (n,) each; never in bfloat16."""
         hidden = dropout(torch.relu(self.norm(features)), self.rate, self.training)
         weight = self.head.weight[..., 0]
@@ -88,7 +105,7 @@ class ParsingNetwork(nn.Module):
         # A product would be made in bfloat16, and the comparison multiplies differences of distances by 20.
         values = (hidden.unflatten(1, (self.head.groups, -1)) * weight).sum(-1) + bias
         values = torch.sigmoid(values) if self.released else torch.relu(values)
-        return values[:, 0], values[:, 1]
+        return list(values.unbind(1))
 
     def of_words(self, tokens: Tensor, embedding: nn.Embedding) -> Tensor:
         """d_t of whole sentences, (T, B) -> (T, B), in evaluation.
@@ -124,14 +141,19 @@ class ParsingNetwork(nn.Module):
 
 
 class ReadingLayer(nn.Module):
-    """A layer-normalised LSTM whose recurrent input is attended from a gated memory: equations (9) to (12)."""
+    """A layer-normalised LSTM whose recurrent input is attended from a gated memory: equations (9) to (12).
+
+    Without reading attention h~ and c~ are h_{t-1} and c_{t-1}: a plain LSTM, with the same layer norms (of the input's
+    and the recurrent side of the gates, and of the cell before its tanh) and the same dropout; there is no key. It is
+    made by the same op: of a memory of one step attention can only read that step.
+    """
 
     def __init__(self, input_size: int, config: PRPNConfig, input_rate: float) -> None:
         super().__init__()
         hidden = config.hidden_size
         self.input_rate, self.key_rate = input_rate, config.layer_dropout
         self.recurrent_rate = config.recurrent_dropout
-        self.key = nn.Linear(input_size + hidden, hidden)
+        self.key = nn.Linear(input_size + hidden, hidden) if config.reading_attention else None
         self.input = nn.Linear(input_size, 4 * hidden)
         self.input_norm = LayerNorm(4 * hidden)
         self.recurrent = nn.Linear(hidden, 4 * hidden)
@@ -139,22 +161,30 @@ class ReadingLayer(nn.Module):
         self.cell_norm = LayerNorm(hidden)
 
     def forward(
-        self, inputs: Tensor, gates: Tensor, tapes: tuple[Tensor, Tensor], counts: list[int], ops: ModuleType
+        self, inputs: Tensor, gates: Tensor | None, tapes: tuple[Tensor, Tensor], counts: list[int], ops: ModuleType
     ) -> tuple[Tensor, tuple[Tensor, Tensor], Tensor]:
-        """inputs: (n, F); gates: (n, N); tapes: (N, B, H). Returns hidden (n, H), tapes after, attention (n, N)."""
+        """inputs: (n, F); gates: (n, N); tapes: (N, B, H). Returns hidden (n, H), tapes after, attention (n, N).
+
+        Without reading attention N is 1, and there are no gates.
+        """
         size, hidden = inputs.shape[-1], self.recurrent.in_features
         kind = self.cell_norm.gain
         input_mask = output_mask = recurrent_mask = None
-        if self.training and self.key_rate:
+        if self.training and self.key_rate and self.key is not None:
             input_mask = dropout_mask((len(inputs), hidden), self.key_rate, kind)
             output_mask = dropout_mask((len(inputs), hidden), self.key_rate, kind)
         if self.training and self.recurrent_rate:
             recurrent_mask = dropout_mask((hidden,), self.recurrent_rate, kind)
         input_gates = self.input_norm(self.input(dropout(inputs, self.input_rate, self.training)))
-        key_inputs = dropout(inputs, self.key_rate, self.training)
-        input_keys = linear(key_inputs, self.key.weight[:, :size], self.key.bias).to(kind.dtype)
+        if self.key is None:
+            key_weight, input_keys = kind.new_zeros(hidden, hidden), kind.new_zeros(len(inputs), hidden)
+            gates = kind.new_ones(len(inputs), 1)
+        else:
+            key_weight = self.key.weight[:, size:]
+            key_inputs = dropout(inputs, self.key_rate, self.training)
+            input_keys = linear(key_inputs, self.key.weight[:, :size], self.key.bias).to(kind.dtype)
         weights = ReaderWeights(
-            self.key.weight[:, size:],
+            key_weight,
             self.recurrent.weight,
             self.recurrent.bias,
             self.recurrent_norm.gain,
@@ -186,39 +216,48 @@ class ResidualBlock(nn.Module):
 
 
 class PredictNetwork(nn.Module):
-    """From the top layer's states to the row the decoder reads: attention by the next distance, blocks, projection."""
+    """From the top layer's states to the row the decoder reads: attention by the next distance, blocks, projection.
+
+    Without attention the blocks and the projection read the state alone, and are as much narrower.
+    """
 
     def __init__(self, config: PRPNConfig) -> None:
         super().__init__()
         hidden = config.hidden_size
         self.rate = config.layer_dropout
-        self.key = nn.Linear(hidden, hidden)
-        self.blocks = nn.Sequential(*(ResidualBlock(2 * hidden, self.rate) for _ in range(config.residual_blocks)))
-        self.projection = nn.Linear(2 * hidden, config.embedding_size)
+        self.key = nn.Linear(hidden, hidden) if config.predict_attention else None
+        size = 2 * hidden if config.predict_attention else hidden
+        self.blocks = nn.Sequential(*(ResidualBlock(size, self.rate) for _ in range(config.residual_blocks)))
+        self.projection = nn.Linear(size, config.embedding_size)
         self.norm = RowBatchNorm(config.embedding_size)
 
-    def forward(
-        self, states: Tensor, gates: Tensor, tape: Tensor, rows: Rows, ops: ModuleType
-    ) -> tuple[Tensor, Tensor]:
-        """states: (n, H); gates: (T, B, N); tape: (N, B, H). Returns rows to decode (n, E), attention (T, B, N)."""
+    def attend(self, states: Tensor, gates: Tensor, tape: Tensor, rows: Rows, ops: ModuleType) -> tuple[Tensor, Tensor]:
+        """What is read of earlier states, (n, H), and with what attention, (T, B, N).
+
+        states: (n, H); gates: (T, B, N); tape: (N, B, H).
+        """
+        assert self.key is not None
         keys = dropout(self.key(dropout(states, self.rate, self.training)), self.rate, self.training)
         attended, attention = ops.attend(rows.padded(keys), gates, rows.padded(states), tape)
-        hidden = self.blocks(torch.cat([states, rows.of(attended).to(states.dtype)], dim=-1))
-        hidden = self.norm(self.projection(dropout(hidden, self.rate, self.training)))
-        return torch.tanh(hidden), attention
+        return rows.of(attended).to(states.dtype), attention
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """From states, with what was attended beside them, to rows to decode: (n, H or 2H) -> (n, E)."""
+        hidden = dropout(self.blocks(rows), self.rate, self.training)
+        return torch.tanh(self.norm(self.projection(hidden)))
 
 
 class PRPNCore(Core):
     """Parsing, reading and predict networks; distances gate the memory of the other two."""
 
-    distance_layers = 1
     has_batch_statistics = True
 
     def __init__(self, config: PRPNConfig) -> None:
         super().__init__()
         self.config = config
         self.output_size = config.embedding_size
-        self.parser = ParsingNetwork(config)
+        self.distance_layers = int(config.parsing)
+        self.parser = ParsingNetwork(config) if config.parsing else None
         self.reader = nn.ModuleList(
             ReadingLayer(
                 config.hidden_size if layer else config.embedding_size,
@@ -233,6 +272,8 @@ class PRPNCore(Core):
     @property
     def comparison(self) -> Comparison:
         """alpha of this form: scale, shift, hard or soft."""
+        if not self.config.parsing:
+            return Comparison(1.0, 1.0, hard=True)  # 1 between equal distances, 0 where there is no step
         if self.config.form == "paper":
             return Comparison(self.config.temperature if self.training else math.inf, 0.0, hard=True)
         if self.config.comparison == "hard":
@@ -243,13 +284,17 @@ class PRPNCore(Core):
         """No words, no memory, and distances no gate passes: sizes (L, B, E), (N, B), (N, B, H)."""
         config = self.config
         zeros = like.new_zeros
-        state = {
-            "embeddings": zeros(config.look_back, batch_size, config.embedding_size),
-            "distances": like.new_full((config.memory_slots, batch_size), math.inf),
-        }
+        state = {}
+        if config.parsing:
+            state["embeddings"] = zeros(config.look_back, batch_size, config.embedding_size)
+        if config.has_attention:
+            state["distances"] = like.new_full((config.memory_slots, batch_size), math.inf)
+        slots = config.memory_slots if config.reading_attention else 1
         for layer in range(config.layers):
             for tape in ("hidden", "cell"):
-                state[f"{tape}.{layer}"] = zeros(config.memory_slots, batch_size, config.hidden_size)
+                state[f"{tape}.{layer}"] = zeros(slots, batch_size, config.hidden_size)
+        if config.predict_attention and not config.reading_attention:
+            state["top"] = zeros(config.memory_slots, batch_size, config.hidden_size)
         return state
 
     def forward(self, embedded: Tensor, batch: TokenBatch, state: State) -> Reading:
@@ -258,35 +303,73 @@ class PRPNCore(Core):
         if state is None:
             state = self.initial_state(columns, embedded)
         rows = Rows(steps, columns, batch.lengths, embedded.device)
-        distances, next_distances = map(rows.padded, self.parser(embedded, state["embeddings"], rows))
-        tape, slots = state["distances"], config.memory_slots
-        gates = self.ops.slot_gates(
-            distances, distances, tape, slots, self.comparison, count_self=config.form == "released"
-        )
-        next_gates = self.ops.slot_gates(next_distances, distances, tape, slots, self.comparison, count_self=True)
-        after = {
-            "embeddings": _last(state["embeddings"], embedded, config.look_back),
-            "distances": _last(tape, distances, slots),
-        }
-        hidden, row_gates = rows.of(embedded), rows.of(gates)
-        maps = {"memory gate": gates}
+        after: dict[str, Tensor] = {}
+        distances, next_distances = self._distances(embedded, rows, state, after)
+        maps: dict[str, Tensor] = {}
+        gates = self._gates("memory gate", distances, distances, state, maps) if config.reading_attention else None
+        hidden, row_gates = rows.of(embedded), None if gates is None else rows.of(gates)
         for layer, reading_layer in enumerate(self.reader):
             tapes = state[f"hidden.{layer}"], state[f"cell.{layer}"]
             hidden, new_tapes, attention = reading_layer(hidden, row_gates, tapes, rows.counts, self.ops)
             after[f"hidden.{layer}"], after[f"cell.{layer}"] = new_tapes
-            maps[f"attention of layer {layer + 1}"] = rows.padded(attention)
-        top_tape = state[f"hidden.{config.layers - 1}"]
-        predicted, attention = self.predictor(hidden, next_gates, top_tape, rows, self.ops)
-        maps |= {"next gate": next_gates, "predict attention": attention}
-        syntax = Syntax(distances=distances.detach()[None], maps={name: part.detach() for name, part in maps.items()})
+            if config.reading_attention:
+                maps[f"attention of layer {layer + 1}"] = rows.padded(attention)
+        read = hidden
+        if config.predict_attention:
+            gates = self._gates("next gate", next_distances, distances, state, maps)
+            tape = state["top"] if "top" in state else state[f"hidden.{config.layers - 1}"]
+            attended, maps["predict attention"] = self.predictor.attend(hidden, gates, tape, rows, self.ops)
+            read = torch.cat([hidden, attended], dim=-1)
+            if "top" in state:
+                after["top"] = _last(tape, rows.padded(hidden), config.memory_slots)
         return Reading(
-            dropout(predicted, config.dropout, self.training),
+            dropout(self.predictor(read), config.dropout, self.training),
             {name: part.detach() for name, part in after.items()},
-            syntax=syntax,
+            syntax=self._syntax(distances, maps),
         )
 
-    def syntax(self, batch: TokenBatch, embedding: nn.Embedding) -> Syntax:
-        """Distances of whole sentences, by the parsing network alone."""
+    def _distances(
+        self, embedded: Tensor, rows: Rows, state: dict[str, Tensor], after: dict[str, Tensor]
+    ) -> tuple[Tensor, Tensor]:
+        """d_t and d'_{t+1}, (T, B) each; the state that they need goes into `after`.
+
+        Without parsing network all are 0: then gates of steps that are not there are 0, too, and all others 1.
+        """
+        config = self.config
+        distances = next_distances = embedded.new_zeros(embedded.shape[:2])
+        if self.parser is not None:
+            distances, *estimate = map(rows.padded, self.parser(embedded, state["embeddings"], rows))
+            next_distances = estimate[0] if estimate else distances
+            after["embeddings"] = _last(state["embeddings"], embedded, config.look_back)
+        if config.has_attention:
+            after["distances"] = _last(state["distances"], distances, config.memory_slots)
+        return distances, next_distances
+
+    def _gates(
+        self, name: str, queries: Tensor, distances: Tensor, state: dict[str, Tensor], maps: dict[str, Tensor]
+    ) -> Tensor:
+        """Gates of the memory slots, (T, B, N), by these queries; a map of this name where there are distances."""
+        # The paper's form leaves out a distance's comparison with itself; that of an estimate with d_t is a real term.
+        count_self = self.config.form == "released" or queries is not distances
+        gates: Tensor = self.ops.slot_gates(
+            queries, distances, state["distances"], self.config.memory_slots, self.comparison, count_self=count_self
+        )
+        if self.config.parsing:
+            maps[name] = gates
+        return gates
+
+    def _syntax(self, distances: Tensor, maps: dict[str, Tensor]) -> Syntax | None:
+        if not maps:  # a plain LSTM
+            return None
+        return Syntax(
+            distances=distances.detach()[None] if self.config.parsing else None,
+            maps={name: part.detach() for name, part in maps.items()},
+        )
+
+    def syntax(self, batch: TokenBatch, embedding: nn.Embedding) -> Syntax | None:
+        """Distances of whole sentences, by the parsing network alone; without one, what a whole reading gives."""
+        if self.parser is None:
+            return super().syntax(batch, embedding)
         return Syntax(distances=self.parser.of_words(batch.tokens, embedding)[None])
 
 

@@ -14,7 +14,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Generic, Literal, NamedTuple, TypeVar, get_args
 
 from syntaxlm.errors import InputError
 
@@ -59,20 +59,23 @@ class _Part(NamedTuple):
     tokens: tuple[str, ...]
 
 
-class _Memory(dict[str, tuple[str, ...]]):
-    """Piece -> its tokens, worked out at the first meeting. Bounded."""
+_Found = TypeVar("_Found")
 
-    def __init__(self, work_out: Callable[[str], tuple[str, ...]]) -> None:
+
+class _Memory(dict[str, _Found], Generic[_Found]):
+    """Piece -> its tokens, or whatever it has, worked out at the first meeting. Bounded."""
+
+    def __init__(self, work_out: Callable[[str], _Found]) -> None:
         super().__init__()
         self._work_out = work_out
 
-    def __missing__(self, piece: str) -> tuple[str, ...]:
-        tokens = self._work_out(piece)
+    def __missing__(self, piece: str) -> _Found:
+        found = self._work_out(piece)
         if len(piece) <= REMEMBERED_LENGTH:
             if len(self) >= REMEMBERED_PIECES:
                 self.clear()
-            self[piece] = tokens
-        return tokens
+            self[piece] = found
+        return found
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,9 @@ class Normaliser:
        '86 are not. `runs`: every run of digits becomes N ("1,000" -> "N,N"), as in PRPN's and ON-LSTM's trees. Where
        numbers are replaced a token N is a number already, and lower case leaves it as it is.
     4. With units `characters`, every piece becomes the code points it now has, and between pieces stands one `space`.
-       A code point, not a grapheme, is a character: under NFD an accent is a token of its own.
+       A code point, not a grapheme, is a character: under NFD an accent is a token of its own. A character of the text
+       that is `space` itself becomes another token, \\_ where that is _: so no text is read as another. Where `space`
+       is None white space is left out, as a script without spaces has none.
     5. Dropping: tokens in `drop_words`, or without letter, digit or combining mark. The `space` is never dropped.
     """
 
@@ -102,7 +107,7 @@ class Normaliser:
     numbers: Numbers = "keep"  # which numbers become N; see rule 3
     drop_words: tuple[str, ...] = ()  # tokens left out, compared after normalisation: ("$", "#")
     drop_punctuation: bool = False  # whether tokens without letter, digit or combining mark are left out
-    space: str = "_"  # how white space is written when units are characters; a literal one is the same token
+    space: str | None = "_"  # what stands for white space when units are characters; None: nothing
 
     def __post_init__(self) -> None:
         faults = []
@@ -119,16 +124,18 @@ class Normaliser:
                 faults.append(f"normaliser.{name}: {getattr(self, name)!r} is neither true nor false")
         if isinstance(self.drop_words, str) or not all(isinstance(word, str) for word in self.drop_words):
             faults.append(f"normaliser.drop_words: {self.drop_words!r} is no list of words")
-        if not isinstance(self.space, str) or not self.space:
-            faults.append("normaliser.space: a space must be written as something")
+        if self.space is not None and (not isinstance(self.space, str) or not self.space):
+            faults.append(f"normaliser.space: {self.space!r} is no token; null leaves white space out")
         if faults:
             raise InputError("\n".join(faults))
         # JSON and YAML give lists; tuples keep the settings hashable. The memory is no setting, and so no field.
         object.__setattr__(self, "drop_words", tuple(self.drop_words))
         object.__setattr__(self, "_dropped", frozenset(self.drop_words))
+        object.__setattr__(self, "_spaced", self.units == "characters" and self.space is not None)
         object.__setattr__(self, "_memory", _Memory(self._tokens_of_piece))
         object.__setattr__(self, "_written_memory", _Memory(self._written_of_piece))
         object.__setattr__(self, "_segment_memory", _Memory(self._tokens_of_segment))
+        object.__setattr__(self, "_length_memory", _Memory(self._length_of_piece))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Normaliser.from_dict, (self.as_dict(),)
@@ -152,18 +159,17 @@ class Normaliser:
         """The tokens of a line, without begin and end. In character units no space is at either end."""
         if _ZERO_WIDTH_SPACE in line:
             line = line.replace(_ZERO_WIDTH_SPACE, " ")
-        memory: _Memory = self._memory  # type: ignore[attr-defined]
+        memory: _Memory[tuple[str, ...]] = self._memory  # type: ignore[attr-defined]
         found = list(chain.from_iterable(map(memory.__getitem__, line.split())))
-        # In character units each piece remembers its characters with a space before them.
-        return found[1:] if self.units == "characters" else found
+        return found[1:] if self._spaced else found  # type: ignore[attr-defined]
 
     def token_parts(self, line: str) -> Iterator[list[str]]:
         """The tokens of a line in parts, so that a line of 100 MB needs no list of all its words. Joined: `tokens`."""
         begun = False
         for part in _parts_of_line(line):
             found = self.tokens(part)
-            if found and begun and self.units == "characters":
-                found.insert(0, self.space)
+            if found and begun and self._spaced:  # type: ignore[attr-defined]
+                found.insert(0, str(self.space))
             begun = begun or bool(found)
             yield found
 
@@ -193,12 +199,31 @@ class Normaliser:
             previous_end = match.end()
         return aligned
 
+    def written_length(self, line: str) -> int:
+        """How many characters of a line its tokens stand for: what bits per character are counted by.
+
+        White space between two words is one character, or none where the model does not read it. White space at the
+        ends of the line and what is dropped are none. The line's end is not counted.
+        """
+        memory: _Memory[int] = self._length_memory  # type: ignore[attr-defined]
+        total = sum(sum(map(memory.__getitem__, split_words(part))) for part in _parts_of_line(line))
+        return max(0, total - self._space_length)
+
+    @property
+    def _space_length(self) -> int:
+        return 0 if self.units == "characters" and self.space is None else 1
+
+    def _length_of_piece(self, piece: str) -> int:
+        """Characters of what is kept of a piece, and of the space that parts it from another; 0 when nothing is."""
+        length = sum(part.end - part.start for part in self._parts(piece) if part.tokens)
+        return length and length + self._space_length
+
     def written_tokens(self, line: str) -> tuple[list[str], list[str]]:
         """The kept tokens of a line as written there, and as the model reads them: `align` in short, and fast."""
         if self.units == "words":
             if _ZERO_WIDTH_SPACE in line:
                 line = line.replace(_ZERO_WIDTH_SPACE, " ")
-            memory: _Memory = self._written_memory  # type: ignore[attr-defined]
+            memory: _Memory[tuple[str, ...]] = self._written_memory  # type: ignore[attr-defined]
             pairs = list(chain.from_iterable(map(memory.__getitem__, line.split())))
             return pairs[::2], pairs[1::2]
         kept = [(part.written, part.token) for part in self.align(line) if part.token is not None]
@@ -217,8 +242,9 @@ class Normaliser:
         return self._normal(written) or written
 
     def _tokens_of_piece(self, piece: str) -> tuple[str, ...]:
+        """The tokens of a piece; in character units, with the space that parts it from the one before."""
         tokens = tuple(token for part in self._parts(piece) for token in part.tokens)
-        return (self.space, *tokens) if tokens and self.units == "characters" else tokens
+        return (str(self.space), *tokens) if tokens and self._spaced else tokens  # type: ignore[attr-defined]
 
     def _parts(self, piece: str) -> list[_Part]:
         """The stretches of a piece, in order and without a gap, and the tokens kept of each."""
@@ -234,13 +260,17 @@ class Normaliser:
     def _characters(self, word: str, offset: int) -> list[_Part]:
         """The characters of a word; offset: where it begins in its piece."""
         if self.numbers != "keep" and self._normal(word) == "N":
-            return [_Part(offset, offset + len(word), self._kept(["N"]))]
-        memory: _Memory = self._segment_memory  # type: ignore[attr-defined]
+            return [_Part(offset, offset + len(word), self._literal(self._kept(["N"])))]
+        memory: _Memory[tuple[str, ...]] = self._segment_memory  # type: ignore[attr-defined]
         return [_Part(offset + start, offset + end, memory[word[start:end]]) for start, end in self._segments(word)]
 
     def _tokens_of_segment(self, segment: str) -> tuple[str, ...]:
         shaped = self._shaped(segment)
-        return self._kept(list(_DIGIT_RUN.sub("N", shaped) if self.numbers == "runs" else shaped))
+        return self._literal(self._kept(list(_DIGIT_RUN.sub("N", shaped) if self.numbers == "runs" else shaped)))
+
+    def _literal(self, tokens: tuple[str, ...]) -> tuple[str, ...]:
+        """Characters of the text, none of which is the token of white space."""
+        return tuple("\\" + token if token == self.space else token for token in tokens)
 
     def _segments(self, word: str) -> list[tuple[int, int]]:
         """The smallest stretches that the Unicode form treats by themselves; with `runs` of numbers, a run is one."""
@@ -288,6 +318,11 @@ class Normaliser:
             for token in tokens
             if token and token not in dropped and not (self.drop_punctuation and not _has_letter(token))
         )
+
+
+def split_words(line: str) -> list[str]:
+    """A line, split at white space: what str.split() knows, and U+200B."""
+    return line.replace(_ZERO_WIDTH_SPACE, " ").split()
 
 
 def _has_letter(token: str) -> bool:

@@ -298,6 +298,7 @@ class _Run:
                 self._step(batch)
                 if progress.batch in validations:
                     self._validate()
+                    self._save()  # with the weights just kept: a run killed now goes on from them
                 if self._agree(self._out_of_time()):
                     if progress.tokens:
                         self._validate()

@@ -1,0 +1,231 @@
+"""Word boundaries by distances: which gaps are meant, honest thresholds, exact baselines."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from syntaxlm.errors import InputError
+from syntaxlm.evaluation import boundaries
+from syntaxlm.evaluation.boundaries import best_threshold, evaluate_boundaries, gaps_of, score_boundaries
+from syntaxlm.evaluation.language_model import evaluate_text
+from syntaxlm.evaluation.parsing import parse_lines
+from syntaxlm.models.registry import MODELS, build_model
+from syntaxlm.storage import ModelSettings, StoredModel
+from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.vocabulary import Vocabulary
+
+LINES = [" the cat sees a dog ", "a dog sees", "", "it"] * 20
+
+
+def stored_model(name="prpn", lines=LINES, **normaliser) -> StoredModel:
+    """A model of characters with fresh weights, large enough that distances differ."""
+    reads = Normaliser(**{"units": "characters"} | normaliser)
+    vocabulary = Vocabulary.build(Counter(token for line in lines for token in reads.tokens(line)))
+    config = MODELS[name][0](embedding_size=8, hidden_size=8)
+    torch.manual_seed(0)
+    model = build_model(config, len(vocabulary))
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.normal_()
+    return StoredModel(model.eval(), ModelSettings(config, reads, "sentences"), vocabulary)
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("\n".join(LINES) + "\n")
+    return path
+
+
+def as_lists(gaps):
+    return {name: values.tolist() for name, values in dataclasses.asdict(gaps).items()}
+
+
+def test_gaps_lie_between_neighbouring_characters_and_know_both_their_distances():
+    gaps, sentences = gaps_of([" ab  c", "", "d e"], Normaliser(units="characters"))
+    assert ["".join(sentence) for sentence in sentences] == ["ab_c", "d_e"]
+    assert as_lists(gaps) == {
+        "boundaries": [False, True, True],  # a|b, b|c, d|e
+        "characters": [1, 3, 6],
+        "spaces": [1, 2, 5],
+        "places": [1, 2, 1],
+    }
+
+
+def test_without_white_space_in_the_tokens_the_boundaries_are_still_those_of_the_text():
+    gaps, sentences = gaps_of([" ab  c", "d\u200be"], Normaliser(units="characters", space=None))
+    assert ["".join(sentence) for sentence in sentences] == ["abc", "de"]
+    assert gaps.boundaries.tolist() == [False, True, True]
+    assert gaps.characters.tolist() == gaps.spaces.tolist() == [1, 2, 4]
+
+
+def test_an_accent_apart_is_no_neighbour_and_what_is_dropped_parts_nothing_by_itself():
+    gaps, sentences = gaps_of(["aé b"], Normaliser(units="characters", unicode_form="NFD"))
+    assert sentences == [["a", "e", "\u0301", "_", "b"]]
+    assert (gaps.boundaries.tolist(), gaps.characters.tolist()) == ([False, True], [1, 4])
+    gaps, _ = gaps_of(["a $ b$c _"], Normaliser(units="characters", drop_words=("$",)))
+    assert gaps.boundaries.tolist() == [True, False, True]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.text(st.sampled_from("ab é_\t\u200b$"), max_size=12), max_size=4), st.sampled_from(["_", None]))
+def test_every_character_but_the_first_of_a_line_has_one_gap_and_white_space_none(lines, space):
+    normaliser = Normaliser(units="characters", space=space)
+    gaps, sentences = gaps_of(lines, normaliser)
+    words = [line.replace("\u200b", " ").split() for line in lines]
+    characters = [len("".join(line)) for line in words]
+    assert len(gaps) == sum(max(0, count - 1) for count in characters)
+    assert gaps.boundaries.sum() == sum(max(0, len(line) - 1) for line in words)
+    tokens = [token for sentence in sentences for token in sentence]
+    assert all(tokens[place] != "_" for place in gaps.characters) or space is None
+    if space is not None:
+        at_boundaries = gaps.spaces[gaps.boundaries]
+        assert [tokens[place] for place in at_boundaries] == ["_"] * len(at_boundaries)
+        assert (at_boundaries == gaps.characters[gaps.boundaries] - 1).all()
+    assert (gaps.spaces == gaps.characters)[~gaps.boundaries].all()
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=1, max_size=12))
+def test_the_threshold_is_the_best_of_all_there_are(pairs):
+    distances = np.array([pair[0] for pair in pairs], np.float32) / 7
+    there = np.array([pair[1] for pair in pairs])
+    if not there.any():
+        there[0] = True
+    of_all = {value: score_boundaries("", distances >= value, there).f1 for value in distances.tolist()}
+    assert of_all[best_threshold(distances, there)] == max(of_all.values())
+
+
+def test_precision_recall_f1_and_what_as_many_at_random_have():
+    found, there = np.zeros(12, np.bool_), np.zeros(12, np.bool_)
+    found[:5], there[3:9] = True, True
+    score = score_boundaries("", found, there)
+    assert (score.precision, score.recall, score.f1) == (2 / 5, 2 / 6, 4 / 11)
+    random = np.random.default_rng(0)
+    simulated = [score_boundaries("", random.permutation(found), there).f1 for _ in range(5000)]
+    assert score.random_f1 == pytest.approx(np.mean(simulated), abs=0.005)
+    assert score_boundaries("", ~there & False, there).f1 == 0
+
+
+def spoken(stored, monkeypatch, values):
+    """Makes the model's distances, of one layer, a function of the tokens of a sentence: tokens -> floats."""
+
+    def distances(stored, corpus):
+        sentences = (stored.vocabulary.decode(corpus.sentence(index)) for index in range(len(corpus)))
+        return np.array([[value for tokens in sentences for value in values(tokens)]], np.float32)
+
+    monkeypatch.setattr(boundaries, "distances_of", distances)
+    return stored
+
+
+def test_distances_that_are_large_before_a_words_first_character_find_every_boundary(text, monkeypatch):
+    stored = spoken(stored_model(), monkeypatch, lambda tokens: [float(a == "_") for a in ["_", *tokens[:-1]]])
+    report = evaluate_boundaries(stored, text)
+    by_reading = {score.reading: score for score in report.scores}
+    assert (by_reading["character"].f1, by_reading["character"].threshold) == (1.0, 1.0)
+    assert by_reading["space"].f1 < 0.5
+
+
+def test_distances_that_are_large_at_the_space_find_every_boundary(text, monkeypatch):
+    stored = spoken(stored_model(), monkeypatch, lambda tokens: [0.1 + 0.5 * (token == "_") for token in tokens])
+    report = evaluate_boundaries(stored, text)
+    assert {score.reading: score.f1 == 1 for score in report.scores} == {"character": False, "space": True}
+
+
+def test_a_model_that_reads_no_spaces_is_held_against_those_of_the_text(text, monkeypatch):
+    """Here it takes every d and s for a word's first character, in `dog` and `sees` rightly, but once."""
+    stored = spoken(stored_model(space=None), monkeypatch, lambda tokens: [float(token in "ds") for token in tokens])
+    (score,) = evaluate_boundaries(stored, text).scores
+    assert score.reading == "character"
+    assert (score.right, score.found) != (0, 0)
+    assert score.precision == pytest.approx(2 / 3, abs=0.02)  # sees: its last s is none
+
+
+def test_the_threshold_comes_from_the_part_that_is_not_measured(text, tmp_path, monkeypatch):
+    stored = stored_model()
+    report = evaluate_boundaries(stored, text)
+    total = len(gaps_of(LINES, stored.normaliser)[0])
+    assert report.tuning_gaps == total // 10
+    assert report.gaps == total - total // 10
+    other = tmp_path / "other.txt"
+    other.write_text("the dog\n")
+    tuned = evaluate_boundaries(stored, text, other)
+    assert (tuned.gaps, tuned.tuning_gaps, tuned.tuned_on) == (total, 5, str(other))
+    gaps, _ = gaps_of(LINES, stored.normaliser)
+    for score in tuned.scores:
+        own, _ = gaps_of(["the dog"], stored.normaliser)
+        values = np.array(next(iter(parse_lines(stored, ["the dog"]))).distances, np.float32)
+        assert score.threshold == best_threshold(values[own.tokens(score.reading)], own.boundaries)
+        assert score.there == gaps.boundaries.sum()
+
+
+def test_what_is_found_is_where_the_models_own_distances_reach_the_threshold(text):
+    stored = stored_model()
+    distances = np.concatenate(
+        [np.array(parse.distances, np.float32) for parse in parse_lines(stored, LINES) if parse is not None]
+    )
+    gaps, _ = gaps_of(LINES, stored.normaliser)
+    measured = gaps.part(slice(len(gaps) // 10, None))
+    report = evaluate_boundaries(stored, text)
+    assert [score.layer for score in report.scores] == [1, 1]
+    for score in report.scores:
+        found = distances[measured.tokens(score.reading)] >= np.float32(score.threshold)
+        assert (score.found, score.right) == (found.sum(), (found & measured.boundaries).sum())
+    assert any(0 < score.found < score.gaps for score in report.scores)
+
+
+def test_baselines_are_every_gap_and_every_so_many_characters_of_a_line(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("abc def ghi jkl\n" * 20 + "ab cdef ghi\n" * 4)
+    every_gap, every_three = evaluate_boundaries(stored_model(), path).baselines
+    assert (every_gap.recall, every_gap.found) == (1.0, every_gap.gaps)
+    assert every_three.name == "every 3 characters"
+    measured = every_three.gaps - 4 * 8
+    assert every_three.there == round(measured * 3 / 11) + 4 * 2
+    assert every_three.found - every_three.right == 4  # ab|cdef|ghi: 3 characters are wrong, 6 right
+    assert every_three.there - every_three.right == 4
+
+
+def test_models_and_texts_without_boundaries_are_told(text, tmp_path):
+    with pytest.raises(InputError, match="reads words"):
+        evaluate_boundaries(stored_model(units="words"), text)
+    with pytest.raises(InputError, match="'lstm' has no distances"):
+        evaluate_boundaries(stored_model("lstm"), text)
+    path = tmp_path / "none.txt"
+    path.write_text("我喜欢猫\n" * 30)
+    with pytest.raises(InputError, match=r"none\.txt: no white space"):
+        evaluate_boundaries(stored_model(), path)
+    with pytest.raises(InputError, match=r"none\.txt: no white space"):
+        evaluate_boundaries(stored_model(), text, path)
+    path.write_text("a bc\n")
+    with pytest.raises(InputError, match="too short"):
+        evaluate_boundaries(stored_model(), path)
+
+
+def test_the_report_tells_its_protocol_and_is_json(text):
+    report = evaluate_boundaries(stored_model(), text)
+    assert "sees the boundaries" in str(report)
+    assert "thresholds chosen on its first part" in str(report)
+    assert "read without spaces" in str(evaluate_boundaries(stored_model(space=None), text))
+    figures = json.loads(json.dumps(report.as_dict()))
+    assert figures["scores"][0]["f1"] == report.scores[0].f1
+    assert figures["baselines"][0]["name"] == "every gap"
+    assert figures["unknown"] == 0
+
+
+@pytest.mark.parametrize("space", ["_", None])
+def test_bits_per_character_of_a_character_model_are_bits_per_predicted_token(text, space):
+    """Spaces and ends of sentences are predicted, and count; white space at the ends of lines is not, and does not."""
+    score = evaluate_text(stored_model(space=space), text)
+    length = sum(len(" ".join(line.split())) + 1 for line in LINES if line)
+    spaces = sum(len(line.split()) - 1 for line in LINES if line)
+    assert score.characters == score.tokens == (length if space else length - spaces)
+    assert score.bits_per_character == pytest.approx(score.bits_per_token, rel=1e-12)

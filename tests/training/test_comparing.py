@@ -1,0 +1,212 @@
+"""A comparison: every run once, whatever interrupts it, and a table that says what it compares."""
+
+from __future__ import annotations
+
+import json
+import signal
+import statistics
+from contextlib import nullcontext
+
+import pytest
+import yaml
+
+from syntaxlm.errors import InputError
+from syntaxlm.storage import read_model
+from syntaxlm.training import comparing
+from syntaxlm.training.comparing import COMPARISON, compare, read_recipes, read_result
+from syntaxlm.training.trainer import RECIPE, RESULT, Event, resume, train
+
+
+def watching(recipe):
+    return nullcontext(lambda event: None)
+
+
+@pytest.fixture
+def trainings(monkeypatch):
+    """Folders that `train` and `resume` were called for, in order."""
+    called = []
+
+    def counted(kind, action):
+        def call(*arguments):
+            called.append((kind, *(argument.name for argument in arguments if hasattr(argument, "name"))))
+            return action(*arguments)
+
+        return call
+
+    monkeypatch.setattr(comparing, "train", counted("train", train))
+    monkeypatch.setattr(comparing, "resume", counted("resume", resume))
+    return called
+
+
+@pytest.fixture
+def two(toy):
+    return {
+        "prpn": toy.recipe("prpn", schedule={"epochs": 1}),
+        "lstm": toy.recipe("lstm", schedule={"epochs": 1}, run={"seed": 3}),
+    }
+
+
+def test_every_recipe_is_trained_with_every_seed_and_the_table_is_of_their_results(two, tmp_path, trainings):
+    folder = tmp_path / "out"
+    comparison = compare(two, folder, 2, watching)
+    assert trainings == [("train", name) for name in ("seed-1", "seed-2", "seed-3", "seed-4")]
+    assert not comparison.faults
+    for row, seeds in zip(comparison.rows, ((1, 2), (3, 4)), strict=True):
+        results = [json.loads((folder / row.name / f"seed-{seed}" / RESULT).read_text()) for seed in seeds]
+        for text in ("valid", "test"):
+            values = [result[text]["perplexity"] for result in results]
+            figure = row.figure(text, "perplexity")
+            assert (figure.mean, figure.count) == (pytest.approx(statistics.mean(values)), 2)
+            assert figure.deviation == pytest.approx(statistics.stdev(values))
+        model = read_model(folder / row.name / f"seed-{seeds[0]}").model
+        assert row.parameters == sum(weight.numel() for weight in model.parameters())
+        assert row.epochs.mean == 1
+        speeds = [row.epoch_tokens / result["seconds"] for result in results]
+        assert row.tokens_per_second.mean == pytest.approx(statistics.mean(speeds))
+    assert json.loads((folder / COMPARISON).read_text()) == json.loads(json.dumps(comparison.as_dict()))
+    lines = str(comparison).splitlines()
+    assert [line.split()[0] for line in lines] == ["recipe", "prpn", "lstm"]
+    assert lines[1].endswith("2 of 2")
+
+
+def test_the_tokens_of_an_epoch_are_those_that_are_trained_on(toy, tmp_path):
+    """Its sum over the steps, as training tells it."""
+    tokens = []
+
+    def watch(event: Event) -> None:
+        tokens.append(event.progress.tokens)
+
+    for number, batches in enumerate([{"maximum_words": 8}, {"mode": "stream"}]):
+        recipe = toy.recipe("lstm", batches=batches, schedule={"epochs": 1})
+        tokens.clear()
+        comparison = compare({"one": recipe}, tmp_path / str(number), 1, lambda recipe: nullcontext(watch))
+        assert comparison.rows[0].epoch_tokens == max(tokens) > 0
+
+
+def test_started_again_what_is_finished_is_read_and_nothing_is_trained(two, tmp_path, trainings):
+    first = compare(two, tmp_path, 1, watching)
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/*/*")}
+    trainings.clear()
+    second = compare(two, tmp_path, 1, watching)
+    assert trainings == []
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/*/*")} == before
+    assert second.as_dict() == first.as_dict()
+    more = compare(two, tmp_path, 2, watching)
+    assert trainings == [("train", "seed-2"), ("train", "seed-4")]
+    assert [len(row.runs) for row in more.rows] == [2, 2]
+
+
+def test_an_interrupted_run_is_gone_on_with_and_ends_as_if_it_had_not_been(two, tmp_path, trainings):
+    whole = compare(two, tmp_path / "whole", 1, watching)
+    trainings.clear()
+    folder = tmp_path / "cut"
+
+    def stop_at_third_step(event):
+        if event.progress.steps == 3:
+            signal.raise_signal(signal.SIGTERM)
+
+    stopped = compare(
+        two, folder, 2, lambda recipe: nullcontext(stop_at_third_step) if recipe == two["lstm"] else watching(recipe)
+    )
+    assert stopped.stopped
+    assert "the same command goes on" in str(stopped)
+    assert [len(row.runs) for row in stopped.rows] == [2, 0]
+    assert not (folder / "lstm" / "seed-4").exists()
+    assert json.loads((folder / COMPARISON).read_text())["stopped"]
+    trainings.clear()
+    done = compare(two, folder, 1, watching)
+    assert trainings == [("resume", "seed-3")]
+    assert not done.stopped
+    assert done.rows[1].runs[0].test.nats == whole.rows[1].runs[0].test.nats
+
+
+def test_a_run_that_was_killed_before_its_first_checkpoint_begins_anew(two, tmp_path, trainings, monkeypatch):
+    def killed(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("syntaxlm.training.trainer._Run._go", killed)
+    with pytest.raises(KeyboardInterrupt):
+        compare(two, tmp_path, 1, watching)
+    assert (tmp_path / "prpn" / "seed-1" / RECIPE).exists()
+    monkeypatch.undo()
+    assert [len(row.runs) for row in compare(two, tmp_path, 1, watching).rows] == [1, 1]
+
+
+def test_a_run_of_other_settings_is_told_by_the_setting_before_anything_is_trained(toy, two, tmp_path, trainings):
+    compare({"lstm": two["lstm"]}, tmp_path, 1, watching)
+    trainings.clear()
+    other = toy.recipe("lstm", schedule={"epochs": 1}, run={"seed": 3}, model={"hidden_size": 8})
+    with pytest.raises(InputError, match=r"seed-3: holds a run of other settings: model\.hidden_size is 16 there, 8"):
+        compare({"prpn": two["prpn"], "lstm": other}, tmp_path, 1, watching)
+    assert trainings == []
+    with pytest.raises(InputError, match="holds a run already"):
+        compare(two, tmp_path / "lstm" / "seed-3", 1, watching)
+
+
+def test_a_run_that_fails_costs_no_other_and_is_told(toy, two, tmp_path):
+    spoiled = toy.recipe("lstm", optimiser={"learning_rate": 1e30}, schedule={"epochs": 1})
+    said = []
+    comparison = compare({"spoiled": spoiled} | two, tmp_path, 1, watching, said.append)
+    ((place, message),) = comparison.faults.items()
+    assert place == str(tmp_path / "spoiled" / "seed-1")
+    assert "learning_rate" in message
+    assert message in said
+    assert [len(row.runs) for row in comparison.rows] == [0, 1, 1]
+    assert str(comparison).splitlines()[1].split()[1:3] == ["-", "-"]
+    assert json.loads((tmp_path / COMPARISON).read_text())["faults"] == comparison.faults
+
+
+def test_characters_and_what_stands_beside_them_are_measured_in_bits_per_character(toy, tmp_path):
+    recipes = {
+        "words": toy.recipe("lstm", schedule={"epochs": 1}),
+        "characters": toy.recipe("lstm", text={"normaliser": {"units": "characters"}}, schedule={"epochs": 1}),
+    }
+    comparison = compare(recipes, tmp_path, 1, watching)
+    assert comparison.measure == "bits_per_character"
+    assert "valid bits per character" in str(comparison)
+    expected = comparison.rows[1].runs[0].valid.bits_per_character
+    assert f"{expected:.3f}" in str(comparison).splitlines()[2]
+
+
+def test_figures_of_different_tokens_or_states_are_noted(toy, tmp_path):
+    recipes = {
+        "all": toy.recipe("lstm", schedule={"epochs": 1}),
+        "cut": toy.recipe(
+            "lstm", schedule={"epochs": 1}, batches={"mode": "stream"}, text={"vocabulary": {"maximum_size": 50}}
+        ),
+    }
+    notes = compare(recipes, tmp_path, 1, watching).notes
+    assert any("all sentences, cut stream" in note for note in notes)
+    assert any(note.startswith("valid: not the same tokens predicted: all") for note in notes)
+    assert compare({"all": recipes["all"]}, tmp_path, 1, watching).notes == []
+
+
+def test_a_result_that_is_cut_short_is_told(two, tmp_path):
+    compare({"lstm": two["lstm"]}, tmp_path, 1, watching)
+    path = tmp_path / "lstm" / "seed-3" / RESULT
+    path.write_text(path.read_text()[:-30])
+    with pytest.raises(InputError, match=r"result\.json: no result of this program.*Remove it"):
+        read_result(path.parent)
+    assert list(compare({"lstm": two["lstm"]}, tmp_path, 1, watching).faults) == [str(path.parent)]
+
+
+def test_recipes_are_read_by_name_with_one_budget_and_all_faults_are_told_together(toy, tmp_path):
+    paths = []
+    for name in ("one", "two"):
+        paths.append(str(tmp_path / f"{name}.yaml"))
+        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(toy.recipe_data("lstm")))
+    recipes = read_recipes(paths, [("model.hidden_size", "8")], 0.5)
+    assert list(recipes) == ["one", "two"]
+    assert {recipe.schedule.minutes for recipe in recipes.values()} == {0.5}
+    assert {recipe.model.hidden_size for recipe in recipes.values()} == {8}
+    assert read_recipes(paths)["one"].schedule.minutes is None
+    with pytest.raises(InputError, match=r"(?s)a recipe of the name one is given already.*no such recipe file"):
+        read_recipes([paths[0], paths[0], "none"])
+    with pytest.raises(InputError, match=r"(?s)one\.yaml: text\.test: nowhere\.txt: no such file.*two\.yaml"):
+        read_recipes(paths, [("text.test", "nowhere.txt")])
+
+
+def test_several_processes_are_told(two, tmp_path, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(InputError, match="one process"):
+        compare(two, tmp_path, 1, watching)
