@@ -20,8 +20,9 @@ from syntaxlm.training.trainer import train
 from syntaxlm.trees import parse_brackets, read_brackets
 
 COMMANDS = [
-    ["train"], ["evaluate"], ["evaluate", "lm"], ["evaluate", "parse"], ["evaluate", "trees"], ["parse"], ["data"],
-    ["data", "toy"], ["quickstart"],
+    ["train"], ["compare"], ["evaluate"], ["evaluate", "lm"], ["evaluate", "parse"], ["evaluate", "trees"],
+    ["evaluate", "boundaries"], ["parse"], ["data"], ["data", "toy"], ["data", "text8"], ["data", "words"],
+    ["quickstart"],
 ]  # fmt: skip
 
 
@@ -82,7 +83,7 @@ def test_an_unknown_option_is_told_in_one_line(refused, command):
     assert len(refused(*command, "--nonsense").splitlines()) == 1
 
 
-@pytest.mark.parametrize("command", ["parse", "evaluate lm", "evaluate parse"])
+@pytest.mark.parametrize("command", ["parse", "evaluate lm", "evaluate parse", "evaluate boundaries"])
 def test_what_is_no_model_folder_is_told(refused, text, tmp_path, command):
     path = text("a cat\n")
     assert "no such model folder" in refused(*command.split(), tmp_path / "nowhere", path)
@@ -378,6 +379,89 @@ def test_data_toy_writes_the_corpus_and_says_what_it_wrote(run, refused, tmp_pat
     assert "--sentences 0" in refused("data", "toy", "-o", tmp_path / "toy", "--sentences", "0")
     (tmp_path / "file").write_text("")
     assert "cannot be made" in refused("data", "toy", "-o", tmp_path / "file" / "toy", "--sentences", "40")
+
+
+def test_data_text8_splits_the_file_and_refuses_another(run, refused, text, tmp_path, monkeypatch):
+    path = text("a term of abuse ", "text8")
+    assert "found 16 bytes; expected text8, unpacked, which has 100,000,000" in refused(
+        "data", "text8", path, "-o", tmp_path
+    )
+    monkeypatch.setattr("syntaxlm.data.text8.BYTES", 16)
+    monkeypatch.setattr("syntaxlm.data.text8.TRAINING_BYTES", 9)
+    code, out, _ = run("data", "text8", path, "-o", tmp_path / "out", "--json")
+    assert code == 0
+    assert json.loads(out)["train_words"] == 3
+    assert (tmp_path / "out" / "valid.txt").read_text() == " abuse \n"
+    assert "valid.txt: 1 words" in run("data", "text8", path, "-o", tmp_path / "out")[1]
+
+
+def test_compare_trains_prints_the_table_and_goes_on(run, refused, toy, tmp_path):
+    for name in ("prpn", "lstm"):
+        (tmp_path / f"tiny-{name}.yaml").write_text(yaml.safe_dump(toy.recipe_data(name)))
+    command = "compare", tmp_path / "tiny-prpn.yaml", tmp_path / "tiny-lstm.yaml", "-o", tmp_path / "out"
+    settings = "--schedule.epochs", "1", "--seeds", "2", "--minutes", "5"
+    code, out, err = run(*command, *settings)
+    assert code == 0, err
+    assert [line.split()[0] for line in out.splitlines()] == ["recipe", "tiny-prpn", "tiny-lstm"]
+    assert "(4 of 4)" in err
+    code, again, err = run(*command, *settings, "--json")
+    assert "valid perplexity" not in err, "trained again"
+    figures = json.loads(again)
+    assert figures == json.loads((tmp_path / "out" / "comparison.json").read_text())
+    assert f"{figures['rows'][0]['test']['perplexity']['mean']:.2f} ± " in out
+    assert "schedule.minutes is 5.0 there, 9.0 here" in refused(*command, "--schedule.epochs", "1", "--minutes", "9")
+    assert "--seeds: found 0" in refused(*command, "--seeds", "0")
+    assert "schedule.minutes: found -1" in refused(*command, "--minutes", "-1")
+    assert "no such recipe file" in refused("compare", "prpn-tyo", "-o", tmp_path / "other")
+
+
+def test_a_comparison_with_a_run_that_failed_prints_the_others_and_ends_with_2(run, toy, tmp_path):
+    spoiled = toy.recipe_data("lstm", optimiser={"learning_rate": 1e30}, schedule={"epochs": 1})
+    for name, data in (("spoiled", spoiled), ("good", toy.recipe_data("lstm", schedule={"epochs": 1}))):
+        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(data))
+    code, out, err = run("compare", tmp_path / "spoiled.yaml", tmp_path / "good.yaml", "-o", tmp_path / "out")
+    assert code == 2
+    assert out.splitlines()[2].endswith("1 of 1")
+    assert "1 runs failed" in err
+    assert "learning_rate" in err
+
+
+def test_evaluate_boundaries_prints_figures_and_baselines_and_json(run, refused, toy, trained, tmp_path):
+    recipe = toy.recipe(text={"normaliser": {"units": "characters"}}, schedule={"epochs": 1})
+    train(recipe, tmp_path / "run")
+    code, out, err = run("evaluate", "boundaries", tmp_path / "run", toy / "test.txt")
+    assert code == 0, err
+    for part in ("gaps between characters", "layer 1, distance of the space", "every gap", "as many at random"):
+        assert part in out
+    arguments = tmp_path / "run", toy / "test.txt", "--tune", toy / "valid.txt"
+    figures = json.loads(run("evaluate", "boundaries", *arguments, "--json")[1])
+    assert figures["tuned_on"] == str(toy / "valid.txt")
+    assert 0 < figures["scores"][0]["recall"] <= 1
+    assert "reads words" in refused("evaluate", "boundaries", trained.prpn, toy / "test.txt")
+    assert "No such file" in refused("evaluate", "boundaries", tmp_path / "run", tmp_path / "none.txt")
+
+
+@pytest.mark.parametrize("rule", ["letters", "mine.yaml"])
+def test_a_treebank_of_other_tags_is_written_as_words_and_scored(run, refused, text, trained, tmp_path, rule):
+    bank = text("(S (A0 el) (B1 gato) (Fp .))\n(S (P+A0 y) (N (A0 un) (B1 pez)) (Fp ¿))\n(S (Fp .))\n", "bank.mrg")
+    if rule.endswith(".yaml"):
+        rule = text("drop_tags: [Fp]\n", rule)
+    words, rows = tmp_path / "words.txt", tmp_path / "rows.jsonl"
+    code, out, _ = run("data", "words", bank, "-o", words, "--clean-up", rule)
+    assert code == 0
+    assert "2 sentences   5 words   1 sentences without a word" in out
+    assert words.read_text() == "el gato\ny un pez\n"
+    figures = json.loads(run("data", "words", bank, "-o", words, "--clean-up", rule, "--json")[1])
+    assert figures == {"sentences": 2, "words": 5, "joined": 0, "blank": 0, "emptied": 1}
+    for arguments in (["parse", trained.prpn, bank], ["trees", bank, bank]):
+        code, out, err = run("evaluate", *arguments, "--clean-up", rule, "--per-sentence", rows)
+        assert code == 0, err
+        assert f"clean-up {rule}" in out
+        assert [json.loads(line)["number"] for line in rows.read_text().splitlines()] == [1, 2]
+    for arguments in (["data", "words", bank, "-o", words], ["evaluate", "parse", trained.prpn, bank]):
+        assert "another tag set" in refused(*arguments)
+        bad = text("drop_tag: [Fp]\n", "bad.yaml")
+        assert "Did you mean drop_tags?" in refused(*arguments, "--clean-up", bad)
 
 
 def test_the_quickstart_trains_measures_and_draws(run, refused, toy, tmp_path, monkeypatch):

@@ -178,6 +178,55 @@ def test_a_syntax_error_names_file_and_line(tmp_path):
         read_recipe(path)
 
 
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        ("2024-99-99", 'found "2024-99-99", which is no timestamp'),
+        ("!!int ''", 'found "", which is no int'),
+        ("!!float x", 'found "x", which is no float'),
+        ("!!bool perhaps", 'found "perhaps", which is no bool'),
+        ("!!map [a]", "expected a mapping node, but found sequence"),
+        ("{<<: 3}", "expected a mapping or list of mappings"),
+        ("{[a]: b}", "found unhashable key"),
+        ("!unheard of", "could not determine a constructor"),
+        ("*nobody", "found undefined alias"),
+        ("\x07", "found the character U+0007"),
+    ],
+)
+def test_a_value_that_yaml_cannot_make_names_file_and_line(tmp_path, value, found):
+    path = tmp_path / "odd.yaml"
+    # Line ends to YAML, and to no editor, come before.
+    path.write_text(f"model: a\u2028\ntext: b\u0085\nrun: {value}\n", encoding="utf-8")
+    with pytest.raises(InputError) as caught:
+        read_yaml(path)
+    assert str(caught.value).startswith(f"{path}, line 3: not YAML: ")
+    assert found in str(caught.value)
+
+
+def test_aliases_of_aliases_are_refused_before_they_fill_the_memory(tmp_path):
+    path = tmp_path / "many.yaml"
+    rows = ["a0: &a0 [x]", *(f"a{row}: &a{row} [{', '.join([f'*a{row - 1}'] * 10)}]" for row in range(1, 40))]
+    path.write_text("\n".join(rows))
+    with pytest.raises(InputError, match=r"many\.yaml, line \d: not YAML: over 100,000 values"):
+        read_yaml(path)
+    path.write_text("base: &base {layers: 2}\nmodel: {<<: *base, name: lstm}\nrest: [*base, *base]\n")
+    assert read_yaml(path)["model"] == {"layers": 2, "name": "lstm"}
+
+
+def test_nesting_too_deep_is_told_by_name(tmp_path):
+    path = tmp_path / "deep.yaml"
+    path.write_text("[" * 20_000)
+    with pytest.raises(InputError, match=r"deep\.yaml: nested too deeply"):
+        read_yaml(path)
+
+
+def test_text_that_yaml_takes_for_something_else_is_to_stand_in_quotes():
+    assert fault_of({"text.train": False}) == (
+        "my.yaml: text.train: found false; expected a valid string; in quotes, it is one"
+    )
+    assert "in quotes" not in fault_of({"text.train": None})
+
+
 def test_a_key_given_twice_is_told_with_its_line(tmp_path):
     path = tmp_path / "twice.yaml"
     path.write_text("run:\n  seed: 1\n  seed: 2\n")

@@ -56,6 +56,16 @@ def decode_text(content: bytes, source: str) -> str:
         ) from error
 
 
+def split_lines(text: str) -> list[str]:
+    """The lines of a text without their ends, \\n or \\r\\n.
+
+    Nothing else ends a line, unlike for str.splitlines(): words may hold U+0085, U+2028 or a lone \\r.
+    """
+    *lines, last = text.split("\n")
+    lines = [line.removesuffix("\r") for line in lines]
+    return [*lines, last] if last else lines
+
+
 def make_folder(path: Path) -> None:
     """Makes a folder, and those above it, where it is not there yet. Raises InputError."""
     try:

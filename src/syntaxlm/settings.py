@@ -16,8 +16,11 @@ import pydantic
 import yaml
 
 from syntaxlm.errors import InputError
+from syntaxlm.files import read_text
 
 Settings = TypeVar("Settings")
+
+_MOST_VALUES = 100_000  # of a YAML file
 
 
 @cache
@@ -78,6 +81,8 @@ def _fault(kind: type, fault: Any, source: str) -> str:
         expected = f"expected a section with the settings {', '.join(names)}"
     else:
         expected = fault["msg"].replace("Input should be ", "expected ")
+        if fault["type"] == "string_type" and isinstance(fault["input"], bool | int | float):
+            expected += "; in quotes, it is one"  # to YAML, NO and 007 are no text
     return f"{source}: {key + ': ' if key else ''}found {_shown(fault['input'])}; {expected}"
 
 
@@ -117,24 +122,52 @@ def _tags(kind: Any) -> tuple[Any, ...]:
 
 def read_yaml(path: Path) -> Any:
     """The content of a YAML file. Raises InputError naming file and line."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read: {error}") from None
+    text = read_text(path)
     try:
         return _yaml_value(text)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        found = f"the character U+{ord(text[error.position]):04X}"
+        raise InputError(f"{path}, line {line}: not YAML: found {found}, which may not stand there as such") from None
+    except RecursionError:
+        raise InputError(f"{path}: nested too deeply") from None
+    except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        place = f", line {mark.line + 1}" if mark else ""
+        # Not mark.line: YAML ends lines at U+2028 as well, and no editor does.
+        place = f", line {text.count(chr(10), 0, mark.index) + 1}" if mark else ""
         raise InputError(f"{path}{place}: not YAML: {getattr(error, 'problem', None) or error}") from None
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML with 1e-3 as a number (PyYAML reads it as text) and without a key twice."""
+    """YAML with 1e-3 as a number (PyYAML reads it as text), without a key twice or values by the million."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._values = 0  # met so far, those that an alias stands for among them
+        self._sizes: dict[int, int] = {}  # by node, the values in it
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        alias, before = self.check_event(yaml.AliasEvent), self._values
+        node = super().compose_node(parent, index)
+        self._values += self._sizes.get(id(node), 0) if alias else 1
+        self._sizes.setdefault(id(node), self._values - before)
+        if self._values > _MOST_VALUES:  # aliases of aliases double with every line
+            found = f"over {_MOST_VALUES:,} values, those that aliases stand for among them"
+            raise yaml.composer.ComposerError(None, None, found, node.start_mark if node else None)
+        return node
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)
+        except (AttributeError, LookupError, TypeError, ValueError):  # PyYAML's own, of 2024-99-99 or !!int x
+            kind = node.tag.rpartition(":")[2]
+            raise yaml.constructor.ConstructorError(
+                None, None, f"found {_shown(node.value)}, which is no {kind}", node.start_mark
+            ) from None
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
-        for key, _ in node.value:
+        for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
             if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
                 if key.value in seen:
                     raise yaml.constructor.ConstructorError(None, None, f"{key.value}: given twice", key.start_mark)
@@ -148,6 +181,7 @@ _Loader.add_implicit_resolver(
 
 
 def _yaml_value(text: str) -> Any:
+    """Raises yaml.YAMLError or RecursionError."""
     return yaml.load(text, _Loader)
 
 
@@ -165,5 +199,5 @@ def override(data: Any, assignments: list[tuple[str, str]]) -> None:
             place = inner
         try:
             place[last] = _yaml_value(text)
-        except (yaml.YAMLError, ValueError, RecursionError):
+        except (yaml.YAMLError, RecursionError):
             raise InputError(f"--{key}: {text!r} is not a value YAML can read") from None

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from syntaxlm.data.treebanks import TreebankSentence, read_treebank, treebank_tokens
+from syntaxlm.data.treebanks import TreebankSentence, read_treebank, treebank_tokens, write_words
 from syntaxlm.errors import InputError
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.trees.cleanup import CleanUp
@@ -100,7 +100,7 @@ def heads_are_one_tree(heads):
 
 
 def test_every_tree_of_four_words_stays_one_tree_whichever_words_are_dropped(tmp_path):
-    drop = CleanUp("drop x", drop=frozenset({"x"}))
+    drop = CleanUp("drop x", drop_tags=frozenset({"x"}))
     trees = [heads for heads in product(range(5), repeat=4) if heads_are_one_tree(heads)]
     assert len(trees) == 64  # rooted labelled trees, 4^3
     for tags in product("xk", repeat=4):
@@ -127,7 +127,7 @@ def test_every_tree_of_four_words_stays_one_tree_whichever_words_are_dropped(tmp
 def test_a_cycle_of_dropped_words_does_not_hang(tmp_path):
     path = tmp_path / "some.dp"
     path.write_text(dp([("a", "x", 2), ("b", "x", 1), ("c", "k", 1), ("d", "k", 2)]))
-    (sentence,) = read_treebank(path, CleanUp("drop x", drop=frozenset({"x"})))
+    (sentence,) = read_treebank(path, CleanUp("drop x", drop_tags=frozenset({"x"})))
     assert sentence.heads == (0, 1)
 
 
@@ -158,7 +158,7 @@ def test_the_wrong_kind_of_file_is_refused_by_name(folder):
     (folder / "mrg" / "more.conllu").write_text(conllu(FIRST_ARCS))
     with pytest.raises(InputError, match="both constituency and dependency files"):
         read_treebank(folder / "mrg")
-    with pytest.raises(InputError, match="no clean-up 'ptb'; there are"):
+    with pytest.raises(InputError, match="clean-up 'ptb': no such rule"):
         read_treebank(folder / "mrg" / "*.mrg", "ptb")
 
 
@@ -166,6 +166,63 @@ def test_treebank_tokens_are_one_for_each_word_whatever_the_normaliser_drops(fol
     treebank = read_treebank(folder / "mrg")
     normaliser = Normaliser(lower_case=True, numbers="whole", drop_punctuation=True, drop_words=("the",))
     assert treebank_tokens(treebank, normaliser)[:2] == [["the", "cat", ",", "ate", "N", "fish", "."], ["go", "!"]]
+
+
+def test_written_words_are_the_sentences_after_clean_up(folder):
+    written = write_words(read_treebank(folder / "mrg", "ptb-keep"), folder / "words.txt")
+    assert (folder / "words.txt").read_text() == "The cat ate 12 fish\nGo\nThe cat ate 12 fish\n"
+    assert (written.sentences, written.words, written.emptied) == (3, 11, 0)
+    some = write_words(
+        read_treebank(folder / "mrg", CleanUp("nouns", keep_tags=frozenset({"NN"}))), folder / "some.txt"
+    )
+    assert (folder / "some.txt").read_text() == "cat\ncat\n"
+    assert (some.sentences, some.words, some.emptied) == (2, 2, 1)
+
+
+@pytest.mark.parametrize("unicode_form", ["NFC", "NFKC", "keep"])
+def test_written_words_read_as_the_words_of_the_treebank(tmp_path, unicode_form):
+    words = [
+        "1 000",
+        "1\u00a0000",
+        "a\u2028b",
+        "x\u200by",
+        "\x85z\x85",
+        "co\u00adop",
+        "e\u0301",
+        "👩\u200d👧",
+        "(",
+        "fi",
+    ]
+    rows = [f"{place}\t{word}\t_\tX\t_\t_\t0\t_\t_\t_\n" for place, word in enumerate(words, 1)]
+    (tmp_path / "odd.conllu").write_text("".join(rows) + "\n", encoding="utf-8", newline="")
+    treebank = read_treebank(tmp_path / "odd.conllu")
+    written = write_words(treebank, tmp_path / "words.txt")
+    (text,) = (tmp_path / "words.txt").read_bytes().decode().split("\n")[:-1]
+    normaliser = Normaliser(unicode_form=unicode_form)
+    assert [normaliser.tokens(text)] == treebank_tokens(treebank, normaliser)
+    assert (written.joined, written.blank) == (5, 0)
+    assert "5 words had white space in them" in str(written)
+
+
+def test_words_of_white_space_alone_are_left_out_and_counted(tmp_path):
+    (tmp_path / "odd.mrg").write_text("(S (A \u00a0) (B b))\n(S (A \u3000))\n", encoding="utf-8")
+    written = write_words(read_treebank(tmp_path / "odd.mrg"), tmp_path / "words.txt")
+    assert (tmp_path / "words.txt").read_text() == "b\n"
+    assert (written.sentences, written.blank, written.emptied) == (1, 2, 1)
+    (tmp_path / "blank.mrg").write_text("(S (A \u3000))\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"blank\.mrg: found no word to write"):
+        write_words(read_treebank(tmp_path / "blank.mrg"), tmp_path / "none.txt")
+    assert not (tmp_path / "none.txt").exists()
+
+
+@pytest.mark.skipif(not (SHARED / "other-languages").is_dir(), reason="the treebanks are not beside this checkout")
+@pytest.mark.parametrize("name", ["zh-sinica", "es-cess", "pt-floresta"])
+def test_words_of_other_languages_read_as_those_of_the_treebank(tmp_path, name):
+    treebank = read_treebank(SHARED / "other-languages" / f"{name}.mrg", name)
+    write_words(treebank, tmp_path / "words.txt")
+    lines = (tmp_path / "words.txt").read_text(encoding="utf-8").split("\n")[:-1]
+    normaliser = Normaliser()
+    assert [normaliser.tokens(line) for line in lines] == treebank_tokens(treebank, normaliser)
 
 
 @pytest.mark.skipif(not (SHARED / "wsj-sample").is_dir(), reason="the WSJ sample is not beside this checkout")

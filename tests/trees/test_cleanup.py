@@ -1,7 +1,19 @@
+import subprocess
+import sys
+
 import pytest
 
 from syntaxlm.errors import InputError
-from syntaxlm.trees import CLEAN_UPS, clean, clean_all, format_brackets, parse_brackets, plain_label
+from syntaxlm.trees import (
+    CLEAN_UPS,
+    CleanUp,
+    clean,
+    clean_all,
+    find_clean_up,
+    format_brackets,
+    parse_brackets,
+    plain_label,
+)
 
 TEXT = """( (S (NP-SBJ-1 (NP (NNP Mr.) (NNP Vinken)) (, ,) (-LRB- -LRB-) ($ $) (CD 61)) (PRN (, ,)) (VP=2 (VBD left)
        (S (NP (-NONE- *-1)) (VP (TO to) (VP (VB go) (NP (-NONE- *T*)))))) (. .)))"""
@@ -50,6 +62,29 @@ def test_labels_lose_functions_and_indices(label, plain):
 
 
 @pytest.mark.parametrize(
+    ("label", "after", "before", "plain"),
+    [
+        ("SUBJ+np", "-=", "+", "np"),
+        ("N<+pp", "", "+", "pp"),
+        ("P+v-fin", "-", "+", "v"),
+        ("A+B+np", "", "+", "np"),
+        ("SUBJ+", "-=", "+", "SUBJ+"),
+        ("+", "-=", "+", "+"),
+        ("np:subj-1", ":-", "", "np"),
+        ("NP-SBJ", "", "", "NP-SBJ"),
+        ("", "-=", "+", ""),
+    ],
+)
+def test_what_parts_functions_from_labels_is_a_setting(label, after, before, plain):
+    assert plain_label(label, after, before) == plain
+    (tree,) = parse_brackets(f"(S ({label or 'X'} (A a) (B b)) (C c))")
+    labels = {
+        part.label for part in clean(tree, CleanUp("mine", function_after=after, function_before=before)).constituents
+    }
+    assert (plain or "X") in labels
+
+
+@pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("( (S (A a) (B b)))", [("S", 0, 2)]),
@@ -89,3 +124,73 @@ def test_a_foreign_tag_set_is_an_error_that_shows_the_tags(text, name, message):
     assert message in str(caught.value)
     assert str(caught.value).startswith("gold.mrg: ")
     assert "tags met:" in str(caught.value)
+
+
+@pytest.fixture
+def rules(tmp_path):
+    """Writes a clean-up file; returns its path."""
+
+    def rules(text):
+        path = tmp_path / "mine.yaml"
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return rules
+
+
+def test_a_file_of_three_lines_is_a_clean_up(rules):
+    path = rules('drop_tags: [PU, "NO"]\ndrop_words: ["*0*", "("]\npunctuation: unicode\n')
+    rule = find_clean_up(path)
+    assert rule == find_clean_up(str(path)) == find_clean_up(rule)
+    assert rule.name == str(path)
+    (tree,) = parse_brackets("(S (A *0*) (PU x) (NO y) (A -LRB-) (A 。) (A 友) (A 5) (-NONE- *))")
+    assert clean(tree, rule).words == ("友", "5")
+
+
+def test_a_file_may_keep_tags_and_name_itself(rules):
+    rule = find_clean_up(rules("name: mine\nkeep_tags: [A]\nknown_tags: [A, B]\n"))
+    (tree,) = parse_brackets("(S (A a) (B b) (A .))")
+    assert clean(tree, rule).words == ("a", ".")
+    with pytest.raises(InputError, match=r"2 of 3 words have tags that clean-up mine does not know"):
+        clean_all(parse_brackets("(S (A a) (C b) (D c))"), rule, "gold.mrg")
+
+
+def test_a_name_goes_before_a_file_and_an_empty_rule_is_none():
+    assert find_clean_up("ptb-keep") is CLEAN_UPS["ptb-keep"]
+    assert clean(parse_brackets(TEXT)[0], CleanUp("mine")) == clean(parse_brackets(TEXT)[0], CLEAN_UPS["none"])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("drop_tgs: [PU]", "mine.yaml: drop_tgs: no such setting. Did you mean drop_tags?"),
+        ("punctuation: unicod", "mine.yaml: punctuation: found \"unicod\"; expected 'by tag' or 'unicode'"),
+        ("drop_tags: PU", 'mine.yaml: drop_tags: found "PU"; expected a valid array'),
+        ("drop_tags: [PU, NO]", "mine.yaml: drop_tags.1: found false; expected a valid string; in quotes, it is one"),
+        ("drop_tags: [7]", "mine.yaml: drop_tags.0: found 7; expected a valid string; in quotes, it is one"),
+        ("", "mine.yaml: found no settings; expected some of name, keep_tags"),
+        ("[PU]", "mine.yaml: found no settings"),
+        ("drop_tags: [., ,]", "mine.yaml, line 1: not YAML"),
+        ("drop_tags: [a]\ndrop_tags: [b]", "mine.yaml, line 2: not YAML: drop_tags: given twice"),
+    ],
+)
+def test_faults_of_a_file_are_told_by_file_and_key(rules, text, message):
+    with pytest.raises(InputError) as caught:
+        find_clean_up(rules(text))
+    assert message in str(caught.value)
+
+
+def test_an_unknown_clean_up_is_told_with_the_nearest_and_all_there_are(tmp_path):
+    with pytest.raises(
+        InputError, match=r"'ptb-kep': no such rule, and no such file. Did you mean ptb-keep\? There are"
+    ):
+        find_clean_up("ptb-kep")
+    with pytest.raises(InputError, match=r"none\.yaml: cannot be read: No such file"):
+        find_clean_up(tmp_path / "none.yaml")
+    with pytest.raises(InputError, match="cannot be read: Is a directory"):
+        find_clean_up(tmp_path)
+
+
+def test_trees_and_clean_up_files_need_no_torch():
+    code = "import sys; import syntaxlm.trees; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,4 +1,5 @@
 import random
+import tracemalloc
 from itertools import permutations, product
 
 import numpy as np
@@ -11,6 +12,7 @@ from syntaxlm.trees import (
     Tree,
     decode,
     decode_by_definition,
+    format_spans,
     left,
     parse_brackets,
     right,
@@ -124,3 +126,15 @@ def test_crossing_spans_and_wrong_words_are_named():
 def test_spans_in_any_order_make_a_tree():
     spans = SpanSets.from_lists([[(2, 4), (0, 2), (0, 4)]], [4])
     assert trees_of(spans, [list("abcd")]) == parse_brackets("(X (X a b) (X c d))")
+
+
+@pytest.mark.parametrize("branching", [left, right])
+def test_the_deepest_tree_of_a_long_sentence_is_written_in_memory_of_its_size(branching):
+    words = [str(place) for place in range(30_000)]
+    tracemalloc.start()
+    try:
+        (line,) = format_spans(branching([len(words)]), [words])
+        assert tracemalloc.get_traced_memory()[1] < 50e6  # a string for every depth there is would be 450 MB
+    finally:
+        tracemalloc.stop()
+    assert line.count("(X ") == line.count(")") == len(words) - 1

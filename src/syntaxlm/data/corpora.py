@@ -30,7 +30,7 @@ STANDARD_INPUT = "-"
 IN_MEMORY = 64 * 2**20  # bytes of text; the ids of a larger file are written to a temporary folder
 CHUNK = 2**20  # words held before they are written out
 
-_FORMAT = 1  # of the cache; a new one makes old caches unread
+_FORMAT = 2  # of the cache; a new one makes old caches unread
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -47,6 +47,8 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
             for number, raw in enumerate(file, 1):
                 if number == 1 and raw.startswith(_BYTE_ORDER_MARK):
                     offset, raw = len(_BYTE_ORDER_MARK), raw[len(_BYTE_ORDER_MARK) :]
+                    if not raw:  # nothing behind the mark: an empty file
+                        return
                 nul = raw.find(b"\0")
                 if nul >= 0:
                     raise InputError(
@@ -87,7 +89,8 @@ class EncodedCorpus:
     offsets: (S + 1,) int64; sentence i is ids[offsets[i] : offsets[i + 1]].
     line_numbers: (S,) int64, the line of the file that each sentence is, 1 first.
     unknown_count: how many of the ids are the vocabulary's unknown.
-    character_count: characters of the whole original text, one for each line end included; 0 when there was no text.
+    character_count: characters of the original text that is predicted, as `Normaliser.written_length` counts them, and
+        one for the end of each sentence; 0 when there was no text.
     """
 
     def __init__(
@@ -240,7 +243,6 @@ def _encode_into(
 
     any_sentence = False
     for number, line in read_lines(path):
-        character_count += len(line) + 1
         begin = len(words)
         written = 0
         for tokens in normaliser.token_parts(line):
@@ -253,6 +255,7 @@ def _encode_into(
         if length:
             lengths.append(length)
             lines.append(number)
+            character_count += normaliser.written_length(line) + 1
             any_sentence = True
     write_out()
     if not any_sentence:

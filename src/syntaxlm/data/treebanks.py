@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import accumulate
 from pathlib import Path
 
 from syntaxlm.errors import InputError
-from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.files import write_text
+from syntaxlm.text.normaliser import Normaliser, split_words
 from syntaxlm.trees.brackets import read_brackets
-from syntaxlm.trees.cleanup import CLEAN_UPS, EMPTY_TAG, CleanUp, clean_all
+from syntaxlm.trees.cleanup import EMPTY_TAG, CleanUp, clean_all, find_clean_up
 from syntaxlm.trees.conllu import read_conllu, read_dp
 from syntaxlm.trees.tree import DependencyTree, Tree
 
@@ -74,20 +75,21 @@ class _Read:
 
 
 def read_treebank(
-    path: str | Path, clean_up: CleanUp | str = "none", dependencies: str | Path | None = None
+    path: str | Path, clean_up: CleanUp | str | Path = "none", dependencies: str | Path | None = None
 ) -> Treebank:
     """Read gold trees.
 
     path: a file; a folder, of which all files of a known suffix are read, sorted by name; or a pattern such as
         "mrg/wsj_00*.mrg". The suffix tells the kind: see CONSTITUENCY_SUFFIXES and DEPENDENCY_SUFFIXES; .gz
         may follow it.
-    clean_up: which words stay, by name or as such; "none" still drops empty nodes. The head of a dropped word becomes
-        the head of its dependents; where that was the root, the first of them becomes the root and has the others.
+    clean_up: which words stay: a name, a YAML file or the rule as such; "none" still drops empty nodes. The head of a
+        dropped word becomes the head of its dependents; where that was the root, the first of them becomes the root
+        and has the others.
     dependencies: the dependency trees of the same sentences, in the same order; a path of the same three forms.
     Raises InputError for files that are not there, of no known suffix, or of both kinds; for faults in them; and where
     the two kinds have not the same sentences, naming the file and the sentence.
     """
-    rule = _clean_up(clean_up)
+    rule = find_clean_up(clean_up)
     read = _read_all(path)
     if dependencies is None:
         trees = [sentence.tree or _flat(sentence.dependencies) for sentence in read]
@@ -115,12 +117,54 @@ def treebank_tokens(treebank: Treebank, normaliser: Normaliser) -> list[list[str
     return [[normal[word] for word in sentence.words] for sentence in treebank]
 
 
-def _clean_up(clean_up: CleanUp | str) -> CleanUp:
-    if isinstance(clean_up, CleanUp):
-        return clean_up
-    if clean_up not in CLEAN_UPS:
-        raise InputError(f"there is no clean-up {clean_up!r}; there are {', '.join(CLEAN_UPS)}")
-    return CLEAN_UPS[clean_up]
+@dataclass(frozen=True)
+class WrittenWords:
+    """What `write_words` wrote.
+
+    joined: words that had white space in them; blank: words that were nothing else, and are left out.
+    emptied: sentences that are left out, for clean-up left no word of them.
+    """
+
+    sentences: int
+    words: int
+    joined: int
+    blank: int
+    emptied: int
+
+    def as_dict(self) -> dict[str, int]:
+        return asdict(self)
+
+    def __str__(self) -> str:
+        notes = [f"{self.sentences:,} sentences", f"{self.words:,} words"]
+        if self.joined:
+            notes.append(f"{self.joined:,} words had white space in them and are written without")
+        if self.blank:
+            notes.append(f"{self.blank:,} words of nothing but white space are left out")
+        if self.emptied:
+            notes.append(f"{self.emptied:,} sentences without a word after clean-up are left out")
+        return "   ".join(notes)
+
+
+def write_words(treebank: Treebank, path: str | Path) -> WrittenWords:
+    """Writes the words of a treebank as plain text, one sentence a line: text to train on, without the trees.
+
+    A word with white space in it is written without, for a reader of lines would take it for several; it is then the
+    word that `treebank_tokens` gives. The file appears whole or not at all. Raises InputError.
+    """
+    lines: list[str] = []
+    words = joined = blank = 0
+    for sentence in treebank:
+        written = ["".join(split_words(word)) for word in sentence.words]
+        joined += sum(0 < len(new) < len(word) for new, word in zip(written, sentence.words, strict=True))
+        kept = [word for word in written if word]
+        words += len(kept)
+        blank += len(written) - len(kept)
+        if kept:
+            lines.append(" ".join(kept) + "\n")
+    if not lines:
+        raise InputError(f"{treebank.source}: found no word to write")
+    write_text("".join(lines), path)
+    return WrittenWords(len(lines), words, joined, blank, len(treebank.emptied) + len(treebank) - len(lines))
 
 
 def _files(path: str | Path) -> list[Path]:

@@ -9,7 +9,7 @@ from syntaxlm.trees.brackets import (
     to_nltk,
     write_brackets,
 )
-from syntaxlm.trees.cleanup import CLEAN_UPS, CleanUp, clean, clean_all, plain_label
+from syntaxlm.trees.cleanup import CLEAN_UPS, CleanUp, clean, clean_all, find_clean_up, plain_label
 from syntaxlm.trees.comparing import (
     BaselineScores,
     BootstrapResult,
@@ -52,6 +52,7 @@ __all__ = [
     "decode_by_definition",
     "dependency_faults",
     "f1_by_length",
+    "find_clean_up",
     "format_brackets",
     "format_spans",
     "from_nltk",

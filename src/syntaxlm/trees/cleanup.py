@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-import re
+import difflib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate
+from pathlib import Path
+from typing import Literal
 
 from syntaxlm.errors import InputError
+from syntaxlm.settings import read_settings, read_yaml
 from syntaxlm.trees.tree import Constituent, Tree
 
 EMPTY_TAG = "-NONE-"  # of empty nodes: their leaves are no words, whatever the clean-up
@@ -29,27 +33,34 @@ _LATER = _tags("( ) -LCB- -RCB- -LSB- -RSB- HYPH NFP AFX ADD GW XX")
 _PENN = _KEPT | _PUNCTUATION | _LATER | frozenset({"$", "#", EMPTY_TAG})
 _UNIVERSAL = _tags("ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X")
 
-_FUNCTION = re.compile(r"(?!^)[-=].*", re.DOTALL)
-
 
 @dataclass(frozen=True)
 class CleanUp:
-    """Which words of a tree are scored.  A word goes if any of the rules says so."""
+    """Which words of a tree are scored, and what of its labels is read.  A word goes if any of the rules says so.
 
-    name: str
-    keep: frozenset[str] | None = None  # tags of words that stay; None: all
-    drop: frozenset[str] = frozenset()  # tags of words that go
-    drop_words_without_letters_or_digits: bool = False  # punctuation told by the word itself
-    empty_words: frozenset[str] = frozenset()  # leaves that stand for nothing, such as *0*
-    tag_set: frozenset[str] = frozenset()  # tags the rules were made for; empty: any.  `clean_all` refuses others
+    These are the settings of a clean-up file, too; words are those of the sentence: ( where brackets write -LRB-.
+    """
+
+    name: str  # what reports call it; of a file without one, the file's name
+    keep_tags: frozenset[str] | None = None  # tags of words that stay; null: all
+    drop_tags: frozenset[str] = frozenset()  # tags of words that go
+    drop_words: frozenset[str] = frozenset()  # words that go, among them leaves that stand for nothing, such as *0*
+    punctuation: Literal["by tag", "unicode"] = "by tag"  # unicode: words without a letter or digit go as well
+    known_tags: frozenset[str] = frozenset()  # tags the rules were made for, others are refused; empty: any
+    function_after: str = "-="  # a label's functions and indices come after one of these characters: NP-SBJ is an NP
+    function_before: str = ""  # they come before one of these: with "+", SUBJ+np is an np
 
     def keeps(self, word: str, tag: str) -> bool:
         """Whether a word is scored."""
-        if tag == EMPTY_TAG or tag in self.drop or word in self.empty_words:
+        if tag == EMPTY_TAG or tag in self.drop_tags or word in self.drop_words:
             return False
-        if self.keep is not None and tag not in self.keep:
+        if self.keep_tags is not None and tag not in self.keep_tags:
             return False
-        return not self.drop_words_without_letters_or_digits or any(map(str.isalnum, word))
+        return self.punctuation == "by tag" or any(map(str.isalnum, word))
+
+    def plain_label(self, label: str) -> str:
+        """A label without functions and indices."""
+        return plain_label(label, self.function_after, self.function_before)
 
 
 # ptb-keep: PRPN's and ON-LSTM's list of tags that stay; $ and # go with the punctuation.
@@ -59,30 +70,72 @@ class CleanUp:
 # ud: Universal Dependencies' PUNCT and SYM go.
 # letters: words without a letter or digit go, whatever their tag, and *0* (the empty subjects of Spanish trees).
 # letters-only: the same, but *0* stays, for it has a digit in it.
+# zh-sinica, es-cess, pt-floresta: treebanks of Chinese, Spanish, Portuguese, each with a tag set of its own. In the
+#   Spanish one, *0* are empty subjects, and -Fpa- -Fpt- -fe- brackets and quotes.
 # none: every word stays; empty nodes still go.
 CLEAN_UPS = {
     clean_up.name: clean_up
     for clean_up in (
-        CleanUp("ptb-keep", keep=_KEPT, tag_set=_PENN),
-        CleanUp("ptb-keep-currency", keep=_KEPT | {"$", "#"}, tag_set=_PENN),
-        CleanUp("ptb-drop", drop=_PUNCTUATION | _LATER - {"AFX", "ADD", "GW", "XX"}, tag_set=_PENN),
-        CleanUp("ud", drop=frozenset({"PUNCT", "SYM"}), tag_set=_UNIVERSAL | {EMPTY_TAG}),
-        CleanUp("letters", drop_words_without_letters_or_digits=True, empty_words=frozenset({"*0*"})),
-        CleanUp("letters-only", drop_words_without_letters_or_digits=True),
+        CleanUp("ptb-keep", keep_tags=_KEPT, known_tags=_PENN),
+        CleanUp("ptb-keep-currency", keep_tags=_KEPT | {"$", "#"}, known_tags=_PENN),
+        CleanUp("ptb-drop", drop_tags=_PUNCTUATION | _LATER - {"AFX", "ADD", "GW", "XX"}, known_tags=_PENN),
+        CleanUp("ud", drop_tags=frozenset({"PUNCT", "SYM"}), known_tags=_UNIVERSAL | {EMPTY_TAG}),
+        CleanUp("letters", drop_words=frozenset({"*0*"}), punctuation="unicode"),
+        CleanUp("letters-only", punctuation="unicode"),
+        CleanUp("zh-sinica", punctuation="unicode"),
+        CleanUp("es-cess", drop_words=frozenset({"*0*", "-Fpa-", "-Fpt-", "-fe-"}), punctuation="unicode"),
+        CleanUp("pt-floresta", punctuation="unicode", function_before="+"),
         CleanUp("none"),
     )
 }
 
 
-def plain_label(label: str) -> str:
-    """A label without function tags and co-indices: NP-SBJ-1 -> NP, NP=2 -> NP; -LRB- stays."""
-    return label if label.startswith("-") else _FUNCTION.sub("", label)
+def find_clean_up(rule: CleanUp | str | Path) -> CleanUp:
+    """A clean-up by its name, or that of a YAML file of the settings of `CleanUp`.
+
+    Raises InputError for a name that is neither a clean-up's nor a file's, and with every fault of a file.
+    """
+    if isinstance(rule, CleanUp):
+        return rule
+    if str(rule) in CLEAN_UPS:
+        return CLEAN_UPS[str(rule)]
+    path = Path(rule)
+    if path.suffix in (".yaml", ".yml") or path.exists():
+        return _read_clean_up(path)
+    close = difflib.get_close_matches(str(rule), CLEAN_UPS, n=1)
+    hint = f"Did you mean {close[0]}? " if close else ""
+    raise InputError(
+        f"clean-up {str(rule)!r}: no such rule, and no such file. {hint}There are: {', '.join(CLEAN_UPS)}; or give a"
+        " YAML file."
+    )
+
+
+def _read_clean_up(path: Path) -> CleanUp:
+    data = read_yaml(path)
+    if not isinstance(data, dict):
+        settings = ", ".join(CleanUp.__dataclass_fields__)
+        raise InputError(f"{path}: found no settings; expected some of {settings}, as in punctuation: unicode")
+    return read_settings(CleanUp, {"name": str(path)} | data, str(path))
+
+
+@lru_cache(maxsize=2**16)
+def plain_label(label: str, function_after: str = "-=", function_before: str = "") -> str:
+    """A label without function tags and co-indices: NP-SBJ-1 -> NP, NP=2 -> NP; -LRB- stays.
+
+    function_after, function_before: the characters that part them from the label, see `CleanUp`.
+    """
+    for mark in function_before:
+        label = label.rpartition(mark)[2] or label
+    if label.startswith("-"):
+        return label
+    ends = (label.find(mark, 1) for mark in function_after)
+    return label[: min((end for end in ends if end > 0), default=len(label))]
 
 
 def clean(tree: Tree, clean_up: CleanUp) -> Tree | None:
     """The tree over the words that are scored; None when every word goes.
 
-    Constituents without words go with them; labels lose function tags and co-indices; a ROOT, TOP or label-less
+    Constituents without words go with them; labels lose functions and indices; a ROOT, TOP or label-less
     wrapper is stripped.  Unary chains stay (scoring collapses them).
     """
     kept = list(map(clean_up.keeps, tree.words, tree.tags))
@@ -90,7 +143,7 @@ def clean(tree: Tree, clean_up: CleanUp) -> Tree | None:
     if not before[-1]:
         return None
     constituents = [
-        Constituent(plain_label(label), before[start], before[end])
+        Constituent(clean_up.plain_label(label), before[start], before[end])
         for label, start, end in tree.constituents[_wrappers(tree) :]
         if before[start] < before[end]
     ]
@@ -128,9 +181,9 @@ def clean_all(trees: Sequence[Tree], clean_up: CleanUp, source: str) -> tuple[li
         raise _foreign(
             trees, clean_up, f"{source}: clean-up {clean_up.name} drops every word of {lost} of {len(trees)} sentences"
         )
-    if clean_up.tag_set:
+    if clean_up.known_tags:
         counts = _tag_counts(trees)
-        foreign = sum(count for tag, count in counts.items() if tag not in clean_up.tag_set)
+        foreign = sum(count for tag, count in counts.items() if tag not in clean_up.known_tags)
         if 2 * foreign > counts.total():
             found = (
                 f"{source}: {foreign} of {counts.total()} words have tags that clean-up {clean_up.name} does not know"
@@ -148,11 +201,12 @@ def _tag_counts(trees: Iterable[Tree]) -> Counter[str]:
 
 def _foreign(trees: Iterable[Tree], clean_up: CleanUp, found: str) -> InputError:
     met = ", ".join(f"{tag or '(none)'} {count}" for tag, count in _tag_counts(trees).most_common(20))
-    expected = clean_up.keep or clean_up.tag_set
+    expected = clean_up.keep_tags or clean_up.known_tags
     tags = (
         "expected tags: " + " ".join(sorted(expected)) if expected else "expected words with a letter or digit in them"
     )
     others = ", ".join(name for name in CLEAN_UPS if name != clean_up.name)
     return InputError(
-        f"{found}.\n  tags met:      {met}\n  {tags}\nIs this another tag set? Other clean-ups: {others}."
+        f"{found}.\n  tags met:      {met}\n  {tags}\nIs this another tag set? Other clean-ups: {others};"
+        " or a YAML file of your own, such as\n  drop_tags: [PU, SYM]\n  punctuation: unicode"
     )

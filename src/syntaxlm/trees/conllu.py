@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from syntaxlm.errors import InputError
-from syntaxlm.files import read_text, write_text
+from syntaxlm.files import read_text, split_lines, write_text
 from syntaxlm.trees.tree import DependencyTree
 
 _COLUMNS = 10  # of a CoNLL-U word line: ID FORM LEMMA UPOS XPOS FEATS HEAD DEPREL DEPS MISC
@@ -96,9 +96,7 @@ def read_dp(path: str | Path) -> list[DependencyTree]:
 
 def _lines(path: str | Path) -> Iterator[tuple[int, str]]:
     """Numbered lines (from 1), and a blank one at the end, so that every sentence is closed by one."""
-    # splitlines() would also split at characters that words may hold, such as U+0085 and U+2028.
-    for number, line in enumerate([*read_text(path).split("\n"), ""], 1):
-        yield number, line.rstrip("\r")
+    yield from enumerate([*split_lines(read_text(path)), ""], 1)
 
 
 def _place(path: str | Path, line: int, sentence: int, name: str) -> str:

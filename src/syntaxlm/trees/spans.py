@@ -147,19 +147,17 @@ def format_spans(spans: SpanSets, words: Sequence[Sequence[str]]) -> list[str]:
     first = offsets[:-1][spans.sentences()]
     opened = np.bincount(first + spans.starts, minlength=offsets[-1]).tolist()
     closed = np.bincount(first + spans.ends - 1, minlength=offsets[-1]).tolist()
-    alone = "(" + INDUCED_LABEL + " {})"
-    before = [f"({INDUCED_LABEL} " * count for count in range(max(opened, default=0) + 1)]
-    after = [")" * count for count in range(max(closed, default=0) + 1)]
+    opening = f"({INDUCED_LABEL} "
     known: dict[str, str] = {}
     lines = []
     for start, sentence in zip(offsets.tolist(), words, strict=False):
         if len(sentence) == 1:
-            lines.append(alone.format(escaped(sentence[0], "word")))
+            lines.append(f"{opening}{escaped(sentence[0], 'word')})")
             continue
         pieces = []
         for place, word in enumerate(sentence, start):
             if word not in known:
                 known[word] = escaped(word, "word")
-            pieces.append(f"{before[opened[place]]}{known[word]}{after[closed[place]]}")
+            pieces.append(f"{opening * opened[place]}{known[word]}{')' * closed[place]}")
         lines.append(" ".join(pieces))
     return lines

@@ -40,6 +40,12 @@ class Tree:
 
         return format_brackets(self)
 
+    def _repr_svg_(self) -> str:
+        """The tree as a picture: notebooks ask for it."""
+        from syntaxlm.drawing.tree import tree_svg  # a lower room; nothing of it is loaded unless a picture is wanted
+
+        return tree_svg(self)
+
 
 @dataclass(frozen=True)
 class DependencyTree:

@@ -1,0 +1,267 @@
+"""Every reader of a user's file, given what nobody would call one: a result, or an InputError that names the file.
+
+A few examples run with the other tests; `make test-all` gives all readers together over a hundred thousand.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from syntaxlm.data.corpora import EncodedCorpus, count_tokens, read_lines
+from syntaxlm.data.treebanks import read_treebank, treebank_tokens, write_words
+from syntaxlm.errors import InputError
+from syntaxlm.files import read_text, split_lines
+from syntaxlm.settings import override
+from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.vocabulary import Vocabulary
+from syntaxlm.training.recipe import read_recipe, shipped_recipes
+from syntaxlm.trees import (
+    CLEAN_UPS,
+    PROTOCOLS,
+    SpanSets,
+    clean_all,
+    dependency_faults,
+    find_clean_up,
+    format_brackets,
+    from_nltk,
+    parse_brackets,
+    read_brackets,
+    read_conllu,
+    read_dp,
+    right,
+    score,
+    to_nltk,
+    write_conllu,
+)
+from tests.fuzz.mutation import mutated
+
+FEW, MANY = 150, 20_000
+
+BRACKETS = [
+    "( (S (NP-SBJ-1 (DT The) (NN cat)) (VP (VBD sat) (NP (-NONE- *-1))) (. .)) )\n(S (NP (PRP It)) (VP (VBD slept)))\n",
+    "((the cat) (sat (on mats)))\n(word)\n",
+    "(X the (X old cat))\n(ROOT (S (-LRB- -LRB-) (A a\\/b) (NN=2 é)))\n",
+    "(STA+fcl (SUBJ+np (>N+art O) (H+n rato)) (P+v-fin é) (. .))\n\n(S (N (友 情)\n   (A b)))\n",
+]
+CONLLU = [
+    "# sent_id = one\n# text = The cat\n1\tThe\tthe\tDET\tDT\t_\t2\tdet\t_\t_\n2-3\tcat's\t_\t_\t_\t_\t_\t_\t_\t_\n"
+    "2\tcat\tcat\tNOUN\tNN\t_\t4\tnsubj\t_\t_\n3\t's\tbe\tAUX\tVBZ\t_\t4\taux\t_\t_\n"
+    "4\tgone\tgo\tVERB\tVBN\t_\t0\troot\t_\t_\n4.1\tnull\t_\t_\t_\t_\t_\t_\t_\t_\n\n1\tGo\tgo\t_\tVB\t_\t0\troot\t_\t_\n\n",
+]  # fmt: skip
+DP = ["The\tDT\t2\ncat\tNN\t3\nsat\tVBD\t0\n\nGo\tVB\t0\troot\n!\t.\t1\tpunct\n"]
+RECIPES = [
+    "model: {name: prpn, layers: 2, tied: true, dropout: 0.1}\ntext:\n  train: a.txt\n  valid: b.txt\n"
+    "  normaliser: {lower_case: true, drop_words: [$, '#']}\nschedule: {epochs: 4}\n",
+    "# a comment\nmodel: &m {name: lstm}\ntext: {train: a, valid: b, test: null}\noptimiser: {learning_rate: 1e-3}\n",
+]
+RULES = ["drop_tags: [PU, 'NO']\ndrop_words: ['*0*']\npunctuation: unicode\nfunction_before: +\n", "keep_tags: [NN]\n"]
+TEXTS = [
+    "the old cat sleeps\n\n  on a  red chair .\r\nna\u00efve 3\\/4 1,000 «don't!» <unk> Mr.\n",
+    "友情 是 鄰居\n👩\u200d👩\u200d👧 e\u0301 x\u200by\u2028z\x85w\x1cv\n\ttab\u00a0space\u3000wide\n",
+]
+VOCABULARY = [json.dumps({"format": "syntaxlm vocabulary 1", **Vocabulary.build({"a": 3, "é": 1}).as_dict()}, indent=0)]
+
+BRACKET_PIECES = [
+    "(",
+    ")",
+    "()",
+    "( ",
+    ")(",
+    "(X ",
+    "((",
+    "))",
+    "-LRB-",
+    "\\/",
+    "(-NONE- *)",
+    "(a)",
+    "(a b)",
+    "(a b c)",
+]
+COLUMN_PIECES = [
+    "\t",
+    "_",
+    "0",
+    "1",
+    "99",
+    "999999999999",
+    "-1",
+    "1-2",
+    "1.1",
+    "#",
+    "# sent_id =",
+    "٣",
+    "²",
+    "\t\t",
+    "+1",
+]
+YAML_PIECES = [
+    "[", "]", "{", "}", ": ", "- ", "? ", "&a ", "*a", "<<: ", "!!int ''", "!!float ''", "!!bool x", "!!timestamp x",
+    "!!map [a]", "!!set [a]", "!!omap [a]", "!!binary '$'", "!x ", "2024-99-99", "190:99", "0b", "0x", ".nan", "-.inf",
+    "1e999", "9" * 5000, "null", "~", "NO", '"\\ud800"', "'", '"', "|", ">\n", "---\n", "%YAML 9\n---\n", "name: 3",
+    "name: {a: b}", "name: [a]", "model: [1]", "text: {}", "&a [*a]", "? [a]\n: b", "? {a: b}\n",
+]  # fmt: skip
+JSON_PIECES = ["[", "]", "{", "}", '"', ",", ":", "null", "NaN", "1e999", '"\\ud800"', '""', '"tokens"', "0", "true"]
+
+# Words and characters, every Unicode form, both ways of splitting, both rules of numbers.
+NORMALISERS = [
+    Normaliser(),
+    Normaliser(units="characters", unicode_form="NFD", numbers="runs"),
+    Normaliser(splitting="punctuation", unicode_form="NFKC", lower_case=True, numbers="whole", drop_punctuation=True),
+    Normaliser(units="characters", splitting="punctuation", unicode_form="NFKD", lower_case=True, numbers="whole"),
+    Normaliser(unicode_form="keep", numbers="runs", drop_words=("the", "N")),
+]
+
+
+@contextmanager
+def refusal(saying: object) -> Iterator[None]:
+    """The block ends well, or with an InputError that says so."""
+    told = str(saying)
+    try:
+        yield
+    except InputError as error:
+        told = str(error)
+    assert str(saying) in told
+
+
+def brackets(path: Path) -> None:
+    trees = read_brackets(path)
+    text = "".join(format_brackets(tree) + "\n" for tree in trees)
+    assert [tree.words for tree in parse_brackets(text, labelled=True)] == [tree.words for tree in trees]
+    for tree in trees:
+        assert from_nltk(to_nltk(tree)).words == tree.words
+    for rule in CLEAN_UPS.values():
+        with refusal(path):
+            spans = SpanSets.of(clean_all(trees, rule, str(path))[0])
+            if max(spans.lengths) > 1:
+                assert 0 <= score(right(spans.lengths), spans, PROTOCOLS["wsj-test"]).f1 <= 1
+    treebank = read_treebank(path, "letters")
+    assert write_words(treebank, path.with_name("words.txt")).words <= sum(map(len, treebank))
+
+
+def conllu(path: Path) -> None:
+    trees = read_conllu(path)
+    for tree in trees:
+        assert len(tree.words) == len(tree.tags) == len(tree.heads) == len(tree.labels) > 0
+        assert all(0 <= head <= len(tree.words) for head in tree.heads)
+        dependency_faults(tree)
+    again = path.with_name("again.conllu")
+    with refusal("expected no tabs or line ends"):  # of a carriage return within a word
+        write_conllu(trees, again)
+        assert read_conllu(again) == trees
+    treebank = read_treebank(path, "ud")
+    assert [len(tokens) for tokens in treebank_tokens(treebank, NORMALISERS[1])] == [len(one) for one in treebank]
+
+
+def dp(path: Path) -> None:
+    for tree in read_dp(path):
+        assert len(tree.words) == len(tree.tags) == len(tree.heads) == len(tree.labels) > 0
+        dependency_faults(tree)
+
+
+def recipe(path: Path) -> None:
+    assert read_recipe(path).model.name
+
+
+def clean_up(path: Path) -> None:
+    rule = find_clean_up(path)
+    assert isinstance(rule.keeps("a", "A"), bool)
+    assert isinstance(rule.plain_label("NP-SBJ+np"), str)
+
+
+def vocabulary(path: Path) -> None:
+    read = Vocabulary.read(path)
+    assert read.decode(range(len(read))) == list(read.tokens)
+
+
+def text(path: Path) -> None:
+    lines = [line for _, line in read_lines(path)]
+    assert lines == split_lines(read_text(path)), "two readers do not agree on what a line is"
+    for normaliser in NORMALISERS:
+        for line in lines:
+            tokens = normaliser.tokens(line)
+            aligned = normaliser.align(line)
+            assert tokens == [one.token for one in aligned if one.token is not None]
+            assert all(one.written == line[one.start : one.end] for one in aligned)
+            assert normaliser.written_tokens(line)[1] == tokens
+            assert [token for part in normaliser.token_parts(line) for token in part] == tokens
+            assert all(tokens)
+        with refusal("no text in it"):
+            counts = count_tokens(path, normaliser)
+            corpus = EncodedCorpus.encode(path, normaliser, Vocabulary.build(counts))
+            assert corpus.word_count == sum(counts.values())
+
+
+READERS = [
+    pytest.param(brackets, ".mrg", mutated(BRACKETS, BRACKET_PIECES), id="brackets"),
+    pytest.param(conllu, ".conllu", mutated(CONLLU, COLUMN_PIECES), id="conllu"),
+    pytest.param(dp, ".dp", mutated(DP, COLUMN_PIECES), id="dp"),
+    pytest.param(recipe, ".yaml", mutated(RECIPES, YAML_PIECES), id="recipe"),
+    pytest.param(clean_up, ".yaml", mutated(RULES, YAML_PIECES), id="clean-up"),
+    pytest.param(vocabulary, ".json", mutated(VOCABULARY, JSON_PIECES), id="vocabulary"),
+    pytest.param(text, ".txt", mutated(TEXTS), id="text"),
+]
+
+
+def read_all(reader: Callable[[Path], None], path: Path, contents: st.SearchStrategy[bytes], examples: int) -> None:
+    @settings(
+        max_examples=examples,
+        deadline=None,
+        database=None,
+        derandomize=examples == FEW,
+        phases=[Phase.generate, Phase.shrink],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(contents)
+    def read(content: bytes) -> None:
+        path.write_bytes(content)
+        with refusal(path):
+            reader(path)
+
+    read()
+
+
+@pytest.mark.parametrize(("reader", "suffix", "contents"), READERS)
+def test_near_valid_files_are_read_or_refused_by_name(tmp_path, reader, suffix, contents):
+    read_all(reader, tmp_path / f"file{suffix}", contents, FEW)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("reader", "suffix", "contents"), READERS)
+def test_many_thousand_near_valid_files_are_read_or_refused_by_name(tmp_path, reader, suffix, contents):
+    read_all(reader, tmp_path / f"file{suffix}", contents, MANY)
+
+
+@settings(max_examples=FEW, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(mutated(["1e-3", "[a, b]", "{a: 3}"], YAML_PIECES), st.lists(st.sampled_from(["model", "a", ""]), min_size=1))
+def test_settings_on_the_command_line_are_taken_or_refused(content, path):
+    data = {"model": {"name": "prpn"}, "a": 3}
+    with refusal(f"--{'.'.join(path)}"):
+        override(data, [(".".join(path), content.decode("utf-8", "replace"))])
+
+
+@pytest.mark.parametrize("path", sorted(shipped_recipes().glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_cut_of_a_shipped_recipe_is_read_or_refused_by_name(path, tmp_path):
+    content = path.read_bytes()
+    for end in range(0, len(content), 7):
+        (tmp_path / "cut.yaml").write_bytes(content[:end])
+        with refusal(tmp_path / "cut.yaml"):
+            recipe(tmp_path / "cut.yaml")
+
+
+@pytest.mark.parametrize("reader", [read_brackets, read_conllu], ids=["brackets", "conllu"])
+def test_damaged_compressed_files_are_refused_by_name(tmp_path, reader):
+    content = gzip.compress((BRACKETS[0] if reader is read_brackets else CONLLU[0]).encode() * 9, mtime=0)
+    path = tmp_path / "file.gz"
+    for place in range(len(content)):
+        for damaged in (content[:place], content[:place] + bytes([content[place] ^ 0xFF]) + content[place + 1 :]):
+            path.write_bytes(damaged)
+            with refusal(path):
+                reader(path)
