@@ -52,6 +52,24 @@ class StoredModel:
     def normaliser(self) -> Normaliser:
         return self.settings.normaliser
 
+    def _repr_html_(self) -> str:
+        """What kind of model it is, its size, its settings: notebooks ask for it."""
+        from syntaxlm.drawing.page import facts_html  # a lower room; nothing of it is loaded unless a notebook asks
+
+        def told(settings: object) -> str:
+            return ", ".join(f"{name} {value}" for name, value in vars(settings).items() if name[0] != "_")
+
+        weights = sum(weight.numel() for weight in self.model.parameters())
+        facts = {
+            "weights": f"{weights:,}",
+            "vocabulary": f"{len(self.vocabulary):,} tokens, unknown written {self.vocabulary.unknown}",
+            "trained on": "sentences, each by itself" if self.settings.mode == "sentences" else "text as one stream",
+            "layers of distances": str(self.model.core.distance_layers),
+            "settings": told(self.settings.model),
+            "normaliser": told(self.settings.normaliser),
+        }
+        return facts_html(f"Model {self.settings.model.name}", facts)
+
 
 def write_settings(folder: Path, settings: ModelSettings, vocabulary: Vocabulary) -> None:
     """Writes the JSON files of a model folder, which is made where it is not there."""

@@ -1,0 +1,28 @@
+"""Pictures of trees, distances, gates, attention and figures, as SVG, HTML and PNG.  No torch."""
+
+from syntaxlm.drawing.charts import bar_chart, bar_chart_svg, line_chart, line_chart_svg
+from syntaxlm.drawing.heat_map import heat_map, heat_map_svg
+from syntaxlm.drawing.page import Section, facts_html, html_page
+from syntaxlm.drawing.png import png
+from syntaxlm.drawing.svg import Picture, Theme, beside, stacked
+from syntaxlm.drawing.tree import compare, tree_picture, tree_svg
+
+__all__ = [
+    "Picture",
+    "Section",
+    "Theme",
+    "bar_chart",
+    "bar_chart_svg",
+    "beside",
+    "compare",
+    "facts_html",
+    "heat_map",
+    "heat_map_svg",
+    "html_page",
+    "line_chart",
+    "line_chart_svg",
+    "png",
+    "stacked",
+    "tree_picture",
+    "tree_svg",
+]

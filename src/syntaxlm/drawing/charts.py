@@ -1,0 +1,251 @@
+"""Charts of figures: lines over numbers, bars over names; axes, ticks, legend."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from syntaxlm.drawing import svg
+from syntaxlm.drawing.layout import MARGIN
+from syntaxlm.drawing.svg import SERIES, TEXT_SIZES, Picture, Theme
+from syntaxlm.drawing.text import shortened, text_width, visible
+
+WIDTH, HEIGHT = 640.0, 300.0  # pixels of the field that a chart's axes span
+GROUP = 44.0  # least pixels of a group of bars
+BAR = 14.0  # least pixels of one of its bars
+LABEL = 28  # characters of a bar's name; of longer ones, beginning and end
+MARKED = 40  # points: longer lines have no marks on them
+KEY = 24.0  # pixels of a series' colour in the legend
+TURNED = 40.0  # degrees of names wider than their group
+
+Point = tuple[float, float]
+
+
+def line_chart_svg(
+    series: Mapping[str, Sequence[Point]], title: str, x_label: str = "", y_label: str = "", theme: Theme = "auto"
+) -> str:
+    """Lines as an SVG document; see `line_chart`."""
+    return line_chart(series, title, x_label, y_label).svg(theme)
+
+
+def bar_chart_svg(
+    names: Sequence[str], series: Mapping[str, Sequence[float]], title: str, y_label: str = "", theme: Theme = "auto"
+) -> str:
+    """Bars as an SVG document; see `bar_chart`."""
+    return bar_chart(names, series, title, y_label).svg(theme)
+
+
+def line_chart(series: Mapping[str, Sequence[Point]], title: str, x_label: str = "", y_label: str = "") -> Picture:
+    """One line for each named series of points (x, y), in the order given; a value that is not finite breaks it.
+
+    The y axis need not begin at 0. Raises ValueError for more series than there are colours.
+    """
+    _check_count(series)
+    points = [point for line in series.values() for point in line if all(map(math.isfinite, point))]
+    x_ticks = ticks(min((x for x, _ in points), default=0), max((x for x, _ in points), default=1))
+    y_ticks = ticks(min((y for _, y in points), default=0), max((y for _, y in points), default=1))
+    frame = _Frame.of(series, title, x_label, y_label, WIDTH, y_ticks, below=20, of_lines=True)
+    left, right = x_ticks[0], x_ticks[-1]
+
+    def across(x: float) -> float:
+        return frame.left + (x - left) / (right - left) * frame.width
+
+    parts = frame.elements()
+    for x in x_ticks:
+        parts.append(svg.line(across(x), frame.foot, across(x), frame.foot + 4, "axis"))
+        parts.append(svg.text(across(x), frame.foot + 16, tick_text(x, x_ticks), "small", "middle"))
+    for place, (name, line) in enumerate(series.items()):
+        marked = len(line) <= MARKED
+        for run in _finite_runs(line):
+            placed = [(across(x), frame.up(y)) for x, y in run]
+            if len(placed) > 1:
+                parts.append(svg.polyline(placed, f"line-{place}"))
+            if marked or len(placed) == 1:
+                told = [f"{name}: {x:g}, {y:.4g}" for x, y in run]
+                parts += [svg.circle(*at, 3, f"area-{place}", text) for at, text in zip(placed, told, strict=True)]
+    return frame.picture(parts)
+
+
+def bar_chart(names: Sequence[str], series: Mapping[str, Sequence[float]], title: str, y_label: str = "") -> Picture:
+    """A group of bars for each name, one of each series, from 0; a value that is not finite has no bar.
+
+    Raises ValueError where a series has not one value for each name, or there are more series than colours.
+    """
+    _check_count(series)
+    for name, values in series.items():
+        if len(values) != len(names):
+            raise ValueError(f"series {name!r} has {len(values)} values for {len(names)} names")
+    finite = [value for values in series.values() for value in values if math.isfinite(value)]
+    y_ticks = ticks(min([0.0, *finite]), max([0.0, *finite], default=1.0))
+    shown = [shortened(visible(name), LABEL) for name in names]
+    group = max(GROUP, BAR * len(series) * 1.4)
+    width = max(min(WIDTH, len(names) * 140.0), len(names) * group)
+    group = width / max(1, len(names))
+    widest = max((text_width(name, TEXT_SIZES["label"]) for name in shown), default=0.0)
+    turned = widest > group - 6
+    angle = math.radians(TURNED)
+    below = widest * math.sin(angle) + 20 if turned else 22.0
+    # Turned names reach to the left of the first group.
+    reach = widest * math.cos(angle) - group / 2 if turned else 0.0
+    frame = _Frame.of(series, title, "", y_label, width, y_ticks, below, reach)
+
+    parts = frame.elements()
+    for place, name in enumerate(shown):
+        middle = frame.left + (place + 0.5) * group
+        parts.append(
+            svg.text(middle + 4, frame.foot + 15, name, "label", "end", -TURNED)
+            if turned
+            else svg.text(middle, frame.foot + 16, name, "label", "middle")
+        )
+        parts += _group(frame, {key: values[place] for key, values in series.items()}, names[place], middle, group)
+    return frame.picture(parts)
+
+
+def _group(frame: _Frame, values: Mapping[str, float], name: str, middle: float, room: float) -> list[str]:
+    width = min(0.8 * room / max(1, len(values)), 44.0)
+    parts = []
+    for place, (key, value) in enumerate(values.items()):
+        if not math.isfinite(value):
+            continue
+        x = middle + (place - len(values) / 2) * width
+        low, high = sorted((frame.up(0), frame.up(value)))
+        told = f"{name}, {key}: {value:.4g}"
+        parts.append(svg.rectangle(x + 1, low, width - 2, max(high - low, 1), f"area-{place}", told))
+        shown = f"{value:.4g}"
+        if text_width(shown, TEXT_SIZES["small"]) <= width:
+            y = high + 10 if value < 0 else low - 3
+            parts.append(svg.text(x + width / 2, y, shown, "small", "middle"))
+    return parts
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """A chart's axes and what stands around them. left, head, foot: of the field, pixels."""
+
+    title: str
+    names: tuple[str, ...]
+    x_label: str
+    y_label: str
+    left: float
+    width: float
+    head: float
+    below: float
+    y_ticks: tuple[float, ...]
+    of_lines: bool
+
+    @classmethod
+    def of(
+        cls,
+        series: Mapping[str, object],
+        title: str,
+        x_label: str,
+        y_label: str,
+        width: float,
+        y_ticks: tuple[float, ...],
+        below: float,
+        reach: float = 0.0,
+        of_lines: bool = False,
+    ) -> _Frame:
+        figures = max(text_width(tick_text(y, y_ticks), TEXT_SIZES["small"]) for y in y_ticks)
+        left = max(MARGIN + figures + 10 + (18 if y_label else 0), reach + MARGIN)
+        names = tuple(series) if len(series) > 1 else ()
+        rows = len(_legend_rows(names, width))
+        head = MARGIN + (24 if title else 4) + 20 * rows + 6
+        return cls(title, names, x_label, y_label, left, width, head, below, y_ticks, of_lines)
+
+    @property
+    def foot(self) -> float:
+        return self.head + HEIGHT
+
+    def up(self, y: float) -> float:
+        low, high = self.y_ticks[0], self.y_ticks[-1]
+        return self.foot - (y - low) / (high - low) * HEIGHT
+
+    def elements(self) -> list[str]:
+        """Title, legend, y axis with its grid, x axis, labels."""
+        parts = [svg.text(MARGIN, MARGIN + TEXT_SIZES["title"], self.title, "title")] if self.title else []
+        y = MARGIN + (24 if self.title else 4)
+        for row in _legend_rows(self.names, self.width):
+            x = self.left
+            for place, name in row:
+                parts.append(
+                    svg.polyline([(x, y + 9), (x + KEY, y + 9)], f"line-{place}")
+                    if self.of_lines
+                    else svg.rectangle(x + KEY - 12, y + 3, 12, 12, f"area-{place}")
+                )
+                parts.append(svg.text(x + KEY + 6, y + 13, name, "note"))
+                x += _legend_width(name)
+            y += 20
+        for tick in self.y_ticks:
+            at = self.up(tick)
+            parts.append(svg.line(self.left, at, self.left + self.width, at, "axis" if tick == 0 else "grid"))
+            parts.append(svg.text(self.left - 6, at + 3.5, tick_text(tick, self.y_ticks), "small", "end"))
+        parts.append(svg.line(self.left, self.foot, self.left + self.width, self.foot, "axis"))
+        if self.y_label:
+            middle = self.head + HEIGHT / 2
+            parts.append(svg.text(MARGIN + 8, middle, self.y_label, "note", "middle", -90))
+        if self.x_label:
+            x = self.left + self.width / 2
+            parts.append(svg.text(x, self.foot + self.below + 12, self.x_label, "note", "middle"))
+        return parts
+
+    def picture(self, parts: Sequence[str]) -> Picture:
+        height = self.foot + self.below + (18 if self.x_label else 0) + MARGIN
+        width = max(self.left + self.width + 24, text_width(self.title, TEXT_SIZES["title"]) * 1.1 + 2 * MARGIN)
+        return Picture(width, height, tuple(parts), self.title or self.y_label or "chart", ", ".join(self.names))
+
+
+def _legend_width(name: str) -> float:
+    return KEY + 6 + text_width(name, TEXT_SIZES["note"]) + 20
+
+
+def _legend_rows(names: Sequence[str], width: float) -> list[list[tuple[int, str]]]:
+    """The series' places and names, as many in a row as fit."""
+    rows: list[list[tuple[int, str]]] = []
+    room = 0.0
+    for place, name in enumerate(names):
+        room -= _legend_width(name)
+        if not rows or room < 0:
+            rows.append([])
+            room = width - _legend_width(name)
+        rows[-1].append((place, name))
+    return rows
+
+
+def _check_count(series: Mapping[str, object]) -> None:
+    if len(series) > len(SERIES):
+        raise ValueError(f"{len(series)} series, and colours to tell {len(SERIES)} apart")
+
+
+def _finite_runs(line: Sequence[Point]) -> list[list[Point]]:
+    runs: list[list[Point]] = [[]]
+    for point in line:
+        if all(map(math.isfinite, point)):
+            runs[-1].append(point)
+        elif runs[-1]:
+            runs.append([])
+    return [run for run in runs if run]
+
+
+def ticks(low: float, high: float, about: int = 5) -> tuple[float, ...]:
+    """Round numbers, evenly spaced, from at most `low` to at least `high`: two or more, about as many as asked for."""
+    if low == high:
+        low, high = (low - 1, high + 1) if low else (0.0, 1.0)
+    rough = (high - low) / about
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= rough * 0.999)
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return tuple(place * step for place in range(first, last + 1))
+
+
+def tick_text(value: float, among: Sequence[float]) -> str:
+    """A tick's number, with as many decimals as its neighbours need."""
+    step = min((after - before for before, after in pairwise(among)), default=1.0)
+    if max(map(abs, among)) >= 1e6 or step < 1e-4:
+        return f"{value:.3g}"
+    decimals = max(0, -math.floor(math.log10(step) + 1e-9))
+    if round(step * 10**decimals, 6) % 1:  # steps of 2.5
+        decimals += 1
+    return f"{value or 0.0:,.{decimals}f}"  # not -0

@@ -1,0 +1,180 @@
+"""Matrices as fields of cells: gates, attention."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import chain
+
+import numpy as np
+import numpy.typing as npt
+
+from syntaxlm.drawing import svg
+from syntaxlm.drawing.layout import MARGIN
+from syntaxlm.drawing.svg import TEXT_SIZES, Anchor, Picture, Theme
+from syntaxlm.drawing.text import figure, right_to_left, shortened, text_width, visible
+
+LABEL = 28  # characters of a row's or column's label; of longer ones, beginning and end
+CELL, ROOMY_CELL, SMALL_CELL = 20.0, 32.0, 15.0  # pixels: usual, with its figure inside, of large maps
+FIGURED, LARGE = 12, 24  # rows or columns: up to so many have figures, more than so many are small
+TURNED = 65.0  # degrees of column labels wider than their cells
+DARK = 0.72  # share of the full colour from which a figure is drawn in the paper's
+
+Matrix = npt.NDArray[np.floating] | Sequence[Sequence[float]]
+
+
+def heat_map_svg(
+    matrix: Matrix,
+    row_labels: Sequence[str],
+    column_labels: Sequence[str],
+    title: str,
+    row_axis: str = "",
+    column_axis: str = "",
+    theme: Theme = "auto",
+) -> str:
+    """A matrix as an SVG document; see `heat_map`."""
+    return heat_map(matrix, row_labels, column_labels, title, row_axis, column_axis).svg(theme)
+
+
+def heat_map(
+    matrix: Matrix,
+    row_labels: Sequence[str],
+    column_labels: Sequence[str],
+    title: str,
+    row_axis: str = "",
+    column_axis: str = "",
+    mirrored: bool | None = None,
+) -> Picture:
+    """A cell for each value, the fuller its colour the greater the value; negative ones in another colour.
+
+    matrix: (rows, columns); where it is not a number there is no cell. The full colour is the value furthest from 0.
+    row_axis, column_axis: what rows and columns are, for the line under the map and what a pointer is told.
+    mirrored: whether the first column is at the right; None: where most labels are of a right-to-left script.
+    Raises ValueError where labels and matrix do not fit.
+    """
+    values = np.asarray(matrix, np.float64)
+    if values.shape != (len(row_labels), len(column_labels)):
+        raise ValueError(
+            f"a map of shape {values.shape} has {len(row_labels)} row labels and {len(column_labels)} column labels"
+        )
+    rows = [shortened(visible(label), LABEL) for label in row_labels]
+    columns = [shortened(visible(label), LABEL) for label in column_labels]
+    if mirrored is None:
+        mirrored = right_to_left(chain(rows, columns))
+    return _Map(values, rows, columns, title, row_axis, column_axis, mirrored).picture()
+
+
+class _Map:
+    """Sizes and places of one map, and its elements."""
+
+    def __init__(
+        self,
+        values: npt.NDArray[np.float64],
+        rows: Sequence[str],
+        columns: Sequence[str],
+        title: str,
+        row_axis: str,
+        column_axis: str,
+        mirrored: bool,
+    ) -> None:
+        self.values, self.rows, self.columns = values, rows, columns
+        self.title, self.row_axis, self.column_axis = title, row_axis, column_axis
+        most = max(values.shape)
+        self.figured = most <= FIGURED
+        self.cell = ROOMY_CELL if self.figured else CELL if most <= LARGE else SMALL_CELL
+        self.mirrored = mirrored
+        finite = np.abs(values[np.isfinite(values)])
+        self.largest = float(finite.max()) if finite.size else 0.0
+
+        self.row_room = max((self._width(label) for label in rows), default=0.0) + 8
+        widest = max((self._width(label) for label in columns), default=0.0)
+        self.turned = widest > self.cell - 4
+        angle = math.radians(TURNED)
+        self.column_room = widest * math.sin(angle) + 14 if self.turned else 20.0
+        self.top = MARGIN + TEXT_SIZES["title"] + 10 + self.column_room
+        self.start = MARGIN + self.row_room
+        overhang = widest * math.cos(angle) + 8 if self.turned else 0.0
+        end = self.start + len(columns) * self.cell + overhang + MARGIN
+        self.legend = self._legend_texts()
+        legend_width = sum(text_width(text, TEXT_SIZES["note"]) for text in self.legend) + 110 + 2 * MARGIN
+        self.width = max(end, text_width(title, TEXT_SIZES["title"]) * 1.1 + 2 * MARGIN, legend_width)
+        self.bottom = self.top + len(rows) * self.cell
+
+    @staticmethod
+    def _width(label: str) -> float:
+        return text_width(label, TEXT_SIZES["label"])
+
+    def _legend_texts(self) -> tuple[str, str, str]:
+        """What stands before and behind the colours, and what the axes are."""
+        scale = (0.0, self.largest)
+        least = "0" if not (self.values < 0).any() else figure(-self.largest, scale)
+        axes = " ".join(
+            text
+            for text in (
+                self.row_axis and f"rows: {self.row_axis}.",
+                self.column_axis and f"columns: {self.column_axis}.",
+            )
+            if text
+        )
+        return least, figure(self.largest, scale), axes
+
+    def across(self, x: float) -> float:
+        return self.width - x if self.mirrored else x
+
+    def picture(self) -> Picture:
+        anchor: Anchor = "end" if self.mirrored else "start"
+        heading = svg.text(self.across(MARGIN), MARGIN + TEXT_SIZES["title"], self.title, "title", anchor)
+        parts = [heading, *self._labels(), *self._cells(), *self._legend()]
+        return Picture(self.width, self.bottom + 44, tuple(parts), self.title, self.legend[2])
+
+    def _labels(self) -> list[str]:
+        row_anchor: Anchor = "start" if self.mirrored else "end"
+        parts = [
+            svg.text(
+                self.across(self.start - 6), self.top + (i + 0.5) * self.cell + 4, label, "label", row_anchor,
+                within_right_to_left=self.mirrored,
+            )
+            for i, label in enumerate(self.rows)
+        ]  # fmt: skip
+        column_anchor: Anchor = "middle"
+        turn = 0.0
+        if self.turned:
+            column_anchor, turn = ("end", TURNED) if self.mirrored else ("start", -TURNED)
+        for i, label in enumerate(self.columns):
+            x = self.across(self.start + (i + 0.5) * self.cell + (3 if self.turned else 0))
+            parts.append(svg.text(x, self.top - 6, label, "label", column_anchor, turn, "", self.mirrored))
+        return parts
+
+    def _cells(self) -> list[str]:
+        parts = []
+        scale = (0.0, self.largest)
+        for i, j in np.argwhere(np.isfinite(self.values)).tolist():
+            value = float(self.values[i, j])
+            share = abs(value) / self.largest if self.largest else 0.0
+            x, y = (
+                self.across(self.start + j * self.cell) - (self.cell if self.mirrored else 0),
+                self.top + i * self.cell,
+            )
+            told = f"{self.rows[i]} → {self.columns[j]}: {value:.4g}"
+            role = "negative" if value < 0 else "cell"
+            parts.append(svg.rectangle(x, y, self.cell, self.cell, role, told, share))
+            shown = figure(value, scale)
+            if self.figured and text_width(shown, TEXT_SIZES["small"]) <= self.cell - 2:
+                role = "inverse" if share > DARK else "figure"
+                parts.append(svg.text(x + self.cell / 2, y + self.cell / 2 + 3.5, shown, role, "middle"))
+        return parts
+
+    def _legend(self) -> list[str]:
+        """The colours from least to greatest, and the axes."""
+        least, greatest, axes = self.legend
+        y = self.bottom + 16
+        x = MARGIN
+        parts = [svg.text(x, y + 10, least, "note")]
+        x += text_width(least, TEXT_SIZES["note"]) + 6
+        for step in range(8):
+            share = -1 + step / 3.5 if least != "0" else step / 7
+            parts.append(svg.rectangle(x, y, 9, 12, "negative" if share < 0 else "cell", opacity=abs(share)))
+            x += 9
+        parts.append(svg.text(x + 6, y + 10, greatest, "note"))
+        x += text_width(greatest, TEXT_SIZES["note"]) + 24
+        return [*parts, svg.text(x, y + 10, axes, "note")]

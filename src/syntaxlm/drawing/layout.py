@@ -1,0 +1,326 @@
+"""Where everything of a drawn tree stands: nodes, edges, tags, bars and words. What draws it reads nothing else.
+
+Edges are upright and level, so that they never cross, whatever the tree: a node's level line reaches from its first
+child to its last, and its children hang from it. A node stands as many levels above the words as its deepest word is
+below it, so right-branching trees of many words are stairs, not diagonals through the page.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
+
+from syntaxlm.drawing.svg import TEXT_SIZES
+from syntaxlm.drawing.text import right_to_left, shortened, text_width, visible
+from syntaxlm.trees.brackets import INDUCED_LABEL
+from syntaxlm.trees.tree import Constituent, Tree
+
+MARGIN = 12.0  # pixels around everything
+WIDEST = 1150.0  # pixels: sentences wider than this have their words slanted
+SLANT = 45.0  # degrees
+COLUMN = 34.0  # least pixels of a column: room for a bar's figure
+NARROW_COLUMN = 25.0  # the same of slanted words and of long sentences
+ROOMY_WORDS = 24  # longer sentences get narrow columns
+LONGEST_WORD, LONGEST_LABEL = 48, 18  # characters drawn; of longer ones, beginning and end
+BAR_ZONE = 64.0  # pixels that the highest bar reaches
+AXIS = 48.0  # pixels left of the bars, for their scale
+TREE_HEIGHT = 420.0  # pixels that a deep tree's levels are drawn together to
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """A column for each word. edges: (n + 1,) the left edge of each and the right edge of the last, pixels from 0."""
+
+    edges: tuple[float, ...]
+    slanted: bool
+
+    def centre(self, word: int) -> float:
+        return (self.edges[word] + self.edges[word + 1]) / 2
+
+
+@dataclass(frozen=True)
+class Node:
+    """A constituent. x, y: where its own edge begins; left, right: the ends of its level line at height y.
+
+    label: "" for an induced one. shared: whether the other tree has the span; None where there is no other, or where
+    the span is of one word.
+    """
+
+    x: float
+    y: float
+    left: float
+    right: float
+    label: str
+    span: Span
+    shared: bool | None
+
+
+@dataclass(frozen=True)
+class Edge:
+    """What a child, node or word, hangs by: upright, from the parent's line to it. shared: as of the child's node."""
+
+    x: float
+    top: float
+    bottom: float
+    shared: bool | None
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A distance between the words `after` - 1 and `after`. x: its centre; top, bottom: of the bar."""
+
+    x: float
+    width: float
+    top: float
+    bottom: float
+    value: float
+    after: int
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word or a tag. x, y: of its anchor on the baseline. text: as drawn; full: all of it."""
+
+    x: float
+    y: float
+    text: str
+    full: str
+
+
+@dataclass(frozen=True)
+class TreeLayout:
+    """A tree in pixels from the top left corner.
+
+    guides: (x, top, bottom), from the tree through the bars to each word. scale: the values at the bars' foot and at
+    the height of the highest, (0, 0) without bars. mirrored: whether the first word stands at the right.
+    """
+
+    width: float
+    height: float
+    nodes: tuple[Node, ...]
+    edges: tuple[Edge, ...]
+    guides: tuple[tuple[float, float, float], ...]
+    tags: tuple[Word, ...]
+    bars: tuple[Bar, ...]
+    words: tuple[Word, ...]
+    scale: tuple[float, float]
+    slanted: bool
+    mirrored: bool
+
+
+def columns_of(trees: Sequence[Tree], words: Sequence[str]) -> Columns:
+    """Columns wide enough for the words, and for the labels and tags of every one of the trees over them."""
+    shown = [_word(word) for word in words]
+    roomy = COLUMN if len(words) <= ROOMY_WORDS else NARROW_COLUMN
+    widths = _widths(trees, [max(roomy, text_width(word, TEXT_SIZES["word"]) + 14) for word in shown])
+    slanted = _widths(trees, [NARROW_COLUMN] * len(words))
+    turned = sum(widths) > WIDEST and sum(slanted) < 0.8 * sum(widths)
+    edges = [0.0]
+    for width in slanted if turned else widths:
+        edges.append(edges[-1] + width)
+    return Columns(tuple(edges), turned)
+
+
+def _widths(trees: Sequence[Tree], widths: list[float]) -> list[float]:
+    """Column widths, made greater where a tag or a constituent's label is wider than its words."""
+    for tree in trees:
+        for place, tag in enumerate(tree.tags):
+            widths[place] = max(widths[place], _text_width(tag, "tag") + 8)
+        for part in sorted(tree.constituents, key=lambda part: part.end - part.start):
+            label = _label(part)
+            if label:
+                room = sum(widths[part.start : part.end])
+                missing = (_text_width(label, "label") + 10 - room) / (part.end - part.start)
+                if missing > 0:
+                    widths[part.start : part.end] = [width + missing for width in widths[part.start : part.end]]
+    return widths
+
+
+def _text_width(label: str, role: str) -> float:
+    return text_width(shortened(visible(label), LONGEST_LABEL), TEXT_SIZES[role])
+
+
+def _label(part: Constituent) -> str:
+    return "" if part.label == INDUCED_LABEL else shortened(visible(part.label), LONGEST_LABEL)
+
+
+def _word(word: str) -> str:
+    return shortened(visible(word), LONGEST_WORD)
+
+
+def lay_out(
+    tree: Tree,
+    words: Sequence[str],
+    distances: Sequence[float] | None = None,
+    shared: Set[Span] | None = None,
+    columns: Columns | None = None,
+) -> TreeLayout:
+    """Lays out a tree over `words`, which are drawn in place of its own.
+
+    distances: one for each word, that of word i between words i - 1 and i, so the first is not drawn; None: no bars.
+    shared: the spans that another tree has, too. columns: of several trees under each other; None: this one's own.
+    Raises ValueError where words or distances are not as many as the tree's words, or a distance is not finite.
+    """
+    _check(tree, words, distances)
+    columns = columns or columns_of([tree], words)
+    start = MARGIN + (AXIS if distances is not None and len(words) > 1 else 0)
+    shown = [_word(word) for word in words]
+    lengths = [text_width(word, TEXT_SIZES["word"]) for word in shown]
+    width = start + columns.edges[-1] + MARGIN
+    if columns.slanted:
+        reach = math.cos(math.radians(SLANT))
+        width = max(width, *(start + columns.centre(i) + reach * w + MARGIN for i, w in enumerate(lengths)))
+    place = _Placing(columns, start, width, right_to_left(words))
+
+    nodes, edges, foot = _tree_parts(tree, place, shared)
+    tags = tuple(
+        Word(place.centre(i), foot + 11, shortened(visible(tag), LONGEST_LABEL), tag)
+        for i, tag in enumerate(tree.tags)
+        if tag
+    )
+    tags_foot = foot + (16 if tags else 0)
+    bars, scale = _bars(distances[1:] if distances is not None else [], place, tags_foot)
+    baseline = (bars[0].bottom if bars else tags_foot) + (16 if columns.slanted else 22)
+    back = 0.0
+    if columns.slanted:  # the letters' middle, not their baseline, comes out of the column's
+        back = TEXT_SIZES["word"] / 4 * (-1 if place.mirrored else 1)
+    drop = math.sin(math.radians(SLANT)) * max(lengths, default=0) if columns.slanted else 0
+    return TreeLayout(
+        width=width,
+        height=baseline + drop + 8 + MARGIN,
+        nodes=nodes,
+        edges=edges,
+        guides=tuple((place.centre(i), tags_foot, baseline - 14) for i in range(len(words))) if bars else (),
+        tags=tags,
+        bars=bars,
+        words=tuple(
+            Word(place.centre(i) - back, baseline, text, word)
+            for i, (text, word) in enumerate(zip(shown, words, strict=True))
+        ),
+        scale=scale,
+        slanted=columns.slanted,
+        mirrored=place.mirrored,
+    )
+
+
+def _check(tree: Tree, words: Sequence[str], distances: Sequence[float] | None) -> None:
+    if len(words) != len(tree):
+        raise ValueError(f"a tree over {len(tree)} words cannot be drawn over {len(words)}")
+    if distances is None:
+        return
+    if len(distances) != len(tree):
+        raise ValueError(f"{len(tree)} words have {len(distances)} distances, expected one for each word")
+    if not all(map(math.isfinite, distances[1:])):
+        raise ValueError("a distance is not finite")
+
+
+@dataclass(frozen=True)
+class _Placing:
+    """From places along the sentence to places on the page. start: what is left before the first column."""
+
+    columns: Columns
+    start: float
+    width: float
+    mirrored: bool
+
+    def across(self, x: float) -> float:
+        return self.width - self.start - x if self.mirrored else self.start + x
+
+    def centre(self, word: int) -> float:
+        return self.across(self.columns.centre(word))
+
+
+def _tree_parts(
+    tree: Tree, place: _Placing, shared: Set[Span] | None
+) -> tuple[tuple[Node, ...], tuple[Edge, ...], float]:
+    """The nodes, what hangs from them, and where the tree ends, in pixels from the top."""
+    parts, columns = tree.constituents, place.columns
+    parents, word_parents = parents_of(tree)
+    labels = [_label(part) for part in parts]
+    levels, lefts, rights = [1] * len(parts), [math.inf] * len(parts), [-math.inf] * len(parts)
+    for word, parent in enumerate(word_parents):
+        if parent >= 0:
+            centre = columns.centre(word)
+            lefts[parent], rights[parent] = min(lefts[parent], centre), max(rights[parent], centre)
+    middles = [0.0] * len(parts)
+    for child in range(len(parts) - 1, -1, -1):  # children come after their parents
+        # Within its own columns, a label meets no other.
+        half = text_width(labels[child], TEXT_SIZES["label"]) / 2 + 2 if labels[child] else 0.0
+        low, high = columns.edges[parts[child].start] + half, columns.edges[parts[child].end] - half
+        middle = middles[child] = min(max((lefts[child] + rights[child]) / 2, low), max(low, high))
+        parent = parents[child]
+        if parent >= 0:
+            lefts[parent], rights[parent] = min(lefts[parent], middle), max(rights[parent], middle)
+            levels[parent] = max(levels[parent], levels[child] + 1)
+
+    deepest = max(levels, default=0)
+    top = MARGIN + (20 if any(labels) else 6)
+    step = _step(deepest, any(labels))
+    foot = top + deepest * step if parts else MARGIN
+
+    def height(node: int) -> float:
+        return foot - levels[node] * step
+
+    nodes = []
+    for node, part in enumerate(parts):
+        span = (part.start, part.end)
+        mark = None if shared is None or part.end - part.start < 2 else span in shared
+        ends = sorted((place.across(min(lefts[node], middles[node])), place.across(max(rights[node], middles[node]))))
+        nodes.append(Node(place.across(middles[node]), height(node), ends[0], ends[1], labels[node], span, mark))
+    edges = [
+        Edge(nodes[child].x, nodes[parent].y, nodes[child].y - (18 if labels[child] else 0), nodes[child].shared)
+        for child, parent in enumerate(parents)
+        if parent >= 0
+    ]
+    edges += [
+        Edge(place.centre(word), nodes[parent].y, foot, None) for word, parent in enumerate(word_parents) if parent >= 0
+    ]
+    return tuple(nodes), tuple(edges), foot
+
+
+def _step(levels: int, labelled: bool) -> float:
+    """Pixels from level to level: less in deep trees."""
+    usual, least = (34.0, 26.0) if labelled else (26.0, 11.0)
+    return max(least, min(usual, TREE_HEIGHT / max(1, levels)))
+
+
+def parents_of(tree: Tree) -> tuple[list[int], list[int]]:
+    """The place of the parent of each constituent, and of each word, among the constituents; -1 where there is none."""
+    parents: list[int] = []
+    word_parents = [-1] * len(tree)
+    around: list[int] = []
+    for child, part in enumerate(tree.constituents):
+        while around and tree.constituents[around[-1]].end <= part.start:
+            around.pop()
+        parents.append(around[-1] if around else -1)
+        around.append(child)
+        word_parents[part.start : part.end] = [child] * (part.end - part.start)
+    return parents, word_parents
+
+
+def _bars(values: Sequence[float], place: _Placing, top: float) -> tuple[tuple[Bar, ...], tuple[float, float]]:
+    """A bar for each distance between neighbours, and the values at their foot and of the highest."""
+    if not values:
+        return (), (0.0, 0.0)
+    low, high = scale_of(values)
+    edges = place.columns.edges
+    bottom = top + 20 + BAR_ZONE  # over the highest stands its figure
+    bars = []
+    for after, value in enumerate(values, 1):
+        room = min(edges[after] - edges[after - 1], edges[after + 1] - edges[after])
+        tall = max(1.5, BAR_ZONE * (value - low) / (high - low))
+        bars.append(Bar(place.across(edges[after]), min(18.0, 0.55 * room), bottom - tall, bottom, value, after))
+    return tuple(bars), (low, high)
+
+
+def scale_of(values: Sequence[float]) -> tuple[float, float]:
+    """From 0 where that lets differences be seen, else from a little under the least value."""
+    low, high = min(values), max(values)
+    if low >= 0 and low <= high / 2:
+        return 0.0, high or 1.0
+    if low == high:
+        return (0.0, high) if high > 0 else (low - 1, high)
+    return low - 0.15 * (high - low), high

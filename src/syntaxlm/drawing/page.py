@@ -1,0 +1,68 @@
+"""Pictures and facts as HTML: whole pages, and the tables that notebooks show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from syntaxlm.drawing.svg import Picture, Theme, escaped
+
+_STYLE = """
+:root{{color-scheme:{scheme}}}
+body{{font:16px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:80rem;padding:0 1rem;{light}}}
+h1{{font-size:1.3rem}}
+h2{{font-size:1.05rem;margin-top:2rem}}
+figure{{display:inline-block;vertical-align:top;max-width:100%;margin:.5rem 0;overflow-x:auto}}
+figure svg{{display:block}}
+pre{{white-space:pre-wrap;overflow-wrap:anywhere;font-size:.85rem}}
+table{{border-collapse:collapse}}
+th,td{{text-align:start;padding:.15rem 1rem .15rem 0;font-weight:normal;vertical-align:top}}
+th{{opacity:.7}}
+"""
+_LIGHT, _DARK = "background:#fff;color:#1d2125", "background:#16191d;color:#e8eaed"
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a page. text: a paragraph under the heading; preformatted: below the pictures, folded away."""
+
+    heading: str
+    pictures: tuple[Picture, ...] = ()
+    text: str = ""
+    preformatted: Mapping[str, str] | None = None
+
+
+def html_page(title: str, sections: Sequence[Section], theme: Theme = "auto") -> str:
+    """A page by itself: no other file, no script. Wide pictures scroll by themselves."""
+    scheme = "light dark" if theme == "auto" else theme
+    style = _STYLE.format(scheme=scheme, light=_DARK if theme == "dark" else _LIGHT)
+    if theme == "auto":
+        style += f"@media (prefers-color-scheme:dark){{body{{{_DARK}}}}}\n"
+    return (
+        '<!doctype html>\n<html>\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escaped(title)}</title>\n<style>{style}</style>\n</head>\n<body>\n"
+        f'<h1 dir="auto">{escaped(title)}</h1>\n'
+        + "".join(_section(section, theme) for section in sections)
+        + "</body>\n</html>\n"
+    )
+
+
+def _section(section: Section, theme: Theme) -> str:
+    parts = [f"<h2>{escaped(section.heading)}</h2>\n"] if section.heading else []
+    if section.text:
+        parts.append(f'<p dir="auto">{escaped(section.text)}</p>\n')
+    parts += [f"<figure>{picture.svg(theme)}</figure>\n" for picture in section.pictures]
+    for name, content in (section.preformatted or {}).items():
+        parts.append(f'<details><summary>{escaped(name)}</summary><pre dir="auto">{escaped(content)}</pre></details>\n')
+    return f"<section>\n{''.join(parts)}</section>\n"
+
+
+def facts_html(title: str, facts: Mapping[str, str]) -> str:
+    """Named facts as a table, to stand in another page, a notebook's; that page gives the colours."""
+    rows = "".join(
+        f'<tr><th style="text-align:left;font-weight:normal;opacity:.7">{escaped(name)}</th>'
+        f'<td style="text-align:left">{escaped(value)}</td></tr>'
+        for name, value in facts.items()
+    )
+    return f"<div><strong>{escaped(title)}</strong><table>{rows}</table></div>"

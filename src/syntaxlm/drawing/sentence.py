@@ -1,0 +1,203 @@
+"""One sentence through a stored model, as pictures: its tree, beside a gold one, and maps of the model's inside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from syntaxlm.drawing import svg
+from syntaxlm.drawing.heat_map import heat_map
+from syntaxlm.drawing.page import Section, html_page
+from syntaxlm.drawing.png import png
+from syntaxlm.drawing.svg import Picture, Theme
+from syntaxlm.drawing.text import right_to_left
+from syntaxlm.drawing.tree import tree_picture
+from syntaxlm.errors import InputError
+from syntaxlm.evaluation.parsing import DEFAULT_DECODER, induce, parse_lines
+from syntaxlm.files import replaced, write_text
+from syntaxlm.models.contract import TokenBatch
+from syntaxlm.storage import StoredModel
+from syntaxlm.trees import DecodingRule, Tree, clean_all, decode, parse_brackets, read_brackets, trees_of
+from syntaxlm.trees.brackets import format_brackets
+from syntaxlm.trees.cleanup import find_clean_up
+from syntaxlm.trees.latex import format_latex
+
+FORMATS = (".svg", ".png", ".html", ".tex")
+MAPS_WIDTH = 1750.0  # pixels that maps beside each other may take
+UNKNOWN = "the model does not know this word"
+
+Values = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """One sentence as a model reads and parses it.
+
+    words: as written. tokens: as read. distances: one for each. unknown: whether the model's vocabulary lacks each.
+    """
+
+    words: tuple[str, ...]
+    tokens: tuple[str, ...]
+    distances: tuple[float, ...]
+    unknown: tuple[bool, ...]
+    tree: Tree
+
+
+def analyse(
+    stored: StoredModel, sentence: str | Sequence[str], decoder: DecodingRule = DEFAULT_DECODER, layer: int = 1
+) -> Analysis:
+    """Parses a line of raw text, or the words of a treebank's sentence, which are neither split nor dropped.
+
+    layer: whose distances, 1 is the first. Raises InputError for a sentence without a word, or a model that gives no
+    distances.
+    """
+    if isinstance(sentence, str):
+        (parse,) = parse_lines(stored, [sentence], decoder, layer=layer)
+        if parse is None:
+            raise InputError(f"the sentence {sentence[:40]!r} has no word that the model reads")
+        words, tokens, distances, tree = parse.words, parse.tokens, parse.distances, parse.tree
+    else:
+        words = list(sentence)
+        tokens = [stored.normaliser.word(word) for word in words]
+        values = induce(stored, [tokens], layer)
+        (tree,) = trees_of(decode(values, np.array([len(words)]), decoder), [words])
+        distances = values.tolist()
+    unknown = tuple(not stored.vocabulary.knows(token) for token in tokens)
+    return Analysis(tuple(words), tuple(tokens), tuple(distances), unknown, tree)
+
+
+@torch.no_grad()
+def maps_of(stored: StoredModel, tokens: Sequence[str]) -> dict[str, Values]:
+    """The model's maps of one sentence, read from its begin: (words + 1, slots) each, begin first.
+
+    Raises InputError for a model without any.
+    """
+    vocabulary = stored.vocabulary
+    ids = vocabulary.encode(tokens)
+    read = torch.tensor([[vocabulary.begin_id, *ids]]).T
+    batch = TokenBatch(read, torch.tensor([[*ids, vocabulary.end_id]]).T)
+    device = next(stored.model.parameters()).device
+    syntax = stored.model(batch.to(device)).syntax
+    if syntax is None or not syntax.maps:
+        raise InputError(f"a model of the kind {stored.settings.model.name!r} has no gates or attention to draw")
+    return {name: values[:, 0].float().cpu().numpy() for name, values in syntax.maps.items()}
+
+
+def over_earlier_steps(values: Values) -> Values:
+    """(T, N), slot k of step t being step t - 1 - k, to (T, T), by steps; not a number where there is no slot."""
+    steps, slots = values.shape
+    result = np.full((steps, steps), np.nan, np.float32)
+    for slot in range(min(slots, steps - 1)):
+        later = np.arange(slot + 1, steps)
+        result[later, later - 1 - slot] = values[later, slot]
+    return result
+
+
+def map_pictures(stored: StoredModel, analysis: Analysis) -> list[Picture]:
+    """The model's maps of a sentence, a row for each token.
+
+    Maps as wide as the model's memory has slots are over the steps before each: their columns are begin and tokens.
+    """
+    slots = getattr(stored.settings.model, "memory_slots", None)
+    words = list(analysis.words)
+    mirrored = right_to_left(words)
+    pictures = []
+    for name, values in maps_of(stored, analysis.tokens).items():
+        if values.shape[1] == slots:
+            columns = [stored.vocabulary.begin, *words[:-1]]
+            matrix = over_earlier_steps(values)[1:, :-1]
+            pictures.append(
+                heat_map(matrix, words, columns, name, "the token being read", "an earlier token", mirrored)
+            )
+        else:
+            columns = [str(number) for number in range(1, values.shape[1] + 1)]
+            pictures.append(heat_map(values[1:], words, columns, name, "the token being read", "unit", mirrored))
+    return pictures
+
+
+def read_gold(text_or_path: str, number: int | None = None, clean_up: str = "none") -> Tree:
+    """A gold tree: brackets as they are, or one of a bracket file's. number: which, 1 is the first.
+
+    Raises InputError, among others when a file or text has several trees and none is chosen.
+    """
+    if text_or_path.lstrip().startswith("("):
+        source, trees = "the gold tree", parse_brackets(text_or_path, source="the gold tree")
+    else:
+        source, trees = text_or_path, read_brackets(Path(text_or_path))
+    if number is None and len(trees) > 1:
+        raise InputError(f"{source}: found {len(trees)} trees; choose one by its number, 1 to {len(trees)}")
+    if number is not None and not 1 <= number <= len(trees):
+        raise InputError(f"{source}: no tree has the number {number}; there are 1 to {len(trees)}")
+    (tree,), _ = clean_all([trees[(number or 1) - 1]], find_clean_up(clean_up), source)
+    return tree
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """What is drawn of a sentence: a tree, or an induced and a gold one; and maps."""
+
+    analysis: Analysis
+    gold: Tree | None = None
+    maps: tuple[Picture, ...] = ()
+
+    def tree_picture(self) -> Picture:
+        one = self.analysis
+        notes = [UNKNOWN if unknown else "" for unknown in one.unknown]
+        return tree_picture(one.tree, one.distances, self.gold, one.words, notes)
+
+    def maps_picture(self) -> Picture:
+        mirrored = right_to_left(self.analysis.words)
+        return svg.flowing(self.maps, MAPS_WIDTH, "Gates and attention", mirrored)
+
+    def picture(self) -> Picture:
+        """All of it, tree over maps."""
+        tree = self.tree_picture()
+        if not self.maps:
+            return tree
+        return svg.stacked([tree, self.maps_picture()], tree.title, align_right=right_to_left(self.analysis.words))
+
+    def page(self, theme: Theme = "auto") -> str:
+        """An HTML page: pictures, the trees as brackets, and which words the model does not know."""
+        one = self.analysis
+        strange = [word for word, unknown in zip(one.words, one.unknown, strict=True) if unknown]
+        told = f"Underlined words are not in the model's vocabulary: {', '.join(strange)}" if strange else ""
+        brackets = {"induced, as brackets": format_brackets(one.tree)}
+        if self.gold is not None:
+            brackets["gold, as brackets"] = format_brackets(self.gold)
+        sections = [Section("Tree", (self.tree_picture(),), told, brackets)]
+        if self.maps:
+            sections.append(Section("Gates and attention", self.maps))
+        return html_page(" ".join(one.words), sections, theme)
+
+    def latex(self) -> str:
+        """The trees for LaTeX's package forest."""
+        trees = [self.analysis.tree] if self.gold is None else [self.analysis.tree, self.gold]
+        names = ("induced", "gold")
+        parts = [f"% {name}\n{format_latex(tree)}\n" for name, tree in zip(names, trees, strict=False)]
+        return "% \\usepackage{forest}\n" + "".join(parts)
+
+    def write(self, path: Path, theme: Theme = "auto") -> None:
+        """Writes SVG, PNG, HTML or LaTeX, as the file's name ends. Raises InputError."""
+        kind = check_format(path)
+        if kind == ".png":
+            content = png(self.picture(), theme)
+            with replaced(path) as temporary:
+                temporary.write_bytes(content)
+            return
+        if kind == ".tex" and self.maps:
+            raise InputError(f"{path}: LaTeX is of trees alone; write maps as SVG, PNG or HTML")
+        texts = {".svg": lambda: self.picture().svg(theme), ".html": lambda: self.page(theme), ".tex": self.latex}
+        write_text(texts[kind](), path)
+
+
+def check_format(path: Path) -> str:
+    """The ending of a picture's file, in small letters. Raises InputError for one that is none of ours."""
+    if path.suffix.lower() not in FORMATS:
+        found = f"the ending {path.suffix!r}" if path.suffix else "no ending"
+        raise InputError(f"{path}: found {found}; expected a name that ends in {', '.join(FORMATS)}")
+    return path.suffix.lower()

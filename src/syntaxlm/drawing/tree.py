@@ -1,0 +1,236 @@
+"""Constituency trees as pictures: with the distances they come from, and beside gold trees."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
+from itertools import pairwise
+
+from syntaxlm.drawing import svg
+from syntaxlm.drawing.layout import AXIS, MARGIN, SLANT, Columns, Node, Span, TreeLayout, columns_of, lay_out
+from syntaxlm.drawing.svg import TEXT_SIZES, Anchor, Picture, Theme
+from syntaxlm.drawing.text import ELLIPSIS, figure, text_width
+from syntaxlm.errors import InputError
+from syntaxlm.trees.brackets import format_brackets
+from syntaxlm.trees.tree import Tree
+
+BESIDE = 1000.0  # pixels: of two trees that are wider together, one is drawn below the other
+NODE = 4.0  # radius of a mark
+TOLD_WORDS = 20  # of a longer span, these many are told where a pointer rests on its mark
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How many spans of two trees over the same words are in both.
+
+    Of two words or more; that of the whole sentence, which every tree has, is not counted.
+    """
+
+    shared: int
+    induced: int
+    gold: int
+
+    def __str__(self) -> str:
+        both = f"{self.shared} {'span' if self.shared == 1 else 'spans'} in both trees"
+        return f"{both}: of {self.induced} induced, of {self.gold} gold (the whole sentence not counted)"
+
+
+def spans_of(tree: Tree) -> set[Span]:
+    """The spans of two words or more."""
+    return {(part.start, part.end) for part in tree.constituents if part.end - part.start > 1}
+
+
+def compare(tree: Tree, gold: Tree) -> Comparison:
+    """Raises InputError where the trees differ in their number of words."""
+    if len(tree) != len(gold):
+        raise InputError(
+            f"the induced tree has {len(tree)} words, the gold tree {len(gold)}; expected trees over the same words"
+        )
+    whole = {(0, len(tree))}
+    induced, golden = spans_of(tree) - whole, spans_of(gold) - whole
+    return Comparison(len(induced & golden), len(induced), len(golden))
+
+
+def tree_svg(
+    tree: Tree,
+    distances: Sequence[float] | None = None,
+    gold: Tree | None = None,
+    words: Sequence[str] | None = None,
+    notes: Sequence[str] | None = None,
+    theme: Theme = "auto",
+) -> str:
+    """A tree as an SVG document; see `tree_picture`."""
+    return tree_picture(tree, distances, gold, words, notes).svg(theme)
+
+
+def tree_picture(
+    tree: Tree,
+    distances: Sequence[float] | None = None,
+    gold: Tree | None = None,
+    words: Sequence[str] | None = None,
+    notes: Sequence[str] | None = None,
+) -> Picture:
+    """A tree, below it a bar between each two neighbouring words, below these the words.
+
+    distances: one for each word, that of word i between words i - 1 and i, so the first is not drawn; None: no bars.
+    gold: a tree over the same words, drawn beside (a wide one: below) the first, shared spans marked in both.
+    words: drawn in place of the tree's own. notes: what is told of each word where a pointer rests on it; one with a
+    note is underlined.
+    Raises ValueError where distances, words or notes are not one for each word, InputError for a gold tree of another
+    number of words.
+    """
+    words = tree.words if words is None else words
+    notes = [""] * len(words) if notes is None else notes
+    if len(notes) != len(tree):
+        raise ValueError(f"{len(tree)} words have {len(notes)} notes")
+    if gold is None:
+        return _paint(tree, lay_out(tree, words, distances), notes, _title("Tree", words))
+    return _two_trees(tree, gold, words, distances, notes)
+
+
+def _title(what: str, words: Sequence[str]) -> str:
+    return f"{what}: {' '.join(words)}"
+
+
+def _two_trees(
+    tree: Tree, gold: Tree, words: Sequence[str], distances: Sequence[float] | None, notes: Sequence[str]
+) -> Picture:
+    comparison = compare(tree, gold)
+    shared: Set[Span] = spans_of(tree) & spans_of(gold)
+    own = [columns_of([one], words) for one in (tree, gold)]
+    are_beside = sum(columns.edges[-1] for columns in own) + AXIS + 5 * MARGIN <= BESIDE
+    # Below each other, trees are read by columns: both have the same.
+    columns: Sequence[Columns | None] = own if are_beside else [columns_of([tree, gold], words)] * 2
+    induced_layout = lay_out(tree, words, distances, shared, columns[0])
+    gold_layout = lay_out(gold, words, None, shared, columns[1])
+    pictures = [
+        _headed(_paint(tree, induced_layout, notes, _title("Induced tree", words)), "induced", induced_layout),
+        _headed(_paint(gold, gold_layout, notes, _title("Gold tree", words)), "gold", gold_layout),
+    ]
+    title = _title("Induced and gold tree", words)
+    mirrored = induced_layout.mirrored
+    if are_beside:
+        both = svg.beside(pictures[::-1] if mirrored else pictures, title)
+    else:
+        # The bars' scale stands before the first column; the gold tree has none.
+        shifted = _wider(pictures[1], induced_layout.width - gold_layout.width, mirrored)
+        both = svg.stacked([pictures[0], shifted], title, align_right=mirrored)
+    return svg.stacked([both, _legend(comparison)], title, gap=4, align_right=mirrored)
+
+
+def _wider(picture: Picture, by: float, at_right: bool) -> Picture:
+    moved = f'<g transform="translate({svg.number(0 if at_right else by)} 0)">{"".join(picture.elements)}</g>'
+    return Picture(picture.width + by, picture.height, (moved,), picture.title, picture.description)
+
+
+def _headed(picture: Picture, heading: str, layout: TreeLayout) -> Picture:
+    """A picture with a word over it, on the side where its sentence begins."""
+    height = TEXT_SIZES["heading"] + MARGIN
+    anchor: Anchor = "end" if layout.mirrored else "start"
+    x = picture.width - MARGIN if layout.mirrored else MARGIN
+    words = Picture(picture.width, height, (svg.text(x, height, heading, "heading", anchor),), picture.title)
+    both = svg.stacked([words, picture], gap=0)
+    return Picture(both.width, both.height, both.elements, picture.title, picture.description)
+
+
+def _legend(comparison: Comparison) -> Picture:
+    parts: list[str] = []
+    x = MARGIN + NODE
+    for role, words in (("node-shared", "in both trees"), ("node-other", "in one only"), ("", str(comparison))):
+        if role:
+            parts.append(svg.circle(x, 14, NODE, role))
+            x += 10
+        parts.append(svg.text(x, 18, words, "note"))
+        x += text_width(words, TEXT_SIZES["note"]) + 22
+    return Picture(x, 28, tuple(parts), str(comparison), str(comparison))
+
+
+def _paint(tree: Tree, layout: TreeLayout, notes: Sequence[str], title: str) -> Picture:
+    """The elements of a layout. Nothing is moved here."""
+    spoken = [word.full for word in layout.words]
+    elements = [svg.line(x, top, x, bottom, "guide") for x, top, bottom in layout.guides]
+    for shared_too in (False, True):  # marked edges over the others
+        role = "edge-shared" if shared_too else "edge"
+        elements += [
+            svg.line(edge.x, edge.top, edge.x, edge.bottom, role)
+            for edge in layout.edges
+            if bool(edge.shared) == shared_too
+        ]
+        elements += [
+            svg.line(node.left, node.y, node.right, node.y, role)
+            for node in layout.nodes
+            if bool(node.shared) == shared_too and node.left < node.right
+        ]
+    elements += [element for node in layout.nodes for element in _node(node, spoken)]
+    elements += [
+        svg.text(tag.x, tag.y, tag.text, "tag", "middle", title=_more(tag.text, tag.full)) for tag in layout.tags
+    ]
+    elements += _painted_bars(layout, spoken)
+    for word, note in zip(layout.words, notes, strict=True):
+        told = f"{word.full}: {note}" if note else _more(word.text, word.full)
+        anchor: Anchor = "middle"
+        turned = 0.0
+        if layout.slanted:
+            anchor, turned = ("end", -SLANT) if layout.mirrored else ("start", SLANT)
+        elements.append(
+            svg.text(word.x, word.y, word.text, "unknown" if note else "word", anchor, turned, told, layout.mirrored)
+        )
+    return Picture(layout.width, layout.height, tuple(elements), title, _brackets(tree))
+
+
+def _more(drawn: str, full: str) -> str:
+    """What is told of a word that is not drawn as it is."""
+    return "" if drawn == full else full
+
+
+def _brackets(tree: Tree) -> str:
+    try:
+        return format_brackets(tree) if tree.words else ""
+    except InputError:  # a word that brackets cannot hold; the picture has no such limit
+        return ""
+
+
+def _node(node: Node, spoken: Sequence[str]) -> list[str]:
+    elements = []
+    if node.shared is not None:
+        role = "node-shared" if node.shared else "node-other"
+        elements.append(svg.circle(node.x, node.y, NODE, role, _told_span(spoken[slice(*node.span)])))
+    if node.label:
+        elements.append(svg.text(node.x, node.y - 6, node.label, "label", "middle"))
+    return elements
+
+
+def _told_span(words: Sequence[str]) -> str:
+    """The words of a span, of a long one its ends."""
+    ends = words if len(words) <= TOLD_WORDS else [*words[: TOLD_WORDS // 2], ELLIPSIS, *words[-TOLD_WORDS // 2 :]]
+    return " ".join(ends)
+
+
+def _painted_bars(layout: TreeLayout, spoken: Sequence[str]) -> list[str]:
+    bars = layout.bars
+    if not bars:
+        return []
+    figures = [figure(bar.value, layout.scale) for bar in bars]
+    half = max(text_width(one, TEXT_SIZES["small"]) for one in figures) / 2 + 2
+    has_room = all(abs(after.x - before.x) >= 2 * half for before, after in pairwise(bars))
+    elements = []
+    for bar, shown in zip(bars, figures, strict=True):
+        told = f"{spoken[bar.after - 1]} | {spoken[bar.after]}: {bar.value:.4g}"
+        elements.append(svg.rectangle(bar.x - bar.width / 2, bar.top, bar.width, bar.bottom - bar.top, "bar", told))
+        if has_room:
+            elements.append(svg.text(bar.x, bar.top - 4, shown, "small", "middle"))
+    return elements + _axis(layout)
+
+
+def _axis(layout: TreeLayout) -> list[str]:
+    """The bars' scale, on the side where the sentence begins."""
+    bottom, top = layout.bars[0].bottom, min(bar.top for bar in layout.bars)
+    x = layout.width - MARGIN - AXIS + 6 if layout.mirrored else MARGIN + AXIS - 6
+    outward = 1 if layout.mirrored else -1
+    anchor: Anchor = "start" if layout.mirrored else "end"
+    name = svg.text(x + 38 * outward, (top + bottom) / 2 + 3, "distance", "small", "middle", -90)
+    elements = [name, svg.line(x, top, x, bottom, "axis")]
+    for y, value in ((bottom, layout.scale[0]), (top, layout.scale[1])):
+        elements.append(svg.line(x, y, x + 4 * outward, y, "axis"))
+        elements.append(svg.text(x + 6 * outward, y + 3, figure(value, layout.scale), "small", anchor))
+    return elements

@@ -1,0 +1,40 @@
+"""Pictures read back, as XML."""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree
+
+SPACE = "{http://www.w3.org/2000/svg}"
+
+
+def read_svg(document: str) -> ElementTree.Element:
+    """The root of an SVG document; fails where it is no XML."""
+    root = ElementTree.fromstring(document.encode("utf-8"))
+    assert root.tag == SPACE + "svg"
+    return root
+
+
+def of_role(root: ElementTree.Element, role: str) -> list[ElementTree.Element]:
+    """The elements of a role, in the order they are painted."""
+    return [element for element in root.iter() if element.get("class") == f"slm-{role}"]
+
+
+def told(element: ElementTree.Element) -> str:
+    """What a pointer on an element is told."""
+    return element.findtext(SPACE + "title") or ""
+
+
+def drawn(element: ElementTree.Element) -> str:
+    """The letters of a text element, without its title and without marks of direction."""
+    title = element.find(SPACE + "title")
+    text = (element.text or "") if title is None else (title.tail or "")
+    return text.replace("\u200f", "")
+
+
+def styled_roles(document: str) -> set[str]:
+    return set(re.findall(r"\.slm-([a-z0-9-]+)\{", document))
+
+
+def used_roles(document: str) -> set[str]:
+    return set(re.findall(r'class="slm-([a-z0-9-]+)"', document))

@@ -1,0 +1,133 @@
+"""Lines, bars, ticks."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from syntaxlm.drawing import bar_chart, bar_chart_svg, line_chart, line_chart_svg
+from syntaxlm.drawing.charts import tick_text, ticks
+
+from .reading import drawn, of_role, read_svg, styled_roles, told, used_roles
+
+
+def points_of(element) -> list[tuple[float, float]]:
+    return [tuple(map(float, pair.split(","))) for pair in element.get("points").split()]
+
+
+@given(st.floats(-1e9, 1e9), st.floats(1e-6, 1e9))
+def test_ticks_are_round_evenly_spaced_and_cover_the_values(low, width):
+    high = low + width
+    if high <= low or (high - low) < 1e-9 * max(abs(low), abs(high)):
+        return
+    found = ticks(low, high)
+    steps = [after - before for before, after in pairwise(found)]
+    assert 2 <= len(found) <= 8
+    slack = 1e-6 * steps[0] + 1e-9 * abs(low)
+    assert found[0] <= low + slack
+    assert found[-1] >= high - slack
+    assert steps == pytest.approx([steps[0]] * len(steps), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "texts"),
+    [
+        (0, 1, ["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]), (0, 10, ["0", "2", "4", "6", "8", "10"]),
+        (0, 12, ["0.0", "2.5", "5.0", "7.5", "10.0", "12.5"]),
+        (-0.3, 0.95, ["-0.50", "-0.25", "0.00", "0.25", "0.50", "0.75", "1.00"]),
+        (0, 4321, ["0", "1,000", "2,000", "3,000", "4,000", "5,000"]),
+    ],
+)  # fmt: skip
+def test_ticks_are_written_with_the_decimals_they_need(low, high, texts):
+    found = ticks(low, high)
+    assert [tick_text(value, found) for value in found] == texts
+
+
+@pytest.mark.parametrize("value", [0.0, 5.0, -3.0])
+def test_one_value_alone_has_ticks_on_both_sides(value):
+    found = ticks(value, value)
+    assert found[0] <= value <= found[-1]
+    assert found[0] < found[-1]
+
+
+def test_a_line_goes_through_its_points_in_proportion():
+    root = read_svg(line_chart_svg({"loss": [(0, 0), (1, 5), (2, 10)]}, "title", "epoch", "loss"))
+    (line,) = of_role(root, "line-0")
+    (x0, y0), (x1, y1), (x2, y2) = points_of(line)
+    assert x1 - x0 == pytest.approx(x2 - x1, abs=0.2)
+    assert y0 - y1 == pytest.approx(y1 - y2, abs=0.2)
+    assert y0 > y2
+    assert [drawn(note) for note in of_role(root, "note")] == ["loss", "epoch"]
+
+
+def test_a_value_that_is_not_finite_breaks_the_line():
+    root = read_svg(line_chart_svg({"a": [(0, 1), (1, 2), (2, math.nan), (3, 1), (4, math.inf), (5, 2)]}, "title"))
+    assert [len(points_of(line)) for line in of_role(root, "line-0")] == [2]
+    assert [told(mark) for mark in of_role(root, "area-0") if told(mark)] == [
+        "a: 0, 1",
+        "a: 1, 2",
+        "a: 3, 1",
+        "a: 5, 2",
+    ]
+
+
+def test_every_series_is_named_and_has_a_colour_of_its_own():
+    series = {f"series {number}": [(0.0, number), (1.0, number)] for number in range(7)}
+    document = line_chart_svg(series, "title")
+    root = read_svg(document)
+    assert [drawn(note) for note in of_role(root, "note")] == list(series)
+    assert used_roles(document) <= styled_roles(document)
+    assert {f"line-{number}" for number in range(7)} <= used_roles(document)
+    with pytest.raises(ValueError, match="8 series"):
+        line_chart(series | {"one more": []}, "title")
+
+
+def test_bars_are_as_high_as_their_values_from_0():
+    root = read_svg(bar_chart_svg(["a", "b"], {"one": [10, 40], "two": [-20, math.nan]}, "title"))
+    heights = [float(bar.get("height", "")) for bar in of_role(root, "area-0") if told(bar)]
+    assert heights[1] == pytest.approx(4 * heights[0], abs=0.5)
+    (negative,) = [bar for bar in of_role(root, "area-1") if told(bar)]
+    assert told(negative) == "a, two: -20"
+    assert float(negative.get("height", "")) == pytest.approx(2 * heights[0], abs=0.5)
+    above = next(bar for bar in of_role(root, "area-0") if told(bar))
+    foot = float(above.get("y", "")) + float(above.get("height", ""))
+    assert float(negative.get("y", "")) == pytest.approx(foot, abs=0.2)
+
+
+def test_bars_of_a_group_do_not_overlap():
+    root = read_svg(bar_chart_svg(["a", "b", "c"], {str(k): [1, 2, 3] for k in range(5)}, "title"))
+    bars = sorted(
+        (float(bar.get("x", "")), float(bar.get("width", "")))
+        for place in range(5) for bar in of_role(root, f"area-{place}") if told(bar)
+    )  # fmt: skip
+    assert len(bars) == 15
+    assert all(x + width <= following for (x, width), (following, _) in pairwise(bars))
+
+
+def test_names_too_wide_for_their_bars_are_turned_and_stay_within_the_picture():
+    names = ["a name much longer than its bar", *"bcdefghijk"]
+    picture = bar_chart(names, {"one": list(range(11))}, "title")
+    labels = of_role(read_svg(picture.svg()), "label")
+    assert all("rotate" in label.get("transform", "") for label in labels)
+    short = of_role(read_svg(bar_chart(list("abc"), {"one": [1, 2, 3]}, "title").svg()), "label")
+    assert not any(label.get("transform") for label in short)
+    assert float(labels[0].get("x", "")) > 100
+
+
+def test_a_series_with_more_or_fewer_values_than_names_is_refused():
+    with pytest.raises(ValueError, match="series 'one' has 1 values for 2 names"):
+        bar_chart(["a", "b"], {"one": [1]}, "title")
+
+
+def test_charts_of_nothing_are_drawn():
+    for document in (
+        line_chart_svg({}, "t"),
+        line_chart_svg({"a": []}, "t"),
+        bar_chart_svg([], {}, ""),
+        bar_chart_svg(["a"], {"x": [0]}, ""),
+    ):
+        read_svg(document)

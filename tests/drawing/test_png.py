@@ -1,0 +1,46 @@
+"""PNG, from the same pictures."""
+
+from __future__ import annotations
+
+import struct
+import sys
+
+import pytest
+
+from syntaxlm.drawing import Picture, png, tree_picture
+from syntaxlm.drawing.png import _has_fonts
+from syntaxlm.errors import InputError
+from syntaxlm.trees import parse_brackets
+
+PICTURE = tree_picture(parse_brackets("(S (NP the cat) sleeps)")[0], [0.1, 0.2, 0.3])
+
+
+def test_without_the_library_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "resvg_py", None)
+    with pytest.raises(InputError, match=r"pip install 'syntaxlm\[draw\]'"):
+        png(PICTURE)
+
+
+class TestWithTheLibrary:
+    @pytest.fixture(autouse=True)
+    def library(self):
+        pytest.importorskip("resvg_py", reason="the extra draw is not installed")
+        if not _has_fonts():
+            pytest.skip("this machine has none of the usual fonts")
+
+    def test_a_png_is_the_picture_twice_as_large(self):
+        content = png(PICTURE)
+        assert content[:8] == b"\x89PNG\r\n\x1a\n"
+        width, height = struct.unpack(">II", content[16:24])
+        assert (width, height) == (pytest.approx(2 * PICTURE.width, abs=2), pytest.approx(2 * PICTURE.height, abs=2))
+
+    def test_words_leave_a_trace_and_themes_differ(self):
+        blank = Picture(PICTURE.width, PICTURE.height, (), "blank")
+        assert len(png(PICTURE)) > 3 * len(png(blank))
+        assert png(PICTURE) == png(PICTURE, "auto") != png(PICTURE, "dark")
+
+    def test_a_picture_too_large_is_refused_and_a_large_one_is_not_doubled(self):
+        with pytest.raises(InputError, match="too large for PNG; write SVG or HTML"):
+            png(Picture(40_000, 100, (), "wide"))
+        content = png(Picture(20_000, 10, (), "wide"))
+        assert struct.unpack(">I", content[16:20]) == (20_000,)

@@ -1,0 +1,164 @@
+"""From a stored model and a sentence to its pictures."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+
+from syntaxlm.drawing.sentence import Drawing, analyse, map_pictures, maps_of, over_earlier_steps, read_gold
+from syntaxlm.errors import InputError
+from syntaxlm.evaluation.parsing import parse_lines
+from syntaxlm.models.prpn import PRPNConfig
+from syntaxlm.models.registry import build_model
+from syntaxlm.storage import ModelSettings, StoredModel
+from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.vocabulary import Vocabulary
+
+from .reading import drawn, of_role, read_svg, styled_roles, told, used_roles
+
+GOLD = "(S (NP-SBJ (DT The) (NN cat)) (VP (VBD cost) (NP ($ $) (CD 50) (-NONE- *U*))))"
+
+
+def tiny(normaliser: Normaliser, text: str) -> StoredModel:
+    """A model with chance weights that knows a text."""
+    torch.manual_seed(0)
+    vocabulary = Vocabulary.build(Counter(normaliser.tokens(text)))
+    config = PRPNConfig(embedding_size=6, hidden_size=8, memory_slots=3, look_back=2)
+    return StoredModel(
+        build_model(config, len(vocabulary)).eval(), ModelSettings(config, normaliser, "sentences"), vocabulary
+    )
+
+
+@pytest.fixture
+def penn() -> StoredModel:
+    return tiny(Normaliser(lower_case=True, numbers="whole", drop_words=("$",)), "the cat cost N dollars")
+
+
+def test_a_line_is_parsed_as_the_command_parse_does_and_its_words_stay_as_written(penn):
+    analysis = analyse(penn, "The CAT cost $ 1,000 Dollars", "unbiased")
+    (parse,) = parse_lines(penn, ["The CAT cost $ 1,000 Dollars"], "unbiased")
+    assert analysis.words == ("The", "CAT", "cost", "1,000", "Dollars")
+    assert analysis.tokens == ("the", "cat", "cost", "N", "dollars")
+    assert analysis.tree == parse.tree
+    assert list(analysis.distances) == parse.distances
+
+
+def test_a_treebanks_words_are_neither_split_nor_dropped(penn):
+    gold = read_gold(GOLD)
+    analysis = analyse(penn, gold.words, "unbiased")
+    assert analysis.words == analysis.tree.words == gold.words == ("The", "cat", "cost", "$", "50")
+    assert analysis.tokens == ("the", "cat", "cost", "$", "N")
+    assert analysis.unknown == (False, False, False, True, False)
+    assert len(analysis.distances) == 5
+
+
+@pytest.mark.parametrize("decoder", ["biased", "unbiased"])
+def test_the_decoder_is_the_one_asked_for(penn, decoder):
+    line = "the cat cost N dollars the cat cost N"
+    (parse,) = parse_lines(penn, [line], decoder)
+    assert analyse(penn, line, decoder).tree == analyse(penn, line.split(), decoder).tree == parse.tree
+
+
+def test_a_sentence_without_a_word_is_told(penn):
+    with pytest.raises(InputError, match="the sentence '\\$' has no word that the model reads"):
+        analyse(penn, "$")
+
+
+def test_words_of_a_character_model_are_characters_and_spaces_are_seen():
+    stored = tiny(Normaliser(units="characters"), "the cat")
+    analysis = analyse(stored, "the  cat")
+    root = read_svg(Drawing(analysis).picture().svg())
+    assert [drawn(word) for word in of_role(root, "word")] == ["t", "h", "e", "␣", "c", "a", "t"]
+    assert len(of_role(root, "bar")) == 6
+
+
+def test_slots_become_the_steps_they_stand_for():
+    values = np.arange(12, dtype=np.float32).reshape(4, 3)
+    expected = np.full((4, 4), np.nan)
+    for step in range(4):
+        for slot in range(3):
+            if step - 1 - slot >= 0:
+                expected[step, step - 1 - slot] = values[step, slot]
+    np.testing.assert_array_equal(over_earlier_steps(values), expected)
+    assert np.isnan(over_earlier_steps(np.ones((1, 3), np.float32))).all()
+
+
+def test_maps_are_those_of_the_model_and_attention_is_shared_out(prpn):
+    maps = maps_of(prpn, ["the", "cat", "sees", "a", "dog", "and", "sleeps"])
+    assert set(maps) >= {"memory gate", "next gate", "predict attention"}
+    for name, values in maps.items():
+        assert values.shape == (8, 4)
+        if "attention" in name:
+            matrix = over_earlier_steps(values)
+            assert (np.nansum(matrix, axis=1) <= 1 + 1e-5).all()
+            assert np.nansum(matrix, axis=1).max() > 0.1
+
+
+def test_a_map_says_who_looks_at_whom(prpn):
+    analysis = analyse(prpn, "the cat sees a dog")
+    values = maps_of(prpn, analysis.tokens)["memory gate"]
+    picture = next(one for one in map_pictures(prpn, analysis) if one.title == "memory gate")
+    document = picture.svg()
+    cells = dict(told(cell).rsplit(": ", 1) for cell in of_role(read_svg(document), "cell") if told(cell))
+    # Four slots: the last word no longer sees the begin.
+    assert set(cells) == {
+        f"{reader} → {seen}"
+        for row, reader in enumerate(analysis.words, 1)
+        for column, seen in enumerate([prpn.vocabulary.begin, *analysis.words[:-1]])
+        if row - 4 <= column < row
+    }
+    assert float(cells["sees → the"]) == pytest.approx(values[3, 1], rel=1e-3)
+    assert used_roles(document) <= styled_roles(document)
+
+
+def test_a_model_without_maps_or_distances_is_told(lstm):
+    with pytest.raises(InputError, match="no gates or attention"):
+        maps_of(lstm, ["the", "cat"])
+    with pytest.raises(InputError, match="does not parse"):
+        analyse(lstm, "the cat")
+
+
+def test_a_gold_tree_is_read_from_brackets_or_a_file(tmp_path):
+    path = tmp_path / "gold.mrg"
+    path.write_text("(S (A a) (B b))\n(S (A c) (B d))\n", encoding="utf-8")
+    assert read_gold(str(path), 2).words == ("c", "d")
+    assert read_gold(" (S (A c) (B d))").words == ("c", "d")
+    assert read_gold(GOLD, clean_up="ptb-keep").words == ("The", "cat", "cost", "50")
+    with pytest.raises(InputError, match=r"gold.mrg: found 2 trees; choose one by its number, 1 to 2"):
+        read_gold(str(path))
+    for number in (0, 3):
+        with pytest.raises(InputError, match=rf"gold.mrg: no tree has the number {number}; there are 1 to 2"):
+            read_gold(str(path), number)
+    with pytest.raises(InputError, match="cannot be read"):
+        read_gold(str(tmp_path / "none.mrg"))
+    with pytest.raises(InputError, match="the gold tree, line 1"):
+        read_gold("(S (A a)")
+
+
+def test_a_page_names_the_words_that_the_model_does_not_know(penn):
+    gold = read_gold(GOLD)
+    drawing = Drawing(analyse(penn, gold.words), gold)
+    page = drawing.page()
+    assert "Underlined words are not in the model&#x27;s vocabulary: $" in page
+    assert "(NP (DT The) (NN cat))" in page
+    assert "vocabulary" not in Drawing(analyse(penn, "the cat")).page()
+
+
+def test_latex_holds_each_tree(penn):
+    gold = read_gold(GOLD)
+    text = Drawing(analyse(penn, gold.words), gold).latex()
+    assert text.count(r"\begin{forest}") == text.count(r"\end{forest}") == 2
+    assert r"[{NP} [{DT} [{The}, tier=word]]" in text
+
+
+def test_a_drawing_stacks_its_maps_under_its_tree(prpn):
+    analysis = analyse(prpn, "the cat sees a dog")
+    maps = tuple(map_pictures(prpn, analysis))
+    whole = Drawing(analysis, maps=maps).picture()
+    tree = Drawing(analysis).picture()
+    assert whole.height > tree.height + max(one.height for one in maps)
+    root = read_svg(whole.svg())
+    assert [drawn(title) for title in of_role(root, "title")] == [one.title for one in maps]
