@@ -4,7 +4,7 @@ MODEL ?= prpn
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help install quickstart test test-all lint benchmark clean
+.PHONY: help install quickstart test test-all lint benchmark docs clean
 
 help:
 	@echo "make quickstart   install, then train and parse the built-in corpus (MODEL=prpn)"
@@ -12,6 +12,7 @@ help:
 	@echo "make test-all     the long tests, too"
 	@echo "make lint         ruff and mypy"
 	@echo "make benchmark    speed of the operations, beside their references"
+	@echo "make docs         the documentation as a site: site/index.html"
 
 install: $(VENV)/installed
 $(VENV)/installed: pyproject.toml constraints.txt
@@ -26,7 +27,7 @@ quickstart: install
 test: install lint
 	$(BIN)/python -m pytest
 
-test-all: install lint
+test-all: $(VENV)/installed-docs lint
 	$(BIN)/python -m pytest -m "long or not long"
 
 lint: install
@@ -37,5 +38,12 @@ lint: install
 benchmark: install test
 	$(BIN)/python -m benchmarks.gated_memory
 
+docs: $(VENV)/installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+$(VENV)/installed-docs: $(VENV)/installed
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[docs]"
+	@touch $@
+
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache

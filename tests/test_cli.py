@@ -22,7 +22,7 @@ from syntaxlm.trees import parse_brackets, read_brackets
 COMMANDS = [
     ["train"], ["compare"], ["evaluate"], ["evaluate", "lm"], ["evaluate", "parse"], ["evaluate", "trees"],
     ["evaluate", "boundaries"], ["parse"], ["data"], ["data", "toy"], ["data", "text8"], ["data", "words"],
-    ["quickstart"],
+    ["draw"], ["report"], ["quickstart"],
 ]  # fmt: skip
 
 

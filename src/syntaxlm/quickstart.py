@@ -11,9 +11,10 @@ from typing import Any
 
 from syntaxlm.data.corpora import read_lines
 from syntaxlm.data.toy import write_corpus
+from syntaxlm.drawing.report import PAGE, page_of, read_run
 from syntaxlm.drawing.terminal import draw_tree
 from syntaxlm.evaluation.parsing import ParsingReport, evaluate_parsing, parse_lines
-from syntaxlm.storage import read_model
+from syntaxlm.storage import StoredModel, read_model
 from syntaxlm.training.recipe import find_recipe, read_recipe
 from syntaxlm.training.trainer import TrainingResult, Watcher, refuse_run, train
 
@@ -26,17 +27,20 @@ class Quickstart:
     """What the quickstart made and measured.
 
     floor: the lowest perplexity possible on the test text. parsing: None for a model without trees, or when training
-    was stopped before its end.
+    was stopped before its end. report: the page of all that was measured; None when training was stopped.
     """
 
     training: TrainingResult
     floor: float
     parsing: ParsingReport | None = None
     drawn: tuple[str, ...] = ()
+    report: Path | None = None
 
     def as_dict(self) -> dict[str, Any]:
         parsing = self.parsing and self.parsing.as_dict()
-        return {"training": self.training.as_dict(), "perplexity_floor": self.floor, "parsing": parsing}
+        report = None if self.report is None else str(self.report)
+        figures = {"training": self.training.as_dict(), "perplexity_floor": self.floor, "parsing": parsing}
+        return figures | {"report": report}
 
     def __str__(self) -> str:
         if self.training.test is None:
@@ -50,7 +54,10 @@ class Quickstart:
         if self.parsing is not None:
             seen = "Three sentences as the model parses them (it saw no tree in training):"
             lines += [str(self.parsing), "", seen, *self.drawn, ""]
-        return "\n".join([*lines, f"Model folder: {self.training.folder}"])
+        lines.append(f"Model folder: {self.training.folder}")
+        if self.report is not None:
+            lines.append(f"Report: {self.report}")
+        return "\n".join(lines)
 
 
 def run_quickstart(
@@ -58,7 +65,7 @@ def run_quickstart(
 ) -> Quickstart:
     """Writes the corpus, trains the shipped toy recipe of `model` on it, measures and draws. Raises InputError.
 
-    folder: new; it gets `corpus/` and `model/`.
+    folder: new; it gets `corpus/`, `model/` and `report.html`.
     """
     refuse_run(folder / "model")
     say(f"Writing the built-in corpus, {SENTENCES:,} sentences, to {folder / 'corpus'}")
@@ -72,10 +79,17 @@ def run_quickstart(
     if result.stopped:
         return Quickstart(result, floor)
     stored = read_model(folder / "model")
-    if not stored.model.core.distance_layers:
-        return Quickstart(result, floor)
-    say("Parsing the test sentences")
-    parsing = evaluate_parsing(stored, corpus / "test.mrg", decoder="unbiased")
-    lines = [line for _, line in read_lines(corpus / "test.txt") if len(line.split()) in DRAWN_WORDS][:3]
-    drawn = tuple(draw_tree(parse.tree) for parse in parse_lines(stored, lines, "unbiased") if parse is not None)
-    return Quickstart(result, floor, parsing, drawn)
+    parsing: ParsingReport | None = None
+    drawn: tuple[str, ...] = ()
+    if stored.model.core.distance_layers:
+        say("Parsing the test sentences")
+        parsing = evaluate_parsing(stored, corpus / "test.mrg", decoder="unbiased")
+        drawn = _drawn(stored, corpus / "test.txt")
+    report = page_of(stored, read_run(folder / "model"), parsing, floor=floor).write(folder / PAGE)
+    return Quickstart(result, floor, parsing, drawn, report.path)
+
+
+def _drawn(stored: StoredModel, text: Path) -> tuple[str, ...]:
+    """The trees of the first three sentences of a fit length."""
+    lines = [line for _, line in read_lines(text) if len(line.split()) in DRAWN_WORDS][:3]
+    return tuple(draw_tree(parse.tree) for parse in parse_lines(stored, lines, "unbiased") if parse is not None)

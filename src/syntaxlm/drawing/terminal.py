@@ -13,5 +13,8 @@ def draw_tree(tree: Tree) -> str:
     """The tree top-down in box characters; past 40 words, only how long it is."""
     if len(tree) > WIDEST:
         return f"(a tree over {len(tree)} words is too wide to draw here)"
-    drawn: str = TreePrettyPrinter(to_nltk(tree)).text(unicodelines=True)
-    return drawn.rstrip()
+    drawn = to_nltk(tree)
+    for number, place in enumerate(drawn.treepositions("leaves")):
+        drawn[place] = number  # the printer orders words by itself, and wrongly beside subtrees; not numbers
+    text: str = TreePrettyPrinter(drawn, list(tree.words)).text(unicodelines=True)
+    return text.rstrip()

@@ -75,7 +75,7 @@ class ScheduleSettings:
 class RunSettings:
     """How the run itself goes."""
 
-    seed: int = 1
+    seed: int = 1  # of all that is drawn at random: first weights, dropout, order of batches
     precision: Literal["32", "bf16-mixed"] = "32"  # bf16-mixed: products in bfloat16, weights and states in float32
     accelerator: Literal["auto", "cpu", "cuda", "mps"] = "auto"  # auto: the fastest there is
     checkpoint_seconds: float = 120.0  # between checkpoints; a killed run loses at most the steps since the last

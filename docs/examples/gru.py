@@ -1,0 +1,47 @@
+"""A GRU language model that also parses: where its state moves far, constituents part."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from syntaxlm.layers.dropout import dropout
+from syntaxlm.models.base import Core, LanguageModel, Reading
+from syntaxlm.models.contract import State, Syntax, TokenBatch
+
+
+@dataclass(frozen=True)
+class GRUConfig:
+    """Settings of the GRU."""
+
+    name: Literal["gru"] = "gru"
+    embedding_size: int = 100  # features of a token's embedding, and of the state
+    tied: bool = True  # the decoder's weight is the embedding's
+    dropout: float = 0.1  # rate on embeddings and on what the decoder reads
+    initial_spread: float = 0.1  # embedding and decoder start uniform in (-spread, spread)
+
+
+class GRUCore(Core):
+    """One layer. The distance before a word is how far the state moves when the word is read."""
+
+    distance_layers = 1
+
+    def __init__(self, config: GRUConfig) -> None:
+        super().__init__()
+        self.rate = config.dropout
+        self.gru = nn.GRU(config.embedding_size, config.embedding_size)
+        self.output_size = config.embedding_size
+
+    def forward(self, embedded: Tensor, batch: TokenBatch, state: State) -> Reading:
+        before = embedded.new_zeros(1, *embedded.shape[1:]) if state is None else state["hidden"]
+        hidden, last = self.gru(dropout(embedded, self.rate, self.training), before)  # (T, B, E), (1, B, E)
+        moved = hidden - torch.cat([before, hidden[:-1]])
+        rows = dropout(hidden, self.rate, self.training)[batch.mask()]  # real tokens only, no padding
+        return Reading(rows, {"hidden": last.detach()}, syntax=Syntax(distances=moved.norm(dim=-1).detach()[None]))
+
+
+def build(config: GRUConfig, vocabulary_size: int) -> LanguageModel:
+    return LanguageModel(GRUCore(config), vocabulary_size, config.embedding_size, config.tied, config.initial_spread)

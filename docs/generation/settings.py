@@ -1,0 +1,127 @@
+"""The settings of recipes, from the dataclasses in the code and the comments beside their fields."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import io
+import json
+import tokenize
+import types
+import typing
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from docs.generation.markdown import plain, table
+from syntaxlm.models.registry import MODELS
+from syntaxlm.training.recipe import Recipe
+
+_NAMES = {int: "whole number", float: "number", str: "text", bool: "`true` or `false`", type(None): "`null`"}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting. name: dotted, as a recipe or the command line has it; takes, default: Markdown."""
+
+    name: str
+    takes: str
+    default: str
+    meaning: str
+
+
+def settings_of(kind: type, prefix: str = "") -> Iterator[Setting]:
+    """The settings of a dataclass, those of the sections inside it in their place."""
+    hints = typing.get_type_hints(kind)
+    comments = comments_of(kind)
+    for field in dataclasses.fields(kind):
+        name, hint = f"{prefix}{field.name}", hints[field.name]
+        if dataclasses.is_dataclass(hint):
+            yield from settings_of(typing.cast(type, hint), f"{name}.")
+        elif not _is_tag(field.name, hint):
+            yield Setting(name, _taken(hint), _default(field), comments.get(field.name, ""))
+
+
+def sections() -> dict[str, type]:
+    """The sections of a recipe, but for the model: name to dataclass."""
+    hints = typing.get_type_hints(Recipe)
+    return {field.name: hints[field.name] for field in dataclasses.fields(Recipe) if field.name != "model"}
+
+
+def all_settings() -> list[Setting]:
+    """Every setting that a recipe can have."""
+    found = [one for name in MODELS for one in model_settings(name)]
+    return found + [one for name, kind in sections().items() for one in settings_of(kind, f"{name}.")]
+
+
+def model_settings(name: str) -> list[Setting]:
+    """The settings of one model, `model.` before each."""
+    return list(settings_of(MODELS[name][0], "model."))
+
+
+def settings_table(settings: typing.Iterable[Setting]) -> str:
+    rows = ([f"`{one.name}`", one.takes, one.default, plain(one.meaning)] for one in settings)
+    return table(["setting", "takes", "default", "meaning"], rows)
+
+
+def section_tables() -> str:
+    """A heading and a table for each section of a recipe, the model's aside."""
+    parts = []
+    for name, kind in sections().items():
+        settings = list(settings_of(kind, f"{name}."))
+        parts.append(f"## `{name}`\n\n{plain(summary(kind))}\n\n{settings_table(settings)}")
+    return "\n".join(parts)
+
+
+def summary(kind: type) -> str:
+    """The first paragraph of a docstring, in one line."""
+    return " ".join((inspect.getdoc(kind) or "").split("\n\n")[0].split())
+
+
+@cache
+def comments_of(kind: type) -> dict[str, str]:
+    """The comment beside each field of a dataclass."""
+    source = inspect.getsource(kind)
+    comments = {
+        token.start[0]: token.string.lstrip("# ").rstrip()
+        for token in tokenize.generate_tokens(io.StringIO(source).readline)
+        if token.type == tokenize.COMMENT
+    }
+    (body,) = ast.parse(source).body
+    assert isinstance(body, ast.ClassDef)
+    return {
+        node.target.id: comments[node.end_lineno]
+        for node in body.body
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.end_lineno in comments
+    }
+
+
+def _is_tag(name: str, hint: Any) -> bool:
+    """Whether a field only says which model its section is of."""
+    return name == "name" and typing.get_origin(hint) is typing.Literal
+
+
+def _taken(hint: Any) -> str:
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Literal:
+        return ", ".join(f"`{value}`" for value in arguments)
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join(_taken(argument) for argument in arguments)
+    if origin in (tuple, frozenset, list):
+        return "list of texts"
+    return _NAMES[hint]
+
+
+def _default(field: dataclasses.Field[Any]) -> str:
+    """As YAML has it; nothing where there is none."""
+    if field.default is not dataclasses.MISSING:
+        value = field.default
+    elif field.default_factory is not dataclasses.MISSING:
+        value = field.default_factory()
+    else:
+        return "must be given"
+    if isinstance(value, (tuple, frozenset)):
+        value = sorted(value)
+    return f"`{value if isinstance(value, str) and value else json.dumps(value)}`"

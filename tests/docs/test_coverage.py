@@ -1,0 +1,115 @@
+"""Every command, model, setting, recipe, protocol and clean-up rule is in the documentation."""
+
+from __future__ import annotations
+
+import argparse
+import re
+
+import pytest
+import yaml
+from docs.generation.commands import WRITTEN, all_commands, command_page, index_page, page_name
+from docs.generation.recipes import all_recipes, recipe_sections
+from docs.generation.reference import all_rooms
+from docs.generation.scoring import clean_up_table, protocol_table
+from docs.generation.settings import all_settings, model_settings, section_tables, settings_table
+
+from syntaxlm.models.registry import MODELS
+from syntaxlm.training.recipe import read_recipe
+from syntaxlm.trees import CLEAN_UPS, PROTOCOLS
+from tests.docs.examples import ROOT, examples_of
+
+DOCS = ROOT / "docs"
+
+
+def text_of(name: str) -> str:
+    return (DOCS / name).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("command", all_commands())
+def test_every_command_has_an_example_written_by_hand_and_what_it_means(command):
+    written = (WRITTEN / page_name(command)).read_text(encoding="utf-8")
+    assert "## Example" in written
+    assert re.search("^## What it (means|makes|prints|shows)$", written, re.MULTILINE)
+    calls = [" ".join(example.words) for example in examples_of(WRITTEN / page_name(command))]
+    assert any(call.startswith(command) for call in calls)
+    assert f"`syntaxlm {command}`" in index_page()
+
+
+def test_no_page_is_of_a_command_that_there_is_not():
+    assert {path.name for path in WRITTEN.glob("*.md")} <= {page_name(command) for command in all_commands()}
+
+
+@pytest.mark.parametrize("command", all_commands())
+def test_the_page_of_a_command_has_all_that_it_takes(command):
+    parser = all_commands()[command]
+    page = command_page(command, parser)
+    for action in parser._actions:
+        if not isinstance(action, argparse._HelpAction):
+            assert action.help
+            assert all(f"{name}" in page for name in action.option_strings or [action.metavar])
+    assert ("SECTION.SETTING" in page) == bool(parser.get_default("takes_overrides"))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model_has_a_page_with_its_settings(name):
+    page = text_of(f"models/{name}.md")
+    assert f"<!-- generated: model {name} -->" in page
+    assert "$$" in page
+    assert f"models/{name}.md" in (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    table = settings_table(model_settings(name))
+    fields = set(MODELS[name][0].__dataclass_fields__) - {"name"}
+    assert {f"`model.{field}`" for field in fields} == set(re.findall("^[|] (`[^`]+`)", table, re.MULTILINE))
+
+
+def test_every_setting_says_what_it_means_beside_it_or_in_the_text():
+    page = text_of("settings.md")
+    mute = {one.name for one in all_settings() if not one.meaning}
+    assert all(f"`{name}`" in page for name in mute), mute
+
+
+def test_the_settings_listed_are_those_a_recipe_has():
+    listed = {one.name for one in all_settings()}
+    for path in all_recipes():
+        assert dotted(read_recipe(path).as_dict()) <= listed | {"model.name"}
+    assert all(f"`{name}`" in section_tables() for name in listed if not name.startswith("model."))
+
+
+def dotted(data: dict, prefix: str = "") -> set[str]:
+    found = set()
+    for key, value in data.items():
+        found |= dotted(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}"}
+    return found
+
+
+def test_defaults_are_told_as_yaml_has_them():
+    recipe = read_recipe("lstm-toy").as_dict()
+    for one in all_settings():
+        if one.default != "must be given":
+            assert one.default.startswith("`")
+            yaml.safe_load(one.default.strip("`"))
+    by_name = {one.name: one for one in all_settings()}
+    assert by_name["optimiser.clip"].default == f"`{recipe['optimiser']['clip']}`"
+    assert by_name["text.train"].default == "must be given"
+    assert by_name["text.normaliser.units"].takes == "`words`, `characters`"
+    assert by_name["schedule.minutes"].takes == "number or `null`"
+
+
+def test_every_recipe_has_its_section_with_its_comment_and_its_command():
+    sections = recipe_sections()
+    for path in all_recipes():
+        assert f"### `{path.stem}`" in sections
+        assert f"syntaxlm train {path.stem} --output" in sections
+    assert "<!-- generated: recipes -->" in text_of("recipes.md")
+
+
+def test_every_protocol_and_clean_up_rule_is_told():
+    page = text_of("scoring.md")
+    assert "<!-- generated: protocols -->" in page
+    assert "<!-- generated: clean-ups -->" in page
+    assert all(f"`{name}`" in protocol_table() for name in PROTOCOLS)
+    assert all(f"`{name}`" in clean_up_table() for name in CLEAN_UPS)
+
+
+def test_the_reference_has_every_room():
+    assert {"trees", "models", "storage", "settings"} <= set(all_rooms())
+    assert "cli" not in all_rooms()

@@ -1,0 +1,106 @@
+"""What the documentation tells a reader to type is what the commands take."""
+
+from __future__ import annotations
+
+import argparse
+import re
+
+import pytest
+from docs.generation.commands import all_commands
+from docs.generation.recipes import all_recipes
+from docs.generation.settings import all_settings
+
+from syntaxlm.cli import _overrides, build_parser
+from syntaxlm.errors import InputError
+from syntaxlm.training.recipe import read_recipe
+from tests.docs.examples import PAGES, ROOT, Example, examples_of
+
+SHIPPED = {path.stem for path in all_recipes()}
+EXAMPLES = [example for path in [*PAGES, *all_recipes()] for example in examples_of(path)]
+EPILOGS = [
+    Example(f"syntaxlm {name} --help", tuple(parser.epilog.split("syntaxlm ", 1)[1].split()), whole=True)
+    for name, parser in all_commands().items()
+    if parser.epilog and '"' not in parser.epilog
+]
+
+
+def test_examples_are_found_where_they_stand():
+    places = {example.place for example in EXAMPLES}
+    assert {"README.md", "docs/first-ten-minutes.md", "docs/commands/train.md", "recipes/prpn-toy.yaml"} <= places
+    assert len(EXAMPLES) > 60
+
+
+@pytest.mark.parametrize("example", EXAMPLES + EPILOGS, ids=str)
+def test_every_example_is_read_by_the_command_line(example):
+    check(example)
+
+
+def check(example: Example) -> None:
+    """A misspelt option, a missing argument, an unknown command, setting or recipe ends the reading."""
+    rest, overrides = _overrides(example.words)
+    parser = command_of(rest)
+    if not example.whole:
+        known = {option for action in parser._actions for option in action.option_strings}
+        assert {word for word in rest if re.match("--?[a-z]", word)} <= known
+        return
+    options = build_parser().parse_args(rest)
+    assert not overrides or getattr(options, "takes_overrides", False)
+    for recipe in recipes_named(options):
+        for setting, value in overrides:
+            check_setting(setting, value, recipe)
+
+
+def command_of(words: list[str]) -> argparse.ArgumentParser:
+    """The parser of the command that the words begin with; of its first kind, where they name a group."""
+    for count in (2, 1):
+        name = " ".join(words[:count])
+        inner = [parser for full, parser in all_commands().items() if full == name or full.startswith(f"{name} ")]
+        if inner:
+            return inner[0]
+    raise AssertionError(f"there is no command {' '.join(words[:2])}")
+
+
+def recipes_named(options: argparse.Namespace) -> list[str]:
+    """What a call names: shipped recipes, or files of the reader's own, which must look like files."""
+    names: list[str] = getattr(options, "recipes", None) or list(filter(None, [getattr(options, "recipe", None)]))
+    wrong = [name for name in names if name not in SHIPPED and not name.endswith(".yaml")]
+    assert not wrong
+    return names
+
+
+def check_setting(setting: str, value: str, recipe: str) -> None:
+    """That the recipe has a setting and takes the value, unless this stands for another (S, DIR/FILE, ...)."""
+    if recipe in SHIPPED and not re.fullmatch("[A-Z]+", value):
+        read_recipe(recipe, [(setting, value)])
+    else:
+        assert setting in {one.name for one in all_settings()}, f"{setting}: no such setting"
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_recipe_that_a_page_names_is_shipped(path):
+    named = set(re.findall(r"`((?:prpn|lstm)-[a-z0-9-]+)`", path.read_text(encoding="utf-8")))
+    assert named <= SHIPPED
+
+
+def test_the_check_sees_a_misspelt_option_a_missing_argument_and_a_setting_that_is_none():
+    for words in (["parse", "model", "--decodr", "biased"], ["evaluate", "lm", "model"], ["pars", "model"]):
+        with pytest.raises((SystemExit, AssertionError)):
+            check(Example("here", tuple(words), whole=True))
+    for recipe in ("prpn-toy", "mine.yaml"):
+        for setting in ("model.hiden_size", "schedule.epoch", "text.normaliser.unit"):
+            words = ["train", recipe, "--output", "x", f"--{setting}", "4"]
+            with pytest.raises((InputError, AssertionError), match="no such setting"):
+                check(Example("here", tuple(words), whole=True))
+
+
+def test_calls_are_found_in_blocks_in_text_and_behind_pipes(tmp_path, monkeypatch):
+    monkeypatch.setattr("tests.docs.examples.ROOT", tmp_path)
+    page = tmp_path / "page.md"
+    page.write_text(
+        "`syntaxlm data\ntoy -o x` and `syntaxlm train`\n```sh\nsyntaxlm parse m # trees\n```\n"
+        "- a\n\n    ```console\n    $ echo a | syntaxlm parse m\n    syntaxlm: error\n    ```\n"
+        "```python\nsyntaxlm train\n```\n`syntaxlm train r --text.train ...`\n"
+    )
+    assert [(" ".join(one.words), one.whole) for one in examples_of(page)] == [
+        ("parse m", True), ("parse m", True), ("data toy -o x", True), ("train", False), ("train r", False),
+    ]  # fmt: skip

@@ -1,0 +1,85 @@
+"""The small programs that make pages of the code."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+
+import pytest
+from docs.generation.markdown import plain, table
+from docs.generation.notebook import notebook_page
+from docs.generation.settings import settings_of
+from docs.generation.settings import settings_table as table_of
+
+
+@dataclass(frozen=True)
+class Inner:
+    many: tuple[str, ...] = ()  # of | and <unk>
+
+
+@dataclass(frozen=True)
+class Outer:
+    must: str  # what # it is
+    inner: Inner = field(default_factory=Inner)
+    mute: int | None = None
+
+
+def test_settings_come_with_their_comments_in_their_order():
+    settings = list(settings_of(Outer, "outer."))
+    assert [(one.name, one.takes, one.default) for one in settings] == [
+        ("outer.must", "text", "must be given"),
+        ("outer.inner.many", "list of texts", "`[]`"),
+        ("outer.mute", "whole number or `null`", "`null`"),
+    ]
+    assert [one.meaning for one in settings] == ["what # it is", "of | and <unk>", ""]
+    assert table_of(settings).splitlines()[3].endswith("| of &#124; and &lt;unk> |")
+
+
+def test_plain_text_keeps_its_characters_and_its_code():
+    assert plain("P* of `a*b` <s> $5") == "P&#42; of `a*b` &lt;s> &#36;5"
+    assert table(["a"], [["b\nc"]]) == "| a |\n| --- |\n| b c |\n"
+
+
+def test_a_notebook_becomes_text_code_and_what_it_printed(tmp_path):
+    def cell(kind: str, source: str, **more: object) -> dict[str, object]:
+        return {"cell_type": kind, "source": [source], **more}
+
+    printed = {"output_type": "stream", "name": "stdout", "text": ["1\n"]}
+    path = tmp_path / "small.ipynb"
+    cells = [cell("markdown", "# Title"), cell("code", "print(1)", outputs=[printed])]
+    path.write_text(json.dumps({"cells": cells}))
+    page = notebook_page(path)
+    assert page.startswith("# Title\n\nThis page is a notebook: [small.ipynb](small.ipynb).")
+    assert page.endswith("```python\nprint(1)\n```\n\n```text\n1\n```\n")
+    error = {"output_type": "error", "ename": "ValueError"}
+    path.write_text(json.dumps({"cells": [cells[0], cell("code", "1/0", outputs=[error])]}))
+    with pytest.raises(ValueError, match="'error' has no page"):
+        notebook_page(path)
+
+
+def test_formulas_become_mathml_and_a_wrong_one_is_told():
+    mathematics = pytest.importorskip("docs.generation.mathematics", reason="needs the extra docs")
+    page = '<p><span class="arithmatex">\\(d_t &lt; 1\\)</span></p><div class="arithmatex">\\[\\sum_i s_i\\]</div>'
+    made = mathematics.with_mathml(page)
+    assert made.count("<math ") == made.count("</math>") == 2
+    assert 'alttext="d_t &lt; 1"' in made
+    assert 'display="block"' in made
+    assert "arithmatex" not in made
+    numbered = mathematics.with_mathml('<div class="arithmatex">\\[x = 1 \\tag{7}\\]</div>')
+    assert '<span class="number">(7)</span>' in numbered
+    for wrong in ("x_1_2", "\\nosuch x"):
+        with pytest.raises(ValueError, match="MathML"):
+            mathematics.with_mathml(f'<span class="arithmatex">\\({wrong}\\)</span>')
+
+
+def test_docstrings_become_markdown():
+    docstrings = pytest.importorskip("docs.generation.docstrings", reason="needs the extra docs")
+    text = "What it is.\n\ntokens: (T, B) <unk>\n    and more\nlengths, mask: (B,)\nRaises InputError."
+    assert docstrings.as_markdown(text).split("\n") == [
+        "What it is.",
+        "",
+        "- `tokens`: (T, B) &lt;unk>",
+        "    and more",
+        "- `lengths`, `mask`: (B,)",
+        "    Raises InputError.",
+    ]

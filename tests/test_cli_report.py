@@ -1,0 +1,79 @@
+"""The command report."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from syntaxlm import cli
+
+
+@pytest.fixture
+def make(trained, tmp_path, capsys):
+    """Makes a report on the small PRPN; returns exit code, the page's path, stdout, stderr."""
+
+    def make(*arguments: object, model: Path = trained.prpn) -> tuple[int, Path, str, str]:
+        output = tmp_path / "out"
+        try:
+            code = cli.main(["report", str(model), *map(str, arguments), "-o", str(output)])
+        except SystemExit as end:
+            code = end.code
+        captured = capsys.readouterr()
+        return code, output / "report.html", captured.out, captured.err
+
+    return make
+
+
+def test_report_has_help(capsys):
+    with pytest.raises(SystemExit) as end:
+        cli.main(["report", "--help"])
+    assert end.value.code == 0
+    assert capsys.readouterr().out.startswith("usage: syntaxlm report")
+
+
+def test_report_writes_the_page_and_prints_its_path(make, toy):
+    code, path, out, err = make(toy / "test.mrg", "--max-words", 10, "--decoder", "unbiased", "--theme", "light")
+    assert (code, out, err) == (0, f"{path}\n", "")
+    page = path.read_text(encoding="utf-8")
+    assert "up to 10 words" in page
+    assert "unbiased decoder (chosen)" in page
+    assert "prefers-color-scheme" not in page
+
+
+def test_what_is_left_out_is_printed_as_text_and_json(make, toy, trained):
+    code, path, out, _ = make(toy / "test.mrg", model=trained.lstm)
+    assert code == 0
+    assert out.splitlines()[0] == str(path)
+    assert "left out: Trees beside gold. This model, of the kind lstm, gives no distances" in out
+    figures = json.loads(make("--json")[2])
+    assert figures["path"] == str(path)
+    assert list(figures["left_out"]) == ["Trees beside gold"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nowhere.mrg"], "nowhere.mrg: no such file or folder"),
+        (["BANK", "--layer", "2"], "layer 2: the model has distances of layers 1 to 1"),
+        (["BANK", "--protocol", "wsj"], "protocol 'wsj'"),
+        (["BANK", "--clean-up", "ptb"], "clean-up 'ptb'"),
+        (["BANK", "--max-words", "1"], "no sentence to score"),
+        (["--theme", "blue"], "invalid choice: 'blue'"),
+    ],
+)
+def test_what_cannot_be_reported_is_told_and_nothing_is_written(make, toy, arguments, said):
+    code, path, out, err = make(*(toy / "test.mrg" if word == "BANK" else word for word in arguments))
+    assert (code, out) == (2, "")
+    assert said in err
+    assert err.count("error:") == 1
+    assert not path.parent.exists()
+
+
+def test_folders_that_are_none_are_told(make, toy, tmp_path):
+    assert "no such model folder" in make(toy / "test.mrg", model=tmp_path / "nowhere")[3]
+    assert "no model folder: it has no config.json" in make(toy / "test.mrg", model=tmp_path)[3]
+    (tmp_path / "out").write_text("a file")
+    assert "out: cannot be made: File exists" in make(toy / "test.mrg")[3]
+    assert (tmp_path / "out").read_text() == "a file"

@@ -1,0 +1,61 @@
+"""The quickstart's report; its command is tested in test_cli.py."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+
+from syntaxlm import quickstart
+from syntaxlm.quickstart import Quickstart, run_quickstart
+
+
+@pytest.fixture
+def quick(toy, tmp_path, monkeypatch):
+    """Runs the quickstart of a tiny model on a tiny corpus."""
+
+    def quick(model: str) -> Quickstart:
+        path = tmp_path / f"{model}-toy.yaml"
+        path.write_text(yaml.safe_dump(toy.recipe_data(model, schedule={"epochs": 1})))
+        monkeypatch.setattr(quickstart, "find_recipe", lambda name: tmp_path / f"{name}.yaml")
+        monkeypatch.setattr(quickstart, "SENTENCES", 200)
+        return run_quickstart(tmp_path / "quick", model, say=lambda line: None)
+
+    return quick
+
+
+def test_the_quickstart_ends_with_a_report_on_what_it_measured(quick, tmp_path):
+    result = quick("prpn")
+    assert result.report == tmp_path / "quick" / "report.html"
+    assert str(result).endswith(f"Report: {result.report}")
+    assert result.as_dict()["report"] == str(result.report)
+    json.dumps(result.as_dict())
+    page = result.report.read_text(encoding="utf-8")
+    assert f"{result.training.test.perplexity:,.2f}" in page
+    assert f"No model can be under {result.floor:.2f} on the test text" in page
+    assert "unbiased decoder (chosen)" in page
+    assert f"{100 * result.parsing.scores['unbiased'].f1:.1f}" in page
+    assert 'class="missing"' not in page
+
+
+def test_a_model_without_trees_has_a_report_too(quick):
+    result = quick("lstm")
+    assert result.parsing is None
+    page = result.report.read_text(encoding="utf-8")
+    assert "of the kind lstm, gives no distances" in page
+    assert f"{result.training.test.perplexity:,.2f}" in page
+    assert str(result).endswith(f"Report: {result.report}")
+
+
+def test_a_quickstart_that_is_stopped_has_no_report(quick, monkeypatch):
+    train = quickstart.train
+
+    def stopped(*arguments):
+        return quickstart.TrainingResult(train(*arguments).folder, 3, 0.1, 1.0, stopped=True)
+
+    monkeypatch.setattr(quickstart, "train", stopped)
+    result = quick("prpn")
+    assert result.report is None
+    assert result.as_dict()["report"] is None
+    assert "Report" not in str(result)
