@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from syntaxlm import cli
+from syntaxlm.cli import parse as cli_parse
 from syntaxlm.files import UNFINISHED
 from syntaxlm.training.trainer import train
 from syntaxlm.trees import parse_brackets, read_brackets
@@ -135,7 +136,7 @@ def test_parse_keeps_line_and_tree_together(run, text, trained):
 @pytest.mark.parametrize("together", [1, 2, 100])
 def test_parsing_in_chunks_changes_nothing(run, toy, trained, monkeypatch, together):
     expected = run("parse", trained.prpn, toy / "test.txt", "--format", "json")[1]
-    monkeypatch.setattr(cli, "PARSED_TOGETHER", together)
+    monkeypatch.setattr(cli_parse, "PARSED_TOGETHER", together)
     assert run("parse", trained.prpn, toy / "test.txt", "--format", "json")[1] == expected
 
 
@@ -177,7 +178,7 @@ def test_output_goes_to_a_file_whole_or_not_at_all(run, refused, text, trained, 
     whole = out.read_text()
     assert whole == run("parse", trained.prpn, path)[1]
     assert whole.count("\n") == 3
-    monkeypatch.setattr(cli, "PARSED_TOGETHER", 2)
+    monkeypatch.setattr(cli_parse, "PARSED_TOGETHER", 2)
     broken = text(b"a cat\na cat\na cat\n\xff\n", "broken.txt")
     refused("parse", trained.prpn, broken, "-o", out)
     assert out.read_text() == whole

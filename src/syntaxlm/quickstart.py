@@ -16,7 +16,8 @@ from syntaxlm.drawing.terminal import draw_tree
 from syntaxlm.evaluation.parsing import ParsingReport, evaluate_parsing, parse_lines
 from syntaxlm.storage import StoredModel, read_model
 from syntaxlm.training.recipe import find_recipe, read_recipe
-from syntaxlm.training.trainer import TrainingResult, Watcher, refuse_run, train
+from syntaxlm.training.result import TrainingResult
+from syntaxlm.training.trainer import Watcher, refuse_run, train
 
 SENTENCES = 20_000
 DRAWN_WORDS = range(6, 13)  # lengths of the sentences drawn: long enough to have structure, short enough for a terminal

@@ -78,9 +78,10 @@ def test_a_cache_that_cannot_be_made_is_replaced_by_a_temporary_folder(source, t
 
 def test_only_float32_on_the_processor_is_for_compiled_code(source):
     compiler_or_skip()
-    assert native.usable(source, torch.zeros(1), None) is not None
-    assert native.usable(source, torch.zeros(1), torch.zeros(1, dtype=torch.float64)) is None
-    assert native.usable(source, torch.zeros(1, device="meta")) is None
+    assert native.usable(source, torch.float32, torch.zeros(1), None) is not None
+    assert native.usable(source, torch.float32, torch.zeros(1), torch.zeros(1, dtype=torch.float64)) is None
+    assert native.usable(source, torch.float32, torch.zeros(1, device="meta")) is None
+    assert native.usable(source, torch.float16, torch.zeros(1)) is None
 
 
 def test_training_without_compiled_code_works(toy, tmp_path):

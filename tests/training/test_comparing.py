@@ -13,8 +13,9 @@ import yaml
 from syntaxlm.errors import InputError
 from syntaxlm.storage import read_model
 from syntaxlm.training import comparing
-from syntaxlm.training.comparing import COMPARISON, compare, read_recipes, read_result
-from syntaxlm.training.trainer import RECIPE, RESULT, Event, resume, train
+from syntaxlm.training.comparing import COMPARISON, compare, read_recipes
+from syntaxlm.training.result import RESULT, read_result
+from syntaxlm.training.trainer import RECIPE, Event, resume, train
 
 
 def watching(recipe):

@@ -19,9 +19,10 @@ from syntaxlm.storage import read_model
 from syntaxlm.training import trainer
 from syntaxlm.training.checkpoint import CHECKPOINT
 from syntaxlm.training.recipe import ScheduleSettings
+from syntaxlm.training.result import RESULT
 from syntaxlm.training.schedule import Plateau
 from syntaxlm.training.seeds import train_seeds
-from syntaxlm.training.trainer import METRICS, RECIPE, RESULT, resume, train
+from syntaxlm.training.trainer import METRICS, RECIPE, resume, train
 
 
 def metrics(folder, kind):

@@ -28,9 +28,9 @@ from syntaxlm.evaluation.parsing import (
 )
 from syntaxlm.files import make_folder, read_text, write_text
 from syntaxlm.storage import CONFIG, Mode, StoredModel, read_model
-from syntaxlm.training.comparing import read_result
 from syntaxlm.training.recipe import Recipe
-from syntaxlm.training.trainer import METRICS, RECIPE, RESULT, TrainingResult, read_run_recipe
+from syntaxlm.training.result import RESULT, TrainingResult, read_result
+from syntaxlm.training.trainer import METRICS, RECIPE, read_run_recipe
 from syntaxlm.trees import PROTOCOLS, CleanUp, DecodingRule, ParsingScores, Protocol, right, score, trees_of
 
 PAGE, TEMPLATE = "report.html", "report.html.jinja"

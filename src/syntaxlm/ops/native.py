@@ -59,16 +59,19 @@ def library(source: Path) -> ctypes.CDLL | None:
         return None
 
 
-def usable(source: Path, *tensors: torch.Tensor | None) -> ctypes.CDLL | None:
-    """The library, where all tensors are float32 on the processor; else None."""
+def usable(source: Path, product: torch.dtype, *tensors: torch.Tensor | None) -> ctypes.CDLL | None:
+    """The library, where all tensors are float32 on the processor, and products in a type it knows; else None."""
+    if product not in (torch.float32, torch.bfloat16):
+        return None
     if all(t is None or (t.dtype == torch.float32 and t.device.type == "cpu") for t in tensors):
         return library(source)
     return None
 
 
-def pointer(tensor: torch.Tensor | None, offset: int = 0) -> int | None:
-    """The address of a tensor's element at an offset, for a C function; None for None."""
-    return None if tensor is None else tensor.data_ptr() + offset * tensor.element_size()
+def address(tensor: torch.Tensor | None) -> ctypes.c_void_p:
+    """Where a tensor's elements, one after the other, begin, for a C function; null for None."""
+    assert tensor is None or tensor.is_contiguous()
+    return ctypes.c_void_p(None if tensor is None else tensor.data_ptr())
 
 
 def _cache() -> Path:

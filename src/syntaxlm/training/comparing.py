@@ -10,55 +10,22 @@ import dataclasses
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.errors import InputError
 from syntaxlm.evaluation.language_model import LanguageModelScore
-from syntaxlm.files import make_folder, read_text, write_text
+from syntaxlm.files import make_folder, write_text
 from syntaxlm.storage import VOCABULARY, read_model
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.recipe import Recipe, find_recipe, read_recipe
-from syntaxlm.training.trainer import (
-    RECIPE,
-    RESULT,
-    TrainingResult,
-    Watcher,
-    read_run_recipe,
-    refuse_run,
-    resume,
-    train,
-)
+from syntaxlm.training.result import RESULT, Figure, TrainingResult, read_result
+from syntaxlm.training.seeds import Watching, seeded
+from syntaxlm.training.trainer import RECIPE, read_run_recipe, refuse_run, resume, train
 
 COMPARISON = "comparison.json"
-
-Watching = Callable[[Recipe], AbstractContextManager[Watcher]]
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One figure over seeds; deviation: the sample standard deviation, 0 for a single run."""
-
-    mean: float
-    deviation: float
-    count: int
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> Figure | None:
-        """None for no value."""
-        if not values:
-            return None
-        deviation = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
-        return cls(float(np.mean(values)), deviation, len(values))
-
-    def shown(self, decimals: int) -> str:
-        deviation = f" ± {self.deviation:.{decimals}f}" if self.count > 1 else ""
-        return f"{self.mean:,.{decimals}f}{deviation}"
 
 
 @dataclass(frozen=True)
@@ -237,11 +204,9 @@ def compare(
         raise InputError("compare trains in one process; found several (torchrun)")
     refuse_run(folder)
     runs = {
-        (name, folder / name / f"seed-{seed}"): dataclasses.replace(
-            recipe, run=dataclasses.replace(recipe.run, seed=seed)
-        )
+        (name, folder / name / run): one
         for name, recipe in recipes.items()
-        for seed in range(recipe.run.seed, recipe.run.seed + seeds)
+        for run, one in seeded(recipe, seeds).items()
     }
     for (_, run_folder), recipe in runs.items():
         _check_settings(run_folder, recipe)
@@ -294,21 +259,6 @@ def _flat(settings: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]
         name = f"{prefix}{key}"
         found += _flat(value, name + ".") if isinstance(value, dict) else [(name, value)]
     return found
-
-
-def read_result(folder: Path) -> TrainingResult:
-    """How the finished run of a folder ended. Raises InputError where its result is not whole."""
-    path = folder / RESULT
-    names = [one.name for one in dataclasses.fields(LanguageModelScore)]
-    try:
-        data = json.loads(read_text(path))
-        valid, test = (
-            data[text] and LanguageModelScore(**{name: data[text][name] for name in names})
-            for text in ("valid", "test")
-        )
-        return TrainingResult(folder, int(data["steps"]), float(data["epochs"]), float(data["seconds"]), valid, test)
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path}: no result of this program: {error!r}. Remove it to have it made again.") from error
 
 
 def _with_run(row: Row, result: TrainingResult, counted: dict[str, int]) -> Row:

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from syntaxlm.training.recipe import Recipe
-from syntaxlm.training.trainer import TrainingResult, Watcher, train
+from syntaxlm.training.result import Figure, TrainingResult
+from syntaxlm.training.trainer import Watcher, train
+
+Watching = Callable[[Recipe], AbstractContextManager[Watcher]]
 
 
 @dataclass(frozen=True)
@@ -21,46 +22,46 @@ class SeedsResult:
 
     runs: list[TrainingResult]
 
-    def perplexities(self, text: str) -> list[float]:
-        """Of each finished run on "valid" or "test"."""
-        scores = [getattr(run, text) for run in self.runs]
-        return [score.perplexity for score in scores if score is not None]
+    @property
+    def perplexities(self) -> dict[str, Figure]:
+        """Over the finished runs, on "valid" and "test", where there is one."""
+        found = {}
+        for text in ("valid", "test"):
+            scores = [getattr(run, text) for run in self.runs]
+            figure = Figure.of([score.perplexity for score in scores if score is not None])
+            if figure is not None:
+                found[text] = figure
+        return found
 
     def as_dict(self) -> dict[str, Any]:
-        figures: dict[str, Any] = {"runs": [run.as_dict() for run in self.runs]}
-        for text in ("valid", "test"):
-            values = self.perplexities(text)
-            if values:
-                figures[f"{text}_perplexity"] = {"mean": float(np.mean(values)), "deviation": _deviation(values)}
-        return figures
+        figures = {
+            f"{text}_perplexity": {"mean": figure.mean, "deviation": figure.deviation}
+            for text, figure in self.perplexities.items()
+        }
+        return {"runs": [run.as_dict() for run in self.runs]} | figures
 
     def __str__(self) -> str:
         lines = [str(run) for run in self.runs]
-        for text in ("valid", "test"):
-            values = self.perplexities(text)
-            if values:
-                lines.append(
-                    f"{text} perplexity {np.mean(values):.2f} ± {_deviation(values):.2f} ({len(values)} seeds)"
-                )
+        for text, figure in self.perplexities.items():
+            lines.append(f"{text} perplexity {figure.mean:.2f} ± {figure.deviation:.2f} ({figure.count} seeds)")
         return "\n".join(lines)
 
 
-def _deviation(values: list[float]) -> float:
-    return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+def seeded(recipe: Recipe, count: int) -> dict[str, Recipe]:
+    """The recipe with seeds run.seed, run.seed + 1, ..., by the names of their folders."""
+    first = recipe.run.seed
+    return {
+        f"seed-{seed}": dataclasses.replace(recipe, run=dataclasses.replace(recipe.run, seed=seed))
+        for seed in range(first, first + count)
+    }
 
 
-def train_seeds(
-    recipe: Recipe,
-    folder: Path,
-    count: int,
-    watching: Callable[[Recipe], AbstractContextManager[Watcher]],
-) -> SeedsResult:
-    """Trains with seeds run.seed, run.seed + 1, ... into folder/seed-S, one after the other."""
+def train_seeds(recipe: Recipe, folder: Path, count: int, watching: Watching) -> SeedsResult:
+    """Trains `seeded` recipes into folders of `folder`, one after the other."""
     runs = []
-    for seed in range(recipe.run.seed, recipe.run.seed + count):
-        one = dataclasses.replace(recipe, run=dataclasses.replace(recipe.run, seed=seed))
+    for name, one in seeded(recipe, count).items():
         with watching(one) as watcher:
-            runs.append(train(one, folder / f"seed-{seed}", watcher))
+            runs.append(train(one, folder / name, watcher))
         if runs[-1].stopped:
             break
     return SeedsResult(runs)

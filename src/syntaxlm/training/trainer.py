@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from syntaxlm.data.batches import SentenceBatches, StreamBatches
 from syntaxlm.data.corpora import EncodedCorpus, count_tokens
 from syntaxlm.errors import InputError
-from syntaxlm.evaluation.language_model import LanguageModelScore, evaluate_language_model
+from syntaxlm.evaluation.language_model import evaluate_language_model
 from syntaxlm.files import held, make_folder, remove_unfinished, write_text
 from syntaxlm.models.base import LanguageModel
 from syntaxlm.models.contract import State, TokenBatch
@@ -36,39 +36,13 @@ from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.allocation import keep_freed_memory
 from syntaxlm.training.checkpoint import CHECKPOINT, Progress, own_tensors, read_checkpoint, write_checkpoint
 from syntaxlm.training.recipe import Recipe, read_recipe
+from syntaxlm.training.result import RESULT, TrainingResult
 from syntaxlm.training.schedule import build_optimiser
 
 for _name in ("lightning.fabric", "lightning.pytorch"):  # they tell what the recipe says
     logging.getLogger(_name).setLevel(logging.WARNING)
 
-RECIPE, METRICS, RESULT = "recipe.yaml", "metrics.jsonl", "result.json"
-
-
-@dataclass(frozen=True)
-class TrainingResult:
-    """How a run ended: its folder, the scores of its best weights, and whether it was stopped before its end."""
-
-    folder: Path
-    steps: int
-    epochs: float
-    seconds: float
-    valid: LanguageModelScore | None = None
-    test: LanguageModelScore | None = None
-    stopped: bool = False
-
-    def as_dict(self) -> dict[str, Any]:
-        scores = {name: score and score.as_dict() for name, score in (("valid", self.valid), ("test", self.test))}
-        rest = {name: getattr(self, name) for name in ("steps", "epochs", "seconds", "stopped")}
-        return {"folder": str(self.folder)} | scores | rest
-
-    def __str__(self) -> str:
-        if self.stopped:
-            return f"Stopped and saved after {self.steps:,} steps. Go on with: syntaxlm train --resume {self.folder}"
-        lines = [f"{self.folder}: {self.steps:,} steps, {self.epochs:.2f} epochs, {self.seconds / 60:.1f} minutes"]
-        for name, score in (("valid", self.valid), ("test", self.test)):
-            if score is not None:
-                lines.append(f"{name}: " + str(score).replace("\n", "\n  "))
-        return "\n".join(lines)
+RECIPE, METRICS = "recipe.yaml", "metrics.jsonl"
 
 
 @dataclass(frozen=True)

@@ -79,13 +79,16 @@ def read(
     Returns hidden states (n, H); the tapes after the chunk, detached, undefined where a column ended before its end;
     attention (n, N), detached.
     """
+    recurrent = weights.recurrent
+    if weights.recurrent_mask is not None:  # one for all steps: as well of the weight as of what it reads
+        recurrent = recurrent * weights.recurrent_mask
     tensors = (
         input_gates,
         input_keys,
         gates,
         torch.cat(tapes, dim=-1),
         weights.key,
-        weights.recurrent,
+        recurrent,
         weights.recurrent_bias,
         weights.gain,
         weights.bias,
@@ -93,7 +96,6 @@ def read(
         weights.cell_bias,
         weights.key_input_mask,
         weights.key_output_mask,
-        weights.recurrent_mask,
     )
     library = native.library_for(gates.shape[-1], input_keys.shape[-1], *tensors)
     if library is None:
@@ -121,15 +123,12 @@ class _Read(torch.autograd.Function):
         cell_bias: Tensor,
         key_input_mask: Tensor | None,
         key_output_mask: Tensor | None,
-        recurrent_mask: Tensor | None,
         counts: list[int],
     ) -> tuple[Tensor, Tensor, Tensor]:
         dtype = product_dtype(input_gates)
         total, width = input_gates.shape
         (slots, batch, _), steps, hidden = tape.shape, len(counts), width // 4
         new = input_gates.new_empty
-        if recurrent_mask is not None:
-            recurrent_weight = recurrent_weight * recurrent_mask
         key_weight, recurrent_weight = key_weight.to(dtype), recurrent_weight.to(dtype)
         key_product = RepeatedProduct(key_weight, batch)
         recurrent_product = RepeatedProduct(recurrent_weight, batch, recurrent_bias.to(dtype))
@@ -180,7 +179,7 @@ class _Read(torch.autograd.Function):
         ctx.save_for_backward(
             history, keys, attentions, exponentials, totals, largest, reads, activations, normals, scales, factors,
             cell_normals, cell_scales, cell_factors, cell_tanhs, oldest_first, key_weight, recurrent_weight,
-            gain, cell_gain, key_input_mask, key_output_mask, recurrent_mask,
+            gain, cell_gain, key_input_mask, key_output_mask,
         )  # fmt: skip
         ctx.counts = counts
         new_tape = history[:, steps:].transpose(0, 1).contiguous()
@@ -194,7 +193,7 @@ class _Read(torch.autograd.Function):
         (
             history, keys, attentions, exponentials, totals, largest, reads, activations, normals, scales, factors,
             cell_normals, cell_scales, cell_factors, cell_tanhs, oldest_first, key_weight, recurrent_weight,
-            gain, cell_gain, key_input_mask, key_output_mask, recurrent_mask,
+            gain, cell_gain, key_input_mask, key_output_mask,
         ) = ctx.saved_tensors  # fmt: skip
         counts, (total, slots), (batch, _, _) = ctx.counts, attentions.shape, history.shape
         steps, hidden = len(counts), keys.shape[-1]
@@ -271,22 +270,19 @@ class _Read(torch.autograd.Function):
 
         if key_input_mask is not None:
             befores *= key_input_mask
-        hidden_reads = reads[:, :hidden]
-        if recurrent_mask is not None:
-            hidden_reads = hidden_reads * recurrent_mask
         return (
             gate_grads,
             key_grads,
             slot_grads.flip(-1),
             tape_grad,
             product_of_sums(key_grads.to(dtype), befores),
-            product_of_sums(recurrent_grads.to(dtype), hidden_reads),
+            product_of_sums(recurrent_grads.to(dtype), reads[:, :hidden]),
             recurrent_grads.sum(0),
             (gate_grads * normals).sum(0),
             gate_grads.sum(0),
             (cell_norm_grads * cell_normals).sum(0),
             cell_norm_grads.sum(0),
-            *(None,) * 4,
+            *(None,) * 3,
         )
 
 

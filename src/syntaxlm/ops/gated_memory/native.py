@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from syntaxlm.ops.native import pointer, usable
+from syntaxlm.ops.native import address, usable
 from syntaxlm.ops.products import RepeatedProduct, product_dtype, product_of_sums
 
 _SOURCE = Path(__file__).with_name("read.c")
@@ -42,9 +42,8 @@ class _Layer(ctypes.Structure):
 
 
 def _layer(half: bool, tensors: dict[str, Any]) -> _Layer:
-    """The structure over tensors, which must outlive it; each must be contiguous."""
+    """The structure over tensors, which must outlive it; contiguous."""
     columns, length, width = tensors["history"].shape
-    assert all(tensor is None or tensor.is_contiguous() for tensor in tensors.values())
     return _Layer(
         hidden=width // 2,
         slots=tensors["gates"].shape[1],
@@ -52,17 +51,15 @@ def _layer(half: bool, tensors: dict[str, Any]) -> _Layer:
         length=length,
         half=half,
         threads=torch.get_num_threads(),
-        **{name: pointer(tensor) for name, tensor in tensors.items()},
+        **{name: address(tensor) for name, tensor in tensors.items()},
     )
 
 
-def library_for(slots: int, hidden: int, *tensors: Tensor | None) -> ctypes.CDLL | None:
+def library_for(slots: int, hidden: int, inputs: Tensor, *others: Tensor | None) -> ctypes.CDLL | None:
     """The compiled functions, where they can treat these tensors; else None."""
     if slots > _MAXIMUM_SLOTS or hidden < 2:
         return None
-    if product_dtype(next(t for t in tensors if t is not None)) not in (torch.float32, torch.bfloat16):
-        return None
-    return usable(_SOURCE, *tensors)
+    return usable(_SOURCE, product_dtype(inputs), inputs, *others)
 
 
 class NativeRead(torch.autograd.Function):
@@ -85,15 +82,12 @@ class NativeRead(torch.autograd.Function):
         cell_bias: Tensor,
         key_input_mask: Tensor | None,
         key_output_mask: Tensor | None,
-        recurrent_mask: Tensor | None,
         counts: Sequence[int],
     ) -> tuple[Tensor, Tensor, Tensor]:
         dtype = product_dtype(input_gates)
         total, width = input_gates.shape
         (slots, batch, _), steps, hidden = tape.shape, len(counts), width // 4
         new = input_gates.new_empty
-        if recurrent_mask is not None:
-            recurrent_weight = recurrent_weight * recurrent_mask
         key_weight, recurrent_weight = key_weight.to(dtype), recurrent_weight.to(dtype)
         key_product = RepeatedProduct(key_weight, batch)
         recurrent_product = RepeatedProduct(recurrent_weight, batch, recurrent_bias.to(dtype))
@@ -137,16 +131,16 @@ class NativeRead(torch.autograd.Function):
         layer = _layer(dtype == torch.bfloat16, kept | once)
         at = ctypes.byref(layer)
         before, attended = (torch.empty(batch, hidden, dtype=dtype) for _ in range(2))
-        library.read_before(at, ctypes.c_int64(0), _address(before))
+        library.read_before(at, ctypes.c_int64(0), address(before))
         for t, count in enumerate(counts):
             step = ctypes.c_int64(t)
             product = key_product(before[:count])
-            library.read_attend(at, step, _address(product), _address(attended))
+            library.read_attend(at, step, address(product), address(attended))
             product = recurrent_product(attended[:count])
-            library.read_cell(at, step, ctypes.c_int64(t == steps - 1), _address(product), _address(before))
+            library.read_cell(at, step, ctypes.c_int64(t == steps - 1), address(product), address(before))
 
         ctx.library, ctx.counts, ctx.kept_names = library, counts, list(kept)
-        ctx.save_for_backward(*kept.values(), key_weight, recurrent_weight, recurrent_mask)
+        ctx.save_for_backward(*kept.values(), key_weight, recurrent_weight)
         new_tape = history[:, steps:].transpose(0, 1).contiguous()
         newest_first = kept["attentions"].flip(-1)
         ctx.mark_non_differentiable(new_tape, newest_first)
@@ -154,7 +148,7 @@ class NativeRead(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        *values, key_weight, recurrent_weight, recurrent_mask = ctx.saved_tensors
+        *values, key_weight, recurrent_weight = ctx.saved_tensors
         kept = dict(zip(ctx.kept_names, values, strict=True))
         library, counts, dtype = ctx.library, ctx.counts, key_weight.dtype
         history, reads, normals = kept["history"], kept["reads"], kept["normals"]
@@ -185,15 +179,15 @@ class NativeRead(torch.autograd.Function):
         for t in range(steps - 1, -1, -1):
             now = slice(start := start - counts[t], start + counts[t])
             step = ctypes.c_int64(t)
-            library.read_cell_backward(at, step, size, _address(product))
+            library.read_cell_backward(at, step, size, address(product))
             read_grad = recurrent_product(recurrent_grads[now])
-            library.read_attend_backward(at, step, _address(read_grad))
+            library.read_attend_backward(at, step, address(read_grad))
             product = key_product(key_grads_half[now])
 
         tape_grad = None
         if ctx.needs_input_grad[4]:
             tape_grads = new(batch, slots, 2 * hidden)
-            library.read_tape_backward(at, size, _address(tape_grads))
+            library.read_tape_backward(at, size, address(tape_grads))
             assert product is not None
             last = product.to(new(0).dtype)
             if kept["key_input_mask"] is not None:
@@ -204,9 +198,6 @@ class NativeRead(torch.autograd.Function):
         befores = _befores(history, kept["starts"], slots, hidden)
         if kept["key_input_mask"] is not None:
             befores = befores * kept["key_input_mask"]
-        hidden_reads = reads[:, :hidden]
-        if recurrent_mask is not None:
-            hidden_reads = hidden_reads * recurrent_mask
         bias_grad, gain_grad = _sums(library, gate_grads, normals)
         cell_bias_grad, cell_gain_grad = _sums(library, made["cell_norm_grads"], kept["cell_normals"])
         return (
@@ -216,13 +207,13 @@ class NativeRead(torch.autograd.Function):
             made["slot_grads"].flip(-1),
             tape_grad,
             product_of_sums(key_grads_half, befores),
-            product_of_sums(recurrent_grads, hidden_reads),
+            product_of_sums(recurrent_grads, reads[:, :hidden]),
             _sums(library, recurrent_grads)[0],
             gain_grad,
             bias_grad,
             cell_gain_grad,
             cell_bias_grad,
-            *(None,) * 4,
+            *(None,) * 3,
         )
 
 
@@ -238,10 +229,6 @@ def _sums(library: ctypes.CDLL, grads: Tensor, normals: Tensor | None = None) ->
     count, size = (ctypes.c_int64(length) for length in grads.shape)
     sums, products = torch.empty(2, grads.shape[1]).unbind()
     half = ctypes.c_int(grads.dtype == torch.bfloat16)
-    addresses = _address(normals), count, size, _address(sums), _address(products)
-    library.read_sums(_address(grads), half, *addresses, torch.get_num_threads())
+    addresses = address(normals), count, size, address(sums), address(products)
+    library.read_sums(address(grads), half, *addresses, torch.get_num_threads())
     return sums, products
-
-
-def _address(tensor: Tensor | None) -> ctypes.c_void_p:
-    return ctypes.c_void_p(pointer(tensor))

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from syntaxlm.ops.layer_norm.reference import NORM_EPSILON
-from syntaxlm.ops.native import pointer, usable
+from syntaxlm.ops.native import address, usable
 
 _SOURCE = Path(__file__).with_name("layer_norm.c")
 _VARIANCE_FLOOR = 1e-24  # a constant row has no spread: keeps its 0 * inf from becoming NaN
@@ -50,9 +50,7 @@ class _LayerNorm(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, rows: Tensor, gain: Tensor, bias: Tensor) -> Tensor:
         ctx.row_dtype = rows.dtype
-        ctx.library = None
-        if rows.dtype in (torch.float32, torch.bfloat16) and rows.device.type == "cpu" and rows.shape[-1] > 1:
-            ctx.library = usable(_SOURCE, gain, bias)
+        ctx.library = usable(_SOURCE, rows.dtype, gain, bias) if rows.shape[-1] > 1 else None
         if ctx.library is None:
             normal, scale, factor = normalise(rows.to(gain.dtype))
             ctx.save_for_backward(normal, scale, factor, gain)
@@ -61,7 +59,7 @@ class _LayerNorm(torch.autograd.Function):
         result = torch.empty(rows.shape, dtype=gain.dtype)
         means, scales, factors = gain.new_empty(3, rows[..., 0].numel()).unbind()
         ctx.library.layer_norm_forward(
-            *_rows(rows), *map(_address, (gain, bias, result, means, scales, factors)), torch.get_num_threads()
+            *_rows(rows), *map(address, (gain, bias, result, means, scales, factors)), torch.get_num_threads()
         )
         ctx.save_for_backward(rows, means, scales, factors, gain)
         return result
@@ -79,7 +77,7 @@ class _LayerNorm(torch.autograd.Function):
         threads = torch.get_num_threads()
         rows_grad, sums = torch.empty_like(rows), gain.new_zeros(threads, 2, len(gain))  # each thread's own sums
         tensors = gain, grad.contiguous(), means, scales, factors, rows_grad, sums
-        ctx.library.layer_norm_backward(*_rows(rows), *map(_address, tensors), threads)
+        ctx.library.layer_norm_backward(*_rows(rows), *map(address, tensors), threads)
         gain_grad, bias_grad = sums.sum(0).unbind()
         return rows_grad, gain_grad, bias_grad
 
@@ -88,8 +86,4 @@ def _rows(rows: Tensor) -> tuple[Any, ...]:
     """The arguments that both C functions begin with."""
     size = rows.shape[-1]
     half = ctypes.c_int(rows.dtype == torch.bfloat16)
-    return _address(rows), half, ctypes.c_int64(rows.numel() // size), ctypes.c_int64(size)
-
-
-def _address(tensor: Tensor) -> ctypes.c_void_p:
-    return ctypes.c_void_p(pointer(tensor))
+    return address(rows), half, ctypes.c_int64(rows.numel() // size), ctypes.c_int64(size)

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from syntaxlm.ops.native import pointer, usable
+from syntaxlm.ops.native import address, usable
 from syntaxlm.ops.products import product_dtype
 
 # Logits made at a time, in elements. Forward, what a processor's caches hold is fastest; backward, every part adds to
@@ -39,7 +39,7 @@ class _TargetLogProbs(torch.autograd.Function):
         dtype = product_dtype(weight)
         low_rows, low_weight = rows.to(dtype), weight.to(dtype)
         _check(targets, len(weight))
-        library = usable(_SOURCE, weight) if dtype in (torch.float32, torch.bfloat16) else None
+        library = usable(_SOURCE, dtype, weight)
         result, sums = (torch.empty(len(rows), dtype=weight.dtype, device=rows.device) for _ in range(2))
         keep = any(ctx.needs_input_grad[:3])
         kept = torch.empty(len(rows) if keep else 0, len(weight), dtype=dtype, device=rows.device)
@@ -52,7 +52,7 @@ class _TargetLogProbs(torch.autograd.Function):
                 torch.sub(wide.gather(1, targets[part, None])[:, 0], sums[part], out=result[part])
             else:
                 library.softmax_forward(
-                    *_shared(logits, bias, targets[part], sums[part]), _address(result[part]), torch.get_num_threads()
+                    *_shared(logits, bias, targets[part], sums[part]), address(result[part]), torch.get_num_threads()
                 )
         ctx.save_for_backward(low_rows, low_weight, bias, targets, kept, sums)
         ctx.row_dtype, ctx.library = rows.dtype, library
@@ -74,8 +74,8 @@ class _TargetLogProbs(torch.autograd.Function):
             else:
                 logit_grad = torch.empty_like(kept[part])
                 ctx.library.softmax_backward(
-                    *_shared(kept[part], bias, targets[part], sums[part]), _address(grad[part]), _address(logit_grad),
-                    _address(bias_grad), torch.get_num_threads(),
+                    *_shared(kept[part], bias, targets[part], sums[part]), address(grad[part]), address(logit_grad),
+                    address(bias_grad), torch.get_num_threads(),
                 )  # fmt: skip
             torch.mm(logit_grad, weight, out=rows_grad[part])
             weight_grad += logit_grad.T @ rows[part]
@@ -98,9 +98,4 @@ def _shared(logits: Tensor, bias: Tensor, targets: Tensor, sums: Tensor) -> tupl
     """The arguments that both C functions begin with."""
     rows, size = (ctypes.c_int64(length) for length in logits.shape)
     half = ctypes.c_int(logits.dtype == torch.bfloat16)
-    return _address(logits), half, rows, size, _address(bias), _address(targets), _address(sums)
-
-
-def _address(tensor: Tensor) -> ctypes.c_void_p:
-    assert tensor.is_contiguous()
-    return ctypes.c_void_p(pointer(tensor))
+    return address(logits), half, rows, size, address(bias), address(targets), address(sums)

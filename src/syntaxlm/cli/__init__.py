@@ -1,0 +1,92 @@
+"""The commands: parse arguments, call the rooms, print. One module a command, or a few that belong together."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import syntaxlm
+from syntaxlm.cli.data import add_data
+from syntaxlm.cli.draw import add_draw, add_report
+from syntaxlm.cli.evaluate import add_evaluate
+from syntaxlm.cli.parse import add_parse
+from syntaxlm.cli.quickstart import add_quickstart
+from syntaxlm.cli.train import add_compare, add_train
+from syntaxlm.errors import InputError
+
+# In the order of the help.
+COMMANDS = (add_train, add_compare, add_evaluate, add_parse, add_draw, add_report, add_data, add_quickstart)
+
+
+class _Parser(argparse.ArgumentParser):
+    """Faults in one line, not after a page of usage; no shortened options (--seed is not --seeds)."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(allow_abbrev=False, **settings)
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command; returns the exit code: 0, or 2 where what the user gave is wrong."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # trees and figures are text as UTF-8, wherever they go
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    parser = build_parser()
+    try:
+        # Taken out first: argparse would take the value of an option that it does not know for the RECIPE.
+        rest, overrides = _overrides(sys.argv[1:] if arguments is None else arguments)
+        options = parser.parse_args(rest)
+        if overrides and not getattr(options, "takes_overrides", False):
+            parser.error(f"unrecognized arguments: --{overrides[0][0]}")
+        options.overrides = overrides
+        options.run(options)
+        sys.stdout.flush()
+    except InputError as error:
+        print(f"syntaxlm: error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("syntaxlm: interrupted", file=sys.stderr)
+        return 130
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError):  # standard output is all that is written unguarded
+            print(f"syntaxlm: error: standard output: {error.strerror or error}", file=sys.stderr)
+            sys.stdout = None  # or the interpreter would try again at its end
+            return 2
+        # Whoever read our output has enough.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """All commands with their help."""
+    parser = _Parser(
+        prog="syntaxlm", description="Language models that learn syntax: train them on plain text, get trees."
+    )
+    parser.add_argument("--version", action="version", version=f"syntaxlm {syntaxlm.__version__}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for add in COMMANDS:
+        add(commands)
+    return parser
+
+
+def _overrides(arguments: Sequence[str]) -> tuple[list[str], list[tuple[str, str]]]:
+    """The arguments without those of the form --a.b 1 or --c.d=2, and these as pairs. Raises InputError."""
+    rest, pairs = [], []
+    words = iter(arguments)
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not name.startswith("--") or "." not in name:
+            rest.append(word)
+            continue
+        if not equals:
+            following = next(words, None)
+            if following is None:
+                raise InputError(f"{word}: expected a value after it")
+            value = following
+        pairs.append((name.removeprefix("--"), value))
+    return rest, pairs

@@ -1,0 +1,89 @@
+"""`data` and its kinds."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from syntaxlm.cli.options import add_clean_up, add_json, print_result
+from syntaxlm.errors import InputError
+
+
+def add_data(commands: Any) -> None:
+    data = commands.add_parser("data", help="make data")
+    kinds = data.add_subparsers(title="what to make", required=True, metavar="KIND")
+    toy = kinds.add_parser(
+        "toy",
+        help="the built-in corpus: English from a grammar, with its trees",
+        description="Samples sentences of a small English grammar: text, constituency and dependency trees, and the"
+        " exact perplexity that no model can beat.",
+    )
+    toy.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder to write to")
+    toy.add_argument("--sentences", type=int, default=20_000, metavar="N", help="training sentences (default 20,000)")
+    toy.add_argument("--seed", type=int, default=0, metavar="S", help="default 0")
+    add_json(toy)
+    toy.set_defaults(run=_data_toy)
+    text8 = kinds.add_parser(
+        "text8",
+        help="text8, split into its training and validation parts",
+        description="Writes DIR/train.txt, the first 99 million characters of text8, and DIR/valid.txt, the last"
+        " million, one line each, as published figures split it. Training needs mode stream.",
+    )
+    text8.add_argument("file", metavar="FILE", type=Path, help="text8, unpacked: 100,000,000 bytes")
+    text8.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder to write to")
+    add_json(text8)
+    text8.set_defaults(run=_data_text8)
+    words = kinds.add_parser(
+        "words",
+        help="a treebank's words as plain text",
+        description="Writes the words of a treebank after clean-up, one sentence a line: text to train a model on that"
+        " never sees the trees.",
+    )
+    words.add_argument("treebank", metavar="TREEBANK", help="a bracket or CoNLL-U file, a folder or a quoted pattern")
+    words.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="text file to write")
+    add_clean_up(words, "ptb-keep")
+    add_json(words)
+    words.set_defaults(run=_data_words)
+
+
+def _data_toy(options: argparse.Namespace) -> None:
+    import dataclasses
+
+    from syntaxlm.data.toy import write_corpus
+    from syntaxlm.waiting import told
+
+    if options.sentences < 1 or options.seed < 0:
+        raise InputError(f"--sentences {options.sentences} --seed {options.seed}: expected 1 or more, and 0 or more")
+    with told("sampling, and finding exact sentence probabilities"):
+        summary = write_corpus(options.output, options.sentences, options.seed)
+    if options.json:
+        print(json.dumps(dataclasses.asdict(summary)))
+        return
+    print(f"{options.output}: {summary.vocabulary} word forms")
+    for name in ("train", "valid", "test"):
+        split = getattr(summary, name)
+        floor = f", perplexity floor {split.floor:.2f}" if split.floor else ""
+        print(f"  {name:5} {split.sentences:,} sentences of {split.mean_length:.1f} words on average{floor}")
+
+
+def _data_text8(options: argparse.Namespace) -> None:
+    from syntaxlm.data.text8 import split_text8
+    from syntaxlm.waiting import told
+
+    with told("reading and writing 100 million bytes"):
+        summary = split_text8(options.file, options.output)
+    print_result(summary, options.json)
+
+
+def _data_words(options: argparse.Namespace) -> None:
+    from syntaxlm.data.treebanks import read_treebank, write_words
+    from syntaxlm.waiting import told
+
+    with told("reading"):
+        written = write_words(read_treebank(options.treebank, options.clean_up), options.output)
+    if options.json:
+        print(json.dumps(written.as_dict()))
+        return
+    print(f"{options.output}: {written}")

@@ -1,0 +1,123 @@
+"""`evaluate` and its kinds."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from syntaxlm.cli.options import add_decoding, add_json, add_model, add_scoring, print_result
+
+
+def add_evaluate(commands: Any) -> None:
+    evaluate = commands.add_parser("evaluate", help="measure a model, or a file of trees")
+    kinds = evaluate.add_subparsers(title="what to measure", required=True, metavar="KIND")
+    _add_lm(kinds)
+    _add_parse(kinds)
+    _add_trees(kinds)
+    _add_boundaries(kinds)
+
+
+def _add_lm(kinds: Any) -> None:
+    parser = kinds.add_parser(
+        "lm",
+        help="perplexity of a text",
+        description="Perplexity, bits per token and bits per character of a text, one sentence a line.",
+    )
+    add_model(parser)
+    parser.add_argument("text", metavar="TEXT", help="a UTF-8 file, one sentence a line; - for standard input")
+    parser.add_argument(
+        "--mode", choices=["sentences", "stream"],
+        help="each sentence by itself, or the text as one stream with carried state; as trained when not given"
+    )  # fmt: skip
+    add_json(parser)
+    parser.set_defaults(run=_lm)
+
+
+def _add_parse(kinds: Any) -> None:
+    parser = kinds.add_parser(
+        "parse",
+        help="F1 of a model's trees against a treebank",
+        description="Parses a treebank's sentences from their words alone and scores the trees, beside every baseline.",
+    )
+    add_model(parser)
+    parser.add_argument("treebank", metavar="TREEBANK", help="a bracket file, a folder of them, or a quoted pattern")
+    add_scoring(parser, clean_up="ptb-keep")
+    add_decoding(parser)
+    add_json(parser)
+    parser.set_defaults(run=_parse)
+
+
+def _add_trees(kinds: Any) -> None:
+    parser = kinds.add_parser(
+        "trees",
+        help="F1 of one bracket file against another",
+        description="Scores predicted trees, from whatever parser, against gold trees; no model is needed.",
+    )
+    parser.add_argument("predicted", metavar="PREDICTED", type=Path, help="bracket file, with labels or without")
+    parser.add_argument("gold", metavar="GOLD", type=Path, help="bracket file of the same sentences in the same order")
+    add_scoring(parser, clean_up="none")
+    add_json(parser)
+    parser.set_defaults(run=_trees)
+
+
+def _add_boundaries(kinds: Any) -> None:
+    parser = kinds.add_parser(
+        "boundaries",
+        help="word boundaries read off a character model's distances",
+        description="Takes the gaps between characters whose distance is large for word boundaries, and scores them"
+        " against the white space of the text: precision, recall and F1, beside baselines. How large is chosen on a"
+        " part of the text that is not measured: its first tenth, or another text.",
+    )
+    add_model(parser)
+    parser.add_argument("text", metavar="TEXT", help="a UTF-8 file with white space between words")
+    parser.add_argument("--tune", metavar="FILE", help="another text, to choose thresholds on; then all of TEXT counts")
+    add_json(parser)
+    parser.set_defaults(run=_boundaries)
+
+
+def _lm(options: argparse.Namespace) -> None:
+    from syntaxlm.evaluation.language_model import evaluate_text
+    from syntaxlm.storage import read_model
+    from syntaxlm.waiting import told
+
+    with told("reading"):
+        score = evaluate_text(read_model(options.model), options.text, options.mode)
+    print_result(score, options.json)
+
+
+def _parse(options: argparse.Namespace) -> None:
+    from syntaxlm.evaluation.parsing import evaluate_parsing, protocol_named, write_sentences
+    from syntaxlm.storage import read_model
+    from syntaxlm.waiting import told
+
+    protocol = protocol_named(options.protocol, options.max_words)
+    with told("parsing and scoring"):
+        report = evaluate_parsing(
+            read_model(options.model), options.treebank, protocol, options.decoder, options.clean_up, options.layer
+        )
+    if options.per_sentence:
+        write_sentences(report, options.per_sentence)
+    print_result(report, options.json)
+
+
+def _trees(options: argparse.Namespace) -> None:
+    from syntaxlm.evaluation.parsing import evaluate_trees, protocol_named, write_sentences
+    from syntaxlm.waiting import told
+
+    protocol = protocol_named(options.protocol, options.max_words)
+    with told("scoring"):
+        report = evaluate_trees(options.predicted, options.gold, protocol, options.clean_up)
+    if options.per_sentence:
+        write_sentences(report, options.per_sentence)
+    print_result(report, options.json)
+
+
+def _boundaries(options: argparse.Namespace) -> None:
+    from syntaxlm.evaluation.boundaries import evaluate_boundaries
+    from syntaxlm.storage import read_model
+    from syntaxlm.waiting import told
+
+    with told("reading"):
+        report = evaluate_boundaries(read_model(options.model), options.text, options.tune)
+    print_result(report, options.json)

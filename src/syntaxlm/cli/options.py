@@ -1,0 +1,52 @@
+"""Options that several commands share, and how a result is printed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", metavar="MODEL_DIR", type=Path, help="a model folder, as train writes it")
+
+
+def add_scoring(parser: argparse.ArgumentParser, clean_up: str) -> None:
+    add_protocol(parser)
+    add_clean_up(parser, clean_up)
+    parser.add_argument(
+        "--per-sentence", type=Path, metavar="FILE", help="write each sentence's trees and scores there, as JSON lines"
+    )
+
+
+def add_protocol(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--protocol", default="wsj-test", metavar="P", help="wsj-test (default), prpn, wsj10, wsj40 or evalb"
+    )
+    parser.add_argument("--max-words", type=int, metavar="N", help="leave longer sentences out (after clean-up)")
+
+
+def add_clean_up(parser: argparse.ArgumentParser, default: str) -> None:
+    parser.add_argument(
+        "--clean-up", default=default, metavar="RULE",
+        help="which words stay: ptb-keep, ptb-keep-currency, ptb-drop (Penn tags), ud (UD tags), letters, letters-only"
+        " (by the word), zh-sinica, es-cess, pt-floresta (treebanks), none; or a YAML file of keep_tags, drop_tags,"
+        f" drop_words, punctuation: unicode; default {default}",
+    )  # fmt: skip
+
+
+def add_decoding(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--decoder", choices=["biased", "unbiased"], default="biased",
+        help="how distances become a tree: biased (default) is the rule published figures used and leans to the right",
+    )  # fmt: skip
+    parser.add_argument("--layer", type=int, default=1, metavar="L", help="whose distances; 1 (default) is the first")
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print figures as JSON")
+
+
+def print_result(result: Any, as_json: bool) -> None:
+    print(json.dumps(result.as_dict(), ensure_ascii=False) if as_json else result)

@@ -1,0 +1,75 @@
+"""`parse`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from syntaxlm.cli.options import add_decoding, add_model
+from syntaxlm.errors import InputError
+
+if TYPE_CHECKING:
+    from syntaxlm.evaluation.parsing import Parse
+
+PARSED_TOGETHER = 20_000  # lines: as many as memory holds easily, few enough that output begins soon
+
+
+def add_parse(commands: Any) -> None:
+    parser = commands.add_parser(
+        "parse",
+        help="trees of plain text",
+        description="Parses plain text, one sentence a line, and writes one tree a line (an empty line for a line"
+        " without a word). brackets: (X the (X old cat)); json: words, tokens, distances and spans; latex: forest.",
+    )
+    add_model(parser)
+    parser.add_argument("text", nargs="?", default="-", metavar="FILE", help="a UTF-8 file; - or none: standard input")
+    parser.add_argument("--format", choices=["brackets", "json", "latex"], default="brackets", help="default: brackets")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write there, whole or not at all")
+    add_decoding(parser)
+    parser.set_defaults(run=_parse)
+
+
+def _parse(options: argparse.Namespace) -> None:
+    from syntaxlm.files import replaced
+    from syntaxlm.storage import read_model
+
+    pieces = _parsed(read_model(options.model), options)
+    if options.output is None:
+        for piece in pieces:
+            sys.stdout.write(piece)
+        return
+    with replaced(options.output) as temporary, open(temporary, "w", encoding="utf-8") as file:
+        file.writelines(pieces)
+
+
+def _parsed(stored: Any, options: argparse.Namespace) -> Iterator[str]:
+    """The parsed text, some thousand lines a piece."""
+    from syntaxlm.data.corpora import read_lines
+    from syntaxlm.evaluation.parsing import parse_lines
+    from syntaxlm.waiting import counted
+
+    lines = (line for _, line in read_lines(options.text))
+    first = 1
+    chunks = iter(lambda: list(islice(lines, PARSED_TOGETHER)), [])
+    for chunk in counted(chunks, f"parsing, chunks of {PARSED_TOGETHER:,} lines"):
+        parses = parse_lines(stored, chunk, options.decoder, first, options.layer)
+        trees = (
+            parses.brackets() if options.format == "brackets" else [_formatted(one, options.format) for one in parses]
+        )
+        yield "".join(tree + "\n" for tree in trees)
+        first += len(chunk)
+    if first == 1:
+        raise InputError(f"{options.text}: not one line in it")
+
+
+def _formatted(parse: Parse | None, kind: str) -> str:
+    from syntaxlm.trees.latex import format_latex
+
+    if kind == "json":
+        return json.dumps(parse and parse.as_dict(), ensure_ascii=False)
+    return format_latex(parse.tree) if parse else ""

@@ -1,0 +1,81 @@
+"""How a run ended, and figures over several runs."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from syntaxlm.errors import InputError
+from syntaxlm.evaluation.language_model import LanguageModelScore
+from syntaxlm.files import read_text
+
+RESULT = "result.json"
+
+
+@dataclass(frozen=True)
+class TrainingResult:
+    """How a run ended: its folder, the scores of its best weights, and whether it was stopped before its end."""
+
+    folder: Path
+    steps: int
+    epochs: float
+    seconds: float
+    valid: LanguageModelScore | None = None
+    test: LanguageModelScore | None = None
+    stopped: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        scores = {name: score and score.as_dict() for name, score in (("valid", self.valid), ("test", self.test))}
+        rest = {name: getattr(self, name) for name in ("steps", "epochs", "seconds", "stopped")}
+        return {"folder": str(self.folder)} | scores | rest
+
+    def __str__(self) -> str:
+        if self.stopped:
+            return f"Stopped and saved after {self.steps:,} steps. Go on with: syntaxlm train --resume {self.folder}"
+        lines = [f"{self.folder}: {self.steps:,} steps, {self.epochs:.2f} epochs, {self.seconds / 60:.1f} minutes"]
+        for name, score in (("valid", self.valid), ("test", self.test)):
+            if score is not None:
+                lines.append(f"{name}: " + str(score).replace("\n", "\n  "))
+        return "\n".join(lines)
+
+
+def read_result(folder: Path) -> TrainingResult:
+    """How the finished run of a folder ended. Raises InputError where its result is not whole."""
+    path = folder / RESULT
+    names = [one.name for one in dataclasses.fields(LanguageModelScore)]
+    try:
+        data = json.loads(read_text(path))
+        valid, test = (
+            data[text] and LanguageModelScore(**{name: data[text][name] for name in names})
+            for text in ("valid", "test")
+        )
+        return TrainingResult(folder, int(data["steps"]), float(data["epochs"]), float(data["seconds"]), valid, test)
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path}: no result of this program: {error!r}. Remove it to have it made again.") from error
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure over seeds; deviation: the sample standard deviation, 0 for a single run."""
+
+    mean: float
+    deviation: float
+    count: int
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Figure | None:
+        """None for no value."""
+        if not values:
+            return None
+        deviation = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+        return cls(float(np.mean(values)), deviation, len(values))
+
+    def shown(self, decimals: int) -> str:
+        deviation = f" ± {self.deviation:.{decimals}f}" if self.count > 1 else ""
+        return f"{self.mean:,.{decimals}f}{deviation}"
