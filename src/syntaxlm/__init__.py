@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from syntaxlm.data.toy import write_corpus
     from syntaxlm.data.treebanks import read_treebank
+    from syntaxlm.drawing.report import write_report
     from syntaxlm.errors import InputError
     from syntaxlm.evaluation.language_model import evaluate_text
     from syntaxlm.evaluation.parsing import evaluate_parsing, evaluate_trees, parse_lines
@@ -36,6 +37,7 @@ _ROOMS = {
     "train": "training.trainer",
     "write_brackets": "trees",
     "write_corpus": "data.toy",
+    "write_report": "drawing.report",
 }
 
 __all__ = [
@@ -53,6 +55,7 @@ __all__ = [
     "train",
     "write_brackets",
     "write_corpus",
+    "write_report",
 ]
 
 

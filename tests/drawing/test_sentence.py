@@ -55,6 +55,12 @@ def test_a_treebanks_words_are_neither_split_nor_dropped(penn):
     assert len(analysis.distances) == 5
 
 
+def test_a_parse_shows_itself_as_its_tree_and_distances(penn):
+    (parse,) = parse_lines(penn, ["The cat cost 5 dollars"])
+    words = [drawn(word) for word in of_role(read_svg(parse._repr_svg_()), "word")]
+    assert words == ["The", "cat", "cost", "5", "dollars"]
+
+
 @pytest.mark.parametrize("decoder", ["biased", "unbiased"])
 def test_the_decoder_is_the_one_asked_for(penn, decoder):
     line = "the cat cost N dollars the cat cost N"
@@ -87,7 +93,7 @@ def test_slots_become_the_steps_they_stand_for():
 
 
 def test_maps_are_those_of_the_model_and_attention_is_shared_out(prpn):
-    maps = maps_of(prpn, ["the", "cat", "sees", "a", "dog", "and", "sleeps"])
+    maps, _ = maps_of(prpn, ["the", "cat", "sees", "a", "dog", "and", "sleeps"])
     assert set(maps) >= {"memory gate", "next gate", "predict attention"}
     for name, values in maps.items():
         assert values.shape == (8, 4)
@@ -99,7 +105,7 @@ def test_maps_are_those_of_the_model_and_attention_is_shared_out(prpn):
 
 def test_a_map_says_who_looks_at_whom(prpn):
     analysis = analyse(prpn, "the cat sees a dog")
-    values = maps_of(prpn, analysis.tokens)["memory gate"]
+    values = maps_of(prpn, analysis.tokens)[0]["memory gate"]
     picture = next(one for one in map_pictures(prpn, analysis) if one.title == "memory gate")
     document = picture.svg()
     cells = dict(told(cell).rsplit(": ", 1) for cell in of_role(read_svg(document), "cell") if told(cell))

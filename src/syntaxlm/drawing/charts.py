@@ -44,7 +44,8 @@ def line_chart(series: Mapping[str, Sequence[Point]], title: str, x_label: str =
     """
     _check_count(series)
     points = [point for line in series.values() for point in line if all(map(math.isfinite, point))]
-    x_ticks = ticks(min((x for x, _ in points), default=0), max((x for x, _ in points), default=1))
+    first, last = min((x for x, _ in points), default=0.0), max((x for x, _ in points), default=1.0)
+    x_ticks = ticks(0.0 if first == last > 0 else first, last)  # from 0 where there is one place alone
     y_ticks = ticks(min((y for _, y in points), default=0), max((y for _, y in points), default=1))
     frame = _Frame.of(series, title, x_label, y_label, WIDTH, y_ticks, below=20, of_lines=True)
     left, right = x_ticks[0], x_ticks[-1]

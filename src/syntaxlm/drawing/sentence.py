@@ -72,8 +72,8 @@ def analyse(
 
 
 @torch.no_grad()
-def maps_of(stored: StoredModel, tokens: Sequence[str]) -> dict[str, Values]:
-    """The model's maps of one sentence, read from its begin: (words + 1, slots) each, begin first.
+def maps_of(stored: StoredModel, tokens: Sequence[str]) -> tuple[dict[str, Values], dict[str, Values]]:
+    """The model's maps and units of one sentence (`Syntax`), read from its begin: (words + 1, ...), begin first.
 
     Raises InputError for a model without any.
     """
@@ -83,9 +83,13 @@ def maps_of(stored: StoredModel, tokens: Sequence[str]) -> dict[str, Values]:
     batch = TokenBatch(read, torch.tensor([[*ids, vocabulary.end_id]]).T)
     device = next(stored.model.parameters()).device
     syntax = stored.model(batch.to(device)).syntax
-    if syntax is None or not syntax.maps:
+    if syntax is None or not (syntax.maps or syntax.units):
         raise InputError(f"a model of the kind {stored.settings.model.name!r} has no gates or attention to draw")
-    return {name: values[:, 0].float().cpu().numpy() for name, values in syntax.maps.items()}
+    maps, units = (
+        {name: values[:, 0].float().cpu().numpy() for name, values in kind.items()}
+        for kind in (syntax.maps, syntax.units)
+    )
+    return maps, units
 
 
 def over_earlier_steps(values: Values) -> Values:
@@ -99,24 +103,20 @@ def over_earlier_steps(values: Values) -> Values:
 
 
 def map_pictures(stored: StoredModel, analysis: Analysis) -> list[Picture]:
-    """The model's maps of a sentence, a row for each token.
-
-    Maps as wide as the model's memory has slots are over the steps before each: their columns are begin and tokens.
-    """
-    slots = getattr(stored.settings.model, "memory_slots", None)
+    """The model's maps of a sentence, a row for each token: over begin and tokens before it, or over units."""
     words = list(analysis.words)
+    earlier = [stored.vocabulary.begin, *words[:-1]]
     mirrored = right_to_left(words)
-    pictures = []
-    for name, values in maps_of(stored, analysis.tokens).items():
-        if values.shape[1] == slots:
-            columns = [stored.vocabulary.begin, *words[:-1]]
-            matrix = over_earlier_steps(values)[1:, :-1]
-            pictures.append(
-                heat_map(matrix, words, columns, name, "the token being read", "an earlier token", mirrored)
-            )
-        else:
-            columns = [str(number) for number in range(1, values.shape[1] + 1)]
-            pictures.append(heat_map(values[1:], words, columns, name, "the token being read", "unit", mirrored))
+    maps, units = maps_of(stored, analysis.tokens)
+    pictures = [
+        heat_map(
+            over_earlier_steps(values)[1:, :-1], words, earlier, name, "the token being read", "an earlier token", mirrored
+        )
+        for name, values in maps.items()
+    ]
+    for name, values in units.items():
+        columns = [str(number) for number in range(1, values.shape[1] + 1)]
+        pictures.append(heat_map(values[1:], words, columns, name, "the token being read", "unit", mirrored))
     return pictures
 
 

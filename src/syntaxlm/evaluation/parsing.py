@@ -102,6 +102,12 @@ class Parse:
         rest = {name: getattr(self, name) for name in ("number", "words", "tokens")}
         return rest | {"distances": [round(value, 6) for value in self.distances], "spans": spans}
 
+    def _repr_svg_(self) -> str:
+        """The tree over its distances as a picture: notebooks ask for it."""
+        from syntaxlm.drawing.tree import tree_svg  # a lower room; nothing of it is loaded unless a picture is wanted
+
+        return tree_svg(self.tree, self.distances, words=self.words)
+
 
 @dataclass(frozen=True)
 class Parses:

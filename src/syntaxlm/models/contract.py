@@ -88,12 +88,14 @@ class Syntax:
 
     distances: (layers, T, B), between each token and the one before it; larger where constituents part.
     span_scores: (T, B, m), the score at step t of the spans of length 1..m that end at t-1.
-    maps: named pictures of the inside, (T, B, anything): gates, attention.
+    maps: named pictures of looking back, (T, B, slots): slot k of step t is of step t - 1 - k. Gates, attention.
+    units: named pictures of what units do, (T, B, units): master gates.
     """
 
     distances: Tensor | None = None
     span_scores: Tensor | None = None
     maps: dict[str, Tensor] = field(default_factory=dict)
+    units: dict[str, Tensor] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -104,9 +106,12 @@ class Output:
     state: carried to the next chunk.
     penalties: named scalars, already weighted, that training adds to the loss.
     syntax: None for a model without.
+    next_log_probs: () -> (B, V), natural log-probability of every token after the last real step of each column, for
+        sampling; None for a model that does not go word by word.
     """
 
     log_probs: Callable[[Tensor], Tensor]
     state: State = None
     penalties: dict[str, Tensor] = field(default_factory=dict)
     syntax: Syntax | None = None
+    next_log_probs: Callable[[], Tensor] | None = None
