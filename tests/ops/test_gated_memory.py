@@ -43,10 +43,10 @@ def gradients(outputs, inputs, seed=99):
 
 
 @pytest.mark.parametrize("form", ["torch", "compiled", "compiled, 2 threads"])
-@pytest.mark.parametrize("dropout", [False, True])
+@pytest.mark.parametrize(("dropout", "keyed"), [(False, True), (True, True), (False, False)])
 @pytest.mark.parametrize(("steps", "batch", "hidden", "slots", "counts"), [*FULL, *RAGGED, WIDE])
 def test_fast_reader_equals_reference_in_value_state_and_every_gradient(
-    steps, batch, hidden, slots, counts, dropout, form, threads
+    steps, batch, hidden, slots, counts, dropout, keyed, form, threads
 ):
     """The torch form in float64, the compiled one in float32, both against the reference in float64."""
     compiled = form != "torch"
@@ -70,7 +70,7 @@ def test_fast_reader_equals_reference_in_value_state_and_every_gradient(
     }
     tensors = {name: random(*shape, seed=n) for n, (name, shape) in enumerate(shapes.items())}
     tensors["gates"] = torch.sigmoid(tensors["gates"])
-    tensors = {name: tensor.requires_grad_() for name, tensor in tensors.items()}
+    tensors = {name: tensor.requires_grad_() for name, tensor in tensors.items() if keyed or name != "key"}
     masks = [None] * 3
     if dropout:
         sizes = (rows, hidden), (rows, hidden), (hidden,)
@@ -78,6 +78,7 @@ def test_fast_reader_equals_reference_in_value_state_and_every_gradient(
 
     def run(op, dtype):
         own = {name: tensor.to(dtype) for name, tensor in tensors.items()}
+        own.setdefault("key", None)
         own_masks = [mask if mask is None else mask.to(dtype) for mask in masks]
         weights = ReaderWeights(*(own[name] for name in list(shapes)[5:]), *own_masks)
         tapes = own["hidden_tape"], own["cell_tape"]

@@ -177,7 +177,7 @@ class ReadingLayer(nn.Module):
             recurrent_mask = dropout_mask((hidden,), self.recurrent_rate, kind)
         input_gates = self.input_norm(self.input(dropout(inputs, self.input_rate, self.training)))
         if self.key is None:
-            key_weight, input_keys = kind.new_zeros(hidden, hidden), kind.new_zeros(len(inputs), hidden)
+            key_weight, input_keys = None, kind.new_zeros(len(inputs), hidden)
             gates = kind.new_ones(len(inputs), 1)
         else:
             key_weight = self.key.weight[:, size:]

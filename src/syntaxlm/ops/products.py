@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 from torch.nn.functional import linear
@@ -48,6 +50,17 @@ class RepeatedProduct:
             product: Tensor = torch.ops.mkldnn._linear_pointwise(rows, self.weight, self.bias, "none", [], "")
             return product
         return linear(rows, self.weight, self.bias)
+
+
+def product_or_zeros(weight: Tensor | None, rows: int, like: Tensor) -> Callable[[Tensor], Tensor]:
+    """A `RepeatedProduct` of a square weight; without one, zeros in its place, (n, G), the same ones at every call.
+
+    like: (_, G), of the type of the products.
+    """
+    if weight is not None:
+        return RepeatedProduct(weight, rows)
+    zeros = like.new_zeros(rows, like.shape[1])
+    return lambda inputs: zeros[: len(inputs)]
 
 
 def product_of_sums(grads: Tensor, inputs: Tensor) -> Tensor:

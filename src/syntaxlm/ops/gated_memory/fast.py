@@ -22,7 +22,7 @@ from torch import Tensor
 from syntaxlm.ops.gated_memory import native
 from syntaxlm.ops.gated_memory.types import ATTENTION_EPSILON, Comparison, ReaderWeights
 from syntaxlm.ops.layer_norm.fast import normalise, normalise_backward
-from syntaxlm.ops.products import RepeatedProduct, product_dtype, product_of_sums
+from syntaxlm.ops.products import RepeatedProduct, product_dtype, product_of_sums, product_or_zeros
 
 
 def slot_gates(
@@ -114,7 +114,7 @@ class _Read(torch.autograd.Function):
         input_keys: Tensor,
         gates: Tensor,
         tape: Tensor,
-        key_weight: Tensor,
+        key_weight: Tensor | None,
         recurrent_weight: Tensor,
         recurrent_bias: Tensor,
         gain: Tensor,
@@ -129,8 +129,9 @@ class _Read(torch.autograd.Function):
         total, width = input_gates.shape
         (slots, batch, _), steps, hidden = tape.shape, len(counts), width // 4
         new = input_gates.new_empty
-        key_weight, recurrent_weight = key_weight.to(dtype), recurrent_weight.to(dtype)
-        key_product = RepeatedProduct(key_weight, batch)
+        recurrent_weight = recurrent_weight.to(dtype)
+        key_weight = None if key_weight is None else key_weight.to(dtype)
+        key_product = product_or_zeros(key_weight, batch, recurrent_weight)
         recurrent_product = RepeatedProduct(recurrent_weight, batch, recurrent_bias.to(dtype))
         oldest_first = gates.flip(-1)
 
@@ -197,8 +198,8 @@ class _Read(torch.autograd.Function):
         ) = ctx.saved_tensors  # fmt: skip
         counts, (total, slots), (batch, _, _) = ctx.counts, attentions.shape, history.shape
         steps, hidden = len(counts), keys.shape[-1]
-        dtype, root = key_weight.dtype, math.sqrt(hidden)
-        key_product = RepeatedProduct(key_weight.T, batch)
+        dtype, root = recurrent_weight.dtype, math.sqrt(hidden)
+        key_product = product_or_zeros(None if key_weight is None else key_weight.T, batch, recurrent_weight)
         recurrent_product = RepeatedProduct(recurrent_weight.T, batch)
         new = history.new_empty
 
@@ -275,7 +276,7 @@ class _Read(torch.autograd.Function):
             key_grads,
             slot_grads.flip(-1),
             tape_grad,
-            product_of_sums(key_grads.to(dtype), befores),
+            None if key_weight is None else product_of_sums(key_grads.to(dtype), befores),
             product_of_sums(recurrent_grads.to(dtype), reads[:, :hidden]),
             recurrent_grads.sum(0),
             (gate_grads * normals).sum(0),

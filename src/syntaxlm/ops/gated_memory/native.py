@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from syntaxlm.ops.native import address, usable
-from syntaxlm.ops.products import RepeatedProduct, product_dtype, product_of_sums
+from syntaxlm.ops.products import RepeatedProduct, product_dtype, product_of_sums, product_or_zeros
 
 _SOURCE = Path(__file__).with_name("read.c")
 _MAXIMUM_SLOTS = 64  # as in read.c
@@ -73,7 +73,7 @@ class NativeRead(torch.autograd.Function):
         input_keys: Tensor,
         gates: Tensor,
         tape: Tensor,
-        key_weight: Tensor,
+        key_weight: Tensor | None,
         recurrent_weight: Tensor,
         recurrent_bias: Tensor,
         gain: Tensor,
@@ -88,8 +88,9 @@ class NativeRead(torch.autograd.Function):
         total, width = input_gates.shape
         (slots, batch, _), steps, hidden = tape.shape, len(counts), width // 4
         new = input_gates.new_empty
-        key_weight, recurrent_weight = key_weight.to(dtype), recurrent_weight.to(dtype)
-        key_product = RepeatedProduct(key_weight, batch)
+        recurrent_weight = recurrent_weight.to(dtype)
+        key_weight = None if key_weight is None else key_weight.to(dtype)
+        key_product = product_or_zeros(key_weight, batch, recurrent_weight)
         recurrent_product = RepeatedProduct(recurrent_weight, batch, recurrent_bias.to(dtype))
 
         history = new(batch, slots + steps, 2 * hidden)
@@ -150,12 +151,12 @@ class NativeRead(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         *values, key_weight, recurrent_weight = ctx.saved_tensors
         kept = dict(zip(ctx.kept_names, values, strict=True))
-        library, counts, dtype = ctx.library, ctx.counts, key_weight.dtype
+        library, counts, dtype = ctx.library, ctx.counts, recurrent_weight.dtype
         history, reads, normals = kept["history"], kept["reads"], kept["normals"]
         steps, batch = len(counts), len(history)
         (total, hidden), slots = kept["keys"].shape, kept["attentions"].shape[1]
         new, half = history.new_empty, dtype == torch.bfloat16
-        key_product = RepeatedProduct(key_weight.T, batch)
+        key_product = product_or_zeros(None if key_weight is None else key_weight.T, batch, recurrent_weight)
         recurrent_product = RepeatedProduct(recurrent_weight.T, batch)
 
         key_grads, gate_grads = new(total, hidden), new(total, 4 * hidden)
@@ -206,7 +207,7 @@ class NativeRead(torch.autograd.Function):
             key_grads,
             made["slot_grads"].flip(-1),
             tape_grad,
-            product_of_sums(key_grads_half, befores),
+            None if key_weight is None else product_of_sums(key_grads_half, befores),
             product_of_sums(recurrent_grads, reads[:, :hidden]),
             _sums(library, recurrent_grads)[0],
             gain_grad,

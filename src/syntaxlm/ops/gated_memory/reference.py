@@ -70,7 +70,9 @@ def read(
         before = hidden_tape[-1][:count]
         if weights.key_input_mask is not None:
             before = before * weights.key_input_mask[now]
-        key = input_keys[now] + before @ weights.key.T
+        key = input_keys[now]
+        if weights.key is not None:
+            key = key + before @ weights.key.T
         if weights.key_output_mask is not None:
             key = key * weights.key_output_mask[now]
         hidden_memory = torch.stack(hidden_tape[: -slots - 1 : -1], dim=1)[:count]  # (B, N, H), most recent first

@@ -40,12 +40,12 @@ class Comparison:
 class ReaderWeights:
     """One reading layer's weights on the recurrent side, and the masks of this forward pass (None: no dropout).
 
-    key: (H, H), on h_{t-1}; recurrent: (4H, H), on the attended h, rows i, f, g, o; recurrent_bias, gain, bias: (4H,);
-    cell_gain, cell_bias: (H,). Masks are divided by the rate kept: key_input_mask, key_output_mask: (n, H), row by row;
-    recurrent_mask: (H,), one for the whole batch and chunk.
+    key: (H, H), on h_{t-1}, None where keys do not read it; recurrent: (4H, H), on the attended h, rows i, f, g, o;
+    recurrent_bias, gain, bias: (4H,); cell_gain, cell_bias: (H,). Masks are divided by the rate kept: key_input_mask,
+    key_output_mask: (n, H), row by row; recurrent_mask: (H,), one for the whole batch and chunk.
     """
 
-    key: Tensor
+    key: Tensor | None
     recurrent: Tensor
     recurrent_bias: Tensor
     gain: Tensor
