@@ -21,7 +21,9 @@ from types import ModuleType
 import numpy as np
 import torch
 
+from benchmarks import training
 from benchmarks.timing import Contestant, Row, race, refuse_failing_tests, show
+from benchmarks.training import WORDS, with_plain_softmax
 from syntaxlm.data.batches import SentenceBatches
 from syntaxlm.data.corpora import EncodedCorpus, count_tokens
 from syntaxlm.data.toy import english_fragment
@@ -31,16 +33,14 @@ from syntaxlm.models.lstm import LSTMConfig
 from syntaxlm.models.prpn import PRPNConfig
 from syntaxlm.models.registry import build_model
 from syntaxlm.ops import gated_memory
-from syntaxlm.ops.softmax.reference import target_log_probs as plain_log_probs
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.recipe import OptimiserSettings
-from syntaxlm.training.schedule import build_optimiser
 
-WORDS = 10_000  # of the vocabulary
 TEXT = Path(__file__).parents[2] / "shared/data/ptb/ptb.train.txt"
 SAMPLE = 8  # batches of 64 sentences that stand for the corpus
 TOKEN_BUDGET = 1536
+SETTINGS = OptimiserSettings(learning_rate=0.001, beta1=0.0)
 
 
 def contestant(
@@ -51,27 +51,16 @@ def contestant(
     ops: ModuleType | None = None,
     tokens: Sequence[int] | None = None,
 ) -> Contestant:
-    """Training on the batches in turn, with fresh weights and their own optimiser. tokens: real ones of each batch."""
-    tokens = tokens or [batch.token_count() for batch in batches]
-    torch.manual_seed(0)
-    model: LanguageModel = build_model(config, WORDS).train()
-    if ops is not None:
-        model.core.ops = ops  # type: ignore[assignment]
-        decoder = model.decoder
-        decoder.log_probs = lambda rows, targets: plain_log_probs(rows, decoder.weight, decoder.bias, targets)  # type: ignore[method-assign]
-    settings = OptimiserSettings(learning_rate=0.001, beta1=0.0)
-    optimiser = build_optimiser(model, settings)
+    """Training on the batches in turn. ops: what the model recurs by, with a plain softmax, for the reference."""
 
-    def step() -> None:
-        for batch, real in zip(batches, tokens, strict=True):
-            with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16-mixed"):
-                loss = -model(batch).log_probs(batch.targets).sum() / real
-            optimiser.zero_grad()
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
-            optimiser.step()
+    def build() -> LanguageModel:
+        model = build_model(config, WORDS)
+        if ops is not None:
+            model.core.ops = ops  # type: ignore[assignment]
+            with_plain_softmax(model)
+        return model
 
-    return Contestant(form, precision, step, sum(tokens))
+    return training.contestant(build, batches, form, precision, SETTINGS, tokens)
 
 
 def words(rounds: int) -> list[Row]:

@@ -1,4 +1,4 @@
-"""The released PRPN's outputs, and its weights put into our model."""
+"""Outputs of released programs, and their weights put into our models."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from syntaxlm.layers.recurrent_stack import RecurrentStack
 from syntaxlm.models.base import LanguageModel
 from syntaxlm.models.prpn import PRPNConfig, build
 
 FOLDERS = [Path(__file__).parent / "data", *map(Path, filter(None, [os.environ.get("SYNTAXLM_GOLDEN")]))]
 PRPN_FILES = sorted(path for folder in FOLDERS for path in folder.glob("prpn_*.npz"))
+ON_LSTM_FILES = sorted(path for folder in FOLDERS for path in folder.glob("on_lstm*.npz"))
 
 _READER = {
     "memory_rnn.ih.0.weight": "input.weight",
@@ -78,3 +80,25 @@ def released_prpn(path: Path) -> tuple[LanguageModel, dict[str, np.ndarray]]:
     assert all(name.endswith("num_batches_tracked") for name in missing), missing
     model.load_state_dict(weights, strict=False)
     return model, arrays
+
+
+def released_on_lstm(path: Path) -> tuple[RecurrentStack, dict[str, np.ndarray]]:
+    """Our stack of ordered neurons with a golden file's weights, in evaluation mode and float64, and its arrays."""
+    arrays = dict(np.load(path))
+    recurrent = [arrays[f"l{layer}.weight_hh"] for layer in range(sum(name.endswith(".weight_hh") for name in arrays))]
+    sizes = [weight.shape[1] for weight in recurrent]
+    stack = RecurrentStack(arrays["x"].shape[-1], sizes, chunk_size=int(arrays["chunk_size"])).double().eval()
+    stack.load_state_dict({
+        f"layers.{layer}.{ours}": torch.from_numpy(arrays[f"l{layer}.{released}"])
+        for layer in range(len(sizes))
+        for ours, released in ON_LSTM_NAMES.items()
+    })  # fmt: skip
+    return stack, arrays
+
+
+ON_LSTM_NAMES = {
+    "input_weight": "weight_ih",
+    "input_bias": "bias_ih",
+    "recurrent_weight": "weight_hh",
+    "recurrent_bias": "bias_hh",
+}

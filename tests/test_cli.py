@@ -22,7 +22,8 @@ from syntaxlm.trees import parse_brackets, read_brackets
 
 COMMANDS = [
     ["train"], ["compare"], ["evaluate"], ["evaluate", "lm"], ["evaluate", "parse"], ["evaluate", "trees"],
-    ["evaluate", "boundaries"], ["parse"], ["data"], ["data", "toy"], ["data", "text8"], ["data", "words"],
+    ["evaluate", "boundaries"], ["evaluate", "pairs"], ["tune"], ["tune", "cache"], ["parse"], ["average"],
+    ["score"], ["generate"], ["data"], ["data", "toy"], ["data", "text8"], ["data", "words"],
     ["draw"], ["report"], ["quickstart"],
 ]  # fmt: skip
 
@@ -131,6 +132,14 @@ def test_parse_keeps_line_and_tree_together(run, text, trained):
     assert len(trees) == 6
     assert [len(parse_brackets(tree)[0].words) if tree else 0 for tree in trees] == [5, 0, 0, 1, 2, 0]
     assert trees[3] == "(X cat)"
+
+
+def test_options_may_stand_before_between_and_after_arguments(run, toy, trained):
+    decoder = ["--decoder", "unbiased"]
+    expected = run("parse", trained.prpn, toy / "test.txt", *decoder)
+    assert expected[0] == 0
+    assert run("parse", trained.prpn, *decoder, toy / "test.txt") == expected
+    assert run("parse", *decoder, trained.prpn, toy / "test.txt") == expected
 
 
 @pytest.mark.parametrize("together", [1, 2, 100])

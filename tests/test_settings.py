@@ -97,9 +97,9 @@ def test_a_missing_section_and_a_missing_setting_are_named():
 @pytest.mark.parametrize(
     ("model", "fault"),
     [
-        ({"name": "prnp"}, 'my.yaml: model.name: found "prnp"; expected one of prpn, lstm'),
-        ({"layers": 2}, "my.yaml: model.name: missing; expected one of prpn, lstm"),
-        ({"name": 3}, "my.yaml: model.name: found 3; expected one of prpn, lstm"),
+        ({"name": "prnp"}, 'my.yaml: model.name: found "prnp"; expected one of prpn, lstm, on-lstm'),
+        ({"layers": 2}, "my.yaml: model.name: missing; expected one of prpn, lstm, on-lstm"),
+        ({"name": 3}, "my.yaml: model.name: found 3; expected one of prpn, lstm, on-lstm"),
     ],
 )
 def test_an_unknown_model_is_told_with_those_there_are(model, fault):
@@ -126,7 +126,9 @@ RANGES = [
     ("hidden_size", 0), ("hidden_size", -4), ("embedding_size", 0), ("layers", 0), ("memory_slots", 0),
     ("look_back", -1), ("residual_blocks", -1), ("dropout", 1.5), ("dropout", -0.1), ("dropout", 1.0),
     ("layer_dropout", 2.0), ("recurrent_dropout", -1.0), ("resolution", 0.0), ("temperature", -1.0),
-    ("initial_spread", -0.5), ("initial_spread", float("nan")), ("resolution", float("inf")),
+    ("initial_spread", -0.5), ("initial_spread", float("nan")), ("resolution", float("inf")), ("chunk_size", 0),
+    ("input_dropout", 1.0), ("embedding_dropout", -0.1), ("weight_drop", 1.0), ("activation", -1.0),
+    ("slowness", float("inf")),
 ]  # fmt: skip
 
 
@@ -139,6 +141,25 @@ def test_a_model_setting_out_of_range_is_told_by_name_and_not_by_torch(model, na
     assert fault_of({"model": {"name": model, name: value}}).startswith(f"my.yaml: model.{name}: found {value}; ")
     with pytest.raises(InputError, match=rf"^model\.{name}: found "):
         build_model(kind(**{name: value}), 10)
+
+
+@pytest.mark.parametrize(
+    ("settings", "fault"),
+    [
+        ({"layer_sizes": [40, 0]}, "model.layer_sizes: found [40, 0]; expected one or more sizes, each 1 or more"),
+        ({"layer_sizes": []}, "model.layer_sizes: found []; expected one or more sizes, each 1 or more"),
+        ({"layer_sizes": 40}, "model.layer_sizes: found 40; expected a valid array"),
+        ({"layer_sizes": [40, "x"]}, 'model.layer_sizes.1: found "x"; expected a valid integer'),
+        ({"layer_sizes": [40, 30]}, "model: layer_sizes: the last is 30; tied weights need that of the embedding, 200"),
+        (
+            {"layer_sizes": [45, 200], "chunk_size": 10},
+            "model: layer_sizes, chunk_size: layers of 45, 200 neurons with chunks of 10: every size must be a multiple"
+            " of the chunk's",
+        ),
+    ],
+)
+def test_faults_in_a_list_of_sizes_are_told(settings, fault):
+    assert fault_of({"model": {"name": "on-lstm", **settings}}) == f"my.yaml: {fault}"
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -110,7 +110,7 @@ def _taken(hint: Any) -> str:
     if origin in (typing.Union, types.UnionType):
         return " or ".join(_taken(argument) for argument in arguments)
     if origin in (tuple, frozenset, list):
-        return "list of texts"
+        return "list of whole numbers" if int in arguments else "list of texts"
     return _NAMES[hint]
 
 
@@ -123,5 +123,5 @@ def _default(field: dataclasses.Field[Any]) -> str:
     else:
         return "must be given"
     if isinstance(value, (tuple, frozenset)):
-        value = sorted(value)
+        value = sorted(value) if isinstance(value, frozenset) else list(value)
     return f"`{value if isinstance(value, str) and value else json.dumps(value)}`"

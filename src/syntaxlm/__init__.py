@@ -13,46 +13,64 @@ if TYPE_CHECKING:
     from syntaxlm.data.treebanks import read_treebank
     from syntaxlm.drawing.report import write_report
     from syntaxlm.errors import InputError
+    from syntaxlm.evaluation.cache import CacheSettings
+    from syntaxlm.evaluation.cache_tuning import tune_cache
+    from syntaxlm.evaluation.generation import generate
     from syntaxlm.evaluation.language_model import evaluate_text
+    from syntaxlm.evaluation.pairs import evaluate_pairs
     from syntaxlm.evaluation.parsing import evaluate_parsing, evaluate_trees, parse_lines
+    from syntaxlm.evaluation.surprisal import surprisals
     from syntaxlm.storage import read_model
     from syntaxlm.training.recipe import find_recipe, read_recipe
     from syntaxlm.training.trainer import resume, train
     from syntaxlm.trees import read_brackets, write_brackets
+    from syntaxlm.trees.averaging import average_files
 
 __version__ = "0.1.0"
 
 _ROOMS = {
+    "CacheSettings": "evaluation.cache",
     "InputError": "errors",
+    "average_files": "trees.averaging",
+    "evaluate_pairs": "evaluation.pairs",
     "evaluate_parsing": "evaluation.parsing",
     "evaluate_text": "evaluation.language_model",
     "evaluate_trees": "evaluation.parsing",
     "find_recipe": "training.recipe",
+    "generate": "evaluation.generation",
     "parse_lines": "evaluation.parsing",
     "read_brackets": "trees",
     "read_model": "storage",
     "read_recipe": "training.recipe",
     "read_treebank": "data.treebanks",
     "resume": "training.trainer",
+    "surprisals": "evaluation.surprisal",
     "train": "training.trainer",
+    "tune_cache": "evaluation.cache_tuning",
     "write_brackets": "trees",
     "write_corpus": "data.toy",
     "write_report": "drawing.report",
 }
 
 __all__ = [
+    "CacheSettings",
     "InputError",
+    "average_files",
+    "evaluate_pairs",
     "evaluate_parsing",
     "evaluate_text",
     "evaluate_trees",
     "find_recipe",
+    "generate",
     "parse_lines",
     "read_brackets",
     "read_model",
     "read_recipe",
     "read_treebank",
     "resume",
+    "surprisals",
     "train",
+    "tune_cache",
     "write_brackets",
     "write_corpus",
     "write_report",

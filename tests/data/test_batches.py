@@ -103,6 +103,58 @@ def test_a_stream_goes_on_from_any_batch(lengths, size, steps, start):
     assert_same(list(batches.iterate(start)), list(batches)[start:])
 
 
+@settings(max_examples=200, deadline=None)
+@given(LENGTHS, st.integers(1, 40), st.integers(1, 20), st.integers(0, 5), st.sampled_from([VOCABULARY, ONE_MARK]))
+def test_random_steps_predict_every_token_exactly_once(lengths, size, steps, epoch, vocabulary):
+    corpus = corpus_of(lengths)
+    stream = stream_of(corpus, vocabulary)
+    batches = StreamBatches(corpus, vocabulary, size, steps, random_steps=True, seed=3)
+    found = list(batches.iterate(0, epoch))
+    assert len(found) == batches.count(epoch)
+    assert [batch.carries for batch in found] == [False] + [True] * (len(found) - 1)
+    columns = columns_of(found)
+    assert [word for _, targets in columns for word in targets] == stream
+    assert [word for tokens, _ in columns for word in tokens] == [vocabulary.begin_id, *stream[:-1]]
+    assert all(5 <= batch.tokens.shape[0] <= steps + 10 for batch in found[:-1])
+    assert 1 <= found[-1].tokens.shape[0] <= steps + 11
+    assert all(batch.lengths is None for batch in found[:-1])
+    assert found[-1].lengths is None or int(found[-1].lengths.min()) >= 1
+
+
+@settings(max_examples=50, deadline=None)
+@given(LENGTHS, st.integers(2, 10), st.integers(1, 10), st.integers(0, 30), st.integers(0, 5))
+def test_random_steps_are_those_of_seed_and_epoch_in_every_process_and_from_any_batch(
+    lengths, size, steps, start, epoch
+):
+    corpus = corpus_of([*lengths, 3])
+
+    def made(start=0, rank=0, ranks=1):
+        return list(StreamBatches(corpus, VOCABULARY, size, steps, rank, ranks, True, 7).iterate(start, epoch))
+
+    whole = made()
+    assert_same(made(start), whole[start:])
+    for rank in (0, 1):
+        assert [batch.tokens.shape[0] for batch in made(0, rank, 2)] == [batch.tokens.shape[0] for batch in whole]
+
+
+def test_random_steps_are_drawn_around_the_steps_and_in_one_of_twenty_batches_around_half():
+    corpus = EncodedCorpus.from_sentences([[3] * 999] * 1000)
+
+    def drawn(seed, epoch):
+        batches = StreamBatches(corpus, VOCABULARY, 1, 70, random_steps=True, seed=seed)
+        return [batch.tokens.shape[0] for batch in batches.iterate(0, epoch)][:-1]
+
+    lengths = np.array(drawn(0, 0))
+    near = lengths[lengths > 52]
+    assert len(near) / len(lengths) == pytest.approx(0.95, abs=0.01)
+    assert near.mean() == pytest.approx(69.5, abs=0.3)  # the whole part of a normal around 70, cut off at 80
+    assert near.std() == pytest.approx(4.9, abs=0.3)
+    assert lengths[lengths <= 52].mean() == pytest.approx(34.5, abs=0.8)
+    assert near.max() == 80
+    assert drawn(0, 0) == drawn(0, 0)
+    assert drawn(0, 1)[:50] != drawn(0, 0)[:50] != drawn(1, 0)[:50]
+
+
 def assert_same(found, expected):
     assert len(found) == len(expected)
     for one, other in zip(found, expected, strict=True):

@@ -136,4 +136,5 @@ def test_charts_of_nothing_are_drawn():
 def test_a_course_of_one_point_begins_at_0():
     root = read_svg(line_chart({"loss": [(1.0, 5.0)]}, "title").svg())
     small = {drawn(label) for label in of_role(root, "small")}
-    assert "0.0" in small and "1.0" in small and not any(label.startswith("-") for label in small)
+    assert {"0.0", "1.0"} <= small
+    assert not any(label.startswith("-") for label in small)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import random
 
@@ -17,14 +18,17 @@ from syntaxlm.evaluation.parsing import (
     evaluate_trees,
     induce,
     parse_lines,
+    parse_lines_together,
     protocol_named,
     scored_sentences,
     write_sentences,
 )
 from syntaxlm.models.contract import TokenBatch
+from syntaxlm.storage import read_model
 from syntaxlm.trees import (
     DECODING_RULES,
     PROTOCOLS,
+    average,
     decode_by_definition,
     format_brackets,
     read_brackets,
@@ -230,3 +234,65 @@ def test_an_unknown_protocol_lists_those_there_are():
         protocol_named("wsj")
     with pytest.raises(InputError, match="max-words: found 0"):
         protocol_named("prpn", 0)
+
+
+@pytest.fixture
+def others(trained):
+    """Two further models: the same sizes and words, other weights."""
+    models = []
+    for seed in (1, 2):
+        other = read_model(trained.prpn)
+        torch.manual_seed(seed)
+        with torch.no_grad():
+            for weight in other.model.parameters():
+                weight += 0.5 * torch.randn_like(weight)
+        models.append(other)
+    return models
+
+
+@pytest.mark.parametrize("rule", DECODING_RULES)
+def test_several_models_give_the_average_of_their_trees(prpn, others, lines, rule):
+    given = ["", *lines, " ", "cat"]
+    models = [prpn, *others]
+    alone = [parse_lines(one, given, rule).spans for one in models]
+    together = parse_lines_together(models, given, rule, first=5)
+    expected = average(alone)
+    assert together.brackets() != parse_lines(prpn, given, rule).brackets()
+    assert np.array_equal(together.spans.starts, expected.starts)
+    assert np.array_equal(together.spans.ends, expected.ends)
+    parses = list(together)
+    assert parses[0] is parses[-2] is None
+    assert parses[1].number == 6
+    assert set(parses[1].as_dict()) == {"number", "words", "tokens", "spans"}
+    assert parses[1]._repr_svg_().startswith("<svg")
+    assert list(parse_lines_together(models, ["", " "])) == [None, None]
+
+
+def test_the_score_of_several_models_is_that_of_their_average(prpn, others, toy, tmp_path):
+    gold = read_brackets(toy / "test.mrg")
+    trees = parse_lines_together([prpn, *others], [" ".join(tree.words) for tree in gold], "unbiased").brackets()
+    (tmp_path / "predicted.mrg").write_text("\n".join(trees) + "\n")
+    report = evaluate_parsing(prpn, toy / "test.mrg", decoder="unbiased", clean_up="none", also=others)
+    assert report.as_dict()["f1"] == evaluate_trees(tmp_path / "predicted.mrg", toy / "test.mrg").as_dict()["f1"]
+    assert report.as_dict()["averaged_models"] == 3
+    assert "biased, average of 3 models" in str(report)
+    assert "averaged_models" not in evaluate_parsing(prpn, toy / "test.mrg", clean_up="none").as_dict()
+
+
+def test_models_that_read_other_words_are_told_by_sentence(prpn, others):
+    normaliser = dataclasses.replace(prpn.normaliser, splitting="punctuation")
+    splitting = dataclasses.replace(others[0], settings=dataclasses.replace(prpn.settings, normaliser=normaliser))
+    with pytest.raises(InputError) as error:
+        parse_lines_together([prpn, splitting], ["a cat", "the cat, a dog"], first=11, names=["one", "two"])
+    told = str(error.value).splitlines()
+    assert told[0] == "sentence 12: the models read different words from word 2 on."
+    assert told[1:3] == ["  one, 4 words: cat, a dog", "  two, 5 words: cat , a dog"]
+
+
+def test_the_commands_take_several_models(prpn, trained, toy, tmp_path, capsys):
+    also = ["--also", str(trained.prpn), "--also", str(trained.prpn)]
+    assert main(["parse", str(trained.prpn), *also, str(toy / "test.txt"), "--decoder", "unbiased"]) == 0
+    lines = (toy / "test.txt").read_text().splitlines()
+    assert capsys.readouterr().out.splitlines() == parse_lines(prpn, lines, "unbiased").brackets()
+    assert main(["evaluate", "parse", str(trained.prpn), str(toy / "test.mrg"), *also, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["averaged_models"] == 3

@@ -14,10 +14,11 @@ from syntaxlm.models.registry import MODELS, build_model
 WORDS = 23
 SMALL = {
     "embedding_size": 6, "hidden_size": 8, "layers": 2, "memory_slots": 4, "look_back": 3, "initial_spread": 0.5,
+    "layer_sizes": (8, 6), "chunk_size": 2,
 }  # fmt: skip
 
 
-def ablations_of_prpn() -> dict[str, tuple[str, dict[str, bool]]]:
+def ablations_of_prpn() -> dict[str, tuple[str, dict[str, object]]]:
     """Every combination of its parts that can be, by a name that says what is left out."""
     parts = ("parsing", "reading_attention", "predict_attention")
     found = {}
@@ -28,7 +29,7 @@ def ablations_of_prpn() -> dict[str, tuple[str, dict[str, bool]]]:
     return found
 
 
-VARIANTS = {name: (name, {}) for name in MODELS} | ablations_of_prpn()
+VARIANTS = {name: (name, {}) for name in MODELS} | ablations_of_prpn() | {"awd-lstm": ("on-lstm", {"cell": "lstm"})}
 
 
 def built(name: str, **settings):
@@ -78,6 +79,22 @@ def test_probabilities_sum_to_one_over_the_vocabulary(name, tied):
     log_probs = model(batch).log_probs
     total = sum(log_probs(torch.full_like(batch.targets, word)).exp() for word in range(WORDS))
     torch.testing.assert_close(total, torch.ones(7, 3, dtype=torch.float64))
+
+
+@every_model
+@pytest.mark.parametrize("lengths", [None, [7, 4, 1]])
+def test_the_next_token_has_the_probabilities_that_targets_have_at_the_last_step(name, lengths):
+    model = built(name)
+    batch = read(7, 3)
+    output = model(TokenBatch(batch.tokens, batch.targets, None if lengths is None else torch.tensor(lengths)))
+    if output.next_log_probs is None:
+        pytest.skip("the model does not go word by word")
+    found = output.next_log_probs()
+    assert found.shape == (3, WORDS)
+    last = torch.tensor(lengths or [7] * 3) - 1
+    for word in range(WORDS):
+        expected = output.log_probs(torch.full_like(batch.targets, word))[last, torch.arange(3)]
+        torch.testing.assert_close(found[:, word], expected, rtol=0, atol=1e-12)
 
 
 @every_model
@@ -207,6 +224,18 @@ def test_bfloat16_products_stay_near_float32_in_value_and_gradient(name):
         gradient_errors.append(float((exact_grad - rough_grad).norm() / exact_grad.norm()))
     assert 0 < median(value_errors) < 0.1
     assert median(gradient_errors) < 0.15
+
+
+@every_model
+def test_hidden_has_of_each_real_step_what_the_decoder_reads(name):
+    model = built(name)
+    batch = read(6, 3)
+    for lengths in (None, torch.tensor([6, 4, 1])):
+        batch = TokenBatch(batch.tokens, batch.targets, lengths)
+        output = model(batch)
+        log_probs = torch.log_softmax(model.decoder(output.hidden), dim=-1)
+        expected = log_probs.gather(1, batch.targets[batch.mask()][:, None])[:, 0]
+        torch.testing.assert_close(output.log_probs(batch.targets)[batch.mask()], expected)
 
 
 @every_model

@@ -35,7 +35,8 @@ step = trainer._Run._step
 
 def telling(run, batch):
     step(run, batch)
-    weights = b"".join(p.detach().numpy().tobytes() for p in run.model.parameters())
+    kept = [*run.model.parameters(), *run.average.means.values()]
+    weights = b"".join(p.detach().numpy().tobytes() for p in kept)
     with open(told / f"weights-{rank}", "a") as file:
         file.write(hashlib.sha256(weights).hexdigest() + "\\n")
     if run.progress.steps == 1:
@@ -124,6 +125,35 @@ def test_two_processes_give_the_gradient_of_one_and_go_on_with_their_own_columns
     result = json.loads((tmp_path / "two" / "result.json").read_text())
     assert result["steps"] == single.steps
     assert result["valid"]["nats"] == pytest.approx(single.valid.nats, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "starts", [pytest.param([-1], id="whole"), pytest.param([30, 0], id="resumed", marks=pytest.mark.long)]
+)
+def test_two_processes_average_and_fine_tune_alike_in_batches_of_the_same_random_steps(toy, tmp_path, starts):
+    """Adam, then averaged SGD, to the end of fine-tuning; resumed: stopped by one process after averaging began."""
+    data = toy.recipe_data(
+        "lstm",
+        batches={"mode": "stream", "batch_size": 12, "random_steps": True},
+        optimiser={"average_from_epoch": 1, "average_patience": 1, "averaged_rate": 20.0, "finetune_epoch": 2},
+        schedule={"epochs": 40, "plateau_factor": 1.0},
+    )
+    recipe, run = written(tmp_path, data), tmp_path / "run"
+    steps = 0
+    for stop in starts:
+        told = in_two_processes(tmp_path, recipe, run, stop)
+        first, second = ((told / f"weights-{rank}").read_text().splitlines() for rank in (0, 1))
+        assert first == second
+        steps += len(first)
+        assert stop in (-1, 0, steps)
+    lines = [json.loads(line) for line in (run / METRICS).read_text().splitlines()]
+    valid = [line for line in lines if line["event"] == "valid"]
+    assert [line["averaging"] for line in valid if line["averaging"]] == ["begins", "restarts", "ends"]
+    assert valid[0]["averaging"] == "begins"
+    assert valid[0]["step"] < 30 < valid[1]["step"]
+    assert valid[-1]["step"] == steps
+    best = min(valid, key=lambda line: line["valid_loss"])
+    assert json.loads((run / "result.json").read_text())["averaged"] is (best["averaged_steps"] > 0)
 
 
 def test_a_checkpoint_of_two_processes_is_not_taken_for_one_of_one(toy, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import random
@@ -10,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -70,7 +72,7 @@ def assert_same_run(one: Path, other: Path) -> None:
     assert tensors.keys() == others.keys()
     different = [name for name, tensor in tensors.items() if not torch.equal(tensor, others[name])]
     assert not different
-    assert any(name.startswith("optimiser/") for name in tensors)
+    assert any(name.startswith(("optimiser/", "average/")) for name in tensors), "neither Adam nor averaged SGD"
     assert (one / "weights.safetensors").read_bytes() == (other / "weights.safetensors").read_bytes()
     assert metrics(one) == metrics(other)
 
@@ -92,6 +94,104 @@ def test_a_run_interrupted_twice_ends_bit_for_bit_as_one_that_was_not(toy, tmp_p
     assert result.steps == finished.steps
     assert result.valid.nats == finished.valid.nats
     assert_same_run(whole, broken)
+
+
+# Averaging that begins by a loss that rose or at an epoch, after SGD or Adam; then fine-tuning, which ends the run.
+AVERAGING = [
+    pytest.param(
+        "lstm",
+        {"mode": "stream", "batch_size": 16, "random_steps": True},
+        {"kind": "sgd", "learning_rate": 5.0, "average_patience": 1, "finetune_epoch": 3},
+        id="sgd-risen-loss-random-steps",
+    ),
+    pytest.param(
+        "prpn",
+        {"mode": "sentences"},
+        {"average_from_epoch": 1, "averaged_rate": 1.0, "average_patience": 3, "finetune_epoch": 2},
+        id="adam-epoch-sentences",
+    ),
+]
+
+
+def falling_until(monkeypatch: pytest.MonkeyPatch, turn: int) -> Callable[[Event], None]:
+    """A watcher that makes the validation loss one of the step alone: lowest after step `turn`."""
+    evaluate, place = trainer.evaluate_language_model, {"step": 0}
+
+    def falsified(*given):
+        score = evaluate(*given)
+        return dataclasses.replace(score, nats=score.tokens * (2.0 + abs(place["step"] - turn) / 100))
+
+    def watch(event: Event) -> None:
+        place["step"] = event.progress.steps
+
+    monkeypatch.setattr(trainer, "evaluate_language_model", falsified)
+    return watch
+
+
+@pytest.mark.parametrize(("model", "batches", "optimiser"), AVERAGING)
+def test_averaging_and_fine_tuning_go_on_bit_for_bit_from_before_at_and_after_their_begin(
+    toy, tmp_path, monkeypatch, model, batches, optimiser
+):
+    recipe = toy.recipe(model, batches=batches, optimiser=optimiser, schedule={"epochs": 9, "validations_per_epoch": 3})
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    placed = falling_until(monkeypatch, turn=15)
+    finished = train(recipe, whole, placed)
+    found = {line["averaging"]: line["step"] for line in metrics(whole) if line.get("averaging")}
+    assert list(found) == ["begins", "restarts", "ends"]
+    stops = [found["begins"] + more for more in (-1, 0, 1)] + [found["restarts"] + more for more in (-1, 0, 1)]
+    stops.append(found["ends"] - 1)
+    assert sorted(set(stops)) == stops
+
+    def watching(stop: int) -> Callable[[Event], None]:
+        ask = stop_at(stop)
+
+        def watch(event: Event) -> None:
+            placed(event)
+            ask(event)
+
+        return watch
+
+    assert train(recipe, broken, watching(stops[0])).steps == stops[0]
+    for stop in stops[1:]:
+        assert resume(broken, watching(stop)).steps == stop
+        means = [name for name in safetensors.torch.load_file(broken / CHECKPOINT) if name.startswith("average/")]
+        assert bool(means) is (stop not in (found["begins"], found["restarts"]))
+    assert resume(broken, placed).as_dict() | {"folder": None, "seconds": None} == (
+        finished.as_dict() | {"folder": None, "seconds": None}
+    )
+    assert_same_run(whole, broken)
+
+
+def test_a_run_that_dies_after_each_change_of_averaging_was_told_and_before_it_was_saved_makes_it_again(toy, tmp_path):
+    recipe = toy.recipe(
+        "lstm",
+        batches={"mode": "stream", "batch_size": 32},
+        optimiser={
+            "kind": "sgd",
+            "learning_rate": 20.0,
+            "average_from_epoch": 1,
+            "average_patience": 1,
+            "finetune_epoch": 2,
+        },
+        schedule={"epochs": 40},
+        run={"checkpoint_seconds": 0.0},
+    )
+
+    def dying(change: str) -> Callable[[Event], None]:
+        def die(event: Event) -> None:
+            if event.values.get("averaging") == change:
+                raise KeyboardInterrupt
+
+        return die
+
+    train(recipe, tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        train(recipe, tmp_path / "broken", dying("begins"))
+    for change in ("restarts", "ends"):
+        with pytest.raises(KeyboardInterrupt):
+            resume(tmp_path / "broken", dying(change))
+    resume(tmp_path / "broken")
+    assert_same_run(tmp_path / "whole", tmp_path / "broken")
 
 
 def test_a_stop_at_the_last_batch_of_an_epoch_repeats_no_batch(toy, tmp_path):
@@ -208,40 +308,46 @@ def start(*arguments: str, limit: int | None = None) -> subprocess.Popen:
     )
 
 
-def kill_and_go_on(toy, tmp_path: Path, delays: list[float]) -> None:
-    """Kills a run that many seconds after its first step, each time goes on, and compares its end."""
-    sections = {"run": {"checkpoint_seconds": 0.0, "log_steps": 1}, "schedule": {"epochs": 6}}
+def lines_of(path: Path) -> int:
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def kill_and_go_on(toy, tmp_path: Path, moments: list[tuple[int, float]], epochs: int) -> None:
+    """Kills a run so many lines of metrics and seconds after it began or went on, each time; compares its end."""
+    sections = {"run": {"checkpoint_seconds": 0.0, "log_steps": 1}, "schedule": {"epochs": epochs}}
     (tmp_path / "prpn.yaml").write_text(yaml.safe_dump(toy.recipe_data("prpn", **sections)))
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     steps = train(toy.recipe("prpn", **sections), whole).steps
     arguments = ["train", str(tmp_path / "prpn.yaml"), "--output", str(broken)]
-    for delay in delays:
+    for lines, seconds in moments:
         process = start(*arguments)
-        size = sys.maxsize if broken.exists() else 0
+        # Metrics are cut to those of the checkpoint when the run goes on: their number falls before it rises.
+        fewest = lines_of(broken / METRICS)
         while process.poll() is None:
-            now = (broken / METRICS).stat().st_size if (broken / METRICS).exists() else 0
-            if now > size:
-                time.sleep(delay)
+            now = lines_of(broken / METRICS)
+            fewest = min(fewest, now)
+            if now - fewest > lines:
+                time.sleep(seconds)
                 process.kill()
                 break
-            size = now
-            time.sleep(0.005)
+            time.sleep(0.003)
         process.communicate()
+        assert process.returncode == -signal.SIGKILL, "the run ended before it was killed"
         arguments = ["train", "--resume", str(broken)]
-    assert content(broken)[1]["steps"] < steps or len(delays) > 3, "the kills came after the end"
+    assert content(broken)[1]["steps"] < steps, "the last kill came after the end"
     assert resume(broken).steps == steps
     assert_same_run(whole, broken)
     assert not list(broken.glob(".*")), "half-written files were left"
 
 
 def test_a_killed_run_goes_on_to_the_same_weights(toy, tmp_path):
-    kill_and_go_on(toy, tmp_path, [0.0, 0.03, 0.111])
+    kill_and_go_on(toy, tmp_path, [(0, 0.0), (2, 0.03), (1, 0.01)], epochs=8)
 
 
 @pytest.mark.long
 def test_a_run_killed_at_twenty_random_moments_goes_on_to_the_same_weights(toy, tmp_path):
-    moments = random.Random(7)
-    kill_and_go_on(toy, tmp_path, [moments.uniform(0, 0.1) for _ in range(20)])
+    random_ = random.Random(7)
+    kill_and_go_on(toy, tmp_path, [(random_.randint(0, 6), random_.uniform(0, 0.1)) for _ in range(20)], epochs=60)
 
 
 def test_a_folder_that_cannot_be_written_is_told_before_any_text_is_read(toy, tmp_path, monkeypatch):

@@ -81,7 +81,7 @@ def test_biased_bound_is_the_best_of_all_trees_the_rule_reaches():
 def test_biased_bound_of_a_long_sentence_is_a_reachable_tree(monkeypatch):
     gold = SpanSets.of([random_tree(150, random.Random(2)), random_tree(150, random.Random(3))])
     whole = biased_upper_bound(gold)
-    monkeypatch.setattr("syntaxlm.trees.baselines._CELLS", 500)  # in small pieces
+    monkeypatch.setattr("syntaxlm.trees.charts._CHART_BYTES", 500)  # a sentence at a time
     pieces = biased_upper_bound(gold)
     for index in range(2):
         assert whole.sentence(index) == pieces.sentence(index)

@@ -9,6 +9,7 @@ import pytest
 from syntaxlm.trees import (
     DECODING_RULES,
     PROTOCOLS,
+    average,
     baseline_scores,
     biased_upper_bound,
     decode,
@@ -48,6 +49,11 @@ def test_twenty_thousand_sentences_have_their_baselines_in_a_second():
 def test_the_biased_bound_of_a_treebank_takes_seconds():
     gold = random_trees(np.random.default_rng(0).integers(1, 45, 3900), 0)
     assert best_seconds(lambda: biased_upper_bound(gold)) < 5
+
+
+def test_a_thousand_sentences_of_seven_parsers_are_averaged_in_a_second():
+    predictions = [random_trees(np.full(1000, WORDS), seed) for seed in range(7)]
+    assert best_seconds(lambda: average(predictions)) < 1
 
 
 def test_three_hundred_thousand_words_are_read_in_a_second():

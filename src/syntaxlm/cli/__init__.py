@@ -10,23 +10,43 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import syntaxlm
+from syntaxlm.cli.average import add_average
 from syntaxlm.cli.data import add_data
 from syntaxlm.cli.draw import add_draw, add_report
 from syntaxlm.cli.evaluate import add_evaluate
+from syntaxlm.cli.generate import add_generate
 from syntaxlm.cli.parse import add_parse
 from syntaxlm.cli.quickstart import add_quickstart
+from syntaxlm.cli.score import add_score
 from syntaxlm.cli.train import add_compare, add_train
+from syntaxlm.cli.tune import add_tune
 from syntaxlm.errors import InputError
 
 # In the order of the help.
-COMMANDS = (add_train, add_compare, add_evaluate, add_parse, add_draw, add_report, add_data, add_quickstart)
+COMMANDS = (
+    add_train, add_compare, add_evaluate, add_tune, add_parse, add_average, add_score, add_generate, add_draw,
+    add_report, add_data, add_quickstart,
+)  # fmt: skip
 
 
 class _Parser(argparse.ArgumentParser):
-    """Faults in one line, not after a page of usage; no shortened options (--seed is not --seeds)."""
+    """Faults in one line, not after a page of usage; no shortened options (--seed is not --seeds).
+
+    Options may stand between a command's arguments, `parse DIR --layer 2 FILE`, also where FILE may be left out.
+    """
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(allow_abbrev=False, **settings)
+        self._intermixing = False
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        if self._subparsers is not None or self._intermixing:
+            return super().parse_known_args(args, namespace)
+        self._intermixing = True  # what is called below calls this again
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._intermixing = False
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: error: {message} (see {self.prog} --help)\n")

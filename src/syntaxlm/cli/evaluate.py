@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from syntaxlm.cli.options import add_decoding, add_json, add_model, add_scoring, print_result
+from syntaxlm.cli.options import add_also, add_decoding, add_json, add_mode, add_model, add_scoring, print_result
+from syntaxlm.cli.pairs import add_pairs
+from syntaxlm.errors import InputError
+
+if TYPE_CHECKING:
+    from syntaxlm.evaluation.cache import CacheSettings
 
 
 def add_evaluate(commands: Any) -> None:
@@ -16,20 +21,28 @@ def add_evaluate(commands: Any) -> None:
     _add_parse(kinds)
     _add_trees(kinds)
     _add_boundaries(kinds)
+    add_pairs(kinds)
 
 
 def _add_lm(kinds: Any) -> None:
     parser = kinds.add_parser(
         "lm",
         help="perplexity of a text",
-        description="Perplexity, bits per token and bits per character of a text, one sentence a line.",
+        description="Perplexity, bits per token and bits per character of a text, one sentence a line. With a neural"
+        " cache, whose weights tune cache finds, also what it gains: words that came after states like this one, not"
+        " long ago, become more probable.",
     )
     add_model(parser)
     parser.add_argument("text", metavar="TEXT", help="a UTF-8 file, one sentence a line; - for standard input")
+    add_mode(parser)
     parser.add_argument(
-        "--mode", choices=["sentences", "stream"],
-        help="each sentence by itself, or the text as one stream with carried state; as trained when not given"
+        "--cache-weight", type=float, metavar="W", help="use a neural cache, with this share of the probability: 0 to 1"
+    )
+    parser.add_argument(
+        "--cache-flatness", type=float, metavar="F",
+        help="how much the cache prefers words whose state was like the present one; 0: not at all"
     )  # fmt: skip
+    parser.add_argument("--cache-size", type=int, metavar="N", help="words that the cache holds; default 2000")
     add_json(parser)
     parser.set_defaults(run=_lm)
 
@@ -42,6 +55,7 @@ def _add_parse(kinds: Any) -> None:
     )
     add_model(parser)
     parser.add_argument("treebank", metavar="TREEBANK", help="a bracket file, a folder of them, or a quoted pattern")
+    add_also(parser)
     add_scoring(parser, clean_up="ptb-keep")
     add_decoding(parser)
     add_json(parser)
@@ -81,9 +95,22 @@ def _lm(options: argparse.Namespace) -> None:
     from syntaxlm.storage import read_model
     from syntaxlm.waiting import told
 
+    cache = _cache(options)
     with told("reading"):
-        score = evaluate_text(read_model(options.model), options.text, options.mode)
+        score = evaluate_text(read_model(options.model), options.text, options.mode, cache)
     print_result(score, options.json)
+
+
+def _cache(options: argparse.Namespace) -> CacheSettings | None:
+    from syntaxlm.evaluation.cache import CACHE_SIZE, CacheSettings
+
+    weight, flatness, size = options.cache_weight, options.cache_flatness, options.cache_size
+    if weight is None and flatness is None and size is None:
+        return None
+    if weight is None or flatness is None:
+        missing = "--cache-weight" if weight is None else "--cache-flatness"
+        raise InputError(f"{missing} is missing: a cache has both. syntaxlm tune cache finds them on validation text")
+    return CacheSettings(weight, flatness, CACHE_SIZE if size is None else size)
 
 
 def _parse(options: argparse.Namespace) -> None:
@@ -94,8 +121,9 @@ def _parse(options: argparse.Namespace) -> None:
     protocol = protocol_named(options.protocol, options.max_words)
     with told("parsing and scoring"):
         report = evaluate_parsing(
-            read_model(options.model), options.treebank, protocol, options.decoder, options.clean_up, options.layer
-        )
+            read_model(options.model), options.treebank, protocol, options.decoder, options.clean_up, options.layer,
+            [read_model(folder) for folder in options.also],
+        )  # fmt: skip
     if options.per_sentence:
         write_sentences(report, options.per_sentence)
     print_result(report, options.json)

@@ -12,6 +12,20 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL_DIR", type=Path, help="a model folder, as train writes it")
 
 
+def add_also(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--also", action="append", default=[], type=Path, metavar="MODEL_DIR",
+        help="a further model, as often as wanted: the trees are then the average of all models' trees"
+    )  # fmt: skip
+
+
+def add_mode(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--mode", choices=["sentences", "stream"],
+        help="each sentence by itself, or the text as one stream with carried state; as trained when not given"
+    )  # fmt: skip
+
+
 def add_scoring(parser: argparse.ArgumentParser, clean_up: str) -> None:
     add_protocol(parser)
     add_clean_up(parser, clean_up)

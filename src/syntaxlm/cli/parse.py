@@ -10,11 +10,12 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from syntaxlm.cli.options import add_decoding, add_model
+from syntaxlm.cli.options import add_also, add_decoding, add_model
 from syntaxlm.errors import InputError
 
 if TYPE_CHECKING:
     from syntaxlm.evaluation.parsing import Parse
+    from syntaxlm.storage import StoredModel
 
 PARSED_TOGETHER = 20_000  # lines: as many as memory holds easily, few enough that output begins soon
 
@@ -24,10 +25,12 @@ def add_parse(commands: Any) -> None:
         "parse",
         help="trees of plain text",
         description="Parses plain text, one sentence a line, and writes one tree a line (an empty line for a line"
-        " without a word). brackets: (X the (X old cat)); json: words, tokens, distances and spans; latex: forest.",
+        " without a word). brackets: (X the (X old cat)); json: words, tokens, distances (of one model) and spans;"
+        " latex: forest.",
     )
     add_model(parser)
     parser.add_argument("text", nargs="?", default="-", metavar="FILE", help="a UTF-8 file; - or none: standard input")
+    add_also(parser)
     parser.add_argument("--format", choices=["brackets", "json", "latex"], default="brackets", help="default: brackets")
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write there, whole or not at all")
     add_decoding(parser)
@@ -38,7 +41,7 @@ def _parse(options: argparse.Namespace) -> None:
     from syntaxlm.files import replaced
     from syntaxlm.storage import read_model
 
-    pieces = _parsed(read_model(options.model), options)
+    pieces = _parsed([read_model(folder) for folder in (options.model, *options.also)], options)
     if options.output is None:
         for piece in pieces:
             sys.stdout.write(piece)
@@ -47,17 +50,21 @@ def _parse(options: argparse.Namespace) -> None:
         file.writelines(pieces)
 
 
-def _parsed(stored: Any, options: argparse.Namespace) -> Iterator[str]:
+def _parsed(models: list[StoredModel], options: argparse.Namespace) -> Iterator[str]:
     """The parsed text, some thousand lines a piece."""
     from syntaxlm.data.corpora import read_lines
-    from syntaxlm.evaluation.parsing import parse_lines
+    from syntaxlm.evaluation.parsing import parse_lines, parse_lines_together
     from syntaxlm.waiting import counted
 
     lines = (line for _, line in read_lines(options.text))
     first = 1
     chunks = iter(lambda: list(islice(lines, PARSED_TOGETHER)), [])
     for chunk in counted(chunks, f"parsing, chunks of {PARSED_TOGETHER:,} lines"):
-        parses = parse_lines(stored, chunk, options.decoder, first, options.layer)
+        reading = chunk, options.decoder, first, options.layer
+        if options.also:
+            parses = parse_lines_together(models, *reading, [str(folder) for folder in (options.model, *options.also)])
+        else:
+            parses = parse_lines(models[0], *reading)
         trees = (
             parses.brackets() if options.format == "brackets" else [_formatted(one, options.format) for one in parses]
         )

@@ -22,6 +22,12 @@ Integers = npt.NDArray[np.int64]
 # epoch even where few sentences have one length, and the padding stays small.
 LENGTH_NOISE = 0.03
 
+# Random steps of a stream's batches: normal around all of them, or in a few batches around half, within bounds.
+FULL_SHARE = 0.95
+STEPS_SPREAD = 5.0
+FEWEST_STEPS = 5
+MOST_MORE_STEPS = 10
+
 
 class StreamBatches:
     """The corpus as one stream, w w w end w w end, in parallel columns of as equal length as possible.
@@ -30,9 +36,12 @@ class StreamBatches:
     steps: of a batch. A step that only some columns have is added to the last batch, which gives the `lengths`; it is
         never a batch of its own, so no column of a batch is empty.
     rank, ranks: which of how many processes this is; each has a share of the columns, all as many batches.
+    random_steps: for training, whether the steps of each batch are drawn anew every epoch, around `steps` (with
+        probability 0.95) or half of them, at least 5, at most 10 more than `steps`; the last batch has what is left.
+        Merity et al. 2018, section 4.1. seed: of the drawing, at least 0.
     Every column reads first the token before it in the stream, the first one `begin`. Every batch but the first
     continues the one before (`carries`).
-    Raises InputError for sizes under 1, and for fewer columns than processes.
+    Raises InputError for sizes under 1, a seed under 0, and for fewer columns than processes.
     """
 
     def __init__(
@@ -43,10 +52,14 @@ class StreamBatches:
         steps: int,
         rank: int = 0,
         ranks: int = 1,
+        random_steps: bool = False,
+        seed: int = 0,
     ) -> None:
         _check_positive(batch_size=batch_size, steps=steps)
         _check_rank(rank, ranks)
+        _check_seed(seed)
         self.corpus, self.vocabulary, self.steps = corpus, vocabulary, steps
+        self.random_steps, self.seed = random_steps, seed
         # Where each sentence begins in the stream, which has one end more for every sentence before.
         self._begins: Integers = np.asarray(corpus.offsets) + np.arange(len(corpus) + 1)
         self.token_count = int(self._begins[-1])
@@ -64,18 +77,21 @@ class StreamBatches:
         self._shortest, self._longest = short, short + (longer > 0)
 
     def __len__(self) -> int:
-        """How many batches."""
-        return max(1, -(-self._shortest // self.steps))
+        """How many batches; of epoch 0 where their steps are random."""
+        return self.count()
 
     def __iter__(self) -> Iterator[TokenBatch]:
         return self.iterate()
 
-    def iterate(self, start: int = 0) -> Iterator[TokenBatch]:
-        """The batches from number `start` on, 0 first. tokens, targets: (steps, columns of this process)."""
-        for number in range(start, len(self)):
-            last = number == len(self) - 1
-            begin = number * self.steps
-            end = self._longest if last else begin + self.steps
+    def count(self, epoch: int = 0) -> int:
+        """How many batches an epoch has."""
+        return len(self._cuts(epoch)) - 1
+
+    def iterate(self, start: int = 0, epoch: int = 0) -> Iterator[TokenBatch]:
+        """The batches of an epoch from number `start` on, 0 first. tokens, targets: (steps, this process's columns)."""
+        cuts = self._cuts(epoch)
+        for number in range(start, len(cuts) - 1):
+            begin, end = int(cuts[number]), int(cuts[number + 1])
             lengths = np.minimum(self._column_lengths, end) - begin
             steps = np.arange(begin, end)[:, None]
             targets = self._tokens(self._column_starts + np.minimum(steps, self._column_lengths - 1))
@@ -87,6 +103,23 @@ class StreamBatches:
                 lengths=torch.from_numpy(lengths) if ragged else None,
                 carries=number > 0,
             )
+
+    def _cuts(self, epoch: int) -> Integers:
+        """(batches + 1,) where the batches of an epoch begin in a column, and where the last one ends."""
+        if self.random_steps:
+            ends = np.cumsum(self._random_steps(epoch))
+            begins = np.concatenate([[0], ends[ends < self._shortest]])
+        else:
+            begins = np.arange(0, self._shortest, self.steps)
+        return np.append(begins, self._longest)
+
+    def _random_steps(self, epoch: int) -> Integers:
+        """Steps of batches, enough of them for the shortest column; a function of seed and epoch."""
+        random = np.random.default_rng([self.seed, epoch])
+        count = -(-self._shortest // FEWEST_STEPS)
+        means = np.where(random.random(count) < FULL_SHARE, self.steps, self.steps / 2)
+        drawn = random.normal(means, STEPS_SPREAD).astype(np.int64)
+        return np.clip(drawn, FEWEST_STEPS, self.steps + MOST_MORE_STEPS)
 
     def _tokens(self, positions: Integers) -> Integers:
         """The tokens at positions of the stream; that before the first one is `begin`."""
@@ -133,8 +166,7 @@ class SentenceBatches:
         given = {name: limit for name, limit in limits.items() if limit is not None}
         _check_positive(token_budget=token_budget, **given)
         _check_rank(rank, ranks)
-        if seed < 0:
-            raise InputError(f"seed: {seed}; expected 0 or more")
+        _check_seed(seed)
         self.corpus, self.vocabulary, self.closed = corpus, vocabulary, closed
         self.token_budget, self.maximum_sentences = token_budget, maximum_sentences
         self.shuffle, self.seed, self.rank, self.ranks = shuffle, seed, rank, ranks
@@ -260,6 +292,11 @@ def _check_positive(**sizes: int) -> None:
     faults = [f"{name}: {size}; expected 1 or more" for name, size in sizes.items() if size < 1]
     if faults:
         raise InputError("\n".join(faults))
+
+
+def _check_seed(seed: int) -> None:
+    if seed < 0:
+        raise InputError(f"seed: {seed}; expected 0 or more")
 
 
 def _check_rank(rank: int, ranks: int) -> None:

@@ -108,15 +108,14 @@ def map_pictures(stored: StoredModel, analysis: Analysis) -> list[Picture]:
     earlier = [stored.vocabulary.begin, *words[:-1]]
     mirrored = right_to_left(words)
     maps, units = maps_of(stored, analysis.tokens)
+    reading = "the token being read"
     pictures = [
-        heat_map(
-            over_earlier_steps(values)[1:, :-1], words, earlier, name, "the token being read", "an earlier token", mirrored
-        )
+        heat_map(over_earlier_steps(values)[1:, :-1], words, earlier, name, reading, "an earlier token", mirrored)
         for name, values in maps.items()
     ]
     for name, values in units.items():
         columns = [str(number) for number in range(1, values.shape[1] + 1)]
-        pictures.append(heat_map(values[1:], words, columns, name, "the token being read", "unit", mirrored))
+        pictures.append(heat_map(values[1:], words, columns, name, reading, "unit", mirrored))
     return pictures
 
 

@@ -13,6 +13,7 @@ import torch
 
 from syntaxlm.data.batches import SentenceBatches, StreamBatches
 from syntaxlm.data.corpora import EncodedCorpus
+from syntaxlm.evaluation.cache import CacheSettings, nats_with_cache
 from syntaxlm.models.base import LanguageModel
 from syntaxlm.models.contract import State, TokenBatch
 from syntaxlm.storage import Mode, StoredModel
@@ -76,6 +77,26 @@ class LanguageModelScore:
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class CachedScore(LanguageModelScore):
+    """How well a model predicts a text with a neural cache.
+
+    without_cache: the model alone, by the same reading: a stream is one column.
+    """
+
+    cache: CacheSettings
+    without_cache: LanguageModelScore
+
+    def as_dict(self) -> dict[str, Any]:
+        """All figures, for JSON."""
+        return super().as_dict() | {"without_cache": self.without_cache.as_dict()}
+
+    def __str__(self) -> str:
+        figures, tokens = super().__str__().split("\n")
+        without = str(self.without_cache).split("\n")[0]
+        return f"{figures}   with the cache\n{without}   without\n{tokens}\n{self.cache}, over the text in its order"
+
+
 def evaluation_batches(corpus: EncodedCorpus, vocabulary: Vocabulary, mode: Mode) -> Iterable[TokenBatch]:
     """The batches to read a corpus by: each token predicted exactly once.
 
@@ -103,11 +124,23 @@ def total_nats(model: LanguageModel, batches: Iterable[TokenBatch]) -> float:
 
 
 def evaluate_language_model(
-    model: LanguageModel, corpus: EncodedCorpus, vocabulary: Vocabulary, mode: Mode
+    model: LanguageModel,
+    corpus: EncodedCorpus,
+    vocabulary: Vocabulary,
+    mode: Mode,
+    cache: CacheSettings | None = None,
 ) -> LanguageModelScore:
-    """The model's score on a corpus, read sentence by sentence or as one stream."""
+    """The model's score on a corpus, read sentence by sentence or as one stream; with a cache, a `CachedScore`."""
+    if cache is None:
+        return score_of(corpus, mode, total_nats(model, evaluation_batches(corpus, vocabulary, mode)))
+    nats, without = nats_with_cache(model, corpus, vocabulary, mode, cache)
+    return CachedScore(**vars(score_of(corpus, mode, nats)), cache=cache, without_cache=score_of(corpus, mode, without))
+
+
+def score_of(corpus: EncodedCorpus, mode: Mode, nats: float) -> LanguageModelScore:
+    """The score of a corpus whose negative log-probability is known."""
     return LanguageModelScore(
-        nats=total_nats(model, evaluation_batches(corpus, vocabulary, mode)),
+        nats=nats,
         tokens=corpus.word_count + len(corpus),
         sentences=len(corpus),
         unknown=corpus.unknown_count,
@@ -117,10 +150,13 @@ def evaluate_language_model(
     )
 
 
-def evaluate_text(stored: StoredModel, path: str | Path, mode: Mode | None = None) -> LanguageModelScore:
+def evaluate_text(
+    stored: StoredModel, path: str | Path, mode: Mode | None = None, cache: CacheSettings | None = None
+) -> LanguageModelScore:
     """The score of a stored model on a text file, one sentence a line; "-" is standard input.
 
-    mode: how the text is read; as the model was trained when None. Raises InputError for a file that is not text.
+    mode: how the text is read; as the model was trained when None. cache: of the neural cache; then a `CachedScore`.
+    Raises InputError for a file that is not text, and with a cache for a model without hidden states.
     """
     with EncodedCorpus.encode(path, stored.normaliser, stored.vocabulary) as corpus:
-        return evaluate_language_model(stored.model, corpus, stored.vocabulary, mode or stored.settings.mode)
+        return evaluate_language_model(stored.model, corpus, stored.vocabulary, mode or stored.settings.mode, cache)

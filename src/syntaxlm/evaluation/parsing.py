@@ -6,6 +6,7 @@ import dataclasses
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -30,19 +31,20 @@ from syntaxlm.trees import (
     Protocol,
     SpanSets,
     Tree,
+    average,
     baseline_scores,
     clean_all,
     decode,
     find_clean_up,
     format_brackets,
     format_spans,
-    match_words,
     paired_bootstrap,
     read_brackets,
     right,
     score,
     trees_of,
 )
+from syntaxlm.trees.matching import GOLD_ADVICE, beginning, gold_sides, read_matching
 
 TOKEN_BUDGET = 1 << 15  # tokens of a parsing batch: large, so that each word type is looked at once for many uses
 DEFAULT_DECODER: DecodingRule = "biased"
@@ -86,8 +88,9 @@ def induce(stored: StoredModel, sentences: Sequence[Sequence[str]], layer: int =
 
 @dataclass(frozen=True)
 class Parse:
-    """One sentence, parsed. words: as written; tokens: as the model read them; distances: one for each.
+    """One sentence, parsed. words: as written; tokens: as the (first) model read them.
 
+    distances: one for each; none where the tree is the average of several models'.
     number: its place in the input, 1 first.
     """
 
@@ -100,13 +103,14 @@ class Parse:
     def as_dict(self) -> dict[str, Any]:
         spans = [[part.start, part.end] for part in self.tree.constituents]
         rest = {name: getattr(self, name) for name in ("number", "words", "tokens")}
-        return rest | {"distances": [round(value, 6) for value in self.distances], "spans": spans}
+        distances = {"distances": [round(value, 6) for value in self.distances]} if self.distances else {}
+        return rest | distances | {"spans": spans}
 
     def _repr_svg_(self) -> str:
         """The tree over its distances as a picture: notebooks ask for it."""
         from syntaxlm.drawing.tree import tree_svg  # a lower room; nothing of it is loaded unless a picture is wanted
 
-        return tree_svg(self.tree, self.distances, words=self.words)
+        return tree_svg(self.tree, self.distances or None, words=self.words)
 
 
 @dataclass(frozen=True)
@@ -114,6 +118,7 @@ class Parses:
     """The parses of many lines. Words stand in the trees as written; what the normaliser drops does not stand there.
 
     words, tokens: of each line, empty for a line without a word; distances (all words) and spans are of the others.
+    distances: none, (0,), where the trees are averages.
     first: number of the first line.
     """
 
@@ -165,6 +170,41 @@ def parse_lines(
     return Parses(words, tokens, distances, spans, first)
 
 
+def parse_lines_together(
+    stored: Sequence[StoredModel],
+    lines: Sequence[str],
+    decoder: DecodingRule = DEFAULT_DECODER,
+    first: int = 1,
+    layer: int = 1,
+    names: Sequence[str] = (),
+) -> Parses:
+    """Parses lines with several models: the average of their trees, over the words of the first; no distances.
+
+    Vocabularies may differ. names: of the models, for messages.
+    Raises InputError naming the sentence that normalisers split or drop differently.
+    """
+    if not stored:
+        raise ValueError("expected one model or more")
+    parses = [parse_lines(one, lines, decoder, first, layer) for one in stored]
+    names = names or [f"model {number}" for number in range(1, len(stored) + 1)]
+    for name, one in zip(names[1:], parses[1:], strict=True):
+        for number, (words, others) in enumerate(zip(parses[0].words, one.words, strict=True), first):
+            if words != others:
+                raise _read_differently(number, words, others, names[0], name)
+    spans = [one.spans for one in parses if one.spans is not None]
+    return Parses(parses[0].words, parses[0].tokens, np.zeros(0, np.float32), average(spans) if spans else None, first)
+
+
+def _read_differently(number: int, words: list[str], others: list[str], name: str, other_name: str) -> InputError:
+    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(words, others, strict=False)))
+    return InputError(
+        f"sentence {number}: the models read different words from word {same + 1} on.\n"
+        f"  {name}, {len(words)} words: {beginning(words[same:])}\n"
+        f"  {other_name}, {len(others)} words: {beginning(others[same:])}\n"
+        "Models whose trees are averaged must split and drop alike (text.normaliser of their recipes)."
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class GoldTrees:
     """Gold trees after clean-up.
@@ -209,6 +249,7 @@ class ParsingReport:
 
     scores, predicted: by name, a model's decoder or "predicted"; chosen: the name of the one asked for.
     against_right: the chosen one compared with right branching.
+    models: how many models' trees the predicted ones are the average of.
     """
 
     scores: dict[str, ParsingScores]
@@ -217,6 +258,7 @@ class ParsingReport:
     against_right: BootstrapResult
     predicted: dict[str, SpanSets]
     gold: GoldTrees
+    models: int = 1
 
     def as_dict(self) -> dict[str, Any]:
         """All figures, for JSON: those of the chosen trees at the top, fractions from 0 to 1."""
@@ -228,6 +270,7 @@ class ParsingReport:
             "treebank": self.gold.source,
             "clean_up": self.gold.clean_up,
             "decoder": self.chosen,
+            **({"averaged_models": self.models} if self.models > 1 else {}),
             **figures,
             "f1_by_decoder": {name: scores.f1 for name, scores in self.scores.items()},
             "baselines": self.baselines.as_dict(),
@@ -264,7 +307,8 @@ class ParsingReport:
         baselines, random = self.baselines, self.baselines.random
         seeds = f"random, mean of {random.count} seeds, ± {100 * random.deviation:.1f}, max {100 * random.max:.1f}"
         lines = ["unlabelled F1   precision   recall"]
-        lines += [_score_row(name, one) for name, one in self.scores.items()]
+        averaged = f", average of {self.models} models" if self.models > 1 else ""
+        lines += [_score_row(name + averaged, one) for name, one in self.scores.items()]
         lines.append(_score_row("right branching", baselines.right))
         lines.append(_score_row("left branching", baselines.left))
         lines.append(_score_row("balanced", baselines.balanced))
@@ -322,7 +366,9 @@ def protocol_named(name: str, max_words: int | None = None) -> Protocol:
     return PROTOCOLS[name] if max_words is None else dataclasses.replace(PROTOCOLS[name], max_words=max_words)
 
 
-def _report(predicted: dict[str, SpanSets], chosen: str, gold: GoldTrees, protocol: Protocol) -> ParsingReport:
+def _report(
+    predicted: dict[str, SpanSets], chosen: str, gold: GoldTrees, protocol: Protocol, models: int = 1
+) -> ParsingReport:
     spans = gold.spans
     scores = {name: score(one, spans, protocol) for name, one in predicted.items()}
     branching_right = score(right(spans.lengths), spans, protocol, details=False)
@@ -333,6 +379,7 @@ def _report(predicted: dict[str, SpanSets], chosen: str, gold: GoldTrees, protoc
         paired_bootstrap(scores[chosen], branching_right),
         predicted,
         gold,
+        models,
     )
 
 
@@ -351,19 +398,25 @@ def evaluate_parsing(
     decoder: DecodingRule = DEFAULT_DECODER,
     clean_up: CleanUp | str | Path = "ptb-keep",
     layer: int = 1,
+    also: Sequence[StoredModel] = (),
 ) -> ParsingReport:
     """Parses a treebank's sentences with a model, by both decoding rules, and scores the trees.
 
     treebank: a file, folder or pattern; clean_up: a name, a YAML file or the rule as such.
+    also: further models; what is scored is then the average of the trees of all.
     Raises InputError as `read_treebank` does.
     """
     rule = find_clean_up(clean_up)
     read = read_treebank(treebank, rule)
     trees = gold_trees(read)
     gold = GoldTrees(trees, SpanSets.of(trees), [sentence.number for sentence in read], str(treebank), rule.name)
-    distances = induce(stored, treebank_tokens(read, stored.normaliser), layer)
-    predicted = {str(decoding): decode(distances, gold.spans.lengths, decoding) for decoding in DECODING_RULES}
-    return _report(predicted, decoder, gold, protocol)
+    models = [stored, *also]
+    distances = [induce(one, treebank_tokens(read, one.normaliser), layer) for one in models]
+    predicted = {}
+    for decoding in DECODING_RULES:
+        trees_by_model = [decode(one, gold.spans.lengths, decoding) for one in distances]
+        predicted[str(decoding)] = average(trees_by_model) if also else trees_by_model[0]
+    return _report(predicted, decoder, gold, protocol, len(models))
 
 
 def evaluate_trees(
@@ -380,12 +433,8 @@ def evaluate_trees(
     rule = find_clean_up(clean_up)
     gold_cleaned, indices = clean_all(read_brackets(gold), rule, str(gold))
     cleaned = clean_all(read_brackets(predicted), rule, str(predicted))[0]
-    try:
-        match_words(cleaned, gold_cleaned, str(predicted), str(gold))
-    except InputError:
-        cleaned = read_brackets(predicted, labelled=False)
-        if [len(tree) for tree in cleaned] != [len(tree) for tree in gold_cleaned]:
-            raise
+    sides = gold_sides(str(predicted), str(gold))
+    matched = read_matching(cleaned, gold_cleaned, *sides, GOLD_ADVICE)
     numbers = [index + 1 for index in indices]
     trees = GoldTrees(gold_cleaned, SpanSets.of(gold_cleaned), numbers, str(gold), rule.name)
-    return _report({"predicted": SpanSets.of(cleaned)}, "predicted", trees, protocol)
+    return _report({"predicted": SpanSets.of(matched)}, "predicted", trees, protocol)

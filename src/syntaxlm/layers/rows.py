@@ -34,3 +34,18 @@ class Rows:
             return rows.view(shape)
         flat = rows.new_zeros(self.steps * self.columns, *rows.shape[1:])
         return flat.index_copy(0, self.index, rows).view(shape)
+
+    def column_of_each(self, device: torch.device) -> Tensor:
+        """The column of each row, (n,)."""
+        if self.index is None:
+            return torch.arange(self.columns, device=device).repeat(self.steps)
+        return self.index % self.columns
+
+    def changes(self, rows: Tensor) -> Tensor:
+        """Each row less the one of the same column a step before, for all but a column's first: (n - B, F)."""
+        before = [rows[:0]]
+        start = 0
+        for count, after in zip(self.counts, self.counts[1:], strict=False):
+            before.append(rows[start : start + after])
+            start += count
+        return rows[self.counts[0] :] - torch.cat(before)

@@ -37,9 +37,14 @@ class Core(nn.Module):
         """embedded: (T, B, E); state: None at the start. Returns a `Reading`, its state detached."""
         raise NotImplementedError
 
+    def embed(self, embedding: nn.Embedding, tokens: Tensor) -> Tensor:
+        """What `forward` reads of tokens, (T, B) -> (T, B, E): their embeddings, where a core does nothing to them."""
+        embedded: Tensor = embedding(tokens)
+        return embedded
+
     def syntax(self, batch: TokenBatch, embedding: nn.Embedding) -> Syntax | None:
         """What the model says of the structure of whole sentences, by the cheapest way that gives it."""
-        return self(embedding(batch.tokens), batch, None).syntax
+        return self(self.embed(embedding, batch.tokens), batch, None).syntax
 
 
 class LanguageModel(nn.Module):
@@ -62,7 +67,7 @@ class LanguageModel(nn.Module):
 
     def forward(self, batch: TokenBatch, state: State = None) -> Output:
         """Reads the batch from `state`. `Output.log_probs(targets)` is 0 on padding."""
-        reading: Reading = self.core(self.embedding(batch.tokens), batch, state)
+        reading: Reading = self.core(self.core.embed(self.embedding, batch.tokens), batch, state)
 
         def log_probs(targets: Tensor) -> Tensor:
             if batch.lengths is None:
@@ -71,7 +76,17 @@ class LanguageModel(nn.Module):
             values = self.decoder.log_probs(reading.hidden, targets[mask])
             return torch.zeros(targets.shape, dtype=values.dtype, device=values.device).masked_scatter(mask, values)
 
-        return Output(log_probs, reading.state, reading.penalties, reading.syntax)
+        def next_log_probs() -> Tensor:
+            columns = batch.tokens.shape[1]
+            if batch.lengths is None:
+                last = reading.hidden[len(reading.hidden) - columns :]
+            else:
+                rows = batch.mask().flatten().cumsum(0).view(batch.tokens.shape) - 1  # of each real step in `hidden`
+                ends = (batch.lengths - 1).to(rows.device)[None]
+                last = reading.hidden[rows.gather(0, ends)[0]]
+            return torch.log_softmax(self.decoder(last).to(self.decoder.weight.dtype), dim=-1)
+
+        return Output(log_probs, reading.state, reading.penalties, reading.syntax, next_log_probs, reading.hidden)
 
     def syntax(self, batch: TokenBatch) -> Syntax | None:
         """The structure of whole sentences, without the cost of what structure does not need."""

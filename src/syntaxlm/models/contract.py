@@ -108,6 +108,8 @@ class Output:
     syntax: None for a model without.
     next_log_probs: () -> (B, V), natural log-probability of every token after the last real step of each column, for
         sampling; None for a model that does not go word by word.
+    hidden: (n, F), what the decoder reads for each real step, in the order of `TokenBatch.mask()`'s true entries; None
+        for a model without hidden states.
     """
 
     log_probs: Callable[[Tensor], Tensor]
@@ -115,3 +117,4 @@ class Output:
     penalties: dict[str, Tensor] = field(default_factory=dict)
     syntax: Syntax | None = None
     next_log_probs: Callable[[], Tensor] | None = None
+    hidden: Tensor | None = None

@@ -9,14 +9,15 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from syntaxlm.errors import InputError
-from syntaxlm.models import lstm, prpn
+from syntaxlm.models import lstm, on_lstm, prpn
 from syntaxlm.models.base import LanguageModel
 
-ModelConfig = Annotated[prpn.PRPNConfig | lstm.LSTMConfig, Field(discriminator="name")]
+ModelConfig = Annotated[prpn.PRPNConfig | lstm.LSTMConfig | on_lstm.ONLSTMConfig, Field(discriminator="name")]
 
 MODELS: dict[str, tuple[type, Callable[[Any, int], LanguageModel]]] = {
     "prpn": (prpn.PRPNConfig, prpn.build),
     "lstm": (lstm.LSTMConfig, lstm.build),
+    "on-lstm": (on_lstm.ONLSTMConfig, on_lstm.build),
 }
 
 
@@ -26,10 +27,13 @@ def _at_least(least: int) -> tuple[str, Callable[[float], bool]]:
 
 _RATE = "a number from 0 to under 1", lambda value: 0 <= value < 1
 _POSITIVE = "a positive number", lambda value: 0 < value < math.inf
+_NOT_NEGATIVE = "0 or more", lambda value: 0 <= value < math.inf
 
 # What a setting of this name may be, in whichever model.
-_LIMITS: dict[str, tuple[str, Callable[[float], bool]]] = {
+_LIMITS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "embedding_size": _at_least(1),
+    "layer_sizes": ("one or more sizes, each 1 or more", lambda sizes: len(sizes) > 0 and min(sizes) >= 1),
+    "chunk_size": _at_least(1),
     "hidden_size": _at_least(1),
     "layers": _at_least(1),
     "memory_slots": _at_least(1),
@@ -38,6 +42,11 @@ _LIMITS: dict[str, tuple[str, Callable[[float], bool]]] = {
     "dropout": _RATE,
     "layer_dropout": _RATE,
     "recurrent_dropout": _RATE,
+    "input_dropout": _RATE,
+    "embedding_dropout": _RATE,
+    "weight_drop": _RATE,
+    "activation": _NOT_NEGATIVE,
+    "slowness": _NOT_NEGATIVE,
     "resolution": _POSITIVE,
     "temperature": _POSITIVE,
     "initial_spread": _POSITIVE,
@@ -47,7 +56,7 @@ _LIMITS: dict[str, tuple[str, Callable[[float], bool]]] = {
 def config_faults(config: ModelConfig) -> list[str]:
     """Settings that are out of range: "model.hidden_size: found 0; expected 1 or more"."""
     return [
-        f"model.{name}: found {value}; expected {expected}"
+        f"model.{name}: found {list(value) if isinstance(value, tuple) else value}; expected {expected}"
         for name, (expected, right) in _LIMITS.items()
         if (value := getattr(config, name, None)) is not None and not right(value)
     ]

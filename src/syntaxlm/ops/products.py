@@ -63,6 +63,20 @@ def product_or_zeros(weight: Tensor | None, rows: int, like: Tensor) -> Callable
     return lambda inputs: zeros[: len(inputs)]
 
 
+def large_product(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """rows weight^T + bias, without autograd: (n, G), (F, G), (F,) or None -> (n, F), all of one type.
+
+    Through oneDNN where it is there, for large float32 matrices twice as fast as torch's own choice on some processors;
+    bfloat16 goes there by itself.
+    """
+    if _PACKED and rows.device.type == "cpu" and rows.dtype == torch.float32:
+        product: Tensor = torch.ops.mkldnn._linear_pointwise(
+            rows.contiguous(), weight.contiguous(), bias, "none", [], ""
+        )
+        return product
+    return linear(rows, weight, bias)
+
+
 def product_of_sums(grads: Tensor, inputs: Tensor) -> Tensor:
     """sum over rows of grad^T input, as one product in the type of grads: (n, F), (n, G) -> (F, G), type of inputs."""
     return (grads.T @ inputs.to(grads.dtype)).to(inputs.dtype)

@@ -16,6 +16,7 @@ from syntaxlm.errors import InputError
 from syntaxlm.models.base import LanguageModel
 from syntaxlm.models.contract import State
 from syntaxlm.storage import distinct_tensors, load_weights, read_tensors, write_tensors
+from syntaxlm.training.averaging import Averaging, WeightAverage
 from syntaxlm.training.schedule import Plateau
 
 CHECKPOINT = "checkpoint.safetensors"
@@ -40,6 +41,7 @@ class Progress:
     metrics_bytes: int = 0
     finished: bool = False
     plateau: Plateau = field(default_factory=Plateau)
+    averaging: Averaging = field(default_factory=Averaging)
 
 
 def own_tensors(state: State) -> dict[str, Tensor]:
@@ -57,12 +59,15 @@ def write_checkpoint(
     optimiser: torch.optim.Optimizer,
     processes: Sequence[dict[str, Tensor]],
     progress: Progress,
+    average: WeightAverage | None = None,
 ) -> None:
-    """Writes the run's state: weights, optimiser, progress, and `own_tensors` of every process, by rank."""
+    """Writes the run's state: weights, optimiser, progress, mean, and `own_tensors` of every process, by rank."""
     optimiser_state = optimiser.state_dict()
     tensors = {f"model/{name}": tensor for name, tensor in distinct_tensors(model).items()}
     for index, values in optimiser_state["state"].items():
         tensors |= {f"optimiser/{index}/{name}": value for name, value in values.items()}
+    if average is not None:
+        tensors |= {f"average/{name}": mean for name, mean in average.means.items()}
     for rank, own in enumerate(processes):
         tensors |= {_of_process(rank) + name: tensor for name, tensor in own.items()}
     notes = {
@@ -80,10 +85,36 @@ def _is_of(name: str, rank: int) -> bool:
     return rank > 0 and name.startswith(_of_process(rank))
 
 
+def read_progress(folder: Path) -> Progress:
+    """Where the run of a checkpoint is: it says which optimiser `read_checkpoint` needs. Raises InputError."""
+    path = folder / CHECKPOINT
+    return _progress(read_tensors(path)[1], path)
+
+
+def _progress(notes: dict[str, str], path: Path) -> Progress:
+    try:
+        progress = json.loads(notes["progress"])
+        plateau, averaging = Plateau(**progress.pop("plateau")), Averaging(**progress.pop("averaging", {}))
+        return Progress(**progress, plateau=plateau, averaging=averaging)
+    except (KeyError, TypeError, ValueError) as error:
+        raise _foreign(path, error) from None
+
+
+def _foreign(path: Path, error: Exception) -> InputError:
+    return InputError(f"{path}: no checkpoint of this program: {error!r}")
+
+
 def read_checkpoint(
-    folder: Path, model: LanguageModel, optimiser: torch.optim.Optimizer, rank: int = 0, ranks: int = 1
+    folder: Path,
+    model: LanguageModel,
+    optimiser: torch.optim.Optimizer,
+    rank: int = 0,
+    ranks: int = 1,
+    average: WeightAverage | None = None,
 ) -> tuple[State, Progress]:
-    """Puts a checkpoint into model, optimiser and random numbers; returns this process's carried state and progress.
+    """Puts a checkpoint into model, optimiser, average and random numbers.
+
+    Returns this process's carried state, and progress.
 
     Raises InputError when it is missing or damaged, or of a run of another number of processes.
     """
@@ -95,19 +126,19 @@ def read_checkpoint(
     if written != ranks:
         raise InputError(f"{path}: of a run of {written} processes; go on with as many, not {ranks}")
     tensors |= {name.removeprefix(_of_process(rank)): tensors[name] for name in tensors if _is_of(name, rank)}
-    parts: dict[str, dict[str, Tensor]] = {"model": {}, "optimiser": {}, "state": {}}
+    parts: dict[str, dict[str, Tensor]] = {"model": {}, "optimiser": {}, "average": {}, "state": {}}
     for name, tensor in tensors.items():
         kind, _, rest = name.partition("/")
         if kind in parts:
             parts[kind][rest] = tensor
+    progress = _progress(notes, path)
     try:
-        progress = json.loads(notes["progress"])
-        plateau = Plateau(**progress.pop("plateau"))
-        result = Progress(**progress, plateau=plateau)
         groups = json.loads(notes["groups"])
         random = tensors["random"]
+        if average is not None:
+            average.load(parts["average"])
     except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{path}: no checkpoint of this program: {error!r}") from None
+        raise _foreign(path, error) from None
     load_weights(model, parts["model"], str(path))
     optimiser_state: dict[int, dict[str, Any]] = {}
     for name, tensor in parts["optimiser"].items():
@@ -119,4 +150,4 @@ def read_checkpoint(
         torch.cuda.set_rng_state(tensors["random/cuda"])
     device = next(model.parameters()).device
     state = {name: tensor.to(device) for name, tensor in parts["state"].items()}
-    return state or None, result
+    return state or None, progress

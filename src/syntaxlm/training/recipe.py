@@ -44,18 +44,32 @@ class BatchSettings:
     maximum_words: int | None = 150  # sentences: longer ones are left out of training, and counted
     batch_size: int = 64  # stream: parallel columns
     steps: int = 35  # stream: tokens of each column a batch has (the length of back-propagation through time)
+    random_steps: bool = False  # stream: each batch's steps are drawn around `steps`, the rate in proportion to them
 
 
 @dataclass(frozen=True)
 class OptimiserSettings:
-    """Adam."""
+    """Adam or SGD, then averaged SGD where one of `average_patience`, `average_from_epoch`, `finetune_epoch` is set.
 
+    Averaged SGD is plain SGD; the mean of its weights over all steps since it began is what is measured and kept.
+    """
+
+    kind: Literal["adam", "sgd"] = "adam"  # which, until weights are averaged
     learning_rate: float = 3e-3  # at the first step
-    beta1: float = 0.9  # decay of the gradient's mean
-    beta2: float = 0.999  # decay of its square's mean
-    epsilon: float = 1e-8  # added to the root of the square's mean
+    beta1: float = 0.9  # adam: decay of the gradient's mean
+    beta2: float = 0.999  # adam: decay of its square's mean
+    epsilon: float = 1e-8  # adam: added to the root of the square's mean
     weight_decay: float = 1e-6  # L2, added to the gradient
     clip: float = 1.0  # norm that the gradient is scaled down to
+    average_patience: int | None = None  # validations; averaging begins above the best loss but for the last so many
+    average_from_epoch: int | None = None  # epochs after which averaging begins, if it has not; None: by patience alone
+    averaged_rate: float | None = None  # learning rate from then on, its plateau begun anew; None: as it was
+    finetune_epoch: int | None = None  # epochs; then on from the mean, averaged anew, until a loss as above ends it
+
+    @property
+    def averages(self) -> bool:
+        """Whether anything begins the averaging of weights."""
+        return any(one is not None for one in (self.average_patience, self.average_from_epoch, self.finetune_epoch))
 
 
 @dataclass(frozen=True)
@@ -119,9 +133,33 @@ def recipe_from(data: dict[str, Any], source: str) -> Recipe:
         for key, (what, right) in _LIMITS.items()
         if (value := attrgetter(key)(recipe)) is not None and not right(value)
     ]
+    faults += [f"{source}: {fault}" for fault in _contradictions(recipe)]
     if faults:
         raise InputError("\n".join(faults))
     return recipe
+
+
+def _contradictions(recipe: Recipe) -> list[str]:
+    """Settings that others leave without a meaning."""
+    faults, settings = [], recipe.optimiser
+    if recipe.batches.random_steps and recipe.batches.mode != "stream":
+        faults.append("batches.random_steps: found true; expected false, or batches.mode stream")
+    if settings.averaged_rate is not None and not settings.averages:
+        faults.append(
+            f"optimiser.averaged_rate: found {settings.averaged_rate}; expected null, or what begins the averaging:"
+            " optimiser.average_patience, average_from_epoch or finetune_epoch"
+        )
+    last = settings.finetune_epoch
+    if last is not None and settings.average_patience is None:
+        faults.append(
+            f"optimiser.finetune_epoch: found {last}; expected null, or optimiser.average_patience, which ends it"
+        )
+    if last is not None and settings.average_from_epoch is not None and last <= settings.average_from_epoch:
+        faults.append(
+            f"optimiser.finetune_epoch: found {last}; expected more than optimiser.average_from_epoch,"
+            f" {settings.average_from_epoch}"
+        )
+    return faults
 
 
 _POSITIVE = "a positive number", lambda value: 0 < value < math.inf
@@ -141,6 +179,10 @@ _LIMITS: dict[str, tuple[str, Callable[[float], bool]]] = {
     "optimiser.epsilon": _POSITIVE,
     "optimiser.weight_decay": _NOT_NEGATIVE,
     "optimiser.clip": _POSITIVE,
+    "optimiser.average_patience": _POSITIVE,
+    "optimiser.average_from_epoch": _POSITIVE,
+    "optimiser.averaged_rate": _POSITIVE,
+    "optimiser.finetune_epoch": _POSITIVE,
     "schedule.plateau_patience": _POSITIVE,
     "schedule.plateau_factor": _POSITIVE,
     "schedule.epochs": _POSITIVE,

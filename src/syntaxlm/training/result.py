@@ -20,7 +20,10 @@ RESULT = "result.json"
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """How a run ended: its folder, the scores of its best weights, and whether it was stopped before its end."""
+    """How a run ended: its folder, the scores of its best weights, and whether it was stopped before its end.
+
+    averaged: whether the best weights are a mean over steps.
+    """
 
     folder: Path
     steps: int
@@ -29,16 +32,19 @@ class TrainingResult:
     valid: LanguageModelScore | None = None
     test: LanguageModelScore | None = None
     stopped: bool = False
+    averaged: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         scores = {name: score and score.as_dict() for name, score in (("valid", self.valid), ("test", self.test))}
-        rest = {name: getattr(self, name) for name in ("steps", "epochs", "seconds", "stopped")}
+        rest = {name: getattr(self, name) for name in ("steps", "epochs", "seconds", "stopped", "averaged")}
         return {"folder": str(self.folder)} | scores | rest
 
     def __str__(self) -> str:
         if self.stopped:
             return f"Stopped and saved after {self.steps:,} steps. Go on with: syntaxlm train --resume {self.folder}"
-        lines = [f"{self.folder}: {self.steps:,} steps, {self.epochs:.2f} epochs, {self.seconds / 60:.1f} minutes"]
+        averaged = ", averaged weights" if self.averaged else ""
+        spent = f"{self.steps:,} steps, {self.epochs:.2f} epochs, {self.seconds / 60:.1f} minutes"
+        lines = [f"{self.folder}: {spent}{averaged}"]
         for name, score in (("valid", self.valid), ("test", self.test)):
             if score is not None:
                 lines.append(f"{name}: " + str(score).replace("\n", "\n  "))
@@ -55,7 +61,8 @@ def read_result(folder: Path) -> TrainingResult:
             data[text] and LanguageModelScore(**{name: data[text][name] for name in names})
             for text in ("valid", "test")
         )
-        return TrainingResult(folder, int(data["steps"]), float(data["epochs"]), float(data["seconds"]), valid, test)
+        place = folder, int(data["steps"]), float(data["epochs"]), float(data["seconds"])
+        return TrainingResult(*place, valid, test, averaged=bool(data.get("averaged", False)))
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path}: no result of this program: {error!r}. Remove it to have it made again.") from error
 

@@ -12,7 +12,9 @@ from syntaxlm.training.recipe import OptimiserSettings, ScheduleSettings
 
 
 def build_optimiser(model: nn.Module, settings: OptimiserSettings) -> torch.optim.Optimizer:
-    """Adam with the recipe's settings, one fused pass over all weights."""
+    """Adam with the recipe's settings, one fused pass over all weights; or plain SGD."""
+    if settings.kind == "sgd":
+        return torch.optim.SGD(model.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay)
     return torch.optim.Adam(
         model.parameters(),
         lr=settings.learning_rate,

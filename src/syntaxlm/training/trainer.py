@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import json
 import logging
@@ -34,10 +35,18 @@ from syntaxlm.models.registry import build_model
 from syntaxlm.storage import VOCABULARY, WEIGHTS, ModelSettings, read_model, write_settings, write_weights
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.allocation import keep_freed_memory
-from syntaxlm.training.checkpoint import CHECKPOINT, Progress, own_tensors, read_checkpoint, write_checkpoint
+from syntaxlm.training.averaging import WeightAverage
+from syntaxlm.training.checkpoint import (
+    CHECKPOINT,
+    Progress,
+    own_tensors,
+    read_checkpoint,
+    read_progress,
+    write_checkpoint,
+)
 from syntaxlm.training.recipe import Recipe, read_recipe
 from syntaxlm.training.result import RESULT, TrainingResult
-from syntaxlm.training.schedule import build_optimiser
+from syntaxlm.training.schedule import Plateau, build_optimiser
 
 for _name in ("lightning.fabric", "lightning.pytorch"):  # they tell what the recipe says
     logging.getLogger(_name).setLevel(logging.WARNING)
@@ -160,8 +169,12 @@ class _Run:
             self._in_first(lambda: remove_unfinished(self.folder))
             self._prepare(new=False)
             if (self.folder / CHECKPOINT).exists():
-                rank, ranks = self.fabric.global_rank, self.fabric.world_size
-                self.state, self.progress = read_checkpoint(self.folder, self.model, self.optimiser, rank, ranks)
+                if read_progress(self.folder).averaging.began is not None:
+                    self._change_to_sgd()
+                model, place = self.model, (self.fabric.global_rank, self.fabric.world_size)
+                self.state, self.progress = read_checkpoint(
+                    self.folder, model, self.optimiser, *place, average=self.average
+                )
             self._in_first(self._cut_metrics)
             return self._go()
 
@@ -229,13 +242,23 @@ class _Run:
         optimiser = build_optimiser(self.model, recipe.optimiser)
         self.optimiser = optimiser
         self.loss, self.wrapped_optimiser = self.fabric.setup(_Loss(self.model), optimiser)
+        self.average = WeightAverage(self.model)
         # Dropout must differ between processes, though weights start the same.
         torch.manual_seed(recipe.run.seed + 1_000_003 * (1 + self.fabric.global_rank))
 
         cut, rank, ranks = recipe.batches, self.fabric.global_rank, self.fabric.world_size
         self.batches: StreamBatches | SentenceBatches
         if cut.mode == "stream":
-            self.batches = StreamBatches(self.train_corpus, self.vocabulary, cut.batch_size, cut.steps, rank, ranks)
+            self.batches = StreamBatches(
+                self.train_corpus,
+                self.vocabulary,
+                cut.batch_size,
+                cut.steps,
+                rank,
+                ranks,
+                random_steps=cut.random_steps,
+                seed=recipe.run.seed,
+            )
         else:
             self.batches = SentenceBatches(
                 self.train_corpus,
@@ -253,8 +276,8 @@ class _Run:
         """The batches of the epoch that the run is in, from its place on."""
         number, start = self.progress.epoch, self.progress.batch
         if isinstance(self.batches, StreamBatches):
-            self.epoch_batches = len(self.batches)
-            return self.batches.iterate(start)
+            self.epoch_batches = self.batches.count(number)
+            return self.batches.iterate(start, number)
         self.epoch_batches = len(self.batches.epoch(number))
         return self.batches.iterate(number, start)
 
@@ -273,7 +296,7 @@ class _Run:
                 if progress.batch in validations:
                     self._validate()
                     self._save()  # with the weights just kept: a run killed now goes on from them
-                if self._agree(self._out_of_time()):
+                if progress.finished or self._agree(self._out_of_time()):
                     if progress.tokens:
                         self._validate()
                     progress.finished = True
@@ -292,7 +315,7 @@ class _Run:
     def _step(self, batch: TokenBatch) -> None:
         """One batch: forward, backward, optimiser."""
         progress, settings = self.progress, self.recipe.optimiser
-        self._set_rate()
+        self._set_rate(batch.targets.shape[0])
         self.loss.train()
         batch = batch.to(self.fabric.device)
         nats, penalties, state = self.loss(_Handed(batch, self.state if batch.carries else None))
@@ -311,6 +334,8 @@ class _Run:
         self.gradient_norm = norm
         self.wrapped_optimiser.step()
         progress.steps += 1
+        if count := progress.averaging.count(progress.steps):
+            self.average.add(count)
         progress.batch += 1
         progress.tokens += round(tokens * self.fabric.world_size)
         progress.nats += total * self.fabric.world_size
@@ -320,13 +345,18 @@ class _Run:
         else:
             self.watch(Event("step", progress, self.epoch_batches, {}))
 
-    def _set_rate(self) -> None:
-        """The learning rate of the next step."""
+    def _set_rate(self, steps: int | None = None) -> None:
+        """The learning rate of the next batch; steps: its length, which counts where lengths are drawn."""
         progress, recipe = self.progress, self.recipe
-        epochs = progress.epoch + progress.batch / self.epoch_batches
-        rate = progress.plateau.rate(recipe.optimiser.learning_rate, epochs, recipe.schedule)
+        rate = progress.plateau.rate(progress.averaging.rate(recipe.optimiser), self._epochs(), recipe.schedule)
+        if recipe.batches.random_steps and steps is not None:
+            rate *= steps / recipe.batches.steps
         for group in self.optimiser.param_groups:
             group["lr"] = rate
+
+    def _epochs(self) -> float:
+        """How many have passed."""
+        return self.progress.epoch + self.progress.batch / self.epoch_batches
 
     def _check_gradient(self) -> None:
         """Raises InputError when the weights took a gradient without bounds: they must not be kept.
@@ -344,27 +374,51 @@ class _Run:
         )
 
     def _validate(self) -> None:
-        """Loss on the validation text; the best weights so far are kept; the rate falls on a plateau."""
+        """Loss on the validation text; the best weights so far are kept; the rate falls on a plateau.
+
+        Once weights are averaged, the averaged ones are measured and kept.
+        """
         progress, schedule = self.progress, self.recipe.schedule
         self._check_gradient()
         training_loss = progress.nats / max(1, progress.tokens)
-        score = evaluate_language_model(self.model, self.valid_corpus, self.vocabulary, self.recipe.batches.mode)
-        loss = self.fabric.broadcast(score.loss)
-        if not math.isfinite(loss):
-            raise self._diverged("the validation loss", loss)
-        best = progress.best_loss is None or loss < progress.best_loss
-        if best:
-            progress.best_loss, progress.best_step = loss, progress.steps
-            if self.first:
-                write_weights(self.folder, self.model)
+        with self.average.as_weights():
+            score = evaluate_language_model(self.model, self.valid_corpus, self.vocabulary, self.recipe.batches.mode)
+            loss = self.fabric.broadcast(score.loss)
+            if not math.isfinite(loss):
+                raise self._diverged("the validation loss", loss)
+            best = progress.best_loss is None or loss < progress.best_loss
+            if best:
+                progress.best_loss, progress.best_step = loss, progress.steps
+                if self.first:
+                    write_weights(self.folder, self.model)
         fell = progress.plateau.seen(loss if schedule.plateau_of == "valid" else training_loss, schedule)
+        averaging = self._average_on(loss) if self.recipe.optimiser.averages else {}
         self._set_rate()
         progress.nats, progress.tokens = 0.0, 0
         progress.seconds = time.monotonic() - self._started
         self._log(
             "valid", train_loss=training_loss, valid_loss=loss, valid_perplexity=math.exp(min(loss, 700.0)),
-            best=best, rate_fell=fell,
+            best=best, rate_fell=fell, **averaging,
         )  # fmt: skip
+
+    def _average_on(self, loss: float) -> dict[str, Any]:
+        """Averaging begins, restarts or ends the run, as the validation says. Returns what the log tells of it."""
+        progress, settings = self.progress, self.recipe.optimiser
+        count = progress.averaging.count(progress.steps)
+        change = progress.averaging.seen(loss, progress.steps, self._epochs(), settings)
+        if change == "ends":
+            progress.finished = True
+        elif change is not None:
+            self.average.begin()
+            self._change_to_sgd()
+            if settings.averaged_rate is not None:
+                progress.plateau = Plateau()
+        return {"averaged_steps": count, "averaging": change}
+
+    def _change_to_sgd(self) -> None:
+        """Plain SGD from here on: the steps of averaged SGD."""
+        self.optimiser = build_optimiser(self.model, dataclasses.replace(self.recipe.optimiser, kind="sgd"))
+        self.wrapped_optimiser = self.fabric.setup_optimizers(self.optimiser)
 
     def _log(self, kind: str, **values: Any) -> None:
         """A line of metrics.jsonl."""
@@ -374,7 +428,7 @@ class _Run:
             place = {
                 "event": kind,
                 "step": progress.steps,
-                "epoch": round(progress.epoch + progress.batch / self.epoch_batches, 4),
+                "epoch": round(self._epochs(), 4),
             }
             line = place | values | {"learning_rate": rate, "seconds": round(progress.seconds, 1)}
             data = (json.dumps(line) + "\n").encode()
@@ -403,7 +457,7 @@ class _Run:
         if self.fabric.world_size > 1:
             torch.distributed.all_gather_object(processes, processes[0])
         if self.first:
-            write_checkpoint(self.folder, self.model, self.optimiser, processes, self.progress)
+            write_checkpoint(self.folder, self.model, self.optimiser, processes, self.progress, self.average)
 
     def _out_of_time(self) -> bool:
         minutes = self.recipe.schedule.minutes
@@ -428,7 +482,7 @@ class _Run:
         """Scores of the best weights, or nothing but progress when the run was stopped."""
         progress = self.progress
         self._epoch()  # for its number of batches: a run that was finished before has not begun one
-        place = self.folder, progress.steps, progress.epoch + progress.batch / self.epoch_batches, progress.seconds
+        place = self.folder, progress.steps, self._epochs(), progress.seconds
         if not progress.finished:
             return TrainingResult(*place, stopped=True)
         self.fabric.barrier()
@@ -438,7 +492,7 @@ class _Run:
         test = None
         if self.test_corpus is not None:
             test = evaluate_language_model(best, self.test_corpus, self.vocabulary, mode)
-        result = TrainingResult(*place, valid, test)
+        result = TrainingResult(*place, valid, test, averaged=progress.averaging.is_averaged(progress.best_step))
         if self.first:
             write_text(json.dumps(result.as_dict(), indent=2) + "\n", self.folder / RESULT)
         return result

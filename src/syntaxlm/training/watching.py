@@ -47,6 +47,8 @@ class ProgressDisplay:
             marks = ("  best so far" if values["best"] else "") + (
                 "  learning rate falls" if values["rate_fell"] else ""
             )
+            change = values.get("averaging")
+            marks += f"  averaging {change}" if change else ""
             self.progress.console.print(
                 f"epoch {done / event.batches:.2f}  train loss {values['train_loss']:.4f}  "
                 f"valid loss {values['valid_loss']:.4f}  valid perplexity {values['valid_perplexity']:.2f}  "

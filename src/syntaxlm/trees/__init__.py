@@ -1,5 +1,6 @@
 """Constituency and dependency trees: files, clean-up, decoding, baselines, scoring.  NumPy and nltk.Tree, no torch."""
 
+from syntaxlm.trees.averaging import AveragedTrees, agreement, average, average_files
 from syntaxlm.trees.baselines import balanced, biased_upper_bound, binary_upper_bound, left, random_trees, right
 from syntaxlm.trees.brackets import (
     format_brackets,
@@ -21,7 +22,8 @@ from syntaxlm.trees.comparing import (
 from syntaxlm.trees.conllu import dependency_faults, is_projective, read_conllu, read_dp, write_conllu
 from syntaxlm.trees.decoding import DECODING_RULES, DecodingRule, decode, decode_by_definition
 from syntaxlm.trees.describing import Shape, f1_by_length, recall_by_label, shape_of
-from syntaxlm.trees.scoring import PROTOCOLS, ParsingScores, Protocol, SentenceScores, match_words, score
+from syntaxlm.trees.matching import match_words
+from syntaxlm.trees.scoring import PROTOCOLS, ParsingScores, Protocol, SentenceScores, score
 from syntaxlm.trees.spans import SpanSets, format_spans, trees_of
 from syntaxlm.trees.tree import Constituent, DependencyTree, Tree
 
@@ -29,6 +31,7 @@ __all__ = [
     "CLEAN_UPS",
     "DECODING_RULES",
     "PROTOCOLS",
+    "AveragedTrees",
     "BaselineScores",
     "BootstrapResult",
     "CleanUp",
@@ -42,6 +45,9 @@ __all__ = [
     "Shape",
     "SpanSets",
     "Tree",
+    "agreement",
+    "average",
+    "average_files",
     "balanced",
     "baseline_scores",
     "biased_upper_bound",

@@ -17,19 +17,35 @@ _DRAWN = 2_000_000  # sentence draws held at once: bounds the memory of the boot
 
 @dataclass(frozen=True)
 class BootstrapResult:
-    """F1 of the first minus that of the second (fractions), its 95% interval, two-sided p-value of no difference."""
+    """A score of the first minus that of the second (fractions), its 95% interval, two-sided p-value of no difference.
+
+    measure: what the score is.
+    """
 
     difference: float
     low: float
     high: float
     p_value: float
+    measure: str = "F1"
+
+    @classmethod
+    def of(cls, difference: float, drawn: Fractions, measure: str = "F1") -> BootstrapResult:
+        """From the measured difference and those of all draws, (samples,).
+
+        The p-value is the share of draws whose difference lies as far from the measured one as that lies from zero.
+        Efron & Tibshirani 1993.
+        """
+        # A hair of tolerance: equal differences must not part by rounding.
+        extreme = np.count_nonzero(np.abs(drawn - difference) >= abs(difference) - 1e-12)
+        low, high = np.quantile(drawn, [0.025, 0.975]).tolist()
+        return cls(difference, low, high, (1 + extreme) / (1 + len(drawn)), measure)
 
     def as_dict(self) -> dict[str, float]:
-        return asdict(self)
+        return {name: getattr(self, name) for name in ("difference", "low", "high", "p_value")}
 
     def __str__(self) -> str:
         interval = f"95% interval {100 * self.low:+.1f} to {100 * self.high:+.1f}"
-        return f"F1 difference {100 * self.difference:+.1f}  {interval}  p = {self.p_value:.4f}"
+        return f"{self.measure} difference {100 * self.difference:+.1f}  {interval}  p = {self.p_value:.4f}"
 
 
 def paired_bootstrap(
@@ -37,9 +53,7 @@ def paired_bootstrap(
 ) -> BootstrapResult:
     """Compares two sets of trees of the same sentences, drawn anew with replacement `samples` times.
 
-    F1 is averaged as the scores' protocol says.  The p-value is the share of draws whose difference lies as far from
-    the measured one as that lies from zero.  Raises InputError where protocols or sentences differ.
-    Efron & Tibshirani 1993.
+    F1 is averaged as the scores' protocol says.  Raises InputError where protocols or sentences differ.
     """
     if first.protocol != second.protocol:
         raise InputError(f"found scores under {first.protocol} and {second.protocol}, expected one protocol")
@@ -56,12 +70,7 @@ def paired_bootstrap(
     for low in range(0, samples, step):
         places = generator.integers(size, size=(min(step, samples - low), size), dtype=np.int32)
         drawn.append(_mean_f1(first, places) - _mean_f1(second, places))
-    differences = np.concatenate(drawn)
-    difference = first.f1 - second.f1
-    # A hair of tolerance: equal differences must not part by rounding.
-    extreme = np.count_nonzero(np.abs(differences - difference) >= abs(difference) - 1e-12)
-    low_end, high_end = np.quantile(differences, [0.025, 0.975]).tolist()
-    return BootstrapResult(difference, low_end, high_end, (1 + extreme) / (1 + samples))
+    return BootstrapResult.of(first.f1 - second.f1, np.concatenate(drawn))
 
 
 def _mean_f1(scores: ParsingScores, places: np.ndarray) -> Fractions:

@@ -31,6 +31,14 @@ def span_keys(spans: SpanSets, keep_whole: bool) -> tuple[Integers, Integers]:
     return keys, counts_of(keys, spans.lengths)
 
 
+def spans_of_keys(keys: Integers, lengths: Integers) -> SpanSets:
+    """The spans whose sorted keys these are."""
+    bases = key_bases(lengths)
+    sentences = np.searchsorted(bases, keys, side="right") - 1
+    starts, ends = np.divmod(keys - bases[sentences], lengths[sentences] + 1)
+    return SpanSets(lengths, offsets_of(counts_of(keys, lengths)), starts.astype(np.int32), ends.astype(np.int32))
+
+
 def counts_of(keys: Integers, lengths: Integers) -> Integers:
     """(S,) how many of the sorted keys each sentence has."""
     return np.diff(np.searchsorted(keys, key_bases(lengths)))

@@ -7,7 +7,6 @@ stays fast.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -18,7 +17,6 @@ from syntaxlm.errors import InputError
 from syntaxlm.trees.describing import Shape, f1_by_length, recall_by_label, shape_of
 from syntaxlm.trees.keys import common, span_keys
 from syntaxlm.trees.spans import Flags, Integers, SpanSets
-from syntaxlm.trees.tree import Tree
 
 Fractions = npt.NDArray[np.float64]
 
@@ -200,32 +198,3 @@ def _f1_of(rows: SentenceScores, protocol: Protocol) -> dict[int, float]:
             counts = (int(values[here].sum()) for values in (rows.matched_spans, rows.predicted_spans, rows.gold_spans))
             result[ten] = pooled(*counts)[2]
     return result
-
-
-def match_words(predicted: Sequence[Tree], gold: Sequence[Tree], predicted_source: str, gold_source: str) -> None:
-    """Checks that predictions stand for the gold sentences: as many trees, and in each as many words.
-
-    The words themselves may differ, as normalisation has it.  Raises InputError naming sources and sentence, and
-    showing both sentences where they part.
-    """
-    pairs = enumerate(zip(predicted, gold, strict=False), 1)
-    wrong = next(((number, one, other) for number, (one, other) in pairs if len(one) != len(other)), None)
-    advice = "Predictions must have one tree for each gold sentence, with as many words as it has after clean-up."
-    if wrong:
-        number, one, other = wrong
-        raise InputError(
-            f"{gold_source}, sentence {number}: the tree has {len(other)} words, the prediction has {len(one)}.\n"
-            f"  gold:      {_beginning(other)}\n"
-            f"  predicted: {_beginning(one)}   ({predicted_source}, tree {number})\n{advice}"
-        )
-    if len(predicted) != len(gold):
-        both = min(len(predicted), len(gold))
-        source, longer = (gold_source, gold) if len(gold) > both else (predicted_source, predicted)
-        raise InputError(
-            f"{predicted_source}: found {len(predicted)} trees, expected {len(gold)} as in {gold_source}.\n"
-            f"  first without a partner: {source}, sentence {both + 1}: {_beginning(longer[both])}\n{advice}"
-        )
-
-
-def _beginning(tree: Tree, shown: int = 12) -> str:
-    return " ".join(tree.words[:shown]) + (" ..." if len(tree.words) > shown else "")

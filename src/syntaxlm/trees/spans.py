@@ -90,16 +90,32 @@ class SpanSets:
         """The sentences at `indices` (or where a mask is true), in that order."""
         chosen = np.asarray(indices)
         chosen = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen.astype(np.int64)
-        counts = np.diff(self.offsets)[chosen]
-        offsets = offsets_of(counts)
-        places = np.repeat(self.offsets[:-1][chosen] - offsets[:-1], counts) + np.arange(offsets[-1])
+        offsets = offsets_of(np.diff(self.offsets)[chosen])
+        places = self.places(chosen)
         labels = None if self.labels is None else self.labels[places]
         return SpanSets(self.lengths[chosen], offsets, self.starts[places], self.ends[places], labels, self.label_names)
+
+    def places(self, chosen: Integers) -> Integers:
+        """Where the spans of the chosen sentences stand in the flat arrays, sentence after sentence."""
+        counts = np.diff(self.offsets)[chosen]
+        offsets = offsets_of(counts)
+        places: Integers = np.repeat(self.offsets[:-1][chosen] - offsets[:-1], counts) + np.arange(offsets[-1])
+        return places
 
 
 def offsets_of(counts: Integers) -> Integers:
     """(S,) counts -> (S + 1,) offsets."""
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
+
+
+def gathered(lengths: Integers, found: Sequence[tuple[Integers, Integers, Integers]]) -> SpanSets:
+    """Spans found in any order, as (sentence, start, end) arrays, put sentence after sentence."""
+    if not found:
+        return SpanSets(lengths, np.zeros(len(lengths) + 1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32))
+    sentences, starts, ends = (np.concatenate(part) for part in zip(*found, strict=True))
+    order = np.argsort(sentences, kind="stable")
+    offsets = offsets_of(np.bincount(sentences, minlength=len(lengths)))
+    return SpanSets(lengths, offsets, starts[order].astype(np.int32), ends[order].astype(np.int32))
 
 
 def trees_of(spans: SpanSets, words: Sequence[Sequence[str]]) -> list[Tree]:

@@ -1,9 +1,9 @@
 """The recurrence of ordered neurons, and of a plain LSTM, fast.
 
 `recurrence` differentiates by hand. The input side of all steps is one product; a step is one product with a weight
-that is packed once, and one pointwise pass, in compiled C on a processor and in torch elsewhere. It builds no graph, and
-keeps the gate gradients of all steps, so that each weight gradient is one product over the whole sequence: per-step
-accumulation would rewrite an (F, D) matrix T times. Sequences that have ended take no part in later steps.
+that is packed once, and one pointwise pass, in compiled C on a processor and in torch elsewhere. It builds no graph,
+and keeps the gate gradients of all steps, so that each weight gradient is one product over the whole sequence:
+per-step accumulation would rewrite an (F, D) matrix T times. Sequences that have ended take no part in later steps.
 
 Shapes: B batch, D neurons, C neurons of a chunk, K = D / C master gates, F gates, n real tokens.
 """
@@ -11,8 +11,8 @@ Shapes: B batch, D neurons, C neurons of a chunk, K = D / C master gates, F gate
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
-from itertools import accumulate
+from collections.abc import Mapping, Sequence
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -26,20 +26,33 @@ from syntaxlm.ops.products import RepeatedProduct, large_product, product_dtype
 _SOURCE = Path(__file__).with_name("on_lstm.c")
 
 
-def recurrence(
-    inputs: Tensor, weights: CellWeights, state: tuple[Tensor, Tensor], counts: Sequence[int]
-) -> Recurrence:
+def recurrence(inputs: Tensor, weights: CellWeights, state: tuple[Tensor, Tensor], counts: Sequence[int]) -> Recurrence:
     """One layer over a sequence, equations (1) to (5) and (9) to (14) of Shen et al. 2019.
 
     Rows are real tokens, time-major: of step t, those of the first counts[t] columns; counts never rise.
     inputs: (n, E); state: hidden and cell before the first step, each (B, D).
     """
+    if weights.chunk is None and inputs.is_cuda and counts[0] == counts[-1] == len(state[0]):
+        return lstm_of_torch(inputs, weights, state, len(counts))
     hidden, last_hidden, last_cell, distances, input_distances = _Recurrence.apply(
         inputs, weights.input, weights.recurrent, weights.bias, *state, weights.chunk, tuple(counts)
     )
     if weights.chunk is None:
         return Recurrence(hidden, (last_hidden, last_cell), None, None)
     return Recurrence(hidden, (last_hidden, last_cell), distances, input_distances)
+
+
+def lstm_of_torch(inputs: Tensor, weights: CellWeights, state: tuple[Tensor, Tensor], steps: int) -> Recurrence:
+    """A plain LSTM over sequences of one length, by the operator under nn.LSTM: on a GPU it is cuDNN's.
+
+    On a processor the recurrence here is as fast, and its states stay in float32.
+    """
+    batch, kind = inputs.view(steps, -1, inputs.shape[1]), state[0].dtype
+    parts = [weights.input, weights.recurrent, weights.bias, torch.zeros_like(weights.bias)]
+    states, hidden, cell = torch.lstm(
+        batch, [part[None] for part in state], parts, True, 1, 0.0, torch.is_grad_enabled(), False, False
+    )
+    return Recurrence(states.flatten(0, 1).to(kind), (hidden[0].to(kind), cell[0].to(kind)), None, None)
 
 
 class _Recurrence(torch.autograd.Function):
@@ -73,7 +86,7 @@ class _Recurrence(torch.autograd.Function):
         if library is None:
             for t, count in enumerate(counts):
                 now, then, before = _places(starts, columns, t, count)
-                torch.add(input_gates[now], product(befores[now]), out=gates[now])
+                gates[now].copy_(input_gates[now]).add_(product(befores[now]))
                 masters = _forward_step(gates[now], cells[before], chunk, cells[then], states[now])
                 if masters is not None:
                     torch.mean(masters[0], dim=-1, out=input_distances[now])
@@ -86,7 +99,7 @@ class _Recurrence(torch.autograd.Function):
             made = {"states": states, "distances": distances, "input_distances": input_distances}
             layer = _layer(size, columns, chunk, dtype, kept | made | {"input_gates": input_gates})
             steps = ctypes.c_int64(len(counts))
-            for t, (start, end) in enumerate(zip(starts, starts[1:], strict=False)):
+            for t, (start, end) in enumerate(pairwise(starts)):
                 result = product(befores[start:end])
                 library.on_lstm_forward(ctypes.byref(layer), ctypes.c_int64(t), steps, address(result))
         ctx.save_for_backward(low_inputs, input_weight, recurrent_weight, befores, gates, cells)
@@ -137,8 +150,11 @@ class _Recurrence(torch.autograd.Function):
         hidden_grads = None
         if ctx.needs_input_grad[4]:
             hidden_grads = torch.zeros_like(cell_grads) if last_hidden_grads is None else last_hidden_grads.clone()
+            assert through is not None
             hidden_grads[: counts[0]] = through
-        turned = gate_grads.T.contiguous()
+        turned = gate_grads.T
+        if dtype == torch.float32:
+            turned = turned.contiguous()  # once for both products, which else would each do it
         return (
             large_product(gate_grads, input_weight.T).to(ctx.input_dtype) if ctx.needs_input_grad[0] else None,
             large_product(turned, inputs.T).to(cells.dtype),
@@ -204,8 +220,8 @@ def _acting(f: Tensor, i: Tensor, masters: tuple[Tensor, Tensor], chunk: int) ->
     """f^ and i^, equations (12) and (13), (count, D) each."""
     input_master, forget_master = masters
     overlap = input_master * forget_master
-    wide = (part.repeat_interleave(chunk, dim=-1) for part in (overlap, forget_master - overlap, input_master - overlap))
-    overlap, keep, take = wide
+    parts = overlap, forget_master - overlap, input_master - overlap
+    overlap, keep, take = (part.repeat_interleave(chunk, dim=-1) for part in parts)
     return torch.addcmul(keep, f, overlap), torch.addcmul(take, i, overlap)
 
 
@@ -271,7 +287,7 @@ class _Layer(ctypes.Structure):
 
 
 def _layer(
-    size: int, columns: int, chunk: int | None, dtype: torch.dtype, tensors: dict[str, Tensor | None]
+    size: int, columns: int, chunk: int | None, dtype: torch.dtype, tensors: Mapping[str, Tensor | None]
 ) -> _Layer:
     """The structure over tensors, which must outlive it; contiguous."""
     return _Layer(

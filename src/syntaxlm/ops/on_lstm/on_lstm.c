@@ -39,6 +39,7 @@ static inline float *cell_of(const Layer *l, integer t, integer b) {
 
 static inline void softmax(float *x, integer size) {
     float largest = -INFINITY, sum = 0;
+#pragma omp simd reduction(max : largest)
     for (integer k = 0; k < size; k++) largest = x[k] > largest ? x[k] : largest;
     for (integer k = 0; k < size; k++) x[k] = fast_exp(x[k] - largest);
     for (integer k = 0; k < size; k++) sum += x[k];

@@ -20,9 +20,7 @@ def cumax(logits: Tensor) -> Tensor:
     return torch.cumsum(torch.softmax(logits, dim=-1), dim=-1)
 
 
-def recurrence(
-    inputs: Tensor, weights: CellWeights, state: tuple[Tensor, Tensor], counts: Sequence[int]
-) -> Recurrence:
+def recurrence(inputs: Tensor, weights: CellWeights, state: tuple[Tensor, Tensor], counts: Sequence[int]) -> Recurrence:
     """One layer over a sequence, equations (1) to (5) and (9) to (14).
 
     Rows are real tokens, time-major: of step t, those of the first counts[t] columns; counts never rise.

@@ -1,0 +1,96 @@
+"""Training speed of ON-LSTM: python -m benchmarks.on_lstm [--json].
+
+A step is forward, loss over the vocabulary, backward, clipping and optimiser. In one run:
+- the fast form, in float32 and bf16-mixed;
+- the reference: the same model with the op's per-step autograd loop and a plain softmax, in float32;
+- nn.LSTM: layers of the same sizes, with the same dropouts but for weight drop, which it cannot have, in float32.
+
+published: sizes 400-1150-1150-400, T 70, B 20, V 10,000. small: 200-400-400-200, T 35, B 32.
+"""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from benchmarks.timing import Row, race, refuse_failing_tests, show
+from benchmarks.training import WORDS, contestant, with_plain_softmax
+from syntaxlm.layers.rows import Rows
+from syntaxlm.models.base import LanguageModel
+from syntaxlm.models.contract import TokenBatch
+from syntaxlm.models.on_lstm import ONLSTMConfig, build
+from syntaxlm.ops import on_lstm
+from syntaxlm.ops.on_lstm import Recurrence
+from syntaxlm.training.recipe import OptimiserSettings
+
+SETTINGS = OptimiserSettings(learning_rate=0.001, clip=0.25)
+CASES = {  # steps, columns, settings
+    "published": (
+        70,
+        20,
+        ONLSTMConfig(
+            embedding_size=400,
+            layer_sizes=(1150, 1150, 400),
+            dropout=0.45,
+            layer_dropout=0.3,
+            input_dropout=0.5,
+            embedding_dropout=0.1,
+            weight_drop=0.45,
+        ),
+    ),
+    "small": (35, 32, ONLSTMConfig(embedding_size=200, layer_sizes=(400, 400, 200))),
+}
+
+
+class TorchLayer(nn.Module):
+    """nn.LSTM in the place of a layer of our stack."""
+
+    def __init__(self, input_size: int, size: int) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(input_size, size)
+
+    def forward(self, inputs: Tensor, state: tuple[Tensor, Tensor] | None, rows: Rows, ops: object) -> Recurrence:
+        assert state is None
+        hidden, (last, cell) = self.lstm(rows.padded(inputs))
+        return Recurrence(rows.of(hidden), (last[0], cell[0]), None, None)
+
+
+def model_of(config: ONLSTMConfig, form: str) -> LanguageModel:
+    """The model in one of the forms of this benchmark: fast, reference, nn.LSTM."""
+    model = build(config, WORDS)
+    stack = model.core.get_submodule("stack")
+    if form == "reference":
+        stack.ops = on_lstm.reference  # type: ignore[assignment]
+        with_plain_softmax(model)
+    if form == "nn.LSTM":
+        sizes = config.embedding_size, *config.layer_sizes
+        stack.layers = nn.ModuleList(map(TorchLayer, sizes, sizes[1:]))
+    return model
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.on_lstm", description=__doc__.split("\n")[0])
+    parser.add_argument("--json", action="store_true", help="print a JSON list of objects")
+    parser.add_argument("--rounds", type=int, default=3, help="timed rounds; their median counts (default 3)")
+    parser.add_argument("--case", choices=list(CASES), help="only this one")
+    options = parser.parse_args()
+    refuse_failing_tests("tests/ops/test_on_lstm.py", "tests/models/test_on_lstm.py")
+    rows: list[Row] = []
+    for name in [options.case] if options.case else list(CASES):
+        steps, columns, config = CASES[name]
+        tokens = torch.randint(WORDS, (steps + 1, columns), generator=torch.Generator().manual_seed(0))
+        batches = [TokenBatch(tokens[:-1], tokens[1:])]
+        contestants = [
+            contestant(partial(model_of, config, form), batches, form, precision, SETTINGS)
+            for form, precision in (("fast", "bf16-mixed"), ("fast", "32"), ("reference", "32"), ("nn.LSTM", "32"))
+        ]
+        sizes = "-".join(map(str, (config.embedding_size, *config.layer_sizes)))
+        rows += race(f"{name} {sizes} T{steps} B{columns}", contestants, options.rounds, "reference", "nn.LSTM")
+    show(rows, options.json)
+
+
+if __name__ == "__main__":
+    main()

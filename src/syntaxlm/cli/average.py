@@ -1,0 +1,54 @@
+"""`average`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from syntaxlm.cli.options import add_json, add_protocol, print_result
+from syntaxlm.errors import InputError
+
+
+def add_average(commands: Any) -> None:
+    parser = commands.add_parser(
+        "average",
+        help="one tree from the trees of several parsers",
+        description="Averages the trees of several parsers (models, seeds, layers): writes for each sentence the binary"
+        " tree that shares the most spans with all of them, and prints how far they agree.",
+    )
+    parser.add_argument(
+        "predictions", nargs="+", type=Path, metavar="PREDICTED",
+        help="two bracket files or more, of the same sentences in the same order"
+    )  # fmt: skip
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="FILE", help="write the averaged trees there, one a line"
+    )
+    parser.add_argument(
+        "--weights", metavar="W,W,...", help="what each file's spans count, such as 2,1,1; default: all alike"
+    )
+    add_protocol(parser)
+    add_json(parser)
+    parser.set_defaults(run=_average)
+
+
+def _average(options: argparse.Namespace) -> None:
+    from syntaxlm.evaluation.parsing import protocol_named
+    from syntaxlm.files import write_text
+    from syntaxlm.trees import average_files
+    from syntaxlm.waiting import told
+
+    protocol = protocol_named(options.protocol, options.max_words)
+    with told("averaging"):
+        result = average_files(options.predictions, protocol, _weights(options.weights))
+    write_text("".join(line + "\n" for line in result.brackets()), options.output)
+    print_result(result, options.json)
+
+
+def _weights(text: str | None) -> list[float] | None:
+    if text is None:
+        return None
+    try:
+        return [float(weight) for weight in text.split(",")]
+    except ValueError:
+        raise InputError(f"--weights: found {text!r}, expected numbers with commas between them: 2,1,1") from None

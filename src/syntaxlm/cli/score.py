@@ -1,0 +1,92 @@
+"""`score`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from itertools import tee
+from pathlib import Path
+from typing import Any
+
+from syntaxlm.cli.options import add_model
+from syntaxlm.errors import InputError
+
+
+def add_score(commands: Any) -> None:
+    parser = commands.add_parser(
+        "score",
+        help="surprisal of every word of a text",
+        description="Surprisal in bits of every word of a text, and of each sentence's end: one row a word, as it was"
+        " written, with its place in the line and what the model read for it. Of a model of characters, one row a"
+        " character. The rows of a sentence add up to its log-probability. The text has one sentence a line; or it is a"
+        " column of a table, whose other columns go into every row.",
+        epilog="example: syntaxlm score MODEL_DIR items.tsv --column sentence -o surprisals.tsv",
+    )
+    add_model(parser)
+    parser.add_argument("text", nargs="?", default="-", metavar="FILE", help="a UTF-8 file; - or none: standard input")
+    parser.add_argument(
+        "--context", choices=["reset", "carry"],
+        help="each sentence by itself, or after all before it, with carried state; as trained when not given"
+    )  # fmt: skip
+    parser.add_argument(
+        "--column", metavar="NAME",
+        help="FILE is a table, a header line and cells parted by tabs: the column that holds the sentence"
+    )  # fmt: skip
+    parser.add_argument("--format", choices=["tsv", "json"], default="tsv", help="default: tsv; json: JSON lines")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write there, whole or not at all")
+    parser.set_defaults(run=_score)
+
+
+def _score(options: argparse.Namespace) -> None:
+    from syntaxlm.files import replaced
+    from syntaxlm.storage import read_model
+
+    pieces = _scored(read_model(options.model), options)
+    if options.output is None:
+        for piece in pieces:
+            sys.stdout.write(piece)
+        return
+    with replaced(options.output) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as file:
+        file.writelines(pieces)
+
+
+def _scored(stored: Any, options: argparse.Namespace) -> Iterator[str]:
+    """The rows, a sentence a piece."""
+    from syntaxlm.data.corpora import read_lines
+    from syntaxlm.data.tables import Row, format_cells, read_table
+    from syntaxlm.evaluation.surprisal import WordSurprisal, surprisals
+    from syntaxlm.waiting import counted
+
+    names: tuple[str, ...] = ()
+    read: Iterator[Row] = (Row(line, ()) for _, line in read_lines(options.text))
+    if options.column is not None:
+        names, read = read_table(options.text, options.column)
+    columns = WordSurprisal._fields
+    taken = [name for name in names if name in columns]
+    if taken:
+        raise InputError(
+            f"{options.text}: {', '.join(taken)}: a column of the output has this name; expected others beside"
+            f" {options.column!r} than {', '.join(columns)}"
+        )
+    texts, rows = tee(read)
+    sentences = surprisals(stored, (row.text for row in texts), options.context)
+    any_sentence = False
+    for row, words in counted(zip(rows, sentences, strict=True), "scoring, sentences"):
+        if options.format == "json":
+            others = dict(zip(names, row.others, strict=True))
+            piece = "".join(json.dumps(word.as_dict() | others, ensure_ascii=False) + "\n" for word in words)
+        else:
+            piece = "".join(format_cells([*_cells(word), *row.others]) + "\n" for word in words)
+            if not any_sentence:
+                piece = format_cells([*columns, *names]) + "\n" + piece
+        any_sentence = True
+        yield piece
+    if not any_sentence:
+        raise InputError(f"{options.text}: not one {'row' if options.column else 'line'} in it")
+
+
+def _cells(word: Any) -> list[str]:
+    *place, known, bits = word
+    return [*map(str, place), "" if known is None else str(known).lower(), "" if bits is None else f"{bits:.6f}"]

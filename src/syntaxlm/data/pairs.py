@@ -1,0 +1,149 @@
+"""Minimal pairs: two sentences of which one is better, from JSON lines.
+
+A line is one item. Either it has `sentence_good` and `sentence_bad` (BLiMP, Warstadt et al. 2020), or `sentences`, best
+first, of which every two neighbours are a pair (Marvin & Linzen 2018: items with negative polarity have three).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from syntaxlm.data.corpora import STANDARD_INPUT, read_lines
+from syntaxlm.errors import InputError
+
+_GROUPINGS = ("field", "linguistics_term", "group")  # entries that say what an item belongs to
+_SHOWN = 60  # characters of a faulty entry
+
+# The cases of Marvin & Linzen's files as their Table 1 has them, animate and inanimate together, and the distance that
+# Shen et al. 2019 (ON-LSTM), Table 2, tell: long where a phrase or clause stands between the two words in question.
+_MARVIN_LINZEN = {
+    "simple_agrmt": ("agreement", "short"),
+    "sent_comp": ("agreement", "short"),
+    "vp_coord": ("agreement", "short"),
+    "long_vp_coord": ("agreement", "long"),
+    "prep": ("agreement", "long"),
+    "subj_rel": ("agreement", "long"),
+    "obj_rel_across": ("agreement", "long"),
+    "obj_rel_no_comp_across": ("agreement", "long"),
+    "obj_rel_within": ("agreement", "short"),
+    "obj_rel_no_comp_within": ("agreement", "short"),
+    "simple_reflexives": ("reflexives", "short"),
+    "reflexive_sent_comp": ("reflexives", "short"),
+    "reflexives_across": ("reflexives", "long"),
+    "simple_npi": ("polarity", "short"),
+    "npi_across": ("polarity", "long"),
+}
+
+
+@dataclass(frozen=True)
+class MinimalPair:
+    """Two sentences, as written, the first of which is better.
+
+    case: the phenomenon in question: `UID` or `case` of the item, else the file's name.
+    groups: what it belongs to, by the kind of grouping: {"field": "syntax", "linguistics_term": "island_effects"}.
+    source, line: where it stands; 1 is the first line.
+    """
+
+    better: str
+    worse: str
+    case: str
+    groups: dict[str, str] = field(default_factory=dict)
+    source: str = ""
+    line: int = 0
+
+    @property
+    def place(self) -> str:
+        return f"{self.source}, line {self.line}"
+
+    @property
+    def is_identical(self) -> bool:
+        """Whether both sentences are the same, so that no model can be right."""
+        return self.better == self.worse
+
+
+def read_pairs(paths: Sequence[str | Path]) -> list[MinimalPair]:
+    """The pairs of files, in order; a folder stands for all files in it, by name; "-" is the standard input.
+
+    Raises InputError, naming file and line, for what is no item, and for a file without one.
+    """
+    pairs = [pair for path in paths for file in _files(path) for pair in _pairs_of_file(file)]
+    if not pairs:
+        raise InputError("no file of minimal pairs given; expected at least one")
+    return pairs
+
+
+def _files(path: str | Path) -> list[str | Path]:
+    if str(path) == STANDARD_INPUT or not Path(path).is_dir():
+        return [path]
+    files: list[str | Path] = [one for one in sorted(Path(path).iterdir()) if one.is_file() and one.name[0] != "."]
+    if not files:
+        raise InputError(f"{path}: a folder without a file; expected JSON lines of minimal pairs in it")
+    return files
+
+
+def _pairs_of_file(path: str | Path) -> Iterator[MinimalPair]:
+    any_pair = False
+    source = "the standard input" if str(path) == STANDARD_INPUT else str(path)
+    for number, line in read_lines(path):
+        if line.strip():
+            any_pair = True
+            yield from _pairs_of_line(line, source, number)
+    if not any_pair:
+        raise InputError(f"{source}: no minimal pair in it. Expected JSON lines, one item a line.")
+
+
+def _pairs_of_line(line: str, source: str, number: int) -> Iterator[MinimalPair]:
+    place = f"{source}, line {number}"
+    try:
+        item = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{place}: no JSON: {error}. Found {_short(line)}; expected one item a line.") from error
+    if not isinstance(item, dict):
+        raise InputError(f"{place}: found {_short(item)}; expected an object with sentence_good and sentence_bad")
+    sentences = _sentences(item, place)
+    case = _text(item, "UID" if "UID" in item else "case", place) or Path(source).stem
+    groups = {name: found for name in _GROUPINGS if (found := _text(item, name, place))}
+    if "field" in groups:  # BLiMP spells one of them both syntax/semantics and syntax_semantics
+        groups["field"] = groups["field"].replace("/", "_")
+    known = _MARVIN_LINZEN.get(case.removesuffix("_anim").removesuffix("_inanim"))
+    if known and "field" not in groups:
+        groups |= dict(zip(("phenomenon", "dependency"), known, strict=True))
+    for better, worse in pairwise(sentences):
+        yield MinimalPair(better, worse, case, groups, source, number)
+
+
+def _sentences(item: dict[str, Any], place: str) -> list[str]:
+    """The sentences of an item, best first."""
+    forms = "sentence_good and sentence_bad, or sentences"
+    if "sentences" in item:
+        sentences, names = item["sentences"], "sentences"
+        if not isinstance(sentences, list) or len(sentences) < 2:
+            raise InputError(f"{place}: sentences is {_short(sentences)}; expected a list of two or more, best first")
+    else:
+        missing = [name for name in ("sentence_good", "sentence_bad") if name not in item]
+        if missing:
+            entries = ", ".join(map(str, item)) or "none"
+            raise InputError(f"{place}: no {' and no '.join(missing)}; found the entries {entries}; expected {forms}")
+        sentences, names = [item["sentence_good"], item["sentence_bad"]], "sentence_good, sentence_bad"
+    for sentence in sentences:
+        if not isinstance(sentence, str) or not sentence.strip():
+            raise InputError(f"{place}: found {_short(sentence)} in {names}; expected a sentence")
+    return sentences
+
+
+def _text(item: dict[str, Any], name: str, place: str) -> str:
+    """An entry that is text, "" where there is none."""
+    found = item.get(name, "")
+    if not isinstance(found, str):
+        raise InputError(f"{place}: {name} is {_short(found)}; expected text")
+    return found
+
+
+def _short(found: Any) -> str:
+    told = json.dumps(found, ensure_ascii=False)
+    return told if len(told) <= _SHOWN else told[:_SHOWN] + " ..."

@@ -1,0 +1,78 @@
+"""Tables as text: a header line, then a row a line, cells parted by tabs, as spreadsheets, R and pandas write them.
+
+A cell that holds a tab or a quotation mark stands in quotation marks, those inside it twice. A quotation mark anywhere
+else is a character like others.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from syntaxlm.data.corpora import STANDARD_INPUT, read_lines
+from syntaxlm.errors import InputError
+
+_CELL = re.compile(r'"((?:[^"]|"")*)"(?=\t|$)|[^\t]*')
+_NEEDS_QUOTES = re.compile('[\t"\r\n]')
+
+
+class Row(NamedTuple):
+    """One row. text: the cell of the chosen column; others: the other cells, in order."""
+
+    text: str
+    others: tuple[str, ...]
+
+
+def read_table(path: str | Path, column: str) -> tuple[tuple[str, ...], Iterator[Row]]:
+    """The names of a table's other columns, and its rows; "-" is the standard input.
+
+    column: the one whose cells are the text. An empty line is a row of empty cells.
+    Raises InputError for a column there is not or a name given twice, for a row with more or fewer cells than the
+    header, and as `read_lines` does.
+    """
+    source = "the standard input" if str(path) == STANDARD_INPUT else str(path)
+    lines = read_lines(path)
+    header = split_cells(next(lines, (1, ""))[1])
+    if header == [""]:
+        raise InputError(f"{source}, line 1: no header; expected the names of the columns, parted by tabs")
+    twice = sorted({name for name in header if header.count(name) > 1})
+    if twice:
+        raise InputError(f"{source}, line 1: more than one column is named {', '.join(map(repr, twice))}")
+    if column not in header:
+        nearest = difflib.get_close_matches(column, header, 1)
+        hint = f" Did you mean {nearest[0]}?" if nearest else ""
+        raise InputError(f"{source}, line 1: no column {column!r}; found {', '.join(header)}.{hint}")
+    place = header.index(column)
+
+    def rows() -> Iterator[Row]:
+        for number, line in lines:
+            cells = split_cells(line) if line else [""] * len(header)
+            if len(cells) != len(header):
+                raise InputError(
+                    f"{source}, line {number}: found {len(cells)} cells, expected {len(header)}: {', '.join(header)}"
+                )
+            yield Row(cells[place], (*cells[:place], *cells[place + 1 :]))
+
+    return (*header[:place], *header[place + 1 :]), rows()
+
+
+def split_cells(line: str) -> list[str]:
+    """The cells of a line."""
+    if '"' not in line:
+        return line.split("\t")
+    cells, start = [], 0
+    while start <= len(line):
+        found = _CELL.match(line, start)
+        assert found is not None  # it matches the empty string
+        quoted = found[1]
+        cells.append(found[0] if quoted is None else quoted.replace('""', '"'))
+        start = found.end() + 1
+    return cells
+
+
+def format_cells(cells: Iterable[str]) -> str:
+    """A line of these cells, without its end."""
+    return "\t".join('"' + cell.replace('"', '""') + '"' if _NEEDS_QUOTES.search(cell) else cell for cell in cells)

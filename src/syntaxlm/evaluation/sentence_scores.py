@@ -1,0 +1,53 @@
+"""The log-probability of whole sentences, each by itself: what choices between sentences are made by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence, Sized
+from itertools import islice
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from syntaxlm.data.batches import SentenceBatches
+from syntaxlm.data.corpora import EncodedCorpus
+from syntaxlm.storage import StoredModel
+from syntaxlm.waiting import counted
+
+TOKEN_BUDGET = 4096  # tokens of a batch: larger ones are no faster
+SENTENCES_TOGETHER = 1 << 15  # encoded at a time: enough for batches of like length, whatever there is in all
+
+LogProbs = npt.NDArray[np.float64]
+
+_PLACED = np.dtype([("place", np.int64), ("log_prob", np.float64)])
+
+
+def sentence_log_probs(stored: StoredModel, sentences: Iterable[Sequence[str]]) -> LogProbs:
+    """Natural log-probability of each tokenised sentence, its end included: (n,), in the order given.
+
+    Each is read from no state, with the vocabulary's begin before it. Sentences are taken some ten thousand at a time.
+    One without a token has the probability of ending at once.
+    """
+    total = len(sentences) if isinstance(sentences, Sized) else None
+    scored = np.fromiter(counted(_scored(stored, iter(sentences)), "scoring, sentences", total), _PLACED)
+    result = np.empty(len(scored))
+    result[scored["place"]] = scored["log_prob"]
+    return result
+
+
+@torch.no_grad()
+def _scored(stored: StoredModel, sentences: Iterator[Sequence[str]]) -> Iterator[tuple[int, float]]:
+    """The place of each sentence and its log-probability, as batches give them."""
+    model = stored.model.eval()
+    weight = next(model.parameters(), None)  # a model of counts may have none
+    device = torch.device("cpu") if weight is None else weight.device
+    first = 0
+    while chunk := [stored.vocabulary.encode(sentence) for sentence in islice(sentences, SENTENCES_TOGETHER)]:
+        corpus = EncodedCorpus.from_sentences(chunk)
+        for batch in SentenceBatches(corpus, stored.vocabulary, TOKEN_BUDGET, shuffle=False, seed=0).iterate(0):
+            assert batch.indices is not None
+            places = batch.indices + first
+            batch = batch.to(device)
+            log_probs = model(batch).log_probs(batch.targets).masked_fill(~batch.mask(), 0.0)
+            yield from zip(places.tolist(), log_probs.sum(0, dtype=torch.float64).tolist(), strict=True)
+        first += len(chunk)

@@ -1,0 +1,116 @@
+"""ON-LSTM, ordered neurons, and the same model with a plain LSTM cell, AWD-LSTM.
+
+Shen, Tan, Sordoni, Courville 2019, "Ordered Neurons: Integrating Tree Structures into Recurrent Neural Networks";
+Merity, Keskar, Socher 2018, "Regularizing and Optimizing LSTM Language Models".
+Shapes: T time, B batch, E embedding size, n real tokens of a batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import Tensor, nn
+
+from syntaxlm.layers.dropout import embed_with_dropout, locked_dropout
+from syntaxlm.layers.recurrent_stack import Cell, RecurrentStack, StackReading, chunk_fault
+from syntaxlm.layers.rows import Rows
+from syntaxlm.models.base import Core, LanguageModel, Reading
+from syntaxlm.models.contract import State, Syntax, TokenBatch
+
+
+@dataclass(frozen=True)
+class ONLSTMConfig:
+    """Settings of ON-LSTM, and of AWD-LSTM."""
+
+    name: Literal["on-lstm"] = "on-lstm"
+    cell: Cell = "on-lstm"  # lstm: a plain LSTM's, which has no distances
+    embedding_size: int = 200  # features of a token's embedding
+    layer_sizes: tuple[int, ...] = (400, 400, 200)  # neurons of each layer; the last as the embedding where tied
+    chunk_size: int = 10  # neurons that one master gate serves; every layer's size is a multiple of it
+    tied: bool = True  # the decoder's weight is the embedding's
+    dropout: float = 0.3  # rate on what the decoder reads; this one, and the next two, one mask for all steps
+    layer_dropout: float = 0.2  # rate between layers
+    input_dropout: float = 0.3  # rate on the embeddings that the first layer reads
+    embedding_dropout: float = 0.05  # rate of word types whose embedding is 0 for a batch
+    weight_drop: float = 0.2  # rate on the recurrent weights
+    weight_drop_rescaled: bool = False  # true: kept weights are divided by 1 - rate, as in AWD-LSTM
+    activation: float = 2.0  # alpha: weight of the last layer's mean square, added to the training loss
+    activation_after_dropout: bool = False  # true: of that layer after the output dropout, as in AWD-LSTM
+    slowness: float = 1.0  # beta: weight of the mean square of that layer's change from step to step
+    initial_spread: float = 0.1  # embedding and decoder start uniform in (-spread, spread)
+
+    def __post_init__(self) -> None:
+        sizes = self.layer_sizes
+        if min((self.embedding_size, self.chunk_size, *sizes)) < 1 or not sizes:
+            return  # told with the limits of all settings
+        if self.tied and sizes[-1] != self.embedding_size:
+            raise ValueError(
+                f"layer_sizes: the last is {sizes[-1]}; tied weights need that of the embedding, {self.embedding_size}"
+            )
+        fault = chunk_fault(sizes, self.chunk_size) if self.cell == "on-lstm" else None
+        if fault:
+            raise ValueError(f"layer_sizes, chunk_size: {fault}")
+
+
+class ONLSTMCore(Core):
+    """A recurrent stack with locked dropout around it; the activations' penalties."""
+
+    def __init__(self, config: ONLSTMConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.output_size = config.layer_sizes[-1]
+        self.distance_layers = len(config.layer_sizes) if config.cell == "on-lstm" else 0
+        self.stack = RecurrentStack(
+            config.embedding_size,
+            config.layer_sizes,
+            config.cell,
+            config.chunk_size,
+            config.layer_dropout,
+            config.weight_drop,
+            config.weight_drop_rescaled,
+        )
+
+    def embed(self, embedding: nn.Embedding, tokens: Tensor) -> Tensor:
+        return embed_with_dropout(embedding, tokens, self.config.embedding_dropout, self.training)
+
+    def forward(self, embedded: Tensor, batch: TokenBatch, state: State) -> Reading:
+        config = self.config
+        steps, columns, _ = embedded.shape
+        rows = Rows(steps, columns, batch.lengths, embedded.device)
+        inputs = locked_dropout(rows.of(embedded), config.input_dropout, rows, self.training)
+        read = self.stack(inputs, rows, state)
+        hidden = locked_dropout(read.layers[-1], config.dropout, rows, self.training)
+        return Reading(
+            hidden,
+            {name: part.detach() for name, part in read.state.items()},
+            self._penalties(read.layers[-1], hidden, rows) if self.training else {},
+            _syntax(read, rows),
+        )
+
+    def _penalties(self, states: Tensor, dropped: Tensor, rows: Rows) -> dict[str, Tensor]:
+        """Activation and slowness, Merity, Keskar, Socher 2018, section 4.6, as means.
+
+        The activation is that of the states as they are (ON-LSTM) or after the output dropout (AWD-LSTM), by
+        `activation_after_dropout`; the slowness always that of the states as they are.
+        """
+        config = self.config
+        penalties = {}
+        if config.activation:
+            active = dropped if config.activation_after_dropout else states
+            penalties["activation"] = config.activation * active.square().mean()
+        if config.slowness and len(rows.counts) > 1:
+            penalties["slowness"] = config.slowness * rows.changes(states).square().mean()
+        return penalties
+
+
+def _syntax(read: StackReading, rows: Rows) -> Syntax | None:
+    """Distances of every layer, and how much of each layer's memory a word writes over."""
+    if read.distances is None or read.input_distances is None:
+        return None
+    distances, inputs = (rows.padded(part.T) for part in (read.distances, read.input_distances))
+    return Syntax(distances.movedim(-1, 0), units={"input master gate by layer": inputs})
+
+
+def build(config: ONLSTMConfig, vocabulary_size: int) -> LanguageModel:
+    return LanguageModel(ONLSTMCore(config), vocabulary_size, config.embedding_size, config.tied, config.initial_spread)

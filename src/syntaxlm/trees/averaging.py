@@ -1,0 +1,173 @@
+"""The trees that several parsers agree on most, and how far they agree.
+
+The average of k trees of a sentence is the binary tree with the greatest expected number of spans in common with one of
+them (minimum Bayes risk; Goodman 1996, "Parsing algorithms and metrics", on labelled recall).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from syntaxlm.errors import InputError
+from syntaxlm.trees.brackets import read_brackets
+from syntaxlm.trees.charts import best_trees
+from syntaxlm.trees.keys import span_keys, spans_of_keys
+from syntaxlm.trees.matching import Side, read_matching
+from syntaxlm.trees.scoring import Fractions, Protocol, score
+from syntaxlm.trees.spans import SpanSets, format_spans
+from syntaxlm.trees.tree import Tree
+
+_DECIMALS = 9  # of weights that count, behind the leading digit of the greatest
+
+
+def average(predictions: Sequence[SpanSets], weights: Sequence[float] | None = None) -> SpanSets:
+    """For each sentence, the binary tree that shares the most spans with its trees of all predictions, taken together.
+
+    predictions: of the same sentences in the same order; trees may be n-ary.  weights: one for each, positive; all
+    alike when None.  Of equally good splits of a span the first is taken, so that words which no prediction brackets
+    are right branching, as in `binary_upper_bound`, and the order of predictions is of no account.
+    Raises InputError where sentences differ in number or length, or weights do not fit.
+    """
+    if not predictions:
+        raise ValueError("an average needs at least one prediction")
+    _check_same(predictions)
+    lengths = predictions[0].lengths
+    keys = [span_keys(one, keep_whole=True)[0] for one in predictions]
+    distinct = np.unique(np.concatenate(keys))
+    counted = _whole_numbers(weights, len(predictions))
+    shared = np.zeros(len(distinct), counted.dtype)
+    for found, weight in zip(keys, counted, strict=True):
+        shared[np.searchsorted(distinct, found)] += weight
+    return best_trees(spans_of_keys(distinct, lengths), shared, "unbiased")
+
+
+def agreement(predictions: Sequence[SpanSets], protocol: Protocol) -> Fractions:
+    """(k, k) F1 between each two of k predictions, averaged as the protocol says: 0 to 1.
+
+    Raises InputError where sentences differ in number or length, or none is left to score.
+    """
+    _check_same(predictions)
+    matrix = np.eye(len(predictions))
+    for first, gold in enumerate(predictions):
+        for second in range(first):
+            f1 = score(predictions[second], gold, protocol, details=False).f1
+            matrix[first, second] = matrix[second, first] = f1
+    return matrix
+
+
+@dataclass(frozen=True, eq=False)
+class AveragedTrees:
+    """The average of several files of trees, and how far they agree.
+
+    spans, words: the averaged trees, over the words of the first file.  sources, weights: of the predictions.
+    agreement: (k, k) F1 between each two; with_average: (k,) that of each with the average; fractions from 0 to 1.
+    sentences: how many the F1 is of.
+    """
+
+    spans: SpanSets
+    words: Sequence[Sequence[str]]
+    sources: Sequence[str]
+    weights: Sequence[float]
+    protocol: Protocol
+    sentences: int
+    agreement: Fractions
+    with_average: Fractions
+
+    @property
+    def with_others(self) -> Fractions:
+        """(k,) the mean agreement of each prediction with the others: least for the odd one out."""
+        others: Fractions = (self.agreement.sum(1) - 1) / (len(self.sources) - 1)
+        return others
+
+    def brackets(self) -> list[str]:
+        """The averaged trees as lines of bracketed text."""
+        return format_spans(self.spans, self.words)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "predictions": list(self.sources),
+            "weights": list(self.weights),
+            "trees": len(self.spans),
+            "protocol": self.protocol.name,
+            "protocol_fields": {name: getattr(self.protocol, name) for name in Protocol.__dataclass_fields__},
+            "sentences": self.sentences,
+            "agreement": self.agreement.tolist(),
+            "with_others": self.with_others.tolist(),
+            "with_average": self.with_average.tolist(),
+        }
+
+    def __str__(self) -> str:
+        """Percentages: a row a prediction."""
+        count = len(self.sources)
+        titles = [*(f"with {number}" for number in range(1, count + 1)), "others", "average"]
+        lines = [
+            f"agreement in unlabelled F1   protocol {self.protocol}   sentences {self.sentences}",
+            "",
+            "".join(f"{title:>9}" for title in titles),
+        ]
+        rows = zip(self.agreement, self.with_others, self.with_average, self.sources, self.weights, strict=True)
+        for number, (shared, others, averaged, source, weight) in enumerate(rows, 1):
+            figures = "".join(f"{100 * value:9.1f}" for value in (*shared, others, averaged))
+            weighed = "" if len(set(self.weights)) == 1 else f"   weight {weight:g}"
+            lines.append(f"{figures}   {number} {source}{weighed}")
+        return "\n".join(lines)
+
+
+def average_files(
+    paths: Sequence[str | Path], protocol: Protocol, weights: Sequence[float] | None = None
+) -> AveragedTrees:
+    """The average of two or more bracket files of the same sentences in the same order, labels left aside.
+
+    Raises InputError naming file and sentence where sentences differ in number or length.
+    """
+    if len(paths) < 2:
+        raise InputError(f"found {len(paths)} file of trees, expected two or more to average")
+    first = read_brackets(paths[0])
+    reference = Side(str(paths[0]), "file 1", "the tree")
+    advice = "Files to average must have a tree of each sentence, with as many words."
+    trees: list[Sequence[Tree]] = [first]
+    for number, path in enumerate(paths[1:], 2):
+        side = Side(str(path), f"file {number}", f"that of {path}")
+        trees.append(read_matching(read_brackets(path), first, side, reference, advice))
+    predictions = [SpanSets.of(one) for one in trees]
+    spans = average(predictions, weights)
+    scores = [score(one, spans, protocol, details=False) for one in predictions]
+    return AveragedTrees(
+        spans,
+        [tree.words for tree in first],
+        [str(path) for path in paths],
+        [1.0] * len(paths) if weights is None else list(weights),
+        protocol,
+        scores[0].sentences,
+        agreement(predictions, protocol),
+        np.array([one.f1 for one in scores]),
+    )
+
+
+def _whole_numbers(weights: Sequence[float] | None, count: int) -> npt.NDArray[np.signedinteger[Any]]:
+    """Weights as whole numbers, scaled by a power of ten: so 0.1 and 0.2 together weigh as much as 0.3."""
+    if weights is None:
+        return np.ones(count, np.int32)
+    given = np.asarray(weights, np.float64)
+    if given.shape != (count,) or not (np.isfinite(given) & (given > 0)).all():
+        found = ", ".join(f"{weight:g}" for weight in weights)
+        raise InputError(f"weights: found {found}; expected {count} positive numbers, one for each prediction")
+    leading = 10.0 ** np.floor(np.log10(given.max()))
+    return np.rint(given / leading * 10.0**_DECIMALS).astype(np.int64)
+
+
+def _check_same(predictions: Sequence[SpanSets]) -> None:
+    first = predictions[0].lengths
+    for number, one in enumerate(predictions[1:], 2):
+        if len(one) != len(first):
+            raise InputError(f"prediction {number}: found {len(one)} trees, expected {len(first)} as in the first")
+        wrong = np.flatnonzero(one.lengths != first)
+        if len(wrong):
+            sizes = f"{one.lengths[wrong[0]]} words, expected {first[wrong[0]]} as in the first"
+            raise InputError(f"prediction {number}, sentence {wrong[0] + 1}: the tree has {sizes}")

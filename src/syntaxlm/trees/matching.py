@@ -1,0 +1,79 @@
+"""Whether two sources of trees are of the same sentences: compared by position, words in number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from syntaxlm.errors import InputError
+from syntaxlm.trees.brackets import read_brackets
+from syntaxlm.trees.tree import Tree
+
+_SHOWN = 12  # words of a sentence in a message
+
+
+@dataclass(frozen=True)
+class Side:
+    """How messages name one of the two.  source: the file; name: stands before its words; subject: its tree."""
+
+    source: str
+    name: str
+    subject: str
+
+
+def match_words(predicted: Sequence[Tree], gold: Sequence[Tree], predicted_source: str, gold_source: str) -> None:
+    """Checks that predictions stand for the gold sentences: as many trees, and in each as many words.
+
+    The words themselves may differ, as normalisation has it.  Raises InputError naming sources and sentence, and
+    showing both sentences where they part.
+    """
+    _match(predicted, gold, *gold_sides(predicted_source, gold_source), GOLD_ADVICE)
+
+
+GOLD_ADVICE = "Predictions must have one tree for each gold sentence, with as many words as it has after clean-up."
+
+
+def gold_sides(predicted_source: str, gold_source: str) -> tuple[Side, Side]:
+    """Predictions and gold trees, as messages name them."""
+    return Side(predicted_source, "predicted", "the prediction"), Side(gold_source, "gold", "the tree")
+
+
+def read_matching(
+    trees: Sequence[Tree], others: Sequence[Tree], side: Side, other_side: Side, advice: str
+) -> Sequence[Tree]:
+    """`trees` if they stand for the sentences of the others; or their file read without labels, if those do.
+
+    (Some files can be read both ways.)  side.source: the file.  Raises InputError as `match_words` does.
+    """
+    try:
+        _match(trees, others, side, other_side, advice)
+    except InputError:
+        trees = read_brackets(side.source, labelled=False)
+        if [len(tree) for tree in trees] != [len(tree) for tree in others]:
+            raise
+    return trees
+
+
+def _match(trees: Sequence[Tree], others: Sequence[Tree], side: Side, other_side: Side, advice: str) -> None:
+    pairs = enumerate(zip(trees, others, strict=False), 1)
+    wrong = next(((number, one, other) for number, (one, other) in pairs if len(one) != len(other)), None)
+    if wrong:
+        number, one, other = wrong
+        width = max(len(side.name), len(other_side.name)) + 1
+        raise InputError(
+            f"{other_side.source}, sentence {number}: the tree has {len(other)} words, {side.subject} has {len(one)}.\n"
+            f"  {other_side.name + ':':{width}} {beginning(other.words)}\n"
+            f"  {side.name + ':':{width}} {beginning(one.words)}   ({side.source}, tree {number})\n{advice}"
+        )
+    if len(trees) != len(others):
+        both = min(len(trees), len(others))
+        source, longer = (other_side.source, others) if len(others) > both else (side.source, trees)
+        raise InputError(
+            f"{side.source}: found {len(trees)} trees, expected {len(others)} as in {other_side.source}.\n"
+            f"  first without a partner: {source}, sentence {both + 1}: {beginning(longer[both].words)}\n{advice}"
+        )
+
+
+def beginning(words: Sequence[str]) -> str:
+    """The first words of a sentence, for a message."""
+    return " ".join(words[:_SHOWN]) + (" ..." if len(words) > _SHOWN else "")

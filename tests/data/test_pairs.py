@@ -1,0 +1,111 @@
+"""Minimal pairs as files have them: both forms, cases and groups, faults by file and line."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from syntaxlm.data.pairs import MinimalPair, read_pairs
+from syntaxlm.errors import InputError
+
+BLIMP = {
+    "sentence_good": "Who sings?",
+    "sentence_bad": "Who sing?",
+    "field": "syntax/semantics",
+    "linguistics_term": "binding",
+    "UID": "a_case",
+    "pairID": "0",
+}
+
+
+@pytest.fixture
+def written(tmp_path):
+    """Writes items, or lines as they are, as a file; returns its path."""
+
+    def written(*items, name="pairs.jsonl"):
+        path = tmp_path / name
+        lines = [item if isinstance(item, str) else json.dumps(item) for item in items]
+        path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+        return path
+
+    return written
+
+
+def test_a_pair_knows_its_sentences_its_case_its_groups_and_its_place(written):
+    path = written("", BLIMP)
+    groups = {"field": "syntax_semantics", "linguistics_term": "binding"}
+    assert read_pairs([path]) == [MinimalPair("Who sings?", "Who sing?", "a_case", groups, str(path), 2)]
+
+
+def test_every_two_neighbours_of_sentences_best_first_are_a_pair(written):
+    pairs = read_pairs([written({"case": "simple_npi_anim", "condition": "past", "sentences": ["a", "b", "c"]})])
+    assert [(pair.better, pair.worse) for pair in pairs] == [("a", "b"), ("b", "c")]
+    assert {pair.case for pair in pairs} == {"simple_npi_anim"}
+
+
+@pytest.mark.parametrize(
+    ("case", "phenomenon", "dependency"),
+    [
+        ("simple_agrmt", "agreement", "short"),
+        ("prep_inanim", "agreement", "long"),
+        ("obj_rel_within_anim", "agreement", "short"),
+        ("obj_rel_no_comp_across_inanim", "agreement", "long"),
+        ("reflexives_across", "reflexives", "long"),
+        ("simple_npi_inanim", "polarity", "short"),
+    ],
+)
+def test_the_cases_of_marvin_and_linzen_are_grouped_as_published(written, case, phenomenon, dependency):
+    (pair,) = read_pairs([written({"case": case, "sentences": ["a", "b"]})])
+    assert pair.groups == {"phenomenon": phenomenon, "dependency": dependency}
+
+
+def test_a_file_of_ones_own_may_name_groups_and_need_not_name_a_case(written):
+    path = written({"sentence_good": "a", "sentence_bad": "b", "group": "mine"}, name="questions.jsonl")
+    (pair,) = read_pairs([path])
+    assert (pair.case, pair.groups, pair.is_identical) == ("questions", {"group": "mine"}, False)
+
+
+def test_a_folder_stands_for_its_files_by_name(written, tmp_path):
+    for name in ("b.jsonl", "a.jsonl", ".hidden"):
+        written({"sentence_good": name, "sentence_bad": "x"}, name=name)
+    (tmp_path / "inner").mkdir()
+    extra = written({"sentence_good": "once more", "sentence_bad": "x"}, name="c.jsonl")
+    assert [pair.better for pair in read_pairs([tmp_path, extra])] == ["a.jsonl", "b.jsonl", "once more", "once more"]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('{"sentence_good": "a"', "no JSON"),
+        ("[" * 100_000, "no JSON"),
+        ("[1]", "found [1]; expected an object"),
+        ('{"sentence_good": "a", "bad": "b"}', "no sentence_bad; found the entries sentence_good, bad; expected"),
+        ("{}", "no sentence_good and no sentence_bad; found the entries none"),
+        ('{"sentence_good": "a", "sentence_bad": 3}', "found 3 in sentence_good, sentence_bad; expected a sentence"),
+        ('{"sentence_good": "a", "sentence_bad": " "}', 'found " " in'),
+        ('{"sentences": ["a"]}', 'sentences is ["a"]; expected a list of two or more'),
+        ('{"sentences": "ab"}', 'sentences is "ab"; expected a list'),
+        ('{"sentences": ["a", null]}', "found null in sentences"),
+        ('{"sentences": ["a", "b"], "case": 7}', "case is 7; expected text"),
+    ],
+)
+def test_what_is_no_item_is_told_by_file_line_found_and_expected(written, line, said):
+    path = written(BLIMP, line)
+    with pytest.raises(InputError) as told:
+        read_pairs([path])
+    assert str(told.value).startswith(f"{path}, line 2: ")
+    assert said in str(told.value)
+    assert len(str(told.value)) < 500
+
+
+def test_files_that_hold_nothing_are_told(written, tmp_path):
+    empty = tmp_path / "folder"
+    empty.mkdir()
+    for path, said in ((written(" "), "no minimal pair in it"), (empty, "a folder without a file")):
+        with pytest.raises(InputError, match=said):
+            read_pairs([path])
+    with pytest.raises(InputError, match="cannot be read"):
+        read_pairs([tmp_path / "missing"])
+    with pytest.raises(InputError, match="no file of minimal pairs"):
+        read_pairs([])

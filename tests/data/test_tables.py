@@ -1,0 +1,75 @@
+"""Tables of cells parted by tabs."""
+
+from __future__ import annotations
+
+import csv
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from syntaxlm.data.tables import format_cells, read_table, split_cells
+from syntaxlm.errors import InputError
+
+
+@pytest.fixture
+def table(tmp_path):
+    """Writes a table; returns its path."""
+
+    def table(content: str):
+        path = tmp_path / "items.tsv"
+        path.write_bytes(content.encode())
+        return path
+
+    return table
+
+
+def test_a_column_is_found_by_its_name_and_the_others_stay_in_order(table):
+    names, rows = read_table(table('\ufeffitem\tsentence\tregion\r\n1\tthe "old" cat\t\r\n\r\n2\t\tb\r\n'), "sentence")
+    assert names == ("item", "region")
+    assert [tuple(row) for row in rows] == [('the "old" cat', ("1", "")), ("", ("", "")), ("", ("2", "b"))]
+
+
+def test_a_table_of_one_column_is_one(table):
+    names, rows = read_table(table("sentence\na cat\n"), "sentence")
+    assert (names, [row.text for row in rows]) == ((), ["a cat"])
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "items.tsv, line 1: no header"),
+        ("item\ttext\n1\ta\n", "items.tsv, line 1: no column 'sentence'; found item, text."),
+        ("item\tSentence\n", "Did you mean Sentence?"),
+        ("sentence\titem\titem\n", "more than one column is named 'item'"),
+        ("item\tsentence\n1\ta\n2\n", "items.tsv, line 3: found 1 cells, expected 2: item, sentence"),
+        ("item\tsentence\n1\ta\tb\n", "items.tsv, line 2: found 3 cells"),
+    ],
+)
+def test_what_is_no_such_table_is_told_by_line(table, content, said):
+    with pytest.raises(InputError) as error:
+        list(read_table(table(content), "sentence")[1])
+    assert said in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "cells"),
+    [
+        ('"a ""b"" c"\t1', ['a "b" c', "1"]),
+        ('"Go!" he said\t1', ['"Go!" he said', "1"]),
+        ('"Go!" he said, "now"\t1', ['"Go!" he said, "now"', "1"]),
+        ('say "\t"', ['say "', '"']),
+        ('""\t', ["", ""]),
+        ('"a\tb"', ["a\tb"]),
+    ],
+)
+def test_quotation_marks_are_those_of_a_cell_only_around_it(line, cells):
+    assert split_cells(line) == cells
+
+
+@given(st.lists(st.text("a\"\t '", max_size=6), min_size=1, max_size=4))
+def test_cells_come_back_as_they_were_written_here_and_elsewhere(cells):
+    line = format_cells(cells)
+    assert split_cells(line) == cells
+    if line:
+        assert next(csv.reader([line], delimiter="\t")) == cells

@@ -1,0 +1,27 @@
+"""Models with fresh weights and a small vocabulary, as if they had been read from a folder."""
+
+from __future__ import annotations
+
+import string
+
+import pytest
+
+from syntaxlm.models.registry import MODELS
+from syntaxlm.storage import Mode, ModelSettings, StoredModel
+from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.vocabulary import Vocabulary
+from tests.models.test_contract import WORDS, built
+
+every_model = pytest.mark.parametrize("name", MODELS)
+
+KNOWN = {"words": "the cat dog sees . , ! N a old", "characters": "_ t h e c a d o g s . N \\_ ! é"}
+
+
+def fresh(name: str, mode: Mode = "sentences", **normalising: object) -> StoredModel:
+    """A model of the contract test, with a vocabulary of `KNOWN` tokens and letters; in float64."""
+    normaliser = Normaliser(**normalising)
+    special = ["<unk>", "<s>", "</s>"] if mode == "sentences" else ["<unk>", "<eos>"]
+    tokens = list(dict.fromkeys([*special, *KNOWN[normaliser.units].split(), *string.ascii_lowercase]))[:WORDS]
+    settings = ModelSettings(MODELS[name][0](), normaliser, mode)
+    vocabulary = Vocabulary(tokens, begin=special[1], end=special[-1])
+    return StoredModel(built(name), settings, vocabulary)

@@ -1,0 +1,211 @@
+"""Minimal pairs scored: what is right, what is known, what is counted, and models side by side."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from syntaxlm.data.pairs import MinimalPair, read_pairs
+from syntaxlm.errors import InputError
+from syntaxlm.evaluation import pairs as pairs_room
+from syntaxlm.evaluation.pairs import (
+    PairScores,
+    PairsReport,
+    differing_words,
+    evaluate_pairs,
+    paired_bootstrap,
+    score_pairs,
+    write_pairs,
+)
+from syntaxlm.evaluation.sentence_scores import sentence_log_probs
+from syntaxlm.storage import StoredModel
+from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.treebank_style import TreebankStyle
+from syntaxlm.text.vocabulary import Vocabulary
+
+DATA = Path(__file__).parents[3] / "shared" / "data"
+
+
+def spoken(monkeypatch, log_probs):
+    """Puts log-probabilities of sentences, by their tokens joined, in the place of a model's; returns those asked."""
+    asked = []
+
+    def scored(stored, sentences):
+        asked.extend(" ".join(sentence) for sentence in sentences)
+        return np.array([log_probs[" ".join(sentence)] for sentence in sentences], np.float64)
+
+    monkeypatch.setattr(pairs_room, "sentence_log_probs", scored)
+    return asked
+
+
+@pytest.fixture
+def small(prpn):
+    """A stored model whose vocabulary is the cat cats sleep sleeps ."""
+    vocabulary = Vocabulary(["<unk>", "<s>", "</s>", "the", "cat", "cats", "sleep", "sleeps", "."])
+    normaliser = Normaliser(lower_case=True)
+    return StoredModel(prpn.model, replace(prpn.settings, normaliser=normaliser), vocabulary)
+
+
+def pair(better, worse, case="case", **groups):
+    return MinimalPair(better, worse, case, groups, "file", 1)
+
+
+def test_a_pair_is_right_only_where_the_better_sentence_is_strictly_more_probable(small, monkeypatch):
+    spoken(monkeypatch, {"the cat": -1.0, "the cats": -2.0, "the sleep": -2.0})
+    pairs = [pair("the cat", "the cats"), pair("the cats", "the cat"), pair("the cats", "the sleep")]
+    scores = score_pairs(small, pairs)
+    assert scores.right.tolist() == [True, False, False]
+    assert scores.ties.tolist() == [False, False, True]
+    assert (scores.better.tolist(), scores.worse.tolist()) == ([-1, -2, -2], [-2, -1, -2])
+
+
+def test_words_are_known_or_not_as_the_model_reads_them(small, monkeypatch):
+    asked = spoken(
+        monkeypatch, dict.fromkeys(["the cat <unk>", "the cats <unk>", "<unk> cat", "the <unk> <unk>"], -1.0)
+    )
+    pairs = [
+        pair("The cat purrs", "The cats purrs"),  # differs in known words only
+        pair("zebra cat", "horse cat"),
+        pair("the purrs cat.", "the cat. purrs"),  # in order only
+    ]
+    scores = score_pairs(small, pairs)
+    assert scores.differing_known.tolist() == [True, False, True]
+    assert scores.all_known.tolist() == [False, False, False]
+    assert scores.read_alike.tolist() == [False, True, True]
+    assert scores.ties[1:].all()
+    assert sorted(asked) == ["<unk> cat", "the <unk> <unk>", "the cat <unk>", "the cats <unk>"]
+
+
+def test_punctuation_and_contractions_are_parted_where_asked(small, monkeypatch):
+    asked = spoken(monkeypatch, {"the cat sleeps .": -1.0, "the cat sleep .": -2.0})
+    scores = score_pairs(small, [pair("The cat sleeps.", "The cat sleep.")], TreebankStyle("split", "split"))
+    assert scores.all_known.all()
+    assert len(asked) == 2
+
+
+def test_every_sentence_is_scored_once_for_all_files(small, monkeypatch, tmp_path):
+    first = {"sentences": ["the cat", "the cats", "the sleep"]}
+    second = {"sentence_good": "The cats", "sentence_bad": "the  cat"}
+    for name, item in (("a", first), ("b", second), ("c", second)):
+        (tmp_path / name).write_text(json.dumps(item) + "\n")
+    asked = spoken(monkeypatch, {"the cat": -1.0, "the cats": -2.0, "the sleep": -3.0})
+    report = evaluate_pairs(small, [tmp_path])
+    assert sorted(asked) == ["the cat", "the cats", "the sleep"]
+    assert report.models[0].right.tolist() == [True, True, False, False]
+
+
+def test_the_differing_words_are_those_that_one_sentence_has_more_often():
+    assert differing_words(["no", "cat", "that", "the"], ["the", "cat", "that", "no"]) == set()
+    assert differing_words(["the", "the", "cat", "sleeps"], ["the", "cat", "sleep"]) == {"the", "sleeps", "sleep"}
+
+
+def scores(name, right, known=None):
+    better = np.array(right, np.float64)
+    known = np.ones(len(right), np.bool_) if known is None else np.array(known)
+    return PairScores(name, better, np.full(len(right), 0.5), known, known, np.zeros(len(right), np.bool_))
+
+
+def test_cases_and_groups_have_their_own_accuracy_and_cases_their_mean():
+    pairs = [
+        pair("a", "b", "x", field="one"),
+        pair("c", "d", "x", field="two"),
+        pair("e", "f", "x"),
+        pair("g", "g", "y"),
+    ]
+    report = PairsReport(tuple(pairs), (scores("m", [1, 0, 0, 1], [True, True, False, False]),), ("file",))
+    (figures,) = report.as_dict()["models"]
+    assert figures["all"] == {"accuracy": 0.5, "right": 2, "pairs": 4}
+    assert figures["differing_words_known"] == {"accuracy": 0.5, "right": 1, "pairs": 2}
+    assert figures["mean_over_cases"] == pytest.approx((1 / 3 + 1) / 2)
+    assert figures["mean_over_cases_differing_words_known"] == 0.5  # of case x alone: y has no such pair
+    assert figures["by_case"]["y"]["differing_words_known"] == {"accuracy": None, "right": 0, "pairs": 0}
+    by_field = {name: one["all"]["right"] for name, one in figures["by_group"]["field"].items()}
+    assert by_field == {"one": 1, "two": 0}
+    assert report.as_dict()["identical"] == ["file, line 1"]
+    assert figures["unknown_words"] == 2
+    json.dumps(report.as_dict())
+
+
+def test_the_table_has_all_models_and_what_was_done_to_the_text():
+    models = scores("left", [1, 0, 1, 0]), scores("right", [1, 1, 1, 0], [True, False, True, False])
+    pairs = tuple(pair(name, "z", name.upper(), field="some") for name in "abcd")
+    told = str(PairsReport(pairs, models, ("file.jsonl",), TreebankStyle("drop")))
+    assert "punctuation dropped, contractions as written" in told
+    rows = {line.split("   ")[0].strip(): line.split() for line in told.splitlines() if line}
+    assert rows["all pairs"][2:] == ["50.0", "(4)", "75.0", "(4)"]
+    assert rows["pairs whose differing words are known"][6:] == ["50.0", "(4)", "100.0", "(2)"]
+    assert rows["field: some"][2:] == ["4", "50.0", "50.0", "75.0", "100.0"]
+    assert rows["B"][1:] == ["1", "0.0", "0.0", "100.0", "-"]
+    assert "right against left, all pairs: accuracy difference +25.0" in told
+    assert "right against left, pairs whose differing words are known: accuracy difference +0.0" in told
+
+
+def test_a_style_of_text_that_no_model_knows_is_told_unless_something_was_done_about_it():
+    pairs = tuple(pair(name, "z") for name in "ab")
+    foreign = scores("mine", [1, 0], [False, False])
+    assert "hardly any pair has only words that are known to mine:" in str(PairsReport(pairs, (foreign,), ("file",)))
+    treated = PairsReport(pairs, (foreign,), ("file",), TreebankStyle("drop"))
+    known = PairsReport(pairs, (scores("mine", [1, 0]),), ("file",))
+    assert not any("hardly any" in str(report) for report in (treated, known))
+
+
+def test_the_bootstrap_has_the_spread_of_pairs_really_drawn():
+    random = np.random.default_rng(1)
+    first, second = random.random(80) < 0.7, random.random(80) < 0.5
+    found = paired_bootstrap(first, second)
+    places = random.integers(80, size=(4000, 80))
+    drawn = (first[places].astype(int) - second[places]).mean(1)
+    assert found.difference == pytest.approx(first.mean() - second.mean())
+    assert [found.low, found.high] == pytest.approx(np.quantile(drawn, [0.025, 0.975]), abs=0.03)
+    assert paired_bootstrap(first, first).p_value == 1
+    assert paired_bootstrap(np.ones(50, np.bool_), np.zeros(50, np.bool_)).p_value < 0.001
+
+
+def test_a_trained_model_scores_pairs_as_it_scores_sentences(prpn, toy, tmp_path):
+    words = (toy / "test.txt").read_text().splitlines()[:6]
+    items = [{"sentence_good": line, "sentence_bad": " ".join(reversed(line.split()))} for line in words]
+    path = tmp_path / "pairs.jsonl"
+    path.write_text("".join(json.dumps(item) + "\n" for item in items))
+    report = evaluate_pairs({"one": prpn}, path)
+    expected = sentence_log_probs(prpn, [prpn.normaliser.tokens(line) for line in words])
+    assert report.models[0].better == pytest.approx(expected, rel=1e-5)
+    write_pairs(report, tmp_path / "rows.jsonl")
+    rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
+    assert [row["better"] for row in rows] == words
+    assert [row["line"] for row in rows] == [1, 2, 3, 4, 5, 6]
+    for row in rows:
+        better, worse = row["models"]["one"]["log_prob"]
+        assert row["models"]["one"]["right"] == (better > worse)
+
+
+def test_what_cannot_be_scored_is_told(small):
+    dropping = StoredModel(
+        small.model, replace(small.settings, normaliser=Normaliser(drop_punctuation=True)), small.vocabulary
+    )
+    with pytest.raises(InputError, match=r"file, line 1: nothing is left of '\?!' as model reads it"):
+        score_pairs(dropping, [pair("the cat", "?!")])
+    with pytest.raises(InputError, match="no model given"):
+        evaluate_pairs({}, "file")
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason=f"no minimal pairs in {DATA}")
+@pytest.mark.parametrize(
+    ("name", "count", "differing", "everything"),
+    [("marvin-linzen", 4800, 73.1, 31.1), ("blimp", 16750, 79.5, 13.1)],
+)
+def test_what_the_words_of_penn_treebank_text_know_of_the_published_pairs(
+    prpn, monkeypatch, name, count, differing, everything
+):
+    words = set((DATA / "ptb" / "ptb.train.txt").read_text(encoding="utf-8").split()) - {"<unk>", "$", "#"}
+    vocabulary = Vocabulary(["<unk>", "<s>", "</s>", *sorted(words)])
+    normaliser = Normaliser(lower_case=True, numbers="whole", drop_words=("$", "#"))
+    stored = StoredModel(prpn.model, replace(prpn.settings, normaliser=normaliser), vocabulary)
+    monkeypatch.setattr(pairs_room, "sentence_log_probs", lambda stored, sentences: np.zeros(len(sentences)))
+    found = score_pairs(stored, read_pairs([DATA / name]), TreebankStyle("drop", "split"))
+    assert len(found.better) == count
+    assert round(100 * found.differing_known.mean(), 1) == differing
+    assert round(100 * found.all_known.mean(), 1) == everything

@@ -1,0 +1,189 @@
+"""ON-LSTM against the program its authors released, and what is true of its dropouts and penalties."""
+
+from __future__ import annotations
+
+import dataclasses
+from math import sqrt
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from syntaxlm.errors import InputError
+from syntaxlm.layers.dropout import drop_weights, embed_with_dropout, locked_dropout
+from syntaxlm.layers.recurrent_stack import RecurrentStack
+from syntaxlm.layers.rows import Rows
+from syntaxlm.models.contract import TokenBatch
+from syntaxlm.models.on_lstm import ONLSTMConfig, build
+from tests.golden import ON_LSTM_FILES, ON_LSTM_NAMES, released_on_lstm
+
+NONE = {"dropout": 0.0, "layer_dropout": 0.0, "input_dropout": 0.0, "embedding_dropout": 0.0, "weight_drop": 0.0}
+SMALL = ONLSTMConfig(embedding_size=6, layer_sizes=(8, 6), chunk_size=2, **NONE)
+TOKENS = torch.randint(11, (9, 3), generator=torch.Generator().manual_seed(1))
+BATCH = TokenBatch(TOKENS[:-1], TOKENS[1:], lengths=torch.tensor([8, 5, 2]))
+
+
+def test_there_are_golden_files():
+    assert ON_LSTM_FILES
+
+
+@pytest.mark.parametrize("reference", [False, True])
+@pytest.mark.parametrize("path", ON_LSTM_FILES, ids=lambda path: path.stem)
+def test_equals_the_released_program_in_value_state_and_every_gradient(path, reference):
+    stack, golden = released_on_lstm(path)
+    if reference:
+        stack.ops = stack.ops.reference
+    inputs = torch.from_numpy(golden["x"]).requires_grad_()
+    steps, columns, _ = inputs.shape
+    rows = Rows(steps, columns, None, inputs.device)
+    names = {"hidden": "h", "cell": "c"}
+    layers = range(len(stack.layers))
+    before = {f"{ours}.{n}": torch.from_numpy(golden[f"l{n}.{name}0"]) for n in layers for ours, name in names.items()}
+    read = stack(rows.of(inputs), rows, before)
+    found = {
+        "output": rows.padded(read.layers[-1]),
+        "distance_forget": torch.stack([rows.padded(part) for part in read.distances]),
+        "distance_in": torch.stack([rows.padded(part) for part in read.input_distances]),
+    }
+    for n in layers:
+        found |= {f"l{n}.{name}T": read.state[f"{ours}.{n}"] for ours, name in names.items()}
+        found[f"l{n}.layer_output"] = rows.padded(read.layers[n])
+    found["output"].backward(torch.from_numpy(golden["grad_output"]))
+    found["grad_x"] = inputs.grad
+    for n, layer in enumerate(stack.layers):
+        found |= {f"l{n}.grad_{theirs}": layer.get_parameter(ours).grad for ours, theirs in ON_LSTM_NAMES.items()}
+    compared = set(found) & set(golden)
+    assert len(compared) >= 5 + 5 * len(layers)
+    for name in sorted(compared):
+        np.testing.assert_allclose(found[name].detach().numpy(), golden[name], rtol=0, atol=1e-10, err_msg=name)
+
+
+@pytest.mark.parametrize("cell", ["on-lstm", "lstm"])
+def test_fast_model_equals_reference_in_loss_penalties_and_every_gradient_under_dropout(cell):
+    config = dataclasses.replace(SMALL, cell=cell, **dict.fromkeys(NONE, 0.4))
+    torch.manual_seed(0)
+    model = build(config, 11).double().train()
+
+    def loss():
+        torch.manual_seed(5)
+        output = model(BATCH)
+        return sum(output.penalties.values()) - output.log_probs(BATCH.targets).sum()
+
+    found = torch.autograd.grad(fast := loss(), list(model.parameters()))
+    model.core.stack.ops = model.core.stack.ops.reference
+    expected = torch.autograd.grad(slow := loss(), list(model.parameters()))
+    assert fast.item() == pytest.approx(slow.item(), abs=1e-10)
+    torch.testing.assert_close(found, expected, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("rate", NONE)
+def test_every_rate_acts_in_training_and_in_training_alone(rate):
+    def losses(model):
+        result = []
+        for seed in (1, 2):
+            torch.manual_seed(seed)
+            result.append(model(BATCH).log_probs(BATCH.targets).sum().item())
+        return result
+
+    for cell in ("on-lstm", "lstm"):
+        torch.manual_seed(0)
+        model = build(dataclasses.replace(SMALL, cell=cell, **{rate: 0.5}), 11).double().train()
+        first, second = losses(model)
+        assert first != second
+        first, second = losses(model.eval())
+        assert first == second
+
+
+def test_penalties_are_means_of_squares_before_or_after_the_output_dropout():
+    """Over real tokens only; no change leads from one column to another."""
+    config = dataclasses.replace(SMALL, dropout=0.5, activation=3.0, slowness=5.0)
+    values = {}
+    for after in (False, True):
+        torch.manual_seed(0)
+        model = build(dataclasses.replace(config, activation_after_dropout=after), 11).double().train()
+        torch.manual_seed(1)
+        values[after] = model(BATCH).penalties
+    seen = {}
+    model.core.stack.register_forward_hook(lambda module, inputs, read: seen.update(states=read.layers[-1]))
+    torch.manual_seed(1)
+    dropped = model.core(model.embedding(BATCH.tokens), BATCH, None).hidden
+    states = Rows(8, 3, BATCH.lengths, dropped.device).padded(seen["states"])
+    changes = torch.cat([states[1:length, b] - states[: length - 1, b] for b, length in enumerate([8, 5, 2])])
+    assert values[False]["activation"].item() == pytest.approx(3 * seen["states"].square().mean().item())
+    assert values[True]["activation"].item() == pytest.approx(3 * dropped.square().mean().item())
+    for penalties in values.values():
+        assert penalties["slowness"].item() == pytest.approx(5 * changes.square().mean().item())
+
+
+def test_a_single_step_has_no_slowness_and_evaluation_no_penalty():
+    model = build(SMALL, 11).train()
+    assert set(model(TokenBatch(TOKENS[:1], TOKENS[1:2])).penalties) == {"activation"}
+    assert not model.eval()(BATCH).penalties
+
+
+def test_distances_are_of_every_layer_and_those_of_a_word_do_not_depend_on_what_follows():
+    """As the released parser reads a sentence: end, words, end; the first and the last distance are not words'."""
+    model = build(SMALL, 11).double().eval()
+    distances = model.syntax(BATCH).distances
+    assert distances.shape == (2, 8, 3)
+    assert ((distances >= 0) & (distances <= 1)).all()
+    shorter = TokenBatch(BATCH.tokens[:5], BATCH.targets[:5], lengths=torch.tensor([5, 5, 2]))
+    torch.testing.assert_close(model.syntax(shorter).distances[:, :, :2], distances[:, :5, :2])
+
+
+def test_a_plain_lstm_has_no_syntax():
+    model = build(dataclasses.replace(SMALL, cell="lstm", chunk_size=5), 11)
+    assert model.core.distance_layers == 0
+    assert model.syntax(BATCH) is None
+
+
+def test_a_locked_mask_is_one_for_all_steps_of_a_column_and_differs_between_columns():
+    torch.manual_seed(3)
+    rows = Rows(8, 3, BATCH.lengths, torch.device("cpu"))
+    dropped = rows.padded(locked_dropout(torch.ones(15, 200), 0.4, rows, training=True))
+    for column, length in enumerate([8, 5, 2]):
+        assert (dropped[:length, column] == dropped[0, column]).all()
+        assert dropped[0, column].unique().tolist() == pytest.approx([0, 1 / 0.6], abs=1e-4)
+    assert (dropped[0, 0] != dropped[0, 1]).any()
+    assert locked_dropout(hidden := torch.ones(15, 200), 0.4, rows, training=False) is hidden
+
+
+def test_embedding_dropout_drops_whole_word_types():
+    torch.manual_seed(4)
+    embedding = nn.Embedding(50, 6)
+    tokens = torch.randint(50, (40, 5))
+    embedded = embed_with_dropout(embedding, tokens, 0.3, training=True)
+    dropped = (embedded == 0).all(-1)
+    assert set(tokens[dropped].tolist()).isdisjoint(tokens[~dropped].tolist())
+    assert 0.1 < dropped.double().mean() < 0.5
+    torch.testing.assert_close(embedded[~dropped], embedding(tokens)[~dropped] / 0.7, rtol=1e-4, atol=0)
+    torch.testing.assert_close(embed_with_dropout(embedding, tokens, 0.3, training=False), embedding(tokens))
+
+
+@pytest.mark.parametrize("rescaled", [False, True])
+def test_weight_drop_keeps_weights_or_rescales_them(rescaled):
+    torch.manual_seed(5)
+    weight, rate = torch.randn(300, 300), 0.45
+    dropped = drop_weights(weight, rate, rescaled, training=True)
+    kept = dropped != 0
+    assert float((~kept).double().mean()) == pytest.approx(rate, abs=5 * sqrt(rate * (1 - rate)) / 300)
+    torch.testing.assert_close(dropped[kept], weight[kept] / (1 - rate if rescaled else 1), rtol=1e-4, atol=0)
+    expected = weight if rescaled else weight * (1 - rate)
+    torch.testing.assert_close(drop_weights(weight, rate, rescaled, training=False), expected)
+
+
+def test_sizes_that_chunks_do_not_fill_are_told_by_stack_and_settings():
+    fault = "layers of 12, 7 neurons with chunks of 4: every size must be a multiple"
+    with pytest.raises(InputError, match=fault):
+        RecurrentStack(5, [12, 7], chunk_size=4)
+    with pytest.raises(ValueError, match=fault):
+        ONLSTMConfig(embedding_size=7, layer_sizes=(12, 7), chunk_size=4)
+    assert len(RecurrentStack(5, [12, 7], cell="lstm", chunk_size=4).layers) == 2
+
+
+def test_the_published_sizes_make_25_million_weights():
+    sizes = {"embedding_size": 400, "layer_sizes": (1150, 1150, 400)}
+    with torch.device("meta"):
+        core = build(ONLSTMConfig(**sizes), 10_000)
+    assert sum(weight.numel() for weight in core.parameters()) == 25_232_180

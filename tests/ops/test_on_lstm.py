@@ -1,0 +1,198 @@
+"""The recurrence of ordered neurons and of a plain LSTM: fast form against reference, reference against others."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+import torch
+from torch import nn
+
+from syntaxlm.ops import on_lstm
+from syntaxlm.ops.native import usable
+from syntaxlm.ops.on_lstm import CellWeights, fast
+from syntaxlm.ops.on_lstm.reference import cumax
+
+CASES = {  # steps, counts, size, chunk
+    "one step": ([1], 6, 2),
+    "one step, three columns": ([3], 6, 3),
+    "seven steps, three columns": ([3] * 7, 6, 2),
+    "63 steps": ([1] * 63, 4, 1),
+    "63 steps, ragged": ([3] * 30 + [2] * 20 + [1] * 13, 6, 2),
+    "ragged": ([3, 3, 2, 2, 2, 1, 1], 6, 6),
+    "a column without a step": ([2, 1], 4, 2),
+    "wide": ([4, 4, 3, 1], 70, 5),
+    "plain, seven steps": ([3] * 7, 6, None),
+    "plain, one step": ([1], 5, None),
+    "plain, ragged": ([3, 3, 2, 2, 2, 1, 1], 7, None),
+    "plain, wide": ([4, 4, 3, 1], 70, None),
+}
+INPUT = 5
+NAMES = "inputs", "input", "recurrent", "bias", "hidden", "cell"
+
+
+@pytest.fixture
+def threads():
+    """Sets torch's number of threads for one test."""
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
+def random(*shape, seed):
+    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def tensors_of(counts, size, chunk, columns):
+    width = 4 * size + (0 if chunk is None else 2 * (size // chunk))
+    shapes = (sum(counts), INPUT), (width, INPUT), (width, size), (width,), (columns, size), (columns, size)
+    return [random(*shape, seed=n).requires_grad_() for n, shape in enumerate(shapes)]
+
+
+def run(op, tensors, chunk, counts, dtype=torch.float64):
+    inputs, input_weight, recurrent, bias, hidden, cell = (tensor.to(dtype) for tensor in tensors)
+    return op.recurrence(inputs, CellWeights(input_weight, recurrent, bias, chunk), (hidden, cell), counts)
+
+
+def flat(result):
+    parts = result.hidden, *result.state, result.distances, result.input_distances
+    return [part for part in parts if part is not None]
+
+
+def gradients(outputs, inputs):
+    """Of a random weighting of the outputs, so that no output's gradient hides behind another's."""
+    loss = sum((out * random(*out.shape, seed=9 + n)).sum() for n, out in enumerate(outputs) if out.requires_grad)
+    return torch.autograd.grad(loss, inputs)
+
+
+@pytest.mark.parametrize("form", ["torch", "compiled", "compiled, 2 threads"])
+@pytest.mark.parametrize("case", CASES)
+def test_fast_form_equals_reference_in_value_state_and_every_gradient(case, form, threads):
+    """The torch form in float64, the compiled one in float32, both against the reference in float64."""
+    counts, size, chunk = CASES[case]
+    compiled = form != "torch"
+    if compiled and usable(fast._SOURCE, torch.float32) is None:
+        pytest.skip("no C compiler")
+    threads(2 if form.endswith("2 threads") else 1)
+    columns = counts[0] + (case == "a column without a step")
+    tensors = tensors_of(counts, size, chunk, columns)
+    ours = flat(run(on_lstm, tensors, chunk, counts, torch.float32 if compiled else torch.float64))
+    expected = flat(run(on_lstm.reference, tensors, chunk, counts))
+    assert len(ours) == (3 if chunk is None else 5)
+    for one, other in zip(ours, expected, strict=True):
+        torch.testing.assert_close(one.double(), other, rtol=0, atol=2e-5 if compiled else 1e-12)
+    for name, one, other in zip(NAMES, gradients(ours, tensors), gradients(expected, tensors), strict=True):
+        tolerance = 1e-4 * (1 + float(other.abs().max())) if compiled else 1e-10
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=tolerance, msg=lambda text, n=name: f"{n}: {text}")
+
+
+@pytest.mark.parametrize("case", ["ragged", "plain, ragged", "wide"])
+def test_the_torch_form_does_in_float32_what_the_compiled_one_does(case, monkeypatch):
+    counts, size, chunk = CASES[case]
+    tensors = tensors_of(counts, size, chunk, counts[0])
+    found = []
+    for library in (fast.usable, lambda *_: None):
+        monkeypatch.setattr(fast, "usable", library)
+        outputs = flat(run(on_lstm, tensors, chunk, counts, torch.float32))
+        found.append((outputs, gradients(outputs, tensors)))
+    (one, one_grads), (other, other_grads) = found
+    torch.testing.assert_close(one, other, rtol=0, atol=1e-5)
+    for compiled, eager in zip(one_grads, other_grads, strict=True):
+        torch.testing.assert_close(compiled, eager, rtol=0, atol=1e-4 * (1 + float(eager.abs().max())))
+
+
+@pytest.mark.parametrize("native", [True, False])
+@pytest.mark.parametrize("case", ["seven steps, three columns", "plain, ragged"])
+def test_bfloat16_products_keep_states_in_float32_and_stay_near(case, native, monkeypatch):
+    counts, size, chunk = CASES[case]
+    if not native:
+        monkeypatch.setattr(fast, "usable", lambda *_: None)
+    tensors = [(tensor.detach() * 0.5).requires_grad_() for tensor in tensors_of(counts, size, chunk, counts[0])]
+    with torch.autocast("cpu", torch.bfloat16):
+        ours = flat(run(on_lstm, tensors, chunk, counts, torch.float32))
+    expected = flat(run(on_lstm.reference, tensors, chunk, counts))
+    assert all(part.dtype == torch.float32 for part in ours)
+    for one, other in zip(ours, expected, strict=True):
+        torch.testing.assert_close(one.double(), other, rtol=0, atol=0.03)
+    for one, other in zip(gradients(ours, tensors), gradients(expected, tensors), strict=True):
+        assert float((one - other).norm() / other.norm()) < 0.05
+
+
+@pytest.mark.parametrize("cut", [1, 3, 6])
+def test_a_sequence_in_two_parts_equals_the_whole_through_the_state_and_its_gradient(cut):
+    counts, size, chunk = CASES["ragged"]
+    tensors = tensors_of(counts, size, chunk, 3)
+    inputs, *weights, hidden, cell = tensors
+    weights = CellWeights(*weights, chunk)
+    whole = on_lstm.recurrence(inputs, weights, (hidden, cell), counts)
+    place = sum(counts[:cut])
+    first = on_lstm.recurrence(inputs[:place], weights, (hidden, cell), counts[:cut])
+    second = on_lstm.recurrence(inputs[place:], weights, first.state, counts[cut:])
+    states = torch.cat([first.hidden, second.hidden])
+    torch.testing.assert_close(states, whole.hidden, rtol=0, atol=1e-13)
+    torch.testing.assert_close(second.state, whole.state, rtol=0, atol=1e-13)
+    ours, expected = (gradients(outputs, tensors) for outputs in ([states, *second.state], flat(whole)[:3]))
+    torch.testing.assert_close(ours, expected, rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("op", [on_lstm, on_lstm.reference], ids=["fast", "reference"])
+def test_the_plain_cell_is_that_of_nn_lstm(op):
+    torch.manual_seed(1)
+    lstm = nn.LSTM(INPUT, 6).double()
+    inputs, hidden, cell = random(7, 3, INPUT, seed=1), random(3, 6, seed=2), random(3, 6, seed=3)
+    weights = CellWeights(lstm.weight_ih_l0, lstm.weight_hh_l0, lstm.bias_ih_l0 + lstm.bias_hh_l0, None)
+    ours = op.recurrence(inputs.flatten(0, 1), weights, (hidden, cell), [3] * 7)
+    states, last = lstm(inputs, (hidden[None], cell[None]))
+    torch.testing.assert_close(ours.hidden.view(7, 3, 6), states)
+    torch.testing.assert_close(torch.stack(ours.state), torch.cat(last))
+    ours, expected = (torch.autograd.grad((part**2).sum(), list(lstm.parameters())) for part in (ours.hidden, states))
+    torch.testing.assert_close(ours, expected)
+
+
+def test_torchs_own_lstm_equals_reference_in_value_state_and_every_gradient():
+    counts, size, chunk = CASES["plain, seven steps"]
+    tensors = tensors_of(counts, size, chunk, 3)
+    inputs, *weights, hidden, cell = tensors
+    ours = flat(fast.lstm_of_torch(inputs, CellWeights(*weights, None), (hidden, cell), len(counts)))
+    expected = flat(run(on_lstm.reference, tensors, chunk, counts))
+    torch.testing.assert_close(ours, expected, rtol=0, atol=1e-12)
+    torch.testing.assert_close(gradients(ours, tensors), gradients(expected, tensors), rtol=1e-9, atol=1e-10)
+
+
+def test_what_needs_no_gradient_gets_none_and_takes_none_from_the_others():
+    counts, size, chunk = CASES["ragged"]
+    tensors = tensors_of(counts, size, chunk, 3)
+    every = gradients([run(on_lstm, tensors, chunk, counts).hidden], tensors)
+    fixed = [
+        tensor if name in ("input", "bias") else tensor.detach() for name, tensor in zip(NAMES, tensors, strict=True)
+    ]
+    some = gradients([run(on_lstm, fixed, chunk, counts).hidden], [tensors[1], tensors[3]])
+    torch.testing.assert_close(some, (every[1], every[3]))
+
+
+def test_cumax_rises_to_one():
+    gate = cumax(random(20, 9, seed=4) * 5)
+    assert (gate.diff(dim=-1) >= 0).all()
+    torch.testing.assert_close(gate[:, -1], torch.ones(20, dtype=torch.float64))
+    torch.testing.assert_close(cumax(torch.zeros(4)), torch.tensor([0.25, 0.5, 0.75, 1.0]))
+
+
+def test_neurons_of_one_chunk_with_equal_gates_share_their_memory():
+    """Master gates serve whole chunks: where o, g, i, f of a chunk's neurons are equal, so are its cells."""
+    size, chunk, master = 6, 3, 2
+    tensors = tensors_of([2] * 4, size, chunk, 2)
+    with torch.no_grad():
+        for tensor in tensors[1:4]:
+            gates = tensor[2 * master :].unflatten(0, (4, master, chunk))
+            gates[:] = gates[:, :, :1]
+        tensors[4][:], tensors[5][:] = 0, 0
+    cells = run(on_lstm, tensors, chunk, [2] * 4).state[1].unflatten(1, (master, chunk))
+    assert (cells - cells[..., :1]).abs().max() == 0
+    assert (cells[:, 0] - cells[:, 1]).abs().min() > 0
+
+
+@pytest.mark.parametrize(("rows", "chunk"), [(24 + 6, 4), (24, 2), (24 + 6, None)])
+def test_weights_that_do_not_fit_are_refused(rows, chunk):
+    new = partial(torch.zeros, dtype=torch.float64)
+    with pytest.raises(ValueError, match=r"chunks of 4|rows; expected"):
+        CellWeights(new(rows, 3), new(rows, 6), new(rows), chunk)

@@ -1,0 +1,76 @@
+"""`evaluate pairs` from the command line."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from syntaxlm import cli
+
+
+@pytest.fixture
+def pairs(tmp_path):
+    path = tmp_path / "pairs.jsonl"
+    items = [
+        {"sentence_good": "the cat sees a dog.", "sentence_bad": "cat the dog a sees.", "UID": "order"},
+        {"sentence_good": "the cat isn't here.", "sentence_bad": "the cat aren't here.", "UID": "agreement"},
+    ]
+    path.write_text("".join(json.dumps(item) + "\n" for item in items))
+    return path
+
+
+def run(capsys, *arguments):
+    code = cli.main(["evaluate", "pairs", *map(str, arguments)])
+    return code, *capsys.readouterr()
+
+
+def test_models_are_told_side_by_side_and_every_pair_is_written(capsys, trained, pairs, tmp_path):
+    rows = tmp_path / "rows.jsonl"
+    code, out, _ = run(
+        capsys, trained.prpn, "--model", trained.lstm, pairs, "--punctuation", "drop", "--contractions", "split",
+        "--per-pair", rows,
+    )  # fmt: skip
+    assert code == 0
+    assert "pairs 2   sentences 4   cases 2" in out
+    assert "punctuation dropped, contractions split off" in out
+    assert "lstm against prpn, all pairs: accuracy difference" in out
+    assert [set(json.loads(row)["models"]) for row in rows.read_text().splitlines()] == [{"prpn", "lstm"}] * 2
+
+
+def test_json_has_the_figures_of_the_table(capsys, trained, pairs):
+    code, out, _ = run(capsys, trained.prpn, pairs, "--json")
+    figures = json.loads(out)
+    assert code == 0
+    assert (figures["pairs"], figures["punctuation"], figures["against_first"]) == (2, "keep", {})
+    assert [model["model"] for model in figures["models"]] == ["prpn"]
+    assert set(figures["models"][0]["by_case"]) == {"order", "agreement"}
+
+
+def test_models_of_one_folder_name_are_told_apart_and_one_twice_is_refused(capsys, trained, pairs, tmp_path):
+    other = tmp_path / "prpn"
+    shutil.copytree(trained.prpn, other)
+    _, out, _ = run(capsys, trained.prpn, pairs, "--model", other, "--json")
+    assert [model["model"] for model in json.loads(out)["models"]] == [str(trained.prpn), str(other)]
+    code, out, error = run(capsys, trained.prpn, pairs, "--model", trained.prpn)
+    assert (code, out) == (2, "")
+    assert "the same model twice" in error
+
+
+def test_options_are_in_the_help_and_a_folder_that_is_no_model_is_told(capsys, pairs, tmp_path):
+    with pytest.raises(SystemExit):
+        run(capsys, "--help")
+    told = capsys.readouterr().out
+    options = ("MODEL_DIR", "FILES", "--model", "--punctuation", "--contractions", "--per-pair", "--json")
+    assert all(option in told for option in options)
+    code, out, error = run(capsys, tmp_path / "nowhere", pairs)
+    assert (code, out) == (2, "")
+    assert "no such model folder" in error
+
+
+def test_a_faulty_line_ends_with_code_2_and_its_place(capsys, trained, pairs):
+    pairs.write_text('{"sentence_good": "a"}\n')
+    code, out, error = run(capsys, trained.prpn, pairs)
+    assert (code, out) == (2, "")
+    assert f"{pairs}, line 1: no sentence_bad" in error

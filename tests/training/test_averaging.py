@@ -1,0 +1,270 @@
+"""Averaged SGD: when it begins, what is averaged, fine-tuning, random steps."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+from torch import nn
+
+from syntaxlm.errors import InputError
+from syntaxlm.evaluation.language_model import evaluate_language_model
+from syntaxlm.storage import distinct_tensors, read_model, write_tensors
+from syntaxlm.training import trainer
+from syntaxlm.training.averaging import Averaging, WeightAverage
+from syntaxlm.training.checkpoint import CHECKPOINT, read_progress
+from syntaxlm.training.recipe import OptimiserSettings
+from syntaxlm.training.result import RESULT, read_result
+from syntaxlm.training.trainer import METRICS, Event, resume, train
+
+STREAM = {"mode": "stream", "batch_size": 16}
+NOISY = {"kind": "sgd", "learning_rate": 20.0, "clip": 0.25}  # the weights jump about: their mean is better by far
+
+
+def validations(folder: Path) -> list[dict]:
+    lines = [json.loads(line) for line in (folder / METRICS).read_text().splitlines()]
+    return [line for line in lines if line["event"] == "valid"]
+
+
+def changes(losses: list[float], settings: OptimiserSettings) -> list[str | None]:
+    """What each validation brings about, one an epoch, ten steps an epoch."""
+    averaging = Averaging()
+    return [averaging.seen(loss, 10 * number, float(number), settings) for number, loss in enumerate(losses, 1)]
+
+
+def test_averaging_begins_at_the_first_loss_above_the_lowest_before_the_last_n():
+    settings = OptimiserSettings(average_patience=2)
+    assert changes([5.0, 4.0, 4.5, 4.2, 3.0, 3.1, 3.2, 2.9, 3.1], settings) == [None] * 8 + ["begins"]
+    assert changes([5.0, 4.0, 3.0, 4.5, 4.0, 3.1], settings)[3:] == [None, None, "begins"]
+    assert changes([1.0, 9.0], settings) == changes([1.0, 9.0][::-1], settings) == [None, None]
+    random = np.random.default_rng(0)
+    for _ in range(200):
+        patience, losses = int(random.integers(1, 5)), random.normal(0, 1, 12) - np.arange(12) * random.choice([0, 0.5])
+        begins = next(
+            (t for t in range(12) if t > patience and losses[t] > losses[: t - patience].min()), None
+        )  # algorithm 1
+        found = changes(losses.tolist(), OptimiserSettings(average_patience=patience))
+        assert found == ["begins" if t == begins else None for t in range(12)]
+
+
+def test_averaging_begins_at_an_epoch_or_before_it_and_once():
+    settings = OptimiserSettings(average_from_epoch=3)
+    assert changes([1.0, 2.0, 3.0, 4.0], settings) == [None, None, "begins", None]
+    both = OptimiserSettings(average_from_epoch=3, average_patience=1)
+    assert changes([1.0, 2.0, 3.0, 4.0], both) == [None, None, "begins", None]
+    earlier = OptimiserSettings(average_from_epoch=5, average_patience=1)
+    assert changes([2.0, 1.0, 3.0, 0.5, 0.4], earlier) == [None, None, "begins", None, None]
+
+
+def test_fine_tuning_compares_its_own_losses_and_ends_the_run():
+    settings = OptimiserSettings(average_patience=1, finetune_epoch=4)
+    losses = [1.0, 2.0, 3.0, 3.0, 9.0, 8.0, 7.0, 7.5, 8.5]
+    assert changes(losses, settings) == [None, None, "begins", "restarts", None, None, None, None, "ends"]
+    assert changes([4.0, 3.0, 2.0, 1.0], settings) == [None, None, None, "restarts"]
+
+
+def test_steps_are_counted_from_the_last_restart_and_averaged_weights_from_the_first():
+    averaging = Averaging()
+    assert (averaging.count(7), averaging.is_averaged(7)) == (0, False)
+    averaging.began = 10
+    assert [averaging.count(step) for step in (10, 11, 15)] == [0, 1, 5]
+    averaging.restarted = 20
+    assert [averaging.count(step) for step in (20, 21)] == [0, 1]
+    assert [averaging.is_averaged(step) for step in (10, 11, 25)] == [False, True, True]
+
+
+def test_the_average_is_the_mean_of_parameters_and_the_model_gets_its_own_back():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))
+    average, seen = WeightAverage(model), []
+    for count in range(1, 8):
+        with torch.no_grad():
+            for weight in model.parameters():
+                weight.normal_()
+        model[1].running_mean.fill_(count)
+        average.add(count)
+        seen.append({name: weight.detach().double().clone() for name, weight in model.named_parameters()})
+    own = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+
+    def measure() -> None:
+        with average.as_weights():
+            inside.update({name: tensor.clone() for name, tensor in model.state_dict().items()})
+            raise InputError("a loss without bounds")
+
+    inside: dict[str, torch.Tensor] = {}
+    with pytest.raises(InputError):
+        measure()
+    for name in seen[0]:
+        mean = torch.stack([one[name] for one in seen]).mean(0)
+        torch.testing.assert_close(inside[name].double(), mean, rtol=1e-5, atol=1e-6)
+    assert torch.equal(inside["1.running_mean"], own["1.running_mean"])
+    assert all(torch.equal(tensor, own[name]) for name, tensor in model.state_dict().items())
+
+
+def watched(recipe, folder: Path) -> tuple[trainer._Run, list[dict[str, torch.Tensor]], list[tuple[Event, float]]]:
+    """A run to its end, its weights after each step, and each validation with the loss of the weights trained on."""
+    weights, scores = [], []
+
+    def watch(event: Event) -> None:
+        if event.kind == "valid":
+            raw = evaluate_language_model(run.model, run.valid_corpus, run.vocabulary, recipe.batches.mode)
+            scores.append((event, raw.loss))
+        else:
+            weights.append({name: one.detach().double().clone() for name, one in run.model.named_parameters()})
+
+    run = trainer._Run(recipe, folder, watch)
+    run.begin()
+    return run, weights, scores
+
+
+def test_averaged_weights_are_better_than_those_they_are_the_mean_of_and_are_kept(toy, tmp_path):
+    """SGD that jumps about: training brings about the switch by itself, and the mean lies lower at every validation."""
+    schedule = {"epochs": 6, "validations_per_epoch": 3, "plateau_factor": 1.0}
+    recipe = toy.recipe("lstm", batches=STREAM, optimiser=NOISY | {"average_patience": 1}, schedule=schedule)
+    run, weights, scores = watched(recipe, tmp_path / "run")
+    began = run.progress.averaging.began
+    assert began is not None
+    lines = validations(tmp_path / "run")
+    assert [line["averaging"] for line in lines].count("begins") == 1
+    assert next(line["step"] for line in lines if line["averaging"] == "begins") == began
+    assert [line["averaged_steps"] for line in lines] == [max(0, line["step"] - began) for line in lines]
+    averaged = [(event.values["valid_loss"], raw) for event, raw in scores if event.values["averaged_steps"]]
+    assert len(averaged) >= 3
+    assert all(loss < raw for loss, raw in averaged)
+    for name, mean in run.average.means.items():
+        every = torch.stack([one[name] for one in weights[began:]]).mean(0)
+        torch.testing.assert_close(mean.double(), every, rtol=1e-4, atol=1e-5)
+    best = min(lines, key=lambda line: line["valid_loss"])
+    result = read_result(tmp_path / "run")
+    assert result.valid.loss == pytest.approx(best["valid_loss"], rel=1e-9)
+    assert result.averaged is (best["step"] > began)
+    assert result.averaged, "the best weights are not averaged: nothing was gained"
+    assert json.loads((tmp_path / "run" / RESULT).read_text())["averaged"] is True
+    assert "averaged weights" in str(result)
+    kept = distinct_tensors(read_model(tmp_path / "run").model)
+    since, until = began, best["step"]
+    for name in run.average.means:
+        every = torch.stack([one[name] for one in weights[since:until]]).mean(0)
+        torch.testing.assert_close(kept[name].double(), every, rtol=1e-4, atol=1e-5)
+
+
+def test_adam_gives_way_to_sgd_with_its_own_rate_and_a_fresh_plateau(toy, tmp_path):
+    schedule = {"epochs": 3, "plateau_patience": 1, "plateau_factor": 0.5}
+    optimiser = {"average_from_epoch": 1, "averaged_rate": 2.0, "weight_decay": 0.0, "clip": 1e9}
+    recipe = toy.recipe("lstm", optimiser=optimiser, schedule=schedule)
+    run, weights, _ = watched(recipe, tmp_path / "run")
+    assert isinstance(run.optimiser, torch.optim.SGD)
+    assert not run.optimiser.state
+    rates = [line["learning_rate"] for line in validations(tmp_path / "run")]
+    assert rates[0] == 2.0
+    assert rates[-1] in (2.0, 1.0, 0.5)
+    for name, weight in run.model.named_parameters():  # the last step is the gradient times the rate
+        torch.testing.assert_close(
+            weights[-1][name], weights[-2][name] - rates[-2] * weight.grad.double(), rtol=1e-4, atol=1e-6
+        )
+
+
+def test_without_a_rate_of_its_own_averaging_goes_on_with_the_rate_as_it_was(toy, tmp_path):
+    schedule = {"epochs": 3, "decay": "linear"}
+    optimiser = {"kind": "sgd", "learning_rate": 1.0, "average_from_epoch": 1}
+    train(toy.recipe("lstm", optimiser=optimiser, schedule=schedule), tmp_path / "run")
+    assert [line["learning_rate"] for line in validations(tmp_path / "run")] == pytest.approx([2 / 3, 1 / 3, 0.0])
+
+
+def test_fine_tuning_trains_on_from_the_mean_and_ends_at_a_loss_that_rose(toy, tmp_path):
+    optimiser = NOISY | {"average_from_epoch": 1, "average_patience": 1, "finetune_epoch": 2}
+    schedule = {"epochs": 60, "plateau_factor": 1.0}
+    recipe = toy.recipe("lstm", batches=STREAM, optimiser=optimiser, schedule=schedule)
+    run, _, scores = watched(recipe, tmp_path / "run")
+    told = [event.values["averaging"] for event, _ in scores]
+    assert [one for one in told if one] == ["begins", "restarts", "ends"]
+    assert told[-1] == "ends"
+    assert len(told) < 60
+    restarted = next(place for place, one in enumerate(told) if one == "restarts")
+    event, raw = scores[restarted]
+    assert raw == event.values["valid_loss"], "the weights trained on are not the averaged ones"
+    assert all(raw != event.values["valid_loss"] for event, raw in scores[restarted + 1 :])
+    steps = [line["step"] for line in validations(tmp_path / "run")]
+    counts = [line["averaged_steps"] for line in validations(tmp_path / "run")]
+    assert counts[restarted + 1 :] == [step - steps[restarted] for step in steps[restarted + 1 :]]
+    assert run.progress.finished
+    assert resume(tmp_path / "run").steps == steps[-1]
+
+
+def test_nothing_tells_of_averaging_where_nothing_begins_it(toy, tmp_path):
+    result = train(toy.recipe("lstm", schedule={"epochs": 1}), tmp_path / "run")
+    assert all(line.keys().isdisjoint({"averaging", "averaged_steps"}) for line in validations(tmp_path / "run"))
+    assert not any(name.startswith("average/") for name in safetensors.torch.load_file(tmp_path / "run" / CHECKPOINT))
+    assert result.as_dict()["averaged"] is False
+    assert "averaged" not in str(result)
+
+
+def test_a_checkpoint_from_before_there_was_averaging_is_read(toy, tmp_path):
+    train(toy.recipe("lstm", schedule={"epochs": 1}), tmp_path / "run")
+    path = tmp_path / "run" / CHECKPOINT
+    with safetensors.safe_open(path, "pt") as file:
+        notes = file.metadata()
+    progress = json.loads(notes["progress"])
+    progress.pop("averaging")
+    write_tensors(path, safetensors.torch.load_file(path), notes | {"progress": json.dumps(progress)})
+    assert read_progress(tmp_path / "run").averaging == Averaging()
+    assert resume(tmp_path / "run").valid is not None
+
+
+def test_each_random_length_has_its_own_rate(toy, tmp_path, monkeypatch):
+    """The rate of a step is the rate times its length over `steps`; validations tell the rate itself."""
+    lengths, rates = [], []
+    step = trainer._Run._step
+
+    def telling(run, batch):
+        step(run, batch)
+        lengths.append(batch.targets.shape[0])
+        rates.append(run.optimiser.param_groups[0]["lr"])
+
+    monkeypatch.setattr(trainer._Run, "_step", telling)
+    batches = {"mode": "stream", "batch_size": 4, "random_steps": True}
+    result = train(toy.recipe("lstm", batches=batches, optimiser=NOISY, schedule={"epochs": 2}), tmp_path / "run")
+    assert len(set(lengths)) > 5
+    assert rates == pytest.approx([20.0 * length / 12 for length in lengths])
+    assert [line["learning_rate"] for line in validations(tmp_path / "run")] == [20.0, 20.0]
+    first = next(number for number in range(1, result.steps) if sum(lengths[:number]) == sum(lengths[number:]))
+    assert lengths[:first] != lengths[first:], "both epochs were cut alike"
+
+
+@pytest.mark.parametrize(
+    ("sections", "fault"),
+    [
+        ({"optimiser": {"average_patience": 0}}, "optimiser.average_patience: found 0; expected a positive number"),
+        ({"optimiser": {"average_from_epoch": 0}}, "optimiser.average_from_epoch: found 0; expected a positive number"),
+        (
+            {"optimiser": {"averaged_rate": -1.0, "average_patience": 5}},
+            "optimiser.averaged_rate: found -1.0; expected a positive number",
+        ),
+        (
+            {"optimiser": {"averaged_rate": 30.0}},
+            "optimiser.averaged_rate: found 30.0; expected null, or what begins the averaging: "
+            "optimiser.average_patience, average_from_epoch or finetune_epoch",
+        ),
+        (
+            {"optimiser": {"finetune_epoch": 500}},
+            "optimiser.finetune_epoch: found 500; expected null, or optimiser.average_patience, which ends it",
+        ),
+        (
+            {"optimiser": {"finetune_epoch": 5, "average_from_epoch": 5, "average_patience": 1}},
+            "optimiser.finetune_epoch: found 5; expected more than optimiser.average_from_epoch, 5",
+        ),
+        (
+            {"batches": {"random_steps": True}},
+            "batches.random_steps: found true; expected false, or batches.mode stream",
+        ),
+        ({"optimiser": {"kind": "asgd"}}, "optimiser.kind: found \"asgd\"; expected 'adam' or 'sgd'"),
+    ],
+)
+def test_settings_that_cannot_be_are_told(toy, sections, fault):
+    with pytest.raises(InputError) as caught:
+        toy.recipe("lstm", **sections)
+    assert str(caught.value) == f"recipe.yaml: {fault}"

@@ -1,0 +1,179 @@
+import random
+
+import numpy as np
+import pytest
+
+from syntaxlm.errors import InputError
+from syntaxlm.trees import (
+    PROTOCOLS,
+    SpanSets,
+    agreement,
+    average,
+    average_files,
+    binary_upper_bound,
+    decode,
+    left,
+    parse_brackets,
+    random_trees,
+    read_brackets,
+    right,
+    score,
+    trees_of,
+    write_brackets,
+)
+
+from .enumeration import all_binary_trees, random_tree
+
+WSJ, EVALB = PROTOCOLS["wsj-test"], PROTOCOLS["evalb"]
+
+
+def n_ary(lengths, seed):
+    source = random.Random(seed)
+    return SpanSets.of([random_tree(length, source) for length in lengths])
+
+
+def shared(tree, predictions, sentence, weights):
+    """What the spans of one tree weigh: each span of two words or more, in each prediction that has it."""
+    return sum(w * len(tree & one.sentence(sentence)) for one, w in zip(predictions, weights, strict=True))
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_no_binary_tree_shares_more_spans(count, weighted):
+    lengths = [1, 2, *np.random.default_rng(count).integers(3, 7, 60).tolist()]
+    kinds = [n_ary, random_trees]
+    predictions = [kinds[seed % 2](lengths, seed) for seed in range(count)]
+    weights = [0.25 * (1 + seed * seed % 5) for seed in range(count)] if weighted else None
+    averaged = average(predictions, weights)
+    for sentence, length in enumerate(lengths):
+        assert averaged.sentence(sentence) in all_binary_trees(0, length)
+        best = max(shared(tree, predictions, sentence, weights or [1] * count) for tree in all_binary_trees(0, length))
+        assert shared(averaged.sentence(sentence), predictions, sentence, weights or [1] * count) == best
+
+
+@pytest.mark.parametrize("chart_bytes", [1, 10_000])
+def test_neither_company_nor_the_size_of_a_batch_changes_a_tree(monkeypatch, chart_bytes):
+    lengths = np.random.default_rng(0).integers(1, 20, 80)
+    predictions = [random_trees(lengths, seed) for seed in range(3)]
+    expected = average(predictions)
+    monkeypatch.setattr("syntaxlm.trees.charts._CHART_BYTES", chart_bytes)
+    averaged = average(predictions)
+    assert all(averaged.sentence(i) == expected.sentence(i) for i in range(80))
+    for i in range(5):
+        assert average([one.select([i]) for one in predictions]).sentence(0) == expected.sentence(i)
+
+
+def test_large_weights_and_long_sentences_do_not_overflow():
+    lengths = np.array([130, 130, 2])
+    one, other = random_trees(lengths, 0), random_trees(lengths, 1)
+    for weights in ([1e12, 1.0], [1.0, 1e-12]):
+        assert score(average([one, other], weights), one, EVALB, details=False).f1 == 1
+    assert score(average([one, other], [1.0, 1e12]), other, EVALB, details=False).f1 == 1
+
+
+def test_the_average_of_binary_trees_that_agree_is_that_tree():
+    lengths = np.random.default_rng(0).integers(1, 40, 100)
+    one = random_trees(lengths, 0)
+    for predictions in ([one], [one, one], [one, left(lengths), one]):
+        averaged = average(predictions)
+        assert all(averaged.sentence(i) == one.sentence(i) for i in range(100))
+
+
+def test_ties_split_first_whatever_the_order_and_the_scale_of_weights():
+    one, other = SpanSets.from_lists([[(0, 2)]], [3]), SpanSets.from_lists([[(1, 3)]], [3])
+    assert average([one, other]).sentence(0) == average([other, one]).sentence(0) == {(0, 3), (1, 3)}
+    assert average([one, other], [0.3, 0.3]).sentence(0) == {(0, 3), (1, 3)}
+    # In binary fractions 0.1 + 0.2 is more than 0.3.
+    assert average([one, one, other], [0.1, 0.2, 0.3]).sentence(0) == {(0, 3), (1, 3)}
+    assert average([one, one, other], [0.1, 0.21, 0.3]).sentence(0) == {(0, 3), (0, 2)}
+
+
+def test_words_that_no_prediction_brackets_are_right_branching_as_in_the_binary_bound():
+    gold = n_ary(np.random.default_rng(5).integers(1, 30, 100).tolist(), 5)
+    averaged, bound = average([gold]), binary_upper_bound(gold)
+    assert all(averaged.sentence(i) == bound.sentence(i) for i in range(100))
+    flat = SpanSets.from_lists([[]], [6])
+    assert average([flat, flat]).sentence(0) == right([6]).sentence(0)
+
+
+def test_repeated_spans_of_a_prediction_count_once():
+    chain = SpanSets.of(parse_brackets("(S (A (B (C (D a b)))) c)"))
+    flat = SpanSets.of(parse_brackets("(S a (B b c))"))
+    assert average([chain, flat, flat]).sentence(0) == {(0, 3), (1, 3)}
+
+
+@pytest.mark.parametrize("weights", [[1.0], [1.0, 0.0], [1.0, -1.0], [1.0, float("nan")], [float("inf"), 1.0]])
+def test_weights_that_do_not_fit_are_told(weights):
+    with pytest.raises(InputError, match="expected 2 positive numbers, one for each prediction"):
+        average([right([3]), left([3])], weights)
+
+
+def test_predictions_of_other_sentences_are_told():
+    with pytest.raises(InputError, match="prediction 2: found 1 trees, expected 2 as in the first"):
+        average([right([3, 4]), right([3])])
+    with pytest.raises(InputError, match="prediction 3, sentence 2: the tree has 5 words, expected 4 as in the first"):
+        agreement([right([3, 4]), left([3, 4]), right([3, 5])], WSJ)
+    with pytest.raises(ValueError, match="at least one"):
+        average([])
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=str)
+def test_agreement_is_the_f1_of_each_two(protocol):
+    lengths = np.random.default_rng(3).integers(1, 15, 200)
+    predictions = [random_trees(lengths, 0), left(lengths), decode(-np.ones(lengths.sum()), lengths, "biased")]
+    matrix = agreement(predictions, protocol)
+    assert np.array_equal(matrix, matrix.T)
+    assert np.diag(matrix).tolist() == [1, 1, 1]
+    for first, second in ((0, 1), (0, 2), (2, 1)):
+        assert matrix[first, second] == score(predictions[first], predictions[second], protocol).f1
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Three files of trees of the same sentences: two alike, and one whose trees branch to the left."""
+    lengths = np.random.default_rng(1).integers(1, 12, 50)
+    words = [[f"w{place}" for place in range(length)] for length in lengths]
+    one = random_trees(lengths, 0)
+    for name, spans in (("a", one), ("b", one), ("odd", left(lengths))):
+        write_brackets(trees_of(spans, words), tmp_path / f"{name}.mrg")
+    return [tmp_path / f"{name}.mrg" for name in ("a", "odd", "b")]
+
+
+def test_files_are_averaged_and_the_odd_one_out_agrees_least(files):
+    result = average_files(files, WSJ)
+    assert parse_brackets("\n".join(result.brackets())) == read_brackets(files[0])
+    figures = result.as_dict()
+    assert figures["with_average"][0] == figures["with_average"][2] == figures["agreement"][0][2] == 1
+    low = figures["agreement"][0][1]
+    assert figures["with_others"] == pytest.approx([(1 + low) / 2, low, (1 + low) / 2])
+    assert figures["with_average"][1] == low
+    assert f"{100 * low:.1f}" in str(result).splitlines()[-2]
+    assert average_files(files, WSJ, [1, 5, 1]).as_dict()["with_average"][1] == 1
+
+
+def test_files_of_other_sentences_are_told_with_both(files):
+    lines = files[1].read_text().splitlines()
+    files[1].write_text("\n".join(lines[:-1]) + "\n")
+    with pytest.raises(InputError, match=f"{files[1]}: found 49 trees, expected 50 as in {files[0]}"):
+        average_files(files, WSJ)
+    lines[3] = "(X (X an odd) (X one (X of (X seven words (X that)))))"
+    files[1].write_text("\n".join(lines) + "\n")
+    with pytest.raises(InputError) as error:
+        average_files(files, WSJ)
+    first, one, other, advice = str(error.value).splitlines()
+    assert first.startswith(f"{files[0]}, sentence 4: the tree has")
+    assert first.endswith(f"that of {files[1]} has 7.")
+    assert one.startswith("  file 1: w0")
+    assert other == f"  file 2: an odd one of seven words that   ({files[1]}, tree 4)"
+    assert "as many words" in advice
+
+
+def test_a_file_that_can_be_read_in_two_ways_is_read_as_the_others(tmp_path):
+    (tmp_path / "a.mrg").write_text("(X (X the cat) sat)\n")
+    (tmp_path / "b.mrg").write_text("(the (cat sat))\n")
+    assert average_files([tmp_path / "a.mrg", tmp_path / "b.mrg"], WSJ).brackets() == ["(X the (X cat sat))"]
+
+
+def test_one_file_is_no_average(files):
+    with pytest.raises(InputError, match="found 1 file of trees, expected two or more"):
+        average_files(files[:1], WSJ)
