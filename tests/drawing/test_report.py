@@ -26,12 +26,13 @@ from syntaxlm.drawing.report import (
     thinned,
     write_report,
 )
-from syntaxlm.drawing.sentence import analyse
+from syntaxlm.drawing.sentence import Drawing, analyse
 from syntaxlm.errors import InputError
 from syntaxlm.evaluation.parsing import evaluate_parsing, scored_sentences
 from syntaxlm.storage import read_model
 from syntaxlm.training.trainer import train
 from syntaxlm.trees import PROTOCOLS, trees_of
+from tests.evaluation.fresh_models import layered
 
 VOID = {"meta", "link"}
 PARTS = [
@@ -182,6 +183,27 @@ def test_the_table_of_f1_has_both_decoders_baselines_and_bounds(page, parsing):
     assert name.startswith(f"random, mean of {base.random.count} seeds")
     assert figures[0] == percents(base.random.mean)[0]
     assert f"p = {parsing.against_right.p_value:.4f}" in page.html()
+
+
+def test_a_model_of_several_layers_has_a_table_of_their_f1(page, toy, tmp_path):
+    stored = layered()
+    parsing = evaluate_parsing(stored, toy / "test.mrg", layer=3)
+    built = page_of(stored, read_run(tmp_path), parsing)
+    heads, *rows = Read(built.html()).tables["F1 by layer, percent"]
+    assert heads == ["distances", "biased decoder", "unbiased decoder"]
+    names = ["layer 1", "layer 2", "layer 3 (chosen)"]
+    expected = [percents(values["biased"], values["unbiased"]) for values in parsing.f1_by_layer.values()]
+    assert rows == [[name, *values] for name, values in zip(names, expected, strict=True)]
+    assert built.figures[0].source.endswith("layer 3")
+    assert built.html().count("distances of layer 3, by") == 4
+    assert built.html().count("distances of each layer, by") == 1
+    assert "F1 by layer, percent" not in Read(page.html()).tables
+    # The bars of a drawn sentence are the distances of that layer.
+    (best, *_), *_ = best_and_worst(parsing, scored_sentences(parsing))
+    words = scored_sentences(parsing)[best].words
+    drawn = next(block for part in built.parts[-2:] for block in part.blocks if block.kind == "figure")
+    own = Drawing(analyse(stored, words, layer=3), parsing.gold.trees[best])
+    assert drawn.picture.svg() == own.tree_picture().svg()
 
 
 def test_f1_by_length_recall_by_label_and_shapes_are_those_of_the_scores(page, parsing):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import string
 
 import pytest
@@ -25,3 +26,11 @@ def fresh(name: str, mode: Mode = "sentences", **normalising: object) -> StoredM
     settings = ModelSettings(MODELS[name][0](), normaliser, mode)
     vocabulary = Vocabulary(tokens, begin=special[1], end=special[-1])
     return StoredModel(built(name), settings, vocabulary)
+
+
+def layered(mode: Mode = "sentences") -> StoredModel:
+    """An ON-LSTM of three layers."""
+    model = built("on-lstm", layer_sizes=(8, 4, 6))
+    stored = fresh("on-lstm", mode)
+    settings = dataclasses.replace(stored.settings, model=model.core.config)
+    return dataclasses.replace(stored, model=model, settings=settings)

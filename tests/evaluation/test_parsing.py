@@ -17,6 +17,7 @@ from syntaxlm.evaluation.parsing import (
     evaluate_parsing,
     evaluate_trees,
     induce,
+    induce_layers,
     parse_lines,
     parse_lines_together,
     protocol_named,
@@ -24,7 +25,7 @@ from syntaxlm.evaluation.parsing import (
     write_sentences,
 )
 from syntaxlm.models.contract import TokenBatch
-from syntaxlm.storage import read_model
+from syntaxlm.storage import read_model, write_settings, write_weights
 from syntaxlm.trees import (
     DECODING_RULES,
     PROTOCOLS,
@@ -34,6 +35,8 @@ from syntaxlm.trees import (
     read_brackets,
     write_brackets,
 )
+from tests.evaluation.fresh_models import layered
+from tests.models.test_contract import built
 
 
 @pytest.fixture
@@ -296,3 +299,138 @@ def test_the_commands_take_several_models(prpn, trained, toy, tmp_path, capsys):
     assert capsys.readouterr().out.splitlines() == parse_lines(prpn, lines, "unbiased").brackets()
     assert main(["evaluate", "parse", str(trained.prpn), str(toy / "test.mrg"), *also, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["averaged_models"] == 3
+
+
+def distances_by_definition(model, ids: list[int]) -> np.ndarray:
+    """As the released program reads a sentence, in NumPy: an end, the words, an end, from zeros; the words' distances.
+
+    Returns (layers, words). Shen et al. 2019, equations (1) to (5) and (9) to (14).
+    """
+    inputs = model.embedding.weight.detach().numpy()[ids]
+    found = []
+    for layer in model.core.stack.layers:
+        weights = {name: weight.detach().numpy() for name, weight in layer.named_parameters()}
+        recurrent = weights["recurrent_weight"] * (1 - layer.weight_drop)
+        bias = weights["input_bias"] + weights["recurrent_bias"]
+        hidden = cell = np.zeros(layer.size)
+        states, distances = [], []
+        for row in inputs:
+            gates = weights["input_weight"] @ row + recurrent @ hidden + bias
+            masters = layer.size // layer.chunk
+            write, keep = 1 - cumax(gates[:masters]), cumax(gates[masters : 2 * masters])
+            o, g, i, f = gates[2 * masters :].reshape(4, layer.size)
+            distances.append(1 - keep.mean())
+            write, keep = write.repeat(layer.chunk), keep.repeat(layer.chunk)
+            both = write * keep
+            kept, written = sigmoid(f) * both + keep - both, sigmoid(i) * both + write - both
+            cell = kept * cell + written * np.tanh(g)
+            hidden = sigmoid(o) * np.tanh(cell)
+            states.append(hidden)
+        inputs = np.array(states)
+        found.append(distances[1:-1])
+    return np.array(found)
+
+
+def cumax(logits: np.ndarray) -> np.ndarray:
+    powers = np.exp(logits)
+    return powers.cumsum() / powers.sum()
+
+
+def sigmoid(values: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-values))
+
+
+@pytest.mark.parametrize("mode", ["sentences", "stream"])
+def test_on_lstm_reads_a_sentence_between_its_ends_and_gives_the_distances_of_its_words_by_every_layer(mode):
+    stored = layered(mode)
+    sentences = [text.split() for text in ("the old cat sees a dog .", "dog", "cat , the old N sees", "a b c d e f g")]
+    vocabulary = stored.vocabulary
+    assert (vocabulary.begin == vocabulary.end == "<eos>") == (mode == "stream")
+    expected = [
+        distances_by_definition(stored.model, [vocabulary.begin_id, *vocabulary.encode(sentence), vocabulary.end_id])
+        for sentence in sentences
+    ]
+    found = induce_layers(stored, sentences)
+    assert found.shape == (3, sum(map(len, sentences)))
+    np.testing.assert_allclose(found, np.concatenate(expected, axis=1), rtol=0, atol=1e-6)
+    for layer in (1, 2, 3):
+        np.testing.assert_array_equal(induce(stored, sentences, layer), found[layer - 1])
+    np.testing.assert_array_equal(induce(stored, sentences), found[1])
+
+
+def test_the_trees_of_a_model_are_those_of_its_own_layer_unless_one_is_named(prpn, lines):
+    stored = layered()
+    trees = {layer: parse_lines(stored, lines, layer=layer).brackets() for layer in (None, 1, 2, 3)}
+    assert trees[None] == trees[2]
+    assert len({tuple(one) for one in trees.values()}) == 3
+    together = {layer: parse_lines_together([stored, prpn], lines, layer=layer).brackets() for layer in (None, 1)}
+    assert together[None] != together[1]
+    assert parse_lines_together([stored] * 2, lines).brackets() == trees[2]
+    assert [built("on-lstm", layer_sizes=sizes).core.default_layer for sizes in ((6,), (8, 6))] == [1, 2]
+    assert prpn.model.core.default_layer == 1
+    with pytest.raises(InputError, match="layer 4: the model has distances of layers 1 to 3"):
+        parse_lines(stored, ["a cat"], layer=4)
+
+
+def test_a_report_has_the_f1_of_every_layer_from_one_reading(toy, monkeypatch):
+    stored, readings = layered(), []
+    syntax = stored.model.syntax
+    monkeypatch.setattr(stored.model, "syntax", lambda batch: readings.append(batch) or syntax(batch))
+    protocol = protocol_named("evalb", 20)
+    report = evaluate_parsing(stored, toy / "test.mrg", protocol)
+    assert len(readings) == 1
+    assert report.layer == 2
+    alone = {layer: evaluate_parsing(stored, toy / "test.mrg", protocol, layer=layer) for layer in (1, 2, 3)}
+    expected = {layer: {name: scores.f1 for name, scores in one.scores.items()} for layer, one in alone.items()}
+    assert len({values["biased"] for values in expected.values()}) == 3
+    assert all(one.f1_by_layer == expected for one in (report, *alone.values()))
+    assert report.as_dict() == alone[2].as_dict()
+    figures = json.loads(json.dumps(alone[3].as_dict()))
+    assert figures["layer"] == 3
+    assert figures["f1_by_layer"] == {str(layer): values for layer, values in expected.items()}
+    assert figures["f1"] == expected[3]["biased"]
+    table = str(alone[3]).splitlines()
+    rows = table[table.index("     biased F1   unbiased F1") + 1 :][:4]
+    for layer, row in zip((1, 2, 3), rows[:3], strict=True):
+        name = f"layer {layer}{' (chosen)' * (layer == 3)}"
+        assert row.split(maxsplit=2) == [*(f"{100 * expected[layer][rule]:.1f}" for rule in DECODING_RULES), name]
+    assert rows[3] == ""
+
+
+def test_a_model_of_one_layer_and_an_average_have_no_figures_by_layer(prpn, toy):
+    stored = layered()
+    averaged = evaluate_parsing(stored, toy / "test.mrg", also=[stored, prpn], layer=1)
+    for report in (evaluate_parsing(prpn, toy / "test.mrg"), averaged):
+        assert not {"layer", "f1_by_layer"} & report.as_dict().keys()
+        assert "layer" not in str(report)
+    alone = evaluate_parsing(stored, toy / "test.mrg", layer=1)
+    thrice = evaluate_parsing(stored, toy / "test.mrg", also=[stored] * 2, layer=1)
+    assert thrice.as_dict()["f1_by_decoder"] == alone.f1_by_layer[1]
+
+
+def test_the_commands_take_the_layer_of_the_model_or_that_which_is_named(toy, tmp_path, capsys):
+    stored, folder = layered(), tmp_path / "model"
+    folder.mkdir()
+    write_settings(folder, stored.settings, stored.vocabulary)
+    write_weights(folder, stored.model.float())
+    stored = read_model(folder)
+
+    def printed(*arguments: object) -> str:
+        assert main([*map(str, arguments)]) == 0
+        return capsys.readouterr().out
+
+    lines = (toy / "test.txt").read_text().splitlines()
+    for option, layer in (([], 2), (["--layer", 1], 1), (["--layer", 3], 3)):
+        parse = printed("parse", folder, toy / "test.txt", *option)
+        assert parse.splitlines() == parse_lines(stored, lines, layer=layer).brackets()
+        figures = json.loads(printed("evaluate", "parse", folder, toy / "test.mrg", "--json", *option))
+        assert figures["layer"] == layer
+        assert figures["f1"] == figures["f1_by_layer"][str(layer)]["biased"]
+        printed("draw", folder, lines[0], "-o", tmp_path / "tree.tex", *option)
+        (tmp_path / "alone.txt").write_text(lines[0])
+        forest = printed("parse", folder, tmp_path / "alone.txt", "--format", "latex", *option)
+        assert forest.strip() in (tmp_path / "tree.tex").read_text()
+        printed("report", folder, toy / "test.mrg", "-o", tmp_path, *option)
+        assert f"distances of layer {layer}, by" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert main(["parse", str(folder), str(toy / "test.txt"), "--layer", "4"]) == 2
+    assert "layer 4: the model has distances of layers 1 to 3" in capsys.readouterr().err

@@ -55,7 +55,11 @@ def add_decoding(parser: argparse.ArgumentParser) -> None:
         "--decoder", choices=["biased", "unbiased"], default="biased",
         help="how distances become a tree: biased (default) is the rule published figures used and leans to the right",
     )  # fmt: skip
-    parser.add_argument("--layer", type=int, default=1, metavar="L", help="whose distances; 1 (default) is the first")
+    parser.add_argument(
+        "--layer", type=int, metavar="L",
+        help="whose distances, 1 is the first; when not given, the model's own, which published trees are of: 2 of an"
+        " on-lstm of several layers, otherwise 1",
+    )  # fmt: skip
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

@@ -217,11 +217,12 @@ def write_report(
     protocol: Protocol = PROTOCOLS["wsj-test"],
     decoder: DecodingRule = DEFAULT_DECODER,
     clean_up: CleanUp | str | Path = "ptb-keep",
-    layer: int = 1,
+    layer: int | None = None,
     theme: Theme = "auto",
 ) -> WrittenReport:
     """Measures the model of a folder on a treebank and writes report.html into the folder `output`.
 
+    layer: whose trees; None: the model's own.
     Without a treebank, and for a model that gives no distances, the page is of the language model alone.
     Raises InputError as `read_model` and `evaluate_parsing` do, and for damaged files of the run.
     """
@@ -230,24 +231,22 @@ def write_report(
     parsing = None
     if treebank is not None and stored.model.core.distance_layers:
         parsing = evaluate_parsing(stored, treebank, protocol, decoder, clean_up, layer)
-    page = page_of(stored, run, parsing, layer)
+    page = page_of(stored, run, parsing)
     make_folder(output)
     return page.write(output / PAGE, theme)
 
 
-def page_of(
-    stored: StoredModel, run: Run, parsing: ParsingReport | None, layer: int = 1, floor: float | None = None
-) -> Page:
+def page_of(stored: StoredModel, run: Run, parsing: ParsingReport | None, floor: float | None = None) -> Page:
     """The page of a model.
 
-    parsing: None where there is none. layer: whose distances its trees were made of. floor: the lowest perplexity
-    possible on the test text, where it is known.
+    parsing: of the model alone; None where there is none. floor: the lowest perplexity possible on the test text, where
+    it is known.
     """
     parts = [settings_part(stored, run), training_part(run, stored.settings.mode), perplexity_part(run, floor)]
     if parsing is None:
         parts.append(Part("Trees beside gold", (Paragraph(_why_no_trees(stored), missing=True),)))
     else:
-        parts += parsing_parts(stored, parsing, layer)
+        parts += parsing_parts(stored, parsing)
     name = run.folder if run.folder.name else run.folder.resolve().name
     return Page(f"Report on {name}", key_figures(stored, run, parsing), tuple(parts))
 
@@ -273,7 +272,8 @@ def key_figures(stored: StoredModel, run: Run, parsing: ParsingReport | None) ->
         figures.append(KeyFigure(f"{name} {what}", value, f"{of_test.source}, {_reading(of_test.mode)}"))
     if parsing is not None:
         scores = parsing.scores[parsing.chosen]
-        source = f"{parsing.gold.source}, {scores.sentences:,} sentences, protocol {scores.protocol}"
+        layer = f", layer {parsing.layer}" if parsing.f1_by_layer else ""
+        source = f"{parsing.gold.source}, {scores.sentences:,} sentences, protocol {scores.protocol}{layer}"
         figures.append(KeyFigure(f"F1, {parsing.chosen} decoder", percent(scores.f1), source))
         figures.append(KeyFigure("F1, right branching", percent(parsing.baselines.right.f1), "the same sentences"))
     return tuple(figures)
@@ -405,20 +405,20 @@ def _perplexity_row(name: str, one: LanguageModelScore) -> tuple[str, ...]:
     return name, f"{one.perplexity:,.2f}", *bits, f"{one.tokens:,}", unknown, f"{one.sentences:,}"
 
 
-def parsing_source(parsing: ParsingReport, layer: int) -> str:
-    """Data and protocol of everything that is measured by the treebank."""
+def parsing_source(parsing: ParsingReport, layers: str) -> str:
+    """Data and protocol of everything that is measured by the treebank. layers: whose distances, "layer 2"."""
     scores = parsing.scores[parsing.chosen]
     lengths = scores.by_sentence.lengths
     return (
         f"{parsing.gold.source}; clean-up {parsing.gold.clean_up}; protocol {scores.protocol}; {scores.sentences:,}"
-        f" sentences of {lengths.min()} to {lengths.max()} words; distances of layer {layer}, by the"
+        f" sentences of {lengths.min()} to {lengths.max()} words; distances of {layers}, by the"
         f" {' and the '.join(parsing.scores)} decoder"
     )
 
 
-def parsing_parts(stored: StoredModel, parsing: ParsingReport, layer: int = 1) -> list[Part]:
-    """All that the treebank tells. layer: whose distances the trees were made of."""
-    chosen, source = parsing.scores[parsing.chosen], parsing_source(parsing, layer)
+def parsing_parts(stored: StoredModel, parsing: ParsingReport) -> list[Part]:
+    """All that the treebank tells."""
+    chosen, source = parsing.scores[parsing.chosen], parsing_source(parsing, f"layer {parsing.layer}")
     branching = score(right(parsing.gold.spans.lengths), parsing.gold.spans, chosen.protocol)
     compared = {**parsing.scores, "right branching": branching}
     return [
@@ -426,12 +426,12 @@ def parsing_parts(stored: StoredModel, parsing: ParsingReport, layer: int = 1) -
         length_part(compared, source),
         label_part(compared, source),
         shape_part(chosen, compared, source),
-        *sentence_parts(stored, parsing, layer),
+        *sentence_parts(stored, parsing),
     ]
 
 
 def f1_part(parsing: ParsingReport, source: str) -> Part:
-    """Both decoders beside every baseline and bound."""
+    """Both decoders beside every baseline and bound; of a model of several layers also the F1 of each."""
     baselines, random = parsing.baselines, parsing.baselines.random
     names = {name: f"{name} decoder{' (chosen)' * (name == parsing.chosen)}" for name in parsing.scores}
     rows = [_f1_row(names[name], one) for name, one in parsing.scores.items()]
@@ -455,7 +455,20 @@ def f1_part(parsing: ParsingReport, source: str) -> Part:
         " sentences)."
     )
     table = Table("Unlabelled F1, percent", ("trees", "F1", "precision", "recall"), tuple(rows), source)
-    return Part("Trees beside gold", (table, Paragraph(difference)))
+    blocks: list[Block] = [table, Paragraph(difference)]
+    if parsing.f1_by_layer:
+        blocks.append(layer_table(parsing))
+    return Part("Trees beside gold", tuple(blocks))
+
+
+def layer_table(parsing: ParsingReport) -> Table:
+    """F1 of every layer of distances, by each decoder."""
+    rows = tuple(
+        (f"layer {layer}{' (chosen)' * (layer == parsing.layer)}", *(percent(values[name]) for name in parsing.scores))
+        for layer, values in parsing.f1_by_layer.items()
+    )
+    heads = "distances", *(f"{name} decoder" for name in parsing.scores)
+    return Table("F1 by layer, percent", heads, rows, parsing_source(parsing, "each layer"))
 
 
 def _f1_row(name: str, scores: ParsingScores) -> tuple[str, ...]:
@@ -516,14 +529,14 @@ def shape_part(chosen: ParsingScores, compared: Mapping[str, ParsingScores], sou
     return Part("Depth and branching", (Table("Shape of the trees", heads, rows, source), Paragraph(meaning)))
 
 
-def sentence_parts(stored: StoredModel, parsing: ParsingReport, layer: int = 1) -> list[Part]:
+def sentence_parts(stored: StoredModel, parsing: ParsingReport) -> list[Part]:
     """The best and the worst sentences, drawn beside gold."""
     sentences = scored_sentences(parsing)
     best, worst, rule = best_and_worst(parsing, sentences)
     parts = []
     for heading, places in (("The best sentences", best), ("The worst sentences", worst)):
         blocks: list[Block] = [Paragraph(rule, missing=not places)]
-        blocks += [_drawn(stored, parsing, place, sentences[place], layer) for place in places]
+        blocks += [_drawn(stored, parsing, place, sentences[place]) for place in places]
         parts.append(Part(heading, tuple(blocks)))
     return parts
 
@@ -549,12 +562,12 @@ def best_and_worst(
     return best, worst, rule
 
 
-def _drawn(stored: StoredModel, parsing: ParsingReport, place: int, sentence: ScoredSentence, layer: int) -> Figure:
+def _drawn(stored: StoredModel, parsing: ParsingReport, place: int, sentence: ScoredSentence) -> Figure:
     """The scored tree and the gold one; the bars are the distances."""
     index = parsing.scores[parsing.chosen].by_sentence.indices[[place]]
     gold = parsing.gold.trees[int(index[0])]
     (tree,) = trees_of(parsing.predicted[parsing.chosen].select(index), [gold.words])
-    analysis = analyse(stored, gold.words, layer=layer)
+    analysis = analyse(stored, gold.words, layer=parsing.layer)
     source = (
         f"F1 {percent(sentence.f1)}, precision {percent(sentence.precision)}, recall {percent(sentence.recall)}."
         f" Sentence {sentence.number:,} of {parsing.gold.source}, {sentence.length} words; {sentence.decoder} decoder;"

@@ -49,12 +49,15 @@ class Analysis:
 
 
 def analyse(
-    stored: StoredModel, sentence: str | Sequence[str], decoder: DecodingRule = DEFAULT_DECODER, layer: int = 1
+    stored: StoredModel,
+    sentence: str | Sequence[str],
+    decoder: DecodingRule = DEFAULT_DECODER,
+    layer: int | None = None,
 ) -> Analysis:
     """Parses a line of raw text, or the words of a treebank's sentence, which are neither split nor dropped.
 
-    layer: whose distances, 1 is the first. Raises InputError for a sentence without a word, or a model that gives no
-    distances.
+    layer: whose distances, 1 is the first; None: the model's own. Raises InputError for a sentence without a word, or a
+    model that gives no distances.
     """
     if isinstance(sentence, str):
         (parse,) = parse_lines(stored, [sentence], decoder, layer=layer)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -76,14 +76,28 @@ def distances_of(stored: StoredModel, corpus: EncodedCorpus) -> npt.NDArray[np.f
     return result
 
 
-def induce(stored: StoredModel, sentences: Sequence[Sequence[str]], layer: int = 1) -> npt.NDArray[np.float32]:
-    """Distances of tokenised sentences by one layer (1 is the first), sentence after sentence: (words,)."""
-    layers = stored.model.core.distance_layers
-    if layers and not 1 <= layer <= layers:
-        raise InputError(f"layer {layer}: the model has distances of layers 1 to {layers}")
+def layer_of(stored: StoredModel, layer: int | None) -> int:
+    """The layer asked for, 1 is the first; of None, the model's own. Raises InputError for one that there is not."""
+    core = stored.model.core
+    if layer is None:
+        return core.default_layer
+    if core.distance_layers and not 1 <= layer <= core.distance_layers:
+        raise InputError(f"layer {layer}: the model has distances of layers 1 to {core.distance_layers}")
+    return layer
+
+
+def induce_layers(stored: StoredModel, sentences: Sequence[Sequence[str]]) -> npt.NDArray[np.float32]:
+    """Distances of tokenised sentences by every layer, from one reading, sentence after sentence: (layers, words)."""
     encode = stored.vocabulary.encode
-    corpus = EncodedCorpus.from_sentences([encode(sentence) for sentence in sentences])
-    return distances_of(stored, corpus)[layer - 1]
+    return distances_of(stored, EncodedCorpus.from_sentences([encode(sentence) for sentence in sentences]))
+
+
+def induce(
+    stored: StoredModel, sentences: Sequence[Sequence[str]], layer: int | None = None
+) -> npt.NDArray[np.float32]:
+    """Distances of tokenised sentences by one layer (`layer_of`), sentence after sentence: (words,)."""
+    chosen = layer_of(stored, layer)
+    return induce_layers(stored, sentences)[chosen - 1]
 
 
 @dataclass(frozen=True)
@@ -155,9 +169,16 @@ class Parses:
 
 
 def parse_lines(
-    stored: StoredModel, lines: Sequence[str], decoder: DecodingRule = DEFAULT_DECODER, first: int = 1, layer: int = 1
+    stored: StoredModel,
+    lines: Sequence[str],
+    decoder: DecodingRule = DEFAULT_DECODER,
+    first: int = 1,
+    layer: int | None = None,
 ) -> Parses:
-    """Parses lines of raw text, a sentence each. first: number of the first line; layer: whose distances."""
+    """Parses lines of raw text, a sentence each.
+
+    first: number of the first line; layer: whose distances, 1 is the first; None: the model's own.
+    """
     if isinstance(lines, str):
         raise TypeError("parse_lines takes a list of lines, not one string")
     pairs = [stored.normaliser.written_tokens(line) for line in lines]
@@ -175,12 +196,12 @@ def parse_lines_together(
     lines: Sequence[str],
     decoder: DecodingRule = DEFAULT_DECODER,
     first: int = 1,
-    layer: int = 1,
+    layer: int | None = None,
     names: Sequence[str] = (),
 ) -> Parses:
     """Parses lines with several models: the average of their trees, over the words of the first; no distances.
 
-    Vocabularies may differ. names: of the models, for messages.
+    Vocabularies may differ. layer: as of `parse_lines`, of every model. names: of the models, for messages.
     Raises InputError naming the sentence that normalisers split or drop differently.
     """
     if not stored:
@@ -250,6 +271,8 @@ class ParsingReport:
     scores, predicted: by name, a model's decoder or "predicted"; chosen: the name of the one asked for.
     against_right: the chosen one compared with right branching.
     models: how many models' trees the predicted ones are the average of.
+    layer: of the model, whose trees are scored; None for averages and files.
+    f1_by_layer: of a model with several layers, by layer and decoder; the same reading, the same protocol.
     """
 
     scores: dict[str, ParsingScores]
@@ -259,6 +282,8 @@ class ParsingReport:
     predicted: dict[str, SpanSets]
     gold: GoldTrees
     models: int = 1
+    layer: int | None = None
+    f1_by_layer: dict[int, dict[str, float]] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """All figures, for JSON: those of the chosen trees at the top, fractions from 0 to 1."""
@@ -273,9 +298,16 @@ class ParsingReport:
             **({"averaged_models": self.models} if self.models > 1 else {}),
             **figures,
             "f1_by_decoder": {name: scores.f1 for name, scores in self.scores.items()},
+            **self._layer_figures(),
             "baselines": self.baselines.as_dict(),
             "against_right_branching": self.against_right.as_dict(),
         }
+
+    def _layer_figures(self) -> dict[str, Any]:
+        """Nothing for a model of one layer."""
+        if not self.f1_by_layer:
+            return {}
+        return {"layer": self.layer, "f1_by_layer": {str(layer): f1 for layer, f1 in self.f1_by_layer.items()}}
 
     def __str__(self) -> str:
         scores = self.scores[self.chosen]
@@ -286,6 +318,7 @@ class ParsingReport:
             "",
             *self._table(),
             "",
+            *self._layers(),
             f"{self.chosen} against right branching: {self.against_right}",
         ]
         if scores.recall_by_label:
@@ -317,6 +350,16 @@ class ParsingReport:
         if baselines.biased_bound:
             lines.append(_score_row("reachable by the biased decoder", baselines.biased_bound))
         return lines
+
+    def _layers(self) -> list[str]:
+        """F1 of every layer, percent, a column for each decoder; nothing for a model of one."""
+        if not self.f1_by_layer:
+            return []
+        lines = ["".join(f"{name + ' F1':>14}" for name in self.scores)]
+        for layer, values in self.f1_by_layer.items():
+            figures = "".join(f"{100 * values[name]:14.1f}" for name in self.scores)
+            lines.append(f"{figures}   layer {layer}{' (chosen)' * (layer == self.layer)}")
+        return [*lines, ""]
 
 
 def _score_row(name: str, scores: ParsingScores) -> str:
@@ -397,13 +440,14 @@ def evaluate_parsing(
     protocol: Protocol = PROTOCOLS["wsj-test"],
     decoder: DecodingRule = DEFAULT_DECODER,
     clean_up: CleanUp | str | Path = "ptb-keep",
-    layer: int = 1,
+    layer: int | None = None,
     also: Sequence[StoredModel] = (),
 ) -> ParsingReport:
     """Parses a treebank's sentences with a model, by both decoding rules, and scores the trees.
 
     treebank: a file, folder or pattern; clean_up: a name, a YAML file or the rule as such.
-    also: further models; what is scored is then the average of the trees of all.
+    layer: whose trees, 1 is the first; None: the model's own. Of a single model the others' F1 is measured, too.
+    also: further models; what is scored is then the average of the trees of all, by that layer of each.
     Raises InputError as `read_treebank` does.
     """
     rule = find_clean_up(clean_up)
@@ -411,12 +455,33 @@ def evaluate_parsing(
     trees = gold_trees(read)
     gold = GoldTrees(trees, SpanSets.of(trees), [sentence.number for sentence in read], str(treebank), rule.name)
     models = [stored, *also]
-    distances = [induce(one, treebank_tokens(read, one.normaliser), layer) for one in models]
+    layers = [layer_of(one, layer) for one in models]
+    distances = [induce_layers(one, treebank_tokens(read, one.normaliser)) for one in models]
     predicted = {}
     for decoding in DECODING_RULES:
-        trees_by_model = [decode(one, gold.spans.lengths, decoding) for one in distances]
+        chosen = zip(distances, layers, strict=True)
+        trees_by_model = [decode(one[number - 1], gold.spans.lengths, decoding) for one, number in chosen]
         predicted[str(decoding)] = average(trees_by_model) if also else trees_by_model[0]
-    return _report(predicted, decoder, gold, protocol, len(models))
+    report = _report(predicted, decoder, gold, protocol, len(models))
+    if also:
+        return report
+    return dataclasses.replace(report, layer=layers[0], f1_by_layer=_f1_by_layer(distances[0], gold, protocol))
+
+
+def _f1_by_layer(
+    distances: npt.NDArray[np.float32], gold: GoldTrees, protocol: Protocol
+) -> dict[int, dict[str, float]]:
+    """By layer, 1 is the first, and decoder; nothing for a single layer. distances: (layers, words)."""
+    if len(distances) == 1:
+        return {}
+    lengths = gold.spans.lengths
+    return {
+        layer: {
+            str(rule): score(decode(values, lengths, rule), gold.spans, protocol, details=False).f1
+            for rule in DECODING_RULES
+        }
+        for layer, values in enumerate(distances, 1)
+    }
 
 
 def evaluate_trees(

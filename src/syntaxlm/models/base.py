@@ -29,6 +29,7 @@ class Core(nn.Module):
 
     output_size: int
     distance_layers: int = 0  # how many layers of distances `syntax` gives; 0: none
+    default_layer: int = 1  # the one of them, 1 is the first, whose trees are the model's where none is named
     # Whether a batch's tokens are normalised together. Then batches of sentences must mix lengths: the statistics of
     # sentences of one length betray it, and so the sentence's end, to training alone.
     has_batch_statistics: bool = False

@@ -61,6 +61,7 @@ class ONLSTMCore(Core):
         self.config = config
         self.output_size = config.layer_sizes[-1]
         self.distance_layers = len(config.layer_sizes) if config.cell == "on-lstm" else 0
+        self.default_layer = min(2, len(config.layer_sizes))  # published trees: the second of three, section 5.2
         self.stack = RecurrentStack(
             config.embedding_size,
             config.layer_sizes,
