@@ -24,7 +24,7 @@ COMMANDS = [
     ["train"], ["compare"], ["evaluate"], ["evaluate", "lm"], ["evaluate", "parse"], ["evaluate", "trees"],
     ["evaluate", "boundaries"], ["evaluate", "pairs"], ["tune"], ["tune", "cache"], ["parse"], ["average"],
     ["score"], ["generate"], ["data"], ["data", "toy"], ["data", "text8"], ["data", "words"],
-    ["draw"], ["report"], ["quickstart"],
+    ["data", "logic"], ["logic"], ["logic", "train"], ["evaluate", "logic"], ["draw"], ["report"], ["quickstart"],
 ]  # fmt: skip
 
 

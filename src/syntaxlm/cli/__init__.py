@@ -15,6 +15,7 @@ from syntaxlm.cli.data import add_data
 from syntaxlm.cli.draw import add_draw, add_report
 from syntaxlm.cli.evaluate import add_evaluate
 from syntaxlm.cli.generate import add_generate
+from syntaxlm.cli.logic import add_logic
 from syntaxlm.cli.parse import add_parse
 from syntaxlm.cli.quickstart import add_quickstart
 from syntaxlm.cli.score import add_score
@@ -25,7 +26,7 @@ from syntaxlm.errors import InputError
 # In the order of the help.
 COMMANDS = (
     add_train, add_compare, add_evaluate, add_tune, add_parse, add_average, add_score, add_generate, add_draw,
-    add_report, add_data, add_quickstart,
+    add_report, add_data, add_logic, add_quickstart,
 )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from syntaxlm.cli.logic import add_data_logic
 from syntaxlm.cli.options import add_clean_up, add_json, print_result
 from syntaxlm.errors import InputError
 
@@ -46,6 +47,7 @@ def add_data(commands: Any) -> None:
     add_clean_up(words, "ptb-keep")
     add_json(words)
     words.set_defaults(run=_data_words)
+    add_data_logic(kinds)
 
 
 def _data_toy(options: argparse.Namespace) -> None:

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from syntaxlm.cli.logic import add_evaluate_logic
 from syntaxlm.cli.options import add_also, add_decoding, add_json, add_mode, add_model, add_scoring, print_result
 from syntaxlm.cli.pairs import add_pairs
 from syntaxlm.errors import InputError
@@ -22,6 +23,7 @@ def add_evaluate(commands: Any) -> None:
     _add_trees(kinds)
     _add_boundaries(kinds)
     add_pairs(kinds)
+    add_evaluate_logic(kinds)
 
 
 def _add_lm(kinds: Any) -> None:

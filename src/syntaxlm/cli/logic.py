@@ -1,0 +1,87 @@
+"""Logical inference: `data logic`, `logic train`, `evaluate logic`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from syntaxlm.cli.options import add_json, print_result
+from syntaxlm.errors import InputError
+
+
+def add_data_logic(kinds: Any) -> None:
+    parser = kinds.add_parser(
+        "logic",
+        help="pairs of propositional formulas, and the relation between the two",
+        description="Samples pairs of propositional formulas and finds by truth tables which of seven relations holds"
+        " between the two. Training and validation pairs have up to 6 operators, test pairs 1 to 12.",
+    )
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder to write to")
+    parser.add_argument("--pairs", type=int, default=100_000, metavar="N", help="training pairs (default 100,000)")
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="default 0")
+    add_json(parser)
+    parser.set_defaults(run=_data)
+
+
+def add_logic(commands: Any) -> None:
+    logic = commands.add_parser("logic", help="logical inference with a model's encoder")
+    kinds = logic.add_subparsers(title="what to do", required=True, metavar="KIND")
+    parser = kinds.add_parser(
+        "train",
+        help="train a classifier of pairs of formulas",
+        description="Trains a model's encoder, and a classifier above it, to tell the relation between two formulas,"
+        " into a new folder. Every setting of the recipe can be given here instead, by its dotted name."
+        " The weights kept are those of the highest accuracy on the validation pairs.",
+        epilog="example: syntaxlm logic train logic/on-lstm-small --output runs/logic --training.epochs 3",
+    )
+    parser.add_argument(
+        "logic_recipe", metavar="RECIPE", help="a recipe file, or the name of a shipped one: logic/on-lstm, ..."
+    )
+    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="new folder for the classifier")
+    add_json(parser)
+    parser.set_defaults(run=_train, takes_overrides=True)
+
+
+def add_evaluate_logic(kinds: Any) -> None:
+    parser = kinds.add_parser(
+        "logic",
+        help="accuracy of logical inference by number of operators",
+        description="Lets a classifier tell the relation between the two formulas of every pair of a file: accuracy by"
+        " number of operators, beside that of the most frequent relation.",
+    )
+    parser.add_argument("classifier", metavar="DIR", type=Path, help="a classifier's folder, as logic train writes it")
+    parser.add_argument("pairs", metavar="FILE", help="pairs as data logic writes them; - for standard input")
+    add_json(parser)
+    parser.set_defaults(run=_evaluate)
+
+
+def _data(options: argparse.Namespace) -> None:
+    from syntaxlm.data.logic import write_logic
+    from syntaxlm.waiting import told
+
+    if options.pairs < 1 or options.seed < 0:
+        raise InputError(f"--pairs {options.pairs} --seed {options.seed}: expected 1 or more, and 0 or more")
+    with told("sampling"):
+        summary = write_logic(options.output, options.pairs, options.seed)
+    print_result(summary, options.json)
+
+
+def _train(options: argparse.Namespace) -> None:
+    from syntaxlm.training.inference import read_inference_recipe, train_inference
+    from syntaxlm.waiting import error_console
+
+    recipe = read_inference_recipe(options.logic_recipe, options.overrides)
+    console = error_console()
+    result = train_inference(recipe, options.output, lambda event: console.print(str(event), soft_wrap=True))
+    print_result(result, options.json)
+
+
+def _evaluate(options: argparse.Namespace) -> None:
+    from syntaxlm.evaluation.inference import evaluate_inference, read_classifier
+    from syntaxlm.waiting import told
+
+    stored = read_classifier(options.classifier)
+    with told("reading pairs"):
+        report = evaluate_inference(stored, options.pairs)
+    print_result(report, options.json)

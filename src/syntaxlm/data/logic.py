@@ -1,0 +1,275 @@
+"""Logical inference: pairs of propositional formulas, and which of seven relations holds between them.
+
+Bowman, Manning, Potts 2015, "Tree-structured composition in neural networks without tree-structured architectures",
+section 3; Shen et al. 2019 (ON-LSTM), section 5.4. Formulas have six variables and the operators and, or, not, all of
+which count: a pair is as long as its longer formula has operators. Formulas are sampled as the published data were:
+of at most three levels of and and or, from four of the six variables a pair. They are written with the published
+brackets, ( ( not a ) ( and b ) ), every token by itself.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+from syntaxlm.data.corpora import STANDARD_INPUT, read_lines
+from syntaxlm.errors import InputError
+from syntaxlm.files import make_folder, write_text
+
+VARIABLES, OPERATORS = tuple("abcdef"), ("and", "or", "not")
+TOKENS = ("(", ")", *VARIABLES, *OPERATORS)  # in the order of their ids
+RELATIONS = {
+    "<": "entailment",
+    ">": "reverse entailment",
+    "=": "equivalence",
+    "|": "alternation",
+    "^": "negation",
+    "v": "cover",
+    "#": "independence",
+}
+MOST_OPERATORS, TRAINED_OPERATORS = 12, 6
+COLUMNS = ("relation", "left", "right", "operators")
+
+_ASSIGNMENTS = 2 ** len(VARIABLES)
+_ALWAYS = 2**_ASSIGNMENTS - 1  # true under every assignment
+_TRUTHS = {
+    name: sum(1 << world for world in range(_ASSIGNMENTS) if world >> place & 1) for place, name in enumerate(VARIABLES)
+}
+_LEVELS = 3  # of and and or, one within the other
+_VARIABLES_OF_A_PAIR = 4
+_NEGATED, _BINARY = 1 / 3, 4 / 9  # shares of formulas that are negated; and, of the others, that join two
+
+
+@dataclass(frozen=True)
+class Formula:
+    """A formula. text: its tokens, a space between; truth: bit w is whether it holds under assignment w of 2^6.
+
+    Variable i (a is 0) is true under assignment w where bit i of w is 1.
+    """
+
+    text: str
+    truth: int
+    operators: int = 0
+
+    @classmethod
+    def variable(cls, name: str) -> Formula:
+        return cls(name, _TRUTHS[name])
+
+    def negated(self) -> Formula:
+        return Formula(f"( not {self.text} )", _ALWAYS & ~self.truth, self.operators + 1)
+
+    def joined(self, operator: str, other: Formula) -> Formula:
+        """operator: "and" or "or"."""
+        truth = self.truth & other.truth if operator == "and" else self.truth | other.truth
+        return Formula(f"( {self.text} ( {operator} {other.text} ) )", truth, self.operators + other.operators + 1)
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether it is always true or always false."""
+        return self.truth in (0, _ALWAYS)
+
+
+@dataclass(frozen=True)
+class FormulaPair:
+    """Two formulas as tokens, a space between, and their relation. operators: of the one that has more."""
+
+    relation: str
+    left: str
+    right: str
+    operators: int
+
+
+def relation(left: int, right: int) -> str:
+    """The relation between two truths (`Formula.truth`), neither of them constant. Bowman et al. 2015, Table 1."""
+    if left == right:
+        return "="
+    if not left & ~right:
+        return "<"
+    if not right & ~left:
+        return ">"
+    apart, covering = not left & right, left | right == _ALWAYS
+    if apart:
+        return "^" if covering else "|"
+    return "v" if covering else "#"
+
+
+@cache
+def _shares(level: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """How probable each number of operators is, for a sampled formula of so many levels, and for one not negated."""
+    plain = [1.0] + [0.0] * MOST_OPERATORS
+    if level:
+        inner, _ = _shares(level - 1)
+        plain[0] = 1 - _BINARY
+        for count in range(1, MOST_OPERATORS + 1):
+            plain[count] = _BINARY * sum(inner[part] * inner[count - 1 - part] for part in range(count))
+    both = [(1 - _NEGATED) * plain[0]]
+    both += [(1 - _NEGATED) * plain[count] + _NEGATED * plain[count - 1] for count in range(1, MOST_OPERATORS + 1)]
+    return tuple(both), tuple(plain)
+
+
+@cache
+def _splits(level: int, operators: int) -> tuple[float, ...]:
+    """Of so many operators below a joining one, how probable each number of them is on the left; summed up."""
+    inner, _ = _shares(level)
+    return tuple(accumulate(inner[left] * inner[operators - left] for left in range(operators + 1)))
+
+
+def sample_formula(draw: random.Random, operators: int, variables: Sequence[str] = VARIABLES) -> Formula:
+    """A formula of exactly so many operators, 0 to 12, as probable as among all those sampled that have as many."""
+    return _sampled(draw, operators, variables, _LEVELS)
+
+
+def _sampled(draw: random.Random, operators: int, variables: Sequence[str], level: int) -> Formula:
+    both, plain = _shares(level)
+    if operators and draw.random() * both[operators] >= (1 - _NEGATED) * plain[operators]:
+        return _plain(draw, operators - 1, variables, level).negated()
+    return _plain(draw, operators, variables, level)
+
+
+def _plain(draw: random.Random, operators: int, variables: Sequence[str], level: int) -> Formula:
+    """One that is not negated: a variable where it has no operator, else two formulas joined."""
+    if not operators:
+        return Formula.variable(draw.choice(variables))
+    (part,) = draw.choices(range(operators), cum_weights=_splits(level - 1, operators - 1))
+    left = _sampled(draw, part, variables, level - 1)
+    operator = draw.choice(("and", "or"))
+    return left.joined(operator, _sampled(draw, operators - 1 - part, variables, level - 1))
+
+
+class _Sampler:
+    """Samples pairs, none of them twice, in neither order."""
+
+    def __init__(self, seed: int) -> None:
+        self.draw = random.Random(seed)
+        self.seen: set[tuple[str, str]] = set()
+
+    def pairs(self, count: int, operators: range) -> list[FormulaPair]:
+        """As many pairs as asked for, of so many operators, in the proportions of the published sampling."""
+        weights, _ = _shares(_LEVELS)
+        numbers = range(MOST_OPERATORS + 1)
+        both = [(left, right) for left in numbers for right in numbers if max(left, right) in operators]
+        shares = [weights[left] * weights[right] for left, right in both]
+        found: list[FormulaPair] = []
+        while len(found) < count:
+            for left, right in self.draw.choices(both, shares, k=count - len(found)):
+                pair = self._pair(left, right)
+                if pair is not None:
+                    found.append(pair)
+        return found
+
+    def _pair(self, *operators: int) -> FormulaPair | None:
+        """None for one that was sampled before, in either order, and for one with a constant formula."""
+        variables = self.draw.sample(VARIABLES, _VARIABLES_OF_A_PAIR)
+        left, right = (sample_formula(self.draw, count, variables) for count in operators)
+        key = min((left.text, right.text), (right.text, left.text))
+        if left.is_constant or right.is_constant or key in self.seen:
+            return None
+        self.seen.add(key)
+        return FormulaPair(relation(left.truth, right.truth), left.text, right.text, max(operators))
+
+
+@dataclass(frozen=True)
+class LogicSummary:
+    """What `write_logic` wrote. Of each part the pairs by relation, and by number of operators."""
+
+    folder: str
+    train: dict[str, dict[str, int]]
+    valid: dict[str, dict[str, int]]
+    test: dict[str, dict[str, int]]
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def __str__(self) -> str:
+        lines = [f"{self.folder}: pairs, and of a hundred how many have each relation"]
+        lines.append(f"{'':<7}{'':>9}" + "".join(f"{sign:>7}" for sign in RELATIONS))
+        for name in ("train", "valid", "test"):
+            counts = getattr(self, name)["relations"]
+            total = sum(counts.values())
+            shares = "".join(f"{100 * counts[sign] / total:>7.1f}" for sign in RELATIONS)
+            lines.append(f"  {name:<5}{total:>9,}{shares}")
+        return "\n".join(lines)
+
+
+def write_logic(folder: str | Path, pairs: int = 100_000, seed: int = 0) -> LogicSummary:
+    """Writes train.tsv, valid.tsv and test.tsv: relation, left, right, operators. No pair is in two of them.
+
+    pairs: of train, all of up to 6 operators, in the proportions that sampling gives; valid has 5 % as many of the same
+    kind; test has 1 % as many, 1,000 at most, of every number of operators from 1 to 12. A pair and its mirror image
+    count as one. Each file appears whole or not at all. Raises ValueError for fewer than 1 pair, InputError where the
+    folder cannot be written.
+    """
+    if pairs < 1:
+        raise ValueError(f"found {pairs} pairs; expected at least 1")
+    folder = Path(folder)
+    make_folder(folder)
+    sampler = _Sampler(seed)
+    each = min(1000, max(1, pairs // 100))
+    # First, as there are few pairs of one operator: training would take them all.
+    test = [pair for one in range(1, MOST_OPERATORS + 1) for pair in sampler.pairs(each, range(one, one + 1))]
+    valid, train = (sampler.pairs(count, range(TRAINED_OPERATORS + 1)) for count in (max(1, pairs // 20), pairs))
+    parts = {"train": train, "valid": valid, "test": test}
+    for name, part in parts.items():
+        write_pairs(part, folder / f"{name}.tsv")
+    return LogicSummary(str(folder), **{name: _counts(part) for name, part in parts.items()})
+
+
+def _counts(pairs: Iterable[FormulaPair]) -> dict[str, dict[str, int]]:
+    relations, operators = Counter[str](), Counter[int]()
+    for pair in pairs:
+        relations[pair.relation] += 1
+        operators[pair.operators] += 1
+    return {
+        "relations": {sign: relations[sign] for sign in RELATIONS},
+        "operators": {str(number): operators[number] for number in sorted(operators)},
+    }
+
+
+def write_pairs(pairs: Iterable[FormulaPair], path: str | Path) -> None:
+    """Writes a table with a header, a pair a line, cells parted by tabs."""
+    rows = ["\t".join(COLUMNS), *(f"{one.relation}\t{one.left}\t{one.right}\t{one.operators}" for one in pairs)]
+    write_text("\n".join(rows) + "\n", path)
+
+
+def read_formula_pairs(path: str | Path) -> list[FormulaPair]:
+    """The pairs of a file: relation, left and right, parted by tabs; what stands behind them is not read.
+
+    A header may come first, as `write_pairs` writes it; published files have none. Operators are counted.
+    Raises InputError, naming file and line, for what is no pair, and for a file without one.
+    """
+    source = "the standard input" if str(path) == STANDARD_INPUT else str(path)
+    pairs = [
+        _pair_of(line, f"{source}, line {number}")
+        for number, line in read_lines(path)
+        if line.strip() and not (number == 1 and line.split("\t")[:3] == list(COLUMNS[:3]))
+    ]
+    if not pairs:
+        raise InputError(
+            f"{source}: no pair in it. Expected relation, left and right formula, parted by tabs, in a line."
+        )
+    return pairs
+
+
+def _pair_of(line: str, place: str) -> FormulaPair:
+    cells = line.split("\t")
+    if len(cells) < 3:
+        raise InputError(f"{place}: found {len(cells)} cells; expected relation, left and right, parted by tabs")
+    sign, left, right = cells[:3]
+    if sign not in RELATIONS:
+        raise InputError(f"{place}: found the relation {sign!r}; expected one of {' '.join(RELATIONS)}")
+    return FormulaPair(sign, left, right, max(_operators_of(left, place), _operators_of(right, place)))
+
+
+def _operators_of(formula: str, place: str) -> int:
+    tokens = formula.split()
+    strangers = [token for token in tokens if token not in TOKENS]
+    if strangers or not tokens:
+        found = f"{strangers[0]!r} in {formula!r}" if strangers else "an empty formula"
+        raise InputError(f"{place}: found {found}; expected tokens of {' '.join(TOKENS)}, spaces between")
+    return sum(token in OPERATORS for token in tokens)
