@@ -371,7 +371,7 @@ def test_combinations_without_sense_are_told(refused, recipe, tmp_path, trained)
     assert "--resume takes all from the run's folder" in refused("train", recipe, "--resume", trained.lstm)
     assert "--resume takes all" in refused("train", "--resume", trained.lstm, "--run.seed", "3")
     assert "--seeds: found 0" in refused("train", recipe, "--output", tmp_path / "run", "--seeds", "0")
-    assert "no such recipe file. Shipped recipes" in refused("train", "prnp", "--output", tmp_path / "run")
+    assert "no such recipe file. Shipped recipes" in refused("train", "xyz", "--output", tmp_path / "run")
     assert "holds a run already" in refused("train", recipe, "--output", trained.lstm)
     assert "no run to resume" in refused("train", "--resume", tmp_path)
     assert "--seed" in refused("train", recipe, "--output", tmp_path / "run", "--seed", "3")
@@ -515,6 +515,11 @@ def test_as_a_module_a_reader_who_leaves_is_no_fault_and_output_is_utf_8(text, t
         assert process.wait(60) == 0
     assert parse_brackets(first)[0].words == ("naïve", "“cat”", "…")
     assert errors == ""
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+def test_a_full_device_is_told_by_its_name(refused, text, trained):
+    assert "/dev/full: cannot be written" in refused("parse", trained.prpn, text("a cat\n"), "-o", "/dev/full")
 
 
 def test_output_goes_into_a_pipe_and_through_a_link_without_replacing_them(trained, tmp_path):

@@ -52,5 +52,5 @@ def test_every_recipe_trains_once_its_sizes_are_small(path, toy, tmp_path):
 def test_a_shipped_recipe_is_found_by_name_and_an_unknown_one_lists_them(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert find_recipe("prpn-toy") in RECIPES
-    with pytest.raises(Exception, match=r"prpn-tyo: no such recipe file\. Shipped recipes.*prpn-toy"):
+    with pytest.raises(Exception, match=r"prpn-tyo: no such recipe file\. Did you mean prpn-toy\?"):
         find_recipe("prpn-tyo")

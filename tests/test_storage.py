@@ -45,7 +45,7 @@ def test_what_is_written_is_read(toy, tmp_path, name, tied):
         for tensor in model.state_dict().values():
             tensor.copy_(torch.randn(tensor.shape) * 3)
     write_settings(tmp_path, settings, vocabulary)
-    write_weights(tmp_path, model)
+    write_weights(tmp_path, model, vocabulary)
     stored = read_model(tmp_path)
     assert stored.settings == settings
     assert stored.vocabulary == vocabulary
@@ -54,6 +54,18 @@ def test_what_is_written_is_read(toy, tmp_path, name, tied):
     read = stored.model.state_dict()
     assert read.keys() == model.state_dict().keys()
     assert all(torch.equal(tensor, read[key]) for key, tensor in model.state_dict().items())
+
+
+def test_a_vocabulary_of_as_many_tokens_in_another_order_is_refused(trained, tmp_path):
+    folder = shutil.copytree(trained.lstm, tmp_path / "model")
+    stored = read_model(folder).vocabulary
+    special = {stored.unknown, stored.begin, stored.end}
+    words = [token for token in stored.tokens if token not in special]
+    turned = iter(words[1:] + words[:1])
+    tokens = [token if token in special else next(turned) for token in stored.tokens]
+    Vocabulary(tokens, stored.unknown, stored.begin, stored.end).write(folder / VOCABULARY)
+    with pytest.raises(InputError, match=r"the weights are of another vocabulary than .*vocabulary\.json"):
+        read_model(folder)
 
 
 def test_tied_weights_are_stored_once(trained):

@@ -83,7 +83,10 @@ def replaced(path: Path) -> Iterator[Path]:
     if os.path.isdir(path):
         raise InputError(f"{path}: cannot be written: it is a folder")
     if os.path.exists(path) and not os.path.isfile(path):  # a pipe or a device: nothing to replace
-        yield path
+        try:
+            yield path
+        except OSError as error:
+            raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
         return
     path = path.resolve()  # a link stays one: what it points to is replaced
     # Not tempfile: its files are readable by their owner alone, and would stay so under the final name.

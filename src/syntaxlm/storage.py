@@ -22,6 +22,7 @@ from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 
 CONFIG, VOCABULARY, WEIGHTS = "config.json", "vocabulary.json", "weights.safetensors"
+OF_VOCABULARY = "vocabulary"  # the note beside weights that says of which vocabulary they are
 FORMAT = 1
 
 Mode = Literal["sentences", "stream"]
@@ -78,9 +79,9 @@ def write_settings(folder: Path, settings: ModelSettings, vocabulary: Vocabulary
     vocabulary.write(folder / VOCABULARY)
 
 
-def write_weights(folder: Path, model: LanguageModel) -> None:
-    """Writes the weights of a model folder, atomically."""
-    write_tensors(folder / WEIGHTS, distinct_tensors(model))
+def write_weights(folder: Path, model: LanguageModel, vocabulary: Vocabulary) -> None:
+    """Writes the weights of a model folder, and of which vocabulary they are, atomically."""
+    write_tensors(folder / WEIGHTS, distinct_tensors(model), {OF_VOCABULARY: vocabulary.fingerprint()})
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], notes: dict[str, str] | None = None) -> None:
@@ -131,7 +132,10 @@ def read_model(folder: str | Path) -> StoredModel:
     if not (folder / WEIGHTS).exists():
         raise InputError(f"{folder}: no {WEIGHTS} yet: training has not come to its first validation")
     model = build_model(settings.model, len(vocabulary))
-    load_weights(model, read_tensors(folder / WEIGHTS)[0], str(folder / WEIGHTS))
+    tensors, notes = read_tensors(folder / WEIGHTS)
+    load_weights(model, tensors, str(folder / WEIGHTS))
+    if notes.get(OF_VOCABULARY, vocabulary.fingerprint()) != vocabulary.fingerprint():
+        raise InputError(f"{folder / WEIGHTS}: the weights are of another vocabulary than {folder / VOCABULARY}")
     return StoredModel(model.eval(), settings, vocabulary)
 
 

@@ -88,6 +88,8 @@ def test_a_folder_stands_for_its_files_by_name(written, tmp_path):
         ('{"sentences": "ab"}', 'sentences is "ab"; expected a list'),
         ('{"sentences": ["a", null]}', "found null in sentences"),
         ('{"sentences": ["a", "b"], "case": 7}', "case is 7; expected text"),
+        ('{"sentences": ["a", "\\ud83d"]}', 'found "\\ud83d" in sentences, which is no text that UTF-8 can hold'),
+        ('{"sentences": ["a", "b\\u0000"]}', "which is no text"),
     ],
 )
 def test_what_is_no_item_is_told_by_file_line_found_and_expected(written, line, said):

@@ -412,7 +412,7 @@ def test_the_commands_take_the_layer_of_the_model_or_that_which_is_named(toy, tm
     stored, folder = layered(), tmp_path / "model"
     folder.mkdir()
     write_settings(folder, stored.settings, stored.vocabulary)
-    write_weights(folder, stored.model.float())
+    write_weights(folder, stored.model.float(), stored.vocabulary)
     stored = read_model(folder)
 
     def printed(*arguments: object) -> str:

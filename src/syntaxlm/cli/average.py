@@ -38,6 +38,8 @@ def _average(options: argparse.Namespace) -> None:
     from syntaxlm.trees import average_files
     from syntaxlm.waiting import told
 
+    if any(path.resolve() == options.output.resolve() for path in options.predictions):
+        raise InputError(f"{options.output}: is one of the files to average; name another file for the average")
     protocol = protocol_named(options.protocol, options.max_words)
     with told("averaging"):
         result = average_files(options.predictions, protocol, _weights(options.weights))

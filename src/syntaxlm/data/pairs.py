@@ -133,6 +133,8 @@ def _sentences(item: dict[str, Any], place: str) -> list[str]:
     for sentence in sentences:
         if not isinstance(sentence, str) or not sentence.strip():
             raise InputError(f"{place}: found {_short(sentence)} in {names}; expected a sentence")
+        if any(character == "\0" or "\ud800" <= character <= "\udfff" for character in sentence):
+            raise InputError(f"{place}: found {json.dumps(sentence)} in {names}, which is no text that UTF-8 can hold")
     return sentences
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections import Counter
@@ -66,6 +67,10 @@ class Vocabulary:
         frequent.sort(key=lambda token: (-counts[token], token))
         room = None if maximum_size is None else maximum_size - len(special)
         return cls(special + frequent[:room], unknown, begin, end)
+
+    def fingerprint(self) -> str:
+        """What tells it from every other vocabulary: a hash of its tokens in their order, and of the special ones."""
+        return hashlib.sha256(json.dumps(self.as_dict()).encode()).hexdigest()
 
     def __len__(self) -> int:
         return len(self.tokens)

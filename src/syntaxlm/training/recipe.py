@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -207,5 +208,7 @@ def find_recipe(name: str | Path) -> Path:
     shipped = shipped_recipes() / f"{name}.yaml"
     if shipped.exists():
         return shipped
-    names = ", ".join(sorted(path.stem for path in shipped_recipes().glob("*.yaml")))
-    raise InputError(f"{name}: no such recipe file. Shipped recipes, to be given by name: {names}")
+    names = sorted(path.stem for path in shipped_recipes().glob("*.yaml"))
+    nearest = difflib.get_close_matches(str(name), names, 1)
+    advice = f"Did you mean {nearest[0]}?" if nearest else f"Shipped recipes, to be given by name: {', '.join(names)}"
+    raise InputError(f"{name}: no such recipe file. {advice}")

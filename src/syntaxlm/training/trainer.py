@@ -390,7 +390,7 @@ class _Run:
             if best:
                 progress.best_loss, progress.best_step = loss, progress.steps
                 if self.first:
-                    write_weights(self.folder, self.model)
+                    write_weights(self.folder, self.model, self.vocabulary)
         fell = progress.plateau.seen(loss if schedule.plateau_of == "valid" else training_loss, schedule)
         averaging = self._average_on(loss) if self.recipe.optimiser.averages else {}
         self._set_rate()
