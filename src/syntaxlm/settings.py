@@ -8,6 +8,7 @@ import json
 import re
 import types
 import typing
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,6 +20,8 @@ from syntaxlm.errors import InputError
 from syntaxlm.files import read_text
 
 Settings = TypeVar("Settings")
+Limits = Mapping[str, tuple[str, Callable[[Any], bool]]]
+"""What a setting may be, by its name: in words, and as a test."""
 
 _MOST_VALUES = 100_000  # of a YAML file
 
@@ -183,6 +186,30 @@ _Loader.add_implicit_resolver(
 def _yaml_value(text: str) -> Any:
     """Raises yaml.YAMLError or RecursionError."""
     return yaml.load(text, _Loader)
+
+
+def read_sections(path: Path, overrides: list[tuple[str, str]], expected: str) -> dict[str, Any]:
+    """The nested dicts of a YAML file, dotted assignments put into them (`override`). expected: some of its sections.
+
+    Raises InputError.
+    """
+    data = read_yaml(path)
+    if not isinstance(data, dict):
+        raise InputError(f"{path}: found {type(data).__name__}; expected the sections {expected}, ...")
+    override(data, overrides)
+    return data
+
+
+def range_faults(limits: Limits, value_of: Callable[[str], Any], prefix: str = "") -> list[str]:
+    """Settings that are out of range: "model.hidden_size: found 0; expected 1 or more".
+
+    value_of: a setting by its name among the limits; None where it is unset, or there is none of the name.
+    """
+    return [
+        f"{prefix}{name}: found {list(value) if isinstance(value, tuple) else value}; expected {expected}"
+        for name, (expected, right) in limits.items()
+        if (value := value_of(name)) is not None and not right(value)
+    ]
 
 
 def override(data: Any, assignments: list[tuple[str, str]]) -> None:

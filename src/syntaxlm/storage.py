@@ -17,7 +17,7 @@ from syntaxlm.errors import InputError
 from syntaxlm.files import make_folder, replaced, write_text
 from syntaxlm.models.base import LanguageModel
 from syntaxlm.models.registry import ModelConfig, build_model, config_faults
-from syntaxlm.settings import read_settings
+from syntaxlm.settings import Settings, read_settings
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 
@@ -107,6 +107,18 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
         raise InputError(f"{path}: damaged or cut short: {error}") from None
 
 
+def read_config(kind: type[Settings], path: Path, newest: int) -> Settings:
+    """Settings of a JSON file with an entry `format`. Raises InputError, also for a format above `newest`."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError, OSError) as error:
+        raise InputError(f"{path}: damaged or cut short: {error}") from None
+    form = data.get("format") if isinstance(data, dict) else None
+    if isinstance(form, int) and form > newest:  # before the settings: a newer form may have others
+        raise InputError(f"{path}: format {form} is newer than this program's, {newest}")
+    return read_settings(kind, data, str(path))
+
+
 def read_model(folder: str | Path) -> StoredModel:
     """The model of a folder, in evaluation mode on the processor.
 
@@ -115,16 +127,9 @@ def read_model(folder: str | Path) -> StoredModel:
     folder = Path(folder)
     if not folder.is_dir():
         raise InputError(f"{folder}: no such model folder")
-    try:
-        data = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"{folder}: no model folder: it has no {CONFIG}") from None
-    except (ValueError, RecursionError, OSError) as error:
-        raise InputError(f"{folder / CONFIG}: damaged or cut short: {error}") from None
-    form = data.get("format") if isinstance(data, dict) else None
-    if isinstance(form, int) and form > FORMAT:  # before the settings: a newer form may have others
-        raise InputError(f"{folder / CONFIG}: format {form} is newer than this program's, {FORMAT}")
-    settings = read_settings(ModelSettings, data, str(folder / CONFIG))
+    if not (folder / CONFIG).exists():
+        raise InputError(f"{folder}: no model folder: it has no {CONFIG}")
+    settings = read_config(ModelSettings, folder / CONFIG, FORMAT)
     faults = config_faults(settings.model)
     if faults:
         raise InputError("\n".join(f"{folder / CONFIG}: {fault}" for fault in faults))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from syntaxlm.data.batches import SentenceBatches, StreamBatches
 from syntaxlm.data.corpora import EncodedCorpus, count_tokens
 from syntaxlm.errors import InputError
+from syntaxlm.models.contract import TokenBatch
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 
@@ -317,3 +318,21 @@ def test_mixed_batches_keep_their_limits():
     assert sorted(np.concatenate(every).tolist()) == list(range(8))
     assert all(len(batch) <= 2 for batch in every)
     assert all(len(batch) == 1 or (corpus.lengths[batch] + 1).sum() <= 8 for batch in every)
+
+
+def test_places_put_what_batches_read_back_into_the_order_of_the_text():
+    sentences = [[3], [4, 5, 6], [7, 8], [9, 3, 4, 5]]
+    corpus, vocabulary = EncodedCorpus.from_sentences(sentences), Vocabulary([*"uvabcdefgh"], "u", "v", "v")
+    batches = SentenceBatches(corpus, vocabulary, 6, shuffle=False, seed=0)
+    read = np.full(corpus.word_count + len(corpus), -1)
+    for batch in batches.iterate(0):
+        read[batches.places(batch)] = batch.targets[batch.mask()]
+    end = vocabulary.end_id
+    assert read.tolist() == [token for sentence in sentences for token in [*sentence, end]]
+
+
+def test_last_rows_are_those_of_each_columns_last_real_step():
+    tokens = torch.arange(6).view(3, 2)
+    whole, ragged = TokenBatch(tokens, tokens), TokenBatch(tokens, tokens, torch.tensor([3, 1]))
+    assert tokens[whole.mask()][whole.last_rows()].tolist() == [4, 5]
+    assert tokens[ragged.mask()][ragged.last_rows()].tolist() == [4, 1]

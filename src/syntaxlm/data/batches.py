@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.errors import InputError
@@ -208,6 +209,17 @@ class SentenceBatches:
             lengths=torch.from_numpy(lengths),
             indices=torch.from_numpy(indices.copy()),
         )
+
+    def places(self, batch: TokenBatch) -> Tensor:
+        """Where each real step of one of the batches is among all words and ends, sentence after sentence.
+
+        (n,) int64, in the order of `TokenBatch.mask()`. Not for `closed` batches, which have a step more a sentence.
+        """
+        assert batch.indices is not None
+        indices = batch.indices.cpu().numpy()
+        steps = np.arange(len(batch.tokens))[:, None]
+        places: Integers = np.asarray(self.corpus.offsets)[indices] + indices + steps  # one end more a sentence before
+        return torch.from_numpy(places[batch.mask().cpu().numpy()])
 
     def _sorted(self) -> list[Integers]:
         lengths = self._lengths[self._chosen]

@@ -175,14 +175,12 @@ def _read_sentences(model: LanguageModel, corpus: EncodedCorpus, vocabulary: Voc
     """Some thousand sentences at a time, in batches of like length, their words then put in order."""
     device = next(model.parameters()).device
     for part in _parts(corpus):
-        starts = part.offsets[:-1] + np.arange(len(part))  # each sentence has one end more than words
+        batches = SentenceBatches(part, vocabulary, TOKEN_BUDGET, shuffle=False, seed=0)
         places, hidden, words, log_probs = [], [], [], []
-        for batch in SentenceBatches(part, vocabulary, TOKEN_BUDGET, shuffle=False, seed=0).iterate(0):
-            assert batch.indices is not None
-            steps = np.arange(len(batch.tokens))[:, None]
+        for batch in batches.iterate(0):
+            places.append(batches.places(batch))
+            batch = batch.to(device)
             mask = batch.mask()
-            places.append(torch.from_numpy(starts[batch.indices.numpy()] + steps)[mask])
-            batch, mask = batch.to(device), mask.to(device)
             output = model(batch)
             hidden.append(_hidden(output))
             words.append(batch.targets[mask])

@@ -19,11 +19,10 @@ from torch import Tensor
 
 from syntaxlm.data.logic import RELATIONS, TOKENS, TRAINED_OPERATORS, FormulaPair, read_formula_pairs
 from syntaxlm.errors import InputError
-from syntaxlm.files import make_folder, read_text, write_text
+from syntaxlm.files import make_folder, write_text
 from syntaxlm.models.pair_classifier import ClassifierSettings, PairBatch, PairClassifier
 from syntaxlm.models.registry import ModelConfig, config_faults
-from syntaxlm.settings import read_settings
-from syntaxlm.storage import WEIGHTS, read_tensors, write_tensors
+from syntaxlm.storage import WEIGHTS, read_config, read_tensors, write_tensors
 
 CLASSIFIER = "classifier.json"
 FORMAT = 1
@@ -164,7 +163,7 @@ class InferenceReport:
         sections = [
             [(str(number), score) for number, score in self.by_operators().items()],
             [(f"up to {most}", trained), (f"over {most}", longer), ("all", self.score())],
-            [(f"{name} {sign}", self.by_relation()[sign]) for sign, name in RELATIONS.items()],
+            [(f"{RELATIONS[sign]} {sign}", score) for sign, score in self.by_relation().items()],
         ]
         lines = [
             f"{self.source}   pairs {len(self.pairs):,}   trained on up to {most} operators",
@@ -223,14 +222,7 @@ def read_classifier(folder: str | Path) -> StoredClassifier:
     path = Path(folder) / CLASSIFIER
     if not path.exists():
         raise InputError(f"{folder}: no pair classifier: it has no {CLASSIFIER}. syntaxlm logic train makes one")
-    try:
-        data = json.loads(read_text(path))
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: damaged or cut short: {error}") from None
-    form = data.get("format") if isinstance(data, dict) else None
-    if isinstance(form, int) and form > FORMAT:
-        raise InputError(f"{path}: format {form} is newer than this program's, {FORMAT}")
-    settings = read_settings(InferenceSettings, data, str(path))
+    settings = read_config(InferenceSettings, path, FORMAT)
     faults = settings.faults()
     if faults:
         raise InputError("\n".join(f"{path}: {fault}" for fault in faults))

@@ -140,15 +140,12 @@ def _sentence_bits(stored: StoredModel) -> Callable[[EncodedCorpus], Bits]:
     def read(corpus: EncodedCorpus) -> Bits:
         model = stored.model.eval()
         device = next(model.parameters()).device
-        starts = corpus.offsets[:-1] + np.arange(len(corpus))  # each sentence has one end more than words
         result = np.zeros(corpus.word_count + len(corpus))
-        for batch in SentenceBatches(corpus, stored.vocabulary, TOKEN_BUDGET, shuffle=False, seed=0).iterate(0):
-            assert batch.indices is not None
-            mask = batch.mask().numpy()
-            places = starts[batch.indices.numpy()] + np.arange(len(mask))[:, None]
+        batches = SentenceBatches(corpus, stored.vocabulary, TOKEN_BUDGET, shuffle=False, seed=0)
+        for batch in batches.iterate(0):
+            places = batches.places(batch)
             batch = batch.to(device)
-            log_probs = model(batch).log_probs(batch.targets).cpu().numpy()
-            result[places[mask]] = log_probs[mask]
+            result[places.numpy()] = model(batch).log_probs(batch.targets)[batch.mask()].cpu().numpy()
         return _bits(result)
 
     return read

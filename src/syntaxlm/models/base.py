@@ -78,13 +78,7 @@ class LanguageModel(nn.Module):
             return torch.zeros(targets.shape, dtype=values.dtype, device=values.device).masked_scatter(mask, values)
 
         def next_log_probs() -> Tensor:
-            columns = batch.tokens.shape[1]
-            if batch.lengths is None:
-                last = reading.hidden[len(reading.hidden) - columns :]
-            else:
-                rows = batch.mask().flatten().cumsum(0).view(batch.tokens.shape) - 1  # of each real step in `hidden`
-                ends = (batch.lengths - 1).to(rows.device)[None]
-                last = reading.hidden[rows.gather(0, ends)[0]]
+            last = reading.hidden[batch.last_rows()]
             return torch.log_softmax(self.decoder(last).to(self.decoder.weight.dtype), dim=-1)
 
         return Output(log_probs, reading.state, reading.penalties, reading.syntax, next_log_probs, reading.hidden)

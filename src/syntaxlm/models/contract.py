@@ -67,6 +67,14 @@ class TokenBatch:
             return torch.ones(steps, columns, dtype=torch.bool, device=self.tokens.device)
         return torch.arange(steps, device=self.tokens.device)[:, None] < self.lengths.to(self.tokens.device)
 
+    def last_rows(self) -> Tensor:
+        """(B,) int64: of each column, which row its last real step is among all real ones, in the order of `mask()`."""
+        steps, columns = self.tokens.shape
+        if self.lengths is None:
+            return torch.arange((steps - 1) * columns, steps * columns, device=self.tokens.device)
+        rows = self.mask().flatten().cumsum(0).view(steps, columns) - 1
+        return rows.gather(0, (self.lengths - 1).to(rows.device)[None])[0]
+
     def token_count(self) -> int:
         """How many tokens the batch predicts."""
         return self.tokens.numel() if self.lengths is None else int(self.lengths.sum())

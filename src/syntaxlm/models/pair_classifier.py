@@ -71,9 +71,6 @@ class PairClassifier(nn.Module):
         """Returns (B, L), logits, and the encoder's penalties to add to the training loss."""
         batch = pairs.sentences
         reading = self.core(self.core.embed(self.embedding, batch.tokens), batch, None)
-        assert batch.lengths is not None  # `PairBatch.of` gives them
-        rows = batch.mask().flatten().cumsum(0).view(batch.tokens.shape) - 1  # of each real step in `hidden`
-        ends = rows.gather(0, (batch.lengths - 1).to(rows.device)[None])[0]
-        left, right = reading.hidden[ends[pairs.places]].chunk(2)
+        left, right = reading.hidden[batch.last_rows()[pairs.places]].chunk(2)
         features = torch.cat([left, right, left * right, (left - right).abs()], dim=-1)
         return self.layers(features), reading.penalties

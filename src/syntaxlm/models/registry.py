@@ -11,6 +11,7 @@ from pydantic import Field
 from syntaxlm.errors import InputError
 from syntaxlm.models import lstm, on_lstm, prpn
 from syntaxlm.models.base import LanguageModel
+from syntaxlm.settings import Limits, range_faults
 
 ModelConfig = Annotated[prpn.PRPNConfig | lstm.LSTMConfig | on_lstm.ONLSTMConfig, Field(discriminator="name")]
 
@@ -30,7 +31,7 @@ _POSITIVE = "a positive number", lambda value: 0 < value < math.inf
 _NOT_NEGATIVE = "0 or more", lambda value: 0 <= value < math.inf
 
 # What a setting of this name may be, in whichever model.
-_LIMITS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+_LIMITS: Limits = {
     "embedding_size": _at_least(1),
     "layer_sizes": ("one or more sizes, each 1 or more", lambda sizes: len(sizes) > 0 and min(sizes) >= 1),
     "chunk_size": _at_least(1),
@@ -55,11 +56,7 @@ _LIMITS: dict[str, tuple[str, Callable[[Any], bool]]] = {
 
 def config_faults(config: ModelConfig) -> list[str]:
     """Settings that are out of range: "model.hidden_size: found 0; expected 1 or more"."""
-    return [
-        f"model.{name}: found {list(value) if isinstance(value, tuple) else value}; expected {expected}"
-        for name, (expected, right) in _LIMITS.items()
-        if (value := getattr(config, name, None)) is not None and not right(value)
-    ]
+    return range_faults(_LIMITS, lambda name: getattr(config, name, None), "model.")
 
 
 def build_model(config: ModelConfig, vocabulary_size: int) -> LanguageModel:

@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,12 +32,11 @@ from syntaxlm.evaluation.inference import (
 from syntaxlm.files import write_text
 from syntaxlm.models.pair_classifier import ClassifierSettings, PairClassifier
 from syntaxlm.models.registry import ModelConfig
-from syntaxlm.settings import override, read_settings, read_yaml
+from syntaxlm.settings import Limits, range_faults, read_sections, read_settings
 from syntaxlm.storage import WEIGHTS
 from syntaxlm.training.recipe import find_recipe, shipped_recipes
 from syntaxlm.training.result import RESULT
-
-RECIPE, METRICS = "recipe.yaml", "metrics.jsonl"
+from syntaxlm.training.trainer import METRICS, RECIPE
 
 
 @dataclass(frozen=True)
@@ -126,12 +126,8 @@ def read_inference_recipe(path: str | Path, overrides: list[tuple[str, str]] | N
     Raises InputError with every fault.
     """
     path = _found(path)
-    data = read_yaml(path)
-    if not isinstance(data, dict):
-        raise InputError(f"{path}: found {type(data).__name__}; expected the sections model, pairs, ...")
-    override(data, overrides or [])
-    recipe = read_settings(InferenceRecipe, data, str(path))
-    faults = [*recipe.settings.faults(), *_faults(recipe)]
+    recipe = read_settings(InferenceRecipe, read_sections(path, overrides or [], "model, pairs"), str(path))
+    faults = [*recipe.settings.faults(), *range_faults(_LIMITS, lambda name: attrgetter(name)(recipe))]
     if faults:
         raise InputError("\n".join(f"{path}: {fault}" for fault in faults))
     return recipe
@@ -144,24 +140,20 @@ def _found(name: str | Path) -> Path:
     return find_recipe(name)
 
 
-def _faults(recipe: InferenceRecipe) -> list[str]:
-    training = recipe.training
-    limits: dict[str, tuple[float | None, str, Callable[[float], bool]]] = {
-        "pairs.maximum_operators": (recipe.pairs.maximum_operators, "0 or more", lambda value: value >= 0),
-        "training.weight_decay": (training.weight_decay, "0 or more", lambda value: 0 <= value < math.inf),
-        "training.seed": (training.seed, f"0 to {2**32 - 1}", lambda value: 0 <= value < 2**32),
-    }
-    positive = ("batch_size", "learning_rate", "clip", "plateau_patience", "epochs", "minutes")
-    for name in positive:
-        limits[f"training.{name}"] = (getattr(training, name), "a positive number", lambda value: 0 < value < math.inf)
-    limits["training.plateau_factor"] = (
-        training.plateau_factor, "a number over 0, under 1", lambda value: 0 < value < 1
-    )  # fmt: skip
-    return [
-        f"{name}: found {value}; expected {expected}"
-        for name, (value, expected, right) in limits.items()
-        if value is not None and not right(value)
-    ]
+_POSITIVE = "a positive number", lambda value: 0 < value < math.inf
+
+_LIMITS: Limits = {
+    "pairs.maximum_operators": ("0 or more", lambda value: value >= 0),
+    "training.batch_size": _POSITIVE,
+    "training.learning_rate": _POSITIVE,
+    "training.weight_decay": ("0 or more", lambda value: 0 <= value < math.inf),
+    "training.clip": _POSITIVE,
+    "training.plateau_patience": _POSITIVE,
+    "training.plateau_factor": ("a number over 0, under 1", lambda value: 0 < value < 1),
+    "training.epochs": _POSITIVE,
+    "training.minutes": _POSITIVE,
+    "training.seed": (f"0 to {2**32 - 1}", lambda value: 0 <= value < 2**32),
+}
 
 
 def train_inference(

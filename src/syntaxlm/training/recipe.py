@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any, Literal
 
 from syntaxlm.errors import InputError
 from syntaxlm.models.registry import ModelConfig, config_faults
-from syntaxlm.settings import override, read_settings, read_yaml
+from syntaxlm.settings import Limits, range_faults, read_sections, read_settings
 from syntaxlm.text.normaliser import Normaliser
 
 
@@ -118,25 +117,16 @@ def read_recipe(path: str | Path, overrides: list[tuple[str, str]] | None = None
     Raises InputError with every fault.
     """
     path = find_recipe(path)
-    data = read_yaml(path)
-    if not isinstance(data, dict):
-        raise InputError(f"{path}: found {type(data).__name__}; expected the sections model, text, batches, ...")
-    override(data, overrides or [])
-    return recipe_from(data, str(path))
+    return recipe_from(read_sections(path, overrides or [], "model, text, batches"), str(path))
 
 
 def recipe_from(data: dict[str, Any], source: str) -> Recipe:
     """The recipe of nested dicts. Raises InputError with every fault."""
     recipe = read_settings(Recipe, data, source)
-    faults = [f"{source}: {fault}" for fault in config_faults(recipe.model)]
-    faults += [
-        f"{source}: {key}: found {value}; expected {what}"
-        for key, (what, right) in _LIMITS.items()
-        if (value := attrgetter(key)(recipe)) is not None and not right(value)
-    ]
-    faults += [f"{source}: {fault}" for fault in _contradictions(recipe)]
+    outside = range_faults(_LIMITS, lambda name: attrgetter(name)(recipe))
+    faults = [*config_faults(recipe.model), *outside, *_contradictions(recipe)]
     if faults:
-        raise InputError("\n".join(faults))
+        raise InputError("\n".join(f"{source}: {fault}" for fault in faults))
     return recipe
 
 
@@ -167,7 +157,7 @@ _POSITIVE = "a positive number", lambda value: 0 < value < math.inf
 _SHARE = "a number from 0 to under 1", lambda value: 0 <= value < 1
 _NOT_NEGATIVE = "0 or more", lambda value: value >= 0
 
-_LIMITS: dict[str, tuple[str, Callable[[float], bool]]] = {
+_LIMITS: Limits = {
     "text.vocabulary.minimum_count": _POSITIVE,
     "text.vocabulary.maximum_size": _POSITIVE,
     "batches.token_budget": _POSITIVE,
