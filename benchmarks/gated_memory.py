@@ -27,8 +27,8 @@ from benchmarks.training import WORDS, with_plain_softmax
 from syntaxlm.data.batches import SentenceBatches
 from syntaxlm.data.corpora import EncodedCorpus, count_tokens
 from syntaxlm.data.toy import english_fragment
-from syntaxlm.models.base import LanguageModel
-from syntaxlm.models.contract import TokenBatch
+from syntaxlm.models.base import NeuralModel
+from syntaxlm.models.contract import LanguageModel, TokenBatch
 from syntaxlm.models.lstm import LSTMConfig
 from syntaxlm.models.prpn import PRPNConfig
 from syntaxlm.models.registry import build_model
@@ -56,6 +56,7 @@ def contestant(
     def build() -> LanguageModel:
         model = build_model(config, WORDS)
         if ops is not None:
+            assert isinstance(model, NeuralModel)
             model.core.ops = ops  # type: ignore[assignment]
             with_plain_softmax(model)
         return model

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from benchmarks.timing import Row, race, refuse_failing_tests, show
 from benchmarks.training import WORDS, contestant, with_plain_softmax
 from syntaxlm.layers.rows import Rows
-from syntaxlm.models.base import LanguageModel
+from syntaxlm.models.base import NeuralModel
 from syntaxlm.models.contract import TokenBatch
 from syntaxlm.models.on_lstm import ONLSTMConfig, build
 from syntaxlm.ops import on_lstm
@@ -58,7 +58,7 @@ class TorchLayer(nn.Module):
         return Recurrence(rows.of(hidden), (last[0], cell[0]), None, None)
 
 
-def model_of(config: ONLSTMConfig, form: str) -> LanguageModel:
+def model_of(config: ONLSTMConfig, form: str) -> NeuralModel:
     """The model in one of the forms of this benchmark: fast, reference, nn.LSTM."""
     model = build(config, WORDS)
     stack = model.core.get_submodule("stack")

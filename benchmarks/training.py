@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import torch
 
 from benchmarks.timing import Contestant
-from syntaxlm.models.base import LanguageModel
-from syntaxlm.models.contract import TokenBatch
+from syntaxlm.models.base import NeuralModel
+from syntaxlm.models.contract import LanguageModel, TokenBatch
 from syntaxlm.ops.softmax.reference import target_log_probs as plain_log_probs
 from syntaxlm.training.recipe import OptimiserSettings
 from syntaxlm.training.schedule import build_optimiser
@@ -16,7 +16,7 @@ from syntaxlm.training.schedule import build_optimiser
 WORDS = 10_000  # of the vocabulary
 
 
-def with_plain_softmax(model: LanguageModel) -> None:
+def with_plain_softmax(model: NeuralModel) -> None:
     """Puts the softmax as it is written in the place of the fast one."""
     decoder = model.decoder
     decoder.log_probs = lambda rows, targets: plain_log_probs(rows, decoder.weight, decoder.bias, targets)  # type: ignore[method-assign]

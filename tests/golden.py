@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from syntaxlm.layers.recurrent_stack import RecurrentStack
-from syntaxlm.models.base import LanguageModel
+from syntaxlm.models.contract import LanguageModel
 from syntaxlm.models.prpn import PRPNConfig, build
 
 FOLDERS = [Path(__file__).parent / "data", *map(Path, filter(None, [os.environ.get("SYNTAXLM_GOLDEN")]))]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from syntaxlm.layers.dropout import dropout
-from syntaxlm.models.base import Core, LanguageModel, Reading
+from syntaxlm.models.base import Core, NeuralModel, Reading
 from syntaxlm.models.contract import State, Syntax, TokenBatch
 
 
@@ -43,5 +43,5 @@ class GRUCore(Core):
         return Reading(rows, {"hidden": last.detach()}, syntax=Syntax(distances=moved.norm(dim=-1).detach()[None]))
 
 
-def build(config: GRUConfig, vocabulary_size: int) -> LanguageModel:
-    return LanguageModel(GRUCore(config), vocabulary_size, config.embedding_size, config.tied, config.initial_spread)
+def build(config: GRUConfig, vocabulary_size: int) -> NeuralModel:
+    return NeuralModel(GRUCore(config), vocabulary_size, config.embedding_size, config.tied, config.initial_spread)

@@ -82,7 +82,7 @@ def run_quickstart(
     stored = read_model(folder / "model")
     parsing: ParsingReport | None = None
     drawn: tuple[str, ...] = ()
-    if stored.model.core.distance_layers:
+    if stored.model.distance_layers:
         say("Parsing the test sentences")
         parsing = evaluate_parsing(stored, corpus / "test.mrg", decoder="unbiased")
         drawn = _drawn(stored, corpus / "test.txt")

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from syntaxlm.errors import InputError
 from syntaxlm.files import make_folder, replaced, write_text
-from syntaxlm.models.base import LanguageModel
+from syntaxlm.models.contract import LanguageModel
 from syntaxlm.models.registry import ModelConfig, build_model, config_faults
 from syntaxlm.settings import Settings, read_settings
 from syntaxlm.text.normaliser import Normaliser
@@ -65,7 +65,7 @@ class StoredModel:
             "weights": f"{weights:,}",
             "vocabulary": f"{len(self.vocabulary):,} tokens, unknown written {self.vocabulary.unknown}",
             "trained on": "sentences, each by itself" if self.settings.mode == "sentences" else "text as one stream",
-            "layers of distances": str(self.model.core.distance_layers),
+            "layers of distances": str(self.model.distance_layers),
             "settings": told(self.settings.model),
             "normaliser": told(self.settings.normaliser),
         }

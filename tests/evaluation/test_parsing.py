@@ -366,8 +366,8 @@ def test_the_trees_of_a_model_are_those_of_its_own_layer_unless_one_is_named(prp
     together = {layer: parse_lines_together([stored, prpn], lines, layer=layer).brackets() for layer in (None, 1)}
     assert together[None] != together[1]
     assert parse_lines_together([stored] * 2, lines).brackets() == trees[2]
-    assert [built("on-lstm", layer_sizes=sizes).core.default_layer for sizes in ((6,), (8, 6))] == [1, 2]
-    assert prpn.model.core.default_layer == 1
+    assert [built("on-lstm", layer_sizes=sizes).default_layer for sizes in ((6,), (8, 6))] == [1, 2]
+    assert prpn.model.default_layer == 1
     with pytest.raises(InputError, match="layer 4: the model has distances of layers 1 to 3"):
         parse_lines(stored, ["a cat"], layer=4)
 

@@ -63,10 +63,10 @@ def test_shapes(name, steps, columns):
     assert output.log_probs(batch.targets).shape == (steps, columns)
     assert all(penalty.shape == () for penalty in output.penalties.values())
     has_distances = output.syntax is not None and output.syntax.distances is not None
-    assert has_distances == (model.core.distance_layers > 0)
+    assert has_distances == (model.distance_layers > 0)
     if has_distances:
-        assert output.syntax.distances.shape == (model.core.distance_layers, steps, columns)
-        assert model.syntax(batch).distances.shape == (model.core.distance_layers, steps, columns)
+        assert output.syntax.distances.shape == (model.distance_layers, steps, columns)
+        assert model.syntax(batch).distances.shape == (model.distance_layers, steps, columns)
     if output.syntax is not None:
         assert all(picture.shape[:2] == (steps, columns) for picture in output.syntax.maps.values())
 
@@ -156,7 +156,7 @@ def test_a_word_has_no_say_in_what_stands_before_it(name):
     log_probs, others = one.log_probs(batch.targets), other.log_probs(batch.targets)
     torch.testing.assert_close(log_probs[:6], others[:6], rtol=0, atol=1e-12)
     assert (log_probs[6:] - others[6:]).abs().max() > 1e-6
-    if model.core.distance_layers:
+    if model.distance_layers:
         torch.testing.assert_close(one.syntax.distances[:, :6], other.syntax.distances[:, :6], rtol=0, atol=1e-12)
         assert (one.syntax.distances - other.syntax.distances).abs().max() > 1e-6
 
@@ -168,7 +168,7 @@ def test_syntax_alone_equals_that_of_a_whole_reading(name):
     padded = TokenBatch(batch.tokens, batch.targets, torch.tensor([9, 4, 1]))
     full, alone = model(padded).syntax, model.syntax(padded)
     assert (full is None) == (alone is None)
-    if model.core.distance_layers:
+    if model.distance_layers:
         real = padded.mask()
         torch.testing.assert_close(alone.distances[:, real], full.distances[:, real], rtol=0, atol=1e-12)
 

@@ -229,7 +229,7 @@ def write_report(
     folder, output = Path(folder), Path(output)
     stored, run = read_model(folder), read_run(folder)
     parsing = None
-    if treebank is not None and stored.model.core.distance_layers:
+    if treebank is not None and stored.model.distance_layers:
         parsing = evaluate_parsing(stored, treebank, protocol, decoder, clean_up, layer)
     page = page_of(stored, run, parsing)
     make_folder(output)
@@ -252,7 +252,7 @@ def page_of(stored: StoredModel, run: Run, parsing: ParsingReport | None, floor:
 
 
 def _why_no_trees(stored: StoredModel) -> str:
-    if not stored.model.core.distance_layers:
+    if not stored.model.distance_layers:
         return (
             f"This model, of the kind {stored.settings.model.name}, gives no distances between words, and so no trees:"
             " it is a language model alone. No treebank was read."
@@ -295,7 +295,7 @@ def settings_part(stored: StoredModel, run: Run) -> Part:
         "weights": f"{weights:,}",
         "vocabulary": f"{len(stored.vocabulary):,} tokens",
         "trained on": "sentences, each by itself" if stored.settings.mode == "sentences" else "text as one stream",
-        "layers of distances": str(stored.model.core.distance_layers),
+        "layers of distances": str(stored.model.distance_layers),
     }
     if run.recipe is not None:
         settings, first = run.recipe.as_dict(), Paragraph(f"All settings of {RECIPE}, by its sections.")

@@ -28,8 +28,7 @@ from torch.nn.functional import pad
 from syntaxlm.data.batches import SentenceBatches, StreamBatches
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.errors import InputError
-from syntaxlm.models.base import LanguageModel
-from syntaxlm.models.contract import Output, State
+from syntaxlm.models.contract import LanguageModel, Output, State
 from syntaxlm.storage import Mode
 from syntaxlm.text.vocabulary import Vocabulary
 

@@ -14,8 +14,7 @@ import torch
 from syntaxlm.data.batches import SentenceBatches, StreamBatches
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.evaluation.cache import CacheSettings, nats_with_cache
-from syntaxlm.models.base import LanguageModel
-from syntaxlm.models.contract import State, TokenBatch
+from syntaxlm.models.contract import LanguageModel, State, TokenBatch
 from syntaxlm.storage import Mode, StoredModel
 from syntaxlm.text.vocabulary import Vocabulary
 

@@ -58,8 +58,8 @@ def distances_of(stored: StoredModel, corpus: EncodedCorpus) -> npt.NDArray[np.f
     """
     model = stored.model
     device = next(model.parameters()).device
-    result = np.zeros((model.core.distance_layers, corpus.word_count), np.float32)
-    if not model.core.distance_layers:
+    result = np.zeros((model.distance_layers, corpus.word_count), np.float32)
+    if not model.distance_layers:
         raise InputError(f"a model of the kind {stored.settings.model.name!r} has no distances: it does not parse")
     batches = SentenceBatches(corpus, stored.vocabulary, TOKEN_BUDGET, shuffle=False, seed=0, closed=True)
     for batch in batches.iterate(0):
@@ -78,11 +78,11 @@ def distances_of(stored: StoredModel, corpus: EncodedCorpus) -> npt.NDArray[np.f
 
 def layer_of(stored: StoredModel, layer: int | None) -> int:
     """The layer asked for, 1 is the first; of None, the model's own. Raises InputError for one that there is not."""
-    core = stored.model.core
+    model = stored.model
     if layer is None:
-        return core.default_layer
-    if core.distance_layers and not 1 <= layer <= core.distance_layers:
-        raise InputError(f"layer {layer}: the model has distances of layers 1 to {core.distance_layers}")
+        return model.default_layer
+    if model.distance_layers and not 1 <= layer <= model.distance_layers:
+        raise InputError(f"layer {layer}: the model has distances of layers 1 to {model.distance_layers}")
     return layer
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from syntaxlm.layers.softmax import Decoder
-from syntaxlm.models.contract import Output, State, Syntax, TokenBatch
+from syntaxlm.models.contract import LanguageModel, Output, State, Syntax, TokenBatch
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,10 @@ class Core(nn.Module):
     """What differs from model to model: how embedded tokens become rows to decode."""
 
     output_size: int
-    distance_layers: int = 0  # how many layers of distances `syntax` gives; 0: none
-    default_layer: int = 1  # the one of them, 1 is the first, whose trees are the model's where none is named
-    # Whether a batch's tokens are normalised together. Then batches of sentences must mix lengths: the statistics of
-    # sentences of one length betray it, and so the sentence's end, to training alone.
+    # As of `LanguageModel`, where they are told.
+    distance_layers: int = 0
+    default_layer: int = 1
+    gives_span_scores: bool = False
     has_batch_statistics: bool = False
 
     def forward(self, embedded: Tensor, batch: TokenBatch, state: State) -> Reading:
@@ -48,26 +48,24 @@ class Core(nn.Module):
         return self(self.embed(embedding, batch.tokens), batch, None).syntax
 
 
-class LanguageModel(nn.Module):
-    """Embedding, core and decoder: `forward` is the contract."""
+class NeuralModel(LanguageModel):
+    """Embedding, core and decoder."""
 
     def __init__(
         self, core: Core, vocabulary_size: int, embedding_size: int, tied: bool, initial_spread: float
     ) -> None:
         super().__init__()
+        self.vocabulary_size = vocabulary_size
         self.embedding = nn.Embedding(vocabulary_size, embedding_size)
         self.core = core
+        self.distance_layers, self.default_layer = core.distance_layers, core.default_layer
+        self.gives_span_scores, self.has_batch_statistics = core.gives_span_scores, core.has_batch_statistics
         self.decoder = Decoder(core.output_size, vocabulary_size, self.embedding if tied else None)
         nn.init.uniform_(self.embedding.weight, -initial_spread, initial_spread)
         if not tied:
             self.decoder.initialise(initial_spread)
 
-    @property
-    def vocabulary_size(self) -> int:
-        return self.embedding.num_embeddings
-
     def forward(self, batch: TokenBatch, state: State = None) -> Output:
-        """Reads the batch from `state`. `Output.log_probs(targets)` is 0 on padding."""
         reading: Reading = self.core(self.core.embed(self.embedding, batch.tokens), batch, state)
 
         def log_probs(targets: Tensor) -> Tensor:
@@ -84,5 +82,4 @@ class LanguageModel(nn.Module):
         return Output(log_probs, reading.state, reading.penalties, reading.syntax, next_log_probs, reading.hidden)
 
     def syntax(self, batch: TokenBatch) -> Syntax | None:
-        """The structure of whole sentences, without the cost of what structure does not need."""
         return self.core.syntax(batch, self.embedding)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -48,6 +48,8 @@ class TokenBatch:
              are padding: they count nowhere, and the state of their column is not defined.
     carries: whether the state of the batch before goes on in this one (streams) or starts anew (sentences).
     indices: (B,) int64, which sentence of the corpus each column is; None for streams.
+    spans: (n, 3) int64, of gold trees, where training is given them: step t, column, length of each constituent that
+        ends just before t.
     """
 
     tokens: Tensor
@@ -55,6 +57,7 @@ class TokenBatch:
     lengths: Tensor | None = None
     carries: bool = False
     indices: Tensor | None = None
+    spans: Tensor | None = None
 
     def __post_init__(self) -> None:
         if self.lengths is not None and bool((self.lengths[1:] > self.lengths[:-1]).any()):
@@ -87,6 +90,7 @@ class TokenBatch:
             self.lengths,
             self.carries,
             self.indices,
+            None if self.spans is None else self.spans.to(device, non_blocking=True),
         )
 
 
@@ -126,3 +130,28 @@ class Output:
     syntax: Syntax | None = None
     next_log_probs: Callable[[], Tensor] | None = None
     hidden: Tensor | None = None
+
+
+class LanguageModel(nn.Module):
+    """What every model is to the rest of the house. One that no gradient trains keeps what it learnt in buffers."""
+
+    vocabulary_size: int
+    distance_layers: int = 0  # how many layers of distances `syntax` gives; 0: none
+    default_layer: int = 1  # the one of them, 1 is the first, whose trees are the model's where none is named
+    gives_span_scores: bool = False  # whether `syntax` gives those
+    # Whether a batch's tokens are normalised together. Then batches of sentences must mix lengths: the statistics of
+    # sentences of one length betray it, and so the sentence's end, to training alone.
+    has_batch_statistics: bool = False
+
+    @property
+    def parses(self) -> bool:
+        """Whether `syntax` gives what trees are read from."""
+        return self.distance_layers > 0 or self.gives_span_scores
+
+    def forward(self, batch: TokenBatch, state: State = None) -> Output:
+        """Reads the batch from `state`. `Output.log_probs(targets)` is 0 on padding."""
+        raise NotImplementedError
+
+    def syntax(self, batch: TokenBatch) -> Syntax | None:
+        """The structure of whole sentences, without the cost of what structure does not need; None without any."""
+        return None

@@ -8,7 +8,7 @@ from typing import Literal
 from torch import Tensor, nn
 
 from syntaxlm.layers.dropout import dropout
-from syntaxlm.models.base import Core, LanguageModel, Reading
+from syntaxlm.models.base import Core, NeuralModel, Reading
 from syntaxlm.models.contract import State, TokenBatch
 
 
@@ -51,5 +51,5 @@ class LSTMCore(Core):
         return Reading(rows, {"hidden": last_hidden.detach(), "cell": last_cell.detach()})
 
 
-def build(config: LSTMConfig, vocabulary_size: int) -> LanguageModel:
-    return LanguageModel(LSTMCore(config), vocabulary_size, config.embedding_size, config.tied, config.initial_spread)
+def build(config: LSTMConfig, vocabulary_size: int) -> NeuralModel:
+    return NeuralModel(LSTMCore(config), vocabulary_size, config.embedding_size, config.tied, config.initial_spread)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from syntaxlm.layers.dropout import embed_with_dropout, locked_dropout
 from syntaxlm.layers.recurrent_stack import Cell, RecurrentStack, StackReading, chunk_fault
 from syntaxlm.layers.rows import Rows
-from syntaxlm.models.base import Core, LanguageModel, Reading
+from syntaxlm.models.base import Core, NeuralModel, Reading
 from syntaxlm.models.contract import State, Syntax, TokenBatch
 
 
@@ -113,5 +113,5 @@ def _syntax(read: StackReading, rows: Rows) -> Syntax | None:
     return Syntax(distances.movedim(-1, 0), units={"input master gate by layer": inputs})
 
 
-def build(config: ONLSTMConfig, vocabulary_size: int) -> LanguageModel:
-    return LanguageModel(ONLSTMCore(config), vocabulary_size, config.embedding_size, config.tied, config.initial_spread)
+def build(config: ONLSTMConfig, vocabulary_size: int) -> NeuralModel:
+    return NeuralModel(ONLSTMCore(config), vocabulary_size, config.embedding_size, config.tied, config.initial_spread)

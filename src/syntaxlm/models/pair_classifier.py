@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from syntaxlm.errors import InputError
+from syntaxlm.models.base import NeuralModel
 from syntaxlm.models.contract import TokenBatch
 from syntaxlm.models.registry import ModelConfig, build_model
 
@@ -57,6 +59,8 @@ class PairClassifier(nn.Module):
     def __init__(self, config: ModelConfig, settings: ClassifierSettings, tokens: int, classes: int) -> None:
         super().__init__()
         model = build_model(config, tokens)  # its decoder is not used
+        if not isinstance(model, NeuralModel):
+            raise InputError(f"a model of the kind {config.name!r} has no states to classify pairs by")
         self.embedding, self.core = model.embedding, model.core
         features = 4 * model.core.output_size
         self.layers = nn.Sequential(

@@ -20,7 +20,7 @@ from torch.nn.functional import embedding_bag, linear
 from syntaxlm.layers.dropout import dropout, dropout_mask
 from syntaxlm.layers.normalisation import LayerNorm, RowBatchNorm
 from syntaxlm.layers.rows import Rows
-from syntaxlm.models.base import Core, LanguageModel, Reading
+from syntaxlm.models.base import Core, NeuralModel, Reading
 from syntaxlm.models.contract import State, Syntax, TokenBatch
 from syntaxlm.ops import gated_memory
 from syntaxlm.ops.gated_memory import Comparison, ReaderWeights
@@ -378,5 +378,5 @@ def _last(before: Tensor, now: Tensor, count: int) -> Tensor:
     return torch.cat([before, now])[len(before) + len(now) - count :]
 
 
-def build(config: PRPNConfig, vocabulary_size: int) -> LanguageModel:
-    return LanguageModel(PRPNCore(config), vocabulary_size, config.embedding_size, config.tied, config.initial_spread)
+def build(config: PRPNConfig, vocabulary_size: int) -> NeuralModel:
+    return NeuralModel(PRPNCore(config), vocabulary_size, config.embedding_size, config.tied, config.initial_spread)

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from syntaxlm.errors import InputError
 from syntaxlm.models import lstm, on_lstm, prpn
-from syntaxlm.models.base import LanguageModel
+from syntaxlm.models.contract import LanguageModel
 from syntaxlm.settings import Limits, range_faults
 
 ModelConfig = Annotated[prpn.PRPNConfig | lstm.LSTMConfig | on_lstm.ONLSTMConfig, Field(discriminator="name")]

@@ -29,8 +29,7 @@ from syntaxlm.data.corpora import EncodedCorpus, count_tokens
 from syntaxlm.errors import InputError
 from syntaxlm.evaluation.language_model import evaluate_language_model
 from syntaxlm.files import held, make_folder, remove_unfinished, write_text
-from syntaxlm.models.base import LanguageModel
-from syntaxlm.models.contract import State, TokenBatch
+from syntaxlm.models.contract import LanguageModel, State, TokenBatch
 from syntaxlm.models.registry import build_model
 from syntaxlm.storage import VOCABULARY, WEIGHTS, ModelSettings, read_model, write_settings, write_weights
 from syntaxlm.text.vocabulary import Vocabulary
@@ -266,7 +265,7 @@ class _Run:
                 cut.token_budget,
                 shuffle=True,
                 seed=recipe.run.seed,
-                mixed=self.model.core.has_batch_statistics,
+                mixed=self.model.has_batch_statistics,
                 maximum_words=cut.maximum_words,
                 rank=rank,
                 ranks=ranks,
