@@ -11,10 +11,12 @@ import torch
 from syntaxlm.layers.recurrent_stack import RecurrentStack
 from syntaxlm.models.contract import LanguageModel
 from syntaxlm.models.prpn import PRPNConfig, build
+from syntaxlm.ops.span_attention import SpanWeights
 
 FOLDERS = [Path(__file__).parent / "data", *map(Path, filter(None, [os.environ.get("SYNTAXLM_GOLDEN")]))]
 PRPN_FILES = sorted(path for folder in FOLDERS for path in folder.glob("prpn_*.npz"))
 ON_LSTM_FILES = sorted(path for folder in FOLDERS for path in folder.glob("on_lstm*.npz"))
+PALM_FILES = sorted(path for folder in FOLDERS for path in folder.glob("palm*.npz"))
 
 _READER = {
     "memory_rnn.ih.0.weight": "input.weight",
@@ -102,3 +104,25 @@ ON_LSTM_NAMES = {
     "recurrent_weight": "weight_hh",
     "recurrent_bias": "bias_hh",
 }
+
+
+def released_span_attention(path: Path) -> tuple[SpanWeights, dict[str, torch.Tensor]]:
+    """Our weights of a golden file's span scorer, and the file's arrays, what is by length from length 1 on."""
+    arrays = {name: torch.from_numpy(value) for name, value in np.load(path).items()}
+    runs = [arrays[f"param.rrnn_{direction}.weight"] for direction in ("fw", "bw")]
+    forget_biases = [arrays[f"param.rrnn_{direction}.bias"].chunk(2)[1] for direction in ("fw", "bw")]
+    weights = SpanWeights(
+        torch.cat(
+            [
+                *(weight.T[0::2] for weight in runs),
+                *(weight.T[1::2] for weight in runs),
+                arrays["param._w_gate_"],
+                arrays["param._w1_token_"],
+            ]
+        ),
+        torch.cat([*forget_biases, arrays["param._b_gate_"], arrays["param._b1_"]]),
+        arrays["param._w1_span_"],
+        arrays["param._w2_"][0],
+    )
+    longest_first = ("scores", "attention", "attention_next")
+    return weights, {name: array.flip(-1) if name in longest_first else array for name, array in arrays.items()}

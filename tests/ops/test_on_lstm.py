@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
+import warnings
 from functools import partial
 
 import pytest
 import torch
 from torch import nn
 
-from syntaxlm.ops import on_lstm
+from syntaxlm.ops import fused, on_lstm
 from syntaxlm.ops.native import usable
 from syntaxlm.ops.on_lstm import CellWeights, fast
 from syntaxlm.ops.on_lstm.reference import cumax
+from syntaxlm.ops.on_lstm.steps import backward_step, forward_step
 
 CASES = {  # steps, counts, size, chunk
     "one step": ([1], 6, 2),
@@ -99,6 +102,69 @@ def test_the_torch_form_does_in_float32_what_the_compiled_one_does(case, monkeyp
     torch.testing.assert_close(one, other, rtol=0, atol=1e-5)
     for compiled, eager in zip(one_grads, other_grads, strict=True):
         torch.testing.assert_close(compiled, eager, rtol=0, atol=1e-4 * (1 + float(eager.abs().max())))
+
+
+@pytest.mark.parametrize("chunk", [2, 6, None])
+def test_a_step_behind_its_products_is_that_of_the_reference_in_value_and_gradient(chunk):
+    """What a GPU runs compiled, as it is written, in float64."""
+    rows, size = 3, 6
+    tensors = tensors_of([rows], size, chunk, rows)
+    inputs, input_weight, recurrent, bias, hidden, cell = tensors
+    weights = CellWeights(input_weight, recurrent, bias, chunk)
+    expected = on_lstm.reference.recurrence(inputs, weights, (hidden, cell), [rows])
+    input_logits = nn.functional.linear(inputs, input_weight, bias)
+    step = forward_step(input_logits, hidden @ recurrent.T, cell, chunk, torch.float64)
+    torch.testing.assert_close((step.hidden, step.cell), expected.state, rtol=0, atol=1e-14)
+    torch.testing.assert_close(step.low, step.hidden, rtol=0, atol=0)
+    if chunk is not None:
+        means = torch.stack([1 - expected.input_distances, 1 - expected.distances], dim=-1)
+        torch.testing.assert_close(step.means, means, rtol=0, atol=1e-14)
+    output_grad, later_grad, cell_grad = (random(rows, size, seed=n) for n in (20, 21, 22))
+    loss = ((output_grad + later_grad) * expected.hidden).sum() + (cell_grad * expected.state[1]).sum()
+    wanted = torch.autograd.grad(loss, [bias, cell, hidden])
+    kept = cell, step.cell, step.gates, step.softmaxes, step.sums
+    found, before = backward_step(*kept, output_grad, later_grad, cell_grad, torch.float64)
+    torch.testing.assert_close((found.sum(0), before, found @ recurrent), wanted, rtol=0, atol=1e-13)
+
+
+@pytest.mark.long
+@pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler")
+def test_steps_compiled_by_torch_equal_the_reference_in_value_state_and_every_gradient(monkeypatch):
+    monkeypatch.setattr(fast, "usable", lambda *_: None)
+    monkeypatch.setattr(fused, "worthwhile", lambda tensor: True)
+    torch._dynamo.reset()
+    before = torch._dynamo.utils.counters["stats"]["unique_graphs"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)  # how a failing compiler is told
+        for name in ("ragged", "plain, ragged"):
+            counts, size, chunk = CASES[name]
+            tensors = tensors_of(counts, size, chunk, counts[0])
+            ours, expected = (flat(run(op, tensors, chunk, counts)) for op in (on_lstm, on_lstm.reference))
+            torch.testing.assert_close(ours, expected, rtol=0, atol=1e-12, msg=lambda text, n=name: f"{n}: {text}")
+            torch.testing.assert_close(gradients(ours, tensors), gradients(expected, tensors), rtol=1e-9, atol=1e-10)
+    # Forward and backward, of ordered neurons and of a plain LSTM, for one row and for more.
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] - before == 8
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.parametrize("case", ["ragged", "plain, ragged", "wide"])
+def test_on_a_gpu_steps_are_compiled_and_equal_the_reference(case):
+    counts, size, chunk = CASES[case]
+    tensors = tensors_of(counts, size, chunk, counts[0])
+    on_gpu = [tensor.detach().cuda().requires_grad_() for tensor in tensors]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        ours = flat(run(on_lstm, on_gpu, chunk, counts))
+        expected = flat(run(on_lstm.reference, tensors, chunk, counts))
+        weights = [random(*out.shape, seed=n) for n, out in enumerate(expected)]
+        found = [
+            torch.autograd.grad(
+                sum((o * w.to(o.device)).sum() for o, w in zip(outs, weights, strict=True) if o.requires_grad), ins
+            )
+            for outs, ins in ((ours, on_gpu), (expected, tensors))
+        ]
+    torch.testing.assert_close([one.cpu() for one in ours], expected, rtol=0, atol=1e-10)
+    torch.testing.assert_close([one.cpu() for one in found[0]], list(found[1]), rtol=1e-8, atol=1e-9)
 
 
 @pytest.mark.parametrize("native", [True, False])

@@ -1,9 +1,10 @@
 """The recurrence of ordered neurons, and of a plain LSTM, fast.
 
 `recurrence` differentiates by hand. The input side of all steps is one product; a step is one product with a weight
-that is packed once, and one pointwise pass, in compiled C on a processor and in torch elsewhere. It builds no graph,
-and keeps the gate gradients of all steps, so that each weight gradient is one product over the whole sequence:
-per-step accumulation would rewrite an (F, D) matrix T times. Sequences that have ended take no part in later steps.
+that is packed once, and one pointwise pass, in C on a processor and in torch, compiled on a GPU, elsewhere. It builds
+no graph, and keeps the gate gradients of all steps, so that each weight gradient is one product over the whole
+sequence: per-step accumulation would rewrite an (F, D) matrix T times. Sequences that have ended take no part in later
+steps.
 
 Shapes: B batch, D neurons, C neurons of a chunk, K = D / C master gates, F gates, n real tokens.
 """
@@ -14,12 +15,13 @@ import ctypes
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from syntaxlm.ops.native import address, usable
+from syntaxlm.ops.on_lstm.steps import Step, backward_step, forward_step
 from syntaxlm.ops.on_lstm.types import CellWeights, Recurrence
 from syntaxlm.ops.products import RepeatedProduct, large_product, product_dtype
 
@@ -73,98 +75,193 @@ class _Recurrence(torch.autograd.Function):
         low_inputs, input_weight, recurrent_weight = (
             tensor.to(dtype) for tensor in (inputs, input_weight, recurrent_weight)
         )
-        (width, size), total, columns = recurrent_weight.shape, len(inputs), len(hidden)
-        new = hidden.new_empty
-        starts = (0, *accumulate(counts))
-        befores = torch.empty(total, size, dtype=dtype, device=hidden.device)
-        befores[: counts[0]] = hidden[: counts[0]]
-        cells = new(columns + total, size)
-        cells[:columns] = cell
-        gates, states, distances, input_distances = new(total, width), new(total, size), new(total), new(total)
         input_gates = large_product(low_inputs, input_weight, bias.to(dtype))
-        product = RepeatedProduct(recurrent_weight, columns)
-        if library is None:
-            for t, count in enumerate(counts):
-                now, then, before = _places(starts, columns, t, count)
-                gates[now].copy_(input_gates[now]).add_(product(befores[now]))
-                masters = _forward_step(gates[now], cells[before], chunk, cells[then], states[now])
-                if masters is not None:
-                    torch.mean(masters[0], dim=-1, out=input_distances[now])
-                    torch.mean(masters[1], dim=-1, out=distances[now])
-                if t + 1 < len(counts):
-                    befores[starts[t + 1] : starts[t + 2]] = states[now][: counts[t + 1]]
-            distances = 1 - distances
-        else:
-            kept = {"starts": torch.tensor(starts), "gates": gates, "cells": cells, "befores": befores}
-            made = {"states": states, "distances": distances, "input_distances": input_distances}
-            layer = _layer(size, columns, chunk, dtype, kept | made | {"input_gates": input_gates})
-            steps = ctypes.c_int64(len(counts))
-            for t, (start, end) in enumerate(pairwise(starts)):
-                result = product(befores[start:end])
-                library.on_lstm_forward(ctypes.byref(layer), ctypes.c_int64(t), steps, address(result))
-        ctx.save_for_backward(low_inputs, input_weight, recurrent_weight, befores, gates, cells)
-        ctx.library, ctx.chunk, ctx.counts, ctx.starts, ctx.input_dtype = library, chunk, counts, starts, inputs.dtype
-        ctx.mark_non_differentiable(distances, input_distances)
+        product = RepeatedProduct(recurrent_weight, len(hidden))
+        given = input_gates, product, hidden, cell, chunk, counts
+        made = _forward_torch(*given) if library is None else _forward_native(library, *given)
+        ctx.save_for_backward(low_inputs, input_weight, recurrent_weight, *made.kept)
+        ctx.library, ctx.chunk, ctx.counts, ctx.input_dtype = library, chunk, counts, inputs.dtype
+        ctx.mark_non_differentiable(made.distances, made.input_distances)
         ctx.set_materialize_grads(False)
-        last = _last(hidden, states, counts, starts), _last(cell, cells[columns:], counts, starts)
-        return states, *last, distances, input_distances
+        starts = (0, *accumulate(counts))
+        last_hidden = _last(hidden, made.states, counts, starts)
+        last_cell = _last(cell, made.kept.cells[len(hidden) :], counts, starts)
+        return made.states, last_hidden, last_cell, made.distances, made.input_distances
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         output_grads, last_hidden_grads, last_cell_grads, *_ = grads
-        inputs, input_weight, recurrent_weight, befores, gates, cells = ctx.saved_tensors
-        counts, starts, library, dtype = ctx.counts, ctx.starts, ctx.library, befores.dtype
-        (total, size), columns = befores.shape, len(cells) - len(befores)
-        output_grads = cells.new_zeros(total, size) if output_grads is None else output_grads.contiguous()
-        if last_hidden_grads is not None:
-            last_hidden_grads = last_hidden_grads.contiguous()
-        cell_grads = cells.new_zeros(columns, size) if last_cell_grads is None else last_cell_grads.clone(
-            memory_format=torch.contiguous_format
-        )  # fmt: skip
-        gate_grads = torch.empty(gates.shape, dtype=dtype, device=gates.device)
+        inputs, input_weight, recurrent_weight, *tensors = ctx.saved_tensors
+        kept = _Kept(*tensors)
+        total, columns, cells = len(inputs), len(kept.cells) - len(inputs), kept.cells
+        given = (
+            cells.new_zeros(rows, cells.shape[1]) if grad is None else grad.contiguous()
+            for grad, rows in ((output_grads, total), (last_hidden_grads, columns), (last_cell_grads, columns))
+        )
+        output_grads, last_hidden_grads, last_cell_grads = given
         product = RepeatedProduct(recurrent_weight.T, columns)
-        through: Tensor | None = None
-        if library is not None:
-            kept = {"starts": torch.tensor(starts), "gates": gates, "cells": cells, "befores": befores}
-            made = {"cell_grads": cell_grads, "gate_grads": gate_grads}
-            given = {"output_grads": output_grads, "last_hidden_grads": last_hidden_grads}
-            layer = _layer(size, columns, ctx.chunk, dtype, kept | made | given)
-            steps = ctypes.c_int64(len(counts))
-        for t in range(len(counts) - 1, -1, -1):
-            now, then, before = _places(starts, columns, t, counts[t])
-            if library is not None:
-                library.on_lstm_backward(ctypes.byref(layer), ctypes.c_int64(t), steps, address(through))
-            else:
-                hidden_grad = output_grads[now].clone()
-                next_count = 0 if through is None else len(through)
-                if through is not None:
-                    hidden_grad[:next_count] += through
-                if last_hidden_grads is not None:
-                    hidden_grad[next_count:] += last_hidden_grads[next_count : counts[t]]
-                _backward_step(
-                    gates[now], cells[before], cells[then], hidden_grad, ctx.chunk, cell_grads[: counts[t]],
-                    gate_grads[now],
-                )  # fmt: skip
-            if t or ctx.needs_input_grad[4]:
-                through = product(gate_grads[now])
-        hidden_grads = None
-        if ctx.needs_input_grad[4]:
-            hidden_grads = torch.zeros_like(cell_grads) if last_hidden_grads is None else last_hidden_grads.clone()
-            assert through is not None
-            hidden_grads[: counts[0]] = through
+        shared = kept, product, output_grads, last_hidden_grads, last_cell_grads, ctx.counts, ctx.needs_input_grad[4]
+        if ctx.library is None:
+            gate_grads, through, cell_grads = _backward_torch(*shared)
+        else:
+            gate_grads, through, cell_grads = _backward_native(ctx.library, ctx.chunk, *shared)
         turned = gate_grads.T
-        if dtype == torch.float32:
+        if gate_grads.dtype == torch.float32:
             turned = turned.contiguous()  # once for both products, which else would each do it
         return (
             large_product(gate_grads, input_weight.T).to(ctx.input_dtype) if ctx.needs_input_grad[0] else None,
             large_product(turned, inputs.T).to(cells.dtype),
-            large_product(turned, befores.T).to(cells.dtype),
+            large_product(turned, kept.befores.T).to(cells.dtype),
             gate_grads.sum(0, dtype=cells.dtype),
-            hidden_grads,
+            _with_ended(through, last_hidden_grads, columns) if ctx.needs_input_grad[4] else None,
             cell_grads,
             None,
             None,
         )
+
+
+class _Kept(NamedTuple):
+    """What backward reads. befores: (n, D), the hidden state before each row's step, in the type of products.
+
+    cells: (B + n, D), those before the first step first. gates: (n, F) of C, (n, 4D) of torch, activated; there the
+    softmaxes of the master gates and their sums, (n, 2, K) each, stand apart.
+    """
+
+    befores: Tensor
+    cells: Tensor
+    gates: Tensor
+    softmaxes: Tensor | None = None
+    sums: Tensor | None = None
+
+
+class _Made(NamedTuple):
+    """What the steps of a sequence make; the rest as in `Recurrence`."""
+
+    kept: _Kept
+    states: Tensor
+    distances: Tensor
+    input_distances: Tensor
+
+
+def _forward_torch(
+    input_gates: Tensor,
+    product: RepeatedProduct,
+    hidden: Tensor,
+    cell: Tensor,
+    chunk: int | None,
+    counts: Sequence[int],
+) -> _Made:
+    low, before = hidden.to(input_gates.dtype), cell.detach()
+    befores: list[Tensor] = []
+    steps: list[Step] = []
+    end = 0
+    for count in counts:
+        now = slice(end, end := end + count)
+        befores.append(low[:count])
+        steps.append(forward_step(input_gates[now], product(befores[-1]), before[:count], chunk, input_gates.dtype))
+        low, before = steps[-1].low, steps[-1].cell
+
+    def joined(name: str) -> Tensor:
+        return torch.cat([getattr(step, name) for step in steps])
+
+    cells = torch.cat([cell, *(step.cell for step in steps)])
+    kept, none = _Kept(torch.cat(befores), cells, joined("gates")), cell.new_empty(0)
+    if chunk is None:
+        return _Made(kept, joined("hidden"), none, none)
+    kept, means = kept._replace(softmaxes=joined("softmaxes"), sums=joined("sums")), joined("means")
+    return _Made(kept, joined("hidden"), 1 - means[:, 1], 1 - means[:, 0])
+
+
+def _backward_torch(
+    kept: _Kept,
+    product: RepeatedProduct,
+    output_grads: Tensor,
+    last_hidden_grads: Tensor,
+    last_cell_grads: Tensor,
+    counts: Sequence[int],
+    to_begin: bool,
+) -> tuple[Tensor, Tensor | None, Tensor]:
+    """The gradients of all logits, of what the first step read, by way of its product, and of the first cell.
+
+    to_begin: whether the second is asked for.
+    """
+    starts, columns = (0, *accumulate(counts)), len(last_cell_grads)
+    gate_grads: list[Tensor] = []
+    through: Tensor | None = None
+    cell_grads: Tensor | None = None
+    for t in range(len(counts) - 1, -1, -1):
+        now, then, before = _places(starts, columns, t, counts[t])
+        masters = None if kept.softmaxes is None else kept.softmaxes[now], None if kept.sums is None else kept.sums[now]
+        gate_grad, cell_grads = backward_step(
+            kept.cells[before], kept.cells[then], kept.gates[now], *masters, output_grads[now],
+            _with_ended(through, last_hidden_grads, counts[t]), _with_ended(cell_grads, last_cell_grads, counts[t]),
+            kept.befores.dtype,
+        )  # fmt: skip
+        gate_grads.append(gate_grad)
+        if t or to_begin:
+            through = product(gate_grad)
+    return torch.cat(gate_grads[::-1]), through, _with_ended(cell_grads, last_cell_grads, columns)
+
+
+def _with_ended(rows: Tensor | None, ended: Tensor, count: int) -> Tensor:
+    """Rows of the columns that went on, and for the others among the first `count` those of where they ended."""
+    if rows is None:
+        return ended[:count]
+    return rows if len(rows) == count else torch.cat([rows, ended[len(rows) : count]])
+
+
+def _forward_native(
+    library: ctypes.CDLL,
+    input_gates: Tensor,
+    product: RepeatedProduct,
+    hidden: Tensor,
+    cell: Tensor,
+    chunk: int | None,
+    counts: Sequence[int],
+) -> _Made:
+    (total, width), (columns, size), starts = input_gates.shape, hidden.shape, (0, *accumulate(counts))
+    new = hidden.new_empty
+    befores = torch.empty(total, size, dtype=input_gates.dtype)
+    befores[: counts[0]] = hidden[: counts[0]]
+    cells = new(columns + total, size)
+    cells[:columns] = cell
+    kept = _Kept(befores, cells, new(total, width))
+    made = _Made(kept, new(total, size), new(total), new(total))
+    places = {"starts": torch.tensor(starts), "befores": befores, "cells": cells, "gates": kept.gates}
+    outputs = {"states": made.states, "distances": made.distances, "input_distances": made.input_distances}
+    layer = _layer(size, columns, chunk, befores.dtype, places | outputs | {"input_gates": input_gates})
+    steps = ctypes.c_int64(len(counts))
+    for t, (start, end) in enumerate(pairwise(starts)):
+        result = product(befores[start:end])
+        library.on_lstm_forward(ctypes.byref(layer), ctypes.c_int64(t), steps, address(result))
+    return made
+
+
+def _backward_native(
+    library: ctypes.CDLL,
+    chunk: int | None,
+    kept: _Kept,
+    product: RepeatedProduct,
+    output_grads: Tensor,
+    last_hidden_grads: Tensor,
+    last_cell_grads: Tensor,
+    counts: Sequence[int],
+    to_begin: bool,
+) -> tuple[Tensor, Tensor | None, Tensor]:
+    """As `_backward_torch`."""
+    (total, size), columns, starts = kept.befores.shape, len(last_cell_grads), (0, *accumulate(counts))
+    cell_grads, dtype = last_cell_grads.clone(), kept.befores.dtype
+    gate_grads = torch.empty(total, kept.gates.shape[1], dtype=dtype)
+    places = {"starts": torch.tensor(starts), "befores": kept.befores, "cells": kept.cells, "gates": kept.gates}
+    given = {"output_grads": output_grads, "last_hidden_grads": last_hidden_grads}
+    layer = _layer(size, columns, chunk, dtype, places | given | {"cell_grads": cell_grads, "gate_grads": gate_grads})
+    steps = ctypes.c_int64(len(counts))
+    through: Tensor | None = None
+    for t in range(len(counts) - 1, -1, -1):
+        library.on_lstm_backward(ctypes.byref(layer), ctypes.c_int64(t), steps, address(through))
+        if t or to_begin:
+            through = product(gate_grads[starts[t] : starts[t + 1]])
+    return gate_grads, through, cell_grads
 
 
 def _places(starts: Sequence[int], columns: int, t: int, count: int) -> tuple[slice, slice, slice]:
@@ -179,93 +276,6 @@ def _last(before: Tensor, rows: Tensor, counts: Sequence[int], starts: Sequence[
     nexts = (*counts[1:], 0)
     parts = [rows[start + after : start + count] for start, count, after in zip(starts, counts, nexts, strict=False)]
     return torch.cat([*(part for part in reversed(parts) if len(part)), before[counts[0] :]])
-
-
-def _named(gates: Tensor, size: int, chunk: int | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """o, g, i, f of rows of gates, as views."""
-    if chunk is None:
-        i, f, g, o = gates.chunk(4, dim=-1)
-    else:
-        o, g, i, f = gates[:, -4 * size :].chunk(4, dim=-1)
-    return o, g, i, f
-
-
-def _masters(gates: Tensor, size: int, chunk: int) -> tuple[Tensor, Tensor]:
-    """The master gates i~ and f~, (count, K) each, from their softmaxes."""
-    inputs, forgets = gates[:, : -4 * size].chunk(2, dim=-1)
-    return 1 - inputs.cumsum(-1), forgets.cumsum(-1)
-
-
-def _forward_step(
-    gates: Tensor, before: Tensor, chunk: int | None, cell: Tensor, state: Tensor
-) -> tuple[Tensor, Tensor] | None:
-    """From logits, which it turns into gates in place, to `cell` and `state`. Returns the master gates."""
-    size = before.shape[1]
-    o, g, i, f = _named(gates, size, chunk)
-    for part in (o, i, f):
-        part.sigmoid_()
-    g.tanh_()
-    masters = None
-    if chunk is not None:
-        for part in gates[:, : -4 * size].chunk(2, dim=-1):
-            part.copy_(torch.softmax(part, dim=-1))
-        masters = _masters(gates, size, chunk)
-        f, i = _acting(f, i, masters, chunk)
-    torch.addcmul(f * before, i, g, out=cell)
-    torch.mul(o, cell.tanh(), out=state)
-    return masters
-
-
-def _acting(f: Tensor, i: Tensor, masters: tuple[Tensor, Tensor], chunk: int) -> tuple[Tensor, Tensor]:
-    """f^ and i^, equations (12) and (13), (count, D) each."""
-    input_master, forget_master = masters
-    overlap = input_master * forget_master
-    parts = overlap, forget_master - overlap, input_master - overlap
-    overlap, keep, take = (part.repeat_interleave(chunk, dim=-1) for part in parts)
-    return torch.addcmul(keep, f, overlap), torch.addcmul(take, i, overlap)
-
-
-def _backward_step(
-    gates: Tensor,
-    before: Tensor,
-    cell: Tensor,
-    hidden_grad: Tensor,
-    chunk: int | None,
-    cell_grad: Tensor,
-    gate_grad: Tensor,
-) -> None:
-    """The gradient of the logits into `gate_grad`; that of the cell before in the place of `cell_grad`."""
-    size = before.shape[1]
-    o, g, i, f = _named(gates, size, chunk)
-    o_grad, g_grad, i_grad, f_grad = _named(gate_grad, size, chunk)
-    tanh = cell.tanh()
-    o_grad.copy_(hidden_grad * tanh * (o - o * o))
-    cell_grad += hidden_grad * o * (1 - tanh * tanh)
-    forget, write, forget_grad, write_grad = f, i, cell_grad * before, cell_grad * g
-    i_slope, f_slope = i - i * i, f - f * f
-    if chunk is not None:
-        masters = input_master, forget_master = _masters(gates, size, chunk)
-        forget, write = _acting(f, i, masters, chunk)
-        overlap = (input_master * forget_master).repeat_interleave(chunk, dim=-1)
-        i_slope, f_slope = i_slope * overlap, f_slope * overlap
-        chunks = -1, size // chunk, chunk
-        overlap_grad = (forget_grad * (f - 1) + write_grad * (i - 1)).view(chunks).sum(-1)
-        input_grad = write_grad.view(chunks).sum(-1) + overlap_grad * forget_master
-        forget_master_grad = forget_grad.view(chunks).sum(-1) + overlap_grad * input_master
-        softmaxes = gates[:, : -4 * size].chunk(2, dim=-1)
-        places = gate_grad[:, : -4 * size].chunk(2, dim=-1)
-        for softmax, grad, place in zip(softmaxes, (-input_grad, forget_master_grad), places, strict=True):
-            place.copy_(_cumax_backward(softmax, grad))
-    g_grad.copy_(cell_grad * write * (1 - g * g))
-    i_grad.copy_(write_grad * i_slope)
-    f_grad.copy_(forget_grad * f_slope)
-    cell_grad *= forget
-
-
-def _cumax_backward(softmax: Tensor, grad: Tensor) -> Tensor:
-    """The gradient of logits, from that of their cumulative softmax. (count, K) each."""
-    inner = grad.flip(-1).cumsum(-1).flip(-1)
-    return softmax * (inner - (softmax * inner).sum(-1, keepdim=True))
 
 
 _INTEGERS = ("size", "masters", "chunk", "columns")

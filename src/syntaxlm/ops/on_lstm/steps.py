@@ -1,0 +1,129 @@
+"""One step of the recurrence, forward and backward, but for its product.
+
+Functions of tensors that change nothing, so that a compiler can make each of them a pass or two: on a GPU every one of
+torch's operators is a kernel of its own, thirty in a step, and launching them is what a step costs.
+
+Shapes: D neurons, C neurons of a chunk, K = D / C master gates, F gates; r rows, columns that take part in the step.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from syntaxlm.ops.fused import fused
+
+
+class Step(NamedTuple):
+    """What a step makes.
+
+    cell, hidden: (r, D).  low: `hidden` in the type of products.
+    gates: (r, 4D), o, g, i, f, activated; of a plain LSTM i, f, g, o.
+    softmaxes: (r, 2, K), of the input and the forget master gate; sums: (r, 2, K), cumulative, so that the gates are
+    1 - the first and the second; means: (r, 2), of the sums. None for a plain LSTM.
+    """
+
+    cell: Tensor
+    hidden: Tensor
+    low: Tensor
+    gates: Tensor
+    softmaxes: Tensor | None = None
+    sums: Tensor | None = None
+    means: Tensor | None = None
+
+
+@fused
+def forward_step(
+    input_logits: Tensor, recurrent_logits: Tensor, before: Tensor, chunk: int | None, low: torch.dtype
+) -> Step:
+    """Equations (1) to (5) and (9) to (14) of Shen et al. 2019, behind the products.
+
+    input_logits, recurrent_logits: (r, F); before: the cell before, (r, D); low: the type of products.
+    """
+    rows, size = before.shape
+    logits = input_logits.to(before.dtype) + recurrent_logits
+    if chunk is None:
+        i, f, g, o = logits.chunk(4, dim=-1)
+        i, f, g, o = torch.sigmoid(i), torch.sigmoid(f), torch.tanh(g), torch.sigmoid(o)
+        cell = f * before + i * g
+        hidden = o * torch.tanh(cell)
+        return Step(cell, hidden, hidden.to(low), torch.cat([i, f, g, o], dim=-1))
+    softmaxes = torch.softmax(logits[:, : -4 * size].view(rows, 2, -1), dim=-1)
+    sums = softmaxes.cumsum(-1)
+    o, g, i, f = logits[:, -4 * size :].view(rows, 4, -1, chunk).unbind(1)
+    o, g, i, f = torch.sigmoid(o), torch.tanh(g), torch.sigmoid(i), torch.sigmoid(f)
+    forget, write, _ = _acting(f, i, *_masters(sums))
+    cell = forget * before.view(f.shape) + write * g  # (14)
+    hidden = o * torch.tanh(cell)
+    gates = torch.stack([o, g, i, f], dim=1)
+    cell, hidden = cell.flatten(1), hidden.flatten(1)
+    return Step(cell, hidden, hidden.to(low), gates.flatten(1), softmaxes, sums, sums.mean(-1))
+
+
+@fused
+def backward_step(
+    before: Tensor,
+    cell: Tensor,
+    gates: Tensor,
+    softmaxes: Tensor | None,
+    sums: Tensor | None,
+    output_grad: Tensor,
+    later_grad: Tensor,
+    cell_grad: Tensor,
+    low: torch.dtype,
+) -> tuple[Tensor, Tensor]:
+    """The gradients of the step's logits, (r, F) in the type of products, and of the cell before, (r, D).
+
+    before: the cell before; cell, gates, softmaxes, sums: as of `Step`.
+    output_grad, later_grad: of the hidden state, as output and by way of the next step's product, (r, D); cell_grad: of
+    the cell, by way of the next step's, (r, D).
+    """
+    if softmaxes is None or sums is None:
+        i, f, g, o = gates.chunk(4, dim=-1)
+        forget, write = f, i
+    else:
+        rows, _, masters = sums.shape
+        o, g, i, f = gates.view(rows, 4, masters, -1).unbind(1)
+        input_master, forget_master = _masters(sums)
+        forget, write, overlap = _acting(f, i, input_master, forget_master)
+        before, cell, output_grad, later_grad, cell_grad = (
+            part.reshape(f.shape) for part in (before, cell, output_grad, later_grad, cell_grad)
+        )
+    hidden_grad, tanh = output_grad + later_grad, torch.tanh(cell)
+    cell_grad = cell_grad + hidden_grad * o * (1 - tanh * tanh)
+    forget_grad, write_grad = cell_grad * before, cell_grad * g
+    o_grad, g_grad = hidden_grad * tanh * (o - o * o), cell_grad * write * (1 - g * g)
+    i_grad, f_grad = write_grad * (i - i * i), forget_grad * (f - f * f)
+    if softmaxes is None or sums is None:
+        grads = [i_grad, f_grad, g_grad, o_grad]
+    else:
+        overlap_grad = (forget_grad * (f - 1) + write_grad * (i - 1)).sum(-1)
+        input_grad = write_grad.sum(-1) + overlap_grad * forget_master
+        forget_master_grad = forget_grad.sum(-1) + overlap_grad * input_master
+        grads = [_cumax_backward(softmaxes[:, 0], -input_grad), _cumax_backward(softmaxes[:, 1], forget_master_grad)]
+        grads += [part.flatten(1) for part in (o_grad, g_grad, i_grad * overlap, f_grad * overlap)]
+    return torch.cat([grad.to(low) for grad in grads], dim=-1), (cell_grad * forget).flatten(1)
+
+
+def _masters(sums: Tensor) -> tuple[Tensor, Tensor]:
+    """The master gates i~ and f~, equations (9) and (10), (r, K) each, of the cumulative softmaxes, (r, 2, K)."""
+    return 1 - sums[:, 0], sums[:, 1]
+
+
+def _acting(f: Tensor, i: Tensor, input_master: Tensor, forget_master: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """f^, i^ and the overlap, equations (11) to (13), for gates (r, K, C) and master gates (r, K)."""
+    input_master, forget_master = input_master[..., None], forget_master[..., None]
+    overlap = input_master * forget_master
+    return f * overlap + (forget_master - overlap), i * overlap + (input_master - overlap), overlap
+
+
+def _cumax_backward(softmax: Tensor, grad: Tensor) -> Tensor:
+    """The gradient of logits, from that of their cumulative softmax. (r, K) each.
+
+    Element j of the softmax is in all sums from j on. What is the same for all j takes nothing away and adds nothing,
+    so that its gradient may be told by the sums that it is not in.
+    """
+    without = grad.cumsum(-1) - grad
+    return softmax * ((softmax * without).sum(-1, keepdim=True) - without)

@@ -1,0 +1,201 @@
+"""The recurrence along dependency paths, level by level.
+
+Steps of one path depth, over all trees of a batch, are independent: a level is one gather, one product for each edge
+type, and one pointwise pass. Rows are sorted by depth and edge type, so that what a product reads lies together, and
+nothing is padded. `recurrence` differentiates by hand, in half the time that autograd takes over the same levels: what
+waits for no other step, the input side and all weight gradients, is one product for each edge type over all levels.
+
+Shapes: n steps, m states before the first one, E features of an input, D of a state, F gates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from syntaxlm.ops.products import RepeatedProduct, large_product, product_dtype
+from syntaxlm.ops.tree_levels.types import EDGES, EdgeWeights, Levels, States
+
+
+def recurrence(inputs: Tensor, weights: EdgeWeights, levels: Levels, before: States) -> States:
+    """The states of all steps: equation (6) of Zhang, Lu, Lapata, or an LSTM with gates of that form.
+
+    inputs: (n, E), x_t of every step.  before: the m states that steps of the first depth go on from.
+    """
+    hidden, cells = _Recurrence.apply(inputs, weights.input, weights.recurrent, weights.bias, *before, levels)
+    return States(hidden, cells)
+
+
+class _Recurrence(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        inputs: Tensor,
+        input_weight: Tensor,
+        recurrent_weight: Tensor,
+        bias: Tensor | None,
+        hidden: Tensor,
+        cell: Tensor | None,
+        levels: Levels,
+    ) -> tuple[Tensor, Tensor | None]:
+        dtype, first = product_dtype(recurrent_weight), len(hidden)
+        input_weight, recurrent_weight = input_weight.to(dtype), recurrent_weight.to(dtype)
+        inputs_by_edge = inputs.to(dtype).index_select(0, levels.by_edge)
+        states = _pool(hidden, len(inputs))
+        read = states if dtype == states.dtype else _pool(hidden.to(dtype), len(inputs))  # what products are made of
+        cells = None if cell is None else _pool(cell, len(inputs))
+        # A tanh network's gates become its states where they are.
+        gates = states[first:] if cells is None else hidden.new_empty(len(inputs), recurrent_weight.shape[1])
+        input_gates = _input_gates(inputs_by_edge, input_weight, bias, levels)
+        gates.index_copy_(0, levels.by_edge, input_gates.to(gates.dtype))
+        products = [_Product(weight, levels) for weight in recurrent_weight]
+        for counts, rows in zip(levels.counts, _rows(levels), strict=True):
+            parents, now = levels.parents[rows], slice(first + rows.start, first + rows.stop)
+            parts = gates[rows].split(counts), read.index_select(0, parents).split(counts)
+            for product, block, above in zip(products, *parts, strict=True):
+                if len(block):
+                    product.add_to(block, above)
+            if cells is None:
+                states[now].tanh_()
+            else:
+                _forward_step(gates[rows], cells.index_select(0, parents), cells[now], states[now])
+            if read is not states:
+                read[now] = states[now]
+        ctx.save_for_backward(inputs_by_edge, input_weight, recurrent_weight, read, gates, states, cells)
+        ctx.levels, ctx.first, ctx.input_dtype = levels, first, inputs.dtype
+        ctx.set_materialize_grads(False)
+        return states[first:], None if cells is None else cells[first:]
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        inputs, input_weight, recurrent_weight, read, gates, states, cells = ctx.saved_tensors
+        levels, first, needed = ctx.levels, ctx.first, ctx.needs_input_grad
+        state_grads = _pool_of_grads(grads[0], states, first)
+        cell_grads = None if cells is None else _pool_of_grads(grads[1], cells, first)
+        gate_grads = read.new_empty(gates.shape)
+        products = [_Product(weight.T, levels) for weight in recurrent_weight]
+        for counts, rows in reversed(list(zip(levels.counts, _rows(levels), strict=True))):
+            parents, now = levels.parents[rows], slice(first + rows.start, first + rows.stop)
+            if cells is None or cell_grads is None:
+                gate_grads[rows] = torch.ops.aten.tanh_backward(state_grads[now], states[now])
+            else:
+                passed_on = _backward_step(
+                    gates[rows], cells.index_select(0, parents), cells[now], state_grads[now], cell_grads[now],
+                    gate_grads[rows],
+                )  # fmt: skip
+                _add_up(cell_grads, parents, counts, passed_on.split(counts))
+            if rows.start or needed[4]:
+                blocks = zip(products, gate_grads[rows].split(counts), strict=True)
+                _add_up(state_grads, parents, counts, [product(block).to(states.dtype) for product, block in blocks])
+        sizes = levels.edge_sizes
+        by_edge = gate_grads.index_select(0, levels.by_edge).split(sizes)
+        above = read.index_select(0, levels.parents.index_select(0, levels.by_edge)).split(sizes)
+        return (
+            _input_grads(by_edge, input_weight, levels).to(ctx.input_dtype) if needed[0] else None,
+            _weight_grads(by_edge, inputs.split(sizes)).to(states.dtype),
+            _weight_grads(by_edge, above).to(states.dtype),
+            torch.stack([grad.sum(0, dtype=states.dtype) for grad in by_edge]) if needed[3] else None,
+            state_grads[:first] if needed[4] else None,
+            cell_grads[:first] if cell_grads is not None and needed[5] else None,
+            None,
+        )
+
+
+class _Product:
+    """x -> x W^T of one edge type, for the rows of one level after the other; few in most.
+
+    A weight packed for oneDNN pays in bfloat16 alone: in float32 its calls cost more than it saves (at 2 to 80 rows).
+    """
+
+    def __init__(self, weight: Tensor, levels: Levels) -> None:
+        self.packed = None
+        if weight.dtype == torch.bfloat16:
+            self.packed = RepeatedProduct(weight, max(map(max, levels.counts)))
+        self.turned = weight.T.contiguous()
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        return rows @ self.turned if self.packed is None else self.packed(rows)
+
+    def add_to(self, block: Tensor, rows: Tensor) -> None:
+        """Adds the product in place."""
+        if block.dtype == rows.dtype:
+            block.addmm_(rows, self.turned)
+        else:
+            block += self(rows)
+
+
+def _rows(levels: Levels) -> list[slice]:
+    """The rows of each level."""
+    return [slice(start, end) for start, end in pairwise(accumulate(levels.sizes, initial=0))]
+
+
+def _pool(before: Tensor, steps: int) -> Tensor:
+    """Room for the states of steps behind those before the first one. (m, D) -> (m + n, D)"""
+    pool = before.new_empty(len(before) + steps, before.shape[1])
+    pool[: len(before)] = before
+    return pool
+
+
+def _pool_of_grads(grads: Tensor | None, pool: Tensor, first: int) -> Tensor:
+    """The gradient of a pool, so far as it comes from outside. (n, D) -> (m + n, D)"""
+    if grads is None:
+        return torch.zeros_like(pool)
+    return torch.cat([torch.zeros_like(pool[:first]), grads])
+
+
+def _add_up(grads: Tensor, parents: Tensor, counts: Sequence[int], parts: Sequence[Tensor]) -> None:
+    """Adds to the rows of parents, edge type by edge type.
+
+    A word has one child of each type, so in one part no row comes twice: sums have one order, on a GPU too.
+    """
+    for places, part in zip(parents.split(counts), parts, strict=True):
+        if len(part):
+            grads.index_add_(0, places, part)
+
+
+def _input_gates(inputs: Tensor, weights: Tensor, bias: Tensor | None, levels: Levels) -> Tensor:
+    """The input side of all steps; rows are sorted by edge type. (n, E) -> (n, F)"""
+    biases = [None] * EDGES if bias is None else bias.to(inputs.dtype)
+    return torch.cat(
+        [large_product(*part) for part in zip(inputs.split(levels.edge_sizes), weights, biases, strict=True)]
+    )
+
+
+def _input_grads(by_edge: tuple[Tensor, ...], weights: Tensor, levels: Levels) -> Tensor:
+    """The gradient of the inputs, in the order of the steps, from that of the gates of each edge type. (n, E)"""
+    grads = torch.cat([large_product(grad, weight.T) for grad, weight in zip(by_edge, weights, strict=True)])
+    return torch.empty_like(grads).index_copy_(0, levels.by_edge, grads)
+
+
+def _weight_grads(by_edge: tuple[Tensor, ...], rows: tuple[Tensor, ...]) -> Tensor:
+    """Of each edge type, gradients of gates and what the weight was multiplied by: (k, F), (k, G) -> (4, F, G)."""
+    return torch.stack([grad.T @ row for grad, row in zip(by_edge, rows, strict=True)])
+
+
+def _forward_step(gates: Tensor, before: Tensor, cell: Tensor, state: Tensor) -> None:
+    """An LSTM's: from logits, which it turns into gates in place, to `cell` and `state`."""
+    i, f, g, o = gates.chunk(4, dim=-1)
+    for part in (i, f, o):
+        part.sigmoid_()
+    g.tanh_()
+    torch.addcmul(f * before, i, g, out=cell)
+    torch.mul(o, cell.tanh(), out=state)
+
+
+def _backward_step(
+    gates: Tensor, before: Tensor, cell: Tensor, state_grad: Tensor, cell_grad: Tensor, gate_grad: Tensor
+) -> Tensor:
+    """An LSTM's: the gradient of the logits into `gate_grad`; returns that of the cell before."""
+    i, f, g, o = gates.chunk(4, dim=-1)
+    i_grad, f_grad, g_grad, o_grad = gate_grad.chunk(4, dim=-1)
+    tanh = cell.tanh()
+    o_grad.copy_(state_grad * tanh * (o - o * o))
+    cell_grad = torch.addcmul(cell_grad, state_grad * o, 1 - tanh * tanh)
+    i_grad.copy_(cell_grad * g * (i - i * i))
+    f_grad.copy_(cell_grad * before * (f - f * f))
+    g_grad.copy_(cell_grad * i * (1 - g * g))
+    return cell_grad * f

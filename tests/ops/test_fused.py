@@ -1,0 +1,74 @@
+"""Compiled pointwise work: when it is compiled, and what happens where that fails."""
+
+from __future__ import annotations
+
+import shutil
+import warnings
+
+import pytest
+import torch
+
+from syntaxlm.ops import fused as fused_module
+from syntaxlm.ops.fused import fused
+
+
+def doubled(rows: torch.Tensor) -> torch.Tensor:
+    return rows * 2
+
+
+@pytest.fixture
+def everywhere(monkeypatch):
+    """As if the processor were a GPU."""
+    monkeypatch.setattr(fused_module, "worthwhile", lambda tensor: True)
+
+
+def failing(error: Exception):
+    def compile(function, **settings):
+        def call(*arguments):
+            raise error
+
+        return call
+
+    return compile
+
+
+def test_nothing_is_compiled_on_a_processor(monkeypatch):
+    monkeypatch.setattr(torch, "compile", failing(RuntimeError("compiled")))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert fused(doubled)(torch.ones(2)).tolist() == [2, 2]
+
+
+def test_a_compiler_that_fails_is_told_once_and_the_function_runs_as_it_is_written(monkeypatch, everywhere):
+    monkeypatch.setattr(torch, "compile", failing(RuntimeError("no compiler found\nand much more")))
+    function = fused(doubled)
+    with pytest.warns(UserWarning, match=r"^doubled could not be compiled; it is slower without: no compiler found$"):
+        assert function(torch.ones(2)).tolist() == [2, 2]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert function(torch.ones(3)).tolist() == [2, 2, 2]
+
+
+def test_memory_that_runs_out_is_no_fault_of_the_compiler(monkeypatch, everywhere):
+    monkeypatch.setattr(torch, "compile", failing(torch.OutOfMemoryError("full")))
+    with pytest.raises(torch.OutOfMemoryError, match="full"):
+        fused(doubled)(torch.ones(2))
+
+
+@pytest.mark.long
+@pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler")
+def test_one_compiled_form_serves_any_number_of_rows(everywhere):
+    torch._dynamo.reset()
+    graphs = torch._dynamo.utils.counters["stats"]
+    before = graphs["unique_graphs"]
+    function = fused(doubled)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        for rows in (5, 3, 8, 2, 7):
+            values = torch.randn(rows, 4)
+            torch.testing.assert_close(function(values), values * 2)
+        assert graphs["unique_graphs"] - before == 1
+        for size in range(5, 15):  # more sizes than torch by itself would compile for
+            values = torch.randn(3, size)
+            torch.testing.assert_close(function(values), values * 2)
+    assert graphs["unique_graphs"] - before == 11

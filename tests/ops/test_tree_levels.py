@@ -1,0 +1,203 @@
+"""The recurrence along dependency paths: level by level against step by step, and that against others."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from syntaxlm.ops import tree_levels
+from syntaxlm.ops.tree_levels import EdgeWeights, Levels, States
+from syntaxlm.trees import paths_of
+
+ONE = (0,)
+CHAIN = tuple(range(40))  # every word hangs on the one before it: 40 levels of one step
+LEFT_CHAIN = (*range(2, 41), 0)
+FLAT = (*(31,) * 30, 0, *(31,) * 30)  # 60 dependents of one word, 30 a side
+SENTENCE = (3, 3, 4, 0, 8, 8, 8, 4, 4)
+SEVERAL_ROOTS = (0, 1, 0, 0, 4)
+CROSSING = (3, 4, 0, 3, 2)
+
+CASES = {
+    "one word": [ONE],
+    "three times one word": [ONE] * 3,
+    "a chain": [CHAIN],
+    "a chain to the left": [LEFT_CHAIN],
+    "60 dependents": [FLAT],
+    "a sentence": [SENTENCE],
+    "crossing arcs, several roots": [CROSSING, SEVERAL_ROOTS],
+    "all together": [ONE, CHAIN, FLAT, SENTENCE, ONE, LEFT_CHAIN, SEVERAL_ROOTS, SENTENCE, CROSSING],
+}
+INPUT, SIZE = 3, 5
+NAMES = "inputs", "input", "recurrent", "bias", "hidden", "cell"
+
+
+def levels_of(trees):
+    """Where the steps of trees, given by their heads, stand; and which tree and word each row is of."""
+    offsets = np.cumsum([0, *map(len, trees)])
+    paths = paths_of(np.array(list(itertools.chain(*trees))), offsets)
+    words = [(tree, word) for tree, heads in enumerate(trees) for word in range(1, len(heads) + 1)]
+    order = sorted(range(len(words)), key=lambda place: (paths.depths[place], paths.edges[place]))
+    words = [words[place] for place in order]
+    parents = [
+        0 if not parent else 1 + words.index((tree, parent))
+        for (tree, _), parent in zip(words, paths.parents[order].tolist(), strict=True)
+    ]
+    counts = np.zeros((paths.depths.max(), 4), int)
+    np.add.at(counts, (paths.depths - 1, paths.edges), 1)
+    return Levels.of(torch.tensor(parents), tuple(map(tuple, counts.tolist()))), words
+
+
+def random(*shape, seed):
+    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def tensors_of(steps, cell, before=1):
+    """Inputs, weights and the state before, all of which take a gradient; no cell for a tanh network."""
+    gates = 4 * SIZE if cell == "lstm" else SIZE
+    shapes = (steps, INPUT), (4, gates, INPUT), (4, gates, SIZE), (4, gates), (before, SIZE), (before, SIZE)
+    tensors = [(random(*shape, seed=n) * 0.7).requires_grad_() for n, shape in enumerate(shapes)]
+    return tensors if cell == "lstm" else tensors[:-1]
+
+
+def run(op, tensors, levels, dtype=torch.float64):
+    inputs, input_weight, recurrent, bias, hidden, *cell = (tensor.to(dtype) for tensor in tensors)
+    before = States(hidden, cell[0] if cell else None)
+    states = op.recurrence(inputs, EdgeWeights(input_weight, recurrent, bias), levels, before)
+    return [part for part in states if part is not None]
+
+
+def gradients(outputs, inputs):
+    """Of a random weighting of the outputs, so that no output's gradient hides behind another's."""
+    loss = sum((out * random(*out.shape, seed=9 + n)).sum() for n, out in enumerate(outputs))
+    return torch.autograd.grad(loss, inputs)
+
+
+def assert_equal(ours, expected, tensors):
+    torch.testing.assert_close(ours, expected, rtol=0, atol=1e-12)
+    grads = zip(NAMES, gradients(ours, tensors), gradients(expected, tensors), strict=False)
+    for name, one, other in grads:
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-11, msg=lambda text, n=name: f"{n}: {text}")
+
+
+@pytest.mark.parametrize("cell", ["tanh", "lstm"])
+@pytest.mark.parametrize("case", CASES)
+def test_fast_form_equals_reference_in_value_state_and_every_gradient(case, cell):
+    levels, words = levels_of(CASES[case])
+    tensors = tensors_of(len(words), cell)
+    ours, expected = (run(op, tensors, levels) for op in (tree_levels, tree_levels.reference))
+    assert len(ours) == (2 if cell == "lstm" else 1)
+    assert_equal(ours, expected, tensors)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_either_of_hidden_states_and_cells_alone_gives_the_gradient(which):
+    levels, words = levels_of(CASES["all together"])
+    tensors = tensors_of(len(words), "lstm")
+    ours, expected = (run(op, tensors, levels)[which : which + 1] for op in (tree_levels, tree_levels.reference))
+    assert_equal(ours, expected, tensors)
+
+
+@pytest.mark.parametrize("cell", ["tanh", "lstm"])
+def test_steps_go_on_from_any_states_before_them(cell):
+    """As in sampling trees, where each level is computed by itself; two steps may go on from one state."""
+    levels = Levels.of(torch.tensor([2, 0, 2, 2, 1, 3, 7, 6, 3]), ((1, 2, 0, 2), (0, 1, 2, 1)))
+    tensors = tensors_of(9, cell, before=3)
+    ours, expected = (run(op, tensors, levels) for op in (tree_levels, tree_levels.reference))
+    assert_equal(ours, expected, tensors)
+
+
+@pytest.mark.parametrize("cell", ["tanh", "lstm"])
+def test_without_bias_and_without_gradients_of_inputs_and_state(cell):
+    levels, words = levels_of(CASES["all together"])
+    tensors = tensors_of(len(words), cell)
+    inputs, hidden, *more = (tensors[place].detach() for place in (0, 4, *range(5, len(tensors))))
+    found = []
+    for op in (tree_levels, tree_levels.reference):
+        states = op.recurrence(inputs, EdgeWeights(*tensors[1:3]), levels, States(hidden, more[0] if more else None))
+        found.append((states.hidden, gradients([states.hidden], tensors[1:3])))
+    torch.testing.assert_close(*found, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("cell", ["tanh", "lstm"])
+def test_bfloat16_products_keep_states_in_float32_and_stay_near(cell):
+    levels, words = levels_of(CASES["all together"])
+    tensors = [(tensor.detach() * 0.5).requires_grad_() for tensor in tensors_of(len(words), cell)]
+    with torch.autocast("cpu", torch.bfloat16):
+        ours = run(tree_levels, tensors, levels, torch.float32)
+    expected = run(tree_levels.reference, tensors, levels)
+    assert all(part.dtype == torch.float32 for part in ours)
+    for one, other in zip(ours, expected, strict=True):
+        torch.testing.assert_close(one.double(), other, rtol=0, atol=0.03)
+    for one, other in zip(gradients(ours, tensors), gradients(expected, tensors), strict=True):
+        assert float((one - other).norm() / other.norm()) < 0.05
+
+
+@pytest.mark.parametrize("cell", ["tanh", "lstm"])
+def test_a_tree_has_the_same_states_alone_and_in_any_company(cell):
+    trees = CASES["all together"]
+    levels, words = levels_of(trees)
+    tensors = tensors_of(len(words), cell)
+    together = run(tree_levels, tensors, levels)
+    for number, tree in enumerate(trees):
+        rows = [row for row, (of, _) in enumerate(words) if of == number]
+        own_levels, own_words = levels_of([tree])
+        assert [words[row][1] for row in rows] == [word for _, word in own_words]
+        alone = run(tree_levels, [tensors[0][rows], *tensors[1:]], own_levels)
+        torch.testing.assert_close(alone, [part[rows] for part in together], rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("op", [tree_levels, tree_levels.reference], ids=["fast", "reference"])
+@pytest.mark.parametrize(("cell", "layer"), [("tanh", nn.RNN), ("lstm", nn.LSTM)])
+@pytest.mark.parametrize(("heads", "first", "edge"), [(CHAIN, 1, 1), (LEFT_CHAIN, 1, 0), ((0,) * 7, 1, 3)])
+def test_a_chain_of_edges_of_one_type_is_the_recurrent_network_of_torch(op, cell, layer, heads, first, edge):
+    levels, words = levels_of([heads])
+    assert levels.edges().tolist() == [first, *(edge,) * (len(words) - 1)]
+    tensors = tensors_of(len(words), cell)
+    for weight in tensors[1:4]:
+        weight.data[first] = weight.data[edge]
+    expected = layer(INPUT, SIZE).double()
+    weights = [weight[edge] for weight in tensors[1:4]]
+    for parameter, value in zip(expected.parameters(), [*weights, torch.zeros_like(weights[2])], strict=True):
+        parameter.data.copy_(value)
+    state = (tensors[4], tensors[5]) if cell == "lstm" else tensors[4]
+    torch.testing.assert_close(run(op, tensors, levels)[0], expected(tensors[0], state)[0], rtol=0, atol=1e-13)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.parametrize("cell", ["tanh", "lstm"])
+def test_a_gpu_does_what_the_processor_does(cell):
+    levels, words = levels_of(CASES["all together"])
+    tensors = tensors_of(len(words), cell)
+    ours = run(tree_levels, [tensor.cuda() for tensor in tensors], levels.to("cuda"))
+    assert_equal([part.cpu() for part in ours], run(tree_levels.reference, tensors, levels), tensors)
+
+
+def test_levels_know_their_edges_and_the_rows_of_each_type():
+    levels, words = levels_of([SENTENCE, ONE])
+    assert [word for tree, word in words if tree == 0] == [4, 3, 8, 2, 7, 9, 1, 6, 5]
+    assert levels.counts == ((0, 2, 0, 0), (1, 1, 0, 0), (2, 0, 0, 1), (0, 0, 2, 0), (0, 0, 1, 0))
+    assert levels.edges().tolist() == [1, 1, 0, 1, 0, 0, 3, 2, 2, 2]
+    assert levels.by_edge.tolist() == [2, 4, 5, 0, 1, 3, 7, 8, 9, 6]
+    assert (levels.sizes, levels.edge_sizes) == ([2, 2, 3, 2, 1], [3, 3, 3, 1])
+    with pytest.raises(ValueError, match="counts are of 10 steps, parents of 9"):
+        Levels.of(levels.parents[1:], levels.counts)
+
+
+def test_weights_of_shapes_that_do_not_fit_are_refused():
+    def weights(*sizes):
+        return EdgeWeights(*(torch.zeros(size) for size in sizes))
+
+    assert weights((4, 20, 3), (4, 20, 5), (4, 20)).is_lstm
+    assert not weights((4, 5, 3), (4, 5, 5)).is_lstm
+    for sizes, message in (
+        (((4, 10, 3), (4, 10, 5)), r"expected \(4, 5, 5\) for a tanh network or \(4, 20, 5\) for an LSTM"),
+        (((3, 5, 3), (3, 5, 5)), r"expected \(4, 5, 5\)"),
+        (((4, 6, 3), (4, 5, 5)), r"^input weights: found shape \(4, 6, 3\); expected 4, 5 first"),
+        (((4, 5, 3), (4, 5, 5), (5,)), r"^bias: found shape \(5,\)"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            weights(*sizes)
