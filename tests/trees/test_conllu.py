@@ -5,7 +5,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from syntaxlm.errors import InputError
-from syntaxlm.trees import DependencyTree, dependency_faults, is_projective, read_conllu, read_dp, write_conllu
+from syntaxlm.trees import (
+    DependencyTree,
+    dependency_faults,
+    is_projective,
+    iterate_dependencies,
+    read_conllu,
+    read_conllx,
+    read_dp,
+    write_conllu,
+)
 
 SAMPLE = """# sent_id = first
 # text = vámonos al mar
@@ -81,7 +90,7 @@ def test_faults_name_file_line_and_sentence(tmp_path, line, message):
     assert f"file.conllu, line 3, sentence here: {message}" in str(caught.value)
 
 
-@pytest.mark.parametrize("read", [read_conllu, read_dp])
+@pytest.mark.parametrize("read", [read_conllu, read_conllx, read_dp])
 def test_an_empty_file_has_no_sentence(tmp_path, read):
     (tmp_path / "file").write_text("\n\n")
     with pytest.raises(InputError, match="no sentence was found"):
@@ -96,6 +105,61 @@ def test_word_tag_head_columns_are_read(tmp_path):
     (tmp_path / "file.dp").write_text("The\tDT\n")
     with pytest.raises(InputError, match=r"line 1.*found 2 tab-separated columns"):
         read_dp(tmp_path / "file.dp")
+
+
+def test_eight_to_ten_columns_of_conll_x_are_read_with_the_finer_tag(tmp_path):
+    ten, eight = row(*"1aaN", "NNS", *"_2x__"), row(*"2bbV__0", "root")
+    (tmp_path / "file.conll").write_text(f"{ten}\n{eight}\n\n{row('1', '#', '_', '_', '_', '_', '0', '_')}\n")
+    first, second = read_conllx(tmp_path / "file.conll")
+    assert first == DependencyTree(("a", "b"), ("NNS", "V"), (2, 0), ("x", "root"))
+    assert second == DependencyTree(("#",), ("",), (0,), ("",))
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (row(*"2bBNN_1"), "found 7 tab-separated columns, expected 8 to 10"),
+        (row(*"2bBNN_3x"), "found head 3 of 'b', expected 0 to 2"),
+        (row(*"2bBNN__x"), "found the head '_', expected a number"),
+        (row("1-2", *"bBNN_1x"), "found the word id '1-2', expected 2"),
+    ],
+)
+def test_faults_of_conll_x_name_file_line_and_sentence(tmp_path, line, message):
+    (tmp_path / "file.conllx").write_text(row(*"1aANN_0x") + "\n" + line + "\n")
+    with pytest.raises(InputError) as caught:
+        read_conllx(tmp_path / "file.conllx")
+    assert f"file.conllx, line 2, sentence 1: {message}" in str(caught.value)
+
+
+def test_the_name_of_a_file_tells_its_kind(tmp_path):
+    lines = {
+        ".conllu": row(*"1aANN_0x__"),
+        ".conll": row(*"1aANN_0x"),
+        ".conllx": row(*"1aANN_0x"),
+        ".dp": row(*"aN0x"),
+    }
+    for suffix, line in lines.items():
+        (tmp_path / f"file{suffix}").write_text(line + "\n")
+        with gzip.open(tmp_path / f"file{suffix}.gz", "wt") as file:
+            file.write(line + "\n")
+        for name in (f"file{suffix}", f"file{suffix}.gz"):
+            assert list(iterate_dependencies(tmp_path / name)) == [DependencyTree(("a",), ("N",), (0,), ("x",))]
+    with pytest.raises(InputError, match=r"file\.txt: .* expected a name that ends in \.conllu \.conll \.conllx \.dp"):
+        iterate_dependencies(tmp_path / "file.txt")
+
+
+def test_trees_come_one_at_a_time_before_the_rest_of_the_file_is_read(tmp_path):
+    (tmp_path / "file.conllu").write_bytes((row(*"1aANN_0x__") + "\n\n").encode() * 20_000 + b"\n1\t\xff\n")
+    trees = iterate_dependencies(tmp_path / "file.conllu")
+    assert next(trees).words == ("a",)
+    with pytest.raises(InputError, match=r"file\.conllu, line 40002: found byte 0xff at offset 420003"):
+        list(trees)
+
+
+def test_blocks_without_a_word_and_names_without_a_sentence_are_skipped(tmp_path):
+    blank = row("1-2", "ab", *"________")
+    (tmp_path / "file.conllu").write_text(f"# sent_id = one\n\n{blank}\n\n{row(*'1aANN_0x__')}")
+    assert read_conllu(tmp_path / "file.conllu") == [DependencyTree(("a",), ("N",), (0,), ("x",))]
 
 
 @pytest.mark.parametrize(
@@ -136,7 +200,7 @@ def test_long_chains_meet_no_recursion():
     .map("".join)
     .map(str.encode)
 )
-@pytest.mark.parametrize("read", [read_conllu, read_dp])
+@pytest.mark.parametrize("read", [read_conllu, read_conllx, read_dp])
 def test_any_file_gives_trees_or_an_input_error(tmp_path_factory, read, content):
     file = tmp_path_factory.getbasetemp() / "fuzz.conllu"
     file.write_bytes(content)

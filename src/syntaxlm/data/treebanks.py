@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from itertools import accumulate
 from pathlib import Path
 
@@ -12,12 +12,12 @@ from syntaxlm.errors import InputError
 from syntaxlm.files import write_text
 from syntaxlm.text.normaliser import Normaliser, split_words
 from syntaxlm.trees.brackets import read_brackets
-from syntaxlm.trees.cleanup import EMPTY_TAG, CleanUp, clean_all, find_clean_up
-from syntaxlm.trees.conllu import read_conllu, read_dp
+from syntaxlm.trees.cleanup import CLEAN_UPS, EMPTY_TAG, CleanUp, clean_all, find_clean_up
+from syntaxlm.trees.conllu import DEPENDENCY_FORMATS, iterate_dependencies
 from syntaxlm.trees.tree import DependencyTree, Tree
 
 CONSTITUENCY_SUFFIXES = (".mrg", ".brackets", ".txt", ".tree", ".trees", ".ptb", ".clean")
-DEPENDENCY_SUFFIXES = (".conllu", ".dp")
+DEPENDENCY_SUFFIXES = tuple(DEPENDENCY_FORMATS)
 
 # Two preparations of a treebank may write a few words differently (brackets, quotes, slashes). Sentences that agree in
 # fewer of their words than this are not the same.
@@ -33,6 +33,7 @@ class TreebankSentence:
     heads: the 1-based position in `words` of each word's head, 0 for the root; labels: of the arcs. None, and (), if
         only constituents were read.
     number: which sentence of the treebank it was before clean-up, 1 first.
+    name: its id in a dependency file, or "".
     """
 
     words: tuple[str, ...]
@@ -41,6 +42,7 @@ class TreebankSentence:
     heads: tuple[int, ...] | None = None
     labels: tuple[str, ...] = ()
     number: int = 0
+    name: str = ""
 
     def __len__(self) -> int:
         return len(self.words)
@@ -101,10 +103,35 @@ def read_treebank(
     for tree, index in zip(cleaned, indices, strict=True):
         gold, arc = (tree if read[index].tree is not None else None), arcs[index]
         heads, labels = (None, ()) if arc is None else _projected(trees[index], arc, rule)
-        sentences.append(TreebankSentence(tree.words, tree.tags, gold, heads, labels, index + 1))
+        name = "" if arc is None else arc.name
+        sentences.append(TreebankSentence(tree.words, tree.tags, gold, heads, labels, index + 1, name))
     left = set(indices)
     emptied = tuple(index + 1 for index in range(len(trees)) if index not in left)
     return Treebank(tuple(sentences), str(path), emptied)
+
+
+def dependency_trees(path: str | Path, clean_up: CleanUp | str | Path = "none") -> Iterator[DependencyTree]:
+    """The dependency trees of a file, a folder or a pattern, as `read_treebank` reads them, named by file and sentence.
+
+    Where clean-up is "none" they are read one at a time, and all words stay: files may be larger than memory.
+    Raises InputError as `read_treebank` does, and for constituency trees.
+    """
+    files = _files(path)
+    if _suffix(files[0]) not in DEPENDENCY_SUFFIXES:
+        raise InputError(
+            f"{files[0]}: constituency trees; expected dependency trees, in files that end in"
+            f" {' '.join(DEPENDENCY_SUFFIXES)}"
+        )
+    rule = find_clean_up(clean_up)
+    if rule != CLEAN_UPS["none"]:
+        for sentence in read_treebank(path, rule):
+            name = sentence.name or str(sentence.number)
+            yield DependencyTree(sentence.words, sentence.tags, sentence.heads or (), sentence.labels, name)
+        return
+    for file in files:
+        prefix = "" if len(files) == 1 else f"{file.name} "
+        for number, tree in enumerate(iterate_dependencies(file), 1):
+            yield tree if tree.name else replace(tree, name=f"{prefix}{number}")
 
 
 def treebank_tokens(treebank: Treebank, normaliser: Normaliser) -> list[list[str]]:
@@ -206,10 +233,9 @@ def _read_all(path: str | Path) -> list[_Read]:
             trees = read_brackets(file)
             sentences.extend(_Read(f"{file}, sentence {number}", tree=tree) for number, tree in enumerate(trees, 1))
         else:
-            reader: Callable[[Path], list[DependencyTree]] = read_conllu if suffix == ".conllu" else read_dp
-            arcs = reader(file)
             sentences.extend(
-                _Read(f"{file}, sentence {number}", dependencies=arc) for number, arc in enumerate(arcs, 1)
+                _Read(f"{file}, sentence {number}", dependencies=arcs)
+                for number, arcs in enumerate(iterate_dependencies(file), 1)
             )
     return sentences
 

@@ -19,11 +19,21 @@ from syntaxlm.trees.comparing import (
     over_seeds,
     paired_bootstrap,
 )
-from syntaxlm.trees.conllu import dependency_faults, is_projective, read_conllu, read_dp, write_conllu
+from syntaxlm.trees.conllu import (
+    dependency_faults,
+    is_projective,
+    iterate_dependencies,
+    read_conllu,
+    read_conllx,
+    read_dp,
+    write_conllu,
+)
 from syntaxlm.trees.decoding import DECODING_RULES, DecodingRule, decode, decode_by_definition
+from syntaxlm.trees.dependencies import Edge, Paths, Step, in_order, paths_of, steps_of, tree_of_steps
 from syntaxlm.trees.describing import Shape, f1_by_length, recall_by_label, shape_of
 from syntaxlm.trees.matching import match_words
 from syntaxlm.trees.scoring import PROTOCOLS, ParsingScores, Protocol, SentenceScores, score
+from syntaxlm.trees.span_decoding import SPAN_RULES, SpanRule, SpanScores, decode_spans
 from syntaxlm.trees.spans import SpanSets, format_spans, trees_of
 from syntaxlm.trees.tree import Constituent, DependencyTree, Tree
 
@@ -31,6 +41,7 @@ __all__ = [
     "CLEAN_UPS",
     "DECODING_RULES",
     "PROTOCOLS",
+    "SPAN_RULES",
     "AveragedTrees",
     "BaselineScores",
     "BootstrapResult",
@@ -38,12 +49,17 @@ __all__ = [
     "Constituent",
     "DecodingRule",
     "DependencyTree",
+    "Edge",
     "ParsingScores",
+    "Paths",
     "Protocol",
     "SeedScores",
     "SentenceScores",
     "Shape",
+    "SpanRule",
+    "SpanScores",
     "SpanSets",
+    "Step",
     "Tree",
     "agreement",
     "average",
@@ -56,28 +72,35 @@ __all__ = [
     "clean_all",
     "decode",
     "decode_by_definition",
+    "decode_spans",
     "dependency_faults",
     "f1_by_length",
     "find_clean_up",
     "format_brackets",
     "format_spans",
     "from_nltk",
+    "in_order",
     "is_projective",
+    "iterate_dependencies",
     "left",
     "match_words",
     "over_seeds",
     "paired_bootstrap",
     "parse_brackets",
+    "paths_of",
     "plain_label",
     "random_trees",
     "read_brackets",
     "read_conllu",
+    "read_conllx",
     "read_dp",
     "recall_by_label",
     "right",
     "score",
     "shape_of",
+    "steps_of",
     "to_nltk",
+    "tree_of_steps",
     "trees_of",
     "write_brackets",
     "write_conllu",

@@ -1,30 +1,48 @@
-"""Dependency trees in files: CoNLL-U read and written, WSJ's word-tag-head columns read; what is wrong with a tree."""
+"""Dependency trees in files: CoNLL-U read and written, CoNLL-X and word-tag-head columns read; a tree's faults."""
 
 from __future__ import annotations
 
+import gzip
 import re
-from collections.abc import Iterable, Iterator
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple, cast
 
 from syntaxlm.errors import InputError
-from syntaxlm.files import read_text, split_lines, write_text
+from syntaxlm.files import read_text, write_text
 from syntaxlm.trees.tree import DependencyTree
 
 _COLUMNS = 10  # of a CoNLL-U word line: ID FORM LEMMA UPOS XPOS FEATS HEAD DEPREL DEPS MISC
+_FEWEST_COLUMNS = 8  # of a CoNLL-X word line, ID FORM LEMMA CPOSTAG POSTAG FEATS HEAD DEPREL; PHEAD PDEPREL may follow
 _NOT_A_WORD = re.compile(r"[0-9]+[-.][0-9]+")  # a multiword range, 1-2, or an empty node, 1.1
 _NUMBER = re.compile(r"[0-9]{1,9}")
 _SENTENCE_ID = re.compile(r"#\s*sent_id\s*=\s*(.*)")
+_POSITIONS = {str(number): number for number in range(512)}  # nearly all ids and heads, without a match for each
 
 
-class _Row(NamedTuple):
-    """One word of a file."""
+@dataclass
+class _Block:
+    """The lines of one sentence of a file, comments apart."""
 
-    line: int
-    word: str
-    tag: str
-    head: int
-    label: str
+    path: str | Path
+    sentence: int  # of the file, 1 first
+    name: str = ""
+    rows: list[str] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)  # which line of the file each row is
+
+    def fault(self, row: int, found: str) -> InputError:
+        """An error of the row of this place among `rows`."""
+        return InputError(f"{self.path}, line {self.numbers[row]}, sentence {self.name or self.sentence}: {found}")
+
+
+class _Format(NamedTuple):
+    """A kind of file. tree_of: None for a block without a word."""
+
+    tree_of: Callable[[_Block], DependencyTree | None]
+    has_comments: bool
+    expected: str
 
 
 def read_conllu(path: str | Path) -> list[DependencyTree]:
@@ -33,38 +51,15 @@ def read_conllu(path: str | Path) -> list[DependencyTree]:
     Multiword ranges and empty nodes are skipped.  Trees may be non-projective, have several roots or none, even cycles:
     see `dependency_faults`.  Raises InputError naming file, line and sentence.
     """
-    trees: list[DependencyTree] = []
-    rows: list[_Row] = []
-    name = ""
-    for number, line in _lines(path):
-        if not line.strip():
-            if rows:
-                trees.append(_tree(rows, name, path, len(trees) + 1))
-            name, rows = "", []
-        elif line.startswith("#"):
-            found = _SENTENCE_ID.match(line)
-            name = found.group(1).strip() if found else name
-        else:
-            place = _place(path, number, len(trees) + 1, name)
-            row = _conllu_row(line, number, len(rows) + 1, place)
-            if row:
-                rows.append(row)
-    return _checked(trees, path, "word lines of ten tab-separated columns")
+    return list(_read(path, _CONLLU))
 
 
-def _conllu_row(line: str, number: int, position: int, place: str) -> _Row | None:
-    columns = line.split("\t")
-    if len(columns) != _COLUMNS:
-        raise InputError(f"{place}: found {len(columns)} tab-separated columns, expected {_COLUMNS}")
-    identity, word, _, tag, other_tag, _, head, label, _, _ = columns
-    if _NOT_A_WORD.fullmatch(identity):
-        return None
-    if not _NUMBER.fullmatch(identity) or int(identity) != position:
-        raise InputError(f"{place}: found the word id {identity[:40]!r}, expected {position} (ids count from 1)")
-    if not word:
-        raise InputError(f"{place}: found an empty word form, expected a word")
-    tag = tag if tag != "_" else other_tag
-    return _Row(number, word, "" if tag == "_" else tag, _head(head, place), "" if label == "_" else label)
+def read_conllx(path: str | Path) -> list[DependencyTree]:
+    """The dependency trees of a CoNLL-X file (.gz too): FORM, POSTAG (CPOSTAG where POSTAG is _), HEAD, DEPREL.
+
+    The last two columns, PHEAD and PDEPREL, may be left off.  Raises InputError naming file, line and sentence.
+    """
+    return list(_read(path, _CONLLX))
 
 
 def read_dp(path: str | Path) -> list[DependencyTree]:
@@ -72,56 +67,165 @@ def read_dp(path: str | Path) -> list[DependencyTree]:
 
     Raises InputError naming file and line.
     """
-    trees: list[DependencyTree] = []
-    rows: list[_Row] = []
-    for number, line in _lines(path):
-        if not line.strip():
-            if rows:
-                trees.append(_tree(rows, "", path, len(trees) + 1))
-            rows = []
-            continue
-        place = _place(path, number, len(trees) + 1, "")
+    return list(_read(path, _DP))
+
+
+def iterate_dependencies(path: str | Path) -> Iterator[DependencyTree]:
+    """The trees of a file, one at a time: for files that are larger than memory.
+
+    The name tells the kind, .gz may follow: .conllu; .conll or .conllx, which are CoNLL-X; .dp.  Raises InputError as
+    `read_conllu` does, and for another name.
+    """
+    path = Path(path)
+    kind = Path(path.stem).suffix.lower() if path.suffix.lower() == ".gz" else path.suffix.lower()
+    if kind not in DEPENDENCY_FORMATS:
+        expected = " ".join(DEPENDENCY_FORMATS)
+        raise InputError(f"{path}: dependency trees of an unknown kind; expected a name that ends in {expected}")
+    return _read(path, DEPENDENCY_FORMATS[kind])
+
+
+def _read(path: str | Path, kind: _Format) -> Iterator[DependencyTree]:
+    any_tree = False
+    for block in _blocks(path, kind.has_comments):
+        tree = kind.tree_of(block)
+        if tree is not None:
+            any_tree = True
+            yield tree
+    if not any_tree:
+        raise InputError(f"{path}: no sentence was found, expected {kind.expected}")
+
+
+def _blocks(path: str | Path, has_comments: bool) -> Iterator[_Block]:
+    """The sentences of a file, parted by blank lines."""
+    block = _Block(path, 1)
+    for number, line in enumerate(_lines(Path(path)), 1):
+        if not line or line.isspace():
+            if block.rows:
+                yield block
+                block = _Block(path, block.sentence + 1)
+            block.name = ""
+        elif has_comments and line[0] == "#":
+            found = _SENTENCE_ID.match(line)
+            block.name = found.group(1).strip() if found else block.name
+        else:
+            block.rows.append(line)
+            block.numbers.append(number)
+    if block.rows:
+        yield block
+
+
+def _lines(path: Path) -> Iterator[str]:
+    """The lines of a UTF-8 file as they come from the disk, without \\n or \\r\\n, and without a byte-order mark."""
+    try:
+        with cast(BinaryIO, gzip.open(path) if path.suffix == ".gz" else open(path, "rb")) as file:
+            mark = "\ufeff"
+            for raw in file:
+                if b"\0" in raw:
+                    break
+                try:
+                    line = raw.decode("utf-8")
+                except UnicodeDecodeError:
+                    break
+                yield (line[:-1].removesuffix("\r") if line[-1] == "\n" else line).removeprefix(mark)
+                mark = ""
+            else:
+                return
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    read_text(path)  # tells which byte is no text
+
+
+def _conllu_tree(block: _Block) -> DependencyTree | None:
+    """Of a sentence in CoNLL-U."""
+    words: list[str] = []
+    tags, labels, heads, rows = [], [], [], []
+    for row, line in enumerate(block.rows):
+        columns = line.split("\t")
+        if len(columns) != _COLUMNS:
+            raise block.fault(row, f"found {len(columns)} tab-separated columns, expected {_COLUMNS}")
+        identity, word, _, tag, other_tag, _, head, label, _, _ = columns
+        if _POSITIONS.get(identity) != len(words) + 1:
+            if _NOT_A_WORD.fullmatch(identity):
+                continue
+            _check_identity(identity, len(words) + 1, row, block)
+        tag = tag if tag != "_" else other_tag
+        words.append(word)
+        tags.append("" if tag == "_" else tag)
+        heads.append(_head(head, row, block))
+        labels.append("" if label == "_" else label)
+        rows.append(row)
+    return _tree(words, tags, heads, labels, rows, block)
+
+
+def _conllx_tree(block: _Block) -> DependencyTree | None:
+    """Of a sentence in CoNLL-X."""
+    words: list[str] = []
+    tags, labels, heads = [], [], []
+    for row, line in enumerate(block.rows):
+        columns = line.split("\t")
+        if not _FEWEST_COLUMNS <= len(columns) <= _COLUMNS:
+            found = f"found {len(columns)} tab-separated columns"
+            raise block.fault(row, f"{found}, expected {_FEWEST_COLUMNS} to {_COLUMNS}")
+        identity, word, _, coarse_tag, tag, _, head, label = columns[:_FEWEST_COLUMNS]
+        if _POSITIONS.get(identity) != row + 1:
+            _check_identity(identity, row + 1, row, block)
+        tag = tag if tag != "_" else coarse_tag
+        words.append(word)
+        tags.append("" if tag == "_" else tag)
+        heads.append(_head(head, row, block))
+        labels.append("" if label == "_" else label)
+    return _tree(words, tags, heads, labels, range(len(words)), block)
+
+
+def _dp_tree(block: _Block) -> DependencyTree | None:
+    """Of a sentence in columns of word, tag, head, perhaps label."""
+    words: list[str] = []
+    tags, labels, heads = [], [], []
+    for row, line in enumerate(block.rows):
         columns = line.split("\t")
         if len(columns) not in (3, 4):
-            raise InputError(
-                f"{place}: found {len(columns)} tab-separated columns, expected 3 (word, tag, head) or 4 (and a label)"
-            )
-        if not columns[0]:
-            raise InputError(f"{place}: found an empty word, expected a word")
-        rows.append(
-            _Row(number, columns[0], columns[1], _head(columns[2], place), columns[3] if len(columns) == 4 else "")
-        )
-    return _checked(trees, path, "lines of word, tag and head, tab-separated")
+            found = f"found {len(columns)} tab-separated columns"
+            raise block.fault(row, f"{found}, expected 3 (word, tag, head) or 4 (and a label)")
+        words.append(columns[0])
+        tags.append(columns[1])
+        heads.append(_head(columns[2], row, block))
+        labels.append(columns[3] if len(columns) == 4 else "")
+    return _tree(words, tags, heads, labels, range(len(words)), block)
 
 
-def _lines(path: str | Path) -> Iterator[tuple[int, str]]:
-    """Numbered lines (from 1), and a blank one at the end, so that every sentence is closed by one."""
-    yield from enumerate([*split_lines(read_text(path)), ""], 1)
+def _check_identity(identity: str, position: int, row: int, block: _Block) -> None:
+    if not _NUMBER.fullmatch(identity) or int(identity) != position:
+        raise block.fault(row, f"found the word id {identity[:40]!r}, expected {position} (ids count from 1)")
 
 
-def _place(path: str | Path, line: int, sentence: int, name: str) -> str:
-    return f"{path}, line {line}, sentence {name or sentence}"
+def _head(text: str, row: int, block: _Block) -> int:
+    head = _POSITIONS.get(text)
+    if head is None:
+        if not _NUMBER.fullmatch(text):
+            raise block.fault(row, f"found the head {text[:40]!r}, expected a number (0 for the root)")
+        head = int(text)
+    return head
 
 
-def _head(text: str, place: str) -> int:
-    if not _NUMBER.fullmatch(text):
-        raise InputError(f"{place}: found the head {text[:40]!r}, expected a number (0 for the root)")
-    return int(text)
+def _tree(
+    words: list[str], tags: list[str], heads: list[int], labels: list[str], rows: Iterable[int], block: _Block
+) -> DependencyTree | None:
+    """rows: which row of the block each word is of."""
+    if not words:
+        return None
+    if "" in words or max(heads) > len(words):
+        for word, head, row in zip(words, heads, rows, strict=True):
+            if not word:
+                raise block.fault(row, "found an empty word form, expected a word")
+            if head > len(words):
+                raise block.fault(row, f"found head {head} of {word!r}, expected 0 to {len(words)}")
+    return DependencyTree(tuple(words), tuple(tags), tuple(heads), tuple(labels), block.name)
 
 
-def _tree(rows: list[_Row], name: str, path: str | Path, sentence: int) -> DependencyTree:
-    for row in rows:
-        if row.head > len(rows):
-            place = _place(path, row.line, sentence, name)
-            raise InputError(f"{place}: found head {row.head} of {row.word!r}, expected 0 to {len(rows)}")
-    _, words, tags, heads, labels = zip(*rows, strict=True)
-    return DependencyTree(words, tags, heads, labels, name)
-
-
-def _checked(trees: list[DependencyTree], path: str | Path, expected: str) -> list[DependencyTree]:
-    if not trees:
-        raise InputError(f"{path}: no sentence was found, expected {expected}")
-    return trees
+_CONLLU = _Format(_conllu_tree, True, "word lines of ten tab-separated columns")
+_CONLLX = _Format(_conllx_tree, True, "word lines of eight to ten tab-separated columns")
+_DP = _Format(_dp_tree, False, "lines of word, tag and head, tab-separated")
+DEPENDENCY_FORMATS = {".conllu": _CONLLU, ".conll": _CONLLX, ".conllx": _CONLLX, ".dp": _DP}  # by suffix
 
 
 def write_conllu(trees: Iterable[DependencyTree], path: str | Path) -> None:

@@ -1,0 +1,218 @@
+"""How a dependency tree grows from the root: the steps of its breadth-first generation, by edges of four types.
+
+Left dependents are generated from the closest to their head to the farthest, then right dependents likewise. The first
+of a side hangs by its edge on the head, each further one on the one before it. So the edges form a tree in which a word
+has at most one child of each type, and a word's probability depends on its path from ROOT alone.
+Zhang, Lu, Lapata 2016, "Top-down Tree Long Short-Term Memory Networks".
+
+ROOT counts as position 0, before the first word. So the root word is its first right dependent, and of several roots
+each further one follows on the one before it by NX-RIGHT. A non-projective tree has steps like any other; but from its
+steps, which know no positions, `in_order` puts every word between its own left and right dependents: the sentence comes
+back in another order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from syntaxlm.errors import InputError
+from syntaxlm.trees.tree import DependencyTree
+
+Integers = npt.NDArray[np.int64]
+
+
+class Edge(IntEnum):
+    """What leads from a word to one that is generated."""
+
+    LEFT = 0  # from a head to its closest left dependent
+    RIGHT = 1  # from a head to its closest right dependent
+    NX_LEFT = 2  # from a left dependent to the next one, further left
+    NX_RIGHT = 3  # from a right dependent to the next one, further right
+
+    def __str__(self) -> str:
+        return self.name.replace("_", "-")
+
+
+class Step(NamedTuple):
+    """One word generated.
+
+    source: position of the word that the edge leaves, 0 for ROOT.  edge: its type.  parent: the step that generated
+    that word, 0 for ROOT.  number: of this step, 1 first.  word: position of the word generated, 1 first.
+    """
+
+    source: int
+    edge: Edge
+    parent: int
+    number: int
+    word: int
+
+
+def steps_of(tree: DependencyTree) -> list[Step]:
+    """The steps of a tree in breadth-first order.
+
+    Raises InputError naming the sentence where words hang on no root, or on no word of it.
+    """
+    left: list[list[int]] = [[] for _ in range(len(tree) + 1)]  # by head, in the order of the sentence
+    right: list[list[int]] = [[] for _ in range(len(tree) + 1)]
+    for word, head in enumerate(tree.heads, 1):
+        if not 0 <= head <= len(tree):
+            raise InputError(f"sentence {tree.name or '(no id)'}: {_OUTSIDE.format(word, head, len(tree))}")
+        (right if word > head else left)[head].append(word)
+    number_of = {0: 0}
+    steps: list[Step] = []
+    heads = [0]
+    for head in heads:  # which grows meanwhile
+        for edge, further, dependents in (
+            (Edge.LEFT, Edge.NX_LEFT, left[head][::-1]),
+            (Edge.RIGHT, Edge.NX_RIGHT, right[head]),
+        ):
+            source = head
+            for word in dependents:
+                steps.append(Step(source, edge, number_of[source], len(steps) + 1, word))
+                number_of[word] = len(steps)
+                source, edge = word, further
+            heads += dependents
+    if len(steps) < len(tree):
+        lost = [word for word in range(1, len(tree) + 1) if word not in number_of]
+        raise InputError(f"sentence {tree.name or '(no id)'}: {_rootless(lost)}")
+    return steps
+
+
+_OUTSIDE = "word {} has head {}, expected 0 to {}"
+
+
+def _rootless(words: Sequence[int]) -> str:
+    """What is wrong with words from which heads do not lead to 0."""
+    shown = ", ".join(map(str, words[:10])) + (", ..." if len(words) > 10 else "")
+    return f"words {shown} hang on no root: their heads end in a cycle; expected heads that lead to 0"
+
+
+@dataclass(frozen=True)
+class Paths:
+    """The last edge of the path from ROOT to each word, for the words of many sentences one after the other.
+
+    parents: (N,) int32, position in its sentence of the word that the edge leaves, 0 for ROOT.
+    edges: (N,) int8, its type.
+    depths: (N,) int32, how many edges the path has, 1 or more.
+    """
+
+    parents: npt.NDArray[np.int32]
+    edges: npt.NDArray[np.int8]
+    depths: npt.NDArray[np.int32]
+
+
+def paths_of(heads: npt.NDArray[Any], offsets: Integers, names: Sequence[str] = (), source: str = "") -> Paths:
+    """The paths of all trees of a corpus at once: what `steps_of` gives for each, but for the order.
+
+    heads: (N,), position in the sentence, 0 for the root.  offsets: (S + 1,); sentence i is
+    heads[offsets[i] : offsets[i + 1]].  names, source: of the sentences and of the file, for messages.
+    Raises InputError naming the first sentence with words that hang on no root, or on no word of it.
+    """
+    heads, lengths = heads.astype(np.int64), np.diff(offsets)
+    sentences = np.repeat(np.arange(len(lengths)), lengths)
+    starts = offsets[sentences]
+    positions = np.arange(1, len(heads) + 1) - starts
+
+    def place(word: int) -> str:
+        sentence = int(sentences[word])
+        name = names[sentence] if len(names) else sentence + 1
+        return f"{source}, sentence {name}" if source else f"sentence {name}"
+
+    outside = np.flatnonzero((heads < 0) | (heads > lengths[sentences]))
+    if len(outside):
+        word = int(outside[0])
+        raise InputError(f"{place(word)}: {_OUTSIDE.format(positions[word], heads[word], lengths[sentences[word]])}")
+    is_right = positions > heads
+    sides = 2 * (starts + sentences + heads) + is_right  # a number for each head's left and right
+    order = np.lexsort((np.abs(positions - heads), sides))
+    before = np.roll(order, 1)
+    is_first = sides[order] != sides[before]
+    is_first[:1] = True
+    parents, edges = np.empty(len(heads), np.int32), np.empty(len(heads), np.int8)
+    parents[order] = np.where(is_first, heads[order], positions[before])
+    edges[order] = np.where(is_first, Edge.LEFT, Edge.NX_LEFT) + is_right[order]
+    depths = _depths(np.where(parents > 0, starts + parents, 0), int(lengths.max(initial=0)))
+    rootless = np.flatnonzero(depths == 0)
+    if len(rootless):
+        same = rootless[sentences[rootless] == sentences[rootless[0]]]
+        raise InputError(f"{place(int(same[0]))}: {_rootless(positions[same].tolist())}")
+    return Paths(parents, edges, depths)
+
+
+def _depths(parents: Integers, most: int) -> npt.NDArray[np.int32]:
+    """How many edges lead from ROOT to each word, by doubling; 0 for words that ROOT does not lead to.
+
+    parents: (N,), number of the word before it on the path, 1 first, 0 for ROOT.  most: edges of any path.
+    """
+    ancestors = np.concatenate([np.zeros(1, np.int64), parents])
+    depths = np.ones(len(ancestors), np.int32)
+    depths[0] = 0
+    for _ in range(most.bit_length()):
+        depths = depths + depths[ancestors]
+        ancestors = ancestors[ancestors]
+    return np.where(ancestors[1:] > 0, 0, depths[1:]).astype(np.int32)
+
+
+def in_order(edges: Sequence[int], parents: Sequence[int]) -> list[int]:
+    """The numbers of steps, 1 first, in the order of the sentence: left dependents, the word, right dependents.
+
+    edges, parents: of every step, parents before their children, as `Step` has them.
+    Raises ValueError for steps that are none of one tree.
+    """
+    left, right, _ = _dependents(edges, parents)
+    found: list[int] = []
+    stack = [0]
+    while stack:
+        step = stack.pop()
+        if step < 0:  # all on its left are done
+            found.append(-step)
+            continue
+        stack += right[step][::-1]
+        if step:
+            stack.append(-step)
+        stack += left[step]
+    return found
+
+
+def tree_of_steps(
+    words: Sequence[str], edges: Sequence[int], parents: Sequence[int], labels: Sequence[str] = (), name: str = ""
+) -> DependencyTree:
+    """The tree that steps make, its words in their order in the sentence.
+
+    words, labels: that each step generates, labels () for none.  edges, parents: as for `in_order`, which says what is
+    raised.
+    """
+    order = in_order(edges, parents)
+    *_, heads = _dependents(edges, parents)
+    position = {step: place for place, step in enumerate(order, 1)} | {0: 0}
+    return DependencyTree(
+        tuple(words[step - 1] for step in order),
+        ("",) * len(order),
+        tuple(position[heads[step]] for step in order),
+        tuple(labels[step - 1] if labels else "" for step in order),
+        name,
+    )
+
+
+def _dependents(edges: Sequence[int], parents: Sequence[int]) -> tuple[list[list[int]], list[list[int]], list[int]]:
+    """The steps of each step's left and of its right dependents, closest first, and the step of each one's head."""
+    left: list[list[int]] = [[] for _ in range(len(edges) + 1)]
+    right: list[list[int]] = [[] for _ in range(len(edges) + 1)]
+    heads = [0] * (len(edges) + 1)
+    for step, (edge, parent) in enumerate(zip(edges, parents, strict=True), 1):
+        side = left if edge in (Edge.LEFT, Edge.NX_LEFT) else right
+        head = parent if edge in (Edge.LEFT, Edge.RIGHT) else heads[parent] if 0 < parent < step else -1
+        # The one that a further dependent follows is the last of its side so far; before the first one there is none.
+        last = side[head][-1:] if 0 <= head < step else []
+        follows = not last if edge in (Edge.LEFT, Edge.RIGHT) else last == [parent]
+        if not (0 <= head < step and follows) or (head == 0 and side is left):
+            raise ValueError(f"step {step} leaves step {parent} by {Edge(edge)}, which no tree has there")
+        side[head].append(step)
+        heads[step] = head
+    return left, right, heads

@@ -1,0 +1,196 @@
+"""The generation of dependency trees: its steps, the paths of all words at once, and sentences from steps."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from syntaxlm.errors import InputError
+from syntaxlm.trees import (
+    DependencyTree,
+    Edge,
+    dependency_faults,
+    in_order,
+    is_projective,
+    paths_of,
+    steps_of,
+    tree_of_steps,
+)
+from syntaxlm.trees.dependencies import Step
+
+
+def tree_of(heads, words=None, name=""):
+    blank = ("",) * len(heads)
+    return DependencyTree(tuple(words or (f"w{i}" for i in range(1, len(heads) + 1))), blank, tuple(heads), blank, name)
+
+
+@st.composite
+def projective_heads(draw, most=12):
+    """Heads of a projective tree, or of a row of them: words of a stretch hang on one of it, or on the head outside."""
+    length = draw(st.integers(1, most))
+    heads = [0] * (length + 1)
+    stretches = [(1, length + 1, 0)]
+    while stretches:
+        start, end, head = stretches.pop()
+        if start == end:
+            continue
+        cut = draw(st.integers(start + 1, end))  # the first dependent has this much of the stretch
+        word = draw(st.integers(start, cut - 1))
+        heads[word] = head
+        stretches += [(start, word, word), (word + 1, cut, word), (cut, end, head)]
+    return tuple(heads[1:])
+
+
+@st.composite
+def any_heads(draw, most=12):
+    """Heads of any tree: each word hangs on ROOT or on one that came before it in some order."""
+    order = draw(st.permutations(range(1, draw(st.integers(1, most)) + 1)))
+    heads = dict.fromkeys(order, 0)
+    for place, word in enumerate(order):
+        heads[word] = draw(st.sampled_from([0, *order[:place]]))
+    return tuple(heads[word] for word in sorted(order))
+
+
+def every_tree(length):
+    """Every tree of so many words, of one root or several, projective or not."""
+    for heads in product(range(length + 1), repeat=length):
+        tree = tree_of(heads)
+        if not any("cycle" in fault for fault in dependency_faults(tree)):
+            yield tree
+
+
+def test_the_steps_of_a_sentence_are_those_of_breadth_first_generation():
+    words = ["the", "old", "cat", "sleeps", "on", "a", "red", "chair", "."]
+    steps = steps_of(tree_of((3, 3, 4, 0, 8, 8, 8, 4, 4), words))
+    named = [(["ROOT", *words][s.source], str(s.edge), s.parent, s.number, words[s.word - 1]) for s in steps]
+    assert named == [
+        ("ROOT", "RIGHT", 0, 1, "sleeps"),
+        ("sleeps", "LEFT", 1, 2, "cat"),
+        ("sleeps", "RIGHT", 1, 3, "chair"),
+        ("chair", "NX-RIGHT", 3, 4, "."),
+        ("cat", "LEFT", 2, 5, "old"),
+        ("old", "NX-LEFT", 5, 6, "the"),
+        ("chair", "LEFT", 3, 7, "red"),
+        ("red", "NX-LEFT", 7, 8, "a"),
+        ("a", "NX-LEFT", 8, 9, "on"),
+    ]
+    assert [int(edge) for edge in Edge] == [0, 1, 2, 3]
+
+
+def test_several_roots_are_right_dependents_of_root_from_first_to_last():
+    assert steps_of(tree_of((0, 1, 0, 0))) == [
+        Step(0, Edge.RIGHT, 0, 1, 1),
+        Step(1, Edge.NX_RIGHT, 1, 2, 3),
+        Step(3, Edge.NX_RIGHT, 2, 3, 4),
+        Step(1, Edge.RIGHT, 1, 4, 2),
+    ]
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 4, 5])
+def test_every_word_is_generated_once_from_one_that_is_there_with_one_child_of_a_type(length):
+    for tree in every_tree(length):
+        steps = steps_of(tree)
+        assert sorted(step.word for step in steps) == list(range(1, length + 1))
+        assert [step.number for step in steps] == list(range(1, length + 1))
+        there = {0: 0}
+        for step in steps:
+            assert there[step.parent] == step.source
+            there[step.number] = step.word
+        assert len({(step.parent, step.edge) for step in steps}) == length
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 4, 5])
+def test_in_order_traversal_gives_the_sentence_back_exactly_where_no_arcs_cross(length):
+    for tree in every_tree(length):
+        steps = steps_of(tree)
+        order = in_order([step.edge for step in steps], [step.parent for step in steps])
+        assert ([steps[number - 1].word for number in order] == list(range(1, length + 1))) == is_projective(tree)
+
+
+@given(projective_heads())
+def test_the_steps_of_a_projective_tree_make_it_again(heads):
+    tree = tree_of(heads)
+    assert is_projective(tree)
+    steps = steps_of(tree)
+    words = [tree.words[step.word - 1] for step in steps]
+    labels = [f"label of {word}" for word in words]
+    made = tree_of_steps(words, [s.edge for s in steps], [s.parent for s in steps], labels)
+    assert (made.words, made.heads) == (tree.words, heads)
+    assert made.labels == tuple(f"label of {word}" for word in tree.words)
+
+
+@given(any_heads())
+def test_the_steps_of_any_tree_make_one_of_the_same_heads_in_projective_order(heads):
+    tree = tree_of(heads)
+    steps = steps_of(tree)
+    made = tree_of_steps(
+        [tree.words[step.word - 1] for step in steps], [s.edge for s in steps], [s.parent for s in steps]
+    )
+    assert is_projective(made)
+    assert sorted(made.words) == sorted(tree.words)
+
+    def head_of(of, word):
+        head = of.heads[of.words.index(word)]
+        return of.words[head - 1] if head else None
+
+    assert all(head_of(made, word) == head_of(tree, word) for word in tree.words)
+
+
+@given(st.lists(any_heads(8), min_size=1, max_size=4))
+def test_paths_of_a_corpus_are_those_of_its_trees_one_by_one(trees):
+    offsets = np.cumsum([0, *map(len, trees)])
+    paths = paths_of(np.array([head for heads in trees for head in heads], np.int32), offsets)
+    for begin, heads in zip(offsets.tolist(), trees, strict=False):
+        depths = {0: 0}
+        for step in steps_of(tree_of(heads)):
+            depths[step.number] = depths[step.parent] + 1
+            place = begin + step.word - 1
+            found = paths.parents[place], paths.edges[place], paths.depths[place]
+            assert found == (step.source, step.edge, depths[step.number])
+
+
+@pytest.mark.parametrize(
+    ("heads", "message"),
+    [
+        ((2, 1, 0), "words 1, 2 hang on no root: their heads end in a cycle"),
+        ((0, 2, 2), "words 2, 3 hang on no root"),
+        ((2, 3, 1), "words 1, 2, 3 hang on no root"),
+        ((0, 4, 1), "word 2 has head 4, expected 0 to 3"),
+        ((0, -1, 1), "word 2 has head -1, expected 0 to 3"),
+    ],
+)
+def test_words_that_hang_on_no_root_are_refused_with_sentence_and_reason(heads, message):
+    with pytest.raises(InputError, match=f"^sentence some-id: {message}"):
+        steps_of(tree_of(heads, name="some-id"))
+    several, offsets = np.array([0, 1, *heads, 0]), np.array([0, 2, 5, 6])
+    with pytest.raises(InputError, match=rf"^some\.conllu, sentence some-id: {message}"):
+        paths_of(several, offsets, ["one", "some-id", "two"], "some.conllu")
+    with pytest.raises(InputError, match=f"^sentence 2: {message}"):
+        paths_of(several, offsets)
+
+
+@pytest.mark.parametrize(
+    ("edges", "parents"),
+    [
+        ((Edge.LEFT,), (0,)),  # nothing is before the sentence
+        ((Edge.NX_RIGHT,), (0,)),
+        ((Edge.RIGHT, Edge.RIGHT), (0, 0)),  # a second closest one
+        ((Edge.RIGHT, Edge.NX_LEFT), (0, 1)),  # on another side
+        ((Edge.RIGHT, Edge.RIGHT), (0, 2)),  # of itself
+        ((Edge.RIGHT, Edge.RIGHT, Edge.NX_RIGHT, Edge.NX_RIGHT), (0, 1, 2, 2)),
+    ],
+)
+def test_steps_of_no_tree_are_refused(edges, parents):
+    with pytest.raises(ValueError, match=rf"^step {len(edges)} leaves step {parents[-1]} by {edges[-1]}"):
+        in_order(edges, parents)
+
+
+def test_long_chains_and_flat_trees_meet_no_recursion():
+    length = 5_000
+    for heads in (tuple(range(length)), (0, *(1,) * (length - 1)), (*range(2, length + 1), 0)):
+        steps = steps_of(tree_of(heads))
+        order = in_order([step.edge for step in steps], [step.parent for step in steps])
+        assert [steps[number - 1].word for number in order] == list(range(1, length + 1))
+        assert paths_of(np.array(heads), np.array([0, length])).depths.max() == length
