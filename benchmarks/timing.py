@@ -14,6 +14,8 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+PROCESSOR = torch.device("cpu")
+
 
 @dataclass(frozen=True)
 class Row:
@@ -44,10 +46,12 @@ def refuse_failing_tests(*paths: str) -> None:
         sys.exit(f"No benchmark on failing tests:\n{done.stdout[-3000:]}{done.stderr[-1000:]}")
 
 
-def race(case: str, contestants: list[Contestant], rounds: int, reference: str, lstm: str) -> list[Row]:
+def race(
+    case: str, contestants: list[Contestant], rounds: int, reference: str, lstm: str, precision: str = "32"
+) -> list[Row]:
     """Times the contestants in turn, round after round, so that all meet the same noise.
 
-    reference, lstm: the forms (at precision 32) that ratios are to.
+    reference, lstm: the forms, at `precision`, that ratios are to.
     """
     seconds: dict[int, list[float]] = {place: [] for place in range(len(contestants))}
     for number in range(rounds + 1):
@@ -60,7 +64,9 @@ def race(case: str, contestants: list[Contestant], rounds: int, reference: str, 
 
     def speed_of(form: str) -> float:
         return next(
-            speed for one, speed in zip(contestants, speeds, strict=True) if one.form == form and one.precision == "32"
+            speed
+            for one, speed in zip(contestants, speeds, strict=True)
+            if one.form == form and one.precision == precision
         )
 
     return [
@@ -69,18 +75,20 @@ def race(case: str, contestants: list[Contestant], rounds: int, reference: str, 
     ]
 
 
-def matrix_rate(dtype: torch.dtype, size: int = 2048) -> float:
+def matrix_rate(dtype: torch.dtype, size: int = 2048, device: torch.device = PROCESSOR) -> float:
     """GFLOP/s of a square product: what no ratio between precisions can go far beyond."""
-    left, right = torch.randn(size, size).to(dtype), torch.randn(size, size).to(dtype)
+    left, right = (torch.randn(size, size).to(device, dtype) for _ in range(2))
     times = []
     for _ in range(5):
         started = time.perf_counter()
         left @ right
+        if device.type == "cuda":
+            torch.cuda.synchronize()
         times.append(time.perf_counter() - started)
     return 2e-9 * size**3 / statistics.median(times)
 
 
-def show(rows: list[Row], as_json: bool) -> None:
+def show(rows: list[Row], as_json: bool, device: torch.device = PROCESSOR) -> None:
     """A table, or a JSON list of objects."""
     if as_json:
         print(json.dumps([asdict(row) for row in rows], indent=1))
@@ -90,7 +98,9 @@ def show(rows: list[Row], as_json: bool) -> None:
         ratios = f"{row.ratio_to_reference:.2f}", f"{row.ratio_to_lstm:.2f}"
         table.add_row(row.case, row.form, row.precision, f"{row.tokens_per_second:,.0f}", *ratios)
     Console(width=110).print(table)
+    where = torch.cuda.get_device_name() if device.type == "cuda" else f"{torch.get_num_threads()} threads"
+    rates = [matrix_rate(dtype, device=device) for dtype in (torch.float32, torch.bfloat16)]
     print(
-        f"torch {torch.__version__}, {torch.get_num_threads()} threads; products of 2048 x 2048: "
-        f"{matrix_rate(torch.float32):.0f} GFLOP/s in float32, {matrix_rate(torch.bfloat16):.0f} in bfloat16"
+        f"torch {torch.__version__}, {where}; products of 2048 x 2048: "
+        f"{rates[0]:.0f} GFLOP/s in float32, {rates[1]:.0f} in bfloat16"
     )

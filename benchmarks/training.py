@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from benchmarks.timing import Contestant
+from benchmarks.timing import PROCESSOR, Contestant
 from syntaxlm.models.base import NeuralModel
-from syntaxlm.models.contract import LanguageModel, TokenBatch
+from syntaxlm.models.contract import LanguageModel, State, TokenBatch
 from syntaxlm.ops.softmax.reference import target_log_probs as plain_log_probs
 from syntaxlm.training.recipe import OptimiserSettings
 from syntaxlm.training.schedule import build_optimiser
@@ -29,24 +29,34 @@ def contestant(
     precision: str,
     settings: OptimiserSettings,
     tokens: Sequence[int] | None = None,
+    device: torch.device = PROCESSOR,
 ) -> Contestant:
-    """Training on the batches in turn: forward, loss, backward, clipping, optimiser.
+    """Training on the batches in turn: forward, loss, backward, clipping, optimiser. A batch that carries goes on from
+    the one before, the first from the last one of the round before.
 
     build: makes the model, its weights fresh; tokens: real ones of each batch, where padding hides them.
     """
     tokens = tokens or [batch.token_count() for batch in batches]
     torch.manual_seed(0)
-    model = build().train()
+    model = build().train().to(device)
     optimiser = build_optimiser(model, settings)
+    if device.type == "cuda":
+        for group in optimiser.param_groups:
+            group["capturable"] = True  # what Adam asks for before it lets a graph be made of its step
+    batches = [batch.to(device) for batch in batches]
+
+    state: State = None
 
     def step() -> None:
+        nonlocal state
         for batch, real in zip(batches, tokens, strict=True):
-            with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16-mixed"):
-                output = model(batch)
+            with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16-mixed"):
+                output = model(batch, state if batch.carries else None)
                 loss = sum(output.penalties.values()) - output.log_probs(batch.targets).sum() / real
             optimiser.zero_grad()
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
             optimiser.step()
+            state = output.state
 
     return Contestant(form, precision, step, sum(tokens))

@@ -96,6 +96,18 @@ def test_a_picture_is_written_as_png(draw):
     assert path.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
 
 
+def test_a_png_tells_of_letters_without_a_font(draw):
+    pytest.importorskip("resvg_py", reason="the extra draw is not installed")
+    if not _has_fonts():
+        pytest.skip("this machine has none of the usual fonts")
+    code, path, said = draw("the \U0010fffd sleeps", name="out.png")
+    assert (code, path.exists()) == (0, True)
+    assert said.startswith("syntaxlm: warning: boxes are drawn for 1 of the picture's characters")
+    assert "U+10FFFD" in said
+    assert said.count("\n") == 1
+    assert draw("the \U0010fffd sleeps", name="out.svg")[2] == ""
+
+
 def test_the_theme_fixes_the_colours(draw):
     assert "prefers-color-scheme" in draw(SENTENCE)[1].read_text(encoding="utf-8")
     assert "prefers-color-scheme" not in draw(SENTENCE, "--theme", "dark")[1].read_text(encoding="utf-8")

@@ -83,6 +83,19 @@ def test_other_columns_go_into_every_row_of_their_sentence(score):
     assert [(line["word"], line["item"]) for line in lines] == [(row["word"], row["item"]) for row in rows]
 
 
+def test_columns_named_as_ours_go_into_every_row_under_another_name(score):
+    text = "word\ttext\tsentence\tinput_sentence\nverb\tthe cat\tA\ta\nnoun\ta dog\tB\tb\n"
+    rows = table(score(text, "--column", "text")[1])
+    assert list(rows[0]) == [*COLUMNS, "input_word", "input_input_sentence", "input_sentence"]
+    told = [(row["word"], *list(row.values())[len(COLUMNS) :]) for row in rows]
+    assert told == [(word, "verb", "A", "a") for word in ("the", "cat", "")] + [
+        (word, "noun", "B", "b") for word in ("a", "dog", "")
+    ]
+    lines = [json.loads(line) for line in score(text, "--column", "text", "--format", "json")[1].splitlines()]
+    assert [list(line) for line in lines] == [list(row) for row in rows]
+    assert [(line["word"], line["input_word"]) for line in lines] == [(row["word"], row["input_word"]) for row in rows]
+
+
 @pytest.mark.parametrize(
     ("content", "options", "said"),
     [
@@ -91,7 +104,6 @@ def test_other_columns_go_into_every_row_of_their_sentence(score):
         ("item\ttext\n", ["--column", "text"], "not one row in it"),
         ("item\ttext\n1\ta\n", ["--column", "sentence"], "no column 'sentence'; found item, text."),
         ("item\ttext\n1\n", ["--column", "text"], "line 2: found 1 cells, expected 2"),
-        ("word\ttext\n1\ta\n", ["--column", "text"], "word: a column of the output has this name"),
         (b"a cat\n\xff\n", [], "line 2: byte 6 of the file (0xff) is no UTF-8"),
     ],
 )

@@ -9,6 +9,7 @@ import yaml
 
 from syntaxlm import quickstart
 from syntaxlm.quickstart import Quickstart, run_quickstart
+from tests.training.test_trees import data_of
 
 
 @pytest.fixture
@@ -17,7 +18,11 @@ def quick(toy, tmp_path, monkeypatch):
 
     def quick(model: str) -> Quickstart:
         path = tmp_path / f"{model}-toy.yaml"
-        path.write_text(yaml.safe_dump(toy.recipe_data(model, schedule={"epochs": 1})))
+        if model == "tree-rnn":
+            data = data_of(toy, schedule={"epochs": 1})
+        else:
+            data = toy.recipe_data(model, schedule={"epochs": 1})
+        path.write_text(yaml.safe_dump(data))
         monkeypatch.setattr(quickstart, "find_recipe", lambda name: tmp_path / f"{name}.yaml")
         monkeypatch.setattr(quickstart, "SENTENCES", 200)
         return run_quickstart(tmp_path / "quick", model, say=lambda line: None)
@@ -46,6 +51,18 @@ def test_a_model_without_trees_has_a_report_too(quick):
     assert "of the kind lstm, gives no distances" in page
     assert f"{result.training.test.perplexity:,.2f}" in page
     assert str(result).endswith(f"Report: {result.report}")
+
+
+def test_a_model_of_trees_is_trained_on_trees_and_has_no_floor(quick):
+    result = quick("tree-rnn")
+    assert result.parsing is None
+    assert result.floor is None
+    assert result.training.test.mode == "trees"
+    assert f"Test perplexity {result.training.test.perplexity:.1f} of words given their trees" in str(result)
+    page = result.report.read_text(encoding="utf-8")
+    assert "No model can be under" not in page
+    assert "ends of sentences are tokens" not in page
+    json.dumps(result.as_dict())
 
 
 def test_a_quickstart_that_is_stopped_has_no_report(quick, monkeypatch):

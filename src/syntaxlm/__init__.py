@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from syntaxlm.errors import InputError
     from syntaxlm.evaluation.cache import CacheSettings
     from syntaxlm.evaluation.cache_tuning import tune_cache
+    from syntaxlm.evaluation.completion import evaluate_completion
     from syntaxlm.evaluation.generation import generate
     from syntaxlm.evaluation.language_model import evaluate_text
     from syntaxlm.evaluation.pairs import evaluate_pairs
@@ -32,6 +33,7 @@ _ROOMS = {
     "CacheSettings": "evaluation.cache",
     "InputError": "errors",
     "average_files": "trees.averaging",
+    "evaluate_completion": "evaluation.completion",
     "evaluate_pairs": "evaluation.pairs",
     "evaluate_parsing": "evaluation.parsing",
     "evaluate_text": "evaluation.language_model",
@@ -56,6 +58,7 @@ __all__ = [
     "CacheSettings",
     "InputError",
     "average_files",
+    "evaluate_completion",
     "evaluate_pairs",
     "evaluate_parsing",
     "evaluate_text",

@@ -6,7 +6,7 @@ import gzip
 import os
 import uuid
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -66,12 +66,26 @@ def split_lines(text: str) -> list[str]:
     return [*lines, last] if last else lines
 
 
-def make_folder(path: Path) -> None:
-    """Makes a folder, and those above it, where it is not there yet. Raises InputError."""
+def make_folder(path: Path) -> list[Path]:
+    """Makes a folder, and those above it, where it is not there yet. Returns those that it made, the innermost first.
+
+    Raises InputError where it cannot, and leaves none of them.
+    """
+    missing = [folder for folder in (path, *path.parents) if not os.path.exists(folder)]
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
+        remove_empty(missing)
         raise InputError(f"{path}: cannot be made: {error.strerror or error}") from error
+    return missing
+
+
+def remove_empty(folders: Iterable[Path]) -> None:
+    """Removes folders, the innermost first, up to one that is not empty."""
+    with suppress(OSError):
+        for folder in folders:
+            if os.path.exists(folder):
+                folder.rmdir()
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from syntaxlm.data.toy import write_corpus
 from syntaxlm.drawing.report import PAGE, page_of, read_run
 from syntaxlm.drawing.terminal import draw_tree
 from syntaxlm.evaluation.parsing import ParsingReport, evaluate_parsing, parse_lines
+from syntaxlm.evaluation.structure import Rule, rules_of
 from syntaxlm.storage import StoredModel, read_model
 from syntaxlm.training.recipe import find_recipe, read_recipe
 from syntaxlm.training.result import TrainingResult
@@ -27,12 +28,13 @@ DRAWN_WORDS = range(6, 13)  # lengths of the sentences drawn: long enough to hav
 class Quickstart:
     """What the quickstart made and measured.
 
-    floor: the lowest perplexity possible on the test text. parsing: None for a model without trees, or when training
-    was stopped before its end. report: the page of all that was measured; None when training was stopped.
+    floor: the lowest perplexity possible on the test text; None for a model that is given the trees. parsing: None for
+    a model that does not parse, or when training was stopped before its end. report: the page of all that was measured;
+    None when training was stopped.
     """
 
     training: TrainingResult
-    floor: float
+    floor: float | None
     parsing: ParsingReport | None = None
     drawn: tuple[str, ...] = ()
     report: Path | None = None
@@ -47,11 +49,13 @@ class Quickstart:
         if self.training.test is None:
             return str(self.training)
         perplexity = self.training.test.perplexity
-        lines = [
-            f"Test perplexity {perplexity:.1f}, where no model can be under {self.floor:.1f} "
-            f"({perplexity / self.floor:.2f} times the floor of the grammar that made the text).",
-            "",
-        ]
+        measured = f"Test perplexity {perplexity:.1f} of words given their trees, ends of sentences not among them."
+        if self.floor is not None:
+            measured = (
+                f"Test perplexity {perplexity:.1f}, where no model can be under {self.floor:.1f} "
+                f"({perplexity / self.floor:.2f} times the floor of the grammar that made the text)."
+            )
+        lines = [measured, ""]
         if self.parsing is not None:
             seen = "Three sentences as the model parses them (it saw no tree in training):"
             lines += [str(self.parsing), "", seen, *self.drawn, ""]
@@ -72,25 +76,31 @@ def run_quickstart(
     say(f"Writing the built-in corpus, {SENTENCES:,} sentences, to {folder / 'corpus'}")
     corpus = folder / "corpus"
     write_corpus(corpus, SENTENCES, seed=0)
-    floor = json.loads((corpus / "floor.json").read_text(encoding="utf-8"))["test"]["floor"]
-    texts = [(f"text.{part}", os.fspath(corpus / f"{part}.txt")) for part in ("train", "valid", "test")]
-    recipe = read_recipe(find_recipe(f"{model}-toy"), [*texts, ("run.seed", str(seed))])
-    say(f"Training {model.upper()} on the words alone")
+    path = find_recipe(f"{model}-toy")
+    of_trees = read_recipe(path).batches.mode == "trees"
+    # The floor is that of words and ends without their trees.
+    floor = None if of_trees else json.loads((corpus / "floor.json").read_text(encoding="utf-8"))["test"]["floor"]
+    suffix = "conllu" if of_trees else "txt"
+    texts = [(f"text.{part}", os.fspath(corpus / f"{part}.{suffix}")) for part in ("train", "valid", "test")]
+    recipe = read_recipe(path, [*texts, ("run.seed", str(seed))])
+    say(f"Training {model.upper()} on {'dependency trees' if of_trees else 'the words alone'}")
     result = train(recipe, folder / "model", watcher)
     if result.stopped:
         return Quickstart(result, floor)
     stored = read_model(folder / "model")
     parsing: ParsingReport | None = None
     drawn: tuple[str, ...] = ()
-    if stored.model.distance_layers:
+    if stored.model.parses:
         say("Parsing the test sentences")
-        parsing = evaluate_parsing(stored, corpus / "test.mrg", decoder="unbiased")
-        drawn = _drawn(stored, corpus / "test.txt")
+        # Of distances by the rule that leans to neither side.
+        decoder: Rule | None = "unbiased" if "unbiased" in rules_of(stored.model) else None
+        parsing = evaluate_parsing(stored, corpus / "test.mrg", decoder=decoder)
+        drawn = _drawn(stored, corpus / "test.txt", decoder)
     report = page_of(stored, read_run(folder / "model"), parsing, floor=floor).write(folder / PAGE)
     return Quickstart(result, floor, parsing, drawn, report.path)
 
 
-def _drawn(stored: StoredModel, text: Path) -> tuple[str, ...]:
+def _drawn(stored: StoredModel, text: Path, decoder: Rule | None) -> tuple[str, ...]:
     """The trees of the first three sentences of a fit length."""
     lines = [line for _, line in read_lines(text) if len(line.split()) in DRAWN_WORDS][:3]
-    return tuple(draw_tree(parse.tree) for parse in parse_lines(stored, lines, "unbiased") if parse is not None)
+    return tuple(draw_tree(parse.tree) for parse in parse_lines(stored, lines, decoder) if parse is not None)

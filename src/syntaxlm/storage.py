@@ -22,17 +22,25 @@ from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 
 CONFIG, VOCABULARY, WEIGHTS = "config.json", "vocabulary.json", "weights.safetensors"
+LABELS = "labels.json"  # of the edges of trees, for a model that reads these
 OF_VOCABULARY = "vocabulary"  # the note beside weights that says of which vocabulary they are
 FORMAT = 1
 
-Mode = Literal["sentences", "stream"]
+Mode = Literal["sentences", "stream", "trees"]
+
+READING: dict[Mode, str] = {
+    "sentences": "sentences, each by itself",
+    "stream": "text as one stream",
+    "trees": "dependency trees",
+}
 
 
 @dataclass(frozen=True)
 class ModelSettings:
     """What `config.json` holds: all that is needed to read text as the model does, but the vocabulary.
 
-    mode: how the model was trained, and so is read by default: every sentence by itself, or text as one stream.
+    mode: how the model was trained, and so is read by default: every sentence by itself, text as one stream, or
+        dependency trees.
     """
 
     model: ModelConfig
@@ -43,11 +51,12 @@ class ModelSettings:
 
 @dataclass(frozen=True)
 class StoredModel:
-    """A model with what it needs to read text."""
+    """A model with what it needs to read text; labels: of the edges of trees, None for a model that reads none."""
 
     model: LanguageModel
     settings: ModelSettings
     vocabulary: Vocabulary
+    labels: Vocabulary | None = None
 
     @property
     def normaliser(self) -> Normaliser:
@@ -60,23 +69,34 @@ class StoredModel:
         def told(settings: object) -> str:
             return ", ".join(f"{name} {value}" for name, value in vars(settings).items() if name[0] != "_")
 
-        weights = sum(weight.numel() for weight in self.model.parameters())
+        weights = self.model.parameter_count
         facts = {
             "weights": f"{weights:,}",
             "vocabulary": f"{len(self.vocabulary):,} tokens, unknown written {self.vocabulary.unknown}",
-            "trained on": "sentences, each by itself" if self.settings.mode == "sentences" else "text as one stream",
+            "trained on": READING[self.settings.mode],
             "layers of distances": str(self.model.distance_layers),
+            "scores of spans": "yes" if self.model.gives_span_scores else "no",
             "settings": told(self.settings.model),
             "normaliser": told(self.settings.normaliser),
         }
         return facts_html(f"Model {self.settings.model.name}", facts)
 
 
-def write_settings(folder: Path, settings: ModelSettings, vocabulary: Vocabulary) -> None:
+def write_settings(
+    folder: Path, settings: ModelSettings, vocabulary: Vocabulary, labels: Vocabulary | None = None
+) -> None:
     """Writes the JSON files of a model folder, which is made where it is not there."""
     make_folder(folder)
     write_text(json.dumps(dataclasses.asdict(settings), indent=2, ensure_ascii=False) + "\n", folder / CONFIG)
     vocabulary.write(folder / VOCABULARY)
+    if labels is not None:
+        labels.write(folder / LABELS)
+
+
+def write_model(folder: Path, stored: StoredModel) -> None:
+    """Writes a whole model folder, the weights last: without them it is none yet."""
+    write_settings(folder, stored.settings, stored.vocabulary, stored.labels)
+    write_weights(folder, stored.model, stored.vocabulary)
 
 
 def write_weights(folder: Path, model: LanguageModel, vocabulary: Vocabulary) -> None:
@@ -141,13 +161,19 @@ def read_model(folder: str | Path) -> StoredModel:
     load_weights(model, tensors, str(folder / WEIGHTS))
     if notes.get(OF_VOCABULARY, vocabulary.fingerprint()) != vocabulary.fingerprint():
         raise InputError(f"{folder / WEIGHTS}: the weights are of another vocabulary than {folder / VOCABULARY}")
-    return StoredModel(model.eval(), settings, vocabulary)
+    labels = Vocabulary.read(folder / LABELS) if model.reads == "trees" else None
+    if labels is not None and model.label_count not in (None, len(labels)):
+        raise InputError(
+            f"{folder / WEIGHTS}: the weights are of {model.label_count} labels, {folder / LABELS} has {len(labels)}"
+        )
+    return StoredModel(model.eval(), settings, vocabulary, labels)
 
 
 def load_weights(model: LanguageModel, tensors: dict[str, Tensor], source: str) -> None:
     """Puts named tensors into a model. Raises InputError telling the first few that do not fit."""
+    faults = model.make_room(tensors)
     expected = distinct_tensors(model)
-    faults = [f"{name} is missing" for name in expected if name not in tensors]
+    faults += [f"{name} is missing" for name in expected if name not in tensors]
     faults += [f"{name} is not of this model" for name in tensors if name not in expected]
     faults += [
         f"{name} has shape {tuple(tensors[name].shape)}, expected {tuple(tensor.shape)}"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syntaxlm.data.tables import format_cells, read_table, split_cells
+from syntaxlm.data.tables import format_cells, names_beside, read_table, split_cells
 from syntaxlm.errors import InputError
 
 
@@ -65,6 +65,18 @@ def test_what_is_no_such_table_is_told_by_line(table, content, said):
 )
 def test_quotation_marks_are_those_of_a_cell_only_around_it(line, cells):
     assert split_cells(line) == cells
+
+
+NAMES = st.lists(st.sampled_from(["a", "b", "input_a", "input_b", "input_input_a"]), unique=True)
+
+
+@given(NAMES, NAMES)
+def test_names_beside_others_are_all_different_and_change_only_where_they_must(columns, names):
+    result = names_beside(columns, names)
+    assert len({*columns, *result}) == len(columns) + len(names)
+    for name, new in zip(names, result, strict=True):
+        assert new.removesuffix(name).replace("input_", "") == ""
+        assert (new == name) == (name not in columns)
 
 
 @given(st.lists(st.text("a\"\t '", max_size=6), min_size=1, max_size=4))

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import html
+import json
 import re
+import shutil
+import subprocess
 from html.parser import HTMLParser
+from pathlib import Path
 
-from syntaxlm.drawing import Section, facts_html, html_page, tree_picture
+import numpy as np
+import pytest
+
+from syntaxlm.drawing import Section, facts_html, heat_map, html_page, tree_picture
+from syntaxlm.drawing.page import SMALLEST
 from syntaxlm.storage import StoredModel
 from syntaxlm.trees import parse_brackets
 
@@ -51,6 +60,58 @@ def test_a_page_follows_the_theme():
     assert "color-scheme:light dark" in auto
     assert "prefers-color-scheme" not in light + dark
     assert light != dark
+
+
+def map_of(words: int):
+    names = [f"word{number}" for number in range(words)]
+    return heat_map(np.eye(words), names, names, "a map")
+
+
+MEASURE = """<!doctype html><body><iframe src="page.html" style="border:0;width:{width}px;height:900px"></iframe>
+<pre></pre><script>onload = () => {{
+    const page = document.querySelector("iframe").contentDocument, sizes = [...page.querySelectorAll("figure")].map(
+        figure => [figure.clientWidth, figure.scrollWidth, figure.firstChild.getBoundingClientRect().width])
+    document.querySelector("pre").textContent = JSON.stringify([page.documentElement.scrollWidth, ...sizes])
+}}</script></body>"""
+
+
+def measured(folder: Path, width: int) -> list:
+    """What a browser makes of folder/page.html: its width, and of every figure the box, its content, the picture."""
+    browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if browser is None:
+        pytest.skip("no chromium to look with")
+    (folder / "frame.html").write_text(MEASURE.format(width=width))
+    flags = [
+        "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+        "--disable-background-networking", "--allow-file-access-from-files", f"--user-data-dir={folder / 'browser'}",
+    ]  # fmt: skip
+    command = [browser, *flags, "--dump-dom", (folder / "frame.html").as_uri()]
+    page = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    found = re.search("<pre>(.+)</pre>", page)
+    assert found is not None
+    return json.loads(html.unescape(found[1]))
+
+
+@pytest.mark.long
+def test_maps_shrink_with_the_page_and_then_scroll_by_themselves(tmp_path):
+    small, large = map_of(3), map_of(60)
+    (tmp_path / "page.html").write_text(html_page("a" * 200, [Section("Maps", (small, large))]))
+    for width in (400, 800, 1400):
+        page, (box, content, seen), (large_box, large_content, large_seen) = measured(tmp_path, width)
+        assert page <= width
+        assert (box, content, seen) == (pytest.approx(small.width, abs=1),) * 3
+        assert large_box < width
+        assert large_seen == pytest.approx(max(min(large.width, large_box), SMALLEST * large.width), abs=1)
+        assert large_content == pytest.approx(max(large_box, large_seen), abs=1)
+
+
+def test_a_page_has_the_size_of_every_picture_to_shrink_it_from():
+    maps = map_of(3), map_of(60)
+    page = html_page("t", [Section("Maps", maps)])
+    widths = re.findall(r'<figure style="--width:([\d.]+)px"><svg [^>]*viewBox="0 0 ([\d.]+) ', page)
+    assert widths == [(f"{one.width:.1f}".removesuffix(".0"),) * 2 for one in maps]
+    assert "width:var(--width);max-width:100%" in page
+    assert f"min-width:calc({SMALLEST} * var(--width))" in page
 
 
 def test_facts_are_a_table():

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import struct
 import sys
+import warnings
 
 import pytest
 
 from syntaxlm.drawing import Picture, png, tree_picture
 from syntaxlm.drawing.png import _has_fonts
-from syntaxlm.errors import InputError
+from syntaxlm.errors import InputError, InputWarning
 from syntaxlm.trees import parse_brackets
 
 PICTURE = tree_picture(parse_brackets("(S (NP the cat) sleeps)")[0], [0.1, 0.2, 0.3])
@@ -44,3 +45,22 @@ class TestWithTheLibrary:
             png(Picture(40_000, 100, (), "wide"))
         content = png(Picture(20_000, 10, (), "wide"))
         assert struct.unpack(">I", content[16:20]) == (20_000,)
+
+    def test_characters_without_a_font_are_named(self):
+        """Those of no script: a machine may have fonts of all."""
+        words = ["\U0010fffd", "ok", "\U0010fffc", "\U0010fffd\U0010fffb", "\U0010fffa", "é"]
+        picture = tree_picture(parse_brackets(f"(S {' '.join(words)})")[0])
+        with pytest.warns(InputWarning) as told:
+            content = png(picture)
+        (warning,) = told
+        assert content[:8] == b"\x89PNG\r\n\x1a\n"
+        assert str(warning.message).startswith(
+            "boxes are drawn for 4 of the picture's characters, which no font found here has"
+            " (\U0010fffd U+10FFFD, \U0010fffc U+10FFFC, \U0010fffb U+10FFFB, ...). Install one"
+        )
+
+    def test_nothing_is_told_of_characters_with_a_font_and_of_marks_that_are_not_drawn(self):
+        picture = tree_picture(parse_brackets("(S é à\u0300 «cat» co\u00adop \u200fa)")[0])
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            png(picture)

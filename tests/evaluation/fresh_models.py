@@ -11,9 +11,9 @@ from syntaxlm.models.registry import MODELS
 from syntaxlm.storage import Mode, ModelSettings, StoredModel
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
-from tests.models.test_contract import WORDS, built
+from tests.models.test_contract import TEXT_MODELS, WORDS, built
 
-every_model = pytest.mark.parametrize("name", MODELS)
+every_model = pytest.mark.parametrize("name", TEXT_MODELS)
 
 KNOWN = {"words": "the cat dog sees . , ! N a old", "characters": "_ t h e c a d o g s . N \\_ ! é"}
 

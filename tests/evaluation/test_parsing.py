@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import json
 import random
@@ -11,19 +12,21 @@ import pytest
 import torch
 
 from syntaxlm.cli import main
+from syntaxlm.cli.options import add_decoding
 from syntaxlm.errors import InputError
-from syntaxlm.evaluation import parsing
+from syntaxlm.evaluation import parsing, structure
 from syntaxlm.evaluation.parsing import (
+    RandomWeights,
     evaluate_parsing,
     evaluate_trees,
-    induce,
-    induce_layers,
     parse_lines,
     parse_lines_together,
     protocol_named,
     scored_sentences,
+    with_fresh_weights,
     write_sentences,
 )
+from syntaxlm.evaluation.structure import RULES, structure_of
 from syntaxlm.models.contract import TokenBatch
 from syntaxlm.storage import read_model, write_settings, write_weights
 from syntaxlm.trees import (
@@ -32,11 +35,15 @@ from syntaxlm.trees import (
     average,
     decode_by_definition,
     format_brackets,
+    format_spans,
     read_brackets,
     write_brackets,
 )
+from syntaxlm.trees.span_decoding import SPAN_RULES
 from tests.evaluation.fresh_models import layered
+from tests.evaluation.span_models import NAMES, Ends, scoring
 from tests.models.test_contract import built
+from tests.trees.test_span_decoding import ORACLES
 
 
 @pytest.fixture
@@ -46,7 +53,7 @@ def lines(toy) -> list[str]:
 
 def test_distances_are_those_of_reading_the_sentence_alone(prpn, lines):
     sentences = [line.split() for line in lines]
-    found = induce(prpn, sentences)
+    (found,) = structure_of(prpn, sentences).distances
     vocabulary, start = prpn.vocabulary, 0
     for sentence in sentences:
         ids = torch.tensor([vocabulary.begin_id, *vocabulary.encode(sentence), vocabulary.end_id])[:, None]
@@ -71,7 +78,7 @@ def test_spans_are_those_of_the_distances_by_definition(prpn, lines, rule):
 @pytest.mark.parametrize("budget", [1, 64, 1 << 15])
 def test_neither_company_nor_order_nor_budget_changes_a_tree(prpn, lines, monkeypatch, budget):
     expected = dict(zip(lines, parse_lines(prpn, lines).brackets(), strict=True))
-    monkeypatch.setattr(parsing, "TOKEN_BUDGET", budget)
+    monkeypatch.setattr(structure, "TOKEN_BUDGET", budget)
     shuffled = random.Random(1).sample(lines, len(lines))
     for line, tree in zip(shuffled, parse_lines(prpn, shuffled).brackets(), strict=True):
         assert tree == expected[line]
@@ -350,12 +357,9 @@ def test_on_lstm_reads_a_sentence_between_its_ends_and_gives_the_distances_of_it
         distances_by_definition(stored.model, [vocabulary.begin_id, *vocabulary.encode(sentence), vocabulary.end_id])
         for sentence in sentences
     ]
-    found = induce_layers(stored, sentences)
+    found = structure_of(stored, sentences).distances
     assert found.shape == (3, sum(map(len, sentences)))
     np.testing.assert_allclose(found, np.concatenate(expected, axis=1), rtol=0, atol=1e-6)
-    for layer in (1, 2, 3):
-        np.testing.assert_array_equal(induce(stored, sentences, layer), found[layer - 1])
-    np.testing.assert_array_equal(induce(stored, sentences), found[1])
 
 
 def test_the_trees_of_a_model_are_those_of_its_own_layer_unless_one_is_named(prpn, lines):
@@ -434,3 +438,197 @@ def test_the_commands_take_the_layer_of_the_model_or_that_which_is_named(toy, tm
         assert f"distances of layer {layer}, by" in (tmp_path / "report.html").read_text(encoding="utf-8")
     assert main(["parse", str(folder), str(toy / "test.txt"), "--layer", "4"]) == 2
     assert "layer 4: the model has distances of layers 1 to 3" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("rule", SPAN_RULES)
+def test_the_trees_of_span_scores_are_those_of_their_rule_by_definition(name, rule):
+    stored = scoring(name)
+    given = ["", "the old cat sees a dog", "dog", " ", "cat a dog , the old", "a b", "f e d c b a"]
+    parses = list(parse_lines(stored, given, rule, first=3))
+    assert [parse and parse.number for parse in parses] == [None, 4, 5, None, 7, 8, 9]
+    for parse in filter(None, parses):
+        length, chart = len(parse.words), parse.span_scores
+        found = {(part.start, part.end) for part in parse.tree.constituents}
+        expected = ORACLES[rule](lambda start, end, chart=chart: float(chart[start, end - 1]), length, rule)
+        assert found == expected
+        assert parse.distances == []
+    assert parse_lines(stored, given).brackets() == parse_lines(stored, given, "right").brackets()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_parse_of_span_scores_tells_the_score_of_each_of_its_spans_and_no_distances(name):
+    stored = scoring(name)
+    parse, one = parse_lines(stored, ["the old cat sees a dog", "dog"])
+    figures = json.loads(json.dumps(parse.as_dict()))
+    assert list(figures) == ["number", "words", "tokens", "spans", "scores"]
+    chart = structure_of(stored, [parse.words]).span_scores.chart(0)
+    expected = [chart[start, end - 1] for start, end in figures["spans"]]
+    assert len(expected) == 5
+    np.testing.assert_allclose(figures["scores"], expected, rtol=0, atol=1e-5)
+    assert parse._repr_svg_().startswith("<svg")
+    assert one.as_dict() == {"number": 2, "words": ["dog"], "tokens": ["dog"], "spans": [], "scores": []}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_model_of_span_scores_is_scored_by_all_its_rules(name, toy, tmp_path):
+    stored, gold = scoring(name), read_brackets(toy / "test.mrg")
+    reports = {
+        rule: evaluate_parsing(stored, toy / "test.mrg", decoder=rule, clean_up="none") for rule in (None, *SPAN_RULES)
+    }
+    assert reports[None].chosen == "right"
+    for rule in SPAN_RULES:
+        figures = reports[rule].as_dict()
+        assert figures["decoder"] == rule
+        assert list(figures["f1_by_decoder"]) == ["right", "sum", "total"]
+        assert not {"layer", "f1_by_layer", "random_weights"} & figures.keys()
+        trees = parse_lines(stored, [" ".join(tree.words) for tree in gold], rule).brackets()
+        (tmp_path / "predicted.mrg").write_text("\n".join(trees) + "\n")
+        file = evaluate_trees(tmp_path / "predicted.mrg", toy / "test.mrg")
+        assert figures["f1"] == file.as_dict()["f1"] == reports[None].scores[rule].f1
+        assert {one.decoder for one in scored_sentences(reports[rule])} == {rule}
+    rows = [line.split("   ")[-1].strip() for line in str(reports["sum"]).splitlines() if line[:1] == " "]
+    assert rows[:4] == ["right decoder", "sum decoder", "total decoder", "right branching"]
+    assert "\nsum decoder against right branching: F1 difference" in str(reports["sum"])
+    assert "layer" not in str(reports["sum"])
+
+
+def test_models_of_both_kinds_are_averaged_each_by_the_decoder_asked_for_or_its_own(prpn, others, toy, lines):
+    spans = scoring()
+    models = [prpn, others[0], spans]
+
+    def averaged(*rules: str) -> list[str]:
+        alone = [parse_lines(one, lines, rule).spans for one, rule in zip(models, rules, strict=True)]
+        return format_spans(average(alone), [line.split() for line in lines])
+
+    expected = {
+        None: averaged("biased", "biased", "right"),
+        "biased": averaged("biased", "biased", "right"),
+        "unbiased": averaged("unbiased", "unbiased", "right"),
+        "total": averaged("biased", "biased", "total"),
+    }
+    assert len({tuple(trees) for trees in expected.values()}) == 3
+    for decoder, trees in expected.items():
+        assert parse_lines_together(models, lines, decoder).brackets() == trees
+    report = evaluate_parsing(models[0], toy / "test.mrg", also=models[1:], clean_up="none")
+    names = ["2 biased + right", "2 unbiased + right", "2 biased + sum", "2 biased + total"]
+    assert list(report.as_dict()["f1_by_decoder"]) == names
+    assert report.chosen == names[0]
+    assert f"   {names[1]}, average of 3 models\n" in str(report)
+    gold = read_brackets(toy / "test.mrg")
+    text = [" ".join(tree.words) for tree in gold]
+    for decoder, name in {"unbiased": names[1], "sum": names[2], "right": names[0]}.items():
+        chosen = evaluate_parsing(models[0], toy / "test.mrg", decoder=decoder, also=models[1:], clean_up="none")
+        assert chosen.chosen == name
+        assert list(chosen.scores) == names
+        found = parse_lines_together(models, text, decoder).spans
+        assert np.array_equal(chosen.predicted[name].starts, found.starts)
+        assert np.array_equal(chosen.predicted[name].ends, found.ends)
+    turned = evaluate_parsing(spans, toy / "test.mrg", also=[prpn, spans], clean_up="none")
+    assert turned.chosen == "right + biased + right"
+
+
+def test_a_decoder_and_a_layer_that_no_model_has_are_told_before_anything_is_read(prpn, toy):
+    spans = scoring()
+    for call in (
+        lambda **asked: parse_lines(spans, ["a cat"], **asked),
+        lambda **asked: parse_lines_together([spans, spans], ["a cat"], **asked),
+        lambda **asked: evaluate_parsing(spans, "nowhere.mrg", **asked),
+    ):
+        with pytest.raises(InputError, match="decoder unbiased: a model of the kind 'lstm' has right, sum, total"):
+            call(decoder="unbiased")
+        with pytest.raises(InputError, match="layer 2: trees of span scores are of no layer"):
+            call(layer=2)
+    with pytest.raises(InputError, match="decoder sum: a model of the kind 'prpn' has biased, unbiased"):
+        evaluate_parsing(prpn, "nowhere.mrg", decoder="sum", also=[prpn])
+
+
+def test_fresh_weights_are_those_of_their_seed_alone_and_leave_the_generator_as_it_was(prpn):
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    weights = [dict(with_fresh_weights(prpn, seed).model.named_parameters()) for seed in (0, 1, 0)]
+    assert torch.equal(before, torch.get_rng_state())
+    assert all(torch.equal(weights[0][name], weights[2][name]) for name in weights[0])
+    assert not torch.equal(weights[0]["embedding.weight"], weights[1]["embedding.weight"])
+    assert with_fresh_weights(prpn, 0).vocabulary is prpn.vocabulary
+    assert not with_fresh_weights(prpn, 0).model.training
+
+
+@pytest.mark.parametrize("kind", ["prpn", "on-lstm", "spans"])
+def test_random_weights_are_one_more_baseline(kind, prpn, toy, monkeypatch, capsys):
+    stored = {"prpn": lambda: prpn, "on-lstm": layered, "spans": scoring}[kind]()
+    if kind == "spans":
+        monkeypatch.setattr(parsing, "build_model", lambda config, size: Ends(size))
+    decoder = "sum" if kind == "spans" else "unbiased"
+    asked = {"decoder": decoder, "layer": stored.model.distance_layers or None, "clean_up": "none"}
+    report = evaluate_parsing(stored, toy / "test.mrg", random_weights=3, **asked)
+    singles = [evaluate_parsing(with_fresh_weights(stored, seed), toy / "test.mrg", **asked) for seed in range(3)]
+    f1 = [one.scores[decoder].f1 for one in singles]
+    shapes = [one.scores[decoder].predicted_shape for one in singles]
+    assert len(set(f1)) == 3
+    figures = report.as_dict()["random_weights"]
+    assert figures["f1"]["mean"] == pytest.approx(np.mean(f1))
+    assert figures["f1"]["deviation"] == pytest.approx(np.std(f1, ddof=1))
+    assert figures["f1"]["count"] == 3
+    for side in ("left", "right", "depth"):
+        values = [getattr(shape, side) for shape in shapes]
+        expected = {"mean": np.mean(values), "deviation": np.std(values, ddof=1)}
+        assert figures["shape"][side] == pytest.approx(expected)
+    told = " decoder" if kind == "spans" else ""
+    row = f"random weights, {decoder}{told}, mean of 3 seeds, ± {100 * np.std(f1, ddof=1):.1f}, max {100 * max(f1):.1f}"
+    assert f"{100 * np.mean(f1):13.1f}{'':21}   {row}\n" in str(report)
+    left = figures["shape"]["left"]
+    (line,) = (line for line in str(report).splitlines() if line.startswith("random weights "))
+    assert f"left splits {left['mean']:.1f} ± {left['deviation']:.1f}%" in line
+    assert report.scores[decoder].f1 == evaluate_parsing(stored, toy / "test.mrg", **asked).scores[decoder].f1
+
+
+def test_a_single_seed_of_random_weights_has_no_deviation(prpn, toy):
+    report = evaluate_parsing(prpn, toy / "test.mrg", clean_up="none", random_weights=1)
+    assert isinstance(report.random_weights, RandomWeights)
+    assert report.random_weights.f1.deviation == report.random_weights.shape()["left"][1] == 0
+    assert "random weights, biased, mean of 1 seed, ± 0.0" in str(report)
+
+
+def test_random_weights_are_of_one_model(prpn, trained, toy, capsys):
+    with pytest.raises(InputError, match="random weights: found several models; expected a number of seeds"):
+        evaluate_parsing(prpn, toy / "test.mrg", also=[prpn], random_weights=2)
+    command = ["evaluate", "parse", str(trained.prpn), str(toy / "test.mrg"), "--clean-up", "none"]
+    assert main([*command, "--random-weights", "-1"]) == 2
+    assert "random weights: found -1; expected a number of seeds, 0 or more" in capsys.readouterr().err
+    assert main([*command, "--random-weights", "2", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["random_weights"]["f1"]["count"] == 2
+
+
+def test_splits_to_the_left_and_right_are_counted_over_spans_of_three_words_or_more(tmp_path):
+    """(a (b (c d))) e: of 0-5, 0-4, 1-4 one to the left, two to the right; 2-4 has two words and does not count."""
+    (tmp_path / "one.mrg").write_text("(X (X a (X b (X c d))) e)\n(X a b)\n(X (X a b) (X c d))\n")
+    (tmp_path / "gold.mrg").write_text("(X a (X b c d) e)\n(X a b)\n(X a (X b (X c d)))\n")
+    scores = evaluate_trees(tmp_path / "one.mrg", tmp_path / "gold.mrg").scores["predicted"]
+    assert (scores.predicted_shape.left, scores.predicted_shape.right) == (
+        25,
+        50,
+    )  # of four: 0-4 of the third is neither
+    assert (scores.gold_shape.left, scores.gold_shape.right) == (0, 50)  # flat spans are neither
+
+
+def test_the_command_line_offers_all_rules_and_says_which_the_model_has(toy, monkeypatch, capsys):
+    spans = scoring()
+    monkeypatch.setattr("syntaxlm.storage.read_model", lambda folder: spans)
+    parser = argparse.ArgumentParser()
+    add_decoding(parser)
+    (decoder,) = (action for action in parser._actions if "--decoder" in action.option_strings)
+    assert tuple(decoder.choices) == RULES
+    lines = (toy / "test.txt").read_text().splitlines()
+    for rule in SPAN_RULES:
+        assert main(["parse", "MODEL", str(toy / "test.txt"), "--decoder", rule]) == 0
+        assert capsys.readouterr().out.splitlines() == parse_lines(spans, lines, rule).brackets()
+        assert main(["evaluate", "parse", "MODEL", str(toy / "test.mrg"), "--decoder", rule, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["decoder"] == rule
+    monkeypatch.setattr("syntaxlm.cli.parse.SCORED_TOGETHER", 4)
+    assert main(["parse", "MODEL", str(toy / "test.txt"), "--format", "json"]) == 0
+    parses = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert parses == [parse.as_dict() for parse in parse_lines(spans, lines)]
+    for command in (["parse", "MODEL", str(toy / "test.txt")], ["evaluate", "parse", "MODEL", str(toy / "test.mrg")]):
+        assert main([*command, "--decoder", "biased"]) == 2
+        assert "decoder biased: a model of the kind 'lstm' has right, sum, total" in capsys.readouterr().err

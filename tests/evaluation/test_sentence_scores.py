@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 from syntaxlm.evaluation import sentence_scores
 from syntaxlm.evaluation.language_model import evaluate_text
 from syntaxlm.evaluation.sentence_scores import sentence_log_probs
-from syntaxlm.models.contract import Output, TokenBatch
+from syntaxlm.models.contract import LanguageModel, Output, TokenBatch
 from syntaxlm.storage import StoredModel
 from syntaxlm.text.vocabulary import Vocabulary
 
@@ -44,12 +43,12 @@ def test_all_sentences_together_have_the_loss_of_the_text(prpn, toy):
     assert -found.sum() == pytest.approx(evaluate_text(prpn, toy / "test.txt", "sentences").nats, rel=1e-6)
 
 
-class Counts(nn.Module):
+class Counts(LanguageModel):
     """A model of counts alone: no weights, no state, and anything on padding."""
 
     def __init__(self, log_probs: list[float]) -> None:
         super().__init__()
-        self.table = torch.tensor(log_probs, dtype=torch.float64)
+        self.register_buffer("table", torch.tensor(log_probs, dtype=torch.float64))
 
     def forward(self, batch: TokenBatch, state: object = None) -> Output:
         first = batch.tokens[0]
@@ -59,6 +58,6 @@ class Counts(nn.Module):
 
 def test_a_model_of_counts_without_weights_serves_with_one_token_for_begin_and_end(prpn):
     vocabulary = Vocabulary(["<unk>", "<eos>", "a", "b"], begin="<eos>", end="<eos>")
-    stored = StoredModel(Counts([-4.0, -1.0, -2.0, -3.0]), prpn.settings, vocabulary)  # type: ignore[arg-type]
+    stored = StoredModel(Counts([-4.0, -1.0, -2.0, -3.0]), prpn.settings, vocabulary)
     found = sentence_log_probs(stored, [["a"], ["b", "a", "zebra"], []])
     assert np.array_equal(found, [-3.0, -10.0, -1.0])

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from syntaxlm.data.arpa import read_arpa, write_arpa
 from syntaxlm.data.corpora import EncodedCorpus, count_tokens, read_lines
 from syntaxlm.data.treebanks import read_treebank, treebank_tokens, write_words
 from syntaxlm.errors import InputError
@@ -68,6 +69,29 @@ TEXTS = [
     "友情 是 鄰居\n👩\u200d👩\u200d👧 e\u0301 x\u200by\u2028z\x85w\x1cv\n\ttab\u00a0space\u3000wide\n",
 ]
 VOCABULARY = [json.dumps({"format": "syntaxlm vocabulary 1", **Vocabulary.build({"a": 3, "é": 1}).as_dict()}, indent=0)]
+
+ARPA = [
+    "\\data\\\nngram 1=4\nngram 2=3\nngram 3=1\n\n"
+    "\\1-grams:\n-1.5\t<unk>\n-99\t<s>\t-0.3\n-0.5\t</s>\n-0.3\té\t-1e-3\n\n"
+    "\\2-grams:\n-0.1\t<s> é\t0\n-0.4\té é\t0.01\n-0.2\té </s>\n\n\\3-grams:\n-0.04\t<s> é </s>\n\n\\end\\\n",
+    "\\data\\\nngram 1=2\n\\1-grams:\n-0.3 <unk>\n-0.3 <eos>\n\\end\\\n",
+]
+ARPA_PIECES = [
+    "\\",
+    "\\2-grams:",
+    "\\end\\",
+    "ngram 3=",
+    "9",
+    "0",
+    "nan",
+    "inf",
+    "-",
+    "1e999",
+    "<s>",
+    "é",
+    "\t\t",
+    "  ",
+]
 
 BRACKET_PIECES = [
     "(",
@@ -199,6 +223,15 @@ def text(path: Path) -> None:
             assert corpus.word_count == sum(counts.values())
 
 
+def arpa(path: Path) -> None:
+    again = path.with_name("again.arpa")
+    stored = read_arpa(path)
+    with refusal("has white space in it"):  # of a carriage return within a word
+        write_arpa(stored, again)
+        assert read_arpa(again).vocabulary == stored.vocabulary
+        assert again.read_text(encoding="utf-8").count("\n") > stored.model.parameter_count / 2
+
+
 READERS = [
     pytest.param(brackets, ".mrg", mutated(BRACKETS, BRACKET_PIECES), id="brackets"),
     pytest.param(conllu, ".conllu", mutated(CONLLU, COLUMN_PIECES), id="conllu"),
@@ -207,6 +240,7 @@ READERS = [
     pytest.param(clean_up, ".yaml", mutated(RULES, YAML_PIECES), id="clean-up"),
     pytest.param(vocabulary, ".json", mutated(VOCABULARY, JSON_PIECES), id="vocabulary"),
     pytest.param(text, ".txt", mutated(TEXTS), id="text"),
+    pytest.param(arpa, ".arpa", mutated(ARPA, ARPA_PIECES), id="arpa"),
 ]
 
 

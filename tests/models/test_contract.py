@@ -1,4 +1,4 @@
-"""The one contract, which every model of the registry keeps."""
+"""The one contract, which every model of the registry keeps; of one that reads trees test_tree_rnn.py asks it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from syntaxlm.models.contract import TokenBatch
-from syntaxlm.models.registry import MODELS, build_model
+from syntaxlm.models.registry import MODELS, build_model, reads
 
 WORDS = 23
 SMALL = {
     "embedding_size": 6, "hidden_size": 8, "layers": 2, "memory_slots": 4, "look_back": 3, "initial_spread": 0.5,
-    "layer_sizes": (8, 6), "chunk_size": 2,
+    "layer_sizes": (8, 6), "chunk_size": 2, "attention_after": 1, "span_size": 6, "scorer_size": 5, "maximum_span": 4,
 }  # fmt: skip
 
 
@@ -29,16 +29,29 @@ def ablations_of_prpn() -> dict[str, tuple[str, dict[str, object]]]:
     return found
 
 
-VARIANTS = {name: (name, {}) for name in MODELS} | ablations_of_prpn() | {"awd-lstm": ("on-lstm", {"cell": "lstm"})}
+OTHERS = {
+    "awd-lstm": ("on-lstm", {"cell": "lstm"}),
+    "palm, right-branching": ("palm", {"scores": "right-branching"}),
+    "palm, paper's form": ("palm", {"form": "paper"}),
+    "palm, attention after the last layer": ("palm", {"attention_after": 2}),
+}
+TEXT_MODELS = [name for name, (config, _) in MODELS.items() if reads(config) == "tokens"]
+VARIANTS = {name: (name, {}) for name in TEXT_MODELS} | ablations_of_prpn() | OTHERS
 
 
 def built(name: str, **settings):
-    """A small model with weights large enough that everything in it matters, in float64 and evaluation."""
+    """A small model with weights large enough that everything in it matters, in float64 and evaluation.
+
+    settings: those that the model has. One that learns by counting has counted a text of all words.
+    """
     model_name, own = VARIANTS[name]
     kind = MODELS[model_name][0]
     torch.manual_seed(3)
-    known = {key: value for key, value in SMALL.items() if key in kind.__dataclass_fields__}
-    model = build_model(kind(**known | own | settings), WORDS).double()
+    known = {key: value for key, value in (SMALL | own | settings).items() if key in kind.__dataclass_fields__}
+    assert known.keys() >= own.keys()
+    model = build_model(kind(**known), WORDS).double()
+    if model.is_counted:
+        model.count([read(400, 5, seed=9)])
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() > 1:
@@ -52,6 +65,7 @@ def read(steps: int, columns: int, seed: int = 1) -> TokenBatch:
 
 
 every_model = pytest.mark.parametrize("name", VARIANTS)
+every_neural_model = pytest.mark.parametrize("name", [name for name in VARIANTS if not built(name).is_counted])
 
 
 @every_model
@@ -67,6 +81,12 @@ def test_shapes(name, steps, columns):
     if has_distances:
         assert output.syntax.distances.shape == (model.distance_layers, steps, columns)
         assert model.syntax(batch).distances.shape == (model.distance_layers, steps, columns)
+    has_scores = output.syntax is not None and output.syntax.span_scores is not None
+    assert has_scores == model.gives_span_scores
+    if has_scores:
+        assert output.syntax.span_scores.shape[:2] == (steps, columns)
+        assert model.syntax(batch).span_scores.shape[:2] == (steps, columns)
+        assert model.syntax(batch).span_scores.shape[2] >= steps - 1, "spans of every length are scored"
     if output.syntax is not None:
         assert all(picture.shape[:2] == (steps, columns) for picture in output.syntax.maps.values())
 
@@ -142,7 +162,9 @@ def test_the_state_is_a_flat_dict_of_detached_tensors_that_are_not_changed_by_re
     assert all(isinstance(key, str) and isinstance(value, torch.Tensor) for key, value in state.items())
     assert not any(value.requires_grad for value in state.values())
     before = {key: value.clone() for key, value in state.items()}
-    model(batch, state).log_probs(batch.targets).sum().backward()
+    log_probs = model(batch, state).log_probs(batch.targets)
+    if not model.is_counted:
+        log_probs.sum().backward()
     assert all(torch.equal(value, before[key]) for key, value in state.items())
 
 
@@ -159,6 +181,8 @@ def test_a_word_has_no_say_in_what_stands_before_it(name):
     if model.distance_layers:
         torch.testing.assert_close(one.syntax.distances[:, :6], other.syntax.distances[:, :6], rtol=0, atol=1e-12)
         assert (one.syntax.distances - other.syntax.distances).abs().max() > 1e-6
+    if model.gives_span_scores:
+        torch.testing.assert_close(one.syntax.span_scores[:6], other.syntax.span_scores[:6], rtol=0, atol=1e-12)
 
 
 @every_model
@@ -168,12 +192,16 @@ def test_syntax_alone_equals_that_of_a_whole_reading(name):
     padded = TokenBatch(batch.tokens, batch.targets, torch.tensor([9, 4, 1]))
     full, alone = model(padded).syntax, model.syntax(padded)
     assert (full is None) == (alone is None)
+    real = padded.mask()
     if model.distance_layers:
-        real = padded.mask()
         torch.testing.assert_close(alone.distances[:, real], full.distances[:, real], rtol=0, atol=1e-12)
+    if model.gives_span_scores:
+        lengths = min(alone.span_scores.shape[-1], full.span_scores.shape[-1])
+        one, other = (scores[real][:, :lengths] for scores in (alone.span_scores, full.span_scores))
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
 
 
-@every_model
+@every_neural_model
 @pytest.mark.parametrize("tied", [True, False])
 def test_gradients_reach_every_parameter(name, tied):
     model = built(name, tied=tied).train()
@@ -184,7 +212,7 @@ def test_gradients_reach_every_parameter(name, tied):
     assert not missing
 
 
-@every_model
+@every_neural_model
 def test_the_gradient_in_evaluation_agrees_with_finite_differences(name):
     model = built(name)
     batch = read(5, 2)
@@ -203,7 +231,7 @@ def test_the_gradient_in_evaluation_agrees_with_finite_differences(name):
         assert float((weight.grad * direction).sum()) == pytest.approx(expected, rel=1e-4, abs=1e-6), key
 
 
-@every_model
+@every_neural_model
 def test_bfloat16_products_stay_near_float32_in_value_and_gradient(name):
     """In the middle of several batches: now and then a norm of eight features makes much of a rounding error."""
     model = built(name, initial_spread=0.1).float()
@@ -226,7 +254,7 @@ def test_bfloat16_products_stay_near_float32_in_value_and_gradient(name):
     assert median(gradient_errors) < 0.15
 
 
-@every_model
+@every_neural_model
 def test_hidden_has_of_each_real_step_what_the_decoder_reads(name):
     model = built(name)
     batch = read(6, 3)
@@ -238,7 +266,7 @@ def test_hidden_has_of_each_real_step_what_the_decoder_reads(name):
         torch.testing.assert_close(output.log_probs(batch.targets)[batch.mask()], expected)
 
 
-@every_model
+@every_neural_model
 def test_dropout_works_in_training_only(name):
     rates = {key: 0.5 for key in MODELS[VARIANTS[name][0]][0].__dataclass_fields__ if key.endswith("dropout")}
     assert rates
@@ -247,3 +275,22 @@ def test_dropout_works_in_training_only(name):
     torch.testing.assert_close(model(batch).log_probs(batch.targets), model(batch).log_probs(batch.targets))
     model.train()
     assert (model(batch).log_probs(batch.targets) - model(batch).log_probs(batch.targets)).abs().max() > 1e-3
+
+
+@every_model
+def test_what_is_counted_has_no_weights_for_gradients_and_all_else_has(name):
+    model = built(name)
+    assert model.is_counted == (not list(model.parameters()))
+    assert model.parameter_count > 0
+    assert model.device.type == "cpu"
+
+
+@pytest.mark.parametrize("name", [name for name in VARIANTS if built(name).is_counted])
+def test_counting_a_text_makes_it_more_probable_and_depends_on_no_order_of_its_batches(name):
+    texts = [read(30, 4, seed) for seed in range(5)]
+    fresh, one, other = (build_model(MODELS[VARIANTS[name][0]][0](), WORDS) for _ in range(3))
+    one.count(texts)
+    other.count(texts[::-1])
+    before, after, same = (float(model(texts[0]).log_probs(texts[0].targets).sum()) for model in (fresh, one, other))
+    assert after > before + 100
+    assert same == after

@@ -111,7 +111,7 @@ def watched(recipe, folder: Path) -> tuple[trainer._Run, list[dict[str, torch.Te
 
     def watch(event: Event) -> None:
         if event.kind == "valid":
-            raw = evaluate_language_model(run.model, run.valid_corpus, run.vocabulary, recipe.batches.mode)
+            raw = evaluate_language_model(run.model, run.material.valid, run.material.vocabulary, recipe.batches.mode)
             scores.append((event, raw.loss))
         else:
             weights.append({name: one.detach().double().clone() for name, one in run.model.named_parameters()})

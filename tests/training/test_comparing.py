@@ -144,6 +144,13 @@ def test_a_run_of_other_settings_is_told_by_the_setting_before_anything_is_train
         compare(two, tmp_path / "lstm" / "seed-3", 1, watching)
 
 
+def test_a_refused_run_leaves_no_folder(toy, two, tmp_path):
+    refused = toy.recipe("lstm", batches={"maximum_words": 1})
+    comparison = compare({"refused": refused, "prpn": two["prpn"]}, tmp_path / "out", 2, watching)
+    assert len(comparison.faults) == 2
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [COMPARISON, "prpn"]
+
+
 def test_a_run_that_fails_costs_no_other_and_is_told(toy, two, tmp_path):
     spoiled = toy.recipe("lstm", optimiser={"learning_rate": 1e30}, schedule={"epochs": 1})
     said = []

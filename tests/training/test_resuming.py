@@ -352,7 +352,7 @@ def test_a_run_killed_at_twenty_random_moments_goes_on_to_the_same_weights(toy, 
 
 def test_a_folder_that_cannot_be_written_is_told_before_any_text_is_read(toy, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("a file, not a folder")
-    monkeypatch.setattr(trainer, "count_tokens", lambda *_: pytest.fail("the text was read"))
+    monkeypatch.setattr(trainer, "read_material", lambda *_: pytest.fail("the text was read"))
     with pytest.raises(InputError, match=r"cannot be made"):
         train(toy.recipe("lstm"), tmp_path / "file" / "below" / "run")
 
@@ -361,6 +361,32 @@ def test_a_text_that_cannot_be_read_leaves_the_folder_free_for_another_try(toy, 
     with pytest.raises(InputError, match=r"nothing\.txt"):
         train(toy.recipe("lstm", text={"valid": str(tmp_path / "nothing.txt")}), tmp_path / "run")
     assert train(toy.recipe("lstm", schedule={"epochs": 1}), tmp_path / "run").steps
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"text": {"train": "nothing.txt"}}, r"nothing\.txt"),
+        ({"model": {"layers": 10**9, "hidden_size": 10**9}}, "cannot be made"),
+        ({"batches": {"maximum_words": 1}}, "longer than 1 words"),
+    ],
+    ids=["no text", "no such model", "no batch"],
+)
+def test_a_refused_run_removes_the_folders_that_it_made_and_no_other(toy, tmp_path, monkeypatch, settings, said):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "used").mkdir()
+    (tmp_path / "used" / "notes.txt").write_text("")
+    for folder in ("mine", "mine/new/run", "used"):
+        with pytest.raises(InputError, match=said):
+            train(toy.recipe("lstm", **settings), folder)
+    assert sorted(map(str, Path().rglob("*"))) == ["mine", "used", "used/notes.txt"]
+
+
+def test_a_folder_that_can_be_made_only_in_part_is_not_left_in_part(toy, tmp_path):
+    with pytest.raises(InputError, match="cannot be made"):
+        train(toy.recipe("lstm"), tmp_path / "new" / ("x" * 300))
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_full_disk_is_told_and_leaves_the_last_checkpoint_whole(toy, tmp_path, monkeypatch):

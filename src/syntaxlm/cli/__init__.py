@@ -6,7 +6,9 @@ import argparse
 import io
 import os
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import syntaxlm
@@ -16,17 +18,18 @@ from syntaxlm.cli.draw import add_draw, add_report
 from syntaxlm.cli.evaluate import add_evaluate
 from syntaxlm.cli.generate import add_generate
 from syntaxlm.cli.logic import add_logic
+from syntaxlm.cli.ngram import add_ngram
 from syntaxlm.cli.parse import add_parse
 from syntaxlm.cli.quickstart import add_quickstart
 from syntaxlm.cli.score import add_score
 from syntaxlm.cli.train import add_compare, add_train
 from syntaxlm.cli.tune import add_tune
-from syntaxlm.errors import InputError
+from syntaxlm.errors import InputError, InputWarning
 
 # In the order of the help.
 COMMANDS = (
     add_train, add_compare, add_evaluate, add_tune, add_parse, add_average, add_score, add_generate, add_draw,
-    add_report, add_data, add_logic, add_quickstart,
+    add_report, add_data, add_logic, add_ngram, add_quickstart,
 )  # fmt: skip
 
 
@@ -65,7 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if overrides and not getattr(options, "takes_overrides", False):
             parser.error(f"unrecognized arguments: --{overrides[0][0]}")
         options.overrides = overrides
-        options.run(options)
+        with _warnings_told():
+            options.run(options)
         sys.stdout.flush()
     except InputError as error:
         print(f"syntaxlm: error: {error}", file=sys.stderr)
@@ -81,6 +85,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Whoever read our output has enough.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
+
+
+@contextmanager
+def _warnings_told() -> Iterator[None]:
+    """Prints an InputWarning as errors are printed, without a line of our source; other warnings as Python has them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", InputWarning)
+        others = warnings.showwarning
+
+        def tell(message: Warning | str, category: type[Warning], *place: Any, **further: Any) -> None:
+            if issubclass(category, InputWarning):
+                print(f"syntaxlm: warning: {message}", file=sys.stderr)
+            else:
+                others(message, category, *place, **further)
+
+        warnings.showwarning = tell
+        yield
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -9,6 +9,7 @@ from typing import Any
 
 from syntaxlm.cli.logic import add_data_logic
 from syntaxlm.cli.options import add_clean_up, add_json, print_result
+from syntaxlm.cli.sentences import add_data_sentences
 from syntaxlm.errors import InputError
 
 
@@ -47,6 +48,7 @@ def add_data(commands: Any) -> None:
     add_clean_up(words, "ptb-keep")
     add_json(words)
     words.set_defaults(run=_data_words)
+    add_data_sentences(kinds)
     add_data_logic(kinds)
 
 

@@ -14,10 +14,11 @@ def add_draw(commands: Any) -> None:
     parser = commands.add_parser(
         "draw",
         help="a picture of a sentence's tree, distances, gates and attention",
-        description="Draws the tree that a model gives a sentence, the syntactic distances between its words as bars,"
-        " a gold tree beside it and maps of the model's gates and attention. How FILE's name ends says as what: .svg,"
-        " .html (one page that needs nothing else), .png (needs the extra draw: pip install 'syntaxlm[draw]'; letters"
-        " are drawn with this machine's fonts), .tex (the trees alone, for LaTeX's package forest).",
+        description="Draws the tree that a model gives a sentence, the syntactic distances between its words as bars or"
+        " the scores of its spans as a chart, a gold tree beside it and maps of the model's gates and attention. How"
+        " FILE's name ends says as what: .svg, .html (one page that needs nothing else), .png (needs the extra draw:"
+        " pip install 'syntaxlm[draw]'; letters are drawn with this machine's fonts), .tex (the trees alone, for"
+        " LaTeX's package forest).",
         epilog='example: syntaxlm draw MODEL_DIR "the old cat sleeps" -o cat.svg',
     )
     add_model(parser)
@@ -42,7 +43,7 @@ def add_report(commands: Any) -> None:
         "report",
         help="one page of a model's settings, training, perplexity and trees",
         description="Writes DIR/report.html, one page that needs nothing else: settings, the course of the losses and"
-        " perplexity, from the model's folder; and, measured on a treebank, F1 of both decoders beside every baseline,"
+        " perplexity, from the model's folder; and, measured on a treebank, F1 of all decoders beside every baseline,"
         " by length, recall by label, depth and branching, and the best and worst sentences drawn beside gold. What"
         " has no source is left out, and said; a model without trees gets a page of the language model alone.",
         epilog="example: syntaxlm report MODEL_DIR treebank.mrg -o my-report",

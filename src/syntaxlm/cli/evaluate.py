@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from syntaxlm.cli.completion import add_completion
 from syntaxlm.cli.logic import add_evaluate_logic
 from syntaxlm.cli.options import add_also, add_decoding, add_json, add_mode, add_model, add_scoring, print_result
 from syntaxlm.cli.pairs import add_pairs
@@ -23,6 +24,7 @@ def add_evaluate(commands: Any) -> None:
     _add_trees(kinds)
     _add_boundaries(kinds)
     add_pairs(kinds)
+    add_completion(kinds)
     add_evaluate_logic(kinds)
 
 
@@ -30,7 +32,8 @@ def _add_lm(kinds: Any) -> None:
     parser = kinds.add_parser(
         "lm",
         help="perplexity of a text",
-        description="Perplexity, bits per token and bits per character of a text, one sentence a line. With a neural"
+        description="Perplexity, bits per token and bits per character of a text, one sentence a line; of a model of"
+        " trees, perplexity of words given their trees, TEXT being a file of dependency trees. With a neural"
         " cache, whose weights tune cache finds, also what it gains: words that came after states like this one, not"
         " long ago, become more probable.",
     )
@@ -60,6 +63,11 @@ def _add_parse(kinds: Any) -> None:
     add_also(parser)
     add_scoring(parser, clean_up="ptb-keep")
     add_decoding(parser)
+    parser.add_argument(
+        "--random-weights", type=int, default=0, metavar="N",
+        help="score N models of the same settings and vocabulary with fresh weights, too: what the model's form gives"
+        " without any training"
+    )  # fmt: skip
     add_json(parser)
     parser.set_defaults(run=_parse)
 
@@ -124,7 +132,7 @@ def _parse(options: argparse.Namespace) -> None:
     with told("parsing and scoring"):
         report = evaluate_parsing(
             read_model(options.model), options.treebank, protocol, options.decoder, options.clean_up, options.layer,
-            [read_model(folder) for folder in options.also],
+            [read_model(folder) for folder in options.also], options.random_weights,
         )  # fmt: skip
     if options.per_sentence:
         write_sentences(report, options.per_sentence)

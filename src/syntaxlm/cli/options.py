@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from syntaxlm.text.treebank_style import TreebankStyle
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
@@ -52,14 +57,48 @@ def add_clean_up(parser: argparse.ArgumentParser, default: str) -> None:
 
 def add_decoding(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--decoder", choices=["biased", "unbiased"], default="biased",
-        help="how distances become a tree: biased (default) is the rule published figures used and leans to the right",
+        "--decoder", choices=["biased", "unbiased", "right", "sum", "total"],
+        help="how what a model says becomes a tree. Distances: biased (default), the rule published figures used, leans"
+        " to the right; unbiased. Span scores: right (default), each split where the right part scores highest, as"
+        " published; sum, where both parts together do; total, the tree whose spans do. Of several models it is for"
+        " those that have it, the others keep their default",
     )  # fmt: skip
     parser.add_argument(
         "--layer", type=int, metavar="L",
         help="whose distances, 1 is the first; when not given, the model's own, which published trees are of: 2 of an"
-        " on-lstm of several layers, otherwise 1",
+        " on-lstm of several layers, otherwise 1; span scores have no layers",
     )  # fmt: skip
+
+
+def add_treebank_style(parser: argparse.ArgumentParser) -> None:
+    """What makes plain English look as a treebank's text."""
+    parser.add_argument(
+        "--punctuation", choices=["keep", "split", "drop"], default="keep",
+        help="what becomes of the marks at a word's ends before the model's normaliser: keep (default), split (each a"
+        " word of its own), drop",
+    )  # fmt: skip
+    parser.add_argument(
+        "--contractions", choices=["keep", "split"], default="keep",
+        help="split: n't, 's, 'll and such become words of their own, as in treebank text; keep (default)",
+    )  # fmt: skip
+
+
+def treebank_style(options: argparse.Namespace) -> TreebankStyle:
+    """What `add_treebank_style` was told."""
+    from syntaxlm.text.treebank_style import TreebankStyle
+
+    return TreebankStyle(options.punctuation, options.contractions)
+
+
+def model_names(folders: Sequence[Path]) -> list[str]:
+    """Of models: their folders' last names where these differ, else their paths. Raises InputError for one twice."""
+    from syntaxlm.errors import InputError
+
+    twice = [str(folder) for folder, count in Counter(folder.resolve() for folder in folders).items() if count > 1]
+    if twice:
+        raise InputError(f"{twice[0]}: the same model twice; expected different ones to compare")
+    names = [folder.resolve().name for folder in folders]
+    return names if len(set(names)) == len(names) else list(map(str, folders))
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from syntaxlm.storage import StoredModel
 
 PARSED_TOGETHER = 20_000  # lines: as many as memory holds easily, few enough that output begins soon
+SCORED_TOGETHER = 2_000  # the same of a model that scores spans, of which a long sentence has thousands
 
 
 def add_parse(commands: Any) -> None:
@@ -25,8 +26,8 @@ def add_parse(commands: Any) -> None:
         "parse",
         help="trees of plain text",
         description="Parses plain text, one sentence a line, and writes one tree a line (an empty line for a line"
-        " without a word). brackets: (X the (X old cat)); json: words, tokens, distances (of one model) and spans;"
-        " latex: forest.",
+        " without a word). brackets: (X the (X old cat)); json: words, tokens, spans and, of one model,"
+        " its distances or the scores of the spans; latex: forest.",
     )
     add_model(parser)
     parser.add_argument("text", nargs="?", default="-", metavar="FILE", help="a UTF-8 file; - or none: standard input")
@@ -58,8 +59,9 @@ def _parsed(models: list[StoredModel], options: argparse.Namespace) -> Iterator[
 
     lines = (line for _, line in read_lines(options.text))
     first = 1
-    chunks = iter(lambda: list(islice(lines, PARSED_TOGETHER)), [])
-    for chunk in counted(chunks, f"parsing, chunks of {PARSED_TOGETHER:,} lines"):
+    together = SCORED_TOGETHER if any(one.model.gives_span_scores for one in models) else PARSED_TOGETHER
+    chunks = iter(lambda: list(islice(lines, together)), [])
+    for chunk in counted(chunks, f"parsing, chunks of {together:,} lines"):
         reading = chunk, options.decoder, first, options.layer
         if options.also:
             parses = parse_lines_together(models, *reading, [str(folder) for folder in (options.model, *options.also)])

@@ -21,7 +21,9 @@ def add_score(commands: Any) -> None:
         description="Surprisal in bits of every word of a text, and of each sentence's end: one row a word, as it was"
         " written, with its place in the line and what the model read for it. Of a model of characters, one row a"
         " character. The rows of a sentence add up to its log-probability. The text has one sentence a line; or it is a"
-        " column of a table, whose other columns go into every row.",
+        " column of a table, whose other columns go into every row; one that is named as a column of ours (word,"
+        " sentence, ...) is input_word, input_sentence, ... there. Of a model of trees, FILE is dependency trees, and a"
+        " word's surprisal is that given its path in the tree; ends of sentences have none.",
         epilog="example: syntaxlm score MODEL_DIR items.tsv --column sentence -o surprisals.tsv",
     )
     add_model(parser)
@@ -54,9 +56,10 @@ def _score(options: argparse.Namespace) -> None:
 
 def _scored(stored: Any, options: argparse.Namespace) -> Iterator[str]:
     """The rows, a sentence a piece."""
-    from syntaxlm.data.corpora import read_lines
-    from syntaxlm.data.tables import Row, format_cells, read_table
+    from syntaxlm.data.corpora import STANDARD_INPUT, read_lines
+    from syntaxlm.data.tables import Row, format_cells, names_beside, read_table
     from syntaxlm.evaluation.surprisal import WordSurprisal, surprisals
+    from syntaxlm.evaluation.tree_scores import tree_surprisals
     from syntaxlm.waiting import counted
 
     names: tuple[str, ...] = ()
@@ -64,16 +67,20 @@ def _scored(stored: Any, options: argparse.Namespace) -> Iterator[str]:
     if options.column is not None:
         names, read = read_table(options.text, options.column)
     columns = WordSurprisal._fields
-    taken = [name for name in names if name in columns]
-    if taken:
-        raise InputError(
-            f"{options.text}: {', '.join(taken)}: a column of the output has this name; expected others beside"
-            f" {options.column!r} than {', '.join(columns)}"
-        )
-    texts, rows = tee(read)
-    sentences = surprisals(stored, (row.text for row in texts), options.context)
+    names = names_beside(columns, names)
+    scored: Iterator[tuple[Row, list[WordSurprisal]]]
+    if stored.model.reads == "trees":
+        if options.text == STANDARD_INPUT or options.column is not None or options.context is not None:
+            raise InputError(
+                f"{options.model}: a model of trees scores a file of them, one tree by itself: FILE must be given,"
+                " --column and --context may not"
+            )
+        scored = ((Row("", ()), words) for words in tree_surprisals(stored, options.text))
+    else:
+        texts, rows = tee(read)
+        scored = zip(rows, surprisals(stored, (row.text for row in texts), options.context), strict=True)
     any_sentence = False
-    for row, words in counted(zip(rows, sentences, strict=True), "scoring, sentences"):
+    for row, words in counted(scored, "scoring, sentences"):
         if options.format == "json":
             others = dict(zip(names, row.others, strict=True))
             piece = "".join(json.dumps(word.as_dict() | others, ensure_ascii=False) + "\n" for word in words)

@@ -16,6 +16,7 @@ from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.errors import InputError
 from syntaxlm.models.contract import TokenBatch
 from syntaxlm.text.vocabulary import Vocabulary
+from syntaxlm.trees.spans import SpanSets
 
 Integers = npt.NDArray[np.int64]
 
@@ -40,6 +41,8 @@ class StreamBatches:
     random_steps: for training, whether the steps of each batch are drawn anew every epoch, around `steps` (with
         probability 0.95) or half of them, at least 5, at most 10 more than `steps`; the last batch has what is left.
         Merity et al. 2018, section 4.1. seed: of the drawing, at least 0.
+    spans: of gold trees of the corpus's sentences, for training. A batch has those that end just before one of its
+        steps and lie in one column; they may begin in a batch before.
     Every column reads first the token before it in the stream, the first one `begin`. Every batch but the first
     continues the one before (`carries`).
     Raises InputError for sizes under 1, a seed under 0, and for fewer columns than processes.
@@ -55,8 +58,10 @@ class StreamBatches:
         ranks: int = 1,
         random_steps: bool = False,
         seed: int = 0,
+        spans: SpanSets | None = None,
     ) -> None:
         _check_positive(batch_size=batch_size, steps=steps)
+        _check_spans(spans, corpus)
         _check_rank(rank, ranks)
         _check_seed(seed)
         self.corpus, self.vocabulary, self.steps = corpus, vocabulary, steps
@@ -76,6 +81,7 @@ class StreamBatches:
         self._column_starts: Integers = mine * short + np.minimum(mine, longer)
         self._column_lengths: Integers = short + (mine < longer)
         self._shortest, self._longest = short, short + (longer > 0)
+        self._spans = None if spans is None else self._in_columns(spans)
 
     def __len__(self) -> int:
         """How many batches; of epoch 0 where their steps are random."""
@@ -103,7 +109,31 @@ class StreamBatches:
                 targets=torch.from_numpy(targets),
                 lengths=torch.from_numpy(lengths) if ragged else None,
                 carries=number > 0,
+                spans=self._spans_between(begin, end),
             )
+
+    def _in_columns(self, spans: SpanSets) -> Integers:
+        """(3, n): steps, columns, lengths of the spans inside this process's columns, in the order of the steps.
+
+        The step is that of the column, 0 first, which reads the token after the span.
+        """
+        lengths = spans.ends.astype(np.int64) - spans.starts
+        # A step predicts the token after the one it reads.
+        targets = self._begins[spans.sentences()] + spans.ends + 1
+        columns = np.searchsorted(self._column_starts, targets, side="right") - 1
+        steps = targets - self._column_starts[columns]
+        # Before the first column steps are negative.
+        inside = (steps >= lengths) & (steps < self._column_lengths[columns])
+        found: Integers = np.stack([steps, columns, lengths])[:, inside]
+        return found[:, np.argsort(found[0], kind="stable")]
+
+    def _spans_between(self, begin: int, end: int) -> Tensor | None:
+        """`TokenBatch.spans` of a batch that has the columns' steps from `begin` to `end`."""
+        if self._spans is None:
+            return None
+        first, last = np.searchsorted(self._spans[0], [begin, end])
+        steps, columns, lengths = self._spans[:, first:last]
+        return torch.from_numpy(np.stack([steps - begin, columns, lengths], axis=1))
 
     def _cuts(self, epoch: int) -> Integers:
         """(batches + 1,) where the batches of an epoch begin in a column, and where the last one ends."""
@@ -146,6 +176,8 @@ class SentenceBatches:
         `targets` is an end again, and no prediction of the corpus.
     rank, ranks: which of how many processes this is. It takes every ranks-th batch. When shuffled, what is left over
         once every process has as many batches is dropped from that epoch; else nothing is.
+    spans: of gold trees of the corpus's sentences, for training. A batch has those that end just before one of its
+        steps; of a sentence that is not `closed`, those that end with it have no such step.
     Raises InputError for a budget or limit under 1, and when no sentence is left.
     """
 
@@ -162,7 +194,9 @@ class SentenceBatches:
         closed: bool = False,
         rank: int = 0,
         ranks: int = 1,
+        spans: SpanSets | None = None,
     ) -> None:
+        _check_spans(spans, corpus)
         limits = {"maximum_sentences": maximum_sentences, "maximum_words": maximum_words}
         given = {name: limit for name, limit in limits.items() if limit is not None}
         _check_positive(token_budget=token_budget, **given)
@@ -171,7 +205,7 @@ class SentenceBatches:
         self.corpus, self.vocabulary, self.closed = corpus, vocabulary, closed
         self.token_budget, self.maximum_sentences = token_budget, maximum_sentences
         self.shuffle, self.seed, self.rank, self.ranks = shuffle, seed, rank, ranks
-        self.mixed = mixed
+        self.mixed, self.spans = mixed, spans
         words = corpus.lengths
         self._lengths: Integers = words + (2 if closed else 1)
         self._chosen: Integers = np.flatnonzero(words <= (maximum_words or words.max()))
@@ -208,7 +242,19 @@ class SentenceBatches:
             targets=torch.from_numpy(targets),
             lengths=torch.from_numpy(lengths),
             indices=torch.from_numpy(indices.copy()),
+            spans=self._spans_of(indices),
         )
+
+    def _spans_of(self, indices: Integers) -> Tensor | None:
+        """`TokenBatch.spans` of the batch of these sentences."""
+        if self.spans is None:
+            return None
+        places = self.spans.places(indices)
+        columns = np.repeat(np.arange(len(indices)), np.diff(self.spans.offsets)[indices])
+        ends = self.spans.ends[places].astype(np.int64)
+        # Step 0 reads begin, so word k, 1 first, is read at step k.
+        spans = np.stack([ends + 1, columns, ends - self.spans.starts[places]], axis=1)
+        return torch.from_numpy(spans[ends + 1 < self._lengths[indices][columns]])
 
     def places(self, batch: TokenBatch) -> Tensor:
         """Where each real step of one of the batches is among all words and ends, sentence after sentence.
@@ -298,6 +344,11 @@ def _words_at(corpus: EncodedCorpus, places: Integers) -> Integers:
     if not len(corpus.ids):
         return np.zeros(places.shape, np.int64)
     return corpus.ids[np.clip(places, 0, len(corpus.ids) - 1)].astype(np.int64)
+
+
+def _check_spans(spans: SpanSets | None, corpus: EncodedCorpus) -> None:
+    if spans is not None and not np.array_equal(spans.lengths, corpus.lengths):
+        raise ValueError("the spans are of other sentences than the corpus's")
 
 
 def _check_positive(**sizes: int) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -57,6 +57,20 @@ def read_table(path: str | Path, column: str) -> tuple[tuple[str, ...], Iterator
             yield Row(cells[place], (*cells[:place], *cells[place + 1 :]))
 
     return (*header[:place], *header[place + 1 :]), rows()
+
+
+def names_beside(columns: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
+    """Names of a table's columns where `columns` stand beside them: one that these have, too, gets `input_` before it.
+
+    As often as makes it another name than all others. columns: each of another name; names: likewise.
+    """
+    result: list[str] = []
+    for name in names:
+        new = name
+        while new in columns or (new != name and new in names) or new in result:
+            new = "input_" + new
+        result.append(new)
+    return tuple(result)
 
 
 def split_cells(line: str) -> list[str]:

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from syntaxlm.drawing.svg import Picture, Theme, escaped
+from syntaxlm.drawing.svg import Picture, Theme, escaped, number
+
+SMALLEST = 0.65  # of a picture's own size: what wide ones shrink to on a narrow page, before they scroll
 
 _STYLE = """
 :root{{color-scheme:{scheme}}}
 body{{font:16px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:80rem;padding:0 1rem;{light}}}
+body{{overflow-wrap:anywhere}}
 h1{{font-size:1.3rem}}
 h2{{font-size:1.05rem;margin-top:2rem}}
-figure{{display:inline-block;vertical-align:top;max-width:100%;margin:.5rem 0;overflow-x:auto}}
-figure svg{{display:block}}
+figure{{display:inline-block;vertical-align:top;width:var(--width);max-width:100%;margin:.5rem 0;overflow-x:auto}}
+figure svg{{display:block;width:100%;min-width:calc({smallest} * var(--width));height:auto}}
 pre{{white-space:pre-wrap;overflow-wrap:anywhere;font-size:.85rem}}
 table{{border-collapse:collapse}}
 th,td{{text-align:start;padding:.15rem 1rem .15rem 0;font-weight:normal;vertical-align:top}}
@@ -33,9 +36,9 @@ class Section:
 
 
 def html_page(title: str, sections: Sequence[Section], theme: Theme = "auto") -> str:
-    """A page by itself: no other file, no script. Wide pictures scroll by themselves."""
+    """A page by itself: no other file, no script. Wide pictures shrink with the page, then scroll by themselves."""
     scheme = "light dark" if theme == "auto" else theme
-    style = _STYLE.format(scheme=scheme, light=_DARK if theme == "dark" else _LIGHT)
+    style = _STYLE.format(scheme=scheme, light=_DARK if theme == "dark" else _LIGHT, smallest=SMALLEST)
     if theme == "auto":
         style += f"@media (prefers-color-scheme:dark){{body{{{_DARK}}}}}\n"
     return (
@@ -52,7 +55,8 @@ def _section(section: Section, theme: Theme) -> str:
     parts = [f"<h2>{escaped(section.heading)}</h2>\n"] if section.heading else []
     if section.text:
         parts.append(f'<p dir="auto">{escaped(section.text)}</p>\n')
-    parts += [f"<figure>{picture.svg(theme)}</figure>\n" for picture in section.pictures]
+    for picture in section.pictures:
+        parts.append(f'<figure style="--width:{number(picture.width)}px">{picture.svg(theme)}</figure>\n')
     for name, content in (section.preformatted or {}).items():
         parts.append(f'<details><summary>{escaped(name)}</summary><pre dir="auto">{escaped(content)}</pre></details>\n')
     return f"<section>\n{''.join(parts)}</section>\n"

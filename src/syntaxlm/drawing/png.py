@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
+import unicodedata
+import warnings
 from functools import cache
+from pathlib import Path
 
 from syntaxlm.drawing.svg import FONTS, Picture, Theme
-from syntaxlm.errors import InputError
+from syntaxlm.errors import InputError, InputWarning
 
 SCALE = 2.0  # pixels of the PNG for one of the picture
 LARGEST = 30_000, 2.5e8  # pixels on a side, and in all
+NAMED = 3  # characters without a font that are told by name
+
+# The library tells which characters it draws as boxes only to the output of its process. One pixel is painted.
+_ASK = (
+    "import sys, resvg_py; "
+    "resvg_py.svg_to_bytes(svg_string=sys.stdin.buffer.read().decode('utf-8'), width=1, log_information=True)"
+)
+_NO_FONT = re.compile(rb"No fonts with a .*?/U\+([0-9A-F]+) character")
 
 
 def png(picture: Picture, theme: Theme = "light") -> bytes:
     """The picture as a PNG file's content, twice as large; a huge one as large as it is.
 
-    Letters are drawn with the system's fonts. auto is light: a PNG does not change.
+    Letters are drawn with the system's fonts; what they lack becomes boxes, with an InputWarning that names it.
+    auto is light: a PNG does not change.
     Raises InputError without the library resvg-py (the extra `draw`) or any font, or for a picture too large.
     """
     try:
@@ -32,8 +47,39 @@ def png(picture: Picture, theme: Theme = "light") -> bytes:
         raise InputError(
             "a PNG's letters are drawn with this machine's fonts, and it has none of the usual ones; write SVG or HTML"
         )
-    painted: bytes = resvg_py.svg_to_bytes(svg_string=picture.svg("light" if theme == "auto" else theme), zoom=scale)
+    document = picture.svg("light" if theme == "auto" else theme)
+    painted: bytes = resvg_py.svg_to_bytes(svg_string=document, zoom=scale)
+    if boxes := _drawn_as_boxes(document):
+        named = [f"{one} {unicodedata.name(one, f'U+{ord(one):04X}')}" for one in boxes]
+        told = ", ".join(named if len(named) <= NAMED else [*named[:NAMED], "..."])
+        warnings.warn(
+            f"boxes are drawn for {len(boxes)} of the picture's characters, which no font found here has ({told})."
+            " Install one that has them on this machine (Noto has fonts of all scripts), or write SVG or HTML, which"
+            " are drawn with the fonts of whoever looks at them.",
+            InputWarning,
+            stacklevel=2,
+        )
     return bytes(painted)
+
+
+def _drawn_as_boxes(document: str) -> list[str]:
+    """The characters of an SVG document that the library finds no font for, in the order it meets them.
+
+    Empty, too, where no other process can be begun: the picture is drawn all the same.
+    """
+    import resvg_py
+
+    if document.isascii():  # every font has these
+        return []
+    command = [sys.executable, "-c", _ASK]
+    place = Path(resvg_py.__file__).parents[1]  # there the process finds the same library, and no file of the user
+    try:
+        asked = subprocess.run(
+            command, input=document.encode(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=place, check=False
+        )
+    except OSError:
+        return []
+    return list(dict.fromkeys(chr(int(code, 16)) for code in _NO_FONT.findall(asked.stdout)))
 
 
 @cache

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import syntaxlm
 from syntaxlm.drawing.charts import Point, bar_chart, line_chart
@@ -19,19 +19,14 @@ from syntaxlm.drawing.svg import Picture, Theme
 from syntaxlm.drawing.text import printable
 from syntaxlm.errors import InputError
 from syntaxlm.evaluation.language_model import LanguageModelScore
-from syntaxlm.evaluation.parsing import (
-    DEFAULT_DECODER,
-    ParsingReport,
-    ScoredSentence,
-    evaluate_parsing,
-    scored_sentences,
-)
+from syntaxlm.evaluation.parsing import ParsingReport, ScoredSentence, evaluate_parsing, scored_sentences
+from syntaxlm.evaluation.structure import Rule
 from syntaxlm.files import make_folder, read_text, write_text
-from syntaxlm.storage import CONFIG, Mode, StoredModel, read_model
+from syntaxlm.storage import CONFIG, READING, Mode, StoredModel, read_model
 from syntaxlm.training.recipe import Recipe
 from syntaxlm.training.result import RESULT, TrainingResult, read_result
 from syntaxlm.training.trainer import METRICS, RECIPE, read_run_recipe
-from syntaxlm.trees import PROTOCOLS, CleanUp, DecodingRule, ParsingScores, Protocol, right, score, trees_of
+from syntaxlm.trees import PROTOCOLS, CleanUp, ParsingScores, Protocol, SeedScores, right, score, trees_of
 
 PAGE, TEMPLATE = "report.html", "report.html.jinja"
 POINTS = 1000  # of a curve's line: of longer ones, points evenly chosen
@@ -215,21 +210,21 @@ def write_report(
     output: str | Path,
     treebank: str | Path | None = None,
     protocol: Protocol = PROTOCOLS["wsj-test"],
-    decoder: DecodingRule = DEFAULT_DECODER,
+    decoder: Rule | None = None,
     clean_up: CleanUp | str | Path = "ptb-keep",
     layer: int | None = None,
     theme: Theme = "auto",
 ) -> WrittenReport:
     """Measures the model of a folder on a treebank and writes report.html into the folder `output`.
 
-    layer: whose trees; None: the model's own.
-    Without a treebank, and for a model that gives no distances, the page is of the language model alone.
+    decoder, layer: whose trees; None: the model's own.
+    Without a treebank, and for a model that does not parse, the page is of the language model alone.
     Raises InputError as `read_model` and `evaluate_parsing` do, and for damaged files of the run.
     """
     folder, output = Path(folder), Path(output)
     stored, run = read_model(folder), read_run(folder)
     parsing = None
-    if treebank is not None and stored.model.distance_layers:
+    if treebank is not None and stored.model.parses:
         parsing = evaluate_parsing(stored, treebank, protocol, decoder, clean_up, layer)
     page = page_of(stored, run, parsing)
     make_folder(output)
@@ -252,10 +247,10 @@ def page_of(stored: StoredModel, run: Run, parsing: ParsingReport | None, floor:
 
 
 def _why_no_trees(stored: StoredModel) -> str:
-    if not stored.model.distance_layers:
+    if not stored.model.parses:
         return (
-            f"This model, of the kind {stored.settings.model.name}, gives no distances between words, and so no trees:"
-            " it is a language model alone. No treebank was read."
+            f"This model, of the kind {stored.settings.model.name}, gives no distances between words and no scores of"
+            " spans, and so no trees: it is a language model alone. No treebank was read."
         )
     return "No treebank was given to measure the trees against."
 
@@ -284,18 +279,23 @@ def percent(value: float) -> str:
 
 
 def _reading(mode: Mode) -> str:
-    return "each sentence by itself" if mode == "sentences" else "read as one stream, state carried"
+    return {
+        "sentences": "each sentence by itself",
+        "stream": "read as one stream, state carried",
+        "trees": "P(S | T), words given their trees",
+    }[mode]
 
 
 def settings_part(stored: StoredModel, run: Run) -> Part:
     """All settings of the recipe; without one, those of the model and its normaliser."""
-    weights = sum(weight.numel() for weight in stored.model.parameters())
+    weights = stored.model.parameter_count
     facts = {
         "kind": stored.settings.model.name,
         "weights": f"{weights:,}",
         "vocabulary": f"{len(stored.vocabulary):,} tokens",
-        "trained on": "sentences, each by itself" if stored.settings.mode == "sentences" else "text as one stream",
+        "trained on": READING[stored.settings.mode],
         "layers of distances": str(stored.model.distance_layers),
+        "scores of spans": "yes" if stored.model.gives_span_scores else "no",
     }
     if run.recipe is not None:
         settings, first = run.recipe.as_dict(), Paragraph(f"All settings of {RECIPE}, by its sections.")
@@ -388,7 +388,8 @@ def perplexity_part(run: Run, floor: float | None = None) -> Part:
     heads = "text", "perplexity", "bits per token", "bits per character", "tokens", "of them unknown", "sentences"
     rows = tuple(_perplexity_row(f"{name} ({one.source})", one) for name, one in scores.items())
     modes = " and ".join(dict.fromkeys(_reading(one.mode) for one in scores.values()))
-    source = f"{RESULT}; {modes}; ends of sentences are tokens, too."
+    ends = "" if all(one.mode == "trees" for one in scores.values()) else "; ends of sentences are tokens, too"
+    source = f"{RESULT}; {modes}{ends}."
     blocks: list[Block] = [Table("Scores of the kept weights", heads, rows, source)]
     if floor is not None and run.result.test is not None:
         share = run.result.test.perplexity / floor
@@ -405,20 +406,21 @@ def _perplexity_row(name: str, one: LanguageModelScore) -> tuple[str, ...]:
     return name, f"{one.perplexity:,.2f}", *bits, f"{one.tokens:,}", unknown, f"{one.sentences:,}"
 
 
-def parsing_source(parsing: ParsingReport, layers: str) -> str:
-    """Data and protocol of everything that is measured by the treebank. layers: whose distances, "layer 2"."""
+def parsing_source(parsing: ParsingReport, evidence: str) -> str:
+    """Data and protocol of everything that is measured by the treebank. evidence: "distances of layer 2"."""
     scores = parsing.scores[parsing.chosen]
     lengths = scores.by_sentence.lengths
     return (
         f"{parsing.gold.source}; clean-up {parsing.gold.clean_up}; protocol {scores.protocol}; {scores.sentences:,}"
-        f" sentences of {lengths.min()} to {lengths.max()} words; distances of {layers}, by the"
+        f" sentences of {lengths.min()} to {lengths.max()} words; {evidence}, by the"
         f" {' and the '.join(parsing.scores)} decoder"
     )
 
 
 def parsing_parts(stored: StoredModel, parsing: ParsingReport) -> list[Part]:
     """All that the treebank tells."""
-    chosen, source = parsing.scores[parsing.chosen], parsing_source(parsing, f"layer {parsing.layer}")
+    evidence = "scores of spans" if parsing.layer is None else f"distances of layer {parsing.layer}"
+    chosen, source = parsing.scores[parsing.chosen], parsing_source(parsing, evidence)
     branching = score(right(parsing.gold.spans.lengths), parsing.gold.spans, chosen.protocol)
     compared = {**parsing.scores, "right branching": branching}
     return [
@@ -431,7 +433,7 @@ def parsing_parts(stored: StoredModel, parsing: ParsingReport) -> list[Part]:
 
 
 def f1_part(parsing: ParsingReport, source: str) -> Part:
-    """Both decoders beside every baseline and bound; of a model of several layers also the F1 of each."""
+    """All decoders beside every baseline and bound; of a model of several layers also the F1 of each."""
     baselines, random = parsing.baselines, parsing.baselines.random
     names = {name: f"{name} decoder{' (chosen)' * (name == parsing.chosen)}" for name in parsing.scores}
     rows = [_f1_row(names[name], one) for name, one in parsing.scores.items()]
@@ -443,8 +445,9 @@ def f1_part(parsing: ParsingReport, source: str) -> Part:
             ("balanced", baselines.balanced),
         )
     ]
-    spread = f"± {percent(random.deviation)}, at most {percent(random.max)}"
-    rows.append((f"random, mean of {random.count} seeds ({spread})", percent(random.mean), "", ""))
+    rows.append(_seeds_row("random", random))
+    if parsing.random_weights is not None:
+        rows.append(_seeds_row(f"random weights, {parsing.chosen} decoder", parsing.random_weights.f1))
     rows.append(_f1_row("best binary trees", baselines.binary_bound))
     if baselines.biased_bound is not None:
         rows.append(_f1_row("best trees of the biased decoder", baselines.biased_bound))
@@ -464,15 +467,20 @@ def f1_part(parsing: ParsingReport, source: str) -> Part:
 def layer_table(parsing: ParsingReport) -> Table:
     """F1 of every layer of distances, by each decoder."""
     rows = tuple(
-        (f"layer {layer}{' (chosen)' * (layer == parsing.layer)}", *(percent(values[name]) for name in parsing.scores))
+        (f"layer {layer}{' (chosen)' * (layer == parsing.layer)}", *map(percent, values.values()))
         for layer, values in parsing.f1_by_layer.items()
     )
-    heads = "distances", *(f"{name} decoder" for name in parsing.scores)
-    return Table("F1 by layer, percent", heads, rows, parsing_source(parsing, "each layer"))
+    heads = "distances", *(f"{name} decoder" for name in next(iter(parsing.f1_by_layer.values())))
+    return Table("F1 by layer, percent", heads, rows, parsing_source(parsing, "distances of each layer"))
 
 
 def _f1_row(name: str, scores: ParsingScores) -> tuple[str, ...]:
     return name, percent(scores.f1), percent(scores.precision), percent(scores.recall)
+
+
+def _seeds_row(name: str, scores: SeedScores) -> tuple[str, ...]:
+    spread = f"± {percent(scores.deviation)}, at most {percent(scores.max)}"
+    return f"{name}, mean of {scores.count} seeds ({spread})", percent(scores.mean), "", ""
 
 
 def length_part(compared: Mapping[str, ParsingScores], source: str) -> Part:
@@ -567,7 +575,7 @@ def _drawn(stored: StoredModel, parsing: ParsingReport, place: int, sentence: Sc
     index = parsing.scores[parsing.chosen].by_sentence.indices[[place]]
     gold = parsing.gold.trees[int(index[0])]
     (tree,) = trees_of(parsing.predicted[parsing.chosen].select(index), [gold.words])
-    analysis = analyse(stored, gold.words, layer=parsing.layer)
+    analysis = analyse(stored, gold.words, cast(Rule, parsing.chosen), parsing.layer)
     source = (
         f"F1 {percent(sentence.f1)}, precision {percent(sentence.precision)}, recall {percent(sentence.recall)}."
         f" Sentence {sentence.number:,} of {parsing.gold.source}, {sentence.length} words; {sentence.decoder} decoder;"

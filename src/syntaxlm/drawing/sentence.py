@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -18,14 +18,16 @@ from syntaxlm.drawing.svg import Picture, Theme
 from syntaxlm.drawing.text import right_to_left
 from syntaxlm.drawing.tree import tree_picture
 from syntaxlm.errors import InputError
-from syntaxlm.evaluation.parsing import DEFAULT_DECODER, induce, parse_lines
+from syntaxlm.evaluation.parsing import parse_lines
+from syntaxlm.evaluation.structure import Rule, layers_for, rules_for, structure_of
 from syntaxlm.files import replaced, write_text
 from syntaxlm.models.contract import TokenBatch
 from syntaxlm.storage import StoredModel
-from syntaxlm.trees import DecodingRule, Tree, clean_all, decode, parse_brackets, read_brackets, trees_of
+from syntaxlm.trees import Tree, clean_all, parse_brackets, read_brackets, trees_of
 from syntaxlm.trees.brackets import format_brackets
 from syntaxlm.trees.cleanup import find_clean_up
 from syntaxlm.trees.latex import format_latex
+from syntaxlm.trees.span_decoding import SPAN_RULES, Scores
 
 FORMATS = (".svg", ".png", ".html", ".tex")
 MAPS_WIDTH = 1750.0  # pixels that maps beside each other may take
@@ -38,7 +40,8 @@ Values = npt.NDArray[np.float32]
 class Analysis:
     """One sentence as a model reads and parses it.
 
-    words: as written. tokens: as read. distances: one for each. unknown: whether the model's vocabulary lacks each.
+    words: as written. tokens: as read. distances: one for each, none where the tree is not of distances.
+    unknown: whether the model's vocabulary lacks each. span_scores: as of `Parse`.
     """
 
     words: tuple[str, ...]
@@ -46,32 +49,39 @@ class Analysis:
     distances: tuple[float, ...]
     unknown: tuple[bool, ...]
     tree: Tree
+    span_scores: Scores | None = field(default=None, compare=False)
 
 
 def analyse(
     stored: StoredModel,
     sentence: str | Sequence[str],
-    decoder: DecodingRule = DEFAULT_DECODER,
+    decoder: Rule | None = None,
     layer: int | None = None,
 ) -> Analysis:
     """Parses a line of raw text, or the words of a treebank's sentence, which are neither split nor dropped.
 
-    layer: whose distances, 1 is the first; None: the model's own. Raises InputError for a sentence without a word, or a
-    model that gives no distances.
+    decoder, layer: as of `parse_lines`. Raises InputError as that does, and for a sentence without a word.
     """
     if isinstance(sentence, str):
         (parse,) = parse_lines(stored, [sentence], decoder, layer=layer)
         if parse is None:
             raise InputError(f"the sentence {sentence[:40]!r} has no word that the model reads")
-        words, tokens, distances, tree = parse.words, parse.tokens, parse.distances, parse.tree
+        words, tokens, tree = parse.words, parse.tokens, parse.tree
+        distances, scores = parse.distances, parse.span_scores
     else:
         words = list(sentence)
         tokens = [stored.normaliser.word(word) for word in words]
-        values = induce(stored, [tokens], layer)
-        (tree,) = trees_of(decode(values, np.array([len(words)]), decoder), [words])
-        distances = values.tolist()
+        (rule,), (layer,) = rules_for([stored], decoder), layers_for([stored], layer)
+        structure = structure_of(stored, [tokens])
+        (tree,) = trees_of(structure.decode(rule, layer), [words])
+        distances, scores = [], None
+        if rule in SPAN_RULES:
+            assert structure.span_scores is not None
+            scores = structure.span_scores.chart(0)
+        else:
+            distances = structure.distances[layer - 1].tolist()
     unknown = tuple(not stored.vocabulary.knows(token) for token in tokens)
-    return Analysis(tuple(words), tuple(tokens), tuple(distances), unknown, tree)
+    return Analysis(tuple(words), tuple(tokens), tuple(distances), unknown, tree, scores)
 
 
 @torch.no_grad()
@@ -84,7 +94,7 @@ def maps_of(stored: StoredModel, tokens: Sequence[str]) -> tuple[dict[str, Value
     ids = vocabulary.encode(tokens)
     read = torch.tensor([[vocabulary.begin_id, *ids]]).T
     batch = TokenBatch(read, torch.tensor([[*ids, vocabulary.end_id]]).T)
-    device = next(stored.model.parameters()).device
+    device = stored.model.device
     syntax = stored.model(batch.to(device)).syntax
     if syntax is None or not (syntax.maps or syntax.units):
         raise InputError(f"a model of the kind {stored.settings.model.name!r} has no gates or attention to draw")
@@ -141,7 +151,7 @@ def read_gold(text_or_path: str, number: int | None = None, clean_up: str = "non
 
 @dataclass(frozen=True)
 class Drawing:
-    """What is drawn of a sentence: a tree, or an induced and a gold one; and maps."""
+    """What is drawn of a sentence: a tree, or an induced and a gold one; what it is of; and maps."""
 
     analysis: Analysis
     gold: Tree | None = None
@@ -150,18 +160,28 @@ class Drawing:
     def tree_picture(self) -> Picture:
         one = self.analysis
         notes = [UNKNOWN if unknown else "" for unknown in one.unknown]
-        return tree_picture(one.tree, one.distances, self.gold, one.words, notes)
+        return tree_picture(one.tree, one.distances or None, self.gold, one.words, notes)
+
+    def scores_pictures(self) -> tuple[Picture, ...]:
+        """The chart of span scores, where the tree is of such: a cell for each span, by its first and last word."""
+        one = self.analysis
+        if one.span_scores is None:
+            return ()
+        axes = "first word of the span", "last word"
+        mirrored = right_to_left(one.words)
+        return (heat_map(one.span_scores, one.words, one.words, "span scores", *axes, mirrored),)
 
     def maps_picture(self) -> Picture:
         mirrored = right_to_left(self.analysis.words)
         return svg.flowing(self.maps, MAPS_WIDTH, "Gates and attention", mirrored)
 
     def picture(self) -> Picture:
-        """All of it, tree over maps."""
+        """All of it, tree over span scores over maps."""
         tree = self.tree_picture()
-        if not self.maps:
+        parts = [tree, *self.scores_pictures(), *([self.maps_picture()] if self.maps else [])]
+        if len(parts) == 1:
             return tree
-        return svg.stacked([tree, self.maps_picture()], tree.title, align_right=right_to_left(self.analysis.words))
+        return svg.stacked(parts, tree.title, align_right=right_to_left(self.analysis.words))
 
     def page(self, theme: Theme = "auto") -> str:
         """An HTML page: pictures, the trees as brackets, and which words the model does not know."""
@@ -171,7 +191,7 @@ class Drawing:
         brackets = {"induced, as brackets": format_brackets(one.tree)}
         if self.gold is not None:
             brackets["gold, as brackets"] = format_brackets(self.gold)
-        sections = [Section("Tree", (self.tree_picture(),), told, brackets)]
+        sections = [Section("Tree", (self.tree_picture(), *self.scores_pictures()), told, brackets)]
         if self.maps:
             sections.append(Section("Gates and attention", self.maps))
         return html_page(" ".join(one.words), sections, theme)

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from syntaxlm.data.corpora import EncodedCorpus, read_lines
 from syntaxlm.errors import InputError
-from syntaxlm.evaluation.parsing import distances_of
+from syntaxlm.evaluation.structure import distances_of
 from syntaxlm.storage import StoredModel
 from syntaxlm.text.normaliser import Normaliser, split_words
 

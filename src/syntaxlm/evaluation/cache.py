@@ -160,7 +160,7 @@ def read_in_order(model: LanguageModel, corpus: EncodedCorpus, vocabulary: Vocab
 
 @torch.no_grad()
 def _read_stream(model: LanguageModel, corpus: EncodedCorpus, vocabulary: Vocabulary) -> Iterator[Stretch]:
-    device = next(model.parameters()).device
+    device = model.device
     state: State = None
     for batch in StreamBatches(corpus, vocabulary, batch_size=1, steps=STEPS):
         batch = batch.to(device)
@@ -172,7 +172,7 @@ def _read_stream(model: LanguageModel, corpus: EncodedCorpus, vocabulary: Vocabu
 @torch.no_grad()
 def _read_sentences(model: LanguageModel, corpus: EncodedCorpus, vocabulary: Vocabulary) -> Iterator[Stretch]:
     """Some thousand sentences at a time, in batches of like length, their words then put in order."""
-    device = next(model.parameters()).device
+    device = model.device
     for part in _parts(corpus):
         batches = SentenceBatches(part, vocabulary, TOKEN_BUDGET, shuffle=False, seed=0)
         places, hidden, words, log_probs = [], [], [], []

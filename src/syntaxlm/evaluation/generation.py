@@ -97,7 +97,7 @@ def generate(
 def _together(stored: StoredModel, numbers: range, prompt: list[int], sampling: Sampling) -> list[GeneratedSentence]:
     """The sentences of these numbers, side by side: one column of the batch each."""
     model, vocabulary = stored.model.eval(), stored.vocabulary
-    device = next(model.parameters()).device
+    device = model.device
     random = [np.random.default_rng([sampling.seed, number]) for number in numbers]
     read = torch.tensor([vocabulary.begin_id, *prompt])[:, None].repeat(1, len(random))
     batch = TokenBatch(read, read.roll(-1, 0)).to(device)

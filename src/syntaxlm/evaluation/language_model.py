@@ -13,20 +13,25 @@ import torch
 
 from syntaxlm.data.batches import SentenceBatches, StreamBatches
 from syntaxlm.data.corpora import EncodedCorpus
+from syntaxlm.data.dependencies import DependencyCorpus, TreeBatches
+from syntaxlm.errors import InputError
 from syntaxlm.evaluation.cache import CacheSettings, nats_with_cache
-from syntaxlm.models.contract import LanguageModel, State, TokenBatch
-from syntaxlm.storage import Mode, StoredModel
+from syntaxlm.models.contract import Batch, LanguageModel, State
+from syntaxlm.storage import READING, Mode, StoredModel
 from syntaxlm.text.vocabulary import Vocabulary
 
 TOKEN_BUDGET = 8192  # tokens of an evaluation batch of sentences
 COLUMNS, STEPS = 32, 128  # of an evaluation batch of a stream
+
+Corpus = EncodedCorpus | DependencyCorpus
 
 
 @dataclass(frozen=True)
 class LanguageModelScore:
     """How well a model predicts a text.
 
-    nats: total negative log-probability. tokens: predicted, ends of sentences included. unknown: of them, how many the
+    nats: total negative log-probability; for a model of trees that of words given the trees, P(S | T). tokens: what is
+    predicted, ends of sentences included, but for a model of trees, which predicts none. unknown: of them, how many the
     vocabulary has not. characters: of the original text that these tokens stand for: white space between two words is
     one, the end of a sentence is one, and what the normaliser drops is none.
     """
@@ -67,12 +72,18 @@ class LanguageModelScore:
         return {name: getattr(self, name) for name in derived} | dataclasses.asdict(self)
 
     def __str__(self) -> str:
+        unknown = f"{self.unknown:,} unknown ({100 * self.unknown / self.tokens:.1f}%)"
+        if self.mode == "trees":
+            return (
+                f"perplexity {self.perplexity:.2f}   bits per token {self.bits_per_token:.3f}   P(S | T), words given"
+                f" their trees\n{self.tokens:,} words of {self.sentences:,} trees, ends of sentences not among them;"
+                f" {unknown}"
+            )
         reset = "state reset at each sentence" if self.mode == "sentences" else "state carried through the text"
         return (
             f"perplexity {self.perplexity:.2f}   bits per token {self.bits_per_token:.3f}   "
             f"bits per character {self.bits_per_character:.3f}\n"
-            f"{self.tokens:,} tokens, ends of {self.sentences:,} sentences included; {self.unknown:,} unknown "
-            f"({100 * self.unknown / self.tokens:.1f}%); {reset}"
+            f"{self.tokens:,} tokens, ends of {self.sentences:,} sentences included; {unknown}; {reset}"
         )
 
 
@@ -96,11 +107,13 @@ class CachedScore(LanguageModelScore):
         return f"{figures}   with the cache\n{without}   without\n{tokens}\n{self.cache}, over the text in its order"
 
 
-def evaluation_batches(corpus: EncodedCorpus, vocabulary: Vocabulary, mode: Mode) -> Iterable[TokenBatch]:
-    """The batches to read a corpus by: each token predicted exactly once.
+def evaluation_batches(corpus: Corpus, vocabulary: Vocabulary, mode: Mode) -> Iterable[Batch]:
+    """The batches to read a corpus by: each token predicted exactly once. Trees are read by no other mode.
 
     A stream is read in a few parallel columns of 2,000 tokens or more; each starts without memory.
     """
+    if isinstance(corpus, DependencyCorpus):
+        return TreeBatches(corpus, TOKEN_BUDGET, shuffle=False, seed=0).iterate(0)
     if mode == "stream":
         columns = min(COLUMNS, max(1, (corpus.word_count + len(corpus)) // 2000))
         return StreamBatches(corpus, vocabulary, columns, STEPS)
@@ -108,10 +121,10 @@ def evaluation_batches(corpus: EncodedCorpus, vocabulary: Vocabulary, mode: Mode
 
 
 @torch.no_grad()
-def total_nats(model: LanguageModel, batches: Iterable[TokenBatch]) -> float:
+def total_nats(model: LanguageModel, batches: Iterable[Batch]) -> float:
     """The negative log-probability of all targets of the batches, in nats. Leaves the model in evaluation mode."""
     model.eval()
-    device = next(model.parameters()).device
+    device = model.device
     total = 0.0
     state: State = None
     for batch in batches:
@@ -124,28 +137,45 @@ def total_nats(model: LanguageModel, batches: Iterable[TokenBatch]) -> float:
 
 def evaluate_language_model(
     model: LanguageModel,
-    corpus: EncodedCorpus,
+    corpus: Corpus,
     vocabulary: Vocabulary,
     mode: Mode,
     cache: CacheSettings | None = None,
 ) -> LanguageModelScore:
-    """The model's score on a corpus, read sentence by sentence or as one stream; with a cache, a `CachedScore`."""
+    """The model's score on a corpus, read sentence by sentence, as one stream, or by its trees.
+
+    With a cache, a `CachedScore`. Raises InputError for trees with a cache, and without labels that the model reads.
+    """
+    if isinstance(corpus, DependencyCorpus):
+        check_labels(model, corpus)
+        if cache is not None:
+            raise InputError("a neural cache goes over a text from left to right; a model of trees takes none")
+        return score_of(corpus, mode, total_nats(model, evaluation_batches(corpus, vocabulary, mode)))
     if cache is None:
         return score_of(corpus, mode, total_nats(model, evaluation_batches(corpus, vocabulary, mode)))
     nats, without = nats_with_cache(model, corpus, vocabulary, mode, cache)
     return CachedScore(**vars(score_of(corpus, mode, nats)), cache=cache, without_cache=score_of(corpus, mode, without))
 
 
-def score_of(corpus: EncodedCorpus, mode: Mode, nats: float) -> LanguageModelScore:
+def check_labels(model: LanguageModel, corpus: DependencyCorpus) -> None:
+    """Raises InputError where a model reads labels and trees have none."""
+    if model.reads_labels and not corpus.labelled:
+        raise InputError(
+            f"{corpus.source or 'the trees'}: no edge has a label; the model reads labels (model.labelled is true)"
+        )
+
+
+def score_of(corpus: Corpus, mode: Mode, nats: float) -> LanguageModelScore:
     """The score of a corpus whose negative log-probability is known."""
+    text, ends = (corpus.text, 0) if isinstance(corpus, DependencyCorpus) else (corpus, len(corpus))
     return LanguageModelScore(
         nats=nats,
-        tokens=corpus.word_count + len(corpus),
-        sentences=len(corpus),
-        unknown=corpus.unknown_count,
-        characters=corpus.character_count,
+        tokens=text.word_count + ends,
+        sentences=len(text),
+        unknown=text.unknown_count,
+        characters=text.character_count,
         mode=mode,
-        source=corpus.source,
+        source=text.source,
     )
 
 
@@ -154,8 +184,17 @@ def evaluate_text(
 ) -> LanguageModelScore:
     """The score of a stored model on a text file, one sentence a line; "-" is standard input.
 
+    Of a model of trees, on dependency trees: a file, a folder or a pattern.
     mode: how the text is read; as the model was trained when None. cache: of the neural cache; then a `CachedScore`.
-    Raises InputError for a file that is not text, and with a cache for a model without hidden states.
+    Raises InputError for a file that is not text, or not of trees, for a mode that is not the model's, and with a cache
+    for a model without hidden states.
     """
+    mode = mode or stored.settings.mode
+    if (mode == "trees") != (stored.model.reads == "trees"):
+        kind = stored.settings.model.name
+        raise InputError(f"found mode {mode}; a model of the kind {kind!r} reads {READING[stored.settings.mode]}")
+    if stored.labels is not None:
+        trees = DependencyCorpus.read(path, stored.normaliser, stored.vocabulary, stored.labels)
+        return evaluate_language_model(stored.model, trees, stored.vocabulary, mode, cache)
     with EncodedCorpus.encode(path, stored.normaliser, stored.vocabulary) as corpus:
-        return evaluate_language_model(stored.model, corpus, stored.vocabulary, mode or stored.settings.mode, cache)
+        return evaluate_language_model(stored.model, corpus, stored.vocabulary, mode, cache)

@@ -28,6 +28,7 @@ BOOTSTRAP_SAMPLES = 10_000
 FEW_KNOWN = 0.01  # of pairs whose words are all known; fewer mean text of another style than the model's
 
 Flags = npt.NDArray[np.bool_]
+Credits = npt.NDArray[np.float64]
 
 _AS_WRITTEN = TreebankStyle()
 
@@ -132,7 +133,7 @@ class PairsReport:
             known = first.differing_known & other.differing_known
             parts = {"all": np.ones(len(self.pairs), np.bool_), "differing_words_known": known}
             compared[other.name] = {
-                name: paired_bootstrap(other.right[part], first.right[part])
+                name: compare_credits(other.right[part].astype(float), first.right[part].astype(float))
                 for name, part in parts.items()
                 if part.any()
             }
@@ -325,17 +326,16 @@ def differing_words(first: Sequence[str], second: Sequence[str]) -> set[str]:
     return {*(counts - others), *(others - counts)}
 
 
-def paired_bootstrap(first: Flags, second: Flags, samples: int = BOOTSTRAP_SAMPLES, seed: int = 0) -> BootstrapResult:
-    """Compares two models on the same pairs, drawn anew with replacement `samples` times.
+def compare_credits(
+    first: Credits, second: Credits, samples: int = BOOTSTRAP_SAMPLES, seed: int = 0
+) -> BootstrapResult:
+    """Compares what two models earn on the same items, drawn anew with replacement `samples` times.
 
-    first, second: (n,), which pairs are right. A draw's difference depends only on how often either alone is right,
-    and these counts are multinomial: no pair need be drawn.
+    first, second: (n,), 0 to 1 each. How often each difference is drawn is multinomial: no item need be drawn.
     """
-    gained, lost = int((first & ~second).sum()), int((second & ~first).sum())
-    size = len(first)
-    shares = np.array([gained, lost, size - gained - lost]) / size
-    drawn = np.random.default_rng(seed).multinomial(size, shares, samples)
-    return BootstrapResult.of((gained - lost) / size, (drawn[:, 0] - drawn[:, 1]) / size, "accuracy")
+    values, counts = np.unique(first - second, return_counts=True)
+    drawn = np.random.default_rng(seed).multinomial(len(first), counts / len(first), samples)
+    return BootstrapResult.of(float(values @ counts) / len(first), drawn @ values / len(first), "accuracy")
 
 
 def write_pairs(report: PairsReport, path: str | Path) -> None:

@@ -6,7 +6,7 @@ import dataclasses
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import groupby, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,18 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from syntaxlm.data.batches import SentenceBatches
-from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.treebanks import Treebank, read_treebank, treebank_tokens
 from syntaxlm.errors import InputError
+from syntaxlm.evaluation.structure import (
+    Rule,
+    Structure,
+    layers_for,
+    rules_for,
+    rules_of,
+    structure_of,
+)
 from syntaxlm.files import write_text
+from syntaxlm.models.registry import build_model
 from syntaxlm.storage import StoredModel
 from syntaxlm.trees import (
     DECODING_RULES,
@@ -26,18 +33,18 @@ from syntaxlm.trees import (
     BaselineScores,
     BootstrapResult,
     CleanUp,
-    DecodingRule,
     ParsingScores,
     Protocol,
+    SeedScores,
     SpanSets,
     Tree,
     average,
     baseline_scores,
     clean_all,
-    decode,
     find_clean_up,
     format_brackets,
     format_spans,
+    over_seeds,
     paired_bootstrap,
     read_brackets,
     right,
@@ -45,67 +52,16 @@ from syntaxlm.trees import (
     trees_of,
 )
 from syntaxlm.trees.matching import GOLD_ADVICE, beginning, gold_sides, read_matching
-
-TOKEN_BUDGET = 1 << 15  # tokens of a parsing batch: large, so that each word type is looked at once for many uses
-DEFAULT_DECODER: DecodingRule = "biased"
-
-
-@torch.no_grad()
-def distances_of(stored: StoredModel, corpus: EncodedCorpus) -> npt.NDArray[np.float32]:
-    """The syntactic distances of all words, sentence after sentence: (layers, words).
-
-    Each sentence is read with its begin and end around it, from no state. Raises InputError for a model without any.
-    """
-    model = stored.model
-    device = next(model.parameters()).device
-    result = np.zeros((model.distance_layers, corpus.word_count), np.float32)
-    if not model.distance_layers:
-        raise InputError(f"a model of the kind {stored.settings.model.name!r} has no distances: it does not parse")
-    batches = SentenceBatches(corpus, stored.vocabulary, TOKEN_BUDGET, shuffle=False, seed=0, closed=True)
-    for batch in batches.iterate(0):
-        syntax = model.syntax(batch.to(device))
-        assert syntax is not None
-        assert syntax.distances is not None
-        assert batch.lengths is not None
-        assert batch.indices is not None
-        inner = syntax.distances[:, 1:-1].cpu().numpy()  # without those of begin and end
-        words = batch.lengths.numpy() - 2
-        steps = np.arange(inner.shape[1])[:, None]
-        real = steps < words
-        result[:, (corpus.offsets[batch.indices.numpy()] + steps)[real]] = inner[:, real]
-    return result
-
-
-def layer_of(stored: StoredModel, layer: int | None) -> int:
-    """The layer asked for, 1 is the first; of None, the model's own. Raises InputError for one that there is not."""
-    model = stored.model
-    if layer is None:
-        return model.default_layer
-    if model.distance_layers and not 1 <= layer <= model.distance_layers:
-        raise InputError(f"layer {layer}: the model has distances of layers 1 to {model.distance_layers}")
-    return layer
-
-
-def induce_layers(stored: StoredModel, sentences: Sequence[Sequence[str]]) -> npt.NDArray[np.float32]:
-    """Distances of tokenised sentences by every layer, from one reading, sentence after sentence: (layers, words)."""
-    encode = stored.vocabulary.encode
-    return distances_of(stored, EncodedCorpus.from_sentences([encode(sentence) for sentence in sentences]))
-
-
-def induce(
-    stored: StoredModel, sentences: Sequence[Sequence[str]], layer: int | None = None
-) -> npt.NDArray[np.float32]:
-    """Distances of tokenised sentences by one layer (`layer_of`), sentence after sentence: (words,)."""
-    chosen = layer_of(stored, layer)
-    return induce_layers(stored, sentences)[chosen - 1]
+from syntaxlm.trees.span_decoding import SPAN_RULES, Scores, SpanScores
 
 
 @dataclass(frozen=True)
 class Parse:
     """One sentence, parsed. words: as written; tokens: as the (first) model read them.
 
-    distances: one for each; none where the tree is the average of several models'.
+    distances: one for each; none where the tree is not of distances, or is the average of several models'.
     number: its place in the input, 1 first.
+    span_scores: (n, n), by first and last word of the span; None where the tree is not of such scores.
     """
 
     number: int
@@ -113,12 +69,17 @@ class Parse:
     tokens: list[str]
     distances: list[float]
     tree: Tree
+    span_scores: Scores | None = field(default=None, compare=False)
 
     def as_dict(self) -> dict[str, Any]:
         spans = [[part.start, part.end] for part in self.tree.constituents]
-        rest = {name: getattr(self, name) for name in ("number", "words", "tokens")}
-        distances = {"distances": [round(value, 6) for value in self.distances]} if self.distances else {}
-        return rest | distances | {"spans": spans}
+        rest: dict[str, Any] = {name: getattr(self, name) for name in ("number", "words", "tokens")}
+        if self.distances:
+            rest["distances"] = [round(value, 6) for value in self.distances]
+        rest["spans"] = spans
+        if self.span_scores is not None:
+            rest["scores"] = [round(float(self.span_scores[start, end - 1]), 6) for start, end in spans]
+        return rest
 
     def _repr_svg_(self) -> str:
         """The tree over its distances as a picture: notebooks ask for it."""
@@ -132,8 +93,9 @@ class Parses:
     """The parses of many lines. Words stand in the trees as written; what the normaliser drops does not stand there.
 
     words, tokens: of each line, empty for a line without a word; distances (all words) and spans are of the others.
-    distances: none, (0,), where the trees are averages.
+    distances: none, (0,), where the trees are averages or not of distances.
     first: number of the first line.
+    span_scores: of the others, too; None where the trees are averages or not of span scores.
     """
 
     words: list[list[str]]
@@ -141,6 +103,7 @@ class Parses:
     distances: npt.NDArray[np.float32]
     spans: SpanSets | None
     first: int
+    span_scores: SpanScores | None = None
 
     def brackets(self) -> list[str]:
         """Each line's tree, "" for a line without a word."""
@@ -151,10 +114,15 @@ class Parses:
         """Each line's parse, None for a line without a word."""
         trees = iter(trees_of(self.spans, self._bracketed()) if self.spans else [])
         values = self.distances.tolist()
-        end = 0
+        end = sentence = 0
         for number, (words, tokens) in enumerate(zip(self.words, self.tokens, strict=True), self.first):
+            if not words:
+                yield None
+                continue
             start, end = end, end + len(words)
-            yield Parse(number, words, tokens, values[start:end], next(trees)) if words else None
+            scores = None if self.span_scores is None else self.span_scores.chart(sentence)
+            sentence += 1
+            yield Parse(number, words, tokens, values[start:end], next(trees), scores)
 
     def _bracketed(self) -> list[list[str]]:
         """Words that brackets can hold: white space, and what is read as its sign, are characters to some models."""
@@ -171,42 +139,54 @@ class Parses:
 def parse_lines(
     stored: StoredModel,
     lines: Sequence[str],
-    decoder: DecodingRule = DEFAULT_DECODER,
+    decoder: Rule | None = None,
     first: int = 1,
     layer: int | None = None,
 ) -> Parses:
     """Parses lines of raw text, a sentence each.
 
-    first: number of the first line; layer: whose distances, 1 is the first; None: the model's own.
+    decoder: one of the model's rules (`rules_of`); None: its default. first: number of the first line.
+    layer: whose distances, 1 is the first; None: the model's own.
+    Raises InputError for a model that does not parse, and a decoder or layer that it has not.
     """
     if isinstance(lines, str):
         raise TypeError("parse_lines takes a list of lines, not one string")
+    (rule,), (layer,) = rules_for([stored], decoder), layers_for([stored], layer)
+    return _parsed(stored, lines, rule, first, layer)
+
+
+def _parsed(stored: StoredModel, lines: Sequence[str], rule: Rule, first: int, layer: int) -> Parses:
     pairs = [stored.normaliser.written_tokens(line) for line in lines]
     words, tokens = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     full = [sentence for sentence in tokens if sentence]
     if not full:
         return Parses(words, tokens, np.zeros(0, np.float32), None, first)
-    distances = induce(stored, full, layer)
-    spans = decode(distances, np.array([len(sentence) for sentence in full]), decoder)
-    return Parses(words, tokens, distances, spans, first)
+    structure = structure_of(stored, full)
+    spans = structure.decode(rule, layer)
+    if rule in SPAN_RULES:
+        return Parses(words, tokens, np.zeros(0, np.float32), spans, first, structure.span_scores)
+    return Parses(words, tokens, structure.distances[layer - 1], spans, first)
 
 
 def parse_lines_together(
     stored: Sequence[StoredModel],
     lines: Sequence[str],
-    decoder: DecodingRule = DEFAULT_DECODER,
+    decoder: Rule | None = None,
     first: int = 1,
     layer: int | None = None,
     names: Sequence[str] = (),
 ) -> Parses:
     """Parses lines with several models: the average of their trees, over the words of the first; no distances.
 
-    Vocabularies may differ. layer: as of `parse_lines`, of every model. names: of the models, for messages.
-    Raises InputError naming the sentence that normalisers split or drop differently.
+    Vocabularies may differ. decoder: of the models that have this rule; the others parse by their defaults (all, where
+    it is None). layer: as of `parse_lines`, of every model with distances. names: of the models, for messages.
+    Raises InputError as `parse_lines`, for a decoder that none of the models has, and naming the sentence that
+    normalisers split or drop differently.
     """
     if not stored:
         raise ValueError("expected one model or more")
-    parses = [parse_lines(one, lines, decoder, first, layer) for one in stored]
+    chosen = zip(stored, rules_for(stored, decoder), layers_for(stored, layer), strict=True)
+    parses = [_parsed(one, lines, rule, first, number) for one, rule, number in chosen]
     names = names or [f"model {number}" for number in range(1, len(stored) + 1)]
     for name, one in zip(names[1:], parses[1:], strict=True):
         for number, (words, others) in enumerate(zip(parses[0].words, one.words, strict=True), first):
@@ -265,14 +245,42 @@ class ScoredSentence:
 
 
 @dataclass(frozen=True, eq=False)
+class RandomWeights:
+    """A model's settings and vocabulary with fresh weights that no training has touched: what its form alone gives.
+
+    scores: by seed, of the trees by the same decoder and layer.
+    """
+
+    scores: tuple[ParsingScores, ...]
+
+    @property
+    def f1(self) -> SeedScores:
+        return over_seeds(self.scores)
+
+    def shape(self) -> dict[str, tuple[float, float]]:
+        """Mean and sample standard deviation over the seeds of what `Shape` has: depth, left, right."""
+        shapes = [one.predicted_shape.as_dict() for one in self.scores if one.predicted_shape]
+        values = {name: np.array([shape[name] for shape in shapes]) for name in shapes[0]}
+        return {
+            name: (float(one.mean()), float(one.std(ddof=1)) if len(one) > 1 else 0.0) for name, one in values.items()
+        }
+
+    def as_dict(self) -> dict[str, Any]:
+        shape = {name: {"mean": mean, "deviation": deviation} for name, (mean, deviation) in self.shape().items()}
+        return {"f1": self.f1.as_dict(), "shape": shape}
+
+
+@dataclass(frozen=True, eq=False)
 class ParsingReport:
     """A model's or a file's trees scored, beside all that they are read against.
 
-    scores, predicted: by name, a model's decoder or "predicted"; chosen: the name of the one asked for.
+    scores, predicted: by name, a model's decoder or "predicted"; chosen: the name of the one asked for. Where averaged
+    models parse by several decoders, the name has all, in the order of the models: "2 biased + right".
     against_right: the chosen one compared with right branching.
     models: how many models' trees the predicted ones are the average of.
-    layer: of the model, whose trees are scored; None for averages and files.
+    layer: of the model's distances, whose trees are scored; None for averages, files and trees of span scores.
     f1_by_layer: of a model with several layers, by layer and decoder; the same reading, the same protocol.
+    random_weights: None where they were not asked for.
     """
 
     scores: dict[str, ParsingScores]
@@ -284,6 +292,7 @@ class ParsingReport:
     models: int = 1
     layer: int | None = None
     f1_by_layer: dict[int, dict[str, float]] = field(default_factory=dict)
+    random_weights: RandomWeights | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """All figures, for JSON: those of the chosen trees at the top, fractions from 0 to 1."""
@@ -300,6 +309,7 @@ class ParsingReport:
             "f1_by_decoder": {name: scores.f1 for name, scores in self.scores.items()},
             **self._layer_figures(),
             "baselines": self.baselines.as_dict(),
+            **({"random_weights": self.random_weights.as_dict()} if self.random_weights else {}),
             "against_right_branching": self.against_right.as_dict(),
         }
 
@@ -319,7 +329,7 @@ class ParsingReport:
             *self._table(),
             "",
             *self._layers(),
-            f"{self.chosen} against right branching: {self.against_right}",
+            f"{_told(self.chosen)} against right branching: {self.against_right}",
         ]
         if scores.recall_by_label:
             common = sorted(scores.recall_by_label.items(), key=lambda item: -item[1][1])[:10]
@@ -333,19 +343,26 @@ class ParsingReport:
                     f"{name:9} trees   mean depth {shape.depth:.1f}   "
                     f"left splits {shape.left:.1f}%   right splits {shape.right:.1f}%"
                 )
+        if self.random_weights:
+            shown = {name: f"{mean:.1f} ± {spread:.1f}" for name, (mean, spread) in self.random_weights.shape().items()}
+            lines.append(
+                f"random weights    mean depth {shown['depth']}   "
+                f"left splits {shown['left']}%   right splits {shown['right']}%"
+            )
         return "\n".join(lines)
 
     def _table(self) -> list[str]:
         """Percentages: all decoders, baselines and bounds."""
         baselines, random = self.baselines, self.baselines.random
-        seeds = f"random, mean of {random.count} seeds, ± {100 * random.deviation:.1f}, max {100 * random.max:.1f}"
         lines = ["unlabelled F1   precision   recall"]
         averaged = f", average of {self.models} models" if self.models > 1 else ""
-        lines += [_score_row(name + averaged, one) for name, one in self.scores.items()]
+        lines += [_score_row(_told(name) + averaged, one) for name, one in self.scores.items()]
         lines.append(_score_row("right branching", baselines.right))
         lines.append(_score_row("left branching", baselines.left))
         lines.append(_score_row("balanced", baselines.balanced))
-        lines.append(_row(seeds, random.mean))
+        lines.append(_seeds_row("random", random))
+        if self.random_weights:
+            lines.append(_seeds_row(f"random weights, {_told(self.chosen)}", self.random_weights.f1))
         lines.append(_score_row("binary upper bound", baselines.binary_bound))
         if baselines.biased_bound:
             lines.append(_score_row("reachable by the biased decoder", baselines.biased_bound))
@@ -355,15 +372,25 @@ class ParsingReport:
         """F1 of every layer, percent, a column for each decoder; nothing for a model of one."""
         if not self.f1_by_layer:
             return []
-        lines = ["".join(f"{name + ' F1':>14}" for name in self.scores)]
+        lines = ["".join(f"{name + ' F1':>14}" for name in next(iter(self.f1_by_layer.values())))]
         for layer, values in self.f1_by_layer.items():
-            figures = "".join(f"{100 * values[name]:14.1f}" for name in self.scores)
+            figures = "".join(f"{100 * f1:14.1f}" for f1 in values.values())
             lines.append(f"{figures}   layer {layer}{' (chosen)' * (layer == self.layer)}")
         return [*lines, ""]
 
 
+def _told(decoder: str) -> str:
+    """A decoder's name in a table, where `right` by itself would be taken for right branching."""
+    return f"{decoder} decoder" if decoder in SPAN_RULES else decoder
+
+
 def _score_row(name: str, scores: ParsingScores) -> str:
     return _row(name, scores.f1, scores.precision, scores.recall)
+
+
+def _seeds_row(name: str, scores: SeedScores) -> str:
+    spread = f"± {100 * scores.deviation:.1f}, max {100 * scores.max:.1f}"
+    return _row(f"{name}, mean of {scores.count} {'seed' if scores.count == 1 else 'seeds'}, {spread}", scores.mean)
 
 
 def _row(name: str, f1: float, *others: float) -> str:
@@ -438,50 +465,93 @@ def evaluate_parsing(
     stored: StoredModel,
     treebank: str | Path,
     protocol: Protocol = PROTOCOLS["wsj-test"],
-    decoder: DecodingRule = DEFAULT_DECODER,
+    decoder: Rule | None = None,
     clean_up: CleanUp | str | Path = "ptb-keep",
     layer: int | None = None,
     also: Sequence[StoredModel] = (),
+    random_weights: int = 0,
 ) -> ParsingReport:
-    """Parses a treebank's sentences with a model, by both decoding rules, and scores the trees.
+    """Parses a treebank's sentences with a model, by all its decoding rules, and scores the trees.
 
     treebank: a file, folder or pattern; clean_up: a name, a YAML file or the rule as such.
-    layer: whose trees, 1 is the first; None: the model's own. Of a single model the others' F1 is measured, too.
-    also: further models; what is scored is then the average of the trees of all, by that layer of each.
-    Raises InputError as `read_treebank` does.
+    decoder: whose trees the report is mostly of; None: the model's default.
+    layer: whose distances, 1 is the first; None: the model's own. Of a single model the others' F1 is measured, too.
+    also: further models; what is scored is then the average of the trees of all, by that layer of each. A decoder that
+    a model has not leaves it at its default.
+    random_weights: how many models of fresh weights to score beside the model, seeds 0, 1, ...; of a single model.
+    Raises InputError as `parse_lines` and `read_treebank` do.
     """
+    models = [stored, *also]
+    chosen, layers = rules_for(models, decoder), layers_for(models, layer)
+    if random_weights < 0 or (random_weights and also):
+        found = "several models" if also else random_weights
+        raise InputError(f"random weights: found {found}; expected a number of seeds, 0 or more, and one model")
     rule = find_clean_up(clean_up)
     read = read_treebank(treebank, rule)
     trees = gold_trees(read)
     gold = GoldTrees(trees, SpanSets.of(trees), [sentence.number for sentence in read], str(treebank), rule.name)
-    models = [stored, *also]
-    layers = [layer_of(one, layer) for one in models]
-    distances = [induce_layers(one, treebank_tokens(read, one.normaliser)) for one in models]
+    structures = [structure_of(one, treebank_tokens(read, one.normaliser)) for one in models]
     predicted = {}
-    for decoding in DECODING_RULES:
-        chosen = zip(distances, layers, strict=True)
-        trees_by_model = [decode(one[number - 1], gold.spans.lengths, decoding) for one, number in chosen]
-        predicted[str(decoding)] = average(trees_by_model) if also else trees_by_model[0]
-    report = _report(predicted, decoder, gold, protocol, len(models))
+    for rules in _ways(models, chosen):
+        ways = zip(structures, rules, layers, strict=True)
+        trees_by_model = [structure.decode(of_model, number) for structure, of_model, number in ways]
+        predicted[_joined(rules)] = average(trees_by_model) if also else trees_by_model[0]
+    report = _report(predicted, _joined(chosen), gold, protocol, len(models))
     if also:
         return report
-    return dataclasses.replace(report, layer=layers[0], f1_by_layer=_f1_by_layer(distances[0], gold, protocol))
+    return dataclasses.replace(
+        report,
+        layer=None if chosen[0] in SPAN_RULES else layers[0],
+        f1_by_layer=_f1_by_layer(structures[0], gold, protocol),
+        random_weights=_random_weights(stored, read, gold, protocol, chosen[0], layers[0], random_weights),
+    )
 
 
-def _f1_by_layer(
-    distances: npt.NDArray[np.float32], gold: GoldTrees, protocol: Protocol
-) -> dict[int, dict[str, float]]:
-    """By layer, 1 is the first, and decoder; nothing for a single layer. distances: (layers, words)."""
-    if len(distances) == 1:
+def _ways(models: Sequence[StoredModel], chosen: tuple[Rule, ...]) -> list[tuple[Rule, ...]]:
+    """All rules that any of the models has, as `rules_for` gives them to all; the chosen ones among them."""
+    rules = dict.fromkeys(rule for one in models for rule in rules_of(one.model))
+    return list(dict.fromkeys([*(rules_for(models, rule) for rule in rules), chosen]))
+
+
+def _joined(rules: Sequence[Rule]) -> str:
+    """Each model's rule: "biased" where all have the same, "2 biased + right" where they differ."""
+    runs = [(str(rule), len(list(same))) for rule, same in groupby(rules)]
+    if len(runs) == 1:
+        return runs[0][0]
+    return " + ".join(rule if count == 1 else f"{count} {rule}" for rule, count in runs)
+
+
+def _f1_by_layer(structure: Structure, gold: GoldTrees, protocol: Protocol) -> dict[int, dict[str, float]]:
+    """By layer of distances, 1 is the first, and decoder; nothing for a single layer, or none."""
+    layers = len(structure.distances)
+    if layers < 2:
         return {}
-    lengths = gold.spans.lengths
     return {
         layer: {
-            str(rule): score(decode(values, lengths, rule), gold.spans, protocol, details=False).f1
+            str(rule): score(structure.decode(rule, layer), gold.spans, protocol, details=False).f1
             for rule in DECODING_RULES
         }
-        for layer, values in enumerate(distances, 1)
+        for layer in range(1, layers + 1)
     }
+
+
+def _random_weights(
+    stored: StoredModel, read: Treebank, gold: GoldTrees, protocol: Protocol, rule: Rule, layer: int, seeds: int
+) -> RandomWeights | None:
+    """None for no seeds."""
+    tokens = treebank_tokens(read, stored.normaliser)
+    fresh = (structure_of(with_fresh_weights(stored, seed), tokens) for seed in range(seeds))
+    scores = tuple(score(one.decode(rule, layer), gold.spans, protocol) for one in fresh)
+    return RandomWeights(scores) if scores else None
+
+
+def with_fresh_weights(stored: StoredModel, seed: int) -> StoredModel:
+    """A model of the same settings and vocabulary, its weights drawn anew."""
+    device = stored.model.device
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = build_model(stored.settings.model, len(stored.vocabulary))
+    return dataclasses.replace(stored, model=model.eval().to(device))
 
 
 def evaluate_trees(

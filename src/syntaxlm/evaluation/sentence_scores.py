@@ -39,8 +39,7 @@ def sentence_log_probs(stored: StoredModel, sentences: Iterable[Sequence[str]]) 
 def _scored(stored: StoredModel, sentences: Iterator[Sequence[str]]) -> Iterator[tuple[int, float]]:
     """The place of each sentence and its log-probability, as batches give them."""
     model = stored.model.eval()
-    weight = next(model.parameters(), None)  # a model of counts may have none
-    device = torch.device("cpu") if weight is None else weight.device
+    device = model.device
     first = 0
     while chunk := [stored.vocabulary.encode(sentence) for sentence in islice(sentences, SENTENCES_TOGETHER)]:
         corpus = EncodedCorpus.from_sentences(chunk)

@@ -139,7 +139,7 @@ def _sentence_bits(stored: StoredModel) -> Callable[[EncodedCorpus], Bits]:
     @torch.no_grad()
     def read(corpus: EncodedCorpus) -> Bits:
         model = stored.model.eval()
-        device = next(model.parameters()).device
+        device = model.device
         result = np.zeros(corpus.word_count + len(corpus))
         batches = SentenceBatches(corpus, stored.vocabulary, TOKEN_BUDGET, shuffle=False, seed=0)
         for batch in batches.iterate(0):
@@ -163,7 +163,7 @@ class _Stream:
     @torch.no_grad()
     def __call__(self, corpus: EncodedCorpus) -> Bits:
         model = self._stored.model.eval()
-        device = next(model.parameters()).device
+        device = model.device
         targets = torch.from_numpy(np.insert(corpus.ids, corpus.offsets[1:], self._stored.vocabulary.end_id)).long()
         tokens = torch.cat([torch.tensor([self._before]), targets[:-1]])
         parts = []

@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from torch import Tensor, nn
+from torch import Tensor
 
-from syntaxlm.layers.dropout import embed_with_dropout, locked_dropout
 from syntaxlm.layers.recurrent_stack import Cell, RecurrentStack, StackReading, chunk_fault
 from syntaxlm.layers.rows import Rows
-from syntaxlm.models.base import Core, NeuralModel, Reading
+from syntaxlm.models.awd import AWDCore, LayersReading, Regularisation, tied_fault
+from syntaxlm.models.base import NeuralModel
 from syntaxlm.models.contract import State, Syntax, TokenBatch
 
 
@@ -44,22 +44,30 @@ class ONLSTMConfig:
         sizes = self.layer_sizes
         if min((self.embedding_size, self.chunk_size, *sizes)) < 1 or not sizes:
             return  # told with the limits of all settings
-        if self.tied and sizes[-1] != self.embedding_size:
-            raise ValueError(
-                f"layer_sizes: the last is {sizes[-1]}; tied weights need that of the embedding, {self.embedding_size}"
-            )
+        fault = tied_fault(self.embedding_size, sizes) if self.tied else None
+        if fault:
+            raise ValueError(fault)
         fault = chunk_fault(sizes, self.chunk_size) if self.cell == "on-lstm" else None
         if fault:
             raise ValueError(f"layer_sizes, chunk_size: {fault}")
 
 
-class ONLSTMCore(Core):
-    """A recurrent stack with locked dropout around it; the activations' penalties."""
+class ONLSTMCore(AWDCore):
+    """A recurrent stack."""
 
     def __init__(self, config: ONLSTMConfig) -> None:
-        super().__init__()
+        super().__init__(
+            Regularisation(
+                config.embedding_dropout,
+                config.input_dropout,
+                config.dropout,
+                config.activation,
+                config.activation_after_dropout,
+                config.slowness,
+            ),
+            config.layer_sizes[-1],
+        )
         self.config = config
-        self.output_size = config.layer_sizes[-1]
         self.distance_layers = len(config.layer_sizes) if config.cell == "on-lstm" else 0
         self.default_layer = min(2, len(config.layer_sizes))  # published trees: the second of three, section 5.2
         self.stack = RecurrentStack(
@@ -72,37 +80,9 @@ class ONLSTMCore(Core):
             config.weight_drop_rescaled,
         )
 
-    def embed(self, embedding: nn.Embedding, tokens: Tensor) -> Tensor:
-        return embed_with_dropout(embedding, tokens, self.config.embedding_dropout, self.training)
-
-    def forward(self, embedded: Tensor, batch: TokenBatch, state: State) -> Reading:
-        config = self.config
-        steps, columns, _ = embedded.shape
-        rows = Rows(steps, columns, batch.lengths, embedded.device)
-        inputs = locked_dropout(rows.of(embedded), config.input_dropout, rows, self.training)
+    def read_layers(self, inputs: Tensor, rows: Rows, batch: TokenBatch, state: State) -> LayersReading:
         read = self.stack(inputs, rows, state)
-        hidden = locked_dropout(read.layers[-1], config.dropout, rows, self.training)
-        return Reading(
-            hidden,
-            {name: part.detach() for name, part in read.state.items()},
-            self._penalties(read.layers[-1], hidden, rows) if self.training else {},
-            _syntax(read, rows),
-        )
-
-    def _penalties(self, states: Tensor, dropped: Tensor, rows: Rows) -> dict[str, Tensor]:
-        """Activation and slowness, Merity, Keskar, Socher 2018, section 4.6, as means.
-
-        The activation is that of the states as they are (ON-LSTM) or after the output dropout (AWD-LSTM), by
-        `activation_after_dropout`; the slowness always that of the states as they are.
-        """
-        config = self.config
-        penalties = {}
-        if config.activation:
-            active = dropped if config.activation_after_dropout else states
-            penalties["activation"] = config.activation * active.square().mean()
-        if config.slowness and len(rows.counts) > 1:
-            penalties["slowness"] = config.slowness * rows.changes(states).square().mean()
-        return penalties
+        return LayersReading(read.layers[-1], read.state, _syntax(read, rows))
 
 
 def _syntax(read: StackReading, rows: Rows) -> Syntax | None:

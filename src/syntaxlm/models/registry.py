@@ -9,16 +9,27 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from syntaxlm.errors import InputError
-from syntaxlm.models import lstm, on_lstm, prpn
-from syntaxlm.models.contract import LanguageModel
+from syntaxlm.models import lstm, ngram, on_lstm, palm, prpn, tree_rnn
+from syntaxlm.models.contract import LanguageModel, Reads
 from syntaxlm.settings import Limits, range_faults
 
-ModelConfig = Annotated[prpn.PRPNConfig | lstm.LSTMConfig | on_lstm.ONLSTMConfig, Field(discriminator="name")]
+ModelConfig = Annotated[
+    prpn.PRPNConfig
+    | lstm.LSTMConfig
+    | on_lstm.ONLSTMConfig
+    | palm.PaLMConfig
+    | ngram.NGramConfig
+    | tree_rnn.TreeRNNConfig,
+    Field(discriminator="name"),
+]
 
 MODELS: dict[str, tuple[type, Callable[[Any, int], LanguageModel]]] = {
     "prpn": (prpn.PRPNConfig, prpn.build),
     "lstm": (lstm.LSTMConfig, lstm.build),
     "on-lstm": (on_lstm.ONLSTMConfig, on_lstm.build),
+    "palm": (palm.PaLMConfig, palm.build),
+    "ngram": (ngram.NGramConfig, ngram.build),
+    "tree-rnn": (tree_rnn.TreeRNNConfig, tree_rnn.build),
 }
 
 
@@ -35,7 +46,20 @@ _LIMITS: Limits = {
     "embedding_size": _at_least(1),
     "layer_sizes": ("one or more sizes, each 1 or more", lambda sizes: len(sizes) > 0 and min(sizes) >= 1),
     "chunk_size": _at_least(1),
+    "attention_after": _at_least(1),
+    "span_size": _at_least(2),
+    "scorer_size": _at_least(1),
+    "maximum_span": _at_least(1),
+    "supervision": _NOT_NEGATIVE,
+    "order": _at_least(1),
+    "minimum_counts": (
+        "one or more counts, the first 1, none under the one before",
+        lambda counts: list(counts[:1]) == [1] and list(counts) == sorted(counts),
+    ),
     "hidden_size": _at_least(1),
+    "label_size": _at_least(1),
+    "noise_words": _at_least(1),
+    "log_normaliser": ("a number", math.isfinite),
     "layers": _at_least(1),
     "memory_slots": _at_least(1),
     "look_back": _at_least(0),
@@ -52,6 +76,12 @@ _LIMITS: Limits = {
     "temperature": _POSITIVE,
     "initial_spread": _POSITIVE,
 }
+
+
+def reads(config: ModelConfig | type) -> Reads:
+    """What a model of these settings reads."""
+    found: Reads = getattr(config, "reads", "tokens")
+    return found
 
 
 def config_faults(config: ModelConfig) -> list[str]:

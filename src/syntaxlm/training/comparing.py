@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from syntaxlm.data.corpora import EncodedCorpus
+from syntaxlm.data.treebanks import dependency_trees
 from syntaxlm.errors import InputError
 from syntaxlm.evaluation.language_model import LanguageModelScore
 from syntaxlm.files import make_folder, write_text
@@ -104,7 +105,10 @@ class Comparison:
         modes = {row.recipe.batches.mode for row in self.rows}
         if len(modes) > 1:
             of_rows = ", ".join(f"{row.name} {row.recipe.batches.mode}" for row in self.rows)
-            notes.append(f"state carried in some and reset at each sentence in others: {of_rows}")
+            told = "state carried in some and reset at each sentence in others"
+            if "trees" in modes:
+                told = "words are predicted given their trees in some, without ends of sentences"
+            notes.append(f"{told}: {of_rows}")
         for text in ("valid", "test"):
             counts = {}
             for row in self.rows:
@@ -267,12 +271,15 @@ def _with_run(row: Row, result: TrainingResult, counted: dict[str, int]) -> Row:
     key = repr((row.recipe.text.train, row.recipe.text.normaliser, row.recipe.batches))
     if key not in counted:
         counted[key] = _epoch_tokens(row.recipe, result.folder)
-    parameters = sum(weight.numel() for weight in stored.model.parameters())
+    parameters = stored.model.parameter_count
     return dataclasses.replace(row, runs=(*row.runs, result), parameters=parameters, epoch_tokens=counted[key])
 
 
 def _epoch_tokens(recipe: Recipe, folder: Path) -> int:
-    """How many tokens an epoch of training predicts, ends of sentences included."""
+    """How many tokens an epoch of training predicts, ends of sentences included; of trees there are none."""
+    if recipe.batches.mode == "trees":
+        sizes, most = map(len, dependency_trees(recipe.text.train)), recipe.batches.maximum_words
+        return sum(size for size in sizes if most is None or size <= most)
     vocabulary = Vocabulary.read(folder / VOCABULARY)
     with EncodedCorpus.encode(recipe.text.train, recipe.text.normaliser, vocabulary) as corpus:
         lengths, limit = corpus.lengths, recipe.batches.maximum_words

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from syntaxlm.errors import InputError
-from syntaxlm.models.registry import ModelConfig, config_faults
+from syntaxlm.models.registry import ModelConfig, config_faults, reads
 from syntaxlm.settings import Limits, range_faults, read_sections, read_settings
+from syntaxlm.storage import Mode
 from syntaxlm.text.normaliser import Normaliser
 
 
@@ -26,11 +27,16 @@ class VocabularySettings:
 
 @dataclass(frozen=True)
 class TextSettings:
-    """The text and how it is read. Files are UTF-8, one sentence a line; relative to the working folder."""
+    """The text and how it is read. Files are UTF-8, one sentence a line; relative to the working folder.
+
+    For a model of trees, and `batches.mode` trees, they are files, folders or patterns of dependency trees.
+    """
 
     train: str  # file
     valid: str  # file; the best checkpoint is the one of lowest loss on it
     test: str | None = None  # file; only measured, at the end
+    trees: str | None = None  # file, folder or pattern; gold trees of `train`, for models that learn from them
+    trees_clean_up: str = "ptb-keep"  # name or file of the clean-up that leaves the words of `train` in the trees
     normaliser: Normaliser = field(default_factory=Normaliser)
     vocabulary: VocabularySettings = field(default_factory=VocabularySettings)
 
@@ -39,10 +45,10 @@ class TextSettings:
 class BatchSettings:
     """How the training text is cut."""
 
-    mode: Literal["sentences", "stream"] = "sentences"  # each sentence by itself, or one text with carried state
-    token_budget: int = 2048  # sentences: tokens of a batch
-    maximum_words: int | None = 150  # sentences: longer ones are left out of training, and counted
-    batch_size: int = 64  # stream: parallel columns
+    mode: Mode = "sentences"  # each sentence by itself, one text with carried state, or dependency trees
+    token_budget: int = 2048  # sentences, trees: tokens of a batch
+    maximum_words: int | None = 150  # sentences, trees: longer ones are left out of training, and counted
+    batch_size: int = 64  # stream: parallel columns; trees: those of a batch, at most
     steps: int = 35  # stream: tokens of each column a batch has (the length of back-propagation through time)
     random_steps: bool = False  # stream: each batch's steps are drawn around `steps`, the rate in proportion to them
 
@@ -60,6 +66,7 @@ class OptimiserSettings:
     beta2: float = 0.999  # adam: decay of its square's mean
     epsilon: float = 1e-8  # adam: added to the root of the square's mean
     weight_decay: float = 1e-6  # L2, added to the gradient
+    mean_over: Literal["tokens", "sentences"] = "tokens"  # what the loss is a mean over, before its gradient is clipped
     clip: float = 1.0  # norm that the gradient is scaled down to
     average_patience: int | None = None  # validations; averaging begins above the best loss but for the last so many
     average_from_epoch: int | None = None  # epochs after which averaging begins, if it has not; None: by patience alone
@@ -133,6 +140,20 @@ def recipe_from(data: dict[str, Any], source: str) -> Recipe:
 def _contradictions(recipe: Recipe) -> list[str]:
     """Settings that others leave without a meaning."""
     faults, settings = [], recipe.optimiser
+    supervision, trees = getattr(recipe.model, "supervision", 0.0), recipe.text.trees
+    if trees is not None and not supervision:
+        faults.append(f"text.trees: found {trees}; expected null, or a model with model.supervision above 0")
+    if trees is None and supervision:
+        faults.append(f"model.supervision: found {supervision}; expected 0, or text.trees to learn from")
+    mode, kind = recipe.batches.mode, recipe.model.name
+    if (mode == "trees") != (reads(recipe.model) == "trees"):
+        expected = "sentences or stream: a model" if mode == "trees" else "trees: a model"
+        what = "text" if mode == "trees" else "dependency trees"
+        faults.append(f"batches.mode: found {mode}; expected {expected} of the kind {kind!r} reads {what}")
+    if mode == "trees" and recipe.text.normaliser.units == "characters":
+        faults.append("text.normaliser.units: found characters; expected words: trees are of words")
+    if settings.mean_over == "sentences" and mode == "stream":
+        faults.append("optimiser.mean_over: found sentences; expected tokens, or batches.mode sentences or trees")
     if recipe.batches.random_steps and recipe.batches.mode != "stream":
         faults.append("batches.random_steps: found true; expected false, or batches.mode stream")
     if settings.averaged_rate is not None and not settings.averages:

@@ -24,14 +24,13 @@ from lightning.fabric import Fabric
 from lightning.fabric.strategies import DDPStrategy
 from torch import Tensor, nn
 
-from syntaxlm.data.batches import SentenceBatches, StreamBatches
-from syntaxlm.data.corpora import EncodedCorpus, count_tokens
+from syntaxlm.data.batches import StreamBatches
 from syntaxlm.errors import InputError
-from syntaxlm.evaluation.language_model import evaluate_language_model
-from syntaxlm.files import held, make_folder, remove_unfinished, write_text
-from syntaxlm.models.contract import LanguageModel, State, TokenBatch
+from syntaxlm.evaluation.language_model import Corpus, LanguageModelScore, evaluate_language_model
+from syntaxlm.files import held, make_folder, remove_empty, remove_unfinished, write_text
+from syntaxlm.models.contract import Batch, LanguageModel, State
 from syntaxlm.models.registry import build_model
-from syntaxlm.storage import VOCABULARY, WEIGHTS, ModelSettings, read_model, write_settings, write_weights
+from syntaxlm.storage import LABELS, VOCABULARY, WEIGHTS, ModelSettings, read_model, write_settings, write_weights
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.allocation import keep_freed_memory
 from syntaxlm.training.averaging import WeightAverage
@@ -43,6 +42,7 @@ from syntaxlm.training.checkpoint import (
     read_progress,
     write_checkpoint,
 )
+from syntaxlm.training.material import read_material
 from syntaxlm.training.recipe import Recipe, read_recipe
 from syntaxlm.training.result import RESULT, TrainingResult
 from syntaxlm.training.schedule import Plateau, build_optimiser
@@ -55,7 +55,7 @@ RECIPE, METRICS = "recipe.yaml", "metrics.jsonl"
 
 @dataclass(frozen=True)
 class Event:
-    """What training tells whoever watches: a step or a validation."""
+    """What training tells whoever watches: a step, a validation, or, before all, the trees that it learns from."""
 
     kind: str
     progress: Progress
@@ -69,7 +69,7 @@ Watcher = Callable[[Event], None]
 class _Handed:
     """Batch and state in one object that wrappers of modules pass on untouched."""
 
-    def __init__(self, batch: TokenBatch, state: State) -> None:
+    def __init__(self, batch: Batch, state: State) -> None:
         self.batch, self.state = batch, state
 
 
@@ -81,9 +81,10 @@ class _Loss(nn.Module):
         self.model = model
 
     def forward(self, handed: _Handed) -> tuple[Tensor, dict[str, Tensor], dict[str, Tensor]]:
-        """Returns the batch's negative log-probability in nats, penalties, and the state after it."""
-        output = self.model(handed.batch, handed.state)
-        return -output.log_probs(handed.batch.targets).sum(), output.penalties, output.state or {}
+        """Returns the batch's loss in nats, penalties, and the state after it."""
+        output, targets = self.model(handed.batch, handed.state), handed.batch.targets
+        loss = -output.log_probs(targets).sum() if output.training_loss is None else output.training_loss(targets)
+        return loss, output.penalties, output.state or {}
 
 
 def train(recipe: Recipe, folder: str | Path, watcher: Watcher | None = None) -> TrainingResult:
@@ -148,6 +149,8 @@ class _Run:
         self.stop_asked = False
         self.epoch_batches = 1
         self.gradient_norm = torch.zeros(())
+        self.counted: dict[str, Any] | None = None  # what a model that is counted tells of what it found
+        self.made: list[Path] = []  # folders that were not there before a new run
 
     def begin(self) -> TrainingResult:
         """Trains into a new folder, which is the run's from the first moment: nothing is trained for nothing."""
@@ -155,18 +158,19 @@ class _Run:
         with self._held():
             try:
                 self._prepare(new=True)
-            except InputError:  # of the text: the folder is free again
+            except InputError:  # of the text: the folder is free again, or gone where it was not there
                 if self.first:
                     (self.folder / RECIPE).unlink()
+                    remove_empty(self.made)
                 raise
             return self._go()
 
     def go_on(self) -> TrainingResult:
         """Trains on from the folder's checkpoint, or from the start where there is none."""
         with self._held():
-            self._in_first(self._check_whole)
             self._in_first(lambda: remove_unfinished(self.folder))
             self._prepare(new=False)
+            self._in_first(self._check_whole)
             if (self.folder / CHECKPOINT).exists():
                 if read_progress(self.folder).averaging.began is not None:
                     self._change_to_sgd()
@@ -185,8 +189,8 @@ class _Run:
             yield
 
     def _check_whole(self) -> None:
-        """A run without a checkpoint starts anew, which must not cost weights that are there."""
-        if (self.folder / WEIGHTS).exists() and not (self.folder / CHECKPOINT).exists():
+        """A run without a checkpoint starts anew, which must not cost weights that are there; counts are the same."""
+        if (self.folder / WEIGHTS).exists() and not (self.folder / CHECKPOINT).exists() and not self.model.is_counted:
             raise InputError(
                 f"{self.folder}: has {WEIGHTS} but no {CHECKPOINT}: there is nothing to go on from."
                 " The model can be used as it is; train anew in another folder."
@@ -207,37 +211,51 @@ class _Run:
     def _claim(self) -> None:
         refuse_run(self.folder)
         text = yaml.safe_dump(_plain(self.recipe.as_dict()), sort_keys=False, allow_unicode=True)
-        make_folder(self.folder)
-        write_text(text, self.folder / RECIPE)
+        self.made = make_folder(self.folder)
+        try:
+            write_text(text, self.folder / RECIPE)
+        except InputError:
+            remove_empty(self.made)
+            raise
 
     def _go(self) -> TrainingResult:
+        if self.model.is_counted:
+            self._in_first(self._count)
+            self.progress.epoch, self.progress.finished = 1, True
+            return self._finish()
         with _on_stop_signals(self._ask_to_stop):
             if not self.progress.finished:
+                if (supervision := self.material.supervision) is not None:
+                    self.watch(Event("trees", self.progress, self.epoch_batches, {"supervision": supervision}))
                 self._train()
         return self._finish()
 
     def _prepare(self, new: bool) -> None:
-        """Text, vocabulary, model, optimiser."""
+        """Text, vocabulary, model, optimiser; written is only what all of them let pass."""
         recipe, text = self.recipe, self.recipe.text
-        normaliser = text.normaliser
-        special = ("<eos>", "<eos>") if recipe.batches.mode == "stream" else ("<s>", "</s>")
-        counts = count_tokens(text.train, normaliser)
-        limits = text.vocabulary
-        self.vocabulary = Vocabulary.build(
-            counts, "<unk>", *special, minimum_count=limits.minimum_count, maximum_size=limits.maximum_size
-        )
-        encode = EncodedCorpus.encode
-        self.train_corpus = encode(text.train, normaliser, self.vocabulary)
-        self.valid_corpus = encode(text.valid, normaliser, self.vocabulary)
-        self.test_corpus = encode(text.test, normaliser, self.vocabulary) if text.test else None
-        vocabulary = self.folder / VOCABULARY
-        if not new and vocabulary.exists() and Vocabulary.read(vocabulary) != self.vocabulary:
-            raise InputError(f"{text.train}: its words are not those of {vocabulary}: it changed since the run began")
-        settings = ModelSettings(recipe.model, normaliser, recipe.batches.mode)
-        self._in_first(lambda: write_settings(self.folder, settings, self.vocabulary))
+        self.material = material = read_material(recipe)
+        for name, found in ((VOCABULARY, material.vocabulary), (LABELS, material.labels)):
+            path = self.folder / name
+            if not new and found is not None and path.exists() and Vocabulary.read(path) != found:
+                kind = "labels" if name == LABELS else "words"
+                raise InputError(f"{text.train}: its {kind} are not those of {path}: it changed since the run began")
 
         torch.manual_seed(recipe.run.seed)
-        self.model = build_model(recipe.model, len(self.vocabulary)).to(self.fabric.device)
+        model = build_model(recipe.model, len(material.vocabulary))
+        material.introduce(model)
+        self.model = self._placed(model)
+        if not self.model.is_counted:
+            self._prepare_steps()
+        settings = ModelSettings(recipe.model, text.normaliser, recipe.batches.mode)
+        self._in_first(lambda: write_settings(self.folder, settings, material.vocabulary, material.labels))
+
+    def _placed(self, model: LanguageModel) -> LanguageModel:
+        """A model on the device of the run; one that is counted stays on the processor."""
+        return model if model.is_counted else model.to(self.fabric.device)
+
+    def _prepare_steps(self) -> None:
+        """Optimiser and batches."""
+        recipe = self.recipe
         optimiser = build_optimiser(self.model, recipe.optimiser)
         self.optimiser = optimiser
         self.loss, self.wrapped_optimiser = self.fabric.setup(_Loss(self.model), optimiser)
@@ -245,33 +263,17 @@ class _Run:
         # Dropout must differ between processes, though weights start the same.
         torch.manual_seed(recipe.run.seed + 1_000_003 * (1 + self.fabric.global_rank))
 
-        cut, rank, ranks = recipe.batches, self.fabric.global_rank, self.fabric.world_size
-        self.batches: StreamBatches | SentenceBatches
-        if cut.mode == "stream":
-            self.batches = StreamBatches(
-                self.train_corpus,
-                self.vocabulary,
-                cut.batch_size,
-                cut.steps,
-                rank,
-                ranks,
-                random_steps=cut.random_steps,
-                seed=recipe.run.seed,
-            )
-        else:
-            self.batches = SentenceBatches(
-                self.train_corpus,
-                self.vocabulary,
-                cut.token_budget,
-                shuffle=True,
-                seed=recipe.run.seed,
-                mixed=self.model.has_batch_statistics,
-                maximum_words=cut.maximum_words,
-                rank=rank,
-                ranks=ranks,
-            )
+        place = self.fabric.global_rank, self.fabric.world_size
+        self.batches = self.material.batches(recipe, self.model, *place)
 
-    def _epoch(self) -> Iterator[TokenBatch]:
+    def _count(self) -> None:
+        """Learns from the whole text at once."""
+        began = time.monotonic()
+        self.counted = self.model.count(self.material.once(self.recipe))
+        write_weights(self.folder, self.model, self.material.vocabulary)
+        self.progress.seconds = time.monotonic() - began
+
+    def _epoch(self) -> Iterator[Batch]:
         """The batches of the epoch that the run is in, from its place on."""
         number, start = self.progress.epoch, self.progress.batch
         if isinstance(self.batches, StreamBatches):
@@ -311,7 +313,7 @@ class _Run:
         progress.finished = True
         self._save()
 
-    def _step(self, batch: TokenBatch) -> None:
+    def _step(self, batch: Batch) -> None:
         """One batch: forward, backward, optimiser."""
         progress, settings = self.progress, self.recipe.optimiser
         self._set_rate(batch.targets.shape[0])
@@ -320,8 +322,9 @@ class _Run:
         nats, penalties, state = self.loss(_Handed(batch, self.state if batch.carries else None))
         self.state = state if isinstance(self.batches, StreamBatches) else None
         # Gradients are averaged over processes: dividing by the mean number of tokens gives the mean over all.
-        tokens, total = self._mean(batch.token_count(), float(nats.detach()))
-        loss = nats / tokens + sum(penalties.values(), torch.zeros((), device=nats.device))
+        tokens, sentences, total = self._mean(batch.token_count(), batch.sentence_count(), float(nats.detach()))
+        count = sentences if settings.mean_over == "sentences" else tokens
+        loss = nats / count + sum(penalties.values(), torch.zeros((), device=nats.device))
         if not math.isfinite(total):
             raise self._diverged("the training loss", total)
         self.wrapped_optimiser.zero_grad()
@@ -333,8 +336,8 @@ class _Run:
         self.gradient_norm = norm
         self.wrapped_optimiser.step()
         progress.steps += 1
-        if count := progress.averaging.count(progress.steps):
-            self.average.add(count)
+        if averaged := progress.averaging.count(progress.steps):
+            self.average.add(averaged)
         progress.batch += 1
         progress.tokens += round(tokens * self.fabric.world_size)
         progress.nats += total * self.fabric.world_size
@@ -381,24 +384,27 @@ class _Run:
         self._check_gradient()
         training_loss = progress.nats / max(1, progress.tokens)
         with self.average.as_weights():
-            score = evaluate_language_model(self.model, self.valid_corpus, self.vocabulary, self.recipe.batches.mode)
-            loss = self.fabric.broadcast(score.loss)
+            loss = self.fabric.broadcast(self._score(self.model, self.material.valid).loss)
             if not math.isfinite(loss):
                 raise self._diverged("the validation loss", loss)
             best = progress.best_loss is None or loss < progress.best_loss
             if best:
                 progress.best_loss, progress.best_step = loss, progress.steps
                 if self.first:
-                    write_weights(self.folder, self.model, self.vocabulary)
+                    write_weights(self.folder, self.model, self.material.vocabulary)
         fell = progress.plateau.seen(loss if schedule.plateau_of == "valid" else training_loss, schedule)
         averaging = self._average_on(loss) if self.recipe.optimiser.averages else {}
+        trees = {} if self.material.supervision is None else {"supervised": self.material.supervision.count}
         self._set_rate()
         progress.nats, progress.tokens = 0.0, 0
         progress.seconds = time.monotonic() - self._started
         self._log(
             "valid", train_loss=training_loss, valid_loss=loss, valid_perplexity=math.exp(min(loss, 700.0)),
-            best=best, rate_fell=fell, **averaging,
+            best=best, rate_fell=fell, **averaging, **trees,
         )  # fmt: skip
+
+    def _score(self, model: LanguageModel, corpus: Corpus) -> LanguageModelScore:
+        return evaluate_language_model(model, corpus, self.material.vocabulary, self.recipe.batches.mode)
 
     def _average_on(self, loss: float) -> dict[str, Any]:
         """Averaging begins, restarts or ends the run, as the validation says. Returns what the log tells of it."""
@@ -480,18 +486,19 @@ class _Run:
     def _finish(self) -> TrainingResult:
         """Scores of the best weights, or nothing but progress when the run was stopped."""
         progress = self.progress
-        self._epoch()  # for its number of batches: a run that was finished before has not begun one
+        if not self.model.is_counted:
+            self._epoch()  # for its number of batches: a run that was finished before has not begun one
         place = self.folder, progress.steps, self._epochs(), progress.seconds
         if not progress.finished:
             return TrainingResult(*place, stopped=True)
         self.fabric.barrier()
-        best = read_model(self.folder).model.to(self.fabric.device)
-        mode = self.recipe.batches.mode
-        valid = evaluate_language_model(best, self.valid_corpus, self.vocabulary, mode)
-        test = None
-        if self.test_corpus is not None:
-            test = evaluate_language_model(best, self.test_corpus, self.vocabulary, mode)
-        result = TrainingResult(*place, valid, test, averaged=progress.averaging.is_averaged(progress.best_step))
+        best = self._placed(read_model(self.folder).model)
+        material = self.material
+        valid = self._score(best, material.valid)
+        test = None if material.test is None else self._score(best, material.test)
+        averaged = progress.averaging.is_averaged(progress.best_step)
+        trees = None if material.supervision is None else (material.supervision.count, len(material.train))
+        result = TrainingResult(*place, valid, test, averaged=averaged, supervised=trees, counted=self.counted)
         if self.first:
             write_text(json.dumps(result.as_dict(), indent=2) + "\n", self.folder / RESULT)
         return result

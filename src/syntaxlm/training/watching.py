@@ -40,6 +40,9 @@ class ProgressDisplay:
             self.progress.stop()
 
     def __call__(self, event: Event) -> None:
+        if event.kind == "trees":
+            self.progress.console.print(str(event.values["supervision"]), soft_wrap=True, markup=False)
+            return
         place = event.progress
         done = place.epoch * event.batches + place.batch
         if event.kind == "valid":

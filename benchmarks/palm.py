@@ -1,0 +1,168 @@
+"""Training speed of PaLM: python -m benchmarks.palm [--json].
+
+model: a step is forward, loss over the vocabulary, backward, clipping and optimiser, of a stream with carried state.
+In one run PaLM-U and the same AWD-LSTM without span attention, in float32 and bf16-mixed; and PaLM-U with the reference
+of its span attention. Sizes 400-1020-1020-400, R 400, A 100, m 20, T 70, B 20, V 10,000.
+op: forward and backward of span attention alone, of those sizes: compiled, in torch, the reference.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.timing import Contestant, race, refuse_failing_tests
+from benchmarks.training import WORDS, contestant
+from syntaxlm.layers.span_attention import SpanAttention
+from syntaxlm.models import on_lstm, palm
+from syntaxlm.models.base import NeuralModel
+from syntaxlm.models.contract import TokenBatch
+from syntaxlm.models.on_lstm import ONLSTMConfig
+from syntaxlm.models.palm import PaLMConfig
+from syntaxlm.ops import span_attention
+from syntaxlm.ops.span_attention import SpanWeights, fast
+from syntaxlm.training.recipe import OptimiserSettings
+
+STEPS, COLUMNS = 70, 20
+SIZES = (1020, 1020, 400)
+SETTINGS = OptimiserSettings(learning_rate=0.001, clip=0.25)
+AWD_LSTM = ONLSTMConfig(
+    cell="lstm",
+    embedding_size=400,
+    layer_sizes=SIZES,
+    dropout=0.4,
+    layer_dropout=0.2,
+    input_dropout=0.4,
+    embedding_dropout=0.1,
+    weight_drop=0.45,
+    weight_drop_rescaled=True,
+    activation_after_dropout=True,
+)
+PALM = PaLMConfig(
+    embedding_size=400,
+    layer_sizes=SIZES,
+    span_size=400,
+    scorer_size=100,
+    maximum_span=20,
+    dropout=0.4,
+    layer_dropout=0.2,
+    input_dropout=0.4,
+    embedding_dropout=0.1,
+    weight_drop=0.45,
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line. time_of_baseline: time a token over that of the AWD-LSTM in the same precision; None for the op."""
+
+    case: str
+    form: str
+    precision: str
+    tokens_per_second: float
+    ratio_to_reference: float
+    time_of_baseline: float | None
+
+
+def model_of(form: str) -> NeuralModel:
+    """AWD-LSTM, PaLM, or PaLM with the reference of its span attention."""
+    if form == "AWD-LSTM":
+        return on_lstm.build(AWD_LSTM, WORDS)
+    model = palm.build(PALM, WORDS)
+    if form == "reference":
+        model.core.get_submodule("attention").ops = span_attention.reference  # type: ignore[assignment]
+    return model
+
+
+def models() -> list[Contestant]:
+    tokens = torch.randint(WORDS, (STEPS + 1, COLUMNS), generator=torch.Generator().manual_seed(0))
+    batches = [TokenBatch(tokens[:-1], tokens[1:], carries=True)]
+    forms = (
+        ("PaLM-U", "32"),
+        ("PaLM-U", "bf16-mixed"),
+        ("AWD-LSTM", "32"),
+        ("AWD-LSTM", "bf16-mixed"),
+        ("reference", "32"),
+    )
+    return [contestant(partial(model_of, form), batches, form, precision, SETTINGS) for form, precision in forms]
+
+
+def ops() -> list[Contestant]:
+    torch.manual_seed(0)
+    layer = SpanAttention(SIZES[1], PALM.span_size, PALM.scorer_size, PALM.maximum_span, PALM.form)
+    weights = SpanWeights(layer.input_weight, layer.input_bias, layer.span_weight, layer.score_weight)
+    inputs = torch.randn(STEPS * COLUMNS, SIZES[1], requires_grad=True)
+    carried = torch.randn(PALM.maximum_span, COLUMNS, SIZES[1])
+
+    def step(form: str, precision: str) -> Callable[[], None]:
+        op = span_attention.reference if form == "reference" else span_attention
+
+        def run() -> None:
+            usable = fast.usable
+            if form == "torch":
+                fast.usable = lambda *_: None
+            with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16-mixed"):
+                reading = op.span_attention(inputs, carried, weights, PALM.maximum_span, [COLUMNS] * STEPS)
+            reading.context.sum().backward()
+            fast.usable = usable
+
+        return run
+
+    forms = ("compiled", "32"), ("compiled", "bf16-mixed"), ("torch", "32"), ("reference", "32")
+    return [Contestant(form, precision, step(form, precision), STEPS * COLUMNS) for form, precision in forms]
+
+
+def measured(case: str, contestants: list[Contestant], baseline: str, rounds: int) -> list[Row]:
+    """baseline: the form that times are told of, at each precision; "" for none."""
+    raced = race(case, contestants, rounds, "reference", baseline or "reference")
+    speeds = {row.precision: row.tokens_per_second for row in raced if row.form == baseline}
+    return [
+        Row(
+            case,
+            row.form,
+            row.precision,
+            row.tokens_per_second,
+            row.ratio_to_reference,
+            speeds[row.precision] / row.tokens_per_second if baseline else None,
+        )
+        for row in raced
+    ]
+
+
+def show(rows: list[Row], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps([asdict(row) for row in rows], indent=1))
+        return
+    table = Table("case", "form", "precision", "tokens/s", "x reference", "time of AWD-LSTM")
+    for row in rows:
+        time = "" if row.time_of_baseline is None else f"{row.time_of_baseline:.2f}"
+        speeds = f"{row.tokens_per_second:,.0f}", f"{row.ratio_to_reference:.2f}"
+        table.add_row(row.case, row.form, row.precision, *speeds, time)
+    Console(width=110).print(table)
+    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.palm", description=__doc__.split("\n")[0])
+    parser.add_argument("--json", action="store_true", help="print a JSON list of objects")
+    parser.add_argument("--rounds", type=int, default=3, help="timed rounds; their median counts (default 3)")
+    parser.add_argument("--case", choices=["model", "op"], help="only this one")
+    options = parser.parse_args()
+    refuse_failing_tests("tests/ops/test_span_attention.py", "tests/models/test_palm.py")
+    rows: list[Row] = []
+    if options.case != "op":
+        rows += measured("model", models(), "AWD-LSTM", options.rounds)
+    if options.case != "model":
+        rows += measured("op", ops(), "", options.rounds)
+    show(rows, options.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+"""Speed of the recurrence along dependency paths: python -m benchmarks.tree_levels [--trees FILE] [--json].
+
+A step is forward and backward of the operation over a batch of 64 trees, 200 neurons, inputs of 100. In one run:
+- level by level, in float32 and bf16-mixed;
+- the reference, step by step, in float32;
+- nn.RNN or nn.LSTM of the same sizes over the same sentences from left to right, packed, in float32.
+
+Without a file the trees are random: each word hangs on one of those before it in a random order.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from types import ModuleType
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_sequence
+
+from benchmarks.timing import Contestant, Row, race, refuse_failing_tests, show
+from syntaxlm.data.dependencies import ROOT, UNKNOWN, DependencyCorpus, TreeBatches, label_vocabulary
+from syntaxlm.data.treebanks import dependency_trees
+from syntaxlm.models.contract import TreeBatch
+from syntaxlm.ops import tree_levels
+from syntaxlm.ops.tree_levels import EDGES, EdgeWeights, States
+from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.vocabulary import Vocabulary
+from syntaxlm.trees import DependencyTree
+
+TREES, INPUT, SIZE = 64, 100, 200
+MOST_WORDS = 34  # of a random tree, from 1 on: as many words a tree as in GUM
+
+
+def random_tree(random: np.random.Generator) -> DependencyTree:
+    order = random.permutation(int(random.integers(1, MOST_WORDS + 1))) + 1
+    heads = [0] * len(order)
+    for place, word in enumerate(order[1:], 1):
+        heads[word - 1] = int(order[random.integers(place)])
+    blank = ("",) * len(order)
+    return DependencyTree(("w",) * len(order), blank, tuple(heads), blank)
+
+
+def batch_of(path: str | None) -> TreeBatch:
+    random = np.random.default_rng(0)
+    trees = [random_tree(random) for _ in range(TREES)] if path is None else list(dependency_trees(path))
+    vocabulary = Vocabulary([UNKNOWN, ROOT], UNKNOWN, ROOT, ROOT)
+    corpus = DependencyCorpus.from_trees(trees, Normaliser(), vocabulary, label_vocabulary(Counter()))
+    chosen = random.choice(len(corpus), TREES, replace=False)
+    return TreeBatches(corpus, corpus.text.word_count, shuffle=False, seed=0).batch(chosen)
+
+
+def along_paths(op: ModuleType, batch: TreeBatch, lstm: bool, precision: str) -> Contestant:
+    generator = torch.Generator().manual_seed(0)
+
+    def drawn(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=generator).mul_(0.1).requires_grad_()
+
+    gates = 4 * SIZE if lstm else SIZE
+    weights = EdgeWeights(drawn(EDGES, gates, INPUT), drawn(EDGES, gates, SIZE), drawn(EDGES, gates) if lstm else None)
+    inputs, zeros = drawn(batch.token_count(), INPUT), torch.zeros(1, SIZE)
+
+    def step() -> None:
+        with torch.autocast("cpu", torch.bfloat16, enabled=precision != "32"):
+            states = op.recurrence(inputs, weights, batch.levels, States(zeros, zeros if lstm else None))
+        states.hidden.sum().backward()
+
+    return Contestant("reference" if op is tree_levels.reference else "level by level", precision, step, len(inputs))
+
+
+def from_left_to_right(batch: TreeBatch, lstm: bool) -> Contestant:
+    layer = (nn.LSTM if lstm else nn.RNN)(INPUT, SIZE)
+    lengths = torch.bincount(batch.trees).tolist()
+    inputs = pack_sequence([torch.randn(length, INPUT) for length in lengths], enforce_sorted=False)
+
+    def step() -> None:
+        layer(inputs)[0].data.sum().backward()
+
+    return Contestant("nn.LSTM" if lstm else "nn.RNN", "32", step, batch.token_count())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.tree_levels", description=__doc__.split("\n")[0])
+    parser.add_argument("--trees", metavar="FILE", help="dependency trees to draw a batch from")
+    parser.add_argument("--json", action="store_true", help="print a JSON list of objects")
+    parser.add_argument("--rounds", type=int, default=5, help="timed rounds; their median counts (default 5)")
+    options = parser.parse_args()
+    refuse_failing_tests("tests/ops/test_tree_levels.py", "tests/data/test_dependencies.py")
+    batch = batch_of(options.trees)
+    rows: list[Row] = []
+    for name, lstm in (("tanh", False), ("lstm", True)):
+        contestants = [
+            along_paths(tree_levels, batch, lstm, "bf16-mixed"),
+            along_paths(tree_levels, batch, lstm, "32"),
+            along_paths(tree_levels.reference, batch, lstm, "32"),
+            from_left_to_right(batch, lstm),
+        ]
+        case = f"{name} {INPUT}-{SIZE}, {batch.sentence_count()} trees, {len(batch.levels.counts)} levels"
+        rows += race(case, contestants, options.rounds, "reference", contestants[-1].form)
+    show(rows, options.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""`evaluate completion`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from syntaxlm.cli.options import add_json, add_model, add_treebank_style, model_names, print_result, treebank_style
+
+
+def add_completion(kinds: Any) -> None:
+    parser = kinds.add_parser(
+        "completion",
+        help="sentence completion: is the right candidate the most probable one?",
+        description="Answers questions of sentence completion, as those of the Microsoft Research challenge: of several"
+        " candidates for a gap, each written as the whole sentence, the one of the highest log-probability is chosen."
+        " Further models are told side by side, and interpolated with the first.",
+        epilog="example: syntaxlm evaluate completion my-model questions.txt answers.txt --also another",
+    )
+    add_model(parser)
+    parser.add_argument(
+        "questions", metavar="QUESTIONS",
+        help="a UTF-8 file, one candidate a line, those of a question one after another; or .conllu, parsed; - standard"
+        " input",
+    )  # fmt: skip
+    parser.add_argument(
+        "answers", metavar="ANSWERS", help="a file with the right candidate of each question, or its label, one a line"
+    )
+    parser.add_argument(
+        "--also", action="append", default=[], type=Path, metavar="MODEL_DIR",
+        help="a further model, as often as wanted: the log-probabilities of all are interpolated, with weights that are"
+        " chosen on the first half of the questions",
+    )  # fmt: skip
+    parser.add_argument(
+        "--weight", action="append", type=float, metavar="W",
+        help="once for each --also, in their order: the weight of this model, 0 to 1, in place of a chosen one; the"
+        " first model has the rest",
+    )  # fmt: skip
+    add_treebank_style(parser)
+    parser.add_argument(
+        "--per-token", action="store_true",
+        help="compare mean log-probabilities of a token, for candidates of unlike lengths; sums when not given",
+    )  # fmt: skip
+    parser.add_argument(
+        "--per-question", type=Path, metavar="FILE",
+        help="write each question, its candidates' log-probabilities and what was chosen there, as JSON lines",
+    )  # fmt: skip
+    add_json(parser)
+    parser.set_defaults(run=_completion)
+
+
+def _completion(options: argparse.Namespace) -> None:
+    from syntaxlm.evaluation.completion import evaluate_completion, write_questions
+    from syntaxlm.storage import read_model
+
+    folders = [options.model, *options.also]
+    models = dict(zip(model_names(folders), map(read_model, folders), strict=True))
+    report = evaluate_completion(
+        models, options.questions, options.answers, treebank_style(options),
+        options.weight, options.per_token,
+    )  # fmt: skip
+    if options.per_question:
+        write_questions(report, options.per_question)
+    print_result(report, options.json)

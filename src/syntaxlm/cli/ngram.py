@@ -1,0 +1,72 @@
+"""`ngram` and its kinds: n-gram models to and from ARPA files."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from syntaxlm.cli.options import add_json, add_model, print_result
+
+
+def add_ngram(commands: Any) -> None:
+    parser = commands.add_parser("ngram", help="exchange n-gram models with other programs")
+    kinds = parser.add_subparsers(title="what to do", required=True, metavar="KIND")
+    _add_to_arpa(kinds)
+    _add_from_arpa(kinds)
+
+
+def _add_to_arpa(kinds: Any) -> None:
+    parser = kinds.add_parser(
+        "to-arpa",
+        help="an ARPA file of an n-gram model",
+        description="Writes an n-gram model as an ARPA file, the text form that KenLM, SRILM, IRSTLM and others read."
+        " Read again, it is the same model, digit by digit.",
+    )
+    add_model(parser)
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="FILE", help="write there, whole or not at all"
+    )
+    add_json(parser)
+    parser.set_defaults(run=_to_arpa)
+
+
+def _add_from_arpa(kinds: Any) -> None:
+    parser = kinds.add_parser(
+        "from-arpa",
+        help="a model folder of an ARPA file",
+        description="Makes a model folder of an ARPA file, from whatever program, so that every command can read it."
+        " Words are read as they stand in a text, or as another model reads them.",
+    )
+    parser.add_argument("file", type=Path, metavar="FILE", help="an ARPA file; one that ends in .gz is decompressed")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="new folder for the model")
+    parser.add_argument(
+        "--like", type=Path, metavar="MODEL_DIR",
+        help="a model folder whose normaliser made the text that the file was estimated from"
+    )  # fmt: skip
+    add_json(parser)
+    parser.set_defaults(run=_from_arpa)
+
+
+def _to_arpa(options: argparse.Namespace) -> None:
+    from syntaxlm.data.arpa import write_arpa
+    from syntaxlm.storage import read_model
+    from syntaxlm.waiting import told
+
+    with told("writing"):
+        summary = write_arpa(read_model(options.model), options.output)
+    print_result(summary, options.json)
+
+
+def _from_arpa(options: argparse.Namespace) -> None:
+    from syntaxlm.data.arpa import NGramSummary, read_arpa
+    from syntaxlm.storage import read_model, write_model
+    from syntaxlm.training.trainer import refuse_run
+    from syntaxlm.waiting import told
+
+    refuse_run(options.output)
+    with told("reading"):
+        like = read_model(options.like).normaliser if options.like else None
+        stored = read_arpa(options.file, like)
+        write_model(options.output, stored)
+    print_result(NGramSummary.of(stored, options.output), options.json)

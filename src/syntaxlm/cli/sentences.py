@@ -1,0 +1,51 @@
+"""`data sentences`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from syntaxlm.cli.options import add_json, print_result
+
+
+def add_data_sentences(kinds: Any) -> None:
+    parser = kinds.add_parser(
+        "sentences",
+        help="books as text to train on, one sentence a line",
+        description="Parts plain text of books, whose lines end anywhere, into sentences, one a line. Blank lines part"
+        " paragraphs. Which words are abbreviations, whose full stop ends no sentence, is learnt from the text itself.",
+        epilog="example: syntaxlm data sentences novels/*.txt -o train.txt --valid valid.txt",
+    )
+    parser.add_argument("files", nargs="+", metavar="FILES", help="plain text, .gz too")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="text file to write")
+    parser.add_argument(
+        "--valid", type=Path, metavar="FILE",
+        help="put some paragraphs, drawn at random, aside into this file: text to validate on",
+    )  # fmt: skip
+    parser.add_argument(
+        "--valid-share", type=float, default=0.05, metavar="P",
+        help="how large a part of the paragraphs goes there; default 0.05",
+    )  # fmt: skip
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="of the draw; default 0")
+    parser.add_argument(
+        "--paragraphs", choices=["blank-lines", "lines"], default="blank-lines",
+        help="what parts paragraphs: blank lines (default), or every line end",
+    )  # fmt: skip
+    parser.add_argument(
+        "--abbreviation", action="append", default=[], metavar="WORD",
+        help="a word whose full stop ends no sentence, beside those that are learnt; may be given several times",
+    )  # fmt: skip
+    parser.add_argument("--encoding", default="utf-8", metavar="NAME", help="of the files; default utf-8")
+    add_json(parser)
+    parser.set_defaults(run=_sentences)
+
+
+def _sentences(options: argparse.Namespace) -> None:
+    from syntaxlm.data.sentences import write_sentences
+
+    summary = write_sentences(
+        options.files, options.output, options.valid, options.valid_share, options.seed,
+        options.paragraphs == "lines", options.encoding, options.abbreviation,
+    )  # fmt: skip
+    print_result(summary, options.json)

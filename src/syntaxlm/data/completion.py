@@ -1,0 +1,230 @@
+"""Sentence completion: one sentence written once for each word that may fill its gap, and which of these is right.
+
+Zweig & Burges 2011, "The Microsoft Research Sentence Completion Challenge". Plain text, a candidate a line, or parsed
+candidates as CoNLL-U: models of words read the words of either.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from string import ascii_lowercase
+from typing import NamedTuple
+
+from syntaxlm.data.corpora import STANDARD_INPUT, read_lines
+from syntaxlm.errors import InputError
+from syntaxlm.text.normaliser import split_words
+from syntaxlm.trees.conllu import read_conllu
+from syntaxlm.trees.tree import DependencyTree
+
+PARSED_SUFFIXES = (".conllu", ".conllu.gz")
+
+_BEGIN, _END = "<s>", "</s>"  # around the sentences of published files
+_LABEL = re.compile(r"\s*([1-9]\d{0,8})([a-z])\)(?:\s+|$)")
+_FILLED_GAP = re.compile(r"\[([^\[\]]*)\]")  # the word that labelled files mark
+_SHOWN = 60  # characters of a faulty sentence
+
+
+@dataclass(frozen=True)
+class CompletionQuestion:
+    """The candidates of one question, as written, without <s> and </s>.
+
+    name: its number, 1 first, or the one that its candidates are labelled with.
+    right: which candidate, 0 first.
+    place: where its first candidate stands: "questions.txt, line 6".
+    trees: of the candidates, in their order, where the file is parsed; else ().
+    """
+
+    candidates: tuple[str, ...]
+    right: int
+    name: str
+    place: str
+    trees: tuple[DependencyTree, ...] = ()
+
+    def __len__(self) -> int:
+        """How many candidates."""
+        return len(self.candidates)
+
+
+class _Sentence(NamedTuple):
+    """One sentence of a file.
+
+    number, letter: of a label, 3 and b of 3b); 0 and "" without one. block: how many blank lines stand before it.
+    """
+
+    text: str
+    place: str
+    number: int = 0
+    letter: str = ""
+    block: int = 0
+    tree: DependencyTree | None = None
+
+    @property
+    def told(self) -> str:
+        """As messages show it."""
+        shown = self.text if len(self.text) <= _SHOWN else self.text[:_SHOWN] + " ..."
+        return f"{self.number}{self.letter}) {shown!r}" if self.number else repr(shown)
+
+
+def read_questions(questions: str | Path, answers: str | Path) -> list[CompletionQuestion]:
+    """The questions of a file, in order, with the right candidate of each from a file of answers.
+
+    questions: plain text, or CoNLL-U (see PARSED_SUFFIXES). Which lines are one question is told by labels, `3a)`,
+        `3b)` before the candidates of the third; else by blank lines between questions; else there are as many
+        candidates in each as sentences for an answer.
+    answers: an answer for each question, in order: the right sentence, a label `3d)`, or both. In labelled lines the
+        square brackets around the word in question are dropped.
+    Either may be "-", the standard input. Raises InputError naming file, line (sentence, of CoNLL-U) and question: for
+    text that is no UTF-8, fewer than two candidates, one twice, missing or surplus answers, one that is no candidate.
+    """
+    asked, given = _read(questions), _read(answers)
+    groups = _groups(asked, given, _told(questions), _told(answers))
+    if len(groups) != len(given):
+        beyond = f"; question {_name(groups, len(given))} has none" if len(given) < len(groups) else ""
+        raise InputError(
+            f"{_told(answers)}: {len(given):,} answers for the {len(groups):,} questions of {_told(questions)}{beyond};"
+            " expected one for each"
+        )
+    return [
+        _question(group, answer, _name(groups, place))
+        for place, (group, answer) in enumerate(zip(groups, given, strict=True))
+    ]
+
+
+def _read(path: str | Path) -> list[_Sentence]:
+    """The sentences of a file. Raises InputError for a file without one."""
+    if str(path).endswith(PARSED_SUFFIXES):
+        return [
+            _Sentence(" ".join(tree.words), f"{path}, sentence {tree.name or number}", tree=tree)
+            for number, tree in enumerate(read_conllu(path), 1)
+        ]
+    sentences: list[_Sentence] = []
+    blank = 0
+    for number, line in read_lines(path):
+        if not line.strip():
+            blank += bool(sentences)
+            continue
+        place = f"{_told(path)}, line {number}"
+        if found := _LABEL.match(line):
+            text = _FILLED_GAP.sub(r"\1", line[found.end() :])
+            sentences.append(_Sentence(_bare(text), place, int(found[1]), found[2], blank))
+        else:
+            sentences.append(_Sentence(_bare(line), place, block=blank))
+    if not sentences:
+        raise InputError(f"{_told(path)}: no sentence in it; expected one a line")
+    return sentences
+
+
+def _bare(line: str) -> str:
+    """A sentence without begin and end, its words parted by single spaces."""
+    words = split_words(line)
+    words = words[1:] if words[:1] == [_BEGIN] else words
+    return " ".join(words[:-1] if words[-1:] == [_END] else words)
+
+
+def _groups(
+    asked: Sequence[_Sentence], given: Sequence[_Sentence], source: str, answers: str
+) -> list[tuple[_Sentence, ...]]:
+    """The sentences of each question."""
+    if any(sentence.number for sentence in asked):
+        return _labelled(asked)
+    if asked[-1].block:
+        return [tuple(group) for _, group in groupby(asked, lambda sentence: sentence.block)]
+    size, rest = divmod(len(asked), len(given))
+    if rest or size < 2:
+        nearest = max(2, round(len(asked) / len(given)))
+        raise InputError(
+            f"{source}: {len(asked):,} candidates for the {len(given):,} answers of {answers}; expected as many in each"
+            f" question, two or more.{_first_fault(asked, given, nearest)} Questions of unlike sizes are parted by"
+            " blank lines."
+        )
+    return [tuple(asked[begin : begin + size]) for begin in range(0, len(asked), size)]
+
+
+def _first_fault(asked: Sequence[_Sentence], given: Sequence[_Sentence], size: int) -> str:
+    """Where questions of this size stop to fit their answers: where a candidate is missing or too many, or after it."""
+    for number, answer in enumerate(given, 1):
+        group = asked[(number - 1) * size : number * size]
+        is_answered = not answer.text or any(sentence.text == answer.text for sentence in group)
+        if not is_answered or len(group) < size:
+            where = f", from {group[0].place} on," if group else ""
+            lacking = "a candidate" if is_answered else f"its answer, {answer.told}"
+            return f" With {size} in each, question {number}{where} is the first to lack {lacking}."
+    return f" With {size} in each, {asked[len(given) * size].place} is of no question."
+
+
+def _labelled(asked: Sequence[_Sentence]) -> list[tuple[_Sentence, ...]]:
+    """Questions whose candidates are labelled a), b), ... behind the question's number."""
+    for sentence in asked:
+        if not sentence.number:
+            raise InputError(
+                f"{sentence.place}: found {sentence.told}; expected a label before it, as other lines have"
+            )
+    groups = [tuple(group) for _, group in groupby(asked, lambda sentence: sentence.number)]
+    seen: dict[int, str] = {}
+    for group in groups:
+        first = group[0]
+        if first.number in seen:
+            raise InputError(
+                f"{first.place}: question {first.number} again, after {seen[first.number]}; expected its candidates"
+                " one after another"
+            )
+        seen[first.number] = first.place
+        for place, sentence in enumerate(group):
+            letter = ascii_lowercase[place : place + 1]
+            if sentence.letter != letter:
+                raise InputError(
+                    f"{sentence.place}, question {first.number}: found {sentence.told}; expected"
+                    f" {f'{first.number}{letter})' if letter else 'at most 26 candidates'}: a candidate is missing, or"
+                    " out of order"
+                )
+    return groups
+
+
+def _name(groups: Sequence[tuple[_Sentence, ...]], place: int) -> str:
+    return str(groups[place][0].number or place + 1)
+
+
+def _question(group: tuple[_Sentence, ...], answer: _Sentence, name: str) -> CompletionQuestion:
+    candidates = tuple(sentence.text for sentence in group)
+    place = f"{group[0].place}, question {name}"
+    if len(group) < 2:
+        raise InputError(f"{place}: one candidate, {group[0].told}; expected two or more")
+    for number, sentence in enumerate(group):
+        if not sentence.text:
+            raise InputError(f"{sentence.place}, question {name}: no word in it; expected a sentence")
+        if sentence.text in candidates[:number]:
+            raise InputError(f"{sentence.place}, question {name}: {sentence.told} twice; expected different candidates")
+    trees = tuple(sentence.tree for sentence in group if sentence.tree is not None)
+    return CompletionQuestion(candidates, _right(group, answer, name), name, group[0].place, trees)
+
+
+def _right(group: tuple[_Sentence, ...], answer: _Sentence, name: str) -> int:
+    """Which candidate an answer is."""
+    texts = [sentence.text for sentence in group]
+    place = f"{answer.place}, question {name}"
+    if not answer.number:
+        if answer.text not in texts:
+            raise InputError(
+                f"{place}: found {answer.told}, which is none of its {len(group)} candidates, from {group[0].place} on"
+            )
+        return texts.index(answer.text)
+    if str(answer.number) != name:
+        raise InputError(f"{place}: found {answer.told}; expected the answer of question {name}")
+    right = ascii_lowercase.index(answer.letter)
+    if right >= len(group):
+        last = ascii_lowercase[len(group) - 1]
+        raise InputError(
+            f"{place}: found {answer.told}; expected a letter from a to {last}: it has {len(group)} candidates, from"
+            f" {group[0].place} on"
+        )
+    if answer.text and answer.text != texts[right]:
+        raise InputError(f"{place}: found {answer.told}, but candidate {answer.letter} is {texts[right]!r}")
+    return right
+
+
+def _told(path: str | Path) -> str:
+    return "the standard input" if str(path) == STANDARD_INPUT else str(path)

@@ -1,0 +1,88 @@
+"""Dependency trees of raw text, by an installed spaCy pipeline: for text that no treebank has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import tee
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from syntaxlm.data.corpora import read_lines
+from syntaxlm.errors import InputError
+from syntaxlm.trees.tree import DependencyTree
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+    from spacy.tokens import Token
+
+
+def load_pipeline(name: str | Path) -> Language:
+    """A spaCy pipeline by the name of its package, or the folder it was saved in.
+
+    Raises InputError where spaCy is not installed, or has no such pipeline.
+    """
+    try:
+        import spacy
+    except ImportError:
+        raise InputError("raw text is parsed by spaCy, which is not installed: pip install 'syntaxlm[spacy]'") from None
+    try:
+        return spacy.load(name)
+    except (OSError, ValueError, ImportError) as error:
+        raise InputError(f"{name}: no spaCy pipeline that can be loaded: {' '.join(str(error).split())}") from error
+
+
+def parse_text(path: str | Path, pipeline: Language, split: bool = False) -> Iterator[DependencyTree]:
+    """The trees of a UTF-8 text; "-" is the standard input. Their names are the lines of the file.
+
+    pipeline: any that gives heads; its tokens, but for white space, are the words.
+    split: whether the pipeline cuts a line into sentences, named 3.1, 3.2 and on. Else a line is one sentence, and a
+        tree of several roots where the parser finds several.
+    Raises InputError as `read_lines` does, for a line longer than the pipeline takes, for a pipeline without a parser,
+    and for a file without a word.
+    """
+    any_tree = False
+    lines, texts = tee(_numbered(path, pipeline.max_length))
+    for (number, _), doc in zip(lines, pipeline.pipe(text for _, text in texts), strict=True):
+        if not doc.has_annotation("DEP"):
+            components = ", ".join(pipeline.pipe_names) or "nothing"
+            raise InputError(f"the spaCy pipeline {_name(pipeline)} has no parser: it is made of {components}")
+        sentences = enumerate(doc.sents, 1) if split else [(0, doc)]
+        for part, sentence in sentences:
+            tree = _tree(sentence, f"{number}.{part}" if split else str(number))
+            if len(tree):
+                any_tree = True
+                yield tree
+    if not any_tree:
+        raise InputError(f"{path}: no text in it. Expected one sentence a line.")
+
+
+def _numbered(path: str | Path, longest: int) -> Iterator[tuple[int, str]]:
+    """The lines that are not blank, with their numbers."""
+    for number, line in read_lines(path):
+        if len(line) > longest:
+            raise InputError(f"{path}, line {number}: {len(line)} characters; expected at most {longest}")
+        if line and not line.isspace():
+            yield number, line
+
+
+def _name(pipeline: Language) -> str:
+    return f"{pipeline.meta['lang']}_{pipeline.meta['name']}"
+
+
+def _tree(tokens: Iterable[Token], name: str) -> DependencyTree:
+    """The tree of a sentence. The head of a token of white space becomes that of its dependents."""
+    words = [token for token in tokens if not token.is_space]
+    positions = {token.i: position for position, token in enumerate(words, 1)}
+    heads = []
+    for token in words:
+        head = token.head
+        while head.is_space and head.head.i != head.i:
+            head = head.head
+        heads.append(0 if head.i == token.i else positions.get(head.i, 0))
+    return DependencyTree(
+        tuple(token.text for token in words),
+        tuple(token.tag_ or token.pos_ for token in words),
+        tuple(heads),
+        tuple(token.dep_ for token in words),
+        name,
+    )

@@ -1,0 +1,271 @@
+"""Books as text to train on: running text in lines of any length, parted into sentences, one a line.
+
+A full stop ends a sentence or an abbreviation. Which words are abbreviations is learnt from the books themselves, by
+nltk's form of Kiss & Strunk 2006, "Unsupervised Multilingual Sentence Boundary Detection": so the language need not be
+known, and nothing is downloaded.
+"""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import re
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from nltk.tokenize.punkt import PunktLanguageVars, PunktSentenceTokenizer, PunktTrainer
+
+from syntaxlm.errors import InputError
+from syntaxlm.files import read_text, replaced, split_lines
+from syntaxlm.waiting import counted
+
+LEARNT = 5_000_000  # characters, from all books together, that abbreviations are learnt from: about 8 seconds
+LONGEST = 50_000  # characters that are read at once: nltk gives up a line that takes it 5 seconds
+
+# What Project Gutenberg puts around a book, in newer files and in older ones.
+_NOTICE_BEFORE = re.compile(
+    r"^[ \t]*(?:\*{3}\s*START OF TH(?:E|IS) PROJECT GUTENBERG[^*]{0,300}\*{3}|\*END\b.*SMALL PRINT).*$", re.I | re.M
+)
+_NOTICE_AFTER = re.compile(
+    r"^[ \t]*(?:\*{3}\s*END OF TH(?:E|IS) PROJECT GUTENBERG|(?:The )?End of (?:the |this )?Project Gutenberg)",
+    re.I | re.M,
+)
+_EMPHASIS = re.compile(r"(?<!\w)_([^_]+)_(?!\w)")  # _so_
+_DASH = re.compile(r" *(--+|—) *")
+_END_WITHOUT_SPACE = re.compile(r"([。！？][」』”’）]*)(?=\S)")
+_HYPHENED = re.compile(r"[^\W\d_]-$")
+_LETTER = re.compile(r"[^\W_]")  # or digit
+
+
+class _Marks(PunktLanguageVars):
+    """What ends sentences, in more scripts than nltk's, and the quotation marks of more languages around words."""
+
+    sent_end_chars = (".", "?", "!", "。", "！", "？", "।", "؟", "።")
+    re_boundary_realignment = re.compile(r"[\"')\]}‘’“”„«»」』）]+?(?:\s+|(?=--)|$)", re.MULTILINE)
+    _re_word_start = r"[^\(\"\`{\[:;&\#\*@\)}\]\-,‘’“”„«»¿¡—_]"
+    _re_non_word_chars = r"(?:[)\";}\]\*:@\'\({\[‘’“”„«»?!。！？।؟።」』）])"
+
+
+@dataclass(frozen=True)
+class WrittenText:
+    """One text file: its sentences, and their words, which white space parts."""
+
+    file: str
+    sentences: int
+    words: int
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.sentences:,} sentences   {self.words:,} words"
+
+
+@dataclass(frozen=True)
+class SentencesSummary:
+    """What was written. valid: None where no part was put aside.
+
+    abbreviations: words, in small letters, whose full stop ends no sentence, as learnt or given.
+    notices: in how many of the books notices of Project Gutenberg were left out.
+    """
+
+    train: WrittenText
+    valid: WrittenText | None
+    books: int
+    paragraphs: int
+    notices: int
+    abbreviations: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def __str__(self) -> str:
+        notices = f" ({self.notices:,} with notices of Project Gutenberg, left out)" if self.notices else ""
+        of = f"files {self.books:,}{notices}   paragraphs {self.paragraphs:,}"
+        written = [str(one) for one in (self.train, self.valid) if one is not None]
+        return "\n".join([*written, of, f"abbreviations: {' '.join(self.abbreviations) or 'none'}"])
+
+
+@dataclass(frozen=True)
+class Splitter:
+    """Parts paragraphs into sentences.
+
+    A sentence ends at . ? ! and such, with quotation marks and brackets behind them, before white space. What begins
+    with a small letter, or has no letter or digit, is no sentence but belongs to the one before: "Where?" he asked.
+    """
+
+    tokenizer: PunktSentenceTokenizer
+    abbreviations: tuple[str, ...]  # in small letters, without their full stop
+
+    @classmethod
+    def learn(cls, texts: Sequence[Sequence[str]], abbreviations: Sequence[str] = ()) -> Splitter:
+        """From the paragraphs of books.  abbreviations: more of them, with their full stop or without."""
+        trainer = PunktTrainer(lang_vars=_Marks())
+        share = LEARNT // max(1, len(texts))
+        for paragraphs in texts:
+            text = "\n".join(paragraphs)[:share]
+            trainer.train("\n".join(_windows(text)), finalize=False)
+        trainer.finalize_training()
+        learnt = trainer.get_params()
+        learnt.abbrev_types.update(word.lower().removesuffix(".") for word in abbreviations)
+        return cls(PunktSentenceTokenizer(learnt, lang_vars=_Marks()), tuple(sorted(learnt.abbrev_types)))
+
+    def __call__(self, paragraph: str) -> list[str]:
+        sentences: list[str] = []
+        for part in self._tokenized(_END_WITHOUT_SPACE.sub(r"\1 ", paragraph)):
+            letter = _LETTER.search(part)
+            if sentences and (letter is None or letter.group().islower()):
+                sentences[-1] += f" {part}"
+            elif letter is not None:
+                sentences.append(part)
+        return sentences
+
+    def _tokenized(self, paragraph: str) -> Iterator[str]:
+        """Of a long paragraph, the last sentence of each window is read again, with what follows it."""
+        begin = 0
+        while len(paragraph) - begin > LONGEST:
+            end = _window_end(paragraph, begin)
+            spans = list(self.tokenizer.span_tokenize(paragraph[begin:end]))
+            last = begin + spans[-1][0] if len(spans) > 1 else end
+            yield from (paragraph[begin + low : begin + high] for low, high in spans if begin + low < last)
+            begin = last
+        yield from self.tokenizer.tokenize(paragraph[begin:])
+
+
+def _windows(text: str) -> Iterator[str]:
+    begin = 0
+    while begin < len(text):
+        end = _window_end(text, begin)
+        yield text[begin:end]
+        begin = end
+
+
+def _window_end(text: str, begin: int) -> int:
+    """Where a window from here ends: behind a space, if there is one in it."""
+    end = begin + LONGEST
+    return end if end >= len(text) else text.rfind(" ", begin, end) + 1 or end
+
+
+def write_sentences(
+    paths: Sequence[str | Path],
+    train: str | Path,
+    valid: str | Path | None = None,
+    valid_share: float = 0.05,
+    seed: int = 0,
+    lines_are_paragraphs: bool = False,
+    encoding: str = "utf-8",
+    abbreviations: Sequence[str] = (),
+) -> SentencesSummary:
+    """Writes the sentences of books, in order, one a line: UTF-8 files, each whole or not at all.
+
+    valid: where a part of the paragraphs goes instead, each drawn with probability valid_share; None: all are `train`.
+    lines_are_paragraphs, encoding: see `read_paragraphs`. abbreviations: see `Splitter.learn`.
+    Raises InputError for a file that cannot be read as such, or has no sentence; for a file to be written that is
+    given twice or would take the place of a book; for a share that is not between 0 and 1; for an unknown encoding.
+    """
+    _check(paths, train, valid, encoding)
+    if not 0 < valid_share < 1 or seed < 0:
+        raise InputError(
+            f"a share of {valid_share:g} put aside, drawn with seed {seed}; expected a share between 0 and 1, and a"
+            " seed of 0 or more"
+        )
+    books = [read_paragraphs(path, lines_are_paragraphs, encoding) for path in counted(paths, "reading, files")]
+    splitter = Splitter.learn([book.paragraphs for book in books], abbreviations)
+    paragraphs = [paragraph for book in books for paragraph in book.paragraphs]
+    aside = (np.random.default_rng(seed).random(len(paragraphs)) < (0 if valid is None else valid_share)).tolist()
+    written_aside = None
+    if valid is not None:
+        written_aside = _write(
+            (one for one, is_aside in zip(paragraphs, aside, strict=True) if is_aside), splitter, valid
+        )
+    kept = (one for one, is_aside in zip(paragraphs, aside, strict=True) if not is_aside)
+    written = _write(counted(kept, "splitting, paragraphs", len(paragraphs) - sum(aside)), splitter, train)
+    notices = sum(book.has_notice for book in books)
+    return SentencesSummary(written, written_aside, len(books), len(paragraphs), notices, splitter.abbreviations)
+
+
+def _write(paragraphs: Iterable[str], splitter: Splitter, path: str | Path) -> WrittenText:
+    count = words = 0
+    with replaced(Path(path)) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as file:
+        for paragraph in paragraphs:
+            for sentence in splitter(paragraph):
+                file.write(sentence + "\n")
+                count, words = count + 1, words + len(sentence.split())
+        if not count:
+            raise InputError(f"{path}: no paragraph was drawn for it; expected more text, or another share")
+    return WrittenText(str(path), count, words)
+
+
+@dataclass(frozen=True)
+class Book:
+    """The paragraphs of a book, each on one line. has_notice: whether Project Gutenberg's notices were left out."""
+
+    paragraphs: tuple[str, ...]
+    has_notice: bool
+
+
+def read_paragraphs(path: str | Path, lines_are_paragraphs: bool = False, encoding: str = "utf-8") -> Book:
+    """The paragraphs of a plain text file (.gz too): blank lines part them; lines_are_paragraphs: so does every line.
+
+    Lines are joined by a space, without one after a hyphen. _Emphasis_ loses its marks, dashes (-- and —) get a space
+    on both sides. Paragraphs without a letter or digit (* * *) are left out. Raises InputError for a file that cannot
+    be read, is no text of this encoding, or has no paragraph.
+    """
+    text = _decoded(Path(path), encoding)
+    begin, end = 0, len(text)
+    for found in _NOTICE_BEFORE.finditer(text):
+        begin = found.end()
+    if after := _NOTICE_AFTER.search(text, begin):
+        end = after.start()
+    written = filter(_LETTER.search, _paragraphs(text[begin:end], lines_are_paragraphs))
+    paragraphs = tuple(_DASH.sub(r" \1 ", _EMPHASIS.sub(r"\1", one)).strip() for one in written)
+    if not paragraphs:
+        raise InputError(f"{path}: no sentence in it; expected running text")
+    return Book(paragraphs, begin > 0 or end < len(text))
+
+
+def _paragraphs(text: str, lines_are_paragraphs: bool) -> Iterator[str]:
+    pieces: list[str] = []
+    for line in [*split_lines(text), ""]:
+        words = line.split()
+        if pieces and (lines_are_paragraphs or not words):
+            yield "".join(pieces)
+            pieces = []
+        if words:
+            if pieces and not _HYPHENED.search(pieces[-1]):
+                pieces.append(" ")
+            pieces.append(" ".join(words))
+
+
+def _decoded(path: Path, encoding: str) -> str:
+    if codecs.lookup(encoding).name == "utf-8":
+        try:
+            return read_text(path)
+        except InputError as error:
+            if isinstance(error.__cause__, UnicodeDecodeError):
+                raise InputError(f"{error}. Older books are often in latin-1: give its name as the encoding") from error
+            raise
+    try:
+        content = path.read_bytes()
+        return (gzip.decompress(content) if path.suffix == ".gz" else content).decode(encoding)
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    except (UnicodeDecodeError, LookupError) as error:
+        raise InputError(f"{path}: cannot be read as {encoding}: {error}") from error
+
+
+def _check(paths: Sequence[str | Path], train: str | Path, valid: str | Path | None, encoding: str) -> None:
+    if not paths:
+        raise InputError("no file given; expected at least one")
+    books = {Path(path).resolve() for path in paths}
+    outputs = [Path(path).resolve() for path in (train, valid) if path is not None]
+    if len(set(outputs)) < len(outputs):
+        raise InputError(f"{train}: to be written twice; expected another file for the part that is put aside")
+    for output in outputs:
+        if output in books:
+            raise InputError(f"{output}: one of the books; expected another file to write to")
+    try:
+        codecs.lookup(encoding)
+    except LookupError:
+        raise InputError(f"{encoding}: no such encoding; there are utf-8, latin-1, cp1252, ...") from None

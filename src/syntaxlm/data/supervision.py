@@ -1,0 +1,234 @@
+"""Gold trees of the training text, for models that learn from them: the constituents of every sentence of a corpus.
+
+Sentence i of the text stands beside tree i, compared token by token as a model reads them. The spans of the whole
+corpus are flat arrays, in which a batch finds its own without a loop over sentences.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+
+from syntaxlm.data.corpora import EncodedCorpus
+from syntaxlm.data.treebanks import Treebank, read_treebank
+from syntaxlm.errors import InputError
+from syntaxlm.text.normaliser import Normaliser, split_words
+from syntaxlm.text.vocabulary import Vocabulary
+from syntaxlm.trees.cleanup import CleanUp, find_clean_up
+from syntaxlm.trees.keys import span_keys, spans_of_keys
+from syntaxlm.trees.spans import Flags, Integers, SpanSets, offsets_of
+
+# A few sentences may be written in another way than their trees. Where fewer than this have the words of their trees,
+# text and trees are of different clean-ups, or out of step.
+FEWEST_SUPERVISED = 0.5
+TOLD = 3  # differing sentences that are shown; all are counted
+_BEFORE, _SHOWN = 3, 12  # tokens of one in a message: before the first difference, and in all
+
+# The reader of trees undoes these; a text made by another tool may still have them, in lower case, too.
+_ESCAPE = re.compile(r"-[lr][rcs]b-|\\[/*]", re.IGNORECASE)
+_MARKS = {
+    "-lrb-": "(", "-rrb-": ")", "-lcb-": "{", "-rcb-": "}", "-lsb-": "[", "-rsb-": "]", "\\/": "/", "\\*": "*",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Supervision:
+    """The gold constituents of a corpus.
+
+    source: the path that the trees were asked by.
+    spans: of every sentence of the corpus, over its tokens. Each span once; of two words or more, and not the whole
+        sentence. None where the sentence is not supervised.
+    supervised: (S,) bool, whether a sentence has the very words of its tree.
+    differing: where the first few of the others differ from their trees, for people.
+    """
+
+    source: str
+    spans: SpanSets
+    supervised: Flags
+    differing: tuple[str, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """How many sentences are supervised."""
+        return int(np.count_nonzero(self.supervised))
+
+    def __str__(self) -> str:
+        lines = [f"{self.source}: gold trees of {self.count:,} of {len(self.supervised):,} training sentences"]
+        lines += self.differing
+        if more := len(self.supervised) - self.count - len(self.differing):
+            lines.append(f"and {more:,} more sentences that differ from their trees")
+        return "\n".join(lines)
+
+
+def read_supervision(
+    path: str | Path,
+    clean_up: CleanUp | str | Path,
+    corpus: EncodedCorpus,
+    normaliser: Normaliser,
+    vocabulary: Vocabulary,
+) -> Supervision:
+    """The constituents of a corpus's sentences, from their trees in the same order.
+
+    path: as `read_treebank` takes it.  clean_up: which of the trees' words the text has.
+    normaliser, vocabulary: by which the corpus was encoded. The words of trees go through both: what the normaliser
+        drops or splits is dropped or split in the trees, and words that the model does not know are equal.
+    Raises InputError for files that are no constituency trees, for more or fewer trees than sentences (a tree of which
+    no token is left is none), and where less than half of the sentences have the words of their trees.
+    """
+    rule = find_clean_up(clean_up)
+    treebank = read_treebank(path, rule)
+    aligned = _Alignment(treebank, corpus, _Reader(normaliser, vocabulary))
+    same, source = aligned.same(), corpus.source or "the text"
+    trees, sentences = len(aligned.gold.numbers), len(corpus)
+    if trees != sentences:
+        empty = len(treebank.emptied) + len(treebank) - trees
+        left_out = f" ({empty:,} more have no word left, clean-up {rule.name})" if empty else ""
+        raise InputError(
+            f"{path}: {trees:,} trees{left_out}, {source}: {sentences:,} sentences; expected one tree for each"
+            f" sentence, in the same order.\n{aligned.parting(same)}"
+        )
+    differing = tuple(aligned.difference(place) for place in np.flatnonzero(~same)[:TOLD].tolist())
+    if np.count_nonzero(same) < FEWEST_SUPERVISED * sentences:
+        raise InputError(
+            f"{path}: {np.count_nonzero(same):,} of {trees:,} trees have the words of their sentences in {source};"
+            f" expected the same sentences in the same order, with the words that clean-up {rule.name} leaves.\n"
+            + "\n".join(differing)
+        )
+    return Supervision(str(path), aligned.gold.spans(same, corpus.lengths), same, differing)
+
+
+class _Reader:
+    """From tokens to codes: two have one code where a model reads the same, or where one is an escaped bracket.
+
+    of_ids: (V,) the codes of the vocabulary's ids.
+    leads: whether a line has a token of white space between two words.
+    """
+
+    def __init__(self, normaliser: Normaliser, vocabulary: Vocabulary) -> None:
+        self.normaliser, self.vocabulary = normaliser, vocabulary
+        self.leads = normaliser.units == "characters" and normaliser.space is not None
+        self._codes = {_plain(vocabulary.unknown): 0}
+        known = (_plain(token if vocabulary.knows(token) else vocabulary.unknown) for token in vocabulary.tokens)
+        self.of_ids: Integers = np.array([self._codes.setdefault(token, len(self._codes)) for token in known], np.int64)
+
+    def codes(self, word: str) -> tuple[int, ...]:
+        """Of a tree's word; before them that of white space, where there is such a token."""
+        tokens = self.tokens([word])
+        if tokens and self.leads:
+            tokens.insert(0, str(self.normaliser.space))
+        return tuple(self._codes.get(_plain(token), 0) for token in tokens)
+
+    def tokens(self, words: Sequence[str]) -> list[str]:
+        """Of a text's line of these words; one with white space in it is written without, as `write_words` does."""
+        return self.normaliser.tokens(" ".join("".join(split_words(word)) for word in words))
+
+
+def _plain(token: str) -> str:
+    """A token without the escapes of treebanks: ( for -LRB-."""
+    return _ESCAPE.sub(lambda found: _MARKS[found.group().lower()], token)
+
+
+class _GoldTokens:
+    """The trees of a treebank over tokens; those of which no token is left are left out.
+
+    numbers: (S,) which of the treebank's sentences each is, 0 first.
+    codes: (N,) of all tokens.  lengths: (S,) tokens of each sentence.
+    """
+
+    def __init__(self, treebank: Treebank, reader: _Reader) -> None:
+        self._trees = [sentence.tree for sentence in treebank if sentence.tree is not None]
+        if len(self._trees) < len(treebank):
+            raise InputError(f"{treebank.source}: dependency trees; expected constituency trees")
+        words = list(chain.from_iterable(tree.words for tree in self._trees))
+        known = {word: reader.codes(word) for word in dict.fromkeys(words)}
+        sizes = np.fromiter((len(known[word]) for word in words), np.int64, len(words))
+        self._words_before = offsets_of(np.array([len(tree) for tree in self._trees], np.int64))
+        self._tokens_before, self._kept_before = offsets_of(sizes), offsets_of((sizes > 0).astype(np.int64))
+        self._lead = int(reader.leads)
+        begins = self._tokens_before[self._words_before]
+        self.numbers: Integers = np.flatnonzero(np.diff(begins))
+        self.lengths: Integers = np.diff(begins)[self.numbers] - self._lead
+        codes = np.fromiter(chain.from_iterable(known[word] for word in words), np.int64, int(sizes.sum()))
+        # White space stands between words, not before the first.
+        self.codes: Integers = np.delete(codes, begins[self.numbers]) if self._lead else codes
+
+    def spans(self, chosen: Flags, lengths: Integers) -> SpanSets:
+        """The constituents of the chosen sentences over tokens, and none of the others.
+
+        chosen: (S,).  lengths: (S,) tokens of each sentence, in the text where it is not chosen.
+        """
+        spans = SpanSets.of(self._trees).select(self.numbers)
+        sentences = spans.sentences()
+        begins = self._words_before[self.numbers][sentences]
+        firsts, ends = begins + spans.starts, begins + spans.ends
+        # A word of several tokens is no constituent. Nor is a sentence, which `span_keys` leaves out.
+        kept = chosen[sentences] & (self._kept_before[ends] - self._kept_before[firsts] > 1)
+        begins, firsts, ends = (self._tokens_before[places[kept]] for places in (begins, firsts, ends))
+        counts = np.bincount(sentences[kept], minlength=len(chosen))
+        starts, ends = (firsts - begins).astype(np.int32), (ends - begins - self._lead).astype(np.int32)
+        keys, _ = span_keys(SpanSets(lengths, offsets_of(counts), starts, ends), keep_whole=False)
+        return spans_of_keys(keys, lengths)
+
+
+class _Alignment:
+    """The sentences of a text beside trees, by their places."""
+
+    def __init__(self, treebank: Treebank, corpus: EncodedCorpus, reader: _Reader) -> None:
+        self.treebank, self.corpus, self.reader = treebank, corpus, reader
+        self.gold = _GoldTokens(treebank, reader)
+        self._text_codes: Integers = reader.of_ids[corpus.ids]
+        self._gold_offsets = offsets_of(self.gold.lengths)
+
+    def same(self) -> Flags:
+        """(the fewer of both,) bool, which sentences have the codes of their trees."""
+        both = min(len(self.corpus), len(self.gold.numbers))
+        lengths, others = self.corpus.lengths[:both], self.gold.lengths[:both]
+        same: Flags = lengths == others
+        text, gold = self._text_codes[: self.corpus.offsets[both]], self.gold.codes[: self._gold_offsets[both]]
+        differ = text[np.repeat(same, lengths)] != gold[np.repeat(same, others)]
+        same[np.repeat(np.arange(both), lengths * same)[differ]] = False
+        return same
+
+    def difference(self, place: int) -> str:
+        """Where a sentence and its tree differ, with the words there."""
+        text = self._text_codes[slice(*self.corpus.offsets[place : place + 2])]
+        gold = self.gold.codes[slice(*self._gold_offsets[place : place + 2])]
+        shorter = min(len(text), len(gold))
+        first = int(np.argmax(np.append(text[:shorter] != gold[:shorter], True)))
+        return (
+            f"{self._line(place)} and {self._tree(place)} differ from word {first + 1} on\n"
+            f"  text: {_around(self._line_tokens(place), first)}\n  tree: {_around(self._tree_tokens(place), first)}"
+        )
+
+    def parting(self, same: Flags) -> str:
+        """Where a text and trees that differ in number part. same: see there."""
+        if not same.all():
+            return f"The first that differ: {self.difference(int(np.argmin(same)))}"
+        place = len(same)
+        if place < len(self.corpus):
+            return f"The first without a tree: {self._line(place)}: {_around(self._line_tokens(place), 0)}"
+        return f"The first without a sentence: {self._tree(place)}: {_around(self._tree_tokens(place), 0)}"
+
+    def _line(self, place: int) -> str:
+        return f"{self.corpus.source or 'the text'}, line {self.corpus.line_numbers[place]}"
+
+    def _tree(self, place: int) -> str:
+        return f"{self.treebank.source}, tree {self.treebank.sentences[self.gold.numbers[place]].number}"
+
+    def _line_tokens(self, place: int) -> list[str]:
+        return self.reader.vocabulary.decode(self.corpus.sentence(place))
+
+    def _tree_tokens(self, place: int) -> list[str]:
+        return self.reader.tokens(self.treebank.sentences[self.gold.numbers[place]].words)
+
+
+def _around(tokens: Sequence[str], place: int) -> str:
+    """Some of a sentence's tokens around a place."""
+    begin = max(0, place - _BEFORE)
+    shown = tokens[begin : begin + _SHOWN]
+    return ("... " if begin else "") + " ".join(shown) + (" ..." if begin + len(shown) < len(tokens) else "")

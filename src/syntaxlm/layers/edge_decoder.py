@@ -1,0 +1,46 @@
+"""From hidden rows to words by the edge that leads to each: four softmaxes, or one for all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from syntaxlm.layers.softmax import Decoder
+from syntaxlm.ops.tree_levels.types import EDGES, Levels
+
+RowValues = Callable[[Decoder, Tensor, Tensor], Tensor]
+"""Of a decoder, the rows that it reads and their targets: a value for each row."""
+
+
+class EdgeDecoder(nn.Module):
+    """softmax(W_ho[a_t] h_t), a decoder for each type of edge; or one for all, `shared`."""
+
+    def __init__(self, size: int, vocabulary_size: int, shared: bool) -> None:
+        super().__init__()
+        self.shared = shared
+        self.decoders = nn.ModuleList(Decoder(size, vocabulary_size) for _ in range(1 if shared else EDGES))
+
+    def initialise(self, spread: float) -> None:
+        """Weights uniform in (-spread, spread), biases 0."""
+        for decoder in self.decoders:
+            cast(Decoder, decoder).initialise(spread)
+
+    def log_probs(self, rows: Tensor, targets: Tensor, levels: Levels) -> Tensor:
+        """Log-probability of each row's target: (n, D), (n,) -> (n,). levels: of the rows."""
+        return self.by_edge(rows, targets, levels, Decoder.log_probs)
+
+    def by_edge(self, rows: Tensor, targets: Tensor, levels: Levels, values: RowValues) -> Tensor:
+        """What `values` makes of the rows of each decoder, in the order of the rows: (n,)."""
+        if self.shared:
+            return values(cast(Decoder, self.decoders[0]), rows, targets)
+        groups = zip(
+            self.decoders,
+            rows.index_select(0, levels.by_edge).split(levels.edge_sizes),
+            targets.index_select(0, levels.by_edge).split(levels.edge_sizes),
+            strict=True,
+        )
+        found = torch.cat([values(cast(Decoder, decoder), *group) for decoder, *group in groups])
+        return torch.empty_like(found).index_copy(0, levels.by_edge, found)

@@ -1,0 +1,82 @@
+"""Noise-contrastive estimation: a word is told from noise, so that training makes a few scores a step, not V.
+
+Mnih, Teh 2012, with the normalising constant fixed as Zhang, Lu, Lapata 2016 have it, section 3.4. The scores it leaves
+behind are only roughly normalised: perplexity is that of the softmax over them.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import embedding, softplus
+
+NOISE_POWER = 0.75  # of the frequencies of words, before they are normalised
+
+
+class NoiseContrastive(nn.Module):
+    """The loss of telling words of a text from noise, which is drawn by how frequent words are.
+
+    words: k, drawn for every step.  log_normaliser: ln Z, fixed: the model's p is exp(score - ln Z).
+    shared: whether all steps of a call have the same noise, so that their scores are one product; else each step has
+    its own.
+    log_expected: (V,), ln(k P_n(w)), -inf for words that are never noise.
+    cumulative: (V,), P_n summed up to each word.
+    """
+
+    log_expected: Tensor
+    cumulative: Tensor
+
+    def __init__(self, vocabulary_size: int, words: int, log_normaliser: float, shared: bool) -> None:
+        super().__init__()
+        self.words, self.log_normaliser, self.shared = words, log_normaliser, shared
+        self.register_buffer("log_expected", torch.empty(vocabulary_size))
+        self.register_buffer("cumulative", torch.empty(vocabulary_size, dtype=torch.float64))
+        self.learn(torch.ones(vocabulary_size))
+
+    def learn(self, counts: Tensor) -> None:
+        """The noise of a text in which words are so frequent: (V,), none below 0, not all 0."""
+        powers = counts.double() ** NOISE_POWER
+        powers /= powers.sum()
+        self.log_expected.copy_((powers * self.words).log())
+        self.cumulative.copy_(powers.cumsum(0))
+
+    def draw(self, steps: int) -> Tensor:
+        """Noise: (k,) int64 where it is shared, else (steps, k)."""
+        shape = (self.words,) if self.shared else (steps, self.words)
+        drawn = torch.rand(shape, dtype=self.cumulative.dtype, device=self.cumulative.device) * self.cumulative[-1]
+        return torch.searchsorted(self.cumulative, drawn, right=True).clamp_(max=len(self.cumulative) - 1)
+
+    def loss(self, rows: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, noise: Tensor) -> Tensor:
+        """-ln P(D = 1 | target) - sum over its noise of ln P(D = 0 | noise word), of each row, in nats: (n,).
+
+        With P(D = 1 | w) = p(w) / (p(w) + k P_n(w)), p(w) = exp(row . weight_w + bias_w - ln Z).
+        rows: (n, D); weight: (V, D); bias: (V,); targets: (n,) int64; noise: (k,) or (n, k), as `draw` gives it.
+        """
+        # One look-up, whose gradient is one matrix: a second would cost another pass over all V rows.
+        count, words = len(targets), torch.cat([targets, noise.flatten()])
+        weights = embedding(words, weight)
+        shift = bias.index_select(0, words) - self.log_normaliser - self.log_expected[words].to(bias.dtype)
+        of_targets = (rows * weights[:count]).sum(1) + shift[:count]
+        if noise.dim() == 1:
+            of_noise = (rows @ weights[count:].T).to(weight.dtype) + shift[count:]
+        else:
+            others = weights[count:].view(count, -1, weight.shape[1])
+            of_noise = torch.bmm(others, rows[:, :, None])[:, :, 0].to(weight.dtype) + shift[count:].view(noise.shape)
+        return softplus(-of_targets) + softplus(of_noise).sum(1)
+
+
+def reference_loss(
+    rows: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, noise: Tensor, noise_probabilities: Tensor, ln_z: float
+) -> Tensor:
+    """`NoiseContrastive.loss` as it is written, a word at a time: slow, the oracle of tests. noise: (n, k)."""
+    losses = []
+    for row, target, drawn in zip(rows, targets.tolist(), noise.tolist(), strict=True):
+        expected = len(drawn) * noise_probabilities
+        model = torch.exp(weight @ row + bias) / math.exp(ln_z)
+        loss = -torch.log(model[target] / (model[target] + expected[target]))
+        for word in drawn:
+            loss = loss - torch.log(expected[word] / (model[word] + expected[word]))
+        losses.append(loss)
+    return torch.stack(losses)

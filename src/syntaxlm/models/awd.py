@@ -1,0 +1,91 @@
+"""The shell of models over AWD-LSTM's recipe: dropout before and behind their layers, penalties on what comes out.
+
+Merity, Keskar, Socher 2018, "Regularizing and Optimizing LSTM Language Models".
+Shapes: T time, B batch, E embedding size, D neurons of the last layer, n real tokens of a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from torch import Tensor, nn
+
+from syntaxlm.layers.dropout import embed_with_dropout, locked_dropout
+from syntaxlm.layers.rows import Rows
+from syntaxlm.models.base import Core, Reading
+from syntaxlm.models.contract import State, Syntax, TokenBatch
+
+
+@dataclass(frozen=True)
+class Regularisation:
+    """Rates of dropout of word types, of what the first layer reads, of what the decoder reads; weights of penalties.
+
+    after_dropout: whether the activation is that of the last layer's states after the output dropout, or as they are.
+    """
+
+    embedding_dropout: float
+    input_dropout: float
+    dropout: float
+    activation: float
+    after_dropout: bool
+    slowness: float
+
+
+@dataclass(frozen=True)
+class LayersReading:
+    """What the layers make of a batch. states: (n, D), the last one's; state: for the next chunk."""
+
+    states: Tensor
+    state: dict[str, Tensor]
+    syntax: Syntax | None = None
+    penalties: dict[str, Tensor] = field(default_factory=dict)
+
+
+class AWDCore(Core):
+    """Layers with locked dropout around them; the activations' penalties."""
+
+    def __init__(self, regularisation: Regularisation, output_size: int) -> None:
+        super().__init__()
+        self.regularisation, self.output_size = regularisation, output_size
+
+    def read_layers(self, inputs: Tensor, rows: Rows, batch: TokenBatch, state: State) -> LayersReading:
+        """inputs: (n, E), real tokens in the order of `rows`; state: None at the start."""
+        raise NotImplementedError
+
+    def embed(self, embedding: nn.Embedding, tokens: Tensor) -> Tensor:
+        return embed_with_dropout(embedding, tokens, self.regularisation.embedding_dropout, self.training)
+
+    def forward(self, embedded: Tensor, batch: TokenBatch, state: State) -> Reading:
+        rows, inputs = self.enter(embedded, batch)
+        read = self.read_layers(inputs, rows, batch, state)
+        hidden = locked_dropout(read.states, self.regularisation.dropout, rows, self.training)
+        return Reading(
+            hidden,
+            {name: part.detach() for name, part in read.state.items()},
+            self._penalties(read.states, hidden, rows) | read.penalties if self.training else {},
+            read.syntax,
+        )
+
+    def enter(self, embedded: Tensor, batch: TokenBatch) -> tuple[Rows, Tensor]:
+        """What the first layer reads of (T, B, E): the rows of real tokens, and them, (n, E)."""
+        steps, columns, _ = embedded.shape
+        rows = Rows(steps, columns, batch.lengths, embedded.device)
+        return rows, locked_dropout(rows.of(embedded), self.regularisation.input_dropout, rows, self.training)
+
+    def _penalties(self, states: Tensor, dropped: Tensor, rows: Rows) -> dict[str, Tensor]:
+        """Activation and slowness, section 4.6, as means; the slowness is always that of the states as they are."""
+        penalties = {}
+        if self.regularisation.activation:
+            active = dropped if self.regularisation.after_dropout else states
+            penalties["activation"] = self.regularisation.activation * active.square().mean()
+        if self.regularisation.slowness and len(rows.counts) > 1:
+            penalties["slowness"] = self.regularisation.slowness * rows.changes(states).square().mean()
+        return penalties
+
+
+def tied_fault(embedding_size: int, layer_sizes: Sequence[int]) -> str | None:
+    """What is wrong where the last layer does not give what tied weights read."""
+    if layer_sizes[-1] == embedding_size:
+        return None
+    return f"layer_sizes: the last is {layer_sizes[-1]}; tied weights need that of the embedding, {embedding_size}"

@@ -1,0 +1,236 @@
+"""An n-gram language model, modified Kneser-Ney: no weights that a gradient trains, but a text's n-grams, counted.
+
+A back-off model. Of every n-gram it has the probability of the last word after the others, and what share of the
+probability is left to shorter contexts after all of its words. Chen & Goodman 1998; the estimation: `ops.kneser_ney`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from syntaxlm.models.contract import LanguageModel, Output, State, TokenBatch
+from syntaxlm.ops import kneser_ney
+from syntaxlm.ops.kneser_ney import Grams
+from syntaxlm.ops.kneser_ney.types import Integers
+
+NEVER = -99.0  # log10 of the probability of what is never predicted, as ARPA files have it
+
+
+@dataclass(frozen=True)
+class NGramConfig:
+    """Settings of the n-gram model."""
+
+    name: Literal["ngram"] = "ngram"
+    order: int = 5  # words of the longest n-grams: a word is predicted from one less
+    minimum_counts: tuple[int, ...] = (1,)  # occurrences to be kept, of n-grams of 1, 2, ... words; the last for longer
+
+
+class Level(nn.Module):
+    """The n-grams of one order, numbered in the order of their keys.
+
+    keys, log_probs, back_offs: as `Grams` has them, the last two as logarithms to base 10, as in ARPA files: what is
+        read from one is written again digit by digit.
+    """
+
+    keys: Tensor
+    log_probs: Tensor
+    back_offs: Tensor
+
+    def __init__(self, keys: Tensor, log_probs: Tensor, back_offs: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("keys", keys)
+        self.register_buffer("log_probs", log_probs)
+        self.register_buffer("back_offs", back_offs)
+
+    @classmethod
+    def of(cls, grams: Grams) -> Level:
+        probabilities = torch.from_numpy(grams.probabilities)
+        log_probs = torch.where(probabilities > 0, probabilities.log10(), NEVER)
+        return cls(torch.from_numpy(grams.keys), log_probs, torch.from_numpy(grams.back_offs).log10())
+
+    def find(self, keys: Tensor) -> Tensor:
+        """The number of the n-gram of each key, -1 where there is none. (n,) -> (n,)."""
+        if not len(self.keys):
+            return torch.full_like(keys, -1)
+        places = torch.searchsorted(self.keys, keys).clamp_(max=len(self.keys) - 1)
+        return torch.where(self.keys[places] == keys, places, -1)
+
+
+class NGramModel(LanguageModel):
+    """The levels of order 1, 2, ...; before anything is counted, all words alike."""
+
+    is_counted = True
+
+    def __init__(self, config: NGramConfig, vocabulary_size: int) -> None:
+        super().__init__()
+        self.config, self.vocabulary_size = config, vocabulary_size
+        sizes = [vocabulary_size, *[0] * (config.order - 1)]
+        self.levels = nn.ModuleList(
+            Level(
+                torch.arange(size),
+                torch.full((size,), -math.log10(vocabulary_size), dtype=torch.float64),
+                torch.zeros(size if order < config.order else 0, dtype=torch.float64),
+            )
+            for order, size in enumerate(sizes, 1)
+        )
+
+    @property
+    def each_level(self) -> list[Level]:
+        """Of order 1, 2, ..."""
+        return cast("list[Level]", list(self.levels))
+
+    @property
+    def parameter_count(self) -> int:
+        """Probabilities, and shares left to shorter contexts."""
+        return sum(len(level.log_probs) + len(level.back_offs) for level in self.each_level)
+
+    def count(self, batches: Iterable[TokenBatch]) -> dict[str, Any]:
+        """Learns from a text. Returns how many n-grams of each order it keeps, and the discounts of each order.
+
+        Where counts of counts give no discounts (a small text), they are `FALLBACK`, and the order is named.
+        """
+        words, places = _in_a_row(batches)
+        found = kneser_ney.estimate(words, places, self.vocabulary_size, self.config.order, self.config.minimum_counts)
+        self.levels = nn.ModuleList(map(Level.of, found.grams))
+        return {
+            "ngrams": [len(grams.keys) for grams in found.grams],
+            "discounts": found.discounts.round(4).tolist(),
+            "fallback_discounts_of_orders": found.fallbacks,
+        }
+
+    def forward(self, batch: TokenBatch, state: State = None) -> Output:
+        contexts, carried = self._contexts(batch.tokens, state)
+
+        def log_probs(targets: Tensor) -> Tensor:
+            values = self._log_probs(contexts, batch.tokens, targets)
+            return values if batch.lengths is None else values.masked_fill(~batch.mask(), 0.0)
+
+        def next_log_probs() -> Tensor:
+            steps, columns = batch.tokens.shape
+            lengths = torch.full((columns,), steps) if batch.lengths is None else batch.lengths
+            last = (lengths - 1).to(batch.tokens.device), torch.arange(columns, device=batch.tokens.device)
+            return self._all_log_probs([one[last] for one in contexts], columns)
+
+        return Output(log_probs, {"tokens": carried}, next_log_probs=next_log_probs)
+
+    def _contexts(self, tokens: Tensor, state: State) -> tuple[list[Tensor], Tensor]:
+        """The numbers of the n-grams of 1, 2, ... words that end with each token, -1 for none; and the next state.
+
+        tokens: (T, B). Returns (T, B) for each order but the highest, and the (order - 2, B) last tokens: a batch
+        begins with what the one before predicted last, so no more of it is needed.
+        """
+        kept = max(self.config.order - 2, 0)
+        before = tokens.new_full((kept, tokens.shape[1]), -1) if state is None else state["tokens"]
+        read = torch.cat([before, tokens])
+        found = [tokens] if self.config.order > 1 else []
+        numbers = read  # of the n-grams that end with each token, the first few of the state aside
+        for length, level in enumerate(self.each_level[1:-1], 2):
+            numbers = self._extended(level, numbers[:-1], read[length - 1 :])
+            found.append(numbers[len(numbers) - len(tokens) :])
+        return found, read[len(read) - kept :].clone()
+
+    def _extended(self, level: Level, contexts: Tensor, words: Tensor) -> Tensor:
+        """The numbers of a level's n-grams by their contexts' and their last words; -1 for none. All of one shape."""
+        known = contexts >= 0
+        numbers = torch.full_like(contexts, -1)
+        numbers[known] = level.find(contexts[known] * self.vocabulary_size + words[known])
+        return numbers
+
+    def _log_probs(self, contexts: Sequence[Tensor], tokens: Tensor, targets: Tensor) -> Tensor:
+        """Natural log-probability of each target. contexts: as `_contexts` gives them; all (T, B).
+
+        From short contexts to long ones: each that is known takes its share, or where it has the n-gram, decides.
+        """
+        levels = self.each_level
+        values = levels[0].log_probs[targets]
+        # Where the targets are what is read next, the n-grams that they end are known as contexts of the next step.
+        are_read = torch.equal(tokens[1:], targets[:-1])
+        for place, (shorter, level, context) in enumerate(zip(levels[:-1], levels[1:], contexts, strict=True), 1):
+            known = context >= 0
+            values[known] += shorter.back_offs[context[known]]
+            if are_read and place < len(contexts):
+                numbers = torch.cat([contexts[place][1:], self._extended(level, context[-1:], targets[-1:])])
+            else:
+                numbers = self._extended(level, context, targets)
+            there = numbers >= 0
+            values[there] = level.log_probs[numbers[there]]
+        return values * math.log(10)
+
+    def _all_log_probs(self, contexts: Sequence[Tensor], columns: int) -> Tensor:
+        """As `_log_probs`, of every word: contexts (B,) each -> (B, V)."""
+        levels = self.each_level
+        values = levels[0].log_probs.repeat(columns, 1)
+        for shorter, level, context in zip(levels[:-1], levels[1:], contexts, strict=True):
+            (known,) = torch.nonzero(context >= 0, as_tuple=True)
+            numbers = context[known]
+            values[known] += shorter.back_offs[numbers][:, None]
+            # What follows a context are neighbours among the keys.
+            first, end = torch.searchsorted(level.keys, torch.stack([numbers, numbers + 1]) * self.vocabulary_size)
+            counts = end - first
+            rows = known.repeat_interleave(counts)
+            within = torch.arange(len(rows), device=rows.device) - (counts.cumsum(0) - counts).repeat_interleave(counts)
+            found = first.repeat_interleave(counts) + within
+            values[rows, level.keys[found] % self.vocabulary_size] = level.log_probs[found]
+        return values * math.log(10)
+
+    def make_room(self, tensors: Mapping[str, Tensor]) -> list[str]:
+        """How many n-grams there are depends on the text: takes the sizes of stored ones. Returns what is wrong."""
+        faults = []
+        below = 1
+        for place, level in enumerate(self.each_level):
+            names = {name: f"levels.{place}.{name}" for name in ("keys", "log_probs", "back_offs")}
+            if not all(name in tensors and tensors[name].dim() == 1 for name in names.values()):
+                continue  # told with the others' shapes
+            keys = tensors[names["keys"]]
+            count = self.vocabulary_size if place == 0 else len(keys)
+            sizes = {"keys": count, "log_probs": count, "back_offs": count if level is not self.levels[-1] else 0}
+            for name, size in sizes.items():
+                setattr(level, name, getattr(level, name).new_empty(size))
+            rises = bool((keys[1:] > keys[:-1]).all())
+            if len(keys) and not (rises and int(keys[0]) >= 0 and int(keys[-1]) < below * self.vocabulary_size):
+                faults.append(f"{names['keys']} do not rise from 0 to under {below * self.vocabulary_size}")
+            below = count
+        return faults
+
+
+def _in_a_row(batches: Iterable[TokenBatch]) -> tuple[Integers, Integers]:
+    """All texts of the batches, one after the other, (n,), and of each word the place in its text, 0 first."""
+    words, places = [], []
+    for text, lengths in _texts(batches):
+        real = np.arange(len(text)) < lengths[:, None]
+        words.append(text.T[real])
+        places.append(np.nonzero(real)[1])
+    if not words:
+        raise ValueError("not one batch to count")
+    return np.concatenate(words), np.concatenate(places)
+
+
+def _texts(batches: Iterable[TokenBatch]) -> Iterator[tuple[Integers, Integers]]:
+    """Texts side by side, (steps, columns), and their lengths, (columns,); batches that carry the state are joined.
+
+    The first row is what is only read.
+    """
+    parts: list[Integers] = []
+    lengths = np.zeros(0, np.int64)
+    for batch in batches:
+        targets = batch.targets.numpy(force=True)
+        if parts and not batch.carries:
+            yield np.concatenate(parts), lengths
+            parts = []
+        if not parts:
+            parts, lengths = [batch.tokens[:1].numpy(force=True)], np.ones(targets.shape[1], np.int64)
+        parts.append(targets)
+        lengths = lengths + (len(targets) if batch.lengths is None else batch.lengths.numpy())
+    if parts:
+        yield np.concatenate(parts), lengths
+
+
+def build(config: NGramConfig, vocabulary_size: int) -> NGramModel:
+    return NGramModel(config, vocabulary_size)

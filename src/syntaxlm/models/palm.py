@@ -1,0 +1,145 @@
+"""PaLM: AWD-LSTM with attention to the spans before each word, which are parsed by how well they are attended.
+
+Peng, Schwartz, Smith 2019, "PaLM: A Hybrid Parser and Language Model". PaLM-U learns from text alone; PaLM-S is told
+gold spans besides (`supervision`); PaLM-RB attends most to the longest span, whatever the words (`scores`).
+Shapes: T time, B batch, E embedding size, m longest span, n real tokens of a batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from syntaxlm.layers.dropout import locked_dropout
+from syntaxlm.layers.recurrent_stack import RecurrentStack
+from syntaxlm.layers.rows import Rows
+from syntaxlm.layers.span_attention import SpanAttention, supervision_loss
+from syntaxlm.models.awd import AWDCore, LayersReading, Regularisation, tied_fault
+from syntaxlm.models.base import NeuralModel
+from syntaxlm.models.contract import State, Syntax, TokenBatch
+from syntaxlm.ops.span_attention import Form, SpanReading
+
+
+@dataclass(frozen=True)
+class PaLMConfig:
+    """Settings of PaLM."""
+
+    name: Literal["palm"] = "palm"
+    embedding_size: int = 200  # features of a token's embedding
+    layer_sizes: tuple[int, ...] = (400, 400, 200)  # neurons of each LSTM layer; the last as the embedding where tied
+    attention_after: int = 2  # layers below the span attention; those above it read what it gives
+    span_size: int = 200  # features of a span, of both directions together, and so even
+    scorer_size: int = 100  # neurons of the network that scores a span for a word
+    maximum_span: int = 20  # words of the longest span attended to; for parsing there is no limit
+    scores: Literal["learned", "right-branching"] = "learned"  # right-branching: a span's score is its length (PaLM-RB)
+    supervision: float = 0.0  # lambda: weight of the cross-entropy of gold spans, where trees are given (PaLM-S: 0.01)
+    form: Form = "released"  # tanh on a span's updates, the gate of a span, and how attention is mixed into the state
+    tied: bool = True  # the decoder's weight is the embedding's
+    dropout: float = 0.3  # rate on what the decoder reads; this one, and the next two, one mask for all steps
+    layer_dropout: float = 0.2  # rate between layers, before and behind the span attention
+    input_dropout: float = 0.3  # rate on the embeddings that the first layer reads
+    embedding_dropout: float = 0.05  # rate of word types whose embedding is 0 for a batch
+    weight_drop: float = 0.2  # rate on the recurrent weights; those kept are divided by 1 - rate
+    activation: float = 2.0  # alpha: weight of the mean square of what the decoder reads, added to the training loss
+    slowness: float = 1.0  # beta: weight of the mean square of the last layer's change from step to step
+    initial_spread: float = 0.1  # embedding and decoder start uniform in (-spread, spread)
+
+    def __post_init__(self) -> None:
+        sizes = self.layer_sizes
+        if min((self.embedding_size, *sizes)) < 1 or not sizes:
+            return  # told with the limits of all settings
+        faults = [tied_fault(self.embedding_size, sizes)] if self.tied else []
+        if self.attention_after > len(sizes):
+            faults.append(f"attention_after: found {self.attention_after}; expected at most the {len(sizes)} layers")
+        if self.span_size % 2:
+            faults.append(f"span_size: found {self.span_size}; expected an even number, half for each direction")
+        if self.supervision and self.scores != "learned":
+            faults.append(f"supervision: found {self.supervision}; expected 0, or scores: learned, which it teaches")
+        told = [fault for fault in faults if fault]
+        if told:
+            raise ValueError("; ".join(told))
+
+
+class PaLMCore(AWDCore):
+    """LSTM layers below and above the span attention."""
+
+    gives_span_scores = True
+
+    def __init__(self, config: PaLMConfig) -> None:
+        super().__init__(
+            Regularisation(
+                config.embedding_dropout,
+                config.input_dropout,
+                config.dropout,
+                config.activation,
+                True,
+                config.slowness,
+            ),
+            config.layer_sizes[-1],
+        )
+        self.config = config
+        below, above = config.layer_sizes[: config.attention_after], config.layer_sizes[config.attention_after :]
+        self.below, self.above = (
+            RecurrentStack(
+                size, sizes, "lstm", layer_dropout=config.layer_dropout, weight_drop=config.weight_drop, rescaled=True
+            )
+            for size, sizes in ((config.embedding_size, below), (below[-1], above))
+        )
+        scorer_size = config.scorer_size if config.scores == "learned" else None
+        self.attention = SpanAttention(below[-1], config.span_size, scorer_size, config.maximum_span, config.form)
+
+    def read_layers(self, inputs: Tensor, rows: Rows, batch: TokenBatch, state: State) -> LayersReading:
+        rate = self.config.layer_dropout
+        below, carried, above = (_part(state, name) for name in ("below", "carried", "above"))
+        read = self.below(inputs, rows, below)
+        attended = locked_dropout(read.layers[-1], rate, rows, self.training)
+        mixed = self.attention(attended, rows, None if carried is None else carried["spans"])
+        states = mixed.hidden
+        after = _named("below", read.state) | {"carried.spans": mixed.carried}
+        if self.above.layers:
+            read = self.above(locked_dropout(states, rate, rows, self.training), rows, above)
+            states = read.layers[-1]
+            after |= _named("above", read.state)
+        return LayersReading(states, after, _syntax(mixed.spans, rows), self._supervised(mixed.spans, batch, rows))
+
+    def syntax(self, batch: TokenBatch, embedding: nn.Embedding) -> Syntax:
+        """Scores of spans of every length, up to that of the longest sentence; no layer above them is needed."""
+        steps, columns = batch.tokens.shape
+        longest = max(1, steps - 1)
+        if self.config.scores != "learned":
+            lengths = torch.arange(1, longest + 1, device=batch.tokens.device)
+            return Syntax(span_scores=lengths.to(embedding.weight).expand(steps, columns, -1))
+        rows, inputs = self.enter(self.embed(embedding, batch.tokens), batch)
+        states = self.below(inputs, rows, None).layers[-1]
+        states = locked_dropout(states, self.config.layer_dropout, rows, self.training)
+        return Syntax(span_scores=rows.padded(self.attention.spans(states, rows, None, longest).scores))
+
+    def _supervised(self, spans: SpanReading, batch: TokenBatch, rows: Rows) -> dict[str, Tensor]:
+        """PaLM-S: nothing in evaluation, without gold spans, or with a weight of 0."""
+        if not self.training or batch.spans is None or not self.config.supervision:
+            return {}
+        return {"spans": self.config.supervision * supervision_loss(spans.scores, batch.spans, rows)}
+
+
+def _named(prefix: str, parts: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {f"{prefix}.{name}": part for name, part in parts.items()}
+
+
+def _part(state: State, prefix: str) -> State:
+    """What `_named` put there."""
+    if state is None:
+        return None
+    return {name.removeprefix(f"{prefix}."): part for name, part in state.items() if name.startswith(f"{prefix}.")}
+
+
+def _syntax(spans: SpanReading, rows: Rows) -> Syntax:
+    """Slot k of the attention at step t is the span of k + 1 words that begins at step t - 1 - k."""
+    scores, attention = (rows.padded(part.detach()) for part in (spans.scores, spans.attention))
+    return Syntax(span_scores=scores, maps={"span attention": attention})
+
+
+def build(config: PaLMConfig, vocabulary_size: int) -> NeuralModel:
+    return NeuralModel(PaLMCore(config), vocabulary_size, config.embedding_size, config.tied, config.initial_spread)

@@ -1,0 +1,127 @@
+"""TreeRNN: a dependency tree grows from its root, and each word is predicted from the path of edges that leads to it.
+
+Zhang, Lu, Lapata 2016, "Top-down Tree Long Short-Term Memory Networks", and its first version, of 2015, which has the
+tanh network, labels, and noise-contrastive estimation. It reads trees, so its probabilities are P(S | T).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from syntaxlm.errors import InputError
+from syntaxlm.layers.dropout import dropout
+from syntaxlm.layers.edge_decoder import EdgeDecoder
+from syntaxlm.layers.noise_contrastive import NoiseContrastive
+from syntaxlm.layers.softmax import Decoder
+from syntaxlm.models.contract import LanguageModel, Output, State, TextCounts, TreeBatch
+from syntaxlm.ops.tree_levels import EDGES, EdgeWeights, States, recurrence
+
+_LABELS = "label_embedding.weight"
+
+
+@dataclass(frozen=True)
+class TreeRNNConfig:
+    """Settings of TreeRNN; labelled, it is LTreeRNN, and with LSTM cells TreeLSTM."""
+
+    reads = "trees"
+
+    name: Literal["tree-rnn"] = "tree-rnn"
+    cell: Literal["tanh", "lstm"] = "tanh"  # what goes along an edge: one layer, or gates with biases and a memory
+    labelled: bool = False  # whether it also reads the label of the edge above the word that the edge leaves
+    embedding_size: int = 100  # features of a word's embedding
+    label_size: int = 30  # labelled: features of a label's embedding
+    hidden_size: int = 200  # features of a state
+    output: Literal["by-edge", "shared"] | None = None  # softmaxes: one a type of edge, or one; null: tanh by-edge
+    loss: Literal["softmax", "nce"] = "softmax"  # trained by; perplexity is that of the softmax in either case
+    noise_words: int = 20  # nce: of each step
+    shared_noise: bool = True  # nce: whether all steps of a batch that share a softmax have the same noise words
+    log_normaliser: float = 9.5  # nce: ln Z, fixed
+    dropout: float = 0.0  # rate on embeddings and on what the softmax reads
+    initial_spread: float = 0.2  # all weights start uniform in (-spread, spread), biases at 0
+
+
+class TreeRNN(LanguageModel):
+    """Embeddings, the recurrence along paths, and softmaxes."""
+
+    reads = "trees"
+
+    def __init__(self, config: TreeRNNConfig, vocabulary_size: int) -> None:
+        super().__init__()
+        self.config, self.vocabulary_size, self.reads_labels = config, vocabulary_size, config.labelled
+        size, lstm = config.hidden_size, config.cell == "lstm"
+        gates, features = (4 if lstm else 1) * size, config.embedding_size
+        self.embedding = nn.Embedding(vocabulary_size, features)
+        self.label_embedding = nn.Embedding(1, config.label_size) if config.labelled else None
+        features += config.label_size if config.labelled else 0
+        self.input_weight = nn.Parameter(torch.empty(EDGES, gates, features))
+        self.recurrent_weight = nn.Parameter(torch.empty(EDGES, gates, size))
+        self.bias = nn.Parameter(torch.zeros(EDGES, gates)) if lstm else None
+        shared = lstm if config.output is None else config.output == "shared"
+        self.decoder = EdgeDecoder(size, vocabulary_size, shared)
+        self.noise: NoiseContrastive | None = None
+        if config.loss == "nce":
+            settings = config.noise_words, config.log_normaliser, config.shared_noise
+            self.noise = NoiseContrastive(vocabulary_size, *settings)
+        for weight in (self.embedding.weight, self.input_weight, self.recurrent_weight):
+            nn.init.uniform_(weight, -config.initial_spread, config.initial_spread)
+        self.decoder.initialise(config.initial_spread)
+        self._make_labels(1)
+
+    def _make_labels(self, count: int) -> None:
+        """Fresh embeddings of so many labels, where it reads any."""
+        if self.label_embedding is not None:
+            spread = self.config.initial_spread
+            self.label_embedding = nn.Embedding(count, self.config.label_size).to(self.embedding.weight)
+            nn.init.uniform_(self.label_embedding.weight, -spread, spread)
+            self.label_count = count
+
+    def prepare(self, counts: TextCounts) -> None:
+        """Takes room for labels, and the noise of NCE, from the training text."""
+        self._make_labels(counts.labels)
+        if self.noise is not None:
+            self.noise.learn(counts.words)
+
+    def make_room(self, tensors: Mapping[str, Tensor]) -> list[str]:
+        stored = tensors.get(_LABELS)
+        # Where there is room already, an optimiser may have these very weights.
+        if stored is not None and stored.dim() == 2 and len(stored) != self.label_count:
+            self._make_labels(len(stored))
+        return []
+
+    def forward(self, batch: TreeBatch, state: State = None) -> Output:
+        """Reads whole trees; `state` is none. Raises InputError for a batch of text."""
+        if not isinstance(batch, TreeBatch):
+            raise InputError(
+                f"a model of the kind {self.config.name!r} reads dependency trees, and this is text: evaluate lm and"
+                " score take it, with a file of trees"
+            )
+        config, zeros = self.config, self.recurrent_weight.new_zeros(1, self.config.hidden_size)
+        embedded = self.embedding(batch.words)
+        if self.label_embedding is not None:
+            embedded = torch.cat([embedded, self.label_embedding(batch.labels)], dim=-1)
+        inputs = dropout(embedded, config.dropout, self.training)
+        weights = EdgeWeights(self.input_weight, self.recurrent_weight, self.bias)
+        before = States(zeros, zeros if weights.is_lstm else None)
+        hidden = dropout(recurrence(inputs, weights, batch.levels, before).hidden, config.dropout, self.training)
+
+        def log_probs(targets: Tensor) -> Tensor:
+            return self.decoder.log_probs(hidden, targets, batch.levels)
+
+        def told_from_noise(targets: Tensor) -> Tensor:
+            return self.decoder.by_edge(hidden, targets, batch.levels, self._noise_loss).sum()
+
+        return Output(log_probs, hidden=hidden, training_loss=None if self.noise is None else told_from_noise)
+
+    def _noise_loss(self, decoder: Decoder, rows: Tensor, targets: Tensor) -> Tensor:
+        """Of each row. (n, D), (n,) -> (n,)."""
+        assert self.noise is not None
+        return self.noise.loss(rows, decoder.weight, decoder.bias, targets, self.noise.draw(len(targets)))
+
+
+def build(config: TreeRNNConfig, vocabulary_size: int) -> TreeRNN:
+    return TreeRNN(config, vocabulary_size)

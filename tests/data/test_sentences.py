@@ -1,0 +1,240 @@
+"""Books parted into sentences: what ends one and what does not, paragraphs, notices, and what goes aside."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from syntaxlm import cli
+from syntaxlm.data import sentences as sentences_room
+from syntaxlm.data.sentences import Splitter, read_paragraphs, write_sentences
+from syntaxlm.errors import InputError
+
+GUM = Path(__file__).parents[3] / "shared" / "data" / "gum"
+
+# Mr., Dr. and St. are met often enough to be learnt.
+VISIT = (
+    "Mr. Holt came at nine. Dr. Watts was with Mr. Holt. They went on to St. Paul's. The man who sold them bread knew"
+    " Dr. Watts. He was out. Then Mr. Holt left St. Paul's. It was late. Dr. Watts stayed. So did Mr. Gray. St. Anne's"
+    " was near. Mr. Gray went there."
+)
+
+
+@pytest.fixture(scope="module")
+def splitter() -> Splitter:
+    return Splitter.learn([[VISIT] * 3])
+
+
+@pytest.fixture
+def book(tmp_path):
+    """Writes a text as a file; returns its path."""
+
+    def book(text: str | bytes, name: str = "book.txt") -> Path:
+        path = tmp_path / name
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return path
+
+    return book
+
+
+@pytest.fixture
+def paragraphs(toy) -> list[str]:
+    """150 paragraphs of two sentences each, all different."""
+    lines = [f"{line[0].upper()}{line[1:]}." for line in dict.fromkeys((toy / "train.txt").read_text().splitlines())]
+    return [" ".join(lines[place : place + 2]) for place in range(0, 300, 2) if place + 1 < len(lines)]
+
+
+def test_abbreviations_are_learnt_from_the_text_itself(splitter):
+    assert splitter.abbreviations == ("dr", "mr", "st")
+    assert splitter("Mr. Holt met Dr. Watts at St. Paul's. They spoke. Then Dr. Watts went.") == [
+        "Mr. Holt met Dr. Watts at St. Paul's.",
+        "They spoke.",
+        "Then Dr. Watts went.",
+    ]
+
+
+def test_abbreviations_may_be_given_with_their_full_stop_or_without():
+    given = Splitter.learn([["He came. She left."]], ["Prof", "Rev."])
+    assert given.abbreviations == ("prof", "rev")
+    assert given("I saw Prof. Oak and Rev. Elm. They sang.") == ["I saw Prof. Oak and Rev. Elm.", "They sang."]
+
+
+@pytest.mark.parametrize(
+    ("paragraph", "sentences"),
+    [
+        ("“Where?” he asked. “There!” And he went.", ["“Where?” he asked.", "“There!”", "And he went."]),
+        ('"Stop!" cried one. "Why?"', ['"Stop!" cried one.', '"Why?"']),
+        ("«Où?» dit-il. «Là.» Il partit.", ["«Où?» dit-il.", "«Là.»", "Il partit."]),
+        ("He paid 3.50 for it. It was 1 p.m. by then.", ["He paid 3.50 for it.", "It was 1 p.m. by then."]),
+        ("Well... perhaps not. (He left.) She stayed.", ["Well... perhaps not.", "(He left.)", "She stayed."]),
+        ("友情是鄰居。他來了！「好。」她說。", ["友情是鄰居。", "他來了！", "「好。」", "她說。"]),
+        ("वह आया। वह गया।", ["वह आया।", "वह गया।"]),
+        ("CHAPTER IV", ["CHAPTER IV"]),
+        ("no capital at its beginning. Yes.", ["no capital at its beginning.", "Yes."]),
+        ("* * *", []),
+    ],
+)
+def test_what_ends_a_sentence(splitter, paragraph, sentences):
+    assert splitter(paragraph) == sentences
+
+
+def test_no_letter_is_lost_or_changed(splitter):
+    text = f"{VISIT} “What?” 友情。是 «a» ... -- x. ) 3 . . . Y!?! (z) é\u0301."
+    assert "".join("".join(splitter(text)).split()) == "".join(text.split())
+
+
+def test_a_paragraph_of_any_length_is_parted_as_its_pieces_are(splitter, monkeypatch):
+    whole = splitter(" ".join([VISIT] * 20))
+    monkeypatch.setattr(sentences_room, "LONGEST", 300)
+    assert splitter(" ".join([VISIT] * 20)) == whole == splitter(VISIT) * 20
+    assert "".join(splitter("X" * 1000)) == "X" * 1000
+    assert len(splitter("Word " * 1000)) >= 1
+
+
+def test_blank_lines_part_paragraphs_whose_lines_are_joined(book):
+    text = (
+        "The first line\r\nand the se-\r\ncond.\r\n \r\n\r\nA new\tone -\nso it_is. _Very_ odd--\nor not—no.\n\n* * *\n"
+    )
+    assert read_paragraphs(book(text)).paragraphs == (
+        "The first line and the se-cond.",
+        "A new one - so it_is. Very odd -- or not — no.",
+    )
+    assert read_paragraphs(book("One\ntwo.\n\nThree.\n"), lines_are_paragraphs=True).paragraphs == (
+        "One",
+        "two.",
+        "Three.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "The eBook\n\n*** START OF THE PROJECT GUTENBERG EBOOK A LONG\nTITLE ***\n",
+            "*** END OF THE PROJECT GUTENBERG E",
+        ),
+        (
+            "x\n***START OF THIS PROJECT GUTENBERG EBOOK T***\nno",
+            "\nEnd of the Project Gutenberg EBook of T\n\n*** END",
+        ),
+        ("a\n*END*THE SMALL PRINT! FOR PUBLIC DOMAIN ETEXTS*Ver.04.29.93*END*\n", "End of Project Gutenberg's Etext"),
+        ("*END THE SMALL PRINT! FOR PUBLIC DOMAIN ETEXTS\n", "The End of The Project Gutenberg Etext of T"),
+    ],
+)
+def test_notices_of_project_gutenberg_are_left_out(book, before, after):
+    text = "\nThe start of the book.\n\nIt told the end of the project. So.\n\n"
+    found = read_paragraphs(book(before.removesuffix("no") + text + after + "\n\nmore\n"))
+    assert found.paragraphs == ("The start of the book.", "It told the end of the project. So.")
+    assert found.has_notice
+    assert not read_paragraphs(book(text)).has_notice
+
+
+def test_the_sentences_of_all_books_are_written_in_order(book, tmp_path):
+    first = book("Mr. Holt came.\nHe\nsat.\n\nHe left.\n", "a.txt")
+    second = book(gzip.compress(VISIT.encode()), "b.txt.gz")
+    summary = write_sentences([first, second], tmp_path / "out.txt", abbreviations=["mr", "dr", "st"])
+    lines = (tmp_path / "out.txt").read_text().splitlines()
+    assert lines[:4] == ["Mr. Holt came.", "He sat.", "He left.", "Mr. Holt came at nine."]
+    assert (summary.train.sentences, summary.train.words) == (len(lines), sum(len(line.split()) for line in lines))
+    assert (summary.books, summary.paragraphs, summary.notices, summary.valid) == (2, 3, 0, None)
+
+
+def test_whole_paragraphs_go_aside_the_same_ones_for_one_seed(book, paragraphs, tmp_path):
+    path = book("\n\n".join(paragraphs))
+    train, valid = tmp_path / "train.txt", tmp_path / "valid.txt"
+    summary = write_sentences([path], train, valid, valid_share=0.2, seed=3)
+    kept, aside = (file.read_text().splitlines() for file in (train, valid))
+    joined = [" ".join(aside[place : place + 2]) for place in range(0, len(aside), 2)]
+    places = [paragraphs.index(paragraph) for paragraph in joined]
+    assert places == sorted(places)
+    assert sorted(kept + aside) == sorted(line for one in paragraphs for line in one.replace(". ", ".\n").splitlines())
+    assert 0.1 < len(places) / len(paragraphs) < 0.3
+    assert min(places) < 40 < len(paragraphs) - 40 < max(places), "from everywhere"
+    assert summary.valid is not None
+    assert (summary.valid.sentences, summary.train.sentences) == (len(aside), len(kept))
+    before = valid.read_bytes()
+    write_sentences([path], train, valid, valid_share=0.2, seed=3)
+    assert valid.read_bytes() == before
+    write_sentences([path], train, valid, valid_share=0.2, seed=4)
+    assert valid.read_bytes() != before
+
+
+def test_other_encodings_are_read_where_named(book, tmp_path):
+    path = book("Où était-il ?\nIl était là.\n".encode("latin-1"))
+    with pytest.raises(InputError, match=r"book.txt, line 1: found byte 0xf9 at offset 1.*latin-1") as error:
+        write_sentences([path], tmp_path / "out.txt")
+    assert "\n" not in str(error.value)
+    write_sentences([path], tmp_path / "out.txt", encoding="latin-1")
+    assert (tmp_path / "out.txt").read_text(encoding="utf-8") == "Où était-il ?\nIl était là.\n"
+    with pytest.raises(InputError, match=r"book.txt: cannot be read as ascii"):
+        write_sentences([path], tmp_path / "out.txt", encoding="ascii")
+
+
+def test_what_cannot_be_done_is_told_and_nothing_is_written(book, tmp_path):
+    path, out = book("A sentence. And one.\n"), tmp_path / "out.txt"
+    for arguments, said in (
+        (([],), "no file given"),
+        (([path], out, out), "out.txt: to be written twice"),
+        (([path], path), "book.txt: one of the books"),
+        (([path], out, tmp_path / "v", 1.0), "a share of 1 put aside"),
+        (([path], out, tmp_path / "v", 0.5, -1), "seed -1"),
+        (([path], out, None, 0.05, 0, False, "klingon"), "klingon: no such encoding"),
+        (([path], out, None, 0.05, 0, False, "rot13"), "cannot be read as rot13"),
+        (([tmp_path / "nowhere"], out), "nowhere: cannot be read"),
+        (([path, book("* * *\n\n---\n", "stars.txt")], out), "stars.txt: no sentence in it"),
+        (([path], out, tmp_path / "v", 0.001), "v: no paragraph was drawn for it"),
+        (([path], out, tmp_path / "v", 0.999), "out.txt: no paragraph was drawn for it"),
+    ):
+        with pytest.raises(InputError, match=said):
+            write_sentences(*arguments) if len(arguments) > 1 else write_sentences(*arguments, out)
+    assert not out.exists()
+
+
+def test_the_command_writes_both_files_and_tells_them(book, paragraphs, tmp_path, capsys):
+    path = book("\n".join(paragraphs))
+    train, valid = tmp_path / "train.txt", tmp_path / "valid.txt"
+    arguments = ["data", "sentences", str(path), "-o", str(train), "--valid", str(valid), "--valid-share", "0.3"]
+    assert cli.main([*arguments, "--paragraphs", "lines"]) == 0
+    out = capsys.readouterr().out
+    counts = [len(file.read_text().splitlines()) for file in (train, valid)]
+    assert sum(counts) == 2 * len(paragraphs)
+    assert f"{train}: {counts[0]} sentences" in out
+    assert "abbreviations: none" in out
+    assert cli.main([*arguments, "--paragraphs", "lines", "--abbreviation", "P.M.", "--json"]) == 0
+    figures = json.loads(capsys.readouterr().out)
+    assert (figures["paragraphs"], figures["valid"]["sentences"]) == (len(paragraphs), counts[1])
+    assert figures["abbreviations"] == ["p.m"]
+    assert cli.main(["data", "sentences", str(tmp_path / "no"), "-o", str(train)]) == 2
+    assert "no: cannot be read" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not GUM.is_dir(), reason=f"no treebank with the text of its sentences in {GUM}")
+def test_sentences_of_fiction_are_found_where_people_put_their_ends():
+    documents: dict[str, list[str]] = {}
+    name = ""
+    for line in (GUM / "train.conllu").read_text(encoding="utf-8").splitlines():
+        if found := re.match(r"# sent_id = (GUM_fiction_.*)-\d+", line):
+            name = found[1]
+        elif line.startswith("# sent_id"):
+            name = ""
+        elif name and line.startswith("# text = "):
+            documents.setdefault(name, []).append(line.removeprefix("# text = "))
+    texts = [" ".join(sentences) for sentences in documents.values()]
+    splitter = Splitter.learn([[text] for text in texts])
+
+    def ends(sentences: list[str]) -> set[int]:
+        places, place = set(), 0
+        for sentence in sentences[:-1]:
+            place += len("".join(sentence.split()))
+            places.add(place)
+        return places
+
+    pairs = [(ends(splitter(text)), ends(gold)) for text, gold in zip(texts, documents.values(), strict=True)]
+    right = sum(len(found & gold) for found, gold in pairs)
+    assert sum(len(gold) for _, gold in pairs) > 800
+    assert right / sum(len(found) for found, _ in pairs) > 0.95
+    assert right / sum(len(gold) for _, gold in pairs) > 0.92

@@ -1,0 +1,341 @@
+"""Gold trees beside the training text: the spans of a batch are the words of constituents, wherever they stand."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from syntaxlm.data.batches import SentenceBatches, StreamBatches
+from syntaxlm.data.corpora import EncodedCorpus, count_tokens
+from syntaxlm.data.supervision import Supervision, read_supervision
+from syntaxlm.data.treebanks import read_treebank, write_words
+from syntaxlm.errors import InputError
+from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.vocabulary import Vocabulary
+from syntaxlm.trees import Constituent, SpanSets, Tree, write_brackets
+
+SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
+VOCABULARY = Vocabulary(["<unk>", "<s>", "</s>"])
+ONE_MARK = Vocabulary(["<unk>", "<eos>"], begin="<eos>", end="<eos>")
+
+TREEBANK = """(S (NP (DT The) (JJ old) (NN cat))
+  (VP (VBD ate) (NP (NP (CD 12) (NNS fish)) (PP (IN in) (NP (NN Rome))))) (. .))
+(S (NP (PRP She)) (VP (VBD slept) (-LRB- -LRB-) (ADVP (RB very) (RB well)) (-RRB- -RRB-)) (. .))
+(. .)
+(S (VP (VB Go) (PRT (RP away))) (. !))
+"""
+
+
+@st.composite
+def bracketings(draw, most=9):
+    """A number of words, and random nested spans over them, some twice, as unary chains are; perhaps none."""
+    words = draw(st.integers(0, most))
+    source = random.Random(draw(st.integers(0, 2**32 - 1)))
+    spans, agenda = [], [(0, words)] if words else []
+    while agenda:
+        start, end = agenda.pop()
+        spans.extend([(start, end)] * source.choice([0, 1, 1, 2]))
+        if end - start > 1:
+            cuts = sorted(source.sample(range(start + 1, end), source.randint(1, min(3, end - start - 1))))
+            agenda.extend(zip([start, *cuts], [*cuts, end], strict=True))
+    return words, spans
+
+
+CORPORA = st.lists(bracketings(), min_size=1, max_size=12)
+
+
+def made(drawn):
+    """A corpus of these lengths, all words different, and its spans as supervision leaves them."""
+    word = iter(range(3, 10_000))
+    corpus = EncodedCorpus.from_sentences([[next(word) for _ in range(length)] for length, _ in drawn])
+    spans = [sorted({(start, end) for start, end in spans if 1 < end - start < length}) for length, spans in drawn]
+    return corpus, SpanSets.from_lists(spans, corpus.lengths)
+
+
+def constituents(corpus, spans):
+    """The words of every constituent, and whether it ends its sentence."""
+    for place in range(len(corpus)):
+        words = corpus.sentence(place)
+        for start, end in spans.sentence(place):
+            yield tuple(words[start:end]), end == len(words)
+
+
+@settings(max_examples=100, deadline=None)
+@given(CORPORA, st.integers(1, 60), st.booleans(), st.booleans())
+def test_spans_of_sentence_batches_are_the_words_of_the_constituents_that_a_step_follows(drawn, budget, closed, mixed):
+    corpus, spans = made(drawn)
+    batches = SentenceBatches(corpus, VOCABULARY, budget, True, 1, mixed=mixed, closed=closed, spans=spans)
+    found = Counter()
+    for batch in batches.iterate(0):
+        assert batch.spans.dtype == torch.int64
+        for step, column, length in batch.spans.tolist():
+            assert 0 <= step - length < step < int(batch.lengths[column])
+            found[tuple(batch.tokens[step - length : step, column].tolist())] += 1
+    assert found == Counter(words for words, last in constituents(corpus, spans) if closed or not last)
+
+
+@settings(max_examples=150, deadline=None)
+@given(CORPORA, st.integers(1, 12), st.integers(1, 20), st.booleans(), st.sampled_from([VOCABULARY, ONE_MARK]))
+def test_spans_of_stream_batches_are_the_words_of_the_constituents_inside_a_column(
+    drawn, size, steps, random_steps, vocabulary
+):
+    corpus, spans = made(drawn)
+    batches = StreamBatches(corpus, vocabulary, size, steps, random_steps=random_steps, seed=3, spans=spans)
+    read, told = {}, []
+    for batch in batches.iterate(0, epoch=2):
+        begins = {column: len(tokens) for column, tokens in read.items()}
+        for column in range(batch.tokens.shape[1]):
+            read.setdefault(column, []).extend(batch.tokens[batch.mask()[:, column], column].tolist())
+        for step, column, length in batch.spans.tolist():
+            assert 0 <= step < (len(batch.tokens) if batch.lengths is None else int(batch.lengths[column]))
+            told.append((begins.get(column, 0) + step, column, length))
+    places = {word: (column, place) for column, tokens in read.items() for place, word in enumerate(tokens)}
+    expected = Counter()
+    for words, _ in constituents(corpus, spans):
+        # The last token of the stream is only predicted.
+        found = [places.get(word, (None, 0)) for word in words]
+        together = len({column for column, _ in found}) == 1
+        if together and found[-1][0] is not None and found[-1][1] + 1 < len(read[found[-1][0]]):
+            expected[words] += 1
+    assert min((place - length for place, _, length in told), default=0) >= 0
+    assert Counter(tuple(read[column][place - length : place]) for place, column, length in told) == expected
+
+
+@settings(max_examples=60, deadline=None)
+@given(CORPORA, st.integers(4, 12), st.integers(1, 20), st.integers(2, 4))
+def test_every_process_has_the_spans_of_its_own_columns_and_sentences(drawn, size, steps, ranks):
+    corpus, spans = made([*drawn, (4, [(1, 3)])])
+    whole = list(StreamBatches(corpus, VOCABULARY, size, steps, spans=spans))
+    shares = [list(StreamBatches(corpus, VOCABULARY, size, steps, rank, ranks, spans=spans)) for rank in range(ranks)]
+    for number, batch in enumerate(whole):
+        together, columns = [], 0
+        for share in shares:
+            together += (share[number].spans + torch.tensor([0, columns, 0])).tolist()
+            columns += share[number].tokens.shape[1]
+        assert sorted(together) == sorted(batch.spans.tolist())
+    every = {
+        tuple(b.indices.tolist()): b for b in SentenceBatches(corpus, VOCABULARY, 9, False, 0, spans=spans).iterate(0)
+    }
+    for rank in range(ranks):
+        for batch in SentenceBatches(corpus, VOCABULARY, 9, False, 0, rank=rank, ranks=ranks, spans=spans).iterate(0):
+            assert torch.equal(batch.spans, every.pop(tuple(batch.indices.tolist())).spans)
+    assert not every
+
+
+@settings(max_examples=50, deadline=None)
+@given(CORPORA, st.integers(1, 30), st.integers(0, 10), st.booleans())
+def test_an_interrupted_epoch_goes_on_with_the_same_spans(drawn, size, start, random_steps):
+    corpus, spans = made(drawn)
+    stream = StreamBatches(corpus, VOCABULARY, size, 5, random_steps=random_steps, spans=spans)
+    sentences = SentenceBatches(corpus, VOCABULARY, size, True, 2, spans=spans)
+    for again, before in (
+        (stream.iterate(start, 1), stream.iterate(0, 1)),
+        (sentences.iterate(1, start), sentences.iterate(1)),
+    ):
+        rest = list(before)[start:]
+        assert [batch.spans.tolist() for batch in again] == [batch.spans.tolist() for batch in rest]
+
+
+def test_batches_without_trees_have_no_spans_and_spans_of_another_corpus_are_refused():
+    corpus, spans = made([(4, [(1, 3)]), (2, [])])
+    assert {batch.spans for batch in StreamBatches(corpus, VOCABULARY, 2, 3)} == {None}
+    assert {batch.spans for batch in SentenceBatches(corpus, VOCABULARY, 9, True, 0).iterate(0)} == {None}
+    other, _ = made([(4, []), (3, [])])
+    with pytest.raises(ValueError, match="other sentences"):
+        StreamBatches(other, VOCABULARY, 2, 3, spans=spans)
+    with pytest.raises(ValueError, match="other sentences"):
+        SentenceBatches(other, VOCABULARY, 9, True, 0, spans=spans)
+
+
+def read(folder: Path, text: str, trees: str, clean_up="ptb-keep", normaliser=None, **limits) -> Supervision:
+    (folder / "text.txt").write_text(text, encoding="utf-8")
+    (folder / "gold.mrg").write_text(trees, encoding="utf-8")
+    return read_files(folder / "text.txt", folder / "gold.mrg", clean_up, normaliser or Normaliser(), **limits)[0]
+
+
+def read_files(text, trees, clean_up, normaliser, **limits):
+    vocabulary = Vocabulary.build(count_tokens(text, normaliser), **limits)
+    corpus = EncodedCorpus.encode(text, normaliser, vocabulary)
+    return read_supervision(trees, clean_up, corpus, normaliser, vocabulary), corpus
+
+
+WITHOUT = "The old cat ate 12 fish in Rome\nShe slept very well\nGo away\n"
+WITH = "The old cat ate 12 fish in Rome .\nShe slept ( very well ) .\n.\nGo away !\n"
+SPANS_WITHOUT = [{(0, 3), (3, 8), (4, 6), (4, 8), (6, 8)}, {(1, 4), (2, 4)}, set()]
+SPANS_WITH = [{(0, 3), (3, 8), (4, 6), (4, 8), (6, 8)}, {(1, 6), (3, 5)}, set(), {(0, 2)}]
+
+
+@pytest.mark.parametrize(
+    ("text", "clean_up", "normaliser", "expected"),
+    [
+        pytest.param(WITHOUT, "ptb-keep", Normaliser(), SPANS_WITHOUT, id="dropped-by-clean-up"),
+        pytest.param(WITH, "none", Normaliser(), SPANS_WITH, id="kept"),
+        pytest.param(WITH, "none", Normaliser(drop_punctuation=True), SPANS_WITHOUT, id="dropped-by-normaliser"),
+        pytest.param(WITHOUT, "none", Normaliser(drop_punctuation=True), SPANS_WITHOUT, id="not-in-the-text"),
+        pytest.param(WITHOUT.lower(), "ptb-keep", Normaliser(lower_case=True), SPANS_WITHOUT, id="lower-case"),
+        pytest.param(WITHOUT.replace("12", "N"), "ptb-keep", Normaliser(numbers="whole"), SPANS_WITHOUT, id="numbers"),
+        pytest.param(WITH.replace("(", "-LRB-").replace(")", "-RRB-"), "none", Normaliser(), SPANS_WITH, id="escapes"),
+        pytest.param(
+            WITH.replace("(", "-LRB-").replace(")", "-RRB-").lower(), "none", Normaliser(lower_case=True), SPANS_WITH,
+            id="escapes-in-lower-case",
+        ),
+        pytest.param("\n" + WITHOUT.replace("\n", "\n\n"), "ptb-keep", Normaliser(), SPANS_WITHOUT, id="empty-lines"),
+    ],
+)  # fmt: skip
+def test_spans_are_of_the_tokens_that_the_model_reads(tmp_path, text, clean_up, normaliser, expected):
+    found = read(tmp_path, text, TREEBANK, clean_up, normaliser)
+    assert found.supervised.tolist() == [True] * len(expected)
+    assert [found.spans.sentence(place) for place in range(len(expected))] == expected
+    assert str(found) == f"{tmp_path}/gold.mrg: gold trees of {len(expected)} of {len(expected)} training sentences"
+
+
+@st.composite
+def trees(draw):
+    words = draw(
+        st.lists(
+            st.sampled_from(["a", "B-c", ",", "d,", "(", "1/2", "\u00e9", "don't!", "<unk>"]), min_size=1, max_size=7
+        )
+    )
+    cuts = draw(st.lists(st.tuples(st.integers(0, len(words)), st.integers(0, len(words))), max_size=4))
+    spans: list[tuple[int, int]] = [(0, len(words))]
+    for start, end in cuts:
+        if start < end and all(
+            end <= s or e <= start or (s <= start and end <= e) or (start <= s and e <= end) for s, e in spans
+        ):
+            spans.append((start, end))
+    spans.sort(key=lambda span: (span[0], -span[1]))
+    return Tree(tuple(words), ("NN",) * len(words), tuple(Constituent("X", *span) for span in spans))
+
+
+NORMALISERS = [
+    Normaliser(),
+    Normaliser(lower_case=True, numbers="whole", drop_punctuation=True),
+    Normaliser(splitting="punctuation"),
+    Normaliser(splitting="punctuation", drop_punctuation=True),
+    Normaliser(unicode_form="NFD", drop_words=("a",)),
+    Normaliser(units="characters"),
+    Normaliser(units="characters", space=None, unicode_form="NFD"),
+    Normaliser(units="characters", drop_punctuation=True),
+]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(trees(), min_size=1, max_size=6), st.sampled_from(NORMALISERS), st.sampled_from([1, 2]))
+def test_under_every_normaliser_spans_are_the_tokens_of_the_constituents_words(
+    tmp_path_factory, drawn, normaliser, minimum_count
+):
+    """What the words before a constituent and it itself leave, less what it leaves, is where it begins."""
+    expected = []
+    for tree in drawn:
+        count = len(normaliser.tokens(" ".join(tree.words)))
+        if not count:
+            continue
+        expected.append(set())
+        for _, start, end in tree.constituents:
+            ends = len(normaliser.tokens(" ".join(tree.words[:end])))
+            starts = ends - len(normaliser.tokens(" ".join(tree.words[start:end])))
+            of_words = [word for word in tree.words[start:end] if normaliser.tokens(word)]
+            if len(of_words) > 1 and ends - starts < count:
+                expected[-1].add((starts, ends))
+    if not expected:
+        return
+    folder = tmp_path_factory.mktemp("drawn")
+    write_brackets(drawn, folder / "gold.mrg")
+    write_words(read_treebank(folder / "gold.mrg"), folder / "text.txt")
+    found, corpus = read_files(
+        folder / "text.txt", folder / "gold.mrg", "none", normaliser, minimum_count=minimum_count
+    )
+    assert found.count == len(corpus) == len(expected)
+    assert [found.spans.sentence(place) for place in range(len(expected))] == expected
+    assert len(found.spans.starts) == sum(map(len, expected))
+
+
+def test_words_that_the_model_does_not_know_are_equal(tmp_path):
+    """As in Penn Treebank text, where rare words are written <unk>."""
+    text = "The old <unk> ate 12 <unk> in Rome\nShe slept very well\nGo away\n"
+    assert read(tmp_path, text, TREEBANK).count == 3
+    assert read(tmp_path, WITHOUT.replace("fish", "bird"), TREEBANK, minimum_count=2).count == 3
+    marks = WITHOUT.replace("She", "<s>"), TREEBANK.replace("She", "<s>")  # a text cannot write begin
+    assert read(tmp_path, *marks).count == 3
+
+
+def test_a_sentence_with_other_words_than_its_tree_is_named_counted_and_not_supervised(tmp_path):
+    found = read(tmp_path, WITHOUT.replace("in Rome", "in Rome today"), TREEBANK)
+    assert found.supervised.tolist() == [False, True, True]
+    assert [found.spans.sentence(place) for place in range(3)] == [set(), *SPANS_WITHOUT[1:]]
+    assert str(found) == (
+        f"{tmp_path}/gold.mrg: gold trees of 2 of 3 training sentences\n"
+        f"{tmp_path}/text.txt, line 1 and {tmp_path}/gold.mrg, tree 1 differ from word 9 on\n"
+        "  text: ... fish in Rome today\n"
+        "  tree: ... fish in Rome"
+    )
+    found = read(tmp_path, WITHOUT.replace("very well", "not well"), TREEBANK)
+    assert found.supervised.tolist() == [True, False, True]
+    assert "line 2" in str(found)
+    assert "differ from word 3 on\n  text: She slept not well\n  tree: She slept very well" in str(found)
+    sentences = "".join(f"go away {number}\n" for number in range(5)) + "go away now\n" * 20
+    tree = "(S (VP (VB go) (RB away)) (RB now))\n" * 25
+    many = read(tmp_path, sentences, tree)
+    assert many.count == 20
+    assert str(many).count("differ from word 3 on") == 3
+    assert str(many).endswith("and 2 more sentences that differ from their trees")
+
+
+def test_more_or_fewer_trees_than_sentences_are_told_with_both_numbers_and_where_they_part(tmp_path):
+    with pytest.raises(
+        InputError,
+        match=r"gold\.mrg: 3 trees \(1 more have no word left, clean-up ptb-keep\), .*"
+        r"text\.txt: 2 sentences; expected one tree for each(.|\n)*without a sentence: .*, tree 4: Go away",
+    ):
+        read(tmp_path, "".join(WITHOUT.splitlines(True)[:2]), TREEBANK)
+    with pytest.raises(InputError, match=r"3 trees .*4 sentences(.|\n)*without a tree: .*, line 4: one more"):
+        read(tmp_path, WITHOUT + "one more\n", TREEBANK)
+    with pytest.raises(
+        InputError, match=r"3 trees .*2 sentences(.|\n)*The first that differ: .*, line 2 and .*, tree 2 "
+    ):
+        read(tmp_path, "The old cat ate 12 fish in Rome\nGo away\n", TREEBANK)
+
+
+def test_trees_of_another_clean_up_and_dependency_trees_are_refused(tmp_path):
+    with pytest.raises(InputError, match=r"1 of 4 trees have the words of their sentences(.|\n)*clean-up none leaves"):
+        read(tmp_path, "The cat\nShe slept\n.\nGo away\n", TREEBANK, "none")
+    (tmp_path / "gold.conllu").write_text("1\tGo\t_\tVB\t_\t_\t0\troot\t_\t_\n\n")
+    (tmp_path / "text.txt").write_text("Go\n")
+    with pytest.raises(InputError, match="dependency trees; expected constituency trees"):
+        read_files(tmp_path / "text.txt", tmp_path / "gold.conllu", "none", Normaliser())
+
+
+@pytest.mark.skipif(not (SHARED / "gum").is_dir(), reason="GUM is not beside this checkout")
+def test_every_sentence_of_gum_has_its_tree(tmp_path):
+    """10,224 of 10,224, punctuation dropped; with it too, but for a sentence of nothing else."""
+    gold = SHARED / "gum" / "train.mrg"
+    write_words(read_treebank(gold, "ptb-keep"), tmp_path / "words.txt")
+    normaliser = Normaliser(lower_case=True, numbers="whole")
+    found, corpus = read_files(tmp_path / "words.txt", gold, "ptb-keep", normaliser, minimum_count=2)
+    assert found.count == len(corpus) == 10_224
+    assert len(found.spans.starts) == 97_320
+    lengths = found.spans.ends - found.spans.starts
+    assert lengths.min() == 2
+    assert (lengths < corpus.lengths[found.spans.sentences()]).all()
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not (SHARED / "ptb").is_dir(), reason="the Penn Treebank text is not beside this checkout")
+@pytest.mark.skipif(not (SHARED / "wsj-sample").is_dir(), reason="the WSJ sample is not beside this checkout")
+def test_penn_treebank_text_with_its_unknown_words_has_the_words_of_its_trees(tmp_path):
+    """The text begins with a line that is in no tree, and lacks the 1,846th sentence of the trees."""
+    normaliser = Normaliser(lower_case=True, numbers="whole")
+    whole = SHARED / "ptb" / "ptb.train.txt"
+    lines = whole.read_text().splitlines(True)
+    (tmp_path / "head.txt").write_text("".join(lines[1 : 1 + 3914]))
+    vocabulary = Vocabulary.build(count_tokens(whole, normaliser))
+    corpus = EncodedCorpus.encode(tmp_path / "head.txt", normaliser, vocabulary)
+    treebank = SHARED / "wsj-sample" / "mrg"
+    with pytest.raises(InputError, match=r"1,847 of 3,914(.|\n)*line 1846 and .*, tree 1846 differ from word 1 on"):
+        read_supervision(treebank, "ptb-keep-currency", corpus, normaliser, vocabulary)

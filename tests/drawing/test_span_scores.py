@@ -1,0 +1,106 @@
+"""What is drawn of a model that scores spans: its tree, and below it the chart of the scores."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from syntaxlm import quickstart
+from syntaxlm.cli import main
+from syntaxlm.drawing.report import page_of, read_run
+from syntaxlm.drawing.sentence import Drawing, analyse
+from syntaxlm.evaluation.parsing import evaluate_parsing, parse_lines
+from syntaxlm.trees import parse_brackets
+from syntaxlm.trees.span_decoding import SPAN_RULES
+from tests.drawing.reading import drawn, of_role, read_svg, told
+from tests.evaluation.span_models import NAMES, scoring
+
+SENTENCE = "the old cat sees a dog"
+GOLD = "(S (NP the old cat) (VP sees (NP a dog)))"
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("rule", [None, *SPAN_RULES])
+def test_the_tree_is_that_of_the_rule_over_a_chart_with_a_cell_for_every_span(name, rule):
+    stored = scoring(name)
+    (parse,) = parse_lines(stored, [SENTENCE], rule)
+    for sentence in (SENTENCE, SENTENCE.split()):
+        analysis = analyse(stored, sentence, rule)
+        assert analysis.tree == parse.tree
+        assert analysis.distances == ()
+        root = read_svg(Drawing(analysis, *parse_brackets(GOLD)).picture().svg())
+        assert not of_role(root, "bar")
+        words = SENTENCE.split()
+        expected = {
+            f"{words[first]} → {words[last]}: {parse.span_scores[first, last]:.4g}"
+            for last in range(6)
+            for first in range(last + 1)
+        }
+        cells = [told(cell) for role in ("cell", "negative") for cell in of_role(root, role)]
+        assert len(cells) >= 21  # those of the legend, too
+        assert {cell for cell in cells if cell} == expected
+
+
+def test_a_sentence_of_one_word_is_drawn():
+    picture = Drawing(analyse(scoring(), "cat")).picture()
+    assert "cat" in [drawn(word) for word in of_role(read_svg(picture.svg()), "word")]
+
+
+def test_a_model_of_distances_has_bars_and_no_chart(prpn):
+    drawing = Drawing(analyse(prpn, SENTENCE))
+    assert of_role(read_svg(drawing.picture().svg()), "bar")
+    assert drawing.scores_pictures() == ()
+
+
+@pytest.mark.parametrize("ending", ["svg", "html", "tex"])
+def test_the_command_draws_it(ending, tmp_path, monkeypatch):
+    monkeypatch.setattr("syntaxlm.storage.read_model", lambda folder: scoring())
+    path = tmp_path / f"cat.{ending}"
+    assert main(["draw", "MODEL", SENTENCE, "--decoder", "total", "-o", str(path)]) == 0
+    if ending in ("svg", "html"):
+        assert "span scores" in path.read_text(encoding="utf-8")
+
+
+def test_a_report_has_all_rules_and_the_best_and_worst_trees(toy, trained):
+    stored = scoring()
+    parsing = evaluate_parsing(stored, toy / "test.mrg", decoder="sum")
+    page = page_of(stored, read_run(trained.lstm), parsing)
+    text = page.html()
+    assert page.left_out == {}
+    for row in (
+        "right decoder",
+        "sum decoder (chosen)",
+        "total decoder",
+        "scores of spans, by the right and the sum and",
+    ):
+        assert row in text
+    assert "layer" not in "".join(figure.source for figure in page.figures)
+    assert "gives no distances" not in text
+
+
+def test_the_command_report_measures_it(toy, trained, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("syntaxlm.drawing.report.read_model", lambda folder: scoring())
+    assert main(["report", str(trained.lstm), str(toy / "test.mrg"), "-o", str(tmp_path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["left_out"] == {}
+    assert "right decoder (chosen)" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_random_weights_are_a_row_of_the_report(prpn, toy, trained):
+    parsing = evaluate_parsing(prpn, toy / "test.mrg", random_weights=2)
+    text = page_of(prpn, read_run(trained.prpn), parsing).html()
+    assert "random weights, biased decoder, mean of 2 seeds (±" in text
+
+
+def test_the_quickstart_parses_by_the_default_rule(toy, trained, tmp_path, monkeypatch):
+    def trained_already(recipe, folder, watcher):
+        folder.mkdir(parents=True)
+        return quickstart.TrainingResult(folder, 3, 0.1, 1.0)
+
+    monkeypatch.setattr(quickstart, "SENTENCES", 200)
+    monkeypatch.setattr(quickstart, "train", trained_already)
+    monkeypatch.setattr(quickstart, "read_model", lambda folder: scoring())
+    result = quickstart.run_quickstart(tmp_path / "quick", "lstm", say=lambda line: None)
+    assert result.parsing.chosen == "right"
+    assert len(result.drawn) == 3
+    assert "right decoder (chosen)" in result.report.read_text(encoding="utf-8")

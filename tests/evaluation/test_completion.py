@@ -1,0 +1,339 @@
+"""Completion questions scored: what is chosen, what ties earn, what is known, and models interpolated."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from syntaxlm.data.completion import CompletionQuestion
+from syntaxlm.errors import InputError
+from syntaxlm.evaluation import completion as completion_room
+from syntaxlm.evaluation.completion import (
+    Accuracy,
+    CompletionReport,
+    completion_scores,
+    differing_words,
+    evaluate_completion,
+    first_half,
+    interpolate,
+    score_questions,
+    tune_weights,
+    write_questions,
+)
+from syntaxlm.evaluation.sentence_scores import sentence_log_probs
+from syntaxlm.storage import StoredModel
+from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.treebank_style import TreebankStyle
+from syntaxlm.text.vocabulary import Vocabulary
+
+MSR = Path(__file__).parents[3] / "shared" / "data" / "msr-completion"
+
+
+def question(*candidates, right=0, name="1"):
+    return CompletionQuestion(candidates, right, name, "questions.txt, line 1")
+
+
+def scores(log_probs, rights=None, name="model", known=None):
+    """Of lists of log-probabilities, one a question."""
+    rights = rights or [0] * len(log_probs)
+    asked = [question(*map(str, one), right=right) for one, right in zip(log_probs, rights, strict=True)]
+    flat = np.array([value for one in log_probs for value in one], np.float64)
+    flags = [True] * len(flat) if known is None else known
+    return completion_scores(name, asked, flat, flags, flags)
+
+
+@pytest.fixture
+def small(prpn):
+    """A stored model whose vocabulary is the cat cats sleep sleeps ."""
+    vocabulary = Vocabulary(["<unk>", "<s>", "</s>", "the", "cat", "cats", "sleep", "sleeps", "."])
+    normaliser = Normaliser(lower_case=True)
+    return StoredModel(prpn.model, replace(prpn.settings, normaliser=normaliser), vocabulary)
+
+
+def spoken(monkeypatch, log_probs):
+    """Puts log-probabilities of sentences, by their tokens joined, in the place of a model's; returns those asked."""
+    asked = []
+
+    def scored(stored, sentences):
+        asked.extend(" ".join(sentence) for sentence in sentences)
+        return np.array([log_probs[" ".join(sentence)] for sentence in sentences], np.float64)
+
+    monkeypatch.setattr(completion_room, "sentence_log_probs", scored)
+    return asked
+
+
+def test_the_most_probable_candidate_is_chosen_and_equal_ones_earn_a_share():
+    found = scores([[-1, -2, -3], [-2, -1, -3], [-1, -1, -3], [-1, -1, -1], [-1, -2, -1], [-3, -1]], [0, 0, 1, 2, 1, 0])
+    assert found.credits == pytest.approx([1, 0, 1 / 2, 1 / 3, 0, 0])
+    assert found.ties.tolist() == [False, False, True, True, True, False]
+    assert found.accuracy().credit == pytest.approx(1 + 1 / 2 + 1 / 3)
+    assert found.accuracy(np.array([True, False, True, False, False, False])).fraction == pytest.approx(0.75)
+    assert found.as_dict()["ties_with_right"] == 2
+
+
+def test_questions_of_unlike_sizes_share_no_candidates():
+    found = scores([[-math.inf, -math.inf], [-1.0, -2.0, -3.0, -4.0]])
+    assert found.chosen.tolist() == [[True, True, False, False], [True, False, False, False]]
+    assert found.credits.tolist() == [0.5, 1]
+
+
+def test_words_are_known_or_not_as_the_model_reads_them_and_what_reads_alike_ties(small, monkeypatch):
+    asked = spoken(
+        monkeypatch, {"the cat <unk>": -1.0, "the cats <unk>": -2.0, "the <unk> <unk>": -3.0, "the <unk>": -4.0}
+    )
+    questions = [
+        question("The cat purrs", "The cats purrs", "The zebra purrs"),
+        question("the cat purrs", "the cats purrs"),
+        question("the horse", "the zebra"),
+    ]
+    found = score_questions(small, questions)
+    assert sorted(asked) == ["the <unk>", "the <unk> <unk>", "the cat <unk>", "the cats <unk>"]
+    assert found.differing_known.tolist() == [[True, True, False], [True, True, True], [False, False, True]]
+    assert found.all_known.tolist() == [[False] * 3, [False, False, True], [False, False, True]]
+    assert found.credits.tolist() == [1, 1, 0.5]
+    figures = found.as_dict()
+    assert figures["candidates_with_unknown_words"] == 7
+    assert figures["candidates_with_unknown_differing_words"] == 3
+    assert figures["differing_words_known"]["questions"] == 1
+    assert figures["all_words_known"] == {"accuracy": None, "interval": None, "credit": 0.0, "questions": 0}
+
+
+def test_the_differing_words_of_a_candidate_are_those_that_not_all_have_as_often():
+    candidates = [["a", "b", "c"], ["a", "d", "c"], ["a", "a", "c"]]
+    assert differing_words(candidates) == [{"b"}, {"d"}, {"a"}]
+    assert differing_words([["no", "cat"], ["cat", "no"]]) == [set(), set()]
+
+
+def test_punctuation_and_contractions_are_parted_where_asked(small, monkeypatch):
+    spoken(monkeypatch, {"the cat sleeps .": -1.0, "the cat sleep .": -2.0})
+    found = score_questions(small, [question("The cat sleeps.", "The cat sleep.")], TreebankStyle("split", "split"))
+    assert found.all_known.all()
+
+
+def test_a_longer_candidate_is_chosen_by_its_mean_where_asked(small, monkeypatch):
+    spoken(monkeypatch, {"the cat": -6.0, "the cat sleeps .": -7.0})
+    asked = [question("the cat", "the cat sleeps .")]
+    assert score_questions(small, asked).chosen.tolist() == [[True, False]]
+    means = score_questions(small, asked, per_token=True)
+    assert means.chosen.tolist() == [[False, True]]
+    assert means.log_probs.tolist() == [[-2.0, -1.4]]
+
+
+def test_a_trained_model_scores_candidates_as_it_scores_sentences(prpn, toy, tmp_path):
+    words = [line.split() for line in (toy / "test.txt").read_text().splitlines()[:12]]
+    lines = [[" ".join(one) for one in (word, word[::-1], word[1:] + word[:1])] for word in words]
+    questions, answers, rows = (tmp_path / name for name in ("questions.txt", "answers.txt", "rows.jsonl"))
+    questions.write_text("\n\n".join("\n".join(one) for one in lines))
+    answers.write_text("".join(one[0] + "\n" for one in lines))
+    report = evaluate_completion(prpn, questions, answers)
+    expected = sentence_log_probs(prpn, [prpn.normaliser.tokens(line) for one in lines for line in one])
+    assert report.models[0].log_probs.ravel() == pytest.approx(expected, rel=1e-5)
+    best = expected.reshape(12, 3).argmax(1)
+    assert report.models[0].accuracy().credit == (best == 0).sum()
+    write_questions(report, rows)
+    written = [json.loads(row) for row in rows.read_text().splitlines()]
+    assert [row["candidates"] for row in written] == lines
+    for row in written:
+        values = row["models"]["model"]["log_probs"]
+        assert row["models"]["model"]["chosen"] == [values.index(max(values))]
+        assert row["models"]["model"]["credit"] == (row["right"] == values.index(max(values)))
+
+
+def test_interpolation_adds_up_log_probabilities_by_their_weights():
+    first, second = scores([[-1, -4]], known=[True, False]), scores([[-8, -4]])
+    mixed = interpolate([first, second], np.array([0.75, 0.25]))
+    assert mixed.log_probs.tolist() == [[-2.75, -4.0]]
+    assert mixed.all_known.tolist() == [[True, False]]
+    impossible = scores([[-math.inf, -1]])
+    assert interpolate([first, impossible], np.array([1.0, 0.0])).log_probs.tolist() == [[-1.0, -4.0]]
+
+
+def noisy(generator, noise, count=400):
+    """A model whose right candidate, 0 of 3, is better by 1, give or take its noise."""
+    return scores((np.array([1.0, 0.0, 0.0]) + noise * generator.standard_normal((count, 3))).tolist())
+
+
+def test_weights_of_two_models_are_the_best_of_all_hundredths_on_their_part_alone():
+    generator = np.random.default_rng(3)
+    models = [noisy(generator, 1.0), noisy(generator, 2.0)]
+    among = first_half(400)
+    weights = tune_weights(models, among)
+    tried = {
+        share: interpolate(models, np.array([1 - share, share])).credits[among].sum()
+        for share in (number / 100 for number in range(101))
+    }
+    best = max(tried.values())
+    nearest = min((share for share, credit in tried.items() if credit == best), key=lambda share: abs(share - 0.5))
+    assert weights.sum() == pytest.approx(1)
+    assert abs(weights[1] - 0.5) == pytest.approx(abs(nearest - 0.5))
+    assert tried[round(float(weights[1]), 2)] == best
+    # The part that is not to be looked at may be anything.
+    shuffled = [
+        replace(model, log_probs=np.where(among[:, None], model.log_probs, -model.log_probs)) for model in models
+    ]
+    assert tune_weights(shuffled, among).tolist() == weights.tolist()
+
+
+def test_equally_good_weights_are_those_nearest_to_equal_ones():
+    first, second = scores([[-1, -2], [-2, -1]]), scores([[-1, -3], [-2, -1]])
+    assert tune_weights([first, second], np.array([True, True])).tolist() == [0.5, 0.5]
+    assert tune_weights([first] * 3, np.array([True, True])) == pytest.approx([1 / 3] * 3)
+    right, wrong = scores([[-1, -2]]), scores([[-3, -1]])
+    weights = tune_weights([right, wrong], np.array([True]))
+    assert weights == pytest.approx([0.67, 0.33])  # (1, 2): a tie at 2/3, right from there on
+
+
+def test_several_models_together_are_no_worse_than_the_best_where_weights_are_chosen():
+    generator = np.random.default_rng(5)
+    models = [noisy(generator, noise) for noise in (1.0, 1.5, 2.0, 9.0)]
+    among = first_half(400)
+    weights = tune_weights(models, among)
+    mixed = interpolate(models, weights)
+    assert weights.sum() == pytest.approx(1)
+    assert (weights >= 0).all()
+    assert mixed.credits[among].sum() >= max(model.credits[among].sum() for model in models)
+    assert mixed.credits[~among].mean() > models[1].credits[~among].mean()
+    assert weights[3] < 0.1, "a model of noise has hardly a share"
+
+
+@pytest.mark.parametrize(("count", "halves"), [(1040, (520, 520)), (5, (2, 3)), (2, (1, 1))])
+def test_weights_are_chosen_on_the_first_half(count, halves):
+    first = first_half(count)
+    assert (int(first.sum()), int((~first).sum())) == halves
+    assert first[: halves[0]].all()
+
+
+def test_the_interval_of_an_accuracy_is_that_of_a_binomial():
+    assert Accuracy(50.0, 100).interval == pytest.approx((0.4038, 0.5962), abs=1e-4)
+    assert Accuracy(0.0, 10).interval == pytest.approx((0.0, 0.2775), abs=1e-4)
+    assert Accuracy(10.0, 10).interval == pytest.approx((0.7225, 1.0), abs=1e-4)
+    assert Accuracy(0.0, 0).interval is None
+    generator = np.random.default_rng(0)
+    drawn = generator.choice([0.0, 1 / 3, 1.0], size=(4000, 200), p=[0.5, 0.2, 0.3])
+    truth = 0.2 / 3 + 0.3
+    covered = [low <= truth <= high for low, high in (Accuracy.of(one).interval for one in drawn)]
+    assert np.mean(covered) > 0.95, "wide enough where ties earn shares"
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Three questions of two candidates, and their answers."""
+    questions, answers = tmp_path / "questions.txt", tmp_path / "answers.txt"
+    questions.write_text("the cat\nthe cats\nthe sleep\nthe sleeps\ncat .\ncats .\n")
+    answers.write_text("the cat\nthe sleeps\ncats .\n")
+    return questions, answers
+
+
+@pytest.fixture
+def two(small, monkeypatch):
+    """Two models, of which the first is right in the first question, the second in the others."""
+    sentences = ["the cat", "the cats", "the sleep", "the sleeps", "cat .", "cats ."]
+    log_probs = {"one": [-1, -9, -1, -2, -1, -2], "two": [-4, -3, -9, -1, -9, -1]}
+    tables = {name: dict(zip(sentences, values, strict=True)) for name, values in log_probs.items()}
+    models = {name: replace(small) for name in tables}
+
+    def scored(stored, asked):
+        (name,) = (name for name, model in models.items() if model is stored)
+        return np.array([tables[name][" ".join(sentence)] for sentence in asked], np.float64)
+
+    monkeypatch.setattr(completion_room, "sentence_log_probs", scored)
+    return models
+
+
+def test_weights_chosen_on_the_first_half_are_reported_on_the_second(two, files):
+    report = evaluate_completion(two, *files)
+    assert report.interpolation is not None
+    assert report.interpolation.weights == {"one": 0.5, "two": 0.5}
+    figures = report.as_dict()
+    assert [one["first_half"]["credit"] for one in figures["models"]] == [1, 0]
+    assert [one["second_half"]["credit"] for one in figures["models"]] == [0, 2]
+    assert figures["interpolated"]["second_half"]["accuracy"] == 1
+    assert figures["interpolated"]["tuned_on"] == "first_half"
+    assert set(figures["interpolated_against"]) == {"second_half"}
+    assert figures["interpolated_against"]["second_half"]["one"]["difference"] == 1
+    json.dumps(figures, allow_nan=False)
+    assert "interpolated: 0.50 one + 0.50 two, the best on the first half" in str(report)
+
+
+def test_given_weights_are_of_all_models_but_the_first(two, files):
+    report = evaluate_completion(two, *files, shares=[0.1])
+    assert report.interpolation is not None
+    assert report.interpolation.weights == pytest.approx({"one": 0.9, "two": 0.1})
+    assert report.interpolation.scores.credits.tolist() == [1, 0, 0]  # 0.9 of -1, 0.1 of -9: -1.8, against -1.9
+    assert set(report.as_dict()["interpolated_against"]) == {"all"}
+    assert "0.90 one + 0.10 two, as given" in str(report)
+
+
+def test_the_table_has_chance_and_every_model_on_all_and_on_both_halves(two, files):
+    told = str(evaluate_completion(two, *files)).splitlines()
+    assert told[0].endswith("questions 3   candidates 6   chance 50.0")
+    rows = {line[:44].strip(): line[44:].split() for line in told}
+    assert rows["accuracy, 95% interval, of how many question"][1:] == ["one", "two", "interpolated"]
+    assert rows["all questions"][0] == "33.3"
+    assert [cell for cell in rows["second half"] if "(" in cell] == ["(2)"] * 3
+    assert rows["questions with a tie for the highest"] == ["0", "0", "0"]
+
+
+def test_text_of_another_style_than_the_models_is_told(small, monkeypatch, files):
+    spoken(monkeypatch, dict.fromkeys(["<unk> <unk>"], -1.0))
+    files[0].write_text("a b\na c\nb c\nb d\n")
+    files[1].write_text("a b\nb d\n")
+    assert "hardly any question has only words that are known to model" in str(evaluate_completion(small, *files))
+
+
+def test_a_report_of_one_model_interpolates_nothing(small, monkeypatch, files):
+    spoken(monkeypatch, dict.fromkeys(files[0].read_text().splitlines(), -1.0))
+    report = evaluate_completion(small, *files)
+    assert isinstance(report, CompletionReport)
+    assert report.interpolation is None
+    assert report.as_dict()["interpolated"] is None
+    assert report.models[0].accuracy().fraction == report.chance == 0.5
+    assert "interpolated" not in str(report)
+
+
+def test_what_cannot_be_scored_or_weighted_is_told(small, two, files, monkeypatch):
+    for shares, said in (
+        ([], "0 weights"),
+        ([0.2, 0.3], "2 weights"),
+        ([1.5], "weights 1.5"),
+        ([-0.1], "weights -0.1"),
+    ):
+        with pytest.raises(InputError, match=said):
+            evaluate_completion(two, *files, shares=shares)
+    with pytest.raises(InputError, match="weights nan"):
+        evaluate_completion(two, *files, shares=[math.nan])
+    with pytest.raises(InputError, match="a model is named interpolated"):
+        evaluate_completion({"one": small, "interpolated": small}, *files)
+    with pytest.raises(InputError, match="no model given"):
+        evaluate_completion({}, *files)
+    dropping = StoredModel(
+        small.model, replace(small.settings, normaliser=Normaliser(drop_punctuation=True)), small.vocabulary
+    )
+    with pytest.raises(InputError, match=r"questions.txt, line 1, question 4: nothing is left of '\?!' as model reads"):
+        score_questions(dropping, [question("the cat", "?!", name="4")])
+    spoken(monkeypatch, {"the cat": math.nan, "the cats": -1.0})
+    with pytest.raises(InputError, match="model: gives probabilities that are no numbers"):
+        score_questions(small, [question("the cat", "the cats")])
+    files[0].write_text("the cat\nthe cats\n")
+    files[1].write_text("the cat\n")
+    with pytest.raises(InputError, match="one question; expected two or more"):
+        evaluate_completion(two, *files)
+
+
+@pytest.mark.skipif(not MSR.is_dir(), reason=f"no completion questions in {MSR}")
+def test_a_model_that_knows_no_word_is_as_good_as_chance_on_the_published_questions(small, monkeypatch):
+    small = replace(small, vocabulary=Vocabulary(["<unk>", "<s>", "</s>"]))
+    monkeypatch.setattr(
+        completion_room, "sentence_log_probs", lambda stored, sentences: -1.0 * np.arange(len(sentences))
+    )
+    report = evaluate_completion(small, MSR / "Holmes.lm_format.questions.txt", MSR / "Holmes.lm_format.answers.txt")
+    figures = report.models[0].as_dict()
+    assert (report.candidate_count, report.chance) == (5200, pytest.approx(0.2))
+    assert figures["all"]["accuracy"] == pytest.approx(0.2)
+    assert (figures["first_half"]["questions"], figures["second_half"]["questions"]) == (520, 520)
+    assert figures["candidates_with_unknown_differing_words"] == 5200

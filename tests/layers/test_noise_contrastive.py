@@ -1,0 +1,90 @@
+"""Telling words from noise; softmaxes by edge."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from syntaxlm.layers.edge_decoder import EdgeDecoder
+from syntaxlm.layers.noise_contrastive import NoiseContrastive, reference_loss
+from syntaxlm.ops.tree_levels import Levels
+
+WORDS, SIZE = 11, 4
+COUNTS = torch.tensor([0, 5, 1, 40, 7, 7, 300, 2, 2, 1, 90])
+
+
+def random(*shape, seed):
+    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).requires_grad_()
+
+
+def contrast(shared: bool, words: int = 3) -> NoiseContrastive:
+    layer = NoiseContrastive(WORDS, words, log_normaliser=2.5, shared=shared)
+    layer.learn(COUNTS)
+    return layer.double()
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("steps", [1, 6])
+def test_the_loss_is_the_literal_one_in_value_and_every_gradient(shared, steps):
+    layer = contrast(shared)
+    tensors = random(steps, SIZE, seed=1), random(WORDS, SIZE, seed=2), random(WORDS, seed=3)
+    targets = torch.tensor([6, 3, 3, 10, 6, 1])[:steps]
+    noise = torch.tensor([[6, 3, 1]]) if shared else torch.randint(1, WORDS, (steps, 3))
+    probabilities = COUNTS.double() ** 0.75
+    probabilities /= probabilities.sum()
+    ours = layer.loss(*tensors, targets, noise[0] if shared else noise)
+    expected = reference_loss(*tensors, targets, noise.expand(steps, 3), probabilities, 2.5)
+    # The noise's logarithms are kept in float32.
+    torch.testing.assert_close(ours, expected, rtol=1e-6, atol=1e-6)
+    outer = random(steps, seed=4).detach()
+    found = torch.autograd.grad((ours * outer).sum(), tensors)
+    for one, other in zip(found, torch.autograd.grad((expected * outer).sum(), tensors), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
+
+
+def test_no_step_has_a_loss_and_no_gradient():
+    layer, weight = contrast(shared=True), random(WORDS, SIZE, seed=2)
+    none = torch.zeros(0, dtype=torch.int64)
+    loss = layer.loss(torch.zeros(0, SIZE, dtype=torch.float64), weight, weight[:, 0], none, layer.draw(0))
+    assert loss.shape == (0,)
+    loss.sum().backward()
+    assert not weight.grad.any()
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_noise_is_drawn_by_the_powers_of_counts(shared):
+    torch.manual_seed(1)
+    layer = contrast(shared, words=200_000 if shared else 20)
+    drawn = layer.draw(10_000)
+    assert drawn.shape == ((200_000,) if shared else (10_000, 20))
+    shares = torch.bincount(drawn.flatten(), minlength=WORDS) / drawn.numel()
+    expected = COUNTS**0.75 / (COUNTS**0.75).sum()
+    assert shares[0] == 0
+    torch.testing.assert_close(shares, expected, rtol=0, atol=0.005)
+
+
+def test_much_noise_has_the_gradient_of_the_likelihood():
+    """Of scores that are normalised: what NCE is built on."""
+    torch.manual_seed(2)
+    layer = NoiseContrastive(WORDS, 100_000, log_normaliser=0.0, shared=True).double()
+    layer.learn(COUNTS + 1)
+    row = random(1, SIZE, seed=1)
+    weight = (random(WORDS, SIZE, seed=2) * 0.3).detach()
+    bias = -torch.logsumexp(weight @ row.detach()[0], 0).expand(WORDS)
+    target = torch.tensor([4])
+    (found,) = torch.autograd.grad(layer.loss(row, weight, bias, target, layer.draw(1)).sum(), row)
+    (expected,) = torch.autograd.grad(-torch.log_softmax(row @ weight.T, 1)[0, 4], row)
+    torch.testing.assert_close(found, expected, rtol=0, atol=0.02)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_each_row_is_decoded_by_the_softmax_of_its_edge(shared):
+    levels = Levels.of(torch.zeros(9, dtype=torch.int64), ((1, 2, 0, 1), (2, 0, 0, 3)))
+    decoder = EdgeDecoder(SIZE, WORDS, shared).double()
+    decoder.initialise(0.5)
+    rows, targets = random(9, SIZE, seed=1), torch.arange(9)
+    found = decoder.log_probs(rows, targets, levels)
+    for row, edge in enumerate([0, 1, 1, 3, 0, 0, 3, 3, 3]):
+        own = decoder.decoders[0 if shared else edge]
+        expected = torch.log_softmax(own(rows[row]), 0)[targets[row]]
+        torch.testing.assert_close(found[row], expected, rtol=0, atol=1e-12)

@@ -1,0 +1,214 @@
+"""PaLM: what its layer computes, what gold spans teach, and what its scores make of a sentence."""
+
+from __future__ import annotations
+
+import dataclasses
+from math import log
+
+import numpy as np
+import pytest
+import torch
+
+from syntaxlm.layers.rows import Rows
+from syntaxlm.layers.span_attention import SpanAttention, supervision_loss
+from syntaxlm.models.contract import TokenBatch
+from syntaxlm.models.palm import PaLMConfig, build
+
+NONE = {"dropout": 0.0, "layer_dropout": 0.0, "input_dropout": 0.0, "embedding_dropout": 0.0, "weight_drop": 0.0}
+SMALL = PaLMConfig(
+    embedding_size=6, layer_sizes=(8, 7, 6), span_size=4, scorer_size=5, maximum_span=3, **NONE, initial_spread=0.5
+)
+TOKENS = torch.randint(11, (9, 3), generator=torch.Generator().manual_seed(1))
+BATCH = TokenBatch(TOKENS[:-1], TOKENS[1:], lengths=torch.tensor([8, 5, 2]))
+# Step, column, length of gold constituents; one of a single token, one longer than any span attended to.
+SPANS = torch.tensor([[3, 0, 2], [4, 0, 3], [4, 0, 2], [4, 1, 3], [4, 1, 1], [5, 0, 4], [1, 2, 1]])
+
+
+def built(**settings):
+    torch.manual_seed(0)
+    return build(dataclasses.replace(SMALL, **settings), 11).double()
+
+
+@pytest.mark.parametrize("form", ["released", "paper"])
+def test_what_is_found_is_mixed_into_the_state_by_a_gate(form):
+    """Equation (6), written out for each form."""
+    torch.manual_seed(2)
+    layer = SpanAttention(8, 4, 5, 3, form).double()
+    rows = Rows(8, 3, BATCH.lengths, torch.device("cpu"))
+    states = torch.randn(15, 8, dtype=torch.float64)
+    mixed = layer(states, rows, None)
+    for h, a, found in zip(states, mixed.spans.context, mixed.hidden, strict=True):
+        both = torch.cat([h, a])
+        gate = torch.sigmoid(layer.gate.weight @ both + layer.gate.bias)
+        if form == "released":
+            expected = gate * h + (1 - gate) * torch.tanh(layer.mixture.weight @ a + layer.mixture.bias)
+        else:
+            expected = gate * torch.tanh(layer.mixture.weight @ both + layer.mixture.bias) + (1 - gate) * h
+        torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("scores", ["learned", "right-branching"])
+@pytest.mark.parametrize("form", ["released", "paper"])
+def test_fast_model_equals_reference_in_loss_penalties_and_every_gradient_under_dropout(form, scores):
+    supervision = 0.5 if scores == "learned" else 0.0
+    model = built(form=form, scores=scores, supervision=supervision, **dict.fromkeys(NONE, 0.4)).train()
+    batch = dataclasses.replace(BATCH, spans=SPANS)
+
+    def loss():
+        torch.manual_seed(5)
+        output = model(batch)
+        assert len(output.penalties) == 2 + (scores == "learned")
+        return sum(output.penalties.values()) - output.log_probs(batch.targets).sum()
+
+    found = torch.autograd.grad(fast := loss(), list(model.parameters()))
+    model.core.attention.ops = model.core.attention.ops.reference
+    expected = torch.autograd.grad(slow := loss(), list(model.parameters()))
+    assert fast.item() == pytest.approx(slow.item(), abs=1e-10)
+    torch.testing.assert_close(found, expected, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("rate", NONE)
+def test_every_rate_acts_in_training_and_in_training_alone(rate):
+    def losses(model):
+        result = []
+        for seed in (1, 2):
+            torch.manual_seed(seed)
+            result.append(model(BATCH).log_probs(BATCH.targets).sum().item())
+        return result
+
+    model = built(**{rate: 0.5}).train()
+    first, second = losses(model)
+    assert first != second
+    first, second = losses(model.eval())
+    assert first == second
+
+
+def test_the_activation_is_of_what_the_decoder_reads_the_slowness_of_the_last_layer():
+    model = built(dropout=0.5, activation=3.0, slowness=5.0).train()
+    seen = {}
+    model.core.above.register_forward_hook(lambda module, inputs, read: seen.update(states=read.layers[-1]))
+    output = model(BATCH)
+    states = Rows(8, 3, BATCH.lengths, torch.device("cpu")).padded(seen["states"])
+    changes = torch.cat([states[1:length, b] - states[: length - 1, b] for b, length in enumerate([8, 5, 2])])
+    assert output.penalties["activation"].item() == pytest.approx(3 * output.hidden.square().mean().item())
+    assert output.penalties["slowness"].item() == pytest.approx(5 * changes.square().mean().item())
+
+
+def test_supervision_is_the_cross_entropy_of_gold_spans_and_attention_over_all_tokens():
+    """Equation (5), token by token. Constituents of a step share its gold attention equally."""
+    model = built(supervision=0.01).train()
+    output = model(dataclasses.replace(BATCH, spans=SPANS))
+    attention = output.syntax.maps["span attention"]
+    total = 0.0
+    for column, length in enumerate([8, 5, 2]):
+        for step in range(length):
+            spans = {n for t, b, n in SPANS.tolist() if (t, b) == (step, column) and 2 <= n <= 3}
+            total -= sum(log(attention[step, column, n - 1]) / len(spans) for n in spans)
+    assert output.penalties["spans"].item() == pytest.approx(0.01 * total / 15, rel=1e-12)
+    assert total > 1
+
+
+def test_supervision_acts_in_training_where_there_are_gold_spans_and_a_weight():
+    given = dataclasses.replace(BATCH, spans=SPANS)
+    assert "spans" in built(supervision=0.01).train()(given).penalties
+    assert "spans" not in built(supervision=0.01).train()(BATCH).penalties
+    assert "spans" not in built().train()(given).penalties
+    assert not built(supervision=0.01).eval()(given).penalties
+    none = dataclasses.replace(BATCH, spans=SPANS[4:5])
+    penalty = built(supervision=0.01).train()(none).penalties["spans"]
+    assert penalty.item() == 0
+    penalty.backward()
+
+
+def test_supervision_alone_moves_attention_onto_gold_spans():
+    model = built(supervision=1.0).train()
+    batch = dataclasses.replace(BATCH, spans=torch.tensor([[3, 0, 2], [4, 0, 3], [4, 1, 3]]))
+    optimiser = torch.optim.Adam(model.parameters(), 0.03)
+    losses = []
+    for _ in range(60):
+        loss = model(batch).penalties["spans"]
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.1 * losses[0]
+    attention = model(batch).syntax.maps["span attention"]
+    assert attention[3, 0].argmax() == 1
+    assert attention[4, 0].argmax() == attention[4, 1].argmax() == 2
+
+
+def test_every_row_is_counted_once_where_columns_have_ended():
+    """Rows of a ragged batch: of steps 0, 1, 2 there are 3, 2, 1."""
+    rows = Rows(3, 3, torch.tensor([3, 2, 1]), torch.device("cpu"))
+    scores = torch.zeros(6, 2)
+    scores[4, 1] = 5.0  # step 1, column 1
+    one = supervision_loss(scores, torch.tensor([[1, 1, 2]]), rows)
+    assert one.item() == pytest.approx(-torch.log_softmax(scores[4], 0)[1].item() / 6)
+
+
+def test_right_branching_attends_most_to_the_longest_span_whatever_the_words():
+    model = built(scores="right-branching").eval()
+    syntax = model(BATCH).syntax
+    expected = torch.softmax(torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64), 0)
+    attention = syntax.maps["span attention"]
+    torch.testing.assert_close(attention[BATCH.mask()], expected.expand(15, 3))
+    assert torch.equal(syntax.span_scores[BATCH.mask()], torch.tensor([1.0, 2.0, 3.0]).double().expand(15, 3))
+    assert torch.equal(model.syntax(BATCH).span_scores[3, 1], torch.arange(1.0, 8.0).double())
+    assert not any("score" in name for name in model.state_dict())
+
+
+def test_spans_of_any_length_are_scored_when_a_sentence_is_parsed():
+    """As a model scores them that attends to spans so long."""
+    short, long = built(maximum_span=2).eval(), built(maximum_span=7).eval()
+    long.load_state_dict(short.state_dict())
+    found, expected = short.syntax(BATCH).span_scores, long(BATCH).syntax.span_scores
+    assert found.shape == expected.shape == (8, 3, 7)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+    assert short.syntax(TokenBatch(TOKENS[:1], TOKENS[1:2])).span_scores.shape == (1, 3, 1)
+
+
+def test_the_state_carries_what_spans_reach_back_to_over_several_short_chunks():
+    model = built(maximum_span=5).eval()
+    whole = TokenBatch(TOKENS, TOKENS)
+    expected = model(whole).syntax.span_scores
+    state, found = None, []
+    for start, end in ((0, 1), (1, 3), (3, 4), (4, 9)):
+        output = model(TokenBatch(TOKENS[start:end], TOKENS[start:end], carries=start > 0), state)
+        state = output.state
+        assert state["carried.spans"].shape == (5, 3, 7)
+        found.append(output.syntax.span_scores)
+    torch.testing.assert_close(torch.cat(found), expected, rtol=0, atol=1e-12)
+
+
+def test_forms_differ_and_so_does_the_place_of_the_attention():
+    log_probs = {}
+    for settings in ({}, {"form": "paper"}, {"attention_after": 1}, {"attention_after": 3}):
+        model = built(**settings).eval()
+        log_probs[str(settings)] = model(BATCH).log_probs(BATCH.targets).sum().item()
+        assert len(model.core.below.layers) + len(model.core.above.layers) == 3
+    assert len(set(log_probs.values())) == 4
+
+
+def test_settings_that_do_not_fit_are_told_together():
+    with pytest.raises(
+        ValueError, match="layer_sizes: the last is 5; tied weights need that of the embedding, 6"
+    ) as told:
+        dataclasses.replace(
+            SMALL, layer_sizes=(8, 5), span_size=5, attention_after=3, supervision=0.1, scores="right-branching"
+        )
+    assert "attention_after: found 3; expected at most the 2 layers" in str(told.value)
+    assert "span_size: found 5; expected an even number" in str(told.value)
+    assert "supervision: found 0.1; expected 0, or scores: learned" in str(told.value)
+
+
+def test_the_published_sizes_add_3_million_weights_to_awd_lstm():
+    sizes = {"embedding_size": 400, "layer_sizes": (1020, 1020, 400)}
+    with torch.device("meta"):
+        palm = build(PaLMConfig(**sizes, span_size=400, scorer_size=100), 10_000)
+    counts = {name: sum(weight.numel() for weight in part.parameters()) for name, part in palm.core.named_children()}
+    lstm = sum(4 * after * (before + after + 2) for before, after in ((400, 1020), (1020, 1020), (1020, 400)))
+    assert counts["below"] + counts["above"] == lstm
+    spans = 1020 * (3 * 400 + 100) + 2 * 400 + 100 + 100 * 400 + 100
+    mixing = 1020 * (1020 + 400 + 1) + 1020 * (400 + 1)
+    assert counts["attention"] == spans + mixing
+    assert np.isclose(counts["attention"], 3.2e6, rtol=0.02)

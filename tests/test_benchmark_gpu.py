@@ -1,0 +1,80 @@
+"""The benchmark of training on a GPU: at tiny sizes it is all run, on whatever device there is."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from benchmarks import gpu, training
+
+from syntaxlm.ops.native import SWITCH
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(gpu, "refuse_failing_tests", lambda *paths: None)
+    monkeypatch.setattr(gpu, "REPEATS", 1)
+    monkeypatch.setattr(gpu, "WORDS", 50)
+
+
+def test_every_model_is_timed_beside_nn_lstm_in_every_precision_and_a_recipe_is_trained(toy, tmp_path, capsys):
+    texts = "--text", str(toy / "train.txt"), "--valid", str(toy / "valid.txt")
+    folder = str(tmp_path / "run")
+    gpu.main(["--tiny", "--json", "--rounds", "1", "--minutes", "0.02", *texts, "--output", folder])
+    told = json.loads(capsys.readouterr().out)
+    rows = told["speeds"]
+    assert {row["case"].split()[0] for row in rows} >= {"prpn", "on-lstm"}
+    precisions = {row["precision"] for row in rows}
+    assert precisions == ({*gpu.PRECISIONS} if torch.cuda.is_available() else {"32", "bf16-mixed"})
+    for case in {row["case"] for row in rows}:
+        for precision in precisions:
+            of = {row["form"]: row for row in rows if (row["case"], row["precision"]) == (case, precision)}
+            assert {"fast", "uncompiled", "nn.LSTM"} <= of.keys()
+            assert of["uncompiled"]["ratio_to_reference"] == of["nn.LSTM"]["ratio_to_lstm"] == 1
+            ratio = of["fast"]["tokens_per_second"] / of["nn.LSTM"]["tokens_per_second"]
+            assert of["fast"]["ratio_to_lstm"] == pytest.approx(ratio)
+    by_epoch = told["run"]["by_epoch"]
+    assert by_epoch[-1]["epoch"] == pytest.approx(told["run"]["epochs"], abs=1e-3)
+    assert all(1 < epoch["valid_perplexity"] < 1e6 for epoch in by_epoch)
+    assert (tmp_path / "run" / "weights.safetensors").exists()
+
+
+def test_without_tiny_the_sizes_are_the_published_ones():
+    cases = {case.name: case for case in gpu.cases(tiny=False)}
+    on_lstm, prpn = cases["on-lstm"], cases["prpn"]
+    assert str(on_lstm) == "on-lstm 400-1150-1150-400 T70 B20"
+    assert str(prpn) == "prpn 800-1200 T35 B64"
+    assert training.WORDS == 10_000
+
+
+def test_the_bar_has_the_layers_of_the_model():
+    (case,) = [case for case in gpu.cases(tiny=True) if case.name == "on-lstm"]
+    layers = [module for module in gpu.bar(case.config).modules() if isinstance(module, torch.nn.LSTM)]
+    assert [(layer.input_size, layer.hidden_size) for layer in layers] == [(8, 12), (12, 12), (12, 8)]
+
+
+def test_uncompiled_steps_leave_the_switch_as_it_was(monkeypatch):
+    seen = []
+    for value in (None, "1"):
+        monkeypatch.delenv(SWITCH, raising=False) if value is None else monkeypatch.setenv(SWITCH, value)
+        gpu._uncompiled(lambda: seen.append(gpu.os.environ[SWITCH]))
+        assert gpu.os.environ.get(SWITCH) == value
+    assert seen == ["0", "0"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        pytest.param(
+            [], "no CUDA device here; --tiny checks", marks=pytest.mark.skipif(torch.cuda.is_available(), reason="GPU")
+        ),
+        (["--tiny", "--minutes", "1"], "--minutes, --text and --valid go together"),
+        (["--tiny", "--text", "a.txt", "--valid", "b.txt"], "--minutes, --text and --valid go together"),
+    ],
+)
+def test_what_cannot_be_run_is_told(capsys, arguments, said):
+    with pytest.raises(SystemExit) as end:
+        gpu.main(arguments)
+    assert end.value.code == 2
+    assert said in capsys.readouterr().err

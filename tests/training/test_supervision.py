@@ -1,0 +1,160 @@
+"""A model that learns from gold trees beside its text: PaLM-S."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from rich.console import Console
+
+from syntaxlm.data.batches import SentenceBatches
+from syntaxlm.data.corpora import EncodedCorpus
+from syntaxlm.data.supervision import read_supervision
+from syntaxlm.errors import InputError
+from syntaxlm.storage import read_model
+from syntaxlm.training import trainer
+from syntaxlm.training.recipe import Recipe, recipe_from
+from syntaxlm.training.result import RESULT, read_result
+from syntaxlm.training.trainer import Event, resume, train
+from syntaxlm.training.watching import ProgressDisplay
+from tests.training.test_processes import in_two_processes, written
+from tests.training.test_resuming import assert_same_run, metrics, stop_at
+
+PALM = {
+    "name": "palm", "embedding_size": 12, "layer_sizes": [16, 16, 12], "span_size": 8, "scorer_size": 8,
+    "maximum_span": 5, "supervision": 1.0, "activation": 0.0, "slowness": 0.0,
+}  # fmt: skip
+WITHOUT_DROPOUT = dict.fromkeys(("dropout", "layer_dropout", "input_dropout", "embedding_dropout", "weight_drop"), 0.0)
+
+
+def data_of(toy, **sections) -> dict:
+    data = toy.recipe_data("lstm", **{"text": {"trees": str(toy / "train.mrg")}} | sections)
+    return data | {"model": PALM | sections.get("model", {})}
+
+
+def recipe_of(toy, **sections) -> Recipe:
+    return recipe_from(data_of(toy, **sections), "recipe.yaml")
+
+
+@pytest.mark.parametrize("mode", ["sentences", "stream"])
+def test_the_loss_of_gold_spans_falls(toy, tmp_path, monkeypatch, mode):
+    forward, losses = trainer._Loss.forward, []
+
+    def telling(self, handed):
+        found = forward(self, handed)
+        losses.append(float(found[1]["spans"].detach()))
+        return found
+
+    monkeypatch.setattr(trainer._Loss, "forward", telling)
+    batches = {"mode": mode, "batch_size": 16}
+    train(recipe_of(toy, batches=batches, model=WITHOUT_DROPOUT, schedule={"epochs": 3}), tmp_path / "run")
+    third = len(losses) // 3
+    first, last = sum(losses[:third]), sum(losses[-third:])
+    assert 0 < last < 0.9 * first
+
+
+@pytest.mark.long
+def test_in_text_never_seen_the_most_attended_span_is_a_constituent(toy, tmp_path):
+    """At four of five steps that follow one; in half of them it has two words, which is all that lengths alone tell."""
+    sizes = {"embedding_size": 24, "layer_sizes": [32, 32, 24], "span_size": 24, "scorer_size": 16, "maximum_span": 15}
+    train(
+        recipe_of(toy, model=sizes | WITHOUT_DROPOUT, schedule={"epochs": 12, "plateau_patience": 9}), tmp_path / "run"
+    )
+    stored = read_model(tmp_path / "run")
+    text = EncodedCorpus.encode(toy / "test.txt", stored.normaliser, stored.vocabulary)
+    gold = read_supervision(toy / "test.mrg", "ptb-keep", text, stored.normaliser, stored.vocabulary)
+    right: dict[tuple[int, int, int], bool] = {}
+    for number, batch in enumerate(
+        SentenceBatches(text, stored.vocabulary, 512, False, 0, spans=gold.spans).iterate(0)
+    ):
+        with torch.no_grad():
+            most = stored.model(batch).syntax.span_scores.argmax(-1) + 1
+        for step, column, length in batch.spans.tolist():
+            place = number, step, column
+            right[place] = right.get(place, False) or int(most[step, column]) == length
+    assert len(right) > 40
+    assert sum(right.values()) > 0.8 * len(right)
+
+
+@pytest.mark.parametrize(
+    "batches", [{"mode": "sentences"}, {"mode": "stream", "batch_size": 16, "random_steps": True}], ids=str
+)
+def test_an_interrupted_run_with_trees_ends_bit_for_bit_as_one_that_was_not(toy, tmp_path, batches):
+    recipe = recipe_of(toy, batches=batches)
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    finished = train(recipe, whole)
+    assert train(recipe, broken, stop_at(4)).stopped
+    assert resume(broken, stop_at(finished.steps // 2 + 3)).stopped
+    resume(broken)
+    assert_same_run(whole, broken)
+
+
+def test_the_run_tells_how_many_sentences_have_trees_and_which_differ(toy, tmp_path):
+    lines = (toy / "train.txt").read_text().splitlines(True)
+    (tmp_path / "train.txt").write_text("".join([*lines[:6], "something else\n", *lines[7:]]))
+    recipe = recipe_of(toy, text={"train": str(tmp_path / "train.txt"), "trees": str(toy / "train.mrg")})
+    console = Console(record=True, width=60)
+    events: list[Event] = []
+
+    def watch(event: Event) -> None:
+        events.append(event)
+        display(event)
+
+    with ProgressDisplay(recipe, console) as display:
+        result = train(recipe, tmp_path / "run", watch)
+    assert [event.kind for event in events].index("trees") == 0
+    told = console.export_text()
+    assert f"{toy.folder}/train.mrg: gold trees of 299 of 300 training sentences\n" in told
+    assert f"{tmp_path}/train.txt, line 7 and {toy.folder}/train.mrg, tree 7 differ from word 1 on\n" in told
+    assert {line["supervised"] for line in metrics(tmp_path / "run") if line["event"] == "valid"} == {299}
+    assert "gold trees of 299 of 300 training sentences" in str(result)
+    assert json.loads((tmp_path / "run" / RESULT).read_text())["supervised"] == {"sentences": 299, "of": 300}
+    assert read_result(tmp_path / "run") == result
+
+
+def test_a_run_without_trees_tells_nothing_of_them(toy, tmp_path):
+    result = train(toy.recipe("lstm", schedule={"epochs": 1}), tmp_path / "run")
+    assert read_result(tmp_path / "run") == result
+    assert result.as_dict()["supervised"] is None
+    assert "gold trees" not in str(result)
+    assert not any("supervised" in line for line in metrics(tmp_path / "run"))
+
+
+def test_trees_of_another_text_leave_the_folder_free_for_another_try(toy, tmp_path):
+    with pytest.raises(InputError, match=r"valid\.mrg: 15 trees, .*train\.txt: 300 sentences"):
+        train(recipe_of(toy, text={"trees": str(toy / "valid.mrg")}), tmp_path / "run")
+    train(recipe_of(toy, schedule={"epochs": 1}), tmp_path / "run")
+    assert read_model(tmp_path / "run").model.gives_span_scores
+
+
+def test_trees_without_a_model_that_learns_from_them_are_refused_and_the_other_way_round(toy):
+    expected = r"text\.trees: found .*train\.mrg; expected null, or a model with model\.supervision above 0"
+    with pytest.raises(InputError, match=expected):
+        toy.recipe("lstm", text={"trees": str(toy / "train.mrg")})
+    with pytest.raises(InputError, match=expected):
+        recipe_of(toy, model={"supervision": 0.0})
+    with pytest.raises(InputError, match=r"model\.supervision: found 1\.0; expected 0, or text\.trees to learn from"):
+        recipe_of(toy, text={"trees": None})
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("mode", ["sentences", "stream"])
+def test_two_processes_learn_from_the_trees_of_their_own_shares(toy, tmp_path: Path, mode):
+    """Without dropout, in stream mode: the gradient of both together is that of one process."""
+    data = data_of(toy, batches={"mode": mode, "batch_size": 4}, model=WITHOUT_DROPOUT, schedule={"epochs": 1})
+    recipe, gradients = written(tmp_path, data), []
+
+    def watch(event: Event) -> None:
+        if event.progress.steps == 1 and event.kind == "step":
+            gradients.append({name: p.grad.clone() for name, p in run.model.named_parameters()})
+
+    told = in_two_processes(tmp_path, recipe, tmp_path / "two")
+    first, second = ((told / f"weights-{rank}").read_text().splitlines() for rank in (0, 1))
+    assert first == second
+    if mode == "stream":
+        run = trainer._Run(trainer.read_recipe(recipe), tmp_path / "one", watch)
+        run.begin()
+        for name, gradient in torch.load(told / "gradient-0").items():
+            torch.testing.assert_close(gradient, gradients[0][name], rtol=1e-4, atol=1e-6)

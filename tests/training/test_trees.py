@@ -1,0 +1,280 @@
+"""A model of trees in the one training program, and what is asked of it afterwards."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from contextlib import nullcontext
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from syntaxlm.cli import main
+from syntaxlm.data.dependencies import ROOT, DependencyCorpus
+from syntaxlm.data.treebanks import dependency_trees
+from syntaxlm.drawing.report import write_report
+from syntaxlm.errors import InputError
+from syntaxlm.evaluation.cache import CacheSettings
+from syntaxlm.evaluation.language_model import evaluate_text
+from syntaxlm.evaluation.surprisal import surprisals
+from syntaxlm.evaluation.tree_scores import tree_log_probs, tree_surprisals, word_log_probs
+from syntaxlm.storage import read_model
+from syntaxlm.training import trainer
+from syntaxlm.training.comparing import compare
+from syntaxlm.training.recipe import Recipe, recipe_from
+from syntaxlm.training.result import read_result
+from syntaxlm.training.trainer import METRICS, resume, train
+from tests.training.test_processes import in_two_processes, written
+from tests.training.test_resuming import content, metrics, stop_at
+
+TREE_RNN = {"name": "tree-rnn", "embedding_size": 8, "hidden_size": 12, "label_size": 4}
+KINDS = {
+    "tanh": {},
+    "lstm": {"cell": "lstm", "dropout": 0.2},
+    "labelled, nce": {"labelled": True, "loss": "nce"},
+    "fresh noise": {"loss": "nce", "shared_noise": False, "noise_words": 5},
+}
+
+
+def data_of(toy, **sections) -> dict:
+    data: dict = {
+        "model": TREE_RNN,
+        "text": {part: str(toy / f"{part}.conllu") for part in ("train", "valid", "test")},
+        "batches": {"mode": "trees", "batch_size": 16},
+        "optimiser": {"kind": "sgd", "learning_rate": 0.1, "weight_decay": 0.0, "mean_over": "sentences", "clip": 5.0},
+        "schedule": {"epochs": 2},
+        "run": {"accelerator": "cpu", "log_steps": 3},
+    }
+    return {name: values | sections.get(name, {}) for name, values in data.items()}
+
+
+def recipe_of(toy, **sections) -> Recipe:
+    return recipe_from(data_of(toy, **sections), "recipe.yaml")
+
+
+@pytest.fixture(scope="module")
+def folder(toy, tmp_path_factory) -> Path:
+    """Of a trained model."""
+    folder = tmp_path_factory.mktemp("trees") / "model"
+    train(recipe_of(toy, model={"labelled": True}, text={"vocabulary": {"minimum_count": 3}}), folder)
+    return folder
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_run_interrupted_in_an_epoch_ends_bit_for_bit_as_one_that_was_not(toy, tmp_path, kind):
+    recipe = recipe_of(toy, model=KINDS[kind], schedule={"validations_per_epoch": 2})
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    finished = train(recipe, whole)
+    stopped = train(recipe, broken, stop_at(5))
+    assert (stopped.stopped, stopped.steps) == (True, 5)
+    assert resume(broken).valid.nats == finished.valid.nats
+    (tensors, progress), (others, other_progress) = content(whole), content(broken)
+    assert progress == other_progress
+    assert tensors.keys() == others.keys()
+    assert not [name for name, tensor in tensors.items() if not torch.equal(tensor, others[name])]
+    assert (whole / "weights.safetensors").read_bytes() == (broken / "weights.safetensors").read_bytes()
+    assert metrics(whole) == metrics(broken)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_training_lowers_the_perplexity_of_the_softmax_far_under_that_of_chance(toy, tmp_path, kind):
+    optimiser = {"kind": "adam", "learning_rate": 0.02, "mean_over": "tokens", "clip": 1.0}
+    result = train(recipe_of(toy, model=KINDS[kind], optimiser=optimiser, schedule={"epochs": 6}), tmp_path / "run")
+    words = len(read_model(tmp_path / "run").vocabulary)
+    assert result.test.perplexity < words / 3
+    assert read_result(tmp_path / "run").test == result.test
+
+
+def test_figures_are_of_words_without_ends_of_sentences(toy, folder):
+    result, trees = read_result(folder), list(dependency_trees(toy / "test.conllu"))
+    stored = read_model(folder)
+    corpus = DependencyCorpus.read(toy / "test.conllu", stored.normaliser, stored.vocabulary, stored.labels)
+    values = word_log_probs(stored.model, corpus)
+    assert result.test.tokens == len(values) == sum(map(len, trees))
+    assert result.test.sentences == len(trees)
+    assert result.test.nats == pytest.approx(-values.sum(), rel=1e-5)
+    assert evaluate_text(stored, toy / "test.conllu").nats == pytest.approx(result.test.nats, rel=1e-5)
+    by_tree = tree_log_probs(stored.model, corpus)
+    assert len(by_tree) == len(trees)
+    assert by_tree.sum() == pytest.approx(values.sum())
+    assert by_tree[1] == pytest.approx(values[len(trees[0]) : len(trees[0]) + len(trees[1])].sum())
+    assert "P(S | T)" in str(result.test)
+
+
+def test_the_model_folder_has_words_and_labels_of_the_trees(toy, folder):
+    stored = read_model(folder)
+    counts: dict[str, int] = {}
+    labels = set()
+    for tree in dependency_trees(toy / "train.conllu"):
+        labels |= set(tree.labels)
+        for word in tree.words:
+            counts[word] = counts.get(word, 0) + 1
+    assert set(stored.vocabulary.tokens) == {word for word, count in counts.items() if count >= 3} | {ROOT, "<unk>"}
+    assert stored.vocabulary.begin == stored.vocabulary.end == ROOT
+    assert set(stored.labels.tokens) == labels | {ROOT, "<unk>"}
+    assert stored.settings.mode == "trees"
+    assert stored.model.label_count == len(stored.labels)
+
+
+def test_the_loss_may_be_a_mean_over_sentences_or_over_words(toy, tmp_path, monkeypatch):
+    """One step of plain SGD without clipping: the gradients differ by the words of a sentence."""
+    steps = {}
+    for mean_over in ("tokens", "sentences"):
+        optimiser = {"mean_over": mean_over, "clip": 1e9, "learning_rate": 1e-3}
+        run = trainer._Run(recipe_of(toy, optimiser=optimiser), tmp_path / mean_over, None)
+        run._claim()
+        run._prepare(new=True)
+        batch = next(iter(run._epoch()))
+        before = run.model.decoder.decoders[0].weight.detach().clone()
+        run._started = 0.0
+        run._step(batch)
+        steps[mean_over] = run.model.decoder.decoders[0].weight.detach() - before
+    words = batch.token_count() / batch.sentence_count()
+    assert words > 3
+    torch.testing.assert_close(steps["sentences"], steps["tokens"] * words, rtol=1e-2, atol=1e-7)
+
+
+def test_surprisals_of_words_stand_in_the_order_of_the_sentence_and_add_up_to_the_tree(toy, folder, tmp_path):
+    stored, trees = read_model(folder), list(dependency_trees(toy / "test.conllu"))
+    corpus = DependencyCorpus.from_trees(trees, stored.normaliser, stored.vocabulary, stored.labels)
+    expected = tree_log_probs(stored.model, corpus) / -math.log(2)
+    rows = list(tree_surprisals(stored, toy / "test.conllu"))
+    for number, (tree, words, bits) in enumerate(zip(trees, rows, expected, strict=True), 1):
+        assert tuple(row.word for row in words) == tree.words
+        line = " ".join(tree.words)
+        assert all(line[row.begin : row.end] == row.word and row.sentence == number for row in words)
+        assert sum(row.surprisal for row in words) == pytest.approx(bits, rel=1e-5)
+        assert all(row.in_vocabulary == (row.token != "<unk>") for row in words)
+    assert any(not row.in_vocabulary for words in rows for row in words)
+    output = tmp_path / "scores.tsv"
+    assert main(["score", str(folder), str(toy / "test.conllu"), "-o", str(output)]) == 0
+    with open(output, encoding="utf-8", newline="") as file:
+        told = [float(row["surprisal"]) for row in csv.DictReader(file, delimiter="\t")]
+    np.testing.assert_allclose(told, [row.surprisal for words in rows for row in words], atol=1e-5)
+
+
+def test_evaluate_lm_reads_trees(toy, folder, capsys):
+    assert main(["evaluate", "lm", str(folder), str(toy / "test.conllu"), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["mode"] == "trees"
+    assert told["perplexity"] == pytest.approx(read_result(folder).test.perplexity, rel=1e-5)
+
+
+COMMANDS = {
+    "parse": (["parse", "{model}", "{text}"], "does not parse"),
+    "evaluate parse": (["evaluate", "parse", "{model}", "{trees}"], "does not parse"),
+    "draw": (["draw", "{model}", "a dog sleeps", "-o", "{out}"], "does not parse"),
+    "generate": (["generate", "{model}"], "reads dependency trees"),
+    "evaluate pairs": (["evaluate", "pairs", "{model}", "{pairs}"], "reads dependency trees"),
+    "tune cache": (["tune", "cache", "{model}", "{text}"], "reads dependency trees"),
+    "evaluate boundaries": (["evaluate", "boundaries", "{model}", "{text}"], "characters"),
+    "evaluate lm, text": (["evaluate", "lm", "{model}", "{text}"], "constituency trees; expected dependency trees"),
+    "evaluate lm, mode": (["evaluate", "lm", "{model}", "{text}", "--mode", "stream"], "found mode stream"),
+    "evaluate lm, cache": (
+        ["evaluate", "lm", "{model}", "{conllu}", "--cache-weight", "0.1", "--cache-flatness", "1"], "takes none",
+    ),
+    "score, text": (["score", "{model}", "{text}"], "constituency trees; expected dependency trees"),
+    "score, context": (["score", "{model}", "{conllu}", "--context", "carry"], "--context may not"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_what_a_model_of_trees_cannot_do_is_told(toy, folder, tmp_path, capsys, command):
+    words, said = COMMANDS[command]
+    pairs = tmp_path / "pairs.jsonl"
+    pairs.write_text('{"sentence_good": "the dog sleeps", "sentence_bad": "the dog sleep"}\n')
+    places = {
+        "model": folder, "text": toy / "test.txt", "trees": toy / "test.mrg", "conllu": toy / "test.conllu",
+        "pairs": pairs, "out": tmp_path / "out.svg",
+    }  # fmt: skip
+    assert main([word.format(**places) for word in words]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("syntaxlm: error: ")
+    assert said in error
+
+
+def test_in_python_text_is_refused_as_well(toy, folder):
+    stored = read_model(folder)
+    with pytest.raises(InputError, match="reads dependency trees"):
+        list(surprisals(stored, ["a dog sleeps"]))
+    with pytest.raises(InputError, match="takes none"):
+        evaluate_text(stored, toy / "test.conllu", cache=CacheSettings(0.1, 1.0))
+
+
+def test_a_model_of_text_reads_no_trees(toy, lstm):
+    with pytest.raises(InputError, match="'lstm' reads sentences, each by itself"):
+        evaluate_text(lstm, toy / "test.conllu", "trees")
+    with pytest.raises(InputError, match="'lstm' reads text, not trees"):
+        list(tree_surprisals(lstm, toy / "test.conllu"))
+
+
+@pytest.mark.parametrize(
+    ("model", "sections", "said"),
+    [
+        (TREE_RNN, {"batches": {"mode": "sentences"}}, "batches.mode: found sentences; expected trees: a model of the"),
+        ({"name": "lstm"}, {}, "batches.mode: found trees; expected sentences or stream: a model of the kind 'lstm'"),
+        (TREE_RNN, {"text": {"normaliser": {"units": "characters"}}}, "units: found characters; expected words"),
+        ({"name": "lstm"}, {"batches": {"mode": "stream"}}, "optimiser.mean_over: found sentences; expected tokens"),
+        (TREE_RNN | {"noise_words": 0}, {}, "model.noise_words: found 0; expected 1 or more"),
+        (TREE_RNN | {"cell": "gru"}, {}, "model.cell"),
+    ],
+)
+def test_a_recipe_that_does_not_fit_together_is_told_before_anything_is_read(toy, model, sections, said):
+    with pytest.raises(InputError, match=said):
+        recipe_from(data_of(toy, **sections) | {"model": model}, "recipe.yaml")
+
+
+@pytest.mark.parametrize("part", ["train", "valid"])
+def test_trees_without_labels_are_refused_where_the_model_reads_them_before_training(toy, tmp_path, part):
+    lines = (toy / f"{part}.conllu").read_text(encoding="utf-8").splitlines()
+    cells = [line.split("\t") for line in lines]
+    bare = ["\t".join([*row[:7], "_", *row[8:]]) if len(row) == 10 else row[0] for row in cells]
+    (tmp_path / "bare.conllu").write_text("\n".join(bare) + "\n", encoding="utf-8")
+    text = {part: str(tmp_path / "bare.conllu")}
+    with pytest.raises(InputError, match=r"bare\.conllu: no edge has a label"):
+        train(recipe_of(toy, model={"labelled": True}, text=text), tmp_path / "labelled")
+    if part == "valid":
+        train(recipe_of(toy, text=text, schedule={"epochs": 1}), tmp_path / "not")
+
+
+def test_text_in_place_of_trees_is_told(toy, tmp_path):
+    with pytest.raises(InputError, match=r"train\.txt"):
+        train(recipe_of(toy, text={"train": str(toy / "train.txt")}), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.long
+def test_two_processes_stay_equal_each_with_its_own_trees(toy, tmp_path):
+    model, batches = {"labelled": True, "loss": "nce"}, {"batch_size": 8}
+    recipe = written(tmp_path, data_of(toy, model=model, batches=batches, schedule={"epochs": 2}))
+    told = in_two_processes(tmp_path, recipe, tmp_path / "run")
+    first, second = ((told / f"weights-{rank}").read_text().splitlines() for rank in (0, 1))
+    assert first == second
+    assert len(first) == len(set(first)) > 20
+    numbers, others = ((told / f"mask-{rank}").read_text().split()[1] for rank in (0, 1))
+    assert numbers != others, "both processes draw the same noise"
+
+
+def test_labels_that_changed_are_told_when_a_run_is_resumed(toy, tmp_path):
+    text = (toy / "train.conllu").read_text(encoding="utf-8")
+    (tmp_path / "train.conllu").write_text(text, encoding="utf-8")
+    train(recipe_of(toy, text={"train": str(tmp_path / "train.conllu")}), tmp_path / "run", stop_at(3))
+    (tmp_path / "train.conllu").write_text(text.replace("\tnsubj\t", "\tsubject\t"), encoding="utf-8")
+    with pytest.raises(InputError, match=r"its labels are not those of .*labels\.json: it changed since"):
+        resume(tmp_path / "run")
+
+
+def test_a_report_and_a_comparison_with_a_model_of_text_are_made(toy, tmp_path):
+    recipes = {"trees": recipe_of(toy, schedule={"epochs": 1}), "lstm": toy.recipe("lstm", schedule={"epochs": 1})}
+    comparison = compare(recipes, tmp_path / "both", 1, lambda recipe: nullcontext(lambda event: None))
+    assert not comparison.faults
+    assert comparison.rows[0].epoch_tokens == sum(map(len, dependency_trees(toy / "train.conllu")))
+    assert any("given their trees in some" in note for note in comparison.notes)
+    report = write_report(tmp_path / "both" / "trees" / "seed-1", tmp_path / "page")
+    page = report.path.read_text(encoding="utf-8")
+    assert "P(S | T), words given their trees" in page
+    assert "dependency trees" in page
+    assert (tmp_path / "both" / "trees" / "seed-1" / METRICS).exists()
