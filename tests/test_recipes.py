@@ -60,3 +60,10 @@ def test_a_shipped_recipe_is_found_by_name_and_an_unknown_one_lists_them(tmp_pat
     assert find_recipe("prpn-toy") in RECIPES
     with pytest.raises(Exception, match=r"prpn-tyo: no such recipe file\. Did you mean prpn-toy\?"):
         find_recipe("prpn-tyo")
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in shipped_recipes().glob("*ptb-*.yaml")))
+def test_recipes_of_penn_treebank_text_read_other_text_as_that_is_written(name):
+    """That text has no capitals; models of it must not meet every sentence with an unknown word."""
+    tokens = read_recipe(name).text.normaliser.tokens("The Dogs")
+    assert "".join(tokens).replace("_", "") == "thedogs"
