@@ -17,6 +17,7 @@ from syntaxlm.layers.rows import Rows
 from syntaxlm.models.contract import TokenBatch
 from syntaxlm.models.on_lstm import ONLSTMConfig, build
 from tests.golden import ON_LSTM_FILES, ON_LSTM_NAMES, released_on_lstm
+from tests.models.checks import check_against_reference, check_dropout
 
 NONE = {"dropout": 0.0, "layer_dropout": 0.0, "input_dropout": 0.0, "embedding_dropout": 0.0, "weight_drop": 0.0}
 SMALL = ONLSTMConfig(embedding_size=6, layer_sizes=(8, 6), chunk_size=2, **NONE)
@@ -65,34 +66,18 @@ def test_fast_model_equals_reference_in_loss_penalties_and_every_gradient_under_
     torch.manual_seed(0)
     model = build(config, 11).double().train()
 
-    def loss():
-        torch.manual_seed(5)
-        output = model(BATCH)
-        return sum(output.penalties.values()) - output.log_probs(BATCH.targets).sum()
+    def put_reference():
+        model.core.stack.ops = model.core.stack.ops.reference
 
-    found = torch.autograd.grad(fast := loss(), list(model.parameters()))
-    model.core.stack.ops = model.core.stack.ops.reference
-    expected = torch.autograd.grad(slow := loss(), list(model.parameters()))
-    assert fast.item() == pytest.approx(slow.item(), abs=1e-10)
-    torch.testing.assert_close(found, expected, rtol=1e-8, atol=1e-10)
+    check_against_reference(model, BATCH, put_reference)
 
 
 @pytest.mark.parametrize("rate", NONE)
 def test_every_rate_acts_in_training_and_in_training_alone(rate):
-    def losses(model):
-        result = []
-        for seed in (1, 2):
-            torch.manual_seed(seed)
-            result.append(model(BATCH).log_probs(BATCH.targets).sum().item())
-        return result
-
     for cell in ("on-lstm", "lstm"):
         torch.manual_seed(0)
         model = build(dataclasses.replace(SMALL, cell=cell, **{rate: 0.5}), 11).double().train()
-        first, second = losses(model)
-        assert first != second
-        first, second = losses(model.eval())
-        assert first == second
+        check_dropout(model, BATCH)
 
 
 def test_penalties_are_means_of_squares_before_or_after_the_output_dropout():

@@ -13,6 +13,7 @@ from syntaxlm.layers.rows import Rows
 from syntaxlm.layers.span_attention import SpanAttention, supervision_loss
 from syntaxlm.models.contract import TokenBatch
 from syntaxlm.models.palm import PaLMConfig, build
+from tests.models.checks import check_against_reference, check_dropout
 
 NONE = {"dropout": 0.0, "layer_dropout": 0.0, "input_dropout": 0.0, "embedding_dropout": 0.0, "weight_drop": 0.0}
 SMALL = PaLMConfig(
@@ -54,33 +55,15 @@ def test_fast_model_equals_reference_in_loss_penalties_and_every_gradient_under_
     model = built(form=form, scores=scores, supervision=supervision, **dict.fromkeys(NONE, 0.4)).train()
     batch = dataclasses.replace(BATCH, spans=SPANS)
 
-    def loss():
-        torch.manual_seed(5)
-        output = model(batch)
-        assert len(output.penalties) == 2 + (scores == "learned")
-        return sum(output.penalties.values()) - output.log_probs(batch.targets).sum()
+    def put_reference():
+        model.core.attention.ops = model.core.attention.ops.reference
 
-    found = torch.autograd.grad(fast := loss(), list(model.parameters()))
-    model.core.attention.ops = model.core.attention.ops.reference
-    expected = torch.autograd.grad(slow := loss(), list(model.parameters()))
-    assert fast.item() == pytest.approx(slow.item(), abs=1e-10)
-    torch.testing.assert_close(found, expected, rtol=1e-8, atol=1e-10)
+    check_against_reference(model, batch, put_reference, penalties=2 + (scores == "learned"))
 
 
 @pytest.mark.parametrize("rate", NONE)
 def test_every_rate_acts_in_training_and_in_training_alone(rate):
-    def losses(model):
-        result = []
-        for seed in (1, 2):
-            torch.manual_seed(seed)
-            result.append(model(BATCH).log_probs(BATCH.targets).sum().item())
-        return result
-
-    model = built(**{rate: 0.5}).train()
-    first, second = losses(model)
-    assert first != second
-    first, second = losses(model.eval())
-    assert first == second
+    check_dropout(built(**{rate: 0.5}), BATCH)
 
 
 def test_the_activation_is_of_what_the_decoder_reads_the_slowness_of_the_last_layer():

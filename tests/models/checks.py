@@ -1,0 +1,46 @@
+"""What tests of several models ask of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from syntaxlm.models.contract import LanguageModel, TokenBatch
+
+
+def losses(model: LanguageModel, batch: TokenBatch) -> list[float]:
+    """Log-probabilities of the batch under two seeds of dropout."""
+    result = []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        result.append(model(batch).log_probs(batch.targets).sum().item())
+    return result
+
+
+def check_dropout(model: LanguageModel, batch: TokenBatch) -> None:
+    """It acts in training, and in training alone."""
+    first, second = losses(model.train(), batch)
+    assert first != second
+    first, second = losses(model.eval(), batch)
+    assert first == second
+
+
+def check_against_reference(
+    model: LanguageModel, batch: TokenBatch, put_reference: Callable[[], None], penalties: int | None = None
+) -> None:
+    """Loss and all gradients, in training, before and after `put_reference`. penalties: how many there are to be."""
+
+    def loss() -> Tensor:
+        torch.manual_seed(5)
+        output = model(batch)
+        assert penalties is None or len(output.penalties) == penalties
+        return sum(output.penalties.values()) - output.log_probs(batch.targets).sum()
+
+    found = torch.autograd.grad(fast := loss(), list(model.parameters()))
+    put_reference()
+    expected = torch.autograd.grad(slow := loss(), list(model.parameters()))
+    assert fast.item() == pytest.approx(slow.item(), abs=1e-10)
+    torch.testing.assert_close(found, expected, rtol=1e-8, atol=1e-10)
