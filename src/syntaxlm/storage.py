@@ -26,10 +26,11 @@ LABELS = "labels.json"  # of the edges of trees, for a model that reads these
 OF_VOCABULARY = "vocabulary"  # the note beside weights that says of which vocabulary they are
 FORMAT = 1
 
-Mode = Literal["sentences", "stream", "trees"]
+Mode = Literal["sentences", "open-sentences", "stream", "trees"]
 
 READING: dict[Mode, str] = {
     "sentences": "sentences, each by itself",
+    "open-sentences": "sentences, each by itself, without their ends",
     "stream": "text as one stream",
     "trees": "dependency trees",
 }
@@ -39,8 +40,8 @@ READING: dict[Mode, str] = {
 class ModelSettings:
     """What `config.json` holds: all that is needed to read text as the model does, but the vocabulary.
 
-    mode: how the model was trained, and so is read by default: every sentence by itself, text as one stream, or
-        dependency trees.
+    mode: how the model was trained, and so is read by default: every sentence by itself, its end predicted or not
+        ("open"), text as one stream, or dependency trees.
     """
 
     model: ModelConfig

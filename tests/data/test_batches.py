@@ -331,6 +331,19 @@ def test_places_put_what_batches_read_back_into_the_order_of_the_text():
     assert read.tolist() == [token for sentence in sentences for token in [*sentence, end]]
 
 
+def test_open_sentences_predict_every_word_once_and_no_end():
+    sentences = [[3], [4, 5, 6], [7, 8], [9, 3, 4, 5]]
+    corpus, vocabulary = EncodedCorpus.from_sentences(sentences), Vocabulary([*"uvabcdefgh"], "u", "v", "v")
+    batches = SentenceBatches(corpus, vocabulary, 6, shuffle=False, seed=0, ends=False)
+    before, words = np.full(corpus.word_count, -1), np.full(corpus.word_count, -1)
+    for batch in batches.iterate(0):
+        assert batch.mask().sum(0).tolist() == corpus.lengths[batch.indices.numpy()].tolist()
+        before[batches.places(batch)] = batch.tokens[batch.mask()]
+        words[batches.places(batch)] = batch.targets[batch.mask()]
+    assert words.tolist() == [token for sentence in sentences for token in sentence]
+    assert before.tolist() == [token for sentence in sentences for token in [vocabulary.begin_id, *sentence[:-1]]]
+
+
 def test_last_rows_are_those_of_each_columns_last_real_step():
     tokens = torch.arange(6).view(3, 2)
     whole, ragged = TokenBatch(tokens, tokens), TokenBatch(tokens, tokens, torch.tensor([3, 1]))

@@ -21,7 +21,7 @@ KNOWN = {"words": "the cat dog sees . , ! N a old", "characters": "_ t h e c a d
 def fresh(name: str, mode: Mode = "sentences", **normalising: object) -> StoredModel:
     """A model of the contract test, with a vocabulary of `KNOWN` tokens and letters; in float64."""
     normaliser = Normaliser(**normalising)
-    special = ["<unk>", "<s>", "</s>"] if mode == "sentences" else ["<unk>", "<eos>"]
+    special = ["<unk>", "<s>", "</s>"] if mode != "stream" else ["<unk>", "<eos>"]
     tokens = list(dict.fromkeys([*special, *KNOWN[normaliser.units].split(), *string.ascii_lowercase]))[:WORDS]
     settings = ModelSettings(MODELS[name][0](), normaliser, mode)
     vocabulary = Vocabulary(tokens, begin=special[1], end=special[-1])

@@ -61,6 +61,19 @@ def test_the_rows_add_up_to_the_total_of_the_text(name, context, tmp_path):
     assert total == pytest.approx(score.nats / math.log(2), rel=1e-9)
 
 
+@every_model
+def test_open_sentences_have_the_rows_of_closed_ones_but_for_the_end(name, tmp_path):
+    closed, opened = fresh(name), fresh(name, "open-sentences")
+    rows = list(surprisals(opened, LINES))
+    for words, expected in zip(rows, surprisals(closed, LINES), strict=True):
+        assert [word.word for word in words] == [word.word for word in expected[:-1]]
+        assert [word.surprisal for word in words] == pytest.approx([word.surprisal for word in expected[:-1]], abs=1e-9)
+    (tmp_path / "text.txt").write_text("\n".join(LINES) + "\n")
+    score = evaluate_text(opened, tmp_path / "text.txt")
+    assert score.tokens == sum(map(len, rows))
+    assert score.bits_per_token * score.tokens == pytest.approx(sum(word.surprisal for words in rows for word in words))
+
+
 def test_the_context_is_that_of_training_where_none_is_given():
     for mode, context in (("sentences", "reset"), ("stream", "carry")):
         stored = fresh("lstm", mode)

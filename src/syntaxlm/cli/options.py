@@ -26,8 +26,9 @@ def add_also(parser: argparse.ArgumentParser) -> None:
 
 def add_mode(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--mode", choices=["sentences", "stream"],
-        help="each sentence by itself, or the text as one stream with carried state; as trained when not given"
+        "--mode", choices=["sentences", "open-sentences", "stream"],
+        help="each sentence by itself, its end predicted or not (open), or the text as one stream with carried state;"
+        " as trained when not given"
     )  # fmt: skip
 
 

@@ -165,6 +165,8 @@ class StreamBatches:
 class SentenceBatches:
     """The corpus as sentences, each by itself: begin w w w is read, w w w end is predicted.
 
+    ends: whether the end is predicted; else begin w w is read, w w w predicted.
+
     token_budget: tokens of a batch, (steps) * (sentences), padding included; a longer sentence is a batch by itself.
     shuffle: for training, whether sentences and batches come in a new order every epoch. Else they come from the
         longest sentence to the shortest, the same every time. seed: of the shuffling, at least 0.
@@ -195,6 +197,7 @@ class SentenceBatches:
         rank: int = 0,
         ranks: int = 1,
         spans: SpanSets | None = None,
+        ends: bool = True,
     ) -> None:
         _check_spans(spans, corpus)
         limits = {"maximum_sentences": maximum_sentences, "maximum_words": maximum_words}
@@ -207,7 +210,8 @@ class SentenceBatches:
         self.shuffle, self.seed, self.rank, self.ranks = shuffle, seed, rank, ranks
         self.mixed, self.spans = mixed, spans
         words = corpus.lengths
-        self._lengths: Integers = words + (2 if closed else 1)
+        self._more = 2 if closed else int(ends)  # steps of a sentence than words
+        self._lengths: Integers = words + self._more
         self._chosen: Integers = np.flatnonzero(words <= (maximum_words or words.max()))
         self.skipped = len(corpus) - len(self._chosen)
         if not len(self._chosen):
@@ -232,7 +236,7 @@ class SentenceBatches:
     def batch(self, indices: Integers) -> TokenBatch:
         """The batch of these sentences, in this order. Padding is `end`."""
         lengths = self._lengths[indices]
-        words = lengths - (2 if self.closed else 1)
+        words = lengths - self._more
         steps = np.arange(lengths.max())[:, None]
         targets = _words_at(self.corpus, self.corpus.offsets[indices] + steps)
         targets[steps >= words] = self.vocabulary.end_id
@@ -257,14 +261,15 @@ class SentenceBatches:
         return torch.from_numpy(spans[ends + 1 < self._lengths[indices][columns]])
 
     def places(self, batch: TokenBatch) -> Tensor:
-        """Where each real step of one of the batches is among all words and ends, sentence after sentence.
+        """Where each real step of one of the batches is among all that is predicted, sentence after sentence.
 
         (n,) int64, in the order of `TokenBatch.mask()`. Not for `closed` batches, which have a step more a sentence.
         """
         assert batch.indices is not None
         indices = batch.indices.cpu().numpy()
         steps = np.arange(len(batch.tokens))[:, None]
-        places: Integers = np.asarray(self.corpus.offsets)[indices] + indices + steps  # one end more a sentence before
+        # As many ends more as there are sentences before, where they are predicted.
+        places: Integers = np.asarray(self.corpus.offsets)[indices] + self._more * indices + steps
         return torch.from_numpy(places[batch.mask().cpu().numpy()])
 
     def _sorted(self) -> list[Integers]:

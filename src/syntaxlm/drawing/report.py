@@ -281,6 +281,7 @@ def percent(value: float) -> str:
 def _reading(mode: Mode) -> str:
     return {
         "sentences": "each sentence by itself",
+        "open-sentences": "each sentence by itself, without its end",
         "stream": "read as one stream, state carried",
         "trees": "P(S | T), words given their trees",
     }[mode]
@@ -388,7 +389,8 @@ def perplexity_part(run: Run, floor: float | None = None) -> Part:
     heads = "text", "perplexity", "bits per token", "bits per character", "tokens", "of them unknown", "sentences"
     rows = tuple(_perplexity_row(f"{name} ({one.source})", one) for name, one in scores.items())
     modes = " and ".join(dict.fromkeys(_reading(one.mode) for one in scores.values()))
-    ends = "" if all(one.mode == "trees" for one in scores.values()) else "; ends of sentences are tokens, too"
+    with_ends = any(one.mode in ("sentences", "stream") for one in scores.values())
+    ends = "; ends of sentences are tokens, too" if with_ends else ""
     source = f"{RESULT}; {modes}{ends}."
     blocks: list[Block] = [Table("Scores of the kept weights", heads, rows, source)]
     if floor is not None and run.result.test is not None:

@@ -155,7 +155,9 @@ def read_in_order(model: LanguageModel, corpus: EncodedCorpus, vocabulary: Vocab
     Leaves the model in evaluation mode. Raises InputError for a model without hidden states.
     """
     model.eval()
-    return _read_stream(model, corpus, vocabulary) if mode == "stream" else _read_sentences(model, corpus, vocabulary)
+    if mode == "stream":
+        return _read_stream(model, corpus, vocabulary)
+    return _read_sentences(model, corpus, vocabulary, ends=mode != "open-sentences")
 
 
 @torch.no_grad()
@@ -170,11 +172,13 @@ def _read_stream(model: LanguageModel, corpus: EncodedCorpus, vocabulary: Vocabu
 
 
 @torch.no_grad()
-def _read_sentences(model: LanguageModel, corpus: EncodedCorpus, vocabulary: Vocabulary) -> Iterator[Stretch]:
+def _read_sentences(
+    model: LanguageModel, corpus: EncodedCorpus, vocabulary: Vocabulary, ends: bool
+) -> Iterator[Stretch]:
     """Some thousand sentences at a time, in batches of like length, their words then put in order."""
     device = model.device
     for part in _parts(corpus):
-        batches = SentenceBatches(part, vocabulary, TOKEN_BUDGET, shuffle=False, seed=0)
+        batches = SentenceBatches(part, vocabulary, TOKEN_BUDGET, shuffle=False, seed=0, ends=ends)
         places, hidden, words, log_probs = [], [], [], []
         for batch in batches.iterate(0):
             places.append(batches.places(batch))

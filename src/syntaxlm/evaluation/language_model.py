@@ -31,9 +31,9 @@ class LanguageModelScore:
     """How well a model predicts a text.
 
     nats: total negative log-probability; for a model of trees that of words given the trees, P(S | T). tokens: what is
-    predicted, ends of sentences included, but for a model of trees, which predicts none. unknown: of them, how many the
-    vocabulary has not. characters: of the original text that these tokens stand for: white space between two words is
-    one, the end of a sentence is one, and what the normaliser drops is none.
+    predicted, ends of sentences included, but for open sentences and for trees, where none is. unknown: of them, how
+    many the vocabulary has not. characters: of the original text that these tokens stand for: white space between two
+    words is one, the end of a sentence is one, and what the normaliser drops is none.
     """
 
     nats: float
@@ -79,11 +79,12 @@ class LanguageModelScore:
                 f" their trees\n{self.tokens:,} words of {self.sentences:,} trees, ends of sentences not among them;"
                 f" {unknown}"
             )
-        reset = "state reset at each sentence" if self.mode == "sentences" else "state carried through the text"
+        reset = "state carried through the text" if self.mode == "stream" else "state reset at each sentence"
+        ends = "not among them" if self.mode == "open-sentences" else "included"
         return (
             f"perplexity {self.perplexity:.2f}   bits per token {self.bits_per_token:.3f}   "
             f"bits per character {self.bits_per_character:.3f}\n"
-            f"{self.tokens:,} tokens, ends of {self.sentences:,} sentences included; {unknown}; {reset}"
+            f"{self.tokens:,} tokens, ends of {self.sentences:,} sentences {ends}; {unknown}; {reset}"
         )
 
 
@@ -117,7 +118,8 @@ def evaluation_batches(corpus: Corpus, vocabulary: Vocabulary, mode: Mode) -> It
     if mode == "stream":
         columns = min(COLUMNS, max(1, (corpus.word_count + len(corpus)) // 2000))
         return StreamBatches(corpus, vocabulary, columns, STEPS)
-    return SentenceBatches(corpus, vocabulary, TOKEN_BUDGET, shuffle=False, seed=0).iterate(0)
+    ends = mode != "open-sentences"
+    return SentenceBatches(corpus, vocabulary, TOKEN_BUDGET, shuffle=False, seed=0, ends=ends).iterate(0)
 
 
 @torch.no_grad()
@@ -167,7 +169,8 @@ def check_labels(model: LanguageModel, corpus: DependencyCorpus) -> None:
 
 def score_of(corpus: Corpus, mode: Mode, nats: float) -> LanguageModelScore:
     """The score of a corpus whose negative log-probability is known."""
-    text, ends = (corpus.text, 0) if isinstance(corpus, DependencyCorpus) else (corpus, len(corpus))
+    text = corpus.text if isinstance(corpus, DependencyCorpus) else corpus
+    ends = 0 if mode in ("open-sentences", "trees") else len(text)
     return LanguageModelScore(
         nats=nats,
         tokens=text.word_count + ends,

@@ -23,7 +23,7 @@ _PLACED = np.dtype([("place", np.int64), ("log_prob", np.float64)])
 
 
 def sentence_log_probs(stored: StoredModel, sentences: Iterable[Sequence[str]]) -> LogProbs:
-    """Natural log-probability of each tokenised sentence, its end included: (n,), in the order given.
+    """Natural log-probability of each tokenised sentence, its end included where the model predicts it: (n,), in order.
 
     Each is read from no state, with the vocabulary's begin before it. Sentences are taken some ten thousand at a time.
     One without a token has the probability of ending at once.
@@ -40,10 +40,12 @@ def _scored(stored: StoredModel, sentences: Iterator[Sequence[str]]) -> Iterator
     """The place of each sentence and its log-probability, as batches give them."""
     model = stored.model.eval()
     device = model.device
-    first = 0
+    ends, first = stored.settings.mode != "open-sentences", 0
     while chunk := [stored.vocabulary.encode(sentence) for sentence in islice(sentences, SENTENCES_TOGETHER)]:
         corpus = EncodedCorpus.from_sentences(chunk)
-        for batch in SentenceBatches(corpus, stored.vocabulary, TOKEN_BUDGET, shuffle=False, seed=0).iterate(0):
+        for batch in SentenceBatches(corpus, stored.vocabulary, TOKEN_BUDGET, shuffle=False, seed=0, ends=ends).iterate(
+            0
+        ):
             assert batch.indices is not None
             places = batch.indices + first
             batch = batch.to(device)

@@ -80,7 +80,8 @@ def written_words(normaliser: Normaliser, line: str) -> list[WrittenWord]:
 def surprisals(
     stored: StoredModel, lines: Iterable[str], context: Context | None = None
 ) -> Iterator[list[WordSurprisal]]:
-    """The words of each line of raw text, a sentence each, with their surprisal; the last row is the sentence's end.
+    """The words of each line of raw text, a sentence each, with their surprisal; the last row is the sentence's end,
+    where the model predicts it.
 
     lines: taken some thousand at a time. A line without a token has no end, and one without a word no row.
     context: "reset" reads each sentence by itself; "carry" reads all as one stream, each sentence after those before
@@ -88,15 +89,16 @@ def surprisals(
     """
     if isinstance(lines, str):
         raise TypeError("surprisals takes lines, not one string")
-    kind = context or ("reset" if stored.settings.mode == "sentences" else "carry")
-    read = _Stream(stored) if kind == "carry" else _sentence_bits(stored)
-    return _rows(stored, iter(lines), read)
+    kind = context or ("carry" if stored.settings.mode == "stream" else "reset")
+    ends = kind == "carry" or stored.settings.mode != "open-sentences"
+    read = _Stream(stored) if kind == "carry" else _sentence_bits(stored, ends)
+    return _rows(stored, iter(lines), read, ends)
 
 
 def _rows(
-    stored: StoredModel, lines: Iterator[str], read: Callable[[EncodedCorpus], Bits]
+    stored: StoredModel, lines: Iterator[str], read: Callable[[EncodedCorpus], Bits], ends: bool
 ) -> Iterator[list[WordSurprisal]]:
-    """read: from sentences to the bits of every token, ends among them, sentence after sentence."""
+    """read: from sentences to the bits of every token, sentence after sentence. ends: whether theirs are among them."""
     first = 1
     while chunk := list(islice(lines, LINES_TOGETHER)):
         words = [written_words(stored.normaliser, line) for line in chunk]
@@ -105,7 +107,7 @@ def _rows(
         bits = read(EncodedCorpus.from_sentences(full)) if full else np.zeros(0)
         end = 0
         for number, (line, line_words, line_ids) in enumerate(zip(chunk, words, ids, strict=True), first):
-            begin, end = end, end + (len(line_ids) + 1 if line_ids else 0)
+            begin, end = end, end + (len(line_ids) + ends if line_ids else 0)
             yield _sentence_rows(stored, number, line, line_words, line_ids, bits[begin:end].tolist())
         first += len(chunk)
 
@@ -113,7 +115,7 @@ def _rows(
 def _sentence_rows(
     stored: StoredModel, number: int, line: str, words: Sequence[WrittenWord], ids: list[int], bits: list[float]
 ) -> list[WordSurprisal]:
-    """ids: of the sentence's tokens; bits: theirs and the end's, none for a sentence without tokens."""
+    """ids: of the sentence's tokens; bits: theirs and, where it is predicted, the end's; none without tokens."""
     vocabulary = stored.vocabulary
     rows = []
     first = 0
@@ -128,20 +130,20 @@ def _sentence_rows(
         else:
             rows.append(WordSurprisal(number, position, written, begin, end, "", None, None))
         first = last
-    if ids:
+    if len(bits) > len(ids):
         rows.append(WordSurprisal(number, len(words) + 1, "", len(line), len(line), vocabulary.end, True, bits[-1]))
     return rows
 
 
-def _sentence_bits(stored: StoredModel) -> Callable[[EncodedCorpus], Bits]:
-    """Reads each sentence by itself."""
+def _sentence_bits(stored: StoredModel, ends: bool) -> Callable[[EncodedCorpus], Bits]:
+    """Reads each sentence by itself, with its end or without."""
 
     @torch.no_grad()
     def read(corpus: EncodedCorpus) -> Bits:
         model = stored.model.eval()
         device = model.device
-        result = np.zeros(corpus.word_count + len(corpus))
-        batches = SentenceBatches(corpus, stored.vocabulary, TOKEN_BUDGET, shuffle=False, seed=0)
+        result = np.zeros(corpus.word_count + ends * len(corpus))
+        batches = SentenceBatches(corpus, stored.vocabulary, TOKEN_BUDGET, shuffle=False, seed=0, ends=ends)
         for batch in batches.iterate(0):
             places = batches.places(batch)
             batch = batch.to(device)

@@ -276,13 +276,13 @@ def _with_run(row: Row, result: TrainingResult, counted: dict[str, int]) -> Row:
 
 
 def _epoch_tokens(recipe: Recipe, folder: Path) -> int:
-    """How many tokens an epoch of training predicts, ends of sentences included; of trees there are none."""
+    """How many tokens an epoch of training predicts, ends of sentences included where they are predicted."""
     if recipe.batches.mode == "trees":
         sizes, most = map(len, dependency_trees(recipe.text.train)), recipe.batches.maximum_words
         return sum(size for size in sizes if most is None or size <= most)
     vocabulary = Vocabulary.read(folder / VOCABULARY)
     with EncodedCorpus.encode(recipe.text.train, recipe.text.normaliser, vocabulary) as corpus:
         lengths, limit = corpus.lengths, recipe.batches.maximum_words
-        if recipe.batches.mode == "sentences" and limit is not None:
+        if recipe.batches.mode != "stream" and limit is not None:
             lengths = lengths[lengths <= limit]
-        return int(lengths.sum()) + len(lengths)
+        return int(lengths.sum()) + (0 if recipe.batches.mode == "open-sentences" else len(lengths))

@@ -115,6 +115,7 @@ class TextMaterial(Material):
             rank=rank,
             ranks=ranks,
             spans=spans,
+            ends=cut.mode == "sentences",
         )
 
     def once(self, recipe: Recipe) -> Iterable[TokenBatch]:
@@ -123,7 +124,13 @@ class TextMaterial(Material):
         if cut.mode == "stream":
             return StreamBatches(self.train, self.vocabulary, 1, COUNTED_TOKENS).iterate()
         return SentenceBatches(
-            self.train, self.vocabulary, COUNTED_TOKENS, False, 0, maximum_words=cut.maximum_words
+            self.train,
+            self.vocabulary,
+            COUNTED_TOKENS,
+            shuffle=False,
+            seed=0,
+            maximum_words=cut.maximum_words,
+            ends=cut.mode == "sentences",
         ).iterate(0)
 
 

@@ -45,7 +45,7 @@ class TextSettings:
 class BatchSettings:
     """How the training text is cut."""
 
-    mode: Mode = "sentences"  # each sentence by itself, one text with carried state, or dependency trees
+    mode: Mode = "sentences"  # each sentence by itself, its end predicted or not, one text with carried state, or trees
     token_budget: int = 2048  # sentences, trees: tokens of a batch
     maximum_words: int | None = 150  # sentences, trees: longer ones are left out of training, and counted
     batch_size: int = 64  # stream: parallel columns; trees: those of a batch, at most
@@ -147,7 +147,7 @@ def _contradictions(recipe: Recipe) -> list[str]:
         faults.append(f"model.supervision: found {supervision}; expected 0, or text.trees to learn from")
     mode, kind = recipe.batches.mode, recipe.model.name
     if (mode == "trees") != (reads(recipe.model) == "trees"):
-        expected = "sentences or stream: a model" if mode == "trees" else "trees: a model"
+        expected = "sentences, open-sentences or stream: a model" if mode == "trees" else "trees: a model"
         what = "text" if mode == "trees" else "dependency trees"
         faults.append(f"batches.mode: found {mode}; expected {expected} of the kind {kind!r} reads {what}")
     if mode == "trees" and recipe.text.normaliser.units == "characters":
