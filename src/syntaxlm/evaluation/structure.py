@@ -36,7 +36,7 @@ class Structure:
     """What a model says of many sentences; each part where it gives it.
 
     lengths: (S,) words of each sentence.  distances: (layers, words), sentence after sentence; of no layer for a model
-    without.  span_scores: None for a model without.
+    without.  span_scores: log-probabilities among the spans that end at one word; None for a model without.
     """
 
     lengths: Integers
@@ -139,18 +139,22 @@ def _structure(stored: StoredModel, corpus: EncodedCorpus) -> Structure:
 
 
 def _spans_of_words(scores: Tensor, words: Integers) -> npt.NDArray[np.float32]:
-    """The scores of the spans of words alone, in the order of `SpanScores`.
+    """The scores of the spans of words alone, in the order of `SpanScores`, after a softmax over those of one end.
 
+    Spans that end at different words are scored by different steps, each on a scale of its own, which the softmax takes
+    out: only so may rules add them up.
     scores: (T, B, m), of sentences between begin and end.  words: (B,) of each sentence.
     """
     longest = len(scores) - 2
     if scores.shape[2] < longest:
         raise ValueError(f"scores of spans of up to {scores.shape[2]} words, expected those of up to {longest}")
     # Those of the spans that end at a word stand at the step after it; longer ones begin before the first word.
-    of_ends = scores[2:, :, :longest].float().cpu().numpy().transpose(1, 0, 2)
+    of_ends = scores[2:, :, :longest].double().transpose(0, 1)
     end, length = np.arange(1, longest + 1)[:, None], np.arange(1, longest + 1)
     real: Flags = (length <= end) & (end <= words[:, None, None])
-    return of_ends[real]
+    there = torch.from_numpy(real)
+    logs = of_ends.cpu().masked_fill(~there, -torch.inf).log_softmax(-1)
+    return logs[there].float().numpy()
 
 
 def _batches(stored: StoredModel, corpus: EncodedCorpus) -> Iterator[TokenBatch]:

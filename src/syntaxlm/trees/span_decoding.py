@@ -31,6 +31,7 @@ class SpanScores:
 
     lengths: (S,) words of each sentence.  values: (N,) n(n + 1)/2 for a sentence of n words, sentence after sentence;
     within it by the span's end, then by its length, shortest first: as a model gives them that reads word by word.
+    On one scale: rules add those of different ends up.
     Raises ValueError where these do not fit.
     """
 
