@@ -11,8 +11,8 @@ _LARGEST_MMAP_THRESHOLD = 32 << 20  # glibc takes no more
 def keep_freed_memory() -> None:
     """Keeps large blocks that are freed in the process, where the C library is glibc; else does nothing.
 
-    A training step frees and takes the same blocks as the one before. Given back to the system, each must be mapped
-    and cleared anew, page by page.
+    A step of training, or a batch that is read, frees and takes the same blocks as the one before. Given back to the
+    system, each must be mapped and cleared anew, page by page.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from syntaxlm.allocation import keep_freed_memory
 from syntaxlm.data.batches import SentenceBatches
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.errors import InputError
@@ -24,7 +25,7 @@ from syntaxlm.trees import DECODING_RULES, DecodingRule, SpanSets, decode
 from syntaxlm.trees.span_decoding import SPAN_RULES, SpanRule, SpanScores, decode_spans
 from syntaxlm.trees.spans import Flags, Integers
 
-TOKEN_BUDGET = 1 << 15  # tokens of a parsing batch: large, so that each word type is looked at once for many uses
+TOKEN_BUDGET = 1 << 12  # tokens of a parsing batch: enough for large products, few enough that freed blocks are kept
 SPAN_BUDGET = 1 << 17  # of a model that scores spans: spans of a batch, padding included; each takes many features
 
 Rule = DecodingRule | SpanRule
@@ -115,6 +116,7 @@ def distances_of(stored: StoredModel, corpus: EncodedCorpus) -> npt.NDArray[np.f
 
 @torch.no_grad()
 def _structure(stored: StoredModel, corpus: EncodedCorpus) -> Structure:
+    keep_freed_memory()
     model, lengths = stored.model, corpus.lengths
     distances = np.zeros((model.distance_layers, corpus.word_count), np.float32)
     scores = None

@@ -24,6 +24,7 @@ from lightning.fabric import Fabric
 from lightning.fabric.strategies import DDPStrategy
 from torch import Tensor, nn
 
+from syntaxlm.allocation import keep_freed_memory
 from syntaxlm.data.batches import StreamBatches
 from syntaxlm.errors import InputError
 from syntaxlm.evaluation.language_model import Corpus, LanguageModelScore, evaluate_language_model
@@ -32,7 +33,6 @@ from syntaxlm.models.contract import Batch, LanguageModel, State
 from syntaxlm.models.registry import build_model
 from syntaxlm.storage import LABELS, VOCABULARY, WEIGHTS, ModelSettings, read_model, write_settings, write_weights
 from syntaxlm.text.vocabulary import Vocabulary
-from syntaxlm.training.allocation import keep_freed_memory
 from syntaxlm.training.averaging import WeightAverage
 from syntaxlm.training.checkpoint import (
     CHECKPOINT,
