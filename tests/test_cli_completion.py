@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 
 from syntaxlm import cli
+from syntaxlm.data.treebanks import dependency_trees
+from syntaxlm.storage import write_model
+from syntaxlm.trees import write_conllu
+from tests.evaluation.tree_models import tree_model
 
 
 @pytest.fixture
@@ -64,11 +69,42 @@ def test_models_of_one_folder_name_are_told_apart_and_one_twice_is_refused(capsy
     assert "the same model twice" in error
 
 
+def test_a_model_of_trees_answers_beside_one_of_words(capsys, trained, toy, tmp_path):
+    trees = list(dependency_trees(toy / "test.conllu"))[:6]
+    turned = [replace(tree, words=(*tree.words[1:], tree.words[0])) for tree in trees]
+    write_conllu([one for pair in zip(trees, turned, strict=True) for one in pair], tmp_path / "q.conllu")
+    write_conllu(trees, tmp_path / "a.conllu")
+    folder = tmp_path / "tree"
+    write_model(folder, tree_model())
+    asked = folder, tmp_path / "q.conllu", tmp_path / "a.conllu", "--also", trained.lstm
+    code, out, error = run(capsys, *asked)
+    assert code == 0, error
+    assert "tree: of its words given its tree, P(S | T); lstm: its end included" in out
+    plain = tmp_path / "q.txt"
+    plain.write_text("".join(" ".join(tree.words) + "\n" for pair in zip(trees, turned, strict=True) for tree in pair))
+    code, told, error = run(capsys, folder, plain, *asked[2:], "--parses", tmp_path / "q.conllu")
+    assert code == 0, error
+    assert told.splitlines()[1:] == out.splitlines()[1:]
+    code, out, error = run(capsys, folder, plain, *asked[2:])
+    assert (code, out) == (2, "")
+    assert "plain text, and tree reads dependency trees" in error
+
+
 def test_options_are_in_the_help(capsys):
     with pytest.raises(SystemExit):
         run(capsys, "--help")
     told = capsys.readouterr().out
-    options = ("MODEL_DIR", "QUESTIONS", "ANSWERS", "--also", "--weight", "--per-token", "--per-question", "--json")
+    options = (
+        "MODEL_DIR",
+        "QUESTIONS",
+        "ANSWERS",
+        "--also",
+        "--weight",
+        "--parses",
+        "--per-token",
+        "--per-question",
+        "--json",
+    )
     assert all(option in told for option in options)
 
 

@@ -90,6 +90,7 @@ def _written(action: argparse.Action) -> str:
     if action.nargs == 0:
         return f"`{', '.join(action.option_strings)}`"
     value = action.metavar or "{" + ",".join(map(str, action.choices or ())) + "}"
+    value = value if isinstance(value, str) else " ".join(value)
     return f"`{', '.join(f'{name} {value}' for name in action.option_strings)}`"
 
 

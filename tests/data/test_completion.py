@@ -85,6 +85,62 @@ def test_parsed_candidates_give_their_words_and_keep_their_trees(tmp_path):
         assert (second.right, second.place) == (0, f"{tmp_path / 'q.conllu'}, sentence 3")
 
 
+def parsed(*sentences: str) -> list[DependencyTree]:
+    """Trees in which each word hangs on the one before it."""
+    words = [tuple(sentence.split()) for sentence in sentences]
+    return [DependencyTree(one, ("",) * len(one), tuple(range(len(one))), ("",) * len(one)) for one in words]
+
+
+CATS = ["the cat sat", "the cat ate", "a dog ran", "a dog flew"]
+
+
+@pytest.mark.parametrize("plain", [PLAIN, PLAIN.replace("</s>\n<s> a", "</s>\n\n<s> a", 1)])
+def test_plain_questions_take_their_trees_from_a_file_of_parses(tmp_path, plain):
+    (tmp_path / "q.txt").write_text(plain)
+    (tmp_path / "a.txt").write_text(PLAIN_ANSWERS)
+    write_conllu(parsed("the cat sat", "the cat ate", "a dog ran", "a do g flew"), tmp_path / "p.conllu")
+    first, second = read_questions(tmp_path / "q.txt", tmp_path / "a.txt", tmp_path / "p.conllu")
+    assert (first.candidates, first.right, first.place) == (tuple(CATS[:2]), 0, f"{tmp_path / 'q.txt'}, line 1")
+    assert [tree.words for tree in second.trees] == [("a", "dog", "ran"), ("a", "do", "g", "flew")]
+    assert [tree.name for tree in second.trees] == ["3", "4"]
+    assert (first.parses, second.parses) == (str(tmp_path / "p.conllu"),) * 2
+    assert read_questions(tmp_path / "q.txt", tmp_path / "a.txt")[0].parses == ""
+
+
+@pytest.mark.parametrize(
+    ("trees", "told"),
+    [
+        (parsed(*CATS[:3]),
+         "p.conllu: 3 trees for the 4 candidates of q.txt; expected one each, in their order. The first without a"
+         " partner is q.txt, line 4"),
+        (parsed(*CATS, "it is"),
+         "p.conllu: 5 trees for the 4 candidates of q.txt; expected one each, in their order. The first without a"
+         " partner is p.conllu, sentence 5"),
+        (parsed(CATS[0], *CATS[2:]),
+         "p.conllu, sentence 2: found 'a dog ran'; expected the words of q.txt, line 2, 'the cat ate'. There are 3"
+         " trees for the 4 candidates"),
+        (parsed(*CATS[:3], "a dog flies"),
+         "p.conllu, sentence 4: found '... flies'; expected the words of q.txt, line 4, '... flew'"),
+    ],
+)  # fmt: skip
+def test_parses_of_other_candidates_are_told_by_sentence_and_line(tmp_path, trees, told):
+    (tmp_path / "q.txt").write_text(PLAIN)
+    (tmp_path / "a.txt").write_text(PLAIN_ANSWERS)
+    write_conllu(trees, tmp_path / "p.conllu")
+    with pytest.raises(InputError) as error:
+        read_questions(tmp_path / "q.txt", tmp_path / "a.txt", tmp_path / "p.conllu")
+    assert str(error.value).replace(f"{tmp_path}/", "").startswith(told)
+
+
+def test_parses_are_in_conllu(tmp_path):
+    (tmp_path / "q.txt").write_text(PLAIN)
+    (tmp_path / "a.txt").write_text(PLAIN_ANSWERS)
+    with pytest.raises(
+        InputError, match=r"q\.txt: expected a tree for each candidate, in a file that ends in \.conllu"
+    ):
+        read_questions(tmp_path / "q.txt", tmp_path / "a.txt", tmp_path / "q.txt")
+
+
 @pytest.mark.parametrize(
     ("questions", "answers", "told"),
     [

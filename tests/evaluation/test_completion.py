@@ -26,10 +26,15 @@ from syntaxlm.evaluation.completion import (
     write_questions,
 )
 from syntaxlm.evaluation.sentence_scores import sentence_log_probs
+from syntaxlm.evaluation.tree_scores import log_probs_of_trees
 from syntaxlm.storage import StoredModel
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.text.vocabulary import Vocabulary
+from syntaxlm.trees import DependencyTree, write_conllu
+from tests.evaluation.fresh_models import fresh
+from tests.evaluation.tree_models import tree_model
+from tests.models.test_tree_rnn import SENTENCE
 
 MSR = Path(__file__).parents[3] / "shared" / "data" / "msr-completion"
 
@@ -323,6 +328,98 @@ def test_what_cannot_be_scored_or_weighted_is_told(small, two, files, monkeypatc
     files[1].write_text("the cat\n")
     with pytest.raises(InputError, match="one question; expected two or more"):
         evaluate_completion(two, *files)
+
+
+CAT = SENTENCE.words
+ASKED = [
+    [SENTENCE.words, (*CAT[:2], "dogs", *CAT[3:])],
+    [("the", "dogs", "sleeps", "."), ("the", "zebra", "sleeps", ".")],
+]
+HEADS = [SENTENCE.heads, (2, 3, 0, 3)]
+
+
+@pytest.fixture
+def parsed(tmp_path):
+    """Two parsed questions of two candidates; the files of questions, of their words, and of answers."""
+    trees = [
+        DependencyTree(words, ("",) * len(words), heads, ("det",) * len(words), f"q-{number}-{place}")
+        for number, (candidates, heads) in enumerate(zip(ASKED, HEADS, strict=True), 1)
+        for place, words in enumerate(candidates, 1)
+    ]
+    write_conllu(trees, tmp_path / "q.conllu")
+    write_conllu(trees[::2], tmp_path / "a.conllu")
+    (tmp_path / "q.txt").write_text("".join(" ".join(words) + "\n" for one in ASKED for words in one))
+    return trees, tmp_path / "q.conllu", tmp_path / "q.txt", tmp_path / "a.conllu"
+
+
+@pytest.mark.parametrize("variant", ["tanh", "labelled"])
+def test_a_model_of_trees_chooses_by_the_probability_of_words_given_each_tree(parsed, variant):
+    trees, questions, plain, answers = parsed
+    stored = tree_model(variant)
+    report = evaluate_completion(stored, questions, answers)
+    expected = log_probs_of_trees(stored, trees).reshape(2, 2)
+    assert report.models[0].log_probs == pytest.approx(expected)
+    assert report.models[0].chosen.argmax(1).tolist() == expected.argmax(1).tolist()
+    assert report.models[0].all_known.tolist() == [[True, True], [True, False]]
+    figures = report.as_dict()["models"][0]
+    assert (figures["given_trees"], figures["ends_predicted"]) == (True, False)
+    told = str(report)
+    assert "total log-probability of its words given its tree, P(S | T); k equal ones" in told
+    assert f"trees: {questions}, words as they stand there" in told
+    beside = evaluate_completion(stored, plain, answers, parses=questions)
+    assert beside.models[0].log_probs.tolist() == report.models[0].log_probs.tolist()
+    means = evaluate_completion(stored, questions, answers, per_token=True).models[0].log_probs
+    assert means == pytest.approx(expected / np.array([[9], [4]])), "no tree predicts its end"
+
+
+def test_a_parse_of_each_candidate_counts_not_its_words_alone(parsed):
+    trees, questions, _, answers = parsed
+    other = [
+        replace(tree, heads=(2, 3, 4, 0, *tree.heads[4:])) if place == 1 else tree for place, tree in enumerate(trees)
+    ]
+    before = evaluate_completion(tree_model(), questions, answers).models[0].log_probs
+    write_conllu(other, questions)
+    after = evaluate_completion(tree_model(), questions, answers).models[0].log_probs
+    assert (before == after).tolist() == [[True, False], [True, True]]
+
+
+@pytest.mark.parametrize("beside", ["lstm", "ngram"])
+def test_models_of_trees_and_of_text_are_told_in_one_table_and_interpolated(parsed, beside):
+    _, questions, plain, answers = parsed
+    models = {"tree": tree_model(), "ltree": tree_model("labelled"), "text": fresh(beside)}
+    report = evaluate_completion(models, questions, answers, shares=[0.25, 0.25])
+    tree, ltree, text = (model.log_probs for model in report.models)
+    words = evaluate_completion(models["text"], plain, answers).models[0].log_probs
+    assert text == pytest.approx(words, rel=1e-6)
+    assert report.interpolation is not None
+    assert report.interpolation.scores.log_probs == pytest.approx(0.5 * tree + 0.25 * ltree + 0.25 * text)
+    told = str(report)
+    assert "(tree, ltree: of its words given its tree, P(S | T); text: its end included; state reset" in told
+    assert [model["given_trees"] for model in report.as_dict()["models"]] == [True, True, False]
+    assert evaluate_completion(models, questions, answers).interpolation.is_tuned
+    split = evaluate_completion(models, questions, answers, TreebankStyle("drop"), shares=[0.25, 0.25])
+    assert split.models[0].log_probs.tolist() == tree.tolist(), "words of trees are left as they are"
+    assert (split.models[2].log_probs != text).all()
+
+
+def test_a_model_that_predicts_no_ends_divides_by_words_alone(parsed):
+    _, questions, _, answers = parsed
+    stored = fresh("lstm", "open-sentences")
+    total, mean = (evaluate_completion(stored, questions, answers, per_token=one).models[0] for one in (False, True))
+    assert mean.log_probs * np.array([[9], [4]]) == pytest.approx(total.log_probs)
+    assert not mean.ends
+
+
+def test_candidates_without_trees_are_told(parsed, small):
+    _, questions, plain, answers = parsed
+    with pytest.raises(InputError, match=r"q\.txt, line 1, question 1: plain text, and model reads dependency trees"):
+        evaluate_completion(tree_model(), plain, answers)
+    with pytest.raises(InputError, match=r"q\.conllu: parses are given, but no model reads them"):
+        evaluate_completion(small, plain, answers, parses=questions)
+    text = questions.read_text()
+    questions.write_text(text.replace("3\tsleeps\t_\t_\t_\t_\t0", "3\tsleeps\t_\t_\t_\t_\t2", 1))
+    with pytest.raises(InputError, match=r"q\.conllu, sentence q-2-1: words 1, 2, 3, 4 hang on no root"):
+        evaluate_completion(tree_model(), questions, answers)
 
 
 @pytest.mark.skipif(not MSR.is_dir(), reason=f"no completion questions in {MSR}")

@@ -8,7 +8,9 @@ from syntaxlm.errors import InputError
 from syntaxlm.trees import (
     DependencyTree,
     dependency_faults,
+    format_conllu,
     is_projective,
+    iterate_conllu,
     iterate_dependencies,
     read_conllu,
     read_conllx,
@@ -46,6 +48,21 @@ def test_words_tags_heads_labels_and_names_are_read(tmp_path, ends):
     ]
 
 
+def test_sentences_are_read_one_at_a_time_with_all_their_lines(tmp_path):
+    file = tmp_path / "file.conllu"
+    file.write_text("# of the file alone\n\n" + SAMPLE, encoding="utf-8")
+    first, second = iterate_conllu(file)
+    assert [first.tree, second.tree] == read_conllu(file)
+    assert first.comments == ("# sent_id = first", "# text = vámonos al mar")
+    assert [row.split("\t")[0] for row in first.rows] == ["1-2", "1", "2", "2.1"]
+    assert (second.comments, second.place) == ((), f"{file}, line 10, sentence 2")
+    assert first.text() + second.text() == SAMPLE + "\n"
+    assert second.text(["# a"]) == "# a\n" + second.text()
+    file.write_text("\n")
+    with pytest.raises(InputError, match="no sentence was found"):
+        list(iterate_conllu(file))
+
+
 def test_compressed_files_are_read(tmp_path):
     with gzip.open(tmp_path / "file.conllu.gz", "wt", encoding="utf-8") as file:
         file.write(SAMPLE)
@@ -63,6 +80,16 @@ def test_written_trees_are_read_back(tmp_path):
     write_conllu(trees, tmp_path / "file.conllu")
     assert read_conllu(tmp_path / "file.conllu") == trees
     assert [file.name for file in tmp_path.iterdir()] == ["file.conllu"]
+
+
+def test_comments_stand_below_the_name_and_are_passed_over_by_readers(tmp_path):
+    tree = DependencyTree(("a",), ("X",), (0,), ("root",), "id")
+    text = format_conllu(tree, {"text": "a", "surprisal": "1.5"})
+    assert text == "# sent_id = id\n# text = a\n# surprisal = 1.5\n1\ta\t_\tX\t_\t_\t0\troot\t_\t_\n\n"
+    (tmp_path / "file.conllu").write_text(text)
+    assert read_conllu(tmp_path / "file.conllu") == [tree]
+    with pytest.raises(InputError, match=r"sentence id: found .* as comments, expected no line ends"):
+        format_conllu(tree, {"text": "a\n1"})
 
 
 def test_words_with_tabs_cannot_be_written(tmp_path):

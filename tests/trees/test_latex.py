@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from syntaxlm.trees import parse_brackets
-from syntaxlm.trees.latex import format_latex
-from syntaxlm.trees.tree import Constituent, Tree
+from syntaxlm.trees.latex import format_dependency_latex, format_latex
+from syntaxlm.trees.tree import Constituent, DependencyTree, Tree
 
 
 def test_labels_tags_and_words_stand_in_their_brackets():
@@ -35,3 +35,17 @@ def test_a_tree_of_five_thousand_words_closes_every_bracket():
     tree = Tree(("w",) * size, ("",) * size, tuple(Constituent("X", start, size) for start in range(size - 1)))
     text = format_latex(tree)
     assert text.count("[") == text.count("]") == 2 * size - 1
+
+
+def test_dependencies_are_words_in_a_row_and_arcs_from_head_to_dependent():
+    tree = DependencyTree(("a_b", "&", "c"), ("",) * 3, (2, 0, 2), ("x%", "", "y"))
+    assert format_dependency_latex(tree).splitlines() == [
+        r"\begin{dependency}",
+        r"\begin{deptext}",
+        r"{a\_b} \& {\symbol{38}} \& {c} \\",
+        r"\end{deptext}",
+        r"\depedge{2}{1}{x\%}",
+        r"\deproot{2}{root}",
+        r"\depedge{2}{3}{y}",
+        r"\end{dependency}",
+    ]

@@ -15,7 +15,8 @@ def add_completion(kinds: Any) -> None:
         help="sentence completion: is the right candidate the most probable one?",
         description="Answers questions of sentence completion, as those of the Microsoft Research challenge: of several"
         " candidates for a gap, each written as the whole sentence, the one of the highest log-probability is chosen."
-        " Further models are told side by side, and interpolated with the first.",
+        " Further models are told side by side, and interpolated with the first. Models of trees read parsed"
+        " candidates, and give P(S | T): the words given their tree.",
         epilog="example: syntaxlm evaluate completion my-model questions.txt answers.txt --also another",
     )
     add_model(parser)
@@ -36,6 +37,10 @@ def add_completion(kinds: Any) -> None:
         "--weight", action="append", type=float, metavar="W",
         help="once for each --also, in their order: the weight of this model, 0 to 1, in place of a chosen one; the"
         " first model has the rest",
+    )  # fmt: skip
+    parser.add_argument(
+        "--parses", type=Path, metavar="FILE",
+        help="for models of trees where QUESTIONS is plain text: .conllu, a tree for each candidate, in their order",
     )  # fmt: skip
     add_treebank_style(parser)
     parser.add_argument(
@@ -58,7 +63,7 @@ def _completion(options: argparse.Namespace) -> None:
     models = dict(zip(model_names(folders), map(read_model, folders), strict=True))
     report = evaluate_completion(
         models, options.questions, options.answers, treebank_style(options),
-        options.weight, options.per_token,
+        options.weight, options.per_token, options.parses,
     )  # fmt: skip
     if options.per_question:
         write_questions(report, options.per_question)

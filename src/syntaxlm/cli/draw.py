@@ -15,19 +15,24 @@ def add_draw(commands: Any) -> None:
         "draw",
         help="a picture of a sentence's tree, distances, gates and attention",
         description="Draws the tree that a model gives a sentence, the syntactic distances between its words as bars or"
-        " the scores of its spans as a chart, a gold tree beside it and maps of the model's gates and attention. How"
-        " FILE's name ends says as what: .svg, .html (one page that needs nothing else), .png (needs the extra draw:"
-        " pip install 'syntaxlm[draw]'; letters are drawn with this machine's fonts), .tex (the trees alone, for"
-        " LaTeX's package forest).",
+        " the scores of its spans as a chart, a gold tree beside it and maps of the model's gates and attention; or,"
+        " given a file of dependency trees in place of a model, arcs over the words of each. How FILE's name ends says"
+        " as what: .svg, .html (one page that needs nothing else), .png (needs the extra draw: pip install"
+        " 'syntaxlm[draw]'; letters are drawn with this machine's fonts), .tex (the trees alone, for LaTeX's packages"
+        " forest and tikz-dependency).",
         epilog='example: syntaxlm draw MODEL_DIR "the old cat sleeps" -o cat.svg',
     )
-    add_model(parser)
+    parser.add_argument(
+        "model", metavar="MODEL_DIR", type=Path,
+        help="a model folder, as train writes it; or dependency trees, a file that ends in .conllu, .conll, .conllx or"
+        " .dp",
+    )  # fmt: skip
     parser.add_argument("sentence", nargs="?", metavar="SENTENCE", help="the sentence, in quotes; none with --gold")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="write there")
     parser.add_argument(
         "--gold", metavar="TREE", help="a gold tree, (S (NP ...) ...), or a bracket file: the sentence is its words"
     )
-    parser.add_argument("--number", type=int, metavar="N", help="which tree of the gold file; 1 is the first")
+    parser.add_argument("--number", type=int, metavar="N", help="which tree of the file; 1 is the first")
     add_clean_up(parser, "none")
     parser.add_argument("--maps", action="store_true", help="gates and attention, too: which word looks at which")
     parser.add_argument(
@@ -65,6 +70,11 @@ def add_report(commands: Any) -> None:
 
 
 def _draw(options: argparse.Namespace) -> None:
+    from syntaxlm.drawing.dependencies import is_file_of_trees
+
+    if is_file_of_trees(options.model):
+        _draw_dependencies(options)
+        return
     if (options.sentence is None) == (options.gold is None):
         raise InputError("draw needs a SENTENCE, or --gold with a tree whose words are the sentence; not both")
     if options.gold is None and options.number is not None:
@@ -79,6 +89,23 @@ def _draw(options: argparse.Namespace) -> None:
     analysis = analyse(stored, sentence, options.decoder, options.layer)
     maps = map_pictures(stored, analysis) if options.maps else []
     Drawing(analysis, gold, tuple(maps)).write(options.output, options.theme)
+
+
+def _draw_dependencies(options: argparse.Namespace) -> None:
+    from syntaxlm.drawing.dependencies import read_trees, write_dependencies
+    from syntaxlm.drawing.writing import check_format
+
+    given = {name: getattr(options, name) for name in ("sentence", "gold", "decoder", "layer")} | {
+        "maps": options.maps or None
+    }
+    extra = [name if name == "sentence" else f"--{name}" for name, value in given.items() if value is not None]
+    if extra:
+        raise InputError(
+            f"{options.model}: found {', '.join(extra)} with a file of dependency trees, which is drawn as it is;"
+            " expected nothing but --number, --clean-up and --theme"
+        )
+    check_format(options.output)
+    write_dependencies(read_trees(options.model, options.number, options.clean_up), options.output, options.theme)
 
 
 def _report(options: argparse.Namespace) -> None:

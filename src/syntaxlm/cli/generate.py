@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syntaxlm.cli.options import add_model
+from syntaxlm.errors import InputError
+
+if TYPE_CHECKING:
+    from syntaxlm.storage import StoredModel
 
 
 def add_generate(commands: Any) -> None:
     parser = commands.add_parser(
         "generate",
         help="sentences sampled from a model",
-        description="Samples sentences from a model, word by word, and writes one a line, in the words of the model's"
-        " vocabulary. json: text, tokens, their surprisals in bits, and whether the model ended the sentence.",
+        description="Samples sentences from a model and writes one a line, in the words of the model's vocabulary: word"
+        " by word, or, of a model of trees, dependency trees from the root down, where `tune stops` has taught it where"
+        " they end. json: text, tokens, their surprisals in bits, and whether the model ended the sentence.",
         epilog="example: syntaxlm generate MODEL_DIR --count 5 --temperature 0.8 --seed 1",
     )
     add_model(parser)
     parser.add_argument("--count", type=int, default=1, metavar="N", help="how many sentences; default 1")
-    parser.add_argument("--prompt", metavar="TEXT", help="the words that each begins with, in quotes")
+    parser.add_argument(
+        "--prompt", metavar="TEXT", help="the words that each begins with, in quotes; not of a model of trees"
+    )
     parser.add_argument(
         "--temperature", type=float, default=1.0, metavar="T",
         help="under 1 keeps to likely words, above 1 strays from them; 0: always the likeliest; default 1"
@@ -32,7 +39,18 @@ def add_generate(commands: Any) -> None:
         " (500)"
     )  # fmt: skip
     parser.add_argument("--keep-unknown", action="store_true", help="let the unknown word be drawn, too")
-    parser.add_argument("--format", choices=["text", "json"], default="text", help="default: text; json: JSON lines")
+    parser.add_argument(
+        "--format", choices=["text", "json", "conllu"], default="text",
+        help="default: text; json: JSON lines; conllu: of a model of trees, the trees",
+    )  # fmt: skip
+    trees = parser.add_argument_group("of a model of trees")
+    trees.add_argument(
+        "--maximum-depth", type=int, metavar="D",
+        help="cut a tree below words with so many heads above them, ROOT among these; default 30",
+    )  # fmt: skip
+    trees.add_argument(
+        "--redraw", action="store_true", help="draw a tree anew that would be cut, up to a hundred times"
+    )
     parser.set_defaults(run=_generate)
 
 
@@ -41,8 +59,19 @@ def _generate(options: argparse.Namespace) -> None:
     from syntaxlm.storage import read_model
     from syntaxlm.waiting import counted
 
+    stored = read_model(options.model)
+    if stored.model.reads == "trees":
+        _generate_trees(options, stored)
+        return
+    given = {"--format conllu": options.format == "conllu", "--maximum-depth": options.maximum_depth is not None}
+    for name, is_given in (given | {"--redraw": options.redraw}).items():
+        if is_given:
+            raise InputError(
+                f"{name}: found a model of the kind {stored.settings.model.name!r}, which samples text; expected a"
+                " model of dependency trees"
+            )
     sentences = generate(
-        read_model(options.model),
+        stored,
         options.count,
         options.prompt,
         temperature=options.temperature,
@@ -53,3 +82,30 @@ def _generate(options: argparse.Namespace) -> None:
     )
     for sentence in counted(sentences, "sampling", options.count):
         print(json.dumps(sentence.as_dict(), ensure_ascii=False) if options.format == "json" else sentence.text)
+
+
+def _generate_trees(options: argparse.Namespace, stored: StoredModel) -> None:
+    from syntaxlm.evaluation.stored_stops import read_stops
+    from syntaxlm.evaluation.tree_generation import generate_trees
+    from syntaxlm.trees import format_conllu
+    from syntaxlm.waiting import counted
+
+    if options.prompt is not None:
+        raise InputError("--prompt: a model of trees begins with the root word, not with the first; it takes no prompt")
+    trees = generate_trees(
+        stored,
+        read_stops(options.model, stored),
+        options.count,
+        temperature=options.temperature,
+        top_k=options.top_k,
+        seed=options.seed,
+        maximum_words=options.maximum_words,
+        maximum_depth=options.maximum_depth,
+        redraw=options.redraw,
+        keep_unknown=options.keep_unknown,
+    )
+    for one in counted(trees, "sampling", options.count):
+        if options.format == "conllu":
+            print(format_conllu(one.tree, one.comments()), end="")
+        else:
+            print(json.dumps(one.as_dict(), ensure_ascii=False) if options.format == "json" else one.text)

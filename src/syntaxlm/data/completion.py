@@ -1,15 +1,16 @@
 """Sentence completion: one sentence written once for each word that may fill its gap, and which of these is right.
 
 Zweig & Burges 2011, "The Microsoft Research Sentence Completion Challenge". Plain text, a candidate a line, or parsed
-candidates as CoNLL-U: models of words read the words of either.
+candidates as CoNLL-U: models of words read the words of either. What models of trees need beside plain text is a file
+of its parses.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import groupby
+from dataclasses import dataclass, replace
+from itertools import groupby, takewhile
 from pathlib import Path
 from string import ascii_lowercase
 from typing import NamedTuple
@@ -35,7 +36,7 @@ class CompletionQuestion:
     name: its number, 1 first, or the one that its candidates are labelled with.
     right: which candidate, 0 first.
     place: where its first candidate stands: "questions.txt, line 6".
-    trees: of the candidates, in their order, where the file is parsed; else ().
+    trees: of the candidates, in their order, where they are parsed; else (). parses: the file that trees are of.
     """
 
     candidates: tuple[str, ...]
@@ -43,6 +44,7 @@ class CompletionQuestion:
     name: str
     place: str
     trees: tuple[DependencyTree, ...] = ()
+    parses: str = ""
 
     def __len__(self) -> int:
         """How many candidates."""
@@ -69,7 +71,9 @@ class _Sentence(NamedTuple):
         return f"{self.number}{self.letter}) {shown!r}" if self.number else repr(shown)
 
 
-def read_questions(questions: str | Path, answers: str | Path) -> list[CompletionQuestion]:
+def read_questions(
+    questions: str | Path, answers: str | Path, parses: str | Path | None = None
+) -> list[CompletionQuestion]:
     """The questions of a file, in order, with the right candidate of each from a file of answers.
 
     questions: plain text, or CoNLL-U (see PARSED_SUFFIXES). Which lines are one question is told by labels, `3a)`,
@@ -77,10 +81,15 @@ def read_questions(questions: str | Path, answers: str | Path) -> list[Completio
         candidates in each as sentences for an answer.
     answers: an answer for each question, in order: the right sentence, a label `3d)`, or both. In labelled lines the
         square brackets around the word in question are dropped.
-    Either may be "-", the standard input. Raises InputError naming file, line (sentence, of CoNLL-U) and question: for
-    text that is no UTF-8, fewer than two candidates, one twice, missing or surplus answers, one that is no candidate.
+    parses: CoNLL-U, a tree for each candidate, in order, in place of those that `questions` may have. A parser may have
+        split words otherwise: the characters are to be the same.
+    The first two may be "-", the standard input. Raises InputError naming file, line (sentence, of CoNLL-U) and
+    question: for text that is no UTF-8, fewer than two candidates, one twice, missing or surplus answers, one that is
+    no candidate, and for trees that are missing, too many, or of other words.
     """
     asked, given = _read(questions), _read(answers)
+    if parses is not None:
+        asked = _with_trees(asked, _told(questions), parses)
     groups = _groups(asked, given, _told(questions), _told(answers))
     if len(groups) != len(given):
         beyond = f"; question {_name(groups, len(given))} has none" if len(given) < len(groups) else ""
@@ -89,7 +98,7 @@ def read_questions(questions: str | Path, answers: str | Path) -> list[Completio
             " expected one for each"
         )
     return [
-        _question(group, answer, _name(groups, place))
+        _question(group, answer, _name(groups, place), str(questions if parses is None else parses))
         for place, (group, answer) in enumerate(zip(groups, given, strict=True))
     ]
 
@@ -97,10 +106,9 @@ def read_questions(questions: str | Path, answers: str | Path) -> list[Completio
 def _read(path: str | Path) -> list[_Sentence]:
     """The sentences of a file. Raises InputError for a file without one."""
     if str(path).endswith(PARSED_SUFFIXES):
-        return [
-            _Sentence(" ".join(tree.words), f"{path}, sentence {tree.name or number}", tree=tree)
-            for number, tree in enumerate(read_conllu(path), 1)
-        ]
+        trees = enumerate(read_conllu(path), 1)
+        named = (tree if tree.name else replace(tree, name=str(number)) for number, tree in trees)
+        return [_Sentence(" ".join(tree.words), f"{path}, sentence {tree.name}", tree=tree) for tree in named]
     sentences: list[_Sentence] = []
     blank = 0
     for number, line in read_lines(path):
@@ -116,6 +124,34 @@ def _read(path: str | Path) -> list[_Sentence]:
     if not sentences:
         raise InputError(f"{_told(path)}: no sentence in it; expected one a line")
     return sentences
+
+
+def _with_trees(asked: Sequence[_Sentence], source: str, parses: str | Path) -> list[_Sentence]:
+    """Candidates with the trees of another file."""
+    if not str(parses).endswith(PARSED_SUFFIXES):
+        raise InputError(f"{parses}: expected a tree for each candidate, in a file that ends in .conllu or .conllu.gz")
+    parsed = _read(parses)
+    counts = f"{len(parsed):,} trees for the {len(asked):,} candidates of {source}; expected one each, in their order"
+    for sentence, tree in zip(asked, parsed, strict=False):
+        if "".join(split_words(sentence.text)) != "".join(split_words(tree.text)):
+            shared = sum(
+                1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(sentence.text, tree.text, strict=False))
+            )
+            expected, found = (_from_word_at(text, shared) for text in (sentence.text, tree.text))
+            more = "" if len(asked) == len(parsed) else f". There are {counts}"
+            raise InputError(f"{tree.place}: found {found}; expected the words of {sentence.place}, {expected}{more}")
+    if len(asked) != len(parsed):
+        longer = asked if len(asked) > len(parsed) else parsed
+        alone = longer[min(len(asked), len(parsed))]
+        raise InputError(f"{parses}: {counts}. The first without a partner is {alone.place}")
+    return [sentence._replace(tree=tree.tree) for sentence, tree in zip(asked, parsed, strict=True)]
+
+
+def _from_word_at(text: str, place: int) -> str:
+    """A sentence from the word on that holds the character of this place, as messages show it."""
+    begin = text.rfind(" ", 0, place) + 1
+    shown = text[begin : begin + _SHOWN]
+    return repr(("... " if begin else "") + shown + (" ..." if begin + _SHOWN < len(text) else ""))
 
 
 def _bare(line: str) -> str:
@@ -188,7 +224,8 @@ def _name(groups: Sequence[tuple[_Sentence, ...]], place: int) -> str:
     return str(groups[place][0].number or place + 1)
 
 
-def _question(group: tuple[_Sentence, ...], answer: _Sentence, name: str) -> CompletionQuestion:
+def _question(group: tuple[_Sentence, ...], answer: _Sentence, name: str, source: str) -> CompletionQuestion:
+    """source: the file of the trees, where there are any."""
     candidates = tuple(sentence.text for sentence in group)
     place = f"{group[0].place}, question {name}"
     if len(group) < 2:
@@ -199,7 +236,8 @@ def _question(group: tuple[_Sentence, ...], answer: _Sentence, name: str) -> Com
         if sentence.text in candidates[:number]:
             raise InputError(f"{sentence.place}, question {name}: {sentence.told} twice; expected different candidates")
     trees = tuple(sentence.tree for sentence in group if sentence.tree is not None)
-    return CompletionQuestion(candidates, _right(group, answer, name), name, group[0].place, trees)
+    parses = source if trees else ""
+    return CompletionQuestion(candidates, _right(group, answer, name), name, group[0].place, trees, parses)
 
 
 def _right(group: tuple[_Sentence, ...], answer: _Sentence, name: str) -> int:

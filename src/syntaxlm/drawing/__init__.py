@@ -1,6 +1,7 @@
 """Pictures of trees, distances, gates, attention and figures, as SVG, HTML and PNG.  No torch."""
 
 from syntaxlm.drawing.charts import bar_chart, bar_chart_svg, line_chart, line_chart_svg
+from syntaxlm.drawing.dependencies import dependency_picture, dependency_svg
 from syntaxlm.drawing.heat_map import heat_map, heat_map_svg
 from syntaxlm.drawing.page import Section, facts_html, html_page
 from syntaxlm.drawing.png import png
@@ -15,6 +16,8 @@ __all__ = [
     "bar_chart_svg",
     "beside",
     "compare",
+    "dependency_picture",
+    "dependency_svg",
     "facts_html",
     "heat_map",
     "heat_map_svg",

@@ -13,14 +13,13 @@ import torch
 from syntaxlm.drawing import svg
 from syntaxlm.drawing.heat_map import heat_map
 from syntaxlm.drawing.page import Section, html_page
-from syntaxlm.drawing.png import png
 from syntaxlm.drawing.svg import Picture, Theme
 from syntaxlm.drawing.text import right_to_left
 from syntaxlm.drawing.tree import tree_picture
+from syntaxlm.drawing.writing import check_format, write_picture
 from syntaxlm.errors import InputError
 from syntaxlm.evaluation.parsing import parse_lines
 from syntaxlm.evaluation.structure import Rule, layers_for, rules_for, structure_of
-from syntaxlm.files import replaced, write_text
 from syntaxlm.models.contract import TokenBatch
 from syntaxlm.storage import StoredModel
 from syntaxlm.trees import Tree, clean_all, parse_brackets, read_brackets, trees_of
@@ -29,7 +28,6 @@ from syntaxlm.trees.cleanup import find_clean_up
 from syntaxlm.trees.latex import format_latex
 from syntaxlm.trees.span_decoding import SPAN_RULES, Scores
 
-FORMATS = (".svg", ".png", ".html", ".tex")
 MAPS_WIDTH = 1750.0  # pixels that maps beside each other may take
 UNKNOWN = "the model does not know this word"
 
@@ -205,21 +203,6 @@ class Drawing:
 
     def write(self, path: Path, theme: Theme = "auto") -> None:
         """Writes SVG, PNG, HTML or LaTeX, as the file's name ends. Raises InputError."""
-        kind = check_format(path)
-        if kind == ".png":
-            content = png(self.picture(), theme)
-            with replaced(path) as temporary:
-                temporary.write_bytes(content)
-            return
-        if kind == ".tex" and self.maps:
+        if check_format(path) == ".tex" and self.maps:
             raise InputError(f"{path}: LaTeX is of trees alone; write maps as SVG, PNG or HTML")
-        texts = {".svg": lambda: self.picture().svg(theme), ".html": lambda: self.page(theme), ".tex": self.latex}
-        write_text(texts[kind](), path)
-
-
-def check_format(path: Path) -> str:
-    """The ending of a picture's file, in small letters. Raises InputError for one that is none of ours."""
-    if path.suffix.lower() not in FORMATS:
-        found = f"the ending {path.suffix!r}" if path.suffix else "no ending"
-        raise InputError(f"{path}: found {found}; expected a name that ends in {', '.join(FORMATS)}")
-    return path.suffix.lower()
+        write_picture(path, self.picture, lambda: self.page(theme), self.latex, theme)

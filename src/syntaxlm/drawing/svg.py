@@ -42,6 +42,8 @@ TEXT_SIZES = {
     "figure": 10,
     "inverse": 10,
     "unknown": 15,
+    "relation": 11,
+    "relation-root": 11,
 }
 
 # name: light, dark. The series' colours are told apart by the colour-blind (after Okabe and Ito 2008).
@@ -89,6 +91,15 @@ _RULES = {
     "bar": "fill:{bar}",
     "cell": "fill:{cell};stroke:{guide}",
     "negative": "fill:{negative};stroke:{guide}",
+    "arc": "fill:none;stroke:{edge};stroke-width:1.5",
+    "arc-crossing": "fill:none;stroke:{negative};stroke-width:1.5",
+    "arc-root": "fill:none;stroke:{shared};stroke-width:2",
+    "arrow": "fill:{edge}",
+    "arrow-crossing": "fill:{negative}",
+    "arrow-root": "fill:{shared}",
+    # A rim of the paper's colour keeps letters legible over a line.
+    "relation": "fill:{ink};stroke:{paper};stroke-width:2;paint-order:stroke",
+    "relation-root": "fill:{shared};stroke:{paper};stroke-width:2;paint-order:stroke;font-weight:bold",
 }
 
 
@@ -206,6 +217,12 @@ def line(x1: float, y1: float, x2: float, y2: float, role: str) -> str:
 def polyline(points: Sequence[tuple[float, float]], role: str) -> str:
     joined = " ".join(f"{number(x)},{number(y)}" for x, y in points)
     return f'<polyline class="slm-{role}" points="{joined}"/>'
+
+
+def path(steps: Sequence[str | float], role: str, title: str = "") -> str:
+    """steps: the letters and coordinates of SVG's path data."""
+    drawn = " ".join(step if isinstance(step, str) else number(step) for step in steps)
+    return _titled("path", role, f'd="{drawn}"', title)
 
 
 def rectangle(

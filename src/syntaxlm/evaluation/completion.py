@@ -1,9 +1,10 @@
 """Sentence completion: does a model give the right candidate of a question the highest probability?
 
-Each candidate is read as a whole sentence, from no state, its end predicted. k candidates that share the highest
-log-probability earn 1/k. The log-probabilities of several models are interpolated; the weights are chosen on the first
-half of the questions, so that only the second half tells what they are worth. Zweig & Burges 2011; Zhang, Lu & Lapata
-2016, section 4.2, who interpolate two models.
+Each candidate is read as a whole sentence, from no state, its end predicted; by a model of trees along its own tree,
+which says where it ends: its log-probability is log P(S | T). k candidates that share the highest log-probability earn
+1/k. The log-probabilities of several models are interpolated; the weights are chosen on the first half of the
+questions, so that only the second half tells what they are worth. Zweig & Burges 2011; Zhang, Lu & Lapata 2016,
+section 4.2, who interpolate two models.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from syntaxlm.data.completion import CompletionQuestion, read_questions
 from syntaxlm.errors import InputError
 from syntaxlm.evaluation.pairs import FEW_KNOWN, Credits, Flags, compare_credits
 from syntaxlm.evaluation.sentence_scores import LogProbs, sentence_log_probs
+from syntaxlm.evaluation.tree_scores import log_probs_of_trees
 from syntaxlm.files import write_text
 from syntaxlm.storage import StoredModel
 from syntaxlm.text.treebank_style import TreebankStyle
@@ -88,6 +90,7 @@ class CompletionScores:
     sizes: (q,), how many candidates each question has. right: (q,), which of them, 0 first.
     differing_known: (q, k), whether the vocabulary has the words of a candidate that not all of its question have.
     all_known: (q, k), whether it has all its words. Both are true where there is no candidate.
+    given_trees: whether they are of words given their trees. ends: whether ends of sentences are predicted.
     """
 
     name: str
@@ -96,6 +99,8 @@ class CompletionScores:
     right: npt.NDArray[np.int64]
     differing_known: Flags
     all_known: Flags
+    given_trees: bool = False
+    ends: bool = True
 
     @cached_property
     def chosen(self) -> Flags:
@@ -121,6 +126,8 @@ class CompletionScores:
         """All figures, for JSON."""
         return {
             "model": self.name,
+            "given_trees": self.given_trees,
+            "ends_predicted": self.ends,
             **{name: self.accuracy(part).as_dict() for name, part in self.parts().items()},
             "ties": int(self.ties.sum()),
             "ties_with_right": int((self.ties & (self.credits > 0)).sum()),
@@ -225,12 +232,13 @@ class CompletionReport:
 
     def __str__(self) -> str:
         measure = "mean log-probability of a token" if self.per_token else "total log-probability"
+        parses = self.questions[0].parses if any(model.given_trees for model in self.models) else ""
         lines = [
             f"{self.sources[0]}   questions {len(self.questions):,}   candidates {self.candidate_count:,}   "
             f"chance {100 * self.chance:.1f}",
-            f"chosen: the candidate of the highest {measure}, its end included; state reset at each sentence; "
-            "k equal ones earn 1/k",
+            f"chosen: the candidate of the highest {measure}{self._readings()}; k equal ones earn 1/k",
             f"text: {self.style}; then each model's own normaliser",
+            *([f"trees: {parses}, words as they stand there"] if parses else []),
             *self._warnings(),
             "",
             *self._table(),
@@ -243,6 +251,21 @@ class CompletionReport:
             for name, one in results.items()
         ]
         return "\n".join(lines)
+
+    def _readings(self) -> str:
+        """What a log-probability is of; where models differ, by their names."""
+        names: dict[str, list[str]] = {}
+        for model in self.models:
+            reading = (
+                "of its words given its tree, P(S | T)" if model.given_trees
+                else f"its end {'included' if model.ends else 'left out'}; state reset at each sentence"
+            )  # fmt: skip
+            names.setdefault(reading, []).append(model.name)
+        if len(names) == 1:
+            (reading,) = names
+            return f" {reading}" if self.models[0].given_trees else f", {reading}"
+        told = "; ".join(", ".join(those) + f": {reading}" for reading, those in names.items())
+        return f" ({told})"
 
     def _warnings(self) -> list[str]:
         foreign = [model.name for model in self.models if np.all(model.all_known, axis=1).mean() < FEW_KNOWN]
@@ -288,15 +311,17 @@ def evaluate_completion(
     style: TreebankStyle = _AS_WRITTEN,
     shares: Sequence[float] | None = None,
     per_token: bool = False,
+    parses: str | Path | None = None,
 ) -> CompletionReport:
     """Scores every candidate once with each model; of several models also their interpolation.
 
-    models: one, or several by name. questions, answers: files, as `read_questions` takes them.
-    style: what is done to the text before each model's own normaliser reads it.
+    models: one, or several by name. questions, answers, parses: files, as `read_questions` takes them.
+    style: what is done to the text before each model's own normaliser reads it; words of trees are left as they are.
     shares: the weights of all models but the first, which has the rest; None: chosen on the questions' first half.
-    per_token: candidates are compared by the mean log-probability of their tokens, the end included.
+    per_token: candidates are compared by the mean log-probability of their tokens, a predicted end among them.
     Raises InputError as `read_questions` does, for shares that do not fit, for too few questions to choose weights on,
-    and for a candidate of which a model's normaliser leaves nothing, or which a model has no probability of.
+    for a candidate of which a model's normaliser leaves nothing, or which a model has no probability of, for a model of
+    trees where there are none, and for parses that no model reads.
     """
     named = {"model": models} if isinstance(models, StoredModel) else models
     if not named:
@@ -304,7 +329,9 @@ def evaluate_completion(
     if len(named) > 1 and INTERPOLATED in named:
         raise InputError(f"a model is named {INTERPOLATED}; expected another name: the models together have this one")
     given = None if shares is None else _weights(shares, len(named))
-    asked = read_questions(questions, answers)
+    if parses is not None and all(stored.model.reads != "trees" for stored in named.values()):
+        raise InputError(f"{parses}: parses are given, but no model reads them; expected one of dependency trees")
+    asked = read_questions(questions, answers, parses)
     if len(named) > 1 and given is None and len(asked) < 2:
         raise InputError(
             f"{questions}: one question; expected two or more, to choose weights on the first half of them"
@@ -340,34 +367,58 @@ def score_questions(
     name: str = "model",
     per_token: bool = False,
 ) -> CompletionScores:
-    """One model's scores of questions, from their words.
+    """One model's scores of questions, from their words, or from their trees where it reads trees.
 
-    What the model reads as the same tokens is scored once: rounding, which differs from batch to batch, parts no tie.
-    Raises InputError for a candidate of which nothing is left, and for a model that gives no number.
+    What the model reads as the same tokens, or tree, is scored once: rounding, which differs from batch to batch, parts
+    no tie. Raises InputError for a candidate of which nothing is left, for one without a tree where the model reads
+    trees, for a tree with words that hang on no root, and for a model that gives no number.
     """
-    vocabulary = stored.vocabulary
-    read: list[list[tuple[str, ...]]] = []
-    for question in questions:
-        read.append([tuple(stored.normaliser.tokens(style(candidate))) for candidate in question.candidates])
-        if not all(read[-1]):
-            empty = question.candidates[read[-1].index(())]
-            raise InputError(
-                f"{question.place}, question {question.name}: nothing is left of {empty!r} as {name} reads it"
-            )
-    ids = [tuple(vocabulary.encode(tokens)) for candidates in read for tokens in candidates]
-    distinct = {one: place for place, one in enumerate(dict.fromkeys(ids))}
-    log_probs = sentence_log_probs(stored, [vocabulary.decode(one) for one in distinct])
+    vocabulary, given_trees = stored.vocabulary, stored.model.reads == "trees"
+    ends = stored.settings.mode not in ("open-sentences", "trees")
+    if given_trees:
+        read = [_words_of_trees(stored, question, name) for question in questions]
+        trees = [tree for question in questions for tree in question.trees]
+        log_probs = log_probs_of_trees(stored, trees, questions[0].parses)
+    else:
+        read = [_tokens(stored, question, style, name) for question in questions]
+        ids = [tuple(vocabulary.encode(tokens)) for candidates in read for tokens in candidates]
+        distinct = {one: place for place, one in enumerate(dict.fromkeys(ids))}
+        log_probs = sentence_log_probs(stored, [vocabulary.decode(one) for one in distinct])
+        log_probs = log_probs[[distinct[one] for one in ids]]
     if np.isnan(log_probs).any():
         raise InputError(f"{name}: gives probabilities that are no numbers; its weights are of no use")
     if per_token:
-        log_probs = log_probs / np.array([len(one) + 1 for one in distinct])
+        log_probs = log_probs / np.array([len(tokens) + ends for candidates in read for tokens in candidates])
     return completion_scores(
         name,
         questions,
-        log_probs[[distinct[one] for one in ids]],
+        log_probs,
         [all(map(vocabulary.knows, words)) for candidates in read for words in differing_words(candidates)],
         [all(map(vocabulary.knows, tokens)) for candidates in read for tokens in candidates],
+        given_trees,
+        ends,
     )
+
+
+def _tokens(
+    stored: StoredModel, question: CompletionQuestion, style: TreebankStyle, name: str
+) -> list[tuple[str, ...]]:
+    """Of each candidate, as a model of text reads it."""
+    read = [tuple(stored.normaliser.tokens(style(candidate))) for candidate in question.candidates]
+    if not all(read):
+        empty = question.candidates[read.index(())]
+        raise InputError(f"{question.place}, question {question.name}: nothing is left of {empty!r} as {name} reads it")
+    return read
+
+
+def _words_of_trees(stored: StoredModel, question: CompletionQuestion, name: str) -> list[tuple[str, ...]]:
+    """Of each candidate, as a model of trees reads them."""
+    if not question.trees:
+        raise InputError(
+            f"{question.place}, question {question.name}: plain text, and {name} reads dependency trees; expected"
+            " questions in CoNLL-U (.conllu), or a file of their parses beside them"
+        )
+    return [tuple(map(stored.normaliser.word, tree.words)) for tree in question.trees]
 
 
 def completion_scores(
@@ -376,11 +427,10 @@ def completion_scores(
     log_probs: LogProbs,
     differing_known: Sequence[bool],
     all_known: Sequence[bool],
+    given_trees: bool = False,
+    ends: bool = True,
 ) -> CompletionScores:
-    """Scores from figures of all candidates, one question's after the other's: (n,) each, as CompletionScores has them.
-
-    What scores trees, not words, ends here, too.
-    """
+    """Scores from figures of all candidates, one question's after the other's: (n,) each, see CompletionScores."""
     sizes = np.array([len(question) for question in questions])
     there = np.arange(sizes.max()) < sizes[:, None]
 
@@ -391,7 +441,7 @@ def completion_scores(
 
     right = np.array([question.right for question in questions])
     known = placed(differing_known, True), placed(all_known, True)
-    return CompletionScores(name, placed(log_probs, -np.inf), sizes, right, *known)
+    return CompletionScores(name, placed(log_probs, -np.inf), sizes, right, *known, given_trees, ends)
 
 
 def differing_words(candidates: Sequence[Sequence[str]]) -> list[set[str]]:
@@ -415,6 +465,8 @@ def interpolate(models: Sequence[CompletionScores], weights: Weights) -> Complet
         first.right,
         np.logical_and.reduce([model.differing_known for model in models]),
         np.logical_and.reduce([model.all_known for model in models]),
+        any(model.given_trees for model in models),
+        all(model.ends for model in models),
     )
 
 

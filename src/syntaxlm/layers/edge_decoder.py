@@ -12,7 +12,7 @@ from syntaxlm.layers.softmax import Decoder
 from syntaxlm.ops.tree_levels.types import EDGES, Levels
 
 RowValues = Callable[[Decoder, Tensor, Tensor], Tensor]
-"""Of a decoder, the rows that it reads and their targets: a value for each row."""
+"""Of a decoder, the rows that it reads and their targets: a value for each row, or several."""
 
 
 class EdgeDecoder(nn.Module):
@@ -32,8 +32,13 @@ class EdgeDecoder(nn.Module):
         """Log-probability of each row's target: (n, D), (n,) -> (n,). levels: of the rows."""
         return self.by_edge(rows, targets, levels, Decoder.log_probs)
 
+    def all_log_probs(self, rows: Tensor, levels: Levels) -> Tensor:
+        """Log-probability of every word at each row: (n, D) -> (n, V). levels: of the rows."""
+        no_targets = levels.by_edge  # as many as rows
+        return self.by_edge(rows, no_targets, levels, lambda decoder, some, _: decoder(some).log_softmax(-1))
+
     def by_edge(self, rows: Tensor, targets: Tensor, levels: Levels, values: RowValues) -> Tensor:
-        """What `values` makes of the rows of each decoder, in the order of the rows: (n,)."""
+        """What `values` makes of the rows of each decoder, in the order of the rows: (n, ...)."""
         if self.shared:
             return values(cast(Decoder, self.decoders[0]), rows, targets)
         groups = zip(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import torch
 from torch import Tensor, nn
 
-from syntaxlm.ops.tree_levels.types import EDGES, Levels
+from syntaxlm.ops.tree_levels.types import EDGES, Levels, States
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -263,3 +263,36 @@ class LanguageModel(nn.Module):
         Returns what is wrong with the stored ones, their shapes aside.
         """
         return []
+
+
+class TreeModel(LanguageModel):
+    """A model of trees that also takes one level of steps at a time, where the next one is not known yet: for sampling.
+
+    state_size: D, features of a step's hidden state.  word_size: of a word's embedding.  input_size: E, of all that is
+    read of the word that an edge leaves: its embedding and, where the model reads labels, its label's.
+    """
+
+    reads = "trees"
+    state_size: int
+    word_size: int
+    input_size: int
+
+    def root_states(self) -> States:
+        """Those before the first step: one row, ROOT's."""
+        raise NotImplementedError
+
+    def embedded(self, words: Tensor) -> Tensor:
+        """(n,) -> (n, word_size)."""
+        raise NotImplementedError
+
+    def inputs(self, words: Tensor, labels: Tensor) -> Tensor:
+        """What steps read of words that edges leave, and of the labels above them: (n,), (n,) -> (n, E)."""
+        raise NotImplementedError
+
+    def follow(self, inputs: Tensor, levels: Levels, before: States) -> States:
+        """The states of steps, (n, E) -> (n, D), that go on from those before, which `levels.parents` counts."""
+        raise NotImplementedError
+
+    def all_log_probs(self, hidden: Tensor, levels: Levels) -> Tensor:
+        """Natural log-probability of every word at each step: (n, D) -> (n, V)."""
+        raise NotImplementedError

@@ -18,8 +18,8 @@ from syntaxlm.layers.dropout import dropout
 from syntaxlm.layers.edge_decoder import EdgeDecoder
 from syntaxlm.layers.noise_contrastive import NoiseContrastive
 from syntaxlm.layers.softmax import Decoder
-from syntaxlm.models.contract import LanguageModel, Output, State, TextCounts, TreeBatch
-from syntaxlm.ops.tree_levels import EDGES, EdgeWeights, States, recurrence
+from syntaxlm.models.contract import Output, State, TextCounts, TreeBatch, TreeModel
+from syntaxlm.ops.tree_levels import EDGES, EdgeWeights, Levels, States, recurrence
 
 _LABELS = "label_embedding.weight"
 
@@ -45,19 +45,19 @@ class TreeRNNConfig:
     initial_spread: float = 0.2  # all weights start uniform in (-spread, spread), biases at 0
 
 
-class TreeRNN(LanguageModel):
+class TreeRNN(TreeModel):
     """Embeddings, the recurrence along paths, and softmaxes."""
-
-    reads = "trees"
 
     def __init__(self, config: TreeRNNConfig, vocabulary_size: int) -> None:
         super().__init__()
         self.config, self.vocabulary_size, self.reads_labels = config, vocabulary_size, config.labelled
         size, lstm = config.hidden_size, config.cell == "lstm"
         gates, features = (4 if lstm else 1) * size, config.embedding_size
+        self.state_size, self.word_size = size, features
         self.embedding = nn.Embedding(vocabulary_size, features)
         self.label_embedding = nn.Embedding(1, config.label_size) if config.labelled else None
         features += config.label_size if config.labelled else 0
+        self.input_size = features
         self.input_weight = nn.Parameter(torch.empty(EDGES, gates, features))
         self.recurrent_weight = nn.Parameter(torch.empty(EDGES, gates, size))
         self.bias = nn.Parameter(torch.zeros(EDGES, gates)) if lstm else None
@@ -100,14 +100,10 @@ class TreeRNN(LanguageModel):
                 f"a model of the kind {self.config.name!r} reads dependency trees, and this is text: evaluate lm and"
                 " score take it, with a file of trees"
             )
-        config, zeros = self.config, self.recurrent_weight.new_zeros(1, self.config.hidden_size)
-        embedded = self.embedding(batch.words)
-        if self.label_embedding is not None:
-            embedded = torch.cat([embedded, self.label_embedding(batch.labels)], dim=-1)
-        inputs = dropout(embedded, config.dropout, self.training)
-        weights = EdgeWeights(self.input_weight, self.recurrent_weight, self.bias)
-        before = States(zeros, zeros if weights.is_lstm else None)
-        hidden = dropout(recurrence(inputs, weights, batch.levels, before).hidden, config.dropout, self.training)
+        rate = self.config.dropout
+        inputs = dropout(self.inputs(batch.words, batch.labels), rate, self.training)
+        states = self.follow(inputs, batch.levels, self.root_states())
+        hidden = dropout(states.hidden, rate, self.training)
 
         def log_probs(targets: Tensor) -> Tensor:
             return self.decoder.log_probs(hidden, targets, batch.levels)
@@ -116,6 +112,26 @@ class TreeRNN(LanguageModel):
             return self.decoder.by_edge(hidden, targets, batch.levels, self._noise_loss).sum()
 
         return Output(log_probs, hidden=hidden, training_loss=None if self.noise is None else told_from_noise)
+
+    def root_states(self) -> States:
+        zeros = self.recurrent_weight.new_zeros(1, self.state_size)
+        return States(zeros, None if self.bias is None else zeros)
+
+    def embedded(self, words: Tensor) -> Tensor:
+        found: Tensor = self.embedding(words)
+        return found
+
+    def inputs(self, words: Tensor, labels: Tensor) -> Tensor:
+        embedded = self.embedded(words)
+        if self.label_embedding is None:
+            return embedded
+        return torch.cat([embedded, self.label_embedding(labels)], dim=-1)
+
+    def follow(self, inputs: Tensor, levels: Levels, before: States) -> States:
+        return recurrence(inputs, EdgeWeights(self.input_weight, self.recurrent_weight, self.bias), levels, before)
+
+    def all_log_probs(self, hidden: Tensor, levels: Levels) -> Tensor:
+        return self.decoder.all_log_probs(hidden, levels)
 
     def _noise_loss(self, decoder: Decoder, rows: Tensor, targets: Tensor) -> Tensor:
         """Of each row. (n, D), (n,) -> (n,)."""

@@ -1,5 +1,6 @@
 """Constituency and dependency trees: files, clean-up, decoding, baselines, scoring.  NumPy and nltk.Tree, no torch."""
 
+from syntaxlm.trees.attachment import AttachmentScores, attachment, compare_attachment
 from syntaxlm.trees.averaging import AveragedTrees, agreement, average, average_files
 from syntaxlm.trees.baselines import balanced, biased_upper_bound, binary_upper_bound, left, random_trees, right
 from syntaxlm.trees.brackets import (
@@ -20,8 +21,11 @@ from syntaxlm.trees.comparing import (
     paired_bootstrap,
 )
 from syntaxlm.trees.conllu import (
+    ConlluSentence,
     dependency_faults,
+    format_conllu,
     is_projective,
+    iterate_conllu,
     iterate_dependencies,
     read_conllu,
     read_conllx,
@@ -42,10 +46,12 @@ __all__ = [
     "DECODING_RULES",
     "PROTOCOLS",
     "SPAN_RULES",
+    "AttachmentScores",
     "AveragedTrees",
     "BaselineScores",
     "BootstrapResult",
     "CleanUp",
+    "ConlluSentence",
     "Constituent",
     "DecodingRule",
     "DependencyTree",
@@ -62,6 +68,7 @@ __all__ = [
     "Step",
     "Tree",
     "agreement",
+    "attachment",
     "average",
     "average_files",
     "balanced",
@@ -70,6 +77,7 @@ __all__ = [
     "binary_upper_bound",
     "clean",
     "clean_all",
+    "compare_attachment",
     "decode",
     "decode_by_definition",
     "decode_spans",
@@ -77,10 +85,12 @@ __all__ = [
     "f1_by_length",
     "find_clean_up",
     "format_brackets",
+    "format_conllu",
     "format_spans",
     "from_nltk",
     "in_order",
     "is_projective",
+    "iterate_conllu",
     "iterate_dependencies",
     "left",
     "match_words",

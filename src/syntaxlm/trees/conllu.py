@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
@@ -24,17 +24,22 @@ _POSITIONS = {str(number): number for number in range(512)}  # nearly all ids an
 
 @dataclass
 class _Block:
-    """The lines of one sentence of a file, comments apart."""
+    """The lines of one sentence of a file, comments apart from the others, which are its rows."""
 
     path: str | Path
     sentence: int  # of the file, 1 first
     name: str = ""
     rows: list[str] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)  # which line of the file each row is
+    comments: list[str] = field(default_factory=list)
+
+    def place(self, row: int) -> str:
+        """Of the row of this place among `rows`."""
+        return f"{self.path}, line {self.numbers[row]}, sentence {self.name or self.sentence}"
 
     def fault(self, row: int, found: str) -> InputError:
-        """An error of the row of this place among `rows`."""
-        return InputError(f"{self.path}, line {self.numbers[row]}, sentence {self.name or self.sentence}: {found}")
+        """An error of that row."""
+        return InputError(f"{self.place(row)}: {found}")
 
 
 class _Format(NamedTuple):
@@ -43,6 +48,39 @@ class _Format(NamedTuple):
     tree_of: Callable[[_Block], DependencyTree | None]
     has_comments: bool
     expected: str
+
+
+class ConlluSentence(NamedTuple):
+    """A sentence of a CoNLL-U file as it stands there.
+
+    tree: what is read of it. comments, rows: its lines, with # and without; they have no line ends.
+    place: of its first row, for messages.
+    """
+
+    tree: DependencyTree
+    comments: tuple[str, ...]
+    rows: tuple[str, ...]
+    place: str
+
+    def text(self, comments: Iterable[str] | None = None) -> str:
+        """Its lines, and the blank one after it. comments: in place of its own."""
+        lines = (*(self.comments if comments is None else comments), *self.rows)
+        return "".join(line + "\n" for line in (*lines, ""))
+
+
+def iterate_conllu(path: str | Path) -> Iterator[ConlluSentence]:
+    """The sentences of a CoNLL-U file (.gz too), one at a time, with all that their lines hold.
+
+    Sentences without a word are left out.  Raises InputError as `read_conllu` does.
+    """
+    any_sentence = False
+    for block in _blocks(path, True):
+        tree = _conllu_tree(block)
+        if tree is not None:
+            any_sentence = True
+            yield ConlluSentence(tree, tuple(block.comments), tuple(block.rows), block.place(0))
+    if not any_sentence:
+        raise _no_sentence(path, _CONLLU)
 
 
 def read_conllu(path: str | Path) -> list[DependencyTree]:
@@ -92,7 +130,11 @@ def _read(path: str | Path, kind: _Format) -> Iterator[DependencyTree]:
             any_tree = True
             yield tree
     if not any_tree:
-        raise InputError(f"{path}: no sentence was found, expected {kind.expected}")
+        raise _no_sentence(path, kind)
+
+
+def _no_sentence(path: str | Path, kind: _Format) -> InputError:
+    return InputError(f"{path}: no sentence was found, expected {kind.expected}")
 
 
 def _blocks(path: str | Path, has_comments: bool) -> Iterator[_Block]:
@@ -103,10 +145,11 @@ def _blocks(path: str | Path, has_comments: bool) -> Iterator[_Block]:
             if block.rows:
                 yield block
                 block = _Block(path, block.sentence + 1)
-            block.name = ""
+            block.name, block.comments = "", []
         elif has_comments and line[0] == "#":
             found = _SENTENCE_ID.match(line)
             block.name = found.group(1).strip() if found else block.name
+            block.comments.append(line)
         else:
             block.rows.append(line)
             block.numbers.append(number)
@@ -233,22 +276,33 @@ def write_conllu(trees: Iterable[DependencyTree], path: str | Path) -> None:
 
     Raises InputError naming the sentence whose words, tags or labels cannot stand in a column.
     """
-    lines: list[str] = []
-    for number, tree in enumerate(trees, 1):
-        if not tree.words:
-            raise InputError(f"{path}, sentence {tree.name or number}: found no words, expected at least one")
-        if tree.name:
-            lines.append(f"# sent_id = {tree.name}")
-        for position, (word, tag, head, label) in enumerate(
-            zip(tree.words, tree.tags, tree.heads, tree.labels, strict=True), 1
-        ):
-            columns = f"{position}\t{word}\t_\t{tag or '_'}\t_\t_\t{head}\t{label or '_'}\t_\t_"
-            if not word or columns.count("\t") != _COLUMNS - 1 or "\n" in columns or "\r" in columns:
-                found = f"found {(word, tag, label)} as word, tag, label"
-                raise InputError(f"{path}, sentence {tree.name or number}: {found}, expected no tabs or line ends")
-            lines.append(columns)
-        lines.append("")
-    write_text("".join(line + "\n" for line in lines), path)
+    blocks = [
+        format_conllu(tree, source=f"{path}, sentence {tree.name or number}") for number, tree in enumerate(trees, 1)
+    ]
+    write_text("".join(blocks), path)
+
+
+def format_conllu(tree: DependencyTree, comments: Mapping[str, str] | None = None, source: str = "") -> str:
+    """A tree as a sentence of CoNLL-U, the blank line behind it included: FORM, UPOS, HEAD, DEPREL.
+
+    comments: by name, below the sentence id.  source: for messages; the tree's name when not given.
+    Raises InputError where words, tags, labels or comments cannot stand in their places.
+    """
+    source = source or f"sentence {tree.name or '(no id)'}"
+    if not tree.words:
+        raise InputError(f"{source}: found no words, expected at least one")
+    named = ({"sent_id": tree.name} if tree.name else {}) | dict(comments or {})
+    lines = [f"# {name} = {value}" for name, value in named.items()]
+    if any("\n" in line or "\r" in line for line in lines):
+        raise InputError(f"{source}: found {named} as comments, expected no line ends")
+    for position, (word, tag, head, label) in enumerate(
+        zip(tree.words, tree.tags, tree.heads, tree.labels, strict=True), 1
+    ):
+        columns = f"{position}\t{word}\t_\t{tag or '_'}\t_\t_\t{head}\t{label or '_'}\t_\t_"
+        if not word or columns.count("\t") != _COLUMNS - 1 or "\n" in columns or "\r" in columns:
+            raise InputError(f"{source}: found {(word, tag, label)} as word, tag, label, expected no tabs or line ends")
+        lines.append(columns)
+    return "".join(line + "\n" for line in [*lines, ""])
 
 
 def is_projective(tree: DependencyTree) -> bool:

@@ -1,8 +1,8 @@
-"""Trees as LaTeX, for the package forest."""
+"""Trees as LaTeX: constituents for the package forest, dependencies for tikz-dependency."""
 
 from __future__ import annotations
 
-from syntaxlm.trees.tree import Tree
+from syntaxlm.trees.tree import DependencyTree, Tree
 
 _SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -30,6 +30,19 @@ def format_latex(tree: Tree) -> str:
     return "\\begin{forest}\n" + " ".join(pieces) + "\n\\end{forest}"
 
 
+def format_dependency_latex(tree: DependencyTree) -> str:
+    """The tree as a dependency environment: words in a row, arcs with their labels."""
+    ampersand = r"\&"  # parts words there, escaped too
+    words = [_escaped(word).replace(ampersand, r"\symbol{38}") for word in tree.words]
+    arcs = [
+        f"\\depedge{{{head}}}{{{word}}}{_escaped(label)}" if head else f"\\deproot{{{word}}}{_escaped(label or 'root')}"
+        for word, (head, label) in enumerate(zip(tree.heads, tree.labels, strict=True), 1)
+    ]
+    row = rf" {ampersand} ".join(words)
+    lines = [r"\begin{dependency}", r"\begin{deptext}", rf"{row} \\", r"\end{deptext}", *arcs, r"\end{dependency}"]
+    return "\n".join(lines)
+
+
 def _escaped(text: str) -> str:
-    """Text as a forest node's content: braces keep commas and brackets from being read as forest's own."""
+    """Text as a node's content: braces keep commas and brackets from being read as the package's own."""
     return "{" + "".join(_SPECIAL.get(character, character) for character in text) + "}"

@@ -74,6 +74,15 @@ def _match(trees: Sequence[Tree], others: Sequence[Tree], side: Side, other_side
         )
 
 
+def check_same_words(words: Sequence[str], expected: Sequence[str], place: str, expected_place: str) -> None:
+    """Raises InputError naming the first word, by its position, that is not the one expected. place: of each."""
+    for position, (word, other) in enumerate(zip(words, expected, strict=False), 1):
+        if word != other:
+            raise InputError(f"{place}: found {word!r} as word {position}, expected {other!r} as in {expected_place}")
+    if len(words) != len(expected):
+        raise InputError(f"{place}: found {len(words)} words, expected {len(expected)} as in {expected_place}")
+
+
 def beginning(words: Sequence[str]) -> str:
     """The first words of a sentence, for a message."""
     return " ".join(words[:_SHOWN]) + (" ..." if len(words) > _SHOWN else "")

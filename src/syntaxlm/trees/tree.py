@@ -67,3 +67,9 @@ class DependencyTree:
 
     def __len__(self) -> int:
         return len(self.words)
+
+    def _repr_svg_(self) -> str:
+        """The tree as a picture: notebooks ask for it."""
+        from syntaxlm.drawing.dependencies import dependency_svg  # a lower room, as for `Tree`
+
+        return dependency_svg(self)

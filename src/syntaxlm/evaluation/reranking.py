@@ -1,0 +1,329 @@
+"""Parses reranked: of a parser's candidates for a sentence, the tree whose path probabilities fit the words best.
+
+A candidate's value is (1 - w) times the parser's score plus w times log P(S | T), in nats; that of the highest value is
+picked, of equal ones the first. P(S | T) is how probable the words are given the tree; how probable the tree is, P(T),
+is not in it: that is left to the parser's score. Zhang, Lu & Lapata 2016.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from syntaxlm.data.parse_candidates import SCORE, ParseCandidates, read_candidates, with_gold
+from syntaxlm.errors import InputError
+from syntaxlm.evaluation.tree_scores import log_probs_of_trees
+from syntaxlm.storage import StoredModel
+from syntaxlm.trees.attachment import (
+    ALL_WORDS,
+    HEADS,
+    NO_PUNCTUATION,
+    WORDS,
+    AttachmentScores,
+    Counts,
+    attachment,
+    compare_attachment,
+)
+from syntaxlm.trees.comparing import BootstrapResult
+from syntaxlm.waiting import counted
+
+TREES_TOGETHER = 4000  # candidates that are scored at a time: enough for large batches, few enough for memory
+
+# Weights of the model that are tried: its share against the parser's from 1 : 10,000 to 10,000 : 1, 20 a decade, for
+# parsers score on scales of their own; and either alone.
+WEIGHTS = (0.0, *(1 / (1 + 10 ** (-exponent / 20)) for exponent in range(-80, 81)), 1.0)
+
+PICKED, MODEL, PARSER, FIRST, RANDOM, BEST = (
+    "picked", "highest P(S | T)", "highest parser's score", "first candidate", "random candidate", "best candidate",
+)  # fmt: skip
+COMMENTS = ("rerank_candidate", "rerank_log_prob", "rerank_value")  # that picked trees get
+
+Values = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Reranked:
+    """The candidates of one sentence.
+
+    log_probs: (k,), ln P(S | T), nats. values: (k,), what they are picked by. picked: which, 0 first.
+    """
+
+    candidates: ParseCandidates
+    log_probs: Values
+    values: Values
+    picked: int
+
+    def text(self) -> str:
+        """The picked tree in CoNLL-U: its lines as they were, and comments that say which it was and why."""
+        sentence = self.candidates.sentences[self.picked]
+        values = {
+            "rerank_candidate": f"{self.picked + 1} of {len(self.candidates)}",
+            "rerank_log_prob": f"{self.log_probs[self.picked]:.6f}",
+            "rerank_value": f"{self.values[self.picked]:.6f}",
+        }
+        old = tuple(f"# {name} = " for name in COMMENTS)
+        kept = [comment for comment in sentence.comments if not comment.startswith(old)]
+        return sentence.text([*kept, *(f"# {name} = {values[name]}" for name in COMMENTS)])
+
+
+def rerank(
+    stored: StoredModel, candidates: Iterable[ParseCandidates], weight: float = 1.0, source: str = ""
+) -> Iterator[Reranked]:
+    """Scores candidates and picks one for each sentence; they are read some thousand at a time.
+
+    weight: of the model, 0 to 1; the parser's scores have the rest. source: the file, for messages.
+    Raises InputError for a weight out of range, for one under 1 where there are no scores, and as `log_probs_of_trees`.
+    """
+    if not 0 <= weight <= 1:
+        raise InputError(f"weight {weight:g}; expected a number from 0 to 1")
+    for chunk in _chunks(candidates):
+        trees = [
+            replace(sentence.tree, name=f"{one.name}, candidate {number}")
+            for one in chunk
+            for number, sentence in enumerate(one.sentences, 1)
+        ]
+        log_probs = log_probs_of_trees(stored, trees, source)
+        end = 0
+        for one in chunk:
+            begin, end = end, end + len(one)
+            yield _picked(one, log_probs[begin:end], weight)
+
+
+def _picked(candidates: ParseCandidates, log_probs: Values, weight: float) -> Reranked:
+    if weight < 1 and not candidates.scores:
+        raise InputError(
+            f"{candidates.sentences[0].place}: no parser's score in its comments; expected one of each candidate, for"
+            f" weight {weight:g} leaves them the rest"
+        )
+    values = log_probs if weight == 1 else weight * log_probs + (1 - weight) * np.array(candidates.scores)
+    return Reranked(candidates, log_probs, values, int(values.argmax()))
+
+
+def _chunks(candidates: Iterable[ParseCandidates]) -> Iterator[list[ParseCandidates]]:
+    chunk: list[ParseCandidates] = []
+    size = 0
+    for one in candidates:
+        chunk.append(one)
+        size += len(one)
+        if size >= TREES_TOGETHER:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
+@dataclass(frozen=True)
+class WeightTuning:
+    """The weight of the highest UAS without punctuation on a file of candidates, and what else there was there.
+
+    uas: of the weight, of the model alone and of the parser's scores alone; fractions.
+    """
+
+    weight: float
+    uas: float
+    model_uas: float
+    parser_uas: float
+    sentences: int
+    source: str
+
+    def as_dict(self) -> dict[str, Any]:
+        return dict(vars(self))
+
+    def __str__(self) -> str:
+        return (
+            f"chosen on {self.source} ({self.sentences:,} sentences): UAS {100 * self.uas:.1f} there, "
+            f"{100 * self.model_uas:.1f} by the model alone, {100 * self.parser_uas:.1f} by the parser's scores alone"
+        )
+
+
+def tune_weight(stored: StoredModel, candidates: str | Path, gold: str | Path, score: str = SCORE) -> WeightTuning:
+    """The weight of `WEIGHTS` of the highest UAS without punctuation; of equally good ones, the middle one.
+
+    candidates, gold: files that are not measured. Raises InputError as `rerank` and `with_gold`.
+    """
+    read = list(with_gold(read_candidates(candidates, score), gold))
+    if not read[0].scores:
+        raise InputError(
+            f"{candidates}: no parser's scores, # {score} = ..., in its comments; expected one of each candidate, to"
+            " weigh them against the model"
+        )
+    found = list(rerank(stored, read, source=str(candidates)))
+    most = max(len(one.candidates) for one in found)
+
+    def table(rows: Iterable[Sequence[float] | Values], fill: float) -> Values:
+        filled = np.full((len(found), most), fill)
+        for place, row in enumerate(rows):
+            filled[place, : len(row)] = row
+        return filled
+
+    there = table((np.ones(len(one.candidates)) for one in found), 0.0) > 0
+    log_probs = table((one.log_probs for one in found), 0.0)
+    scores = table((one.candidates.scores for one in found), 0.0)
+    counts = [_counts(one)[:, NO_PUNCTUATION] for one in read]
+    right = table((count[:, HEADS] for count in counts), 0.0)
+    words = sum(float(count[0, WORDS]) for count in counts)
+    if not words:
+        raise InputError(f"{gold}: no word but punctuation; expected some to choose a weight by")
+
+    def uas(weight: float) -> float:
+        values = np.where(there, weight * log_probs + (1 - weight) * scores, -np.inf)
+        return float(right[np.arange(len(found)), values.argmax(1)].sum()) / words
+
+    tried = [uas(weight) for weight in WEIGHTS]
+    best = [weight for weight, value in zip(WEIGHTS, tried, strict=True) if value == max(tried)]
+    return WeightTuning(best[len(best) // 2], max(tried), tried[-1], tried[0], len(found), str(candidates))
+
+
+def _counts(candidates: ParseCandidates) -> Counts:
+    """(k, 2, 3), of each candidate."""
+    assert candidates.gold is not None
+    return np.stack([attachment(one.tree, candidates.gold, one.place) for one in candidates.sentences])
+
+
+class _Tally:
+    """What adds up over sentences; of the candidates of each, only counts are kept."""
+
+    def __init__(self) -> None:
+        self.sentences = self.candidates = self.others = 0
+        self._counts: dict[str, list[Counts]] = defaultdict(list)
+        self._labelled = False
+
+    def add(self, one: Reranked) -> None:
+        self.sentences += 1
+        self.candidates += len(one.candidates)
+        self.others += one.picked > 0
+        if one.candidates.gold is None:
+            return
+        counts = _counts(one.candidates)
+        self._labelled = self._labelled or any(one.candidates.gold.labels)
+        rows = {PICKED: counts[one.picked]}
+        if one.values is not one.log_probs:
+            rows[MODEL] = counts[one.log_probs.argmax()]
+        if one.candidates.scores:
+            rows[PARSER] = counts[np.argmax(one.candidates.scores)]
+        rows |= {FIRST: counts[0], RANDOM: counts.mean(0), BEST: counts.max(0)}
+        for name, row in rows.items():
+            self._counts[name].append(row)
+
+    def scores(self) -> dict[str, AttachmentScores]:
+        return {name: AttachmentScores(np.stack(rows), self._labelled) for name, rows in self._counts.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class RerankReport:
+    """What was picked, and how good it is.
+
+    sources: the files of candidates and of gold trees, this one "" without. sentences, candidates: how many there are.
+    others: sentences whose first candidate was not picked. scores: by what was taken of each sentence, see `PICKED` and
+    those beside it; empty without gold trees. The random candidate's are what it earns on average; the best one's are
+    of each figure by itself, what no choice exceeds.
+    """
+
+    sources: tuple[str, str]
+    sentences: int
+    candidates: int
+    others: int
+    weight: float
+    tuning: WeightTuning | None = None
+    scores: dict[str, AttachmentScores] = field(default_factory=dict)
+
+    def compared(self) -> BootstrapResult | None:
+        """UAS without punctuation of the picked trees less that of the first candidates; None of no words."""
+        if not self.scores or not self.scores[PICKED].words():
+            return None
+        return compare_attachment(self.scores[PICKED], self.scores[FIRST])
+
+    def as_dict(self) -> dict[str, Any]:
+        """All figures, for JSON: fractions from 0 to 1."""
+        compared = self.compared()
+        return {
+            "candidates_file": self.sources[0],
+            "gold_file": self.sources[1] or None,
+            "sentences": self.sentences,
+            "candidates": self.candidates,
+            "picked_not_first": self.others,
+            "weight": self.weight,
+            "tuning": None if self.tuning is None else self.tuning.as_dict(),
+            "words": self.scores[PICKED].words() if self.scores else None,
+            "all_words": self.scores[PICKED].words(ALL_WORDS) if self.scores else None,
+            "scores": {name: scores.as_dict() for name, scores in self.scores.items()},
+            "picked_against_first": None if compared is None else compared.as_dict(),
+        }
+
+    def __str__(self) -> str:
+        value = "log P(S | T)"
+        if self.weight < 1:
+            value = f"{self.weight:.4g} log P(S | T) + {1 - self.weight:.4g} parser's score"
+        lines = [
+            f"{self.sources[0]}   sentences {self.sentences:,}   candidates {self.candidates:,}",
+            f"picked: the candidate of the highest {value}; not the first one in {self.others:,} sentences",
+            *([] if self.tuning is None else [f"weight {self.tuning}"]),
+        ]
+        return "\n".join(lines + self._table())
+
+    def _table(self) -> list[str]:
+        if not self.scores:
+            return []
+        words = [self.scores[PICKED].words(which) for which in (NO_PUNCTUATION, ALL_WORDS)]
+        rows = [
+            (name, [scores.uas(), scores.las(), scores.uas(ALL_WORDS), scores.las(ALL_WORDS)])
+            for name, scores in self.scores.items()
+        ]
+        lines = [
+            "",
+            f"gold: {self.sources[1]}   words {words[1]:,}, without punctuation {words[0]:,}",
+            "",
+            f"{'':24}{'without punctuation':>20}{'all words':>20}",
+            f"{'':24}{'UAS':>10}{'LAS':>10}{'UAS':>10}{'LAS':>10}",
+        ]
+        for name, figures in rows:
+            told = ("-" if figure is None else f"{100 * figure:.1f}" for figure in figures)
+            lines.append(f"{name:<24}" + "".join(f"{one:>10}" for one in told))
+        compared = self.compared()
+        return lines if compared is None else [*lines, "", f"{PICKED} against {FIRST}, without punctuation: {compared}"]
+
+
+def evaluate_reranking(
+    stored: StoredModel,
+    candidates: str | Path,
+    gold: str | Path | None = None,
+    weight: float | None = None,
+    tune: tuple[str | Path, str | Path] | None = None,
+    score: str = SCORE,
+    write: Callable[[str], object] | None = None,
+) -> RerankReport:
+    """Reranks a file of candidates, see `read_candidates`, a part at a time.
+
+    gold: the gold trees of its sentences, to score by. weight: of the model; 1 when not given, the parser's scores have
+    no say then. tune: candidates and gold trees to choose it on, see `tune_weight`; not those that are measured.
+    score: the comment with the parser's score. write: takes the picked trees, a sentence in CoNLL-U each.
+    Raises InputError as `rerank`, `read_candidates` and `with_gold`; for a weight that is given and chosen, and for one
+    that would be chosen on what is measured.
+    """
+    if stored.labels is None:
+        raise InputError(f"a model of the kind {stored.settings.model.name!r} reads text, not trees: it ranks none")
+    tuning = None
+    if tune is not None:
+        if weight is not None:
+            raise InputError(f"weight {weight:g} is given, and to be chosen on {tune[0]}; expected one of both")
+        for file, measured in zip(tune, (candidates, gold), strict=True):
+            if measured is not None and Path(file).resolve() == Path(measured).resolve():
+                raise InputError(f"{file}: is measured; expected another file to choose the weight on")
+        tuning = tune_weight(stored, *tune, score)
+    share = tuning.weight if tuning else 1.0 if weight is None else weight
+    read = read_candidates(candidates, score)
+    if gold is not None:
+        read = with_gold(read, gold)
+    tally = _Tally()
+    for one in counted(rerank(stored, read, share, str(candidates)), "reranking, sentences"):
+        tally.add(one)
+        if write is not None:
+            write(one.text())
+    sources = str(candidates), "" if gold is None else str(gold)
+    return RerankReport(sources, tally.sentences, tally.candidates, tally.others, share, tuning, tally.scores())

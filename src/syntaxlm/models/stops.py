@@ -1,0 +1,69 @@
+"""Where a dependency tree ends: what a model of trees needs beside it to grow trees itself, for it is given them.
+
+Once a word stands, four binary classifiers say of each type of edge whether one leaves the word: add left, add right,
+add next left, add next right (Zhang, Lu, Lapata 2016). Each is a network of two layers over the word's state H[:, t].
+That state is of the path to the word, not of the word itself, which is drawn from it; so the classifiers can be
+given what the model would read of the word next, too.
+For a model that reads labels, one more such network, over the state and the word's embedding, gives the label of the
+edge above the word; the papers' models are told it.
+Shapes: n words, D features of a state, E of what is read of a word.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from syntaxlm.ops.tree_levels.types import EDGES
+
+FORMAT = 1
+
+Reads = Literal["states", "states-and-words"]
+
+
+@dataclass(frozen=True)
+class StopSettings:
+    """What the classifiers read, and sizes; those of a model are D, E and what goes with them."""
+
+    state_size: int  # features of a state, D
+    word_size: int  # features of a word's embedding
+    input_size: int  # features of what the model reads of a word, E: its embedding and, perhaps, its label's
+    hidden_size: int  # neurons of the classifiers' hidden layer
+    labels: int = 0  # that the label of an edge is one of; 0: the model reads none
+    reads: Reads = "states-and-words"  # what the classifiers read of each word: its state; or the word (and label), too
+    format: int = FORMAT
+
+
+class Stops(nn.Module):
+    """Four classifiers, and a label predictor where the model reads labels."""
+
+    def __init__(self, settings: StopSettings) -> None:
+        super().__init__()
+        self.settings = settings
+        features = settings.state_size + (settings.input_size if settings.reads == "states-and-words" else 0)
+        self.classifiers = nn.ModuleList(_network(features, settings.hidden_size, 1) for _ in range(EDGES))
+        self.label_network: nn.Sequential | None = None
+        if settings.labels:
+            features = settings.state_size + settings.word_size
+            self.label_network = _network(features, settings.hidden_size, settings.labels)
+
+    def forward(self, hidden: Tensor, inputs: Tensor) -> Tensor:
+        """Logits that an edge of each type leaves each word: (n, D), (n, E) -> (n, 4).
+
+        inputs: what the model reads of the words themselves.
+        """
+        features = torch.cat([hidden, inputs], dim=-1) if self.settings.reads == "states-and-words" else hidden
+        return torch.cat([classifier(features) for classifier in self.classifiers], dim=-1)
+
+    def label_logits(self, hidden: Tensor, embedded: Tensor) -> Tensor:
+        """Of the label of the edge above each word: (n, D), (n, word_size) -> (n, labels)."""
+        assert self.label_network is not None
+        logits: Tensor = self.label_network(torch.cat([hidden, embedded], dim=-1))
+        return logits
+
+
+def _network(features: int, hidden_size: int, outputs: int) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(features, hidden_size), nn.ReLU(), nn.Linear(hidden_size, outputs))

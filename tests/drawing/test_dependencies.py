@@ -1,0 +1,144 @@
+"""Pictures of dependency trees: what stands in them, and the command that draws them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from syntaxlm import cli
+from syntaxlm.drawing import dependency_picture, dependency_svg
+from syntaxlm.drawing.dependencies import MOST_TREES
+from syntaxlm.drawing.png import _has_fonts
+from syntaxlm.trees import DependencyTree, write_conllu
+
+from .reading import drawn, of_role, read_svg, styled_roles, told, used_roles
+
+TREE = DependencyTree(
+    ("the", "cat", "sleeps", "."), ("DET", "NOUN", "VERB", ""), (2, 3, 0, 3), ("det", "nsubj", "root", ""), "one"
+)
+OTHER = DependencyTree(("Yes",), ("",), (0,), ("",), "two")
+CROSSING = DependencyTree(tuple("abcd"), ("",) * 4, (3, 4, 0, 3), ("x",) * 4, "three")
+
+
+@pytest.fixture
+def draw(tmp_path, capsys):
+    """Draws trees of a file; returns exit code, the picture, stderr."""
+
+    def draw(trees: list[DependencyTree], *arguments: object, name: str = "out.svg") -> tuple[int, Path, str]:
+        write_conllu(trees, tmp_path / "trees.conllu")
+        path = tmp_path / name
+        code = cli.main(["draw", str(tmp_path / "trees.conllu"), *map(str, arguments), "-o", str(path)])
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        return code, path, captured.err
+
+    return draw
+
+
+def test_words_tags_labels_and_an_arrow_for_each_arc_are_drawn():
+    document = dependency_svg(TREE)
+    root = read_svg(document)
+    assert [drawn(word) for word in of_role(root, "word")] == list(TREE.words)
+    assert [drawn(tag) for tag in of_role(root, "tag")] == ["DET", "NOUN", "VERB"]
+    assert [drawn(label) for label in of_role(root, "relation")] == ["det", "nsubj"]
+    assert [drawn(label) for label in of_role(root, "relation-root")] == ["root"]
+    assert len(of_role(root, "arc")) == len(of_role(root, "arrow")) == 3
+    assert len(of_role(root, "arc-root")) == len(of_role(root, "arrow-root")) == 1
+    assert {told(arc) for arc in of_role(root, "arc")} == {
+        "the: det of cat", "cat: nsubj of sleeps", ".: dependent of sleeps",
+    }  # fmt: skip
+    assert used_roles(document) <= styled_roles(document)
+
+
+def test_arcs_that_make_a_tree_non_projective_are_marked():
+    root = read_svg(dependency_svg(CROSSING))
+    assert [told(arc) for arc in of_role(root, "arc-crossing")] == ["b: x of d"]
+
+
+def test_the_arcs_are_told_to_those_who_cannot_see():
+    picture = dependency_picture(TREE)
+    assert picture.description == "the: det of cat; cat: nsubj of sleeps; sleeps: root; .: dependent of sleeps"
+    assert picture.title == "Dependency tree: the cat sleeps ."
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("<b>", "&amp;", "\"'", "]]>"), ("\x00", "\ud800", "\u202e", "\u200b"), ("ذهب", "الولد", "!", "("),
+        ("x" * 300,) * 4,
+    ],
+)  # fmt: skip
+def test_any_words_can_be_drawn(words):
+    tree = DependencyTree(words, words, (2, 0, 2, 3), words)
+    root = read_svg(dependency_svg(tree))
+    assert len(of_role(root, "word")) == len(of_role(root, "tag")) == 4
+    assert all(drawn(word) for word in of_role(root, "word"))
+
+
+def test_a_tree_shows_itself_in_a_notebook_without_torch():
+    assert TREE._repr_svg_() == dependency_svg(TREE)
+    program = (
+        "import sys; from syntaxlm.trees import DependencyTree;"
+        " DependencyTree(('a',), ('',), (0,), ('',))._repr_svg_();"
+        " print('torch' in sys.modules)"
+    )
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert result.stdout.split() == ["False"]
+
+
+def test_all_trees_of_a_file_are_drawn_under_their_names_or_one_by_its_number(draw):
+    code, path, said = draw([TREE, OTHER, CROSSING])
+    assert (code, said) == (0, "")
+    root = read_svg(path.read_text(encoding="utf-8"))
+    assert [drawn(heading) for heading in of_role(root, "heading")] == ["one", "two", "three"]
+    assert [drawn(word) for word in of_role(root, "word")] == [*TREE.words, "Yes", *"abcd"]
+    code, path, _ = draw([TREE, OTHER, CROSSING], "--number", 2, "--theme", "dark")
+    document = path.read_text(encoding="utf-8")
+    assert [drawn(word) for word in of_role(read_svg(document), "word")] == ["Yes"]
+    assert document == dependency_svg(OTHER, "dark")
+
+
+def test_clean_up_takes_words_off(draw):
+    _, path, _ = draw([TREE], "--clean-up", "letters")
+    assert [drawn(word) for word in of_role(read_svg(path.read_text(encoding="utf-8")), "word")] == list(TREE.words[:3])
+
+
+def test_a_page_and_latex_are_written(draw):
+    _, path, _ = draw([TREE, OTHER], name="out.html")
+    page = path.read_text(encoding="utf-8")
+    assert page.count("<svg") == 2
+    assert "<h2>two</h2>" in page
+    _, path, _ = draw([TREE, OTHER], name="out.tex")
+    assert path.read_text(encoding="utf-8").count(r"\begin{dependency}") == 2
+
+
+def test_a_picture_is_written_as_png(draw):
+    pytest.importorskip("resvg_py", reason="the extra draw is not installed")
+    if not _has_fonts():
+        pytest.skip("this machine has none of the usual fonts")
+    code, path, _ = draw([TREE], name="out.png")
+    assert code == 0
+    assert path.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+
+
+@pytest.mark.parametrize(
+    ("trees", "arguments", "name", "said"),
+    [
+        ([TREE], ["the cat"], "out.svg", "found sentence with a file of dependency trees"),
+        ([TREE], ["--maps", "--layer", "1"], "out.svg", "found --layer, --maps with a file"),
+        ([TREE], [], "out.gif", "found the ending '.gif'"),
+        ([TREE], ["--number", "0"], "out.svg", "no tree has the number 0"),
+        ([TREE, OTHER], ["--number", "3"], "out.svg", "there are 1 to 2"),
+        ([TREE] * (MOST_TREES + 1), [], "out.svg", "more than 30 trees; choose one by --number"),
+        ([DependencyTree(("a",), ("",), (1,), ("",))], [], "out.svg", "word 1, 'a', has head 1"),
+    ],
+)
+def test_what_cannot_be_drawn_is_told_and_nothing_is_written(draw, trees, arguments, name, said):
+    code, path, error = draw(trees, *arguments, name=name)
+    assert code == 2
+    assert said in error
+    assert error.count("error:") == 1
+    assert not path.exists()

@@ -1,0 +1,165 @@
+"""Training stop classifiers, and the commands that train and use them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from syntaxlm.cli import main
+from syntaxlm.errors import InputError
+from syntaxlm.evaluation.stored_stops import STOP_WEIGHTS, STOPS, read_stops
+from syntaxlm.storage import WEIGHTS, read_model
+from syntaxlm.training.stops import StopTraining, train_stops
+from syntaxlm.training.trainer import train
+from syntaxlm.trees import dependency_faults, read_conllu
+from tests.training.test_trees import recipe_of
+
+
+@pytest.fixture(scope="module")
+def folder(toy, tmp_path_factory) -> Path:
+    """Of a labelled model, without classifiers at first."""
+    place = tmp_path_factory.mktemp("stops") / "model"
+    train(recipe_of(toy, model={"labelled": True}, schedule={"epochs": 3}), place)
+    return place
+
+
+@pytest.fixture(scope="module")
+def result(toy, folder):
+    settings = StopTraining(epochs=12, learning_rate=0.01, batch_words=128)
+    files = (toy / f"{part}.conllu" for part in ("train", "valid", "test"))
+    weights = (folder / WEIGHTS).read_bytes()
+    result = train_stops(folder, *files, settings)
+    assert (folder / WEIGHTS).read_bytes() == weights, "the model itself was changed"
+    return result
+
+
+def call(capsys, *arguments: object) -> tuple[int, str, str]:
+    code = main(list(map(str, arguments)))
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_a_model_without_classifiers_says_how_to_train_them(toy, tmp_path, capsys):
+    train(recipe_of(toy, schedule={"epochs": 1}), tmp_path / "run")
+    code, out, said = call(capsys, "generate", tmp_path / "run")
+    assert (code, out) == (2, "")
+    assert f"syntaxlm tune stops {tmp_path / 'run'} TRAIN --valid VALID" in said
+
+
+def test_trained_classifiers_beat_always_stopping_and_the_most_frequent_label(result):
+    report = result.test
+    better = [score.accuracy > score.always_stop + 0.02 for score in report.every_word.values()]
+    assert better[:2] == [True, True]
+    assert all(score.accuracy >= score.always_stop - 0.01 for score in report.every_word.values())
+    assert report.labels.right > 2 * report.labels.majority
+    assert result.valid.source.endswith("valid.conllu")
+
+
+def test_the_classifiers_kept_are_those_of_the_best_epoch(toy, folder, tmp_path):
+    copy = tmp_path / "model"
+    copy.mkdir()
+    for file in folder.glob("*.json"):
+        (copy / file.name).write_bytes(file.read_bytes())
+    (copy / WEIGHTS).write_bytes((folder / WEIGHTS).read_bytes())
+    events = []
+    settings = StopTraining(reads="states", epochs=6, patience=2, learning_rate=1.5)  # a rate that soon does harm
+    found = train_stops(copy, toy / "train.conllu", toy / "valid.conllu", None, settings, events.append)
+    best = min(events, key=lambda event: event.valid_loss)
+    assert (found.epoch, found.epochs) == (best.epoch, len(events))
+    assert found.valid.loss == pytest.approx(best.valid_loss, rel=1e-6)
+    assert len(events) == min(6, best.epoch + 2)
+    assert found.reads == json.loads((copy / STOPS).read_text())["reads"] == "states"
+    assert found.test is None
+
+
+def test_the_same_seed_gives_the_same_classifiers(toy, folder, result, tmp_path):
+    before = (folder / STOP_WEIGHTS).read_bytes()
+    settings = StopTraining(epochs=12, learning_rate=0.01, batch_words=128)
+    train_stops(folder, toy / "train.conllu", toy / "valid.conllu", settings=settings)
+    assert (folder / STOP_WEIGHTS).read_bytes() == before
+    stops = read_stops(folder, read_model(folder))
+    assert not stops.training
+    assert all(torch.isfinite(weight).all() for weight in stops.parameters())
+
+
+def test_sampled_trees_are_written_as_conllu_that_scores_as_told(folder, result, tmp_path, capsys):
+    arguments = "generate", folder, "--count", 20, "--seed", 7, "--maximum-words", 30
+    code, out, said = call(capsys, *arguments, "--format", "conllu")
+    assert (code, said) == (0, "")
+    (tmp_path / "sampled.conllu").write_text(out, encoding="utf-8")
+    trees = read_conllu(tmp_path / "sampled.conllu")
+    assert [tree.name for tree in trees] == [str(number) for number in range(1, 21)]
+    assert all(dependency_faults(tree) == [] and all(tree.labels) for tree in trees)
+    lines = out.splitlines()
+    assert [line.removeprefix("# text = ") for line in lines if line.startswith("# text = ")] == [
+        " ".join(tree.words) for tree in trees
+    ]
+    told = [float(line.rpartition(" ")[2]) for line in lines if line.startswith("# surprisal = ")]
+    code, out, _ = call(capsys, "score", folder, tmp_path / "sampled.conllu", "--format", "json")
+    rows = [json.loads(row) for row in out.splitlines()]
+    for number, bits in enumerate(told, 1):
+        read = sum(row["surprisal"] for row in rows if row["sentence"] == number)
+        assert read == pytest.approx(bits, abs=1e-3)
+
+
+def test_sampled_sentences_come_as_text_and_as_json(folder, result, capsys):
+    arguments = "generate", folder, "--count", 3, "--seed", 7
+    texts = call(capsys, *arguments)[1].splitlines()
+    found = [json.loads(line) for line in call(capsys, *arguments, "--format", "json")[1].splitlines()]
+    assert [one["text"] for one in found] == texts
+    assert call(capsys, *arguments)[1].splitlines() == texts
+    for one in found:
+        assert len(one["tokens"]) == len(one["heads"]) == len(one["labels"]) == len(one["surprisals"])
+        assert one["ended"]
+        assert one["tree_surprisal"] > 0
+
+
+def test_the_command_trains_and_prints_figures(toy, folder, result, capsys):
+    files = toy / "train.conllu", "--valid", toy / "valid.conllu", "--test", toy / "test.conllu"
+    arguments = "tune", "stops", folder, *files, "--epochs", 1, "--hidden-size", 5
+    code, out, said = call(capsys, *arguments, "--json")
+    assert code == 0
+    assert said.startswith("epoch 1")
+    figures = json.loads(out)
+    assert figures["test"]["every_word"].keys() == {"add left", "add right", "add next left", "add next right"}
+    code, out, _ = call(capsys, *arguments)
+    first = figures["test"]["every_word"]["add left"]
+    shown = next(line for line in out.split("test.conllu")[1].splitlines() if line.startswith("add left"))
+    assert shown.split()[2:4] == [f"{100 * first['accuracy']:.1f}", f"{100 * first['always_stop']:.1f}"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--prompt", "the"], "--prompt: a model of trees begins with the root word"),
+        (["--temperature", "-1"], "temperature: found -1.0"),
+        (["--maximum-depth", "0"], "maximum-depth: found 0"),
+        (["--count", "0"], "count: found 0; expected 1 or more"),
+    ],
+)
+def test_what_cannot_be_sampled_is_told(folder, result, capsys, options, said):
+    code, out, error = call(capsys, "generate", folder, *options)
+    assert (code, out) == (2, "")
+    assert said in error
+
+
+@pytest.mark.parametrize("option", [["--format", "conllu"], ["--maximum-depth", "3"], ["--redraw"]])
+def test_a_model_of_text_samples_no_trees(trained, capsys, option):
+    code, out, error = call(capsys, "generate", trained.prpn, *option)
+    assert (code, out) == (2, "")
+    assert f"{' '.join(option).removesuffix(' 3')}: found a model of the kind 'prpn'" in error
+
+
+def test_a_model_of_text_has_no_stops_to_train(trained, toy):
+    with pytest.raises(InputError, match="'lstm' reads text and grows no dependency trees"):
+        train_stops(trained.lstm, toy / "train.conllu", toy / "valid.conllu")
+    assert not (trained.lstm / STOPS).exists()
+
+
+@pytest.mark.parametrize("setting", ["hidden_size", "epochs", "patience", "learning_rate", "minutes", "batch_words"])
+def test_settings_out_of_range_are_told(setting):
+    with pytest.raises(InputError, match=f"{setting}: found 0"):
+        StopTraining(**{setting: 0})
