@@ -189,6 +189,20 @@ def test_sentences_are_numbered_as_before_clean_up_and_written_whole(tmp_path):
         write_sentences(report, tmp_path / "nowhere" / "out.jsonl")
 
 
+def test_trees_of_cleaned_words_are_scored_against_a_folder_of_gold_trees_with_all_their_words(tmp_path):
+    (tmp_path / "gold").mkdir()
+    for name, second in (("a", "(S (NP (PRP it)) (VP (VBZ ends)) (. .))"), ("b", "(S (UH no) (. !))")):
+        tree = "(S (`` ``) (NP (DT the) (JJ old) (NN dog)) (VP (VBZ sees) (NP (PRP us))) (. .))"
+        (tmp_path / "gold" / f"{name}.mrg").write_text(f"{tree}\n{second}\n")
+    sentence = "(X (X the (X old dog)) (X sees us))"
+    (tmp_path / "predicted.mrg").write_text(f"{sentence}\n(X it ends)\n{sentence}\n(X no)\n")
+    report = evaluate_trees(tmp_path / "predicted.mrg", tmp_path / "gold", clean_up="ptb-keep")
+    assert report.scores["predicted"].sentences == 3
+    assert report.scores["predicted"].recall == 1
+    with pytest.raises(InputError, match=r"gold, sentence 1: the tree has 7 words, the prediction has 5"):
+        evaluate_trees(tmp_path / "predicted.mrg", tmp_path / "gold")
+
+
 def test_json_has_the_figures_and_the_protocol(toy, capsys):
     paths = [str(toy / "test.mrg")] * 2
     assert main(["evaluate", "trees", *paths, "--json", "--protocol", "evalb", "--max-words", "12"]) == 0

@@ -79,7 +79,10 @@ def _add_trees(kinds: Any) -> None:
         description="Scores predicted trees, from whatever parser, against gold trees; no model is needed.",
     )
     parser.add_argument("predicted", metavar="PREDICTED", type=Path, help="bracket file, with labels or without")
-    parser.add_argument("gold", metavar="GOLD", type=Path, help="bracket file of the same sentences in the same order")
+    parser.add_argument(
+        "gold", metavar="GOLD", type=Path,
+        help="bracket file, folder or quoted pattern, of the same sentences in the same order"
+    )  # fmt: skip
     add_scoring(parser, clean_up="none")
     add_json(parser)
     parser.set_defaults(run=_trees)

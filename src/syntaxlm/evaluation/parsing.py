@@ -560,16 +560,26 @@ def evaluate_trees(
     protocol: Protocol = PROTOCOLS["wsj-test"],
     clean_up: CleanUp | str | Path = "none",
 ) -> ParsingReport:
-    """Scores the trees of one bracket file against those of another.
+    """Scores the trees of a bracket file against gold ones: a bracket file, or a folder or a pattern of a treebank.
 
-    Both are cleaned up by the same rule. A predicted file whose brackets could be read with labels or without is read
-    the way that its numbers of words fit. Raises InputError where sentences differ in number or length.
+    Both are cleaned up by the same rule; but a predicted file whose sentences are as long as the gold ones then are was
+    made of cleaned words, and stays as it is. One whose brackets could be read with labels or without is read the way
+    that its numbers of words fit. Raises InputError where sentences differ in number or length.
     """
     rule = find_clean_up(clean_up)
-    gold_cleaned, indices = clean_all(read_brackets(gold), rule, str(gold))
-    cleaned = clean_all(read_brackets(predicted), rule, str(predicted))[0]
-    sides = gold_sides(str(predicted), str(gold))
-    matched = read_matching(cleaned, gold_cleaned, *sides, GOLD_ADVICE)
-    numbers = [index + 1 for index in indices]
-    trees = GoldTrees(gold_cleaned, SpanSets.of(gold_cleaned), numbers, str(gold), rule.name)
-    return _report({"predicted": SpanSets.of(matched)}, "predicted", trees, protocol)
+    gold_cleaned, numbers = _gold_of(gold, rule)
+    trees = read_brackets(predicted)
+    if list(map(len, trees)) != list(map(len, gold_cleaned)):
+        cleaned = clean_all(trees, rule, str(predicted))[0]
+        trees = list(read_matching(cleaned, gold_cleaned, *gold_sides(str(predicted), str(gold)), GOLD_ADVICE))
+    gold_side = GoldTrees(gold_cleaned, SpanSets.of(gold_cleaned), numbers, str(gold), rule.name)
+    return _report({"predicted": SpanSets.of(trees)}, "predicted", gold_side, protocol)
+
+
+def _gold_of(path: str | Path, rule: CleanUp) -> tuple[list[Tree], list[int]]:
+    """The cleaned trees of a bracket file, whatever its name, or of a treebank; and their numbers there, 1 first."""
+    if Path(path).is_file():
+        cleaned, indices = clean_all(read_brackets(path), rule, str(path))
+        return cleaned, [index + 1 for index in indices]
+    read = read_treebank(path, rule)
+    return gold_trees(read), [sentence.number for sentence in read]
