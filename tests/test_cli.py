@@ -125,6 +125,12 @@ def test_a_missing_text_is_told(refused, trained, tmp_path):
         assert "No such file or directory" in refused(*command, trained.prpn, tmp_path / "none.txt")
 
 
+def test_parse_does_not_write_over_its_text(refused, text, trained):
+    path = text("a cat\n")
+    assert "is a file that is read" in refused("parse", trained.prpn, path, "-o", path)
+    assert path.read_text() == "a cat\n"
+
+
 def test_parse_keeps_line_and_tree_together(run, text, trained):
     code, out, _ = run("parse", trained.prpn, text("the cat sees a dog\n\n   \ncat\r\nxyzzy plugh\n"))
     trees = out.split("\n")

@@ -35,7 +35,7 @@ def test_the_average_is_written_and_the_agreement_printed(files, tmp_path, capsy
 
 def test_an_average_does_not_take_the_place_of_what_it_is_made_of(files, capsys):
     assert main(["average", *files, "-o", files[0]]) == 2
-    assert f"{files[0]}: is one of the files to average" in capsys.readouterr().err
+    assert f"{files[0]}: is a file that is read" in capsys.readouterr().err
 
 
 def test_weights_and_json(files, tmp_path, capsys):

@@ -75,6 +75,15 @@ def test_json_has_the_figures_and_a_weight_may_be_chosen(capsys, model, files):
     assert first["scores"]["picked"] == first["scores"]["first candidate"]
 
 
+def test_picked_trees_do_not_take_the_place_of_what_is_read(capsys, model, files):
+    path, gold = files("k")
+    for output in (path, gold):
+        before = output.read_bytes()
+        code, _, err = run(capsys, model, path, "--gold", gold, "-o", output)
+        assert (code, output.read_bytes()) == (2, before)
+        assert f"{output}: is a file that is read" in err
+
+
 def test_faults_end_with_code_2_their_place_and_no_file(capsys, model, files, trained, tmp_path):
     path, gold = files("k")
     output = tmp_path / "best.conllu"

@@ -36,6 +36,15 @@ def read_text(path: str | Path) -> str:
     return decode_text(content, str(path))
 
 
+def refuse_overwriting(output: str | Path | None, inputs: Iterable[str | Path | None]) -> None:
+    """Raises InputError where what is to be written is one of the files that are read. None: no file."""
+    if output is None:
+        return
+    written = Path(output).resolve()
+    if any(Path(one).resolve() == written for one in inputs if one is not None):
+        raise InputError(f"{output}: is a file that is read; name another one to write to")
+
+
 def decode_text(content: bytes, source: str) -> str:
     """UTF-8 bytes as text.  Raises InputError naming source, line and byte offset (from 0) of the first fault."""
     zero = content.find(b"\x00")

@@ -223,3 +223,10 @@ def test_counting_leaves_the_process_small(tmp_path):
     grown = int(subprocess.run([sys.executable, "-c", program, path], check=True, capture_output=True).stdout)
     unit = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss, bytes
     assert grown * unit < 20 * 2**20
+
+
+@pytest.mark.parametrize("name", ["a.mrg", "b.conllu", "c.DP"])
+def test_a_file_named_as_a_treebank_is_no_text(name, tmp_path):
+    (tmp_path / name).write_text("a b\n")
+    with pytest.raises(InputError, match=f"{name}: found a name that ends in .*syntaxlm data words"):
+        next(read_lines(tmp_path / name))

@@ -10,8 +10,9 @@ import pytest
 
 from syntaxlm import cli
 from syntaxlm.drawing import dependency_picture, dependency_svg
-from syntaxlm.drawing.dependencies import MOST_TREES
+from syntaxlm.drawing.dependencies import MOST_TREES, MOST_WORDS, read_trees
 from syntaxlm.drawing.png import _has_fonts
+from syntaxlm.errors import InputError
 from syntaxlm.trees import DependencyTree, write_conllu
 
 from .reading import drawn, of_role, read_svg, styled_roles, told, used_roles
@@ -142,3 +143,18 @@ def test_what_cannot_be_drawn_is_told_and_nothing_is_written(draw, trees, argume
     assert said in error
     assert error.count("error:") == 1
     assert not path.exists()
+
+
+@pytest.mark.parametrize("heads", [(2, 1), (1, 0), (2, 3, 2)])
+def test_heads_that_lead_to_no_root_are_told_by_file_and_sentence(heads, tmp_path):
+    rows = (f"{number}\tw\t_\t_\t_\t_\t{head}\tdep\t_\t_\n" for number, head in enumerate(heads, 1))
+    (tmp_path / "trees.conllu").write_text("".join(rows) + "\n")
+    with pytest.raises(InputError, match=r"trees\.conllu, sentence 1: words .* hang on no root"):
+        read_trees(tmp_path / "trees.conllu")
+
+
+def test_a_sentence_without_end_is_told(tmp_path):
+    rows = (f"{number}\tw\t_\t_\t_\t_\t{number - 1}\tdep\t_\t_\n" for number in range(1, MOST_WORDS + 2))
+    (tmp_path / "trees.conllu").write_text("".join(rows) + "\n")
+    with pytest.raises(InputError, match=r"sentence 1: 1,001 words; a picture has room for 1000"):
+        read_trees(tmp_path / "trees.conllu")

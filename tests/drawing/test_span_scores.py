@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
 
@@ -33,7 +34,7 @@ def test_the_tree_is_that_of_the_rule_over_a_chart_with_a_cell_for_every_span(na
         assert not of_role(root, "bar")
         words = SENTENCE.split()
         expected = {
-            f"{words[first]} → {words[last]}: {parse.span_scores[first, last]:.4g}"
+            f"{words[first]} → {words[last]}: {math.exp(parse.span_scores[first, last]):.4g}"
             for last in range(6)
             for first in range(last + 1)
         }

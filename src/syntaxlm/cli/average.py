@@ -34,12 +34,11 @@ def add_average(commands: Any) -> None:
 
 def _average(options: argparse.Namespace) -> None:
     from syntaxlm.evaluation.parsing import protocol_named
-    from syntaxlm.files import write_text
+    from syntaxlm.files import refuse_overwriting, write_text
     from syntaxlm.trees import average_files
     from syntaxlm.waiting import told
 
-    if any(path.resolve() == options.output.resolve() for path in options.predictions):
-        raise InputError(f"{options.output}: is one of the files to average; name another file for the average")
+    refuse_overwriting(options.output, options.predictions)
     protocol = protocol_named(options.protocol, options.max_words)
     with told("averaging"):
         result = average_files(options.predictions, protocol, _weights(options.weights))

@@ -83,8 +83,10 @@ def _data_text8(options: argparse.Namespace) -> None:
 
 def _data_words(options: argparse.Namespace) -> None:
     from syntaxlm.data.treebanks import read_treebank, write_words
+    from syntaxlm.files import refuse_overwriting
     from syntaxlm.waiting import told
 
+    refuse_overwriting(options.output, [options.treebank])
     with told("reading"):
         written = write_words(read_treebank(options.treebank, options.clean_up), options.output)
     if options.json:

@@ -76,7 +76,10 @@ def _draw(options: argparse.Namespace) -> None:
         _draw_dependencies(options)
         return
     if (options.sentence is None) == (options.gold is None):
-        raise InputError("draw needs a SENTENCE, or --gold with a tree whose words are the sentence; not both")
+        raise InputError(
+            "draw needs a SENTENCE beside the model folder, or --gold with a tree whose words are the sentence, one of"
+            f" them; found {'both' if options.gold else 'neither'}"
+        )
     if options.gold is None and options.number is not None:
         raise InputError("--number chooses a tree of the file that --gold names; there is no --gold")
     from syntaxlm.drawing.sentence import Drawing, analyse, check_format, map_pictures, read_gold

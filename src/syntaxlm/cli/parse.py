@@ -39,9 +39,10 @@ def add_parse(commands: Any) -> None:
 
 
 def _parse(options: argparse.Namespace) -> None:
-    from syntaxlm.files import replaced
+    from syntaxlm.files import refuse_overwriting, replaced
     from syntaxlm.storage import read_model
 
+    refuse_overwriting(options.output, [options.text])
     pieces = _parsed([read_model(folder) for folder in (options.model, *options.also)], options)
     if options.output is None:
         for piece in pieces:

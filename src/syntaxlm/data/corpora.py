@@ -22,6 +22,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from syntaxlm.data.treebanks import NO_TEXT_SUFFIXES
 from syntaxlm.errors import InputError
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
@@ -39,8 +40,14 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
 
     path: a file; "-" is the standard input.
     Raises InputError for a file that cannot be read, for bytes that are no UTF-8 (with line and byte offset, counted
-    from 0 at the beginning of the file), and for binary files (those with a NUL byte).
+    from 0 at the beginning of the file), for binary files (those with a NUL byte), and for one named as a treebank is.
     """
+    suffix = Path(path).suffix.lower()
+    if suffix in NO_TEXT_SUFFIXES:
+        raise InputError(
+            f"{path}: found a name that ends in {suffix}, a file of trees; expected plain text, one sentence a line."
+            f" The words of a treebank: syntaxlm data words {path} -o FILE"
+        )
     offset = 0
     try:
         with _opened(path) as file:

@@ -18,6 +18,7 @@ from syntaxlm.trees.tree import DependencyTree, Tree
 
 CONSTITUENCY_SUFFIXES = (".mrg", ".brackets", ".txt", ".tree", ".trees", ".ptb", ".clean")
 DEPENDENCY_SUFFIXES = tuple(DEPENDENCY_FORMATS)
+NO_TEXT_SUFFIXES = (".mrg", ".brackets", ".tree", ".trees", *DEPENDENCY_SUFFIXES)  # the others may be of plain text
 
 # Two preparations of a treebank may write a few words differently (brackets, quotes, slashes). Sentences that agree in
 # fewer of their words than this are not the same.
@@ -119,8 +120,8 @@ def dependency_trees(path: str | Path, clean_up: CleanUp | str | Path = "none") 
     files = _files(path)
     if _suffix(files[0]) not in DEPENDENCY_SUFFIXES:
         raise InputError(
-            f"{files[0]}: constituency trees; expected dependency trees, in files that end in"
-            f" {' '.join(DEPENDENCY_SUFFIXES)}"
+            f"{files[0]}: found a name that ends in {_suffix(files[0])}; expected dependency trees, in files that end"
+            f" in {' '.join(DEPENDENCY_SUFFIXES)}"
         )
     rule = find_clean_up(clean_up)
     if rule != CLEAN_UPS["none"]:

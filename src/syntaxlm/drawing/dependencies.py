@@ -16,10 +16,12 @@ from syntaxlm.drawing.text import right_to_left, text_width
 from syntaxlm.drawing.writing import write_picture
 from syntaxlm.errors import InputError
 from syntaxlm.trees.conllu import DEPENDENCY_FORMATS
+from syntaxlm.trees.dependencies import steps_of
 from syntaxlm.trees.latex import format_dependency_latex
 from syntaxlm.trees.tree import DependencyTree
 
 MOST_TREES = 30  # of a file, in one picture
+MOST_WORDS = 1000  # of a tree
 ARROW = 7.0, 3.2  # pixels: length of an arrow's head, half its width
 
 
@@ -99,7 +101,8 @@ def is_file_of_trees(path: Path) -> bool:
 def read_trees(path: Path, number: int | None = None, clean_up: str = "none") -> list[DependencyTree]:
     """The trees of a file to draw. number: of one of them, 1 is the first; None: all, at most MOST_TREES.
 
-    Raises InputError as `dependency_trees` does, and for a number that no tree has, or more trees than fit.
+    Raises InputError as `dependency_trees` does, for a number that no tree has, for more trees than fit, and for heads
+    that lead to no root.
     """
     if number is not None and number < 1:
         raise InputError(f"{path}: no tree has the number {number}; 1 is the first")
@@ -109,7 +112,15 @@ def read_trees(path: Path, number: int | None = None, clean_up: str = "none") ->
         raise InputError(f"{path}: found more than {MOST_TREES} trees; choose one by --number")
     if number is not None and len(trees) < number:
         raise InputError(f"{path}: no tree has the number {number}; there are 1 to {len(trees)}")
-    return trees if number is None else trees[-1:]
+    chosen = trees if number is None else trees[-1:]
+    for tree in chosen:
+        if len(tree) > MOST_WORDS:
+            raise InputError(f"{path}, sentence {tree.name}: {len(tree):,} words; a picture has room for {MOST_WORDS}")
+        try:
+            steps_of(tree)
+        except InputError as error:
+            raise InputError(f"{path}, {error}") from error
+    return chosen
 
 
 def write_dependencies(trees: Sequence[DependencyTree], path: Path, theme: Theme = "auto") -> None:

@@ -167,7 +167,8 @@ class Drawing:
             return ()
         axes = "first word of the span", "last word"
         mirrored = right_to_left(one.words)
-        return (heat_map(one.span_scores, one.words, one.words, "span scores", *axes, mirrored),)
+        # Of logarithms the least would have the fullest colour.
+        return (heat_map(np.exp(one.span_scores), one.words, one.words, "span scores: shares of the attention", *axes, mirrored),)
 
     def maps_picture(self) -> Picture:
         mirrored = right_to_left(self.analysis.words)

@@ -124,7 +124,8 @@ def read_recipe(path: str | Path, overrides: list[tuple[str, str]] | None = None
     Raises InputError with every fault.
     """
     path = find_recipe(path)
-    return recipe_from(read_sections(path, overrides or [], "model, text, batches"), str(path))
+    source = f"{path} and the settings given beside it" if overrides else str(path)
+    return recipe_from(read_sections(path, overrides or [], "model, text, batches"), source)
 
 
 def recipe_from(data: dict[str, Any], source: str) -> Recipe:
