@@ -167,8 +167,9 @@ class Drawing:
             return ()
         axes = "first word of the span", "last word"
         mirrored = right_to_left(one.words)
-        # Of logarithms the least would have the fullest colour.
-        return (heat_map(np.exp(one.span_scores), one.words, one.words, "span scores: shares of the attention", *axes, mirrored),)
+        shares = np.exp(one.span_scores)  # of logarithms the least would have the fullest colour
+        title = "span scores: shares of the attention"
+        return (heat_map(shares, one.words, one.words, title, *axes, mirrored),)
 
     def maps_picture(self) -> Picture:
         mirrored = right_to_left(self.analysis.words)
