@@ -116,8 +116,8 @@ def test_the_theme_fixes_the_colours(draw):
 @pytest.mark.parametrize(
     ("arguments", "name", "said"),
     [
-        ([], "out.svg", "draw needs a SENTENCE, or --gold"),
-        ([SENTENCE, "--gold", GOLD], "out.svg", "not both"),
+        ([], "out.svg", "one of them; found neither"),
+        ([SENTENCE, "--gold", GOLD], "out.svg", "one of them; found both"),
         ([SENTENCE, "--number", "1"], "out.svg", "there is no --gold"),
         ([SENTENCE], "out.gif", "out.gif: found the ending '.gif'; expected a name that ends in .svg, .png, .html"),
         ([SENTENCE], "out", "found no ending"),

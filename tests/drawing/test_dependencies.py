@@ -134,7 +134,7 @@ def test_a_picture_is_written_as_png(draw):
         ([TREE], ["--number", "0"], "out.svg", "no tree has the number 0"),
         ([TREE, OTHER], ["--number", "3"], "out.svg", "there are 1 to 2"),
         ([TREE] * (MOST_TREES + 1), [], "out.svg", "more than 30 trees; choose one by --number"),
-        ([DependencyTree(("a",), ("",), (1,), ("",))], [], "out.svg", "word 1, 'a', has head 1"),
+        ([DependencyTree(("a",), ("",), (1,), ("",))], [], "out.svg", "sentence 1: words 1 hang on no root"),
     ],
 )
 def test_what_cannot_be_drawn_is_told_and_nothing_is_written(draw, trees, arguments, name, said):
