@@ -84,7 +84,8 @@ class TreeRNN(TreeModel):
         """Takes room for labels, and the noise of NCE, from the training text."""
         self._make_labels(counts.labels)
         if self.noise is not None:
-            self.noise.learn(counts.words)
+            # What never comes is noise at times, too: else nothing would say how improbable it is.
+            self.noise.learn(counts.words.clamp(min=1))
 
     def make_room(self, tensors: Mapping[str, Tensor]) -> list[str]:
         stored = tensors.get(_LABELS)
