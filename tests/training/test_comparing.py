@@ -186,6 +186,9 @@ def test_figures_of_different_tokens_or_states_are_noted(toy, tmp_path):
     notes = compare(recipes, tmp_path, 1, watching).notes
     assert any("all sentences, cut stream" in note for note in notes)
     assert any(note.startswith("valid: not the same tokens predicted: all") for note in notes)
+    recipes["open"] = toy.recipe("lstm", schedule={"epochs": 1}, batches={"mode": "open-sentences"})
+    notes = compare({name: recipes[name] for name in ("all", "open")}, tmp_path, 1, watching).notes
+    assert "ends of sentences are predicted in some and not in others: all sentences, open open-sentences" in notes
     assert compare({"all": recipes["all"]}, tmp_path, 1, watching).notes == []
 
 

@@ -108,6 +108,8 @@ class Comparison:
             told = "state carried in some and reset at each sentence in others"
             if "trees" in modes:
                 told = "words are predicted given their trees in some, without ends of sentences"
+            elif "stream" not in modes:
+                told = "ends of sentences are predicted in some and not in others"
             notes.append(f"{told}: {of_rows}")
         for text in ("valid", "test"):
             counts = {}
