@@ -10,7 +10,7 @@ import torch
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.errors import InputError
 from syntaxlm.evaluation import language_model
-from syntaxlm.evaluation.language_model import evaluate_text, evaluation_batches, total_nats
+from syntaxlm.evaluation.language_model import evaluate_text, evaluation_batches, perplexity_text, total_nats
 from syntaxlm.models.contract import TokenBatch
 
 
@@ -118,3 +118,8 @@ def test_a_text_without_a_sentence_is_told(prpn, tmp_path):
     (tmp_path / "text.txt").write_text("\n \n")
     with pytest.raises(InputError, match=r"text\.txt: not one sentence"):
         evaluate_text(prpn, tmp_path / "text.txt")
+
+
+@pytest.mark.parametrize(("perplexity", "text"), [(27.346, "27.35"), (123456.7, "123456.70"), (1e304, "1e+304")])
+def test_a_perplexity_without_end_is_told_in_few_digits(perplexity, text):
+    assert perplexity_text(perplexity) == text

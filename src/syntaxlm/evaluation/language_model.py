@@ -26,6 +26,11 @@ COLUMNS, STEPS = 32, 128  # of an evaluation batch of a stream
 Corpus = EncodedCorpus | DependencyCorpus
 
 
+def perplexity_text(perplexity: float) -> str:
+    """Two decimals, or three digits of what is so large that training went astray."""
+    return f"{perplexity:.2f}" if perplexity < 1e6 else f"{perplexity:.3g}"
+
+
 @dataclass(frozen=True)
 class LanguageModelScore:
     """How well a model predicts a text.
@@ -73,17 +78,16 @@ class LanguageModelScore:
 
     def __str__(self) -> str:
         unknown = f"{self.unknown:,} unknown ({100 * self.unknown / self.tokens:.1f}%)"
+        figures = f"perplexity {perplexity_text(self.perplexity)}   bits per token {self.bits_per_token:.3f}   "
         if self.mode == "trees":
             return (
-                f"perplexity {self.perplexity:.2f}   bits per token {self.bits_per_token:.3f}   P(S | T), words given"
-                f" their trees\n{self.tokens:,} words of {self.sentences:,} trees, ends of sentences not among them;"
-                f" {unknown}"
+                f"{figures}P(S | T), words given their trees\n"
+                f"{self.tokens:,} words of {self.sentences:,} trees, ends of sentences not among them; {unknown}"
             )
         reset = "state carried through the text" if self.mode == "stream" else "state reset at each sentence"
         ends = "not among them" if self.mode == "open-sentences" else "included"
         return (
-            f"perplexity {self.perplexity:.2f}   bits per token {self.bits_per_token:.3f}   "
-            f"bits per character {self.bits_per_character:.3f}\n"
+            f"{figures}bits per character {self.bits_per_character:.3f}\n"
             f"{self.tokens:,} tokens, ends of {self.sentences:,} sentences {ends}; {unknown}; {reset}"
         )
 

@@ -7,6 +7,7 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from syntaxlm.evaluation.language_model import perplexity_text
 from syntaxlm.training.recipe import Recipe
 from syntaxlm.training.trainer import Event
 
@@ -54,7 +55,8 @@ class ProgressDisplay:
             marks += f"  averaging {change}" if change else ""
             self.progress.console.print(
                 f"epoch {done / event.batches:.2f}  train loss {values['train_loss']:.4f}  "
-                f"valid loss {values['valid_loss']:.4f}  valid perplexity {values['valid_perplexity']:.2f}  "
+                f"valid loss {values['valid_loss']:.4f}  "
+                f"valid perplexity {perplexity_text(values['valid_perplexity'])}  "
                 f"{_clock(place.seconds)}{marks}",
                 soft_wrap=True,
             )
