@@ -36,6 +36,11 @@ READING: dict[Mode, str] = {
 }
 
 
+def predicts_ends(mode: Mode) -> bool:
+    """Whether a model that reads so predicts where sentences end."""
+    return mode in ("sentences", "stream")
+
+
 @dataclass(frozen=True)
 class ModelSettings:
     """What `config.json` holds: all that is needed to read text as the model does, but the vocabulary.

@@ -74,14 +74,15 @@ def _generate(options: argparse.Namespace) -> None:
         stored,
         options.count,
         options.prompt,
-        temperature=options.temperature,
-        top_k=options.top_k,
-        seed=options.seed,
-        maximum_words=options.maximum_words,
-        keep_unknown=options.keep_unknown,
+        **_sampling(options),
     )
     for sentence in counted(sentences, "sampling", options.count):
         print(json.dumps(sentence.as_dict(), ensure_ascii=False) if options.format == "json" else sentence.text)
+
+
+def _sampling(options: argparse.Namespace) -> dict[str, Any]:
+    """What samples of text and of trees have in common."""
+    return {name: getattr(options, name) for name in ("temperature", "top_k", "seed", "maximum_words", "keep_unknown")}
 
 
 def _generate_trees(options: argparse.Namespace, stored: StoredModel) -> None:
@@ -96,13 +97,9 @@ def _generate_trees(options: argparse.Namespace, stored: StoredModel) -> None:
         stored,
         read_stops(options.model, stored),
         options.count,
-        temperature=options.temperature,
-        top_k=options.top_k,
-        seed=options.seed,
-        maximum_words=options.maximum_words,
         maximum_depth=options.maximum_depth,
         redraw=options.redraw,
-        keep_unknown=options.keep_unknown,
+        **_sampling(options),
     )
     for one in counted(trees, "sampling", options.count):
         if options.format == "conllu":

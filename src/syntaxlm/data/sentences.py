@@ -20,7 +20,7 @@ import numpy as np
 from nltk.tokenize.punkt import PunktLanguageVars, PunktSentenceTokenizer, PunktTrainer
 
 from syntaxlm.errors import InputError
-from syntaxlm.files import read_text, replaced, split_lines
+from syntaxlm.files import read_text, refuse_overwriting, replaced, split_lines
 from syntaxlm.waiting import counted
 
 LEARNT = 5_000_000  # characters, from all books together, that abbreviations are learnt from: about 8 seconds
@@ -258,13 +258,11 @@ def _decoded(path: Path, encoding: str) -> str:
 def _check(paths: Sequence[str | Path], train: str | Path, valid: str | Path | None, encoding: str) -> None:
     if not paths:
         raise InputError("no file given; expected at least one")
-    books = {Path(path).resolve() for path in paths}
     outputs = [Path(path).resolve() for path in (train, valid) if path is not None]
     if len(set(outputs)) < len(outputs):
         raise InputError(f"{train}: to be written twice; expected another file for the part that is put aside")
-    for output in outputs:
-        if output in books:
-            raise InputError(f"{output}: one of the books; expected another file to write to")
+    for output in (train, valid):
+        refuse_overwriting(output, paths)
     try:
         codecs.lookup(encoding)
     except LookupError:

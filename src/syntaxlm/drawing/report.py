@@ -22,7 +22,7 @@ from syntaxlm.evaluation.language_model import LanguageModelScore
 from syntaxlm.evaluation.parsing import ParsingReport, ScoredSentence, evaluate_parsing, scored_sentences
 from syntaxlm.evaluation.structure import Rule
 from syntaxlm.files import make_folder, read_text, write_text
-from syntaxlm.storage import CONFIG, READING, Mode, StoredModel, read_model
+from syntaxlm.storage import CONFIG, READING, Mode, StoredModel, predicts_ends, read_model
 from syntaxlm.training.recipe import Recipe
 from syntaxlm.training.result import RESULT, TrainingResult, read_result
 from syntaxlm.training.trainer import METRICS, RECIPE, read_run_recipe
@@ -389,7 +389,7 @@ def perplexity_part(run: Run, floor: float | None = None) -> Part:
     heads = "text", "perplexity", "bits per token", "bits per character", "tokens", "of them unknown", "sentences"
     rows = tuple(_perplexity_row(f"{name} ({one.source})", one) for name, one in scores.items())
     modes = " and ".join(dict.fromkeys(_reading(one.mode) for one in scores.values()))
-    with_ends = any(one.mode in ("sentences", "stream") for one in scores.values())
+    with_ends = any(predicts_ends(one.mode) for one in scores.values())
     ends = "; ends of sentences are tokens, too" if with_ends else ""
     source = f"{RESULT}; {modes}{ends}."
     blocks: list[Block] = [Table("Scores of the kept weights", heads, rows, source)]

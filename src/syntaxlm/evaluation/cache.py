@@ -29,7 +29,7 @@ from syntaxlm.data.batches import SentenceBatches, StreamBatches
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.errors import InputError
 from syntaxlm.models.contract import LanguageModel, Output, State
-from syntaxlm.storage import Mode
+from syntaxlm.storage import Mode, predicts_ends
 from syntaxlm.text.vocabulary import Vocabulary
 
 CACHE_SIZE = 2000  # words, where none is given
@@ -157,7 +157,7 @@ def read_in_order(model: LanguageModel, corpus: EncodedCorpus, vocabulary: Vocab
     model.eval()
     if mode == "stream":
         return _read_stream(model, corpus, vocabulary)
-    return _read_sentences(model, corpus, vocabulary, ends=mode != "open-sentences")
+    return _read_sentences(model, corpus, vocabulary, ends=predicts_ends(mode))
 
 
 @torch.no_grad()

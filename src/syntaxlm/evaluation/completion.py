@@ -27,7 +27,7 @@ from syntaxlm.evaluation.pairs import FEW_KNOWN, Credits, Flags, compare_credits
 from syntaxlm.evaluation.sentence_scores import LogProbs, sentence_log_probs
 from syntaxlm.evaluation.tree_scores import log_probs_of_trees
 from syntaxlm.files import write_text
-from syntaxlm.storage import StoredModel
+from syntaxlm.storage import StoredModel, predicts_ends
 from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.trees import BootstrapResult
 
@@ -374,7 +374,7 @@ def score_questions(
     trees, for a tree with words that hang on no root, and for a model that gives no number.
     """
     vocabulary, given_trees = stored.vocabulary, stored.model.reads == "trees"
-    ends = stored.settings.mode not in ("open-sentences", "trees")
+    ends = predicts_ends(stored.settings.mode)
     if given_trees:
         read = [_words_of_trees(stored, question, name) for question in questions]
         trees = [tree for question in questions for tree in question.trees]

@@ -17,7 +17,7 @@ from syntaxlm.data.dependencies import DependencyCorpus, TreeBatches
 from syntaxlm.errors import InputError
 from syntaxlm.evaluation.cache import CacheSettings, nats_with_cache
 from syntaxlm.models.contract import Batch, LanguageModel, State
-from syntaxlm.storage import READING, Mode, StoredModel
+from syntaxlm.storage import READING, Mode, StoredModel, predicts_ends
 from syntaxlm.text.vocabulary import Vocabulary
 
 TOKEN_BUDGET = 8192  # tokens of an evaluation batch of sentences
@@ -85,7 +85,7 @@ class LanguageModelScore:
                 f"{self.tokens:,} words of {self.sentences:,} trees, ends of sentences not among them; {unknown}"
             )
         reset = "state carried through the text" if self.mode == "stream" else "state reset at each sentence"
-        ends = "not among them" if self.mode == "open-sentences" else "included"
+        ends = "included" if predicts_ends(self.mode) else "not among them"
         return (
             f"{figures}bits per character {self.bits_per_character:.3f}\n"
             f"{self.tokens:,} tokens, ends of {self.sentences:,} sentences {ends}; {unknown}; {reset}"
@@ -122,8 +122,7 @@ def evaluation_batches(corpus: Corpus, vocabulary: Vocabulary, mode: Mode) -> It
     if mode == "stream":
         columns = min(COLUMNS, max(1, (corpus.word_count + len(corpus)) // 2000))
         return StreamBatches(corpus, vocabulary, columns, STEPS)
-    ends = mode != "open-sentences"
-    return SentenceBatches(corpus, vocabulary, TOKEN_BUDGET, shuffle=False, seed=0, ends=ends).iterate(0)
+    return SentenceBatches(corpus, vocabulary, TOKEN_BUDGET, shuffle=False, seed=0, ends=predicts_ends(mode)).iterate(0)
 
 
 @torch.no_grad()
@@ -174,10 +173,9 @@ def check_labels(model: LanguageModel, corpus: DependencyCorpus) -> None:
 def score_of(corpus: Corpus, mode: Mode, nats: float) -> LanguageModelScore:
     """The score of a corpus whose negative log-probability is known."""
     text = corpus.text if isinstance(corpus, DependencyCorpus) else corpus
-    ends = 0 if mode in ("open-sentences", "trees") else len(text)
     return LanguageModelScore(
         nats=nats,
-        tokens=text.word_count + ends,
+        tokens=text.word_count + len(text) * predicts_ends(mode),
         sentences=len(text),
         unknown=text.unknown_count,
         characters=text.character_count,

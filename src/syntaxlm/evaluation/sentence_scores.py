@@ -11,7 +11,7 @@ import torch
 
 from syntaxlm.data.batches import SentenceBatches
 from syntaxlm.data.corpora import EncodedCorpus
-from syntaxlm.storage import StoredModel
+from syntaxlm.storage import StoredModel, predicts_ends
 from syntaxlm.waiting import counted
 
 TOKEN_BUDGET = 4096  # tokens of a batch: larger ones are no faster
@@ -40,7 +40,7 @@ def _scored(stored: StoredModel, sentences: Iterator[Sequence[str]]) -> Iterator
     """The place of each sentence and its log-probability, as batches give them."""
     model = stored.model.eval()
     device = model.device
-    ends, first = stored.settings.mode != "open-sentences", 0
+    ends, first = predicts_ends(stored.settings.mode), 0
     while chunk := [stored.vocabulary.encode(sentence) for sentence in islice(sentences, SENTENCES_TOGETHER)]:
         corpus = EncodedCorpus.from_sentences(chunk)
         for batch in SentenceBatches(corpus, stored.vocabulary, TOKEN_BUDGET, shuffle=False, seed=0, ends=ends).iterate(

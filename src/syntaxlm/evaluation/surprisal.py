@@ -21,7 +21,7 @@ from syntaxlm.data.batches import SentenceBatches
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.evaluation.language_model import STEPS, TOKEN_BUDGET
 from syntaxlm.models.contract import State, TokenBatch
-from syntaxlm.storage import StoredModel
+from syntaxlm.storage import StoredModel, predicts_ends
 from syntaxlm.text.normaliser import Normaliser
 
 LINES_TOGETHER = 2000  # few enough for memory and for early output, enough for batches of like length
@@ -90,7 +90,7 @@ def surprisals(
     if isinstance(lines, str):
         raise TypeError("surprisals takes lines, not one string")
     kind = context or ("carry" if stored.settings.mode == "stream" else "reset")
-    ends = kind == "carry" or stored.settings.mode != "open-sentences"
+    ends = kind == "carry" or predicts_ends(stored.settings.mode)
     read = _Stream(stored) if kind == "carry" else _sentence_bits(stored, ends)
     return _rows(stored, iter(lines), read, ends)
 

@@ -19,7 +19,7 @@ from syntaxlm.data.treebanks import dependency_trees
 from syntaxlm.errors import InputError
 from syntaxlm.evaluation.language_model import LanguageModelScore
 from syntaxlm.files import make_folder, write_text
-from syntaxlm.storage import VOCABULARY, read_model
+from syntaxlm.storage import VOCABULARY, predicts_ends, read_model
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.recipe import Recipe, find_recipe, read_recipe
 from syntaxlm.training.result import RESULT, Figure, TrainingResult, read_result
@@ -287,4 +287,4 @@ def _epoch_tokens(recipe: Recipe, folder: Path) -> int:
         lengths, limit = corpus.lengths, recipe.batches.maximum_words
         if recipe.batches.mode != "stream" and limit is not None:
             lengths = lengths[lengths <= limit]
-        return int(lengths.sum()) + (0 if recipe.batches.mode == "open-sentences" else len(lengths))
+        return int(lengths.sum()) + len(lengths) * predicts_ends(recipe.batches.mode)

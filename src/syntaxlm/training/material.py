@@ -26,6 +26,7 @@ from syntaxlm.data.treebanks import dependency_trees
 from syntaxlm.errors import InputError
 from syntaxlm.evaluation.language_model import Corpus, check_labels
 from syntaxlm.models.contract import LanguageModel, TextCounts, TokenBatch
+from syntaxlm.storage import predicts_ends
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.recipe import Recipe, TextSettings
 
@@ -115,7 +116,7 @@ class TextMaterial(Material):
             rank=rank,
             ranks=ranks,
             spans=spans,
-            ends=cut.mode == "sentences",
+            ends=predicts_ends(cut.mode),
         )
 
     def once(self, recipe: Recipe) -> Iterable[TokenBatch]:
@@ -130,7 +131,7 @@ class TextMaterial(Material):
             shuffle=False,
             seed=0,
             maximum_words=cut.maximum_words,
-            ends=cut.mode == "sentences",
+            ends=predicts_ends(cut.mode),
         ).iterate(0)
 
 
