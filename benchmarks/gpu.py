@@ -40,9 +40,9 @@ from syntaxlm.models.lstm import LSTMConfig
 from syntaxlm.models.on_lstm import ONLSTMConfig
 from syntaxlm.models.registry import MODELS, ModelConfig, build_model
 from syntaxlm.ops.native import SWITCH
+from syntaxlm.training.display import ProgressDisplay
 from syntaxlm.training.recipe import OptimiserSettings, read_recipe, shipped_recipes
 from syntaxlm.training.trainer import Event, train
-from syntaxlm.training.watching import ProgressDisplay
 
 TESTS = "tests/ops/test_on_lstm.py", "tests/ops/test_fused.py"
 PUBLISHED = "{}-ptb-words"

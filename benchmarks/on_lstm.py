@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from benchmarks.timing import Row, race, refuse_failing_tests, show
 from benchmarks.training import WORDS, contestant, with_plain_softmax
 from syntaxlm.layers.rows import Rows
-from syntaxlm.models.base import NeuralModel
+from syntaxlm.models.backbone import NeuralModel
 from syntaxlm.models.contract import TokenBatch
 from syntaxlm.models.on_lstm import ONLSTMConfig, build
 from syntaxlm.ops import on_lstm

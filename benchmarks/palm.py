@@ -22,7 +22,7 @@ from benchmarks.timing import Contestant, race, refuse_failing_tests
 from benchmarks.training import WORDS, contestant
 from syntaxlm.layers.span_attention import SpanAttention
 from syntaxlm.models import on_lstm, palm
-from syntaxlm.models.base import NeuralModel
+from syntaxlm.models.backbone import NeuralModel
 from syntaxlm.models.contract import TokenBatch
 from syntaxlm.models.on_lstm import ONLSTMConfig
 from syntaxlm.models.palm import PaLMConfig

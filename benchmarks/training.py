@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from benchmarks.timing import PROCESSOR, Contestant
-from syntaxlm.models.base import NeuralModel
+from syntaxlm.models.backbone import NeuralModel
 from syntaxlm.models.contract import LanguageModel, State, TokenBatch
 from syntaxlm.ops.softmax.reference import target_log_probs as plain_log_probs
 from syntaxlm.training.recipe import OptimiserSettings

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from syntaxlm.data.toy import write_corpus
-from syntaxlm.storage import StoredModel, read_model
+from syntaxlm.model_io import ModelBundle, read_model
 from syntaxlm.training.recipe import Recipe, recipe_from
 from syntaxlm.training.trainer import train
 
@@ -69,10 +69,10 @@ def trained(toy: Toy, tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespa
 
 
 @pytest.fixture
-def prpn(trained: SimpleNamespace) -> StoredModel:
+def prpn(trained: SimpleNamespace) -> ModelBundle:
     return read_model(trained.prpn)
 
 
 @pytest.fixture
-def lstm(trained: SimpleNamespace) -> StoredModel:
+def lstm(trained: SimpleNamespace) -> ModelBundle:
     return read_model(trained.lstm)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from syntaxlm.layers.dropout import dropout
-from syntaxlm.models.base import Core, NeuralModel, Reading
+from syntaxlm.models.backbone import Backbone, BackboneOutput, NeuralModel
 from syntaxlm.models.contract import State, Syntax, TokenBatch
 
 
@@ -24,7 +24,7 @@ class GRUConfig:
     initial_spread: float = 0.1  # embedding and decoder start uniform in (-spread, spread)
 
 
-class GRUCore(Core):
+class GRUCore(Backbone):
     """One layer. The distance before a word is how far the state moves when the word is read."""
 
     distance_layers = 1
@@ -35,12 +35,14 @@ class GRUCore(Core):
         self.gru = nn.GRU(config.embedding_size, config.embedding_size)
         self.output_size = config.embedding_size
 
-    def forward(self, embedded: Tensor, batch: TokenBatch, state: State) -> Reading:
+    def forward(self, embedded: Tensor, batch: TokenBatch, state: State) -> BackboneOutput:
         before = embedded.new_zeros(1, *embedded.shape[1:]) if state is None else state["hidden"]
         hidden, last = self.gru(dropout(embedded, self.rate, self.training), before)  # (T, B, E), (1, B, E)
         moved = hidden - torch.cat([before, hidden[:-1]])
         rows = dropout(hidden, self.rate, self.training)[batch.mask()]  # real tokens only, no padding
-        return Reading(rows, {"hidden": last.detach()}, syntax=Syntax(distances=moved.norm(dim=-1).detach()[None]))
+        return BackboneOutput(
+            rows, {"hidden": last.detach()}, syntax=Syntax(distances=moved.norm(dim=-1).detach()[None])
+        )
 
 
 def build(config: GRUConfig, vocabulary_size: int) -> NeuralModel:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from docs.generation.markdown import plain, table
 from docs.generation.settings import Setting, settings_of, settings_table
-from syntaxlm.trees import CLEAN_UPS, PROTOCOLS, CleanUp
+from syntaxlm.trees import PREPROCESSINGS, PROTOCOLS, GoldPreprocessing
 
 
 def protocol_table() -> str:
@@ -22,7 +22,7 @@ def protocol_table() -> str:
 
 
 def clean_up_table() -> str:
-    return table(["rule", "which words stay"], ([f"`{one.name}`", _rule(one)] for one in CLEAN_UPS.values()))
+    return table(["rule", "which words stay"], ([f"`{one.name}`", _rule(one)] for one in PREPROCESSINGS.values()))
 
 
 def clean_up_settings() -> str:
@@ -31,10 +31,10 @@ def clean_up_settings() -> str:
 
 
 def _clean_up_settings() -> list[Setting]:
-    return list(settings_of(CleanUp))
+    return list(settings_of(GoldPreprocessing))
 
 
-def _rule(one: CleanUp) -> str:
+def _rule(one: GoldPreprocessing) -> str:
     parts = []
     if one.keep_tags is not None:
         parts.append(f"those with the tags {_listed(one.keep_tags)}")

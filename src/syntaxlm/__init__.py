@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from syntaxlm.data.toy import write_corpus
     from syntaxlm.data.treebanks import read_treebank
-    from syntaxlm.drawing.report import write_report
     from syntaxlm.errors import InputError
-    from syntaxlm.evaluation.cache import CacheSettings
-    from syntaxlm.evaluation.cache_tuning import tune_cache
     from syntaxlm.evaluation.completion import evaluate_completion
-    from syntaxlm.evaluation.generation import generate
-    from syntaxlm.evaluation.language_model import evaluate_text
     from syntaxlm.evaluation.pairs import evaluate_pairs
-    from syntaxlm.evaluation.parsing import evaluate_parsing, evaluate_trees, parse_lines
-    from syntaxlm.evaluation.surprisal import surprisals
-    from syntaxlm.storage import read_model
+    from syntaxlm.generation.sentences import generate
+    from syntaxlm.model_io import read_model
+    from syntaxlm.parsing.evaluation import evaluate_parsing, evaluate_trees, parse_lines
+    from syntaxlm.reports.report import write_report
+    from syntaxlm.scoring.cache import CacheSettings
+    from syntaxlm.scoring.cache_tuning import tune_cache
+    from syntaxlm.scoring.perplexity import evaluate_text
+    from syntaxlm.scoring.surprisal import surprisals
     from syntaxlm.training.recipe import find_recipe, read_recipe
     from syntaxlm.training.trainer import resume, train
     from syntaxlm.trees import read_brackets, write_brackets
@@ -30,28 +30,28 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _ROOMS = {
-    "CacheSettings": "evaluation.cache",
+    "CacheSettings": "scoring.cache",
     "InputError": "errors",
     "average_files": "trees.averaging",
     "evaluate_completion": "evaluation.completion",
     "evaluate_pairs": "evaluation.pairs",
-    "evaluate_parsing": "evaluation.parsing",
-    "evaluate_text": "evaluation.language_model",
-    "evaluate_trees": "evaluation.parsing",
+    "evaluate_parsing": "parsing.evaluation",
+    "evaluate_text": "scoring.perplexity",
+    "evaluate_trees": "parsing.evaluation",
     "find_recipe": "training.recipe",
-    "generate": "evaluation.generation",
-    "parse_lines": "evaluation.parsing",
+    "generate": "generation.sentences",
+    "parse_lines": "parsing.evaluation",
     "read_brackets": "trees",
-    "read_model": "storage",
+    "read_model": "model_io",
     "read_recipe": "training.recipe",
     "read_treebank": "data.treebanks",
     "resume": "training.trainer",
-    "surprisals": "evaluation.surprisal",
+    "surprisals": "scoring.surprisal",
     "train": "training.trainer",
-    "tune_cache": "evaluation.cache_tuning",
+    "tune_cache": "scoring.cache_tuning",
     "write_brackets": "trees",
     "write_corpus": "data.toy",
-    "write_report": "drawing.report",
+    "write_report": "reports.report",
 }
 
 __all__ = [

@@ -11,14 +11,14 @@ from typing import Any
 
 from syntaxlm.data.corpora import read_lines
 from syntaxlm.data.toy import write_corpus
-from syntaxlm.drawing.report import PAGE, page_of, read_run
 from syntaxlm.drawing.terminal import draw_tree
-from syntaxlm.evaluation.parsing import ParsingReport, evaluate_parsing, parse_lines
-from syntaxlm.evaluation.structure import Rule, rules_of
-from syntaxlm.storage import StoredModel, read_model
+from syntaxlm.model_io import ModelBundle, read_model
+from syntaxlm.parsing.evaluation import ParsingReport, evaluate_parsing, parse_lines
+from syntaxlm.parsing.structure import Rule, rules_of
+from syntaxlm.reports.report import PAGE, page_of, read_run
 from syntaxlm.training.recipe import find_recipe, read_recipe
 from syntaxlm.training.result import TrainingResult
-from syntaxlm.training.trainer import Watcher, refuse_run, train
+from syntaxlm.training.trainer import ProgressCallback, refuse_run, train
 
 SENTENCES = 20_000
 DRAWN_WORDS = range(6, 13)  # lengths of the sentences drawn: long enough to have structure, short enough for a terminal
@@ -66,7 +66,11 @@ class Quickstart:
 
 
 def run_quickstart(
-    folder: Path, model: str = "prpn", seed: int = 1, say: Callable[[str], None] = print, watcher: Watcher | None = None
+    folder: Path,
+    model: str = "prpn",
+    seed: int = 1,
+    say: Callable[[str], None] = print,
+    watcher: ProgressCallback | None = None,
 ) -> Quickstart:
     """Writes the corpus, trains the shipped toy recipe of `model` on it, measures and draws. Raises InputError.
 
@@ -100,7 +104,7 @@ def run_quickstart(
     return Quickstart(result, floor, parsing, drawn, report.path)
 
 
-def _drawn(stored: StoredModel, text: Path, decoder: Rule | None) -> tuple[str, ...]:
+def _drawn(stored: ModelBundle, text: Path, decoder: Rule | None) -> tuple[str, ...]:
     """The trees of the first three sentences of a fit length."""
     lines = [line for _, line in read_lines(text) if len(line.split()) in DRAWN_WORDS][:3]
     return tuple(draw_tree(parse.tree) for parse in parse_lines(stored, lines, decoder) if parse is not None)

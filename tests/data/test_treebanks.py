@@ -9,8 +9,8 @@ import pytest
 from syntaxlm.data.treebanks import TreebankSentence, read_treebank, treebank_tokens, write_words
 from syntaxlm.errors import InputError
 from syntaxlm.text.normaliser import Normaliser
-from syntaxlm.trees.cleanup import CleanUp
 from syntaxlm.trees.conllu import dependency_faults
+from syntaxlm.trees.preprocessing import GoldPreprocessing
 from syntaxlm.trees.tree import Constituent, DependencyTree
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
@@ -100,7 +100,7 @@ def heads_are_one_tree(heads):
 
 
 def test_every_tree_of_four_words_stays_one_tree_whichever_words_are_dropped(tmp_path):
-    drop = CleanUp("drop x", drop_tags=frozenset({"x"}))
+    drop = GoldPreprocessing("drop x", drop_tags=frozenset({"x"}))
     trees = [heads for heads in product(range(5), repeat=4) if heads_are_one_tree(heads)]
     assert len(trees) == 64  # rooted labelled trees, 4^3
     for tags in product("xk", repeat=4):
@@ -127,7 +127,7 @@ def test_every_tree_of_four_words_stays_one_tree_whichever_words_are_dropped(tmp
 def test_a_cycle_of_dropped_words_does_not_hang(tmp_path):
     path = tmp_path / "some.dp"
     path.write_text(dp([("a", "x", 2), ("b", "x", 1), ("c", "k", 1), ("d", "k", 2)]))
-    (sentence,) = read_treebank(path, CleanUp("drop x", drop_tags=frozenset({"x"})))
+    (sentence,) = read_treebank(path, GoldPreprocessing("drop x", drop_tags=frozenset({"x"})))
     assert sentence.heads == (0, 1)
 
 
@@ -173,7 +173,7 @@ def test_written_words_are_the_sentences_after_clean_up(folder):
     assert (folder / "words.txt").read_text() == "The cat ate 12 fish\nGo\nThe cat ate 12 fish\n"
     assert (written.sentences, written.words, written.emptied) == (3, 11, 0)
     some = write_words(
-        read_treebank(folder / "mrg", CleanUp("nouns", keep_tags=frozenset({"NN"}))), folder / "some.txt"
+        read_treebank(folder / "mrg", GoldPreprocessing("nouns", keep_tags=frozenset({"NN"}))), folder / "some.txt"
     )
     assert (folder / "some.txt").read_text() == "cat\ncat\n"
     assert (some.sentences, some.words, some.emptied) == (2, 2, 1)

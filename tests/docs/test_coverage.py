@@ -15,7 +15,7 @@ from docs.generation.settings import all_settings, model_settings, section_table
 
 from syntaxlm.models.registry import MODELS
 from syntaxlm.training.recipe import read_recipe
-from syntaxlm.trees import CLEAN_UPS, PROTOCOLS
+from syntaxlm.trees import PREPROCESSINGS, PROTOCOLS
 from tests.docs.examples import ROOT, examples_of
 
 DOCS = ROOT / "docs"
@@ -107,7 +107,7 @@ def test_every_protocol_and_clean_up_rule_is_told():
     assert "<!-- generated: protocols -->" in page
     assert "<!-- generated: clean-ups -->" in page
     assert all(f"`{name}`" in protocol_table() for name in PROTOCOLS)
-    assert all(f"`{name}`" in clean_up_table() for name in CLEAN_UPS)
+    assert all(f"`{name}`" in clean_up_table() for name in PREPROCESSINGS)
 
 
 def test_the_reference_has_every_room():

@@ -15,7 +15,7 @@ import pytest
 
 from syntaxlm.drawing import Section, facts_html, heat_map, html_page, tree_picture
 from syntaxlm.drawing.page import SMALLEST
-from syntaxlm.storage import StoredModel
+from syntaxlm.model_io import ModelBundle
 from syntaxlm.trees import parse_brackets
 
 VOID = {"meta"}
@@ -119,7 +119,7 @@ def test_facts_are_a_table():
     assert table.text == "Model <x>size1 & 2"
 
 
-def test_a_stored_model_tells_of_itself_in_a_notebook(prpn: StoredModel, lstm: StoredModel):
+def test_a_stored_model_tells_of_itself_in_a_notebook(prpn: ModelBundle, lstm: ModelBundle):
     weights = sum(weight.numel() for weight in prpn.model.parameters())
     page = prpn._repr_html_()
     for fact in ("Model prpn", f"{weights:,}", f"{len(prpn.vocabulary):,} tokens", "hidden_size 16", "units words"):

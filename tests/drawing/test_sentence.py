@@ -10,10 +10,10 @@ import torch
 
 from syntaxlm.drawing.sentence import Drawing, analyse, map_pictures, maps_of, over_earlier_steps, read_gold
 from syntaxlm.errors import InputError
-from syntaxlm.evaluation.parsing import parse_lines
+from syntaxlm.model_io import ModelBundle, ModelSettings
 from syntaxlm.models.prpn import PRPNConfig
 from syntaxlm.models.registry import build_model
-from syntaxlm.storage import ModelSettings, StoredModel
+from syntaxlm.parsing.evaluation import parse_lines
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 
@@ -22,18 +22,18 @@ from .reading import drawn, of_role, read_svg, styled_roles, told, used_roles
 GOLD = "(S (NP-SBJ (DT The) (NN cat)) (VP (VBD cost) (NP ($ $) (CD 50) (-NONE- *U*))))"
 
 
-def tiny(normaliser: Normaliser, text: str) -> StoredModel:
+def tiny(normaliser: Normaliser, text: str) -> ModelBundle:
     """A model with chance weights that knows a text."""
     torch.manual_seed(0)
     vocabulary = Vocabulary.build(Counter(normaliser.tokens(text)))
     config = PRPNConfig(embedding_size=6, hidden_size=8, memory_slots=3, look_back=2)
-    return StoredModel(
+    return ModelBundle(
         build_model(config, len(vocabulary)).eval(), ModelSettings(config, normaliser, "sentences"), vocabulary
     )
 
 
 @pytest.fixture
-def penn() -> StoredModel:
+def penn() -> ModelBundle:
     return tiny(Normaliser(lower_case=True, numbers="whole", drop_words=("$",)), "the cat cost N dollars")
 
 

@@ -9,13 +9,13 @@ import pytest
 
 from syntaxlm import quickstart
 from syntaxlm.cli import main
-from syntaxlm.drawing.report import page_of, read_run
 from syntaxlm.drawing.sentence import Drawing, analyse
-from syntaxlm.evaluation.parsing import evaluate_parsing, parse_lines
+from syntaxlm.parsing.evaluation import evaluate_parsing, parse_lines
+from syntaxlm.reports.report import page_of, read_run
 from syntaxlm.trees import parse_brackets
 from syntaxlm.trees.span_decoding import SPAN_RULES
 from tests.drawing.reading import drawn, of_role, read_svg, told
-from tests.evaluation.span_models import NAMES, scoring
+from tests.parsing.span_models import NAMES, scoring
 
 SENTENCE = "the old cat sees a dog"
 GOLD = "(S (NP the old cat) (VP sees (NP a dog)))"
@@ -56,7 +56,7 @@ def test_a_model_of_distances_has_bars_and_no_chart(prpn):
 
 @pytest.mark.parametrize("ending", ["svg", "html", "tex"])
 def test_the_command_draws_it(ending, tmp_path, monkeypatch):
-    monkeypatch.setattr("syntaxlm.storage.read_model", lambda folder: scoring())
+    monkeypatch.setattr("syntaxlm.model_io.read_model", lambda folder: scoring())
     path = tmp_path / f"cat.{ending}"
     assert main(["draw", "MODEL", SENTENCE, "--decoder", "total", "-o", str(path)]) == 0
     if ending in ("svg", "html"):
@@ -81,7 +81,7 @@ def test_a_report_has_all_rules_and_the_best_and_worst_trees(toy, trained):
 
 
 def test_the_command_report_measures_it(toy, trained, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("syntaxlm.drawing.report.read_model", lambda folder: scoring())
+    monkeypatch.setattr("syntaxlm.reports.report.read_model", lambda folder: scoring())
     assert main(["report", str(trained.lstm), str(toy / "test.mrg"), "-o", str(tmp_path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["left_out"] == {}
     assert "right decoder (chosen)" in (tmp_path / "report.html").read_text(encoding="utf-8")

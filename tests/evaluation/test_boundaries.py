@@ -15,17 +15,17 @@ from hypothesis import strategies as st
 from syntaxlm.errors import InputError
 from syntaxlm.evaluation import boundaries
 from syntaxlm.evaluation.boundaries import best_threshold, evaluate_boundaries, gaps_of, score_boundaries
-from syntaxlm.evaluation.language_model import evaluate_text
-from syntaxlm.evaluation.parsing import parse_lines
+from syntaxlm.model_io import ModelBundle, ModelSettings
 from syntaxlm.models.registry import MODELS, build_model
-from syntaxlm.storage import ModelSettings, StoredModel
+from syntaxlm.parsing.evaluation import parse_lines
+from syntaxlm.scoring.perplexity import evaluate_text
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 
 LINES = [" the cat sees a dog ", "a dog sees", "", "it"] * 20
 
 
-def stored_model(name="prpn", lines=LINES, **normaliser) -> StoredModel:
+def stored_model(name="prpn", lines=LINES, **normaliser) -> ModelBundle:
     """A model of characters with fresh weights, large enough that distances differ."""
     reads = Normaliser(**{"units": "characters"} | normaliser)
     vocabulary = Vocabulary.build(Counter(token for line in lines for token in reads.tokens(line)))
@@ -35,7 +35,7 @@ def stored_model(name="prpn", lines=LINES, **normaliser) -> StoredModel:
     with torch.no_grad():
         for weight in model.parameters():
             weight.normal_()
-    return StoredModel(model.eval(), ModelSettings(config, reads, "sentences"), vocabulary)
+    return ModelBundle(model.eval(), ModelSettings(config, reads, "sentences"), vocabulary)
 
 
 @pytest.fixture

@@ -25,16 +25,16 @@ from syntaxlm.evaluation.completion import (
     tune_weights,
     write_questions,
 )
-from syntaxlm.evaluation.sentence_scores import sentence_log_probs
-from syntaxlm.evaluation.tree_scores import log_probs_of_trees
-from syntaxlm.storage import StoredModel
+from syntaxlm.model_io import ModelBundle
+from syntaxlm.scoring.engine import sentence_log_probs
+from syntaxlm.scoring.tree_scores import log_probs_of_trees
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees import DependencyTree, write_conllu
-from tests.evaluation.fresh_models import fresh
-from tests.evaluation.tree_models import tree_model
+from tests.fresh_models import fresh
 from tests.models.test_tree_rnn import SENTENCE
+from tests.tree_models import tree_model
 
 MSR = Path(__file__).parents[3] / "shared" / "data" / "msr-completion"
 
@@ -57,7 +57,7 @@ def small(prpn):
     """A stored model whose vocabulary is the cat cats sleep sleeps ."""
     vocabulary = Vocabulary(["<unk>", "<s>", "</s>", "the", "cat", "cats", "sleep", "sleeps", "."])
     normaliser = Normaliser(lower_case=True)
-    return StoredModel(prpn.model, replace(prpn.settings, normaliser=normaliser), vocabulary)
+    return ModelBundle(prpn.model, replace(prpn.settings, normaliser=normaliser), vocabulary)
 
 
 def spoken(monkeypatch, log_probs):
@@ -316,7 +316,7 @@ def test_what_cannot_be_scored_or_weighted_is_told(small, two, files, monkeypatc
         evaluate_completion({"one": small, "interpolated": small}, *files)
     with pytest.raises(InputError, match="no model given"):
         evaluate_completion({}, *files)
-    dropping = StoredModel(
+    dropping = ModelBundle(
         small.model, replace(small.settings, normaliser=Normaliser(drop_punctuation=True)), small.vocabulary
     )
     with pytest.raises(InputError, match=r"questions.txt, line 1, question 4: nothing is left of '\?!' as model reads"):

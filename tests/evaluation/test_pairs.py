@@ -21,8 +21,8 @@ from syntaxlm.evaluation.pairs import (
     score_pairs,
     write_pairs,
 )
-from syntaxlm.evaluation.sentence_scores import sentence_log_probs
-from syntaxlm.storage import StoredModel
+from syntaxlm.model_io import ModelBundle
+from syntaxlm.scoring.engine import sentence_log_probs
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.text.vocabulary import Vocabulary
@@ -47,7 +47,7 @@ def small(prpn):
     """A stored model whose vocabulary is the cat cats sleep sleeps ."""
     vocabulary = Vocabulary(["<unk>", "<s>", "</s>", "the", "cat", "cats", "sleep", "sleeps", "."])
     normaliser = Normaliser(lower_case=True)
-    return StoredModel(prpn.model, replace(prpn.settings, normaliser=normaliser), vocabulary)
+    return ModelBundle(prpn.model, replace(prpn.settings, normaliser=normaliser), vocabulary)
 
 
 def pair(better, worse, case="case", **groups):
@@ -183,7 +183,7 @@ def test_a_trained_model_scores_pairs_as_it_scores_sentences(prpn, toy, tmp_path
 
 
 def test_what_cannot_be_scored_is_told(small):
-    dropping = StoredModel(
+    dropping = ModelBundle(
         small.model, replace(small.settings, normaliser=Normaliser(drop_punctuation=True)), small.vocabulary
     )
     with pytest.raises(InputError, match=r"file, line 1: nothing is left of '\?!' as model reads it"):
@@ -203,7 +203,7 @@ def test_what_the_words_of_penn_treebank_text_know_of_the_published_pairs(
     words = set((DATA / "ptb" / "ptb.train.txt").read_text(encoding="utf-8").split()) - {"<unk>", "$", "#"}
     vocabulary = Vocabulary(["<unk>", "<s>", "</s>", *sorted(words)])
     normaliser = Normaliser(lower_case=True, numbers="whole", drop_words=("$", "#"))
-    stored = StoredModel(prpn.model, replace(prpn.settings, normaliser=normaliser), vocabulary)
+    stored = ModelBundle(prpn.model, replace(prpn.settings, normaliser=normaliser), vocabulary)
     monkeypatch.setattr(pairs_room, "sentence_log_probs", lambda stored, sentences: np.zeros(len(sentences)))
     found = score_pairs(stored, read_pairs([DATA / name]), TreebankStyle("drop", "split"))
     assert len(found.better) == count

@@ -22,10 +22,10 @@ from syntaxlm.evaluation.reranking import (
     evaluate_reranking,
     rerank,
 )
-from syntaxlm.evaluation.tree_scores import log_probs_of_trees
+from syntaxlm.scoring.tree_scores import log_probs_of_trees
 from syntaxlm.trees import DependencyTree, read_conllu, write_conllu
-from tests.evaluation.tree_models import tree_model
 from tests.models.test_tree_rnn import SENTENCE
+from tests.tree_models import tree_model
 
 WORDS, GOLD = SENTENCE.words, SENTENCE.heads
 

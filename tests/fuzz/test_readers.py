@@ -15,22 +15,22 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from syntaxlm.data.arpa import read_arpa, write_arpa
 from syntaxlm.data.corpora import EncodedCorpus, count_tokens, read_lines
 from syntaxlm.data.treebanks import read_treebank, treebank_tokens, write_words
 from syntaxlm.errors import InputError
 from syntaxlm.files import read_text, split_lines
+from syntaxlm.models.arpa import read_arpa, write_arpa
 from syntaxlm.settings import override
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.recipe import read_recipe, shipped_recipes
 from syntaxlm.trees import (
-    CLEAN_UPS,
+    PREPROCESSINGS,
     PROTOCOLS,
     SpanSets,
     clean_all,
     dependency_faults,
-    find_clean_up,
+    find_preprocessing,
     format_brackets,
     from_nltk,
     parse_brackets,
@@ -161,7 +161,7 @@ def brackets(path: Path) -> None:
     assert [tree.words for tree in parse_brackets(text, labelled=True)] == [tree.words for tree in trees]
     for tree in trees:
         assert from_nltk(to_nltk(tree)).words == tree.words
-    for rule in CLEAN_UPS.values():
+    for rule in PREPROCESSINGS.values():
         with refusal(path):
             spans = SpanSets.of(clean_all(trees, rule, str(path))[0])
             if max(spans.lengths) > 1:
@@ -195,7 +195,7 @@ def recipe(path: Path) -> None:
 
 
 def clean_up(path: Path) -> None:
-    rule = find_clean_up(path)
+    rule = find_preprocessing(path)
     assert isinstance(rule.keeps("a", "A"), bool)
     assert isinstance(rule.plain_label("NP-SBJ+np"), str)
 

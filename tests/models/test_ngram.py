@@ -13,25 +13,25 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from syntaxlm.data.arpa import read_arpa
-from syntaxlm.data.batches import SentenceBatches, StreamBatches
+from syntaxlm.batches.tokens import SentenceBatches, StreamBatches
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.errors import InputError
-from syntaxlm.evaluation.generation import generate
-from syntaxlm.evaluation.language_model import evaluate_text
-from syntaxlm.evaluation.sentence_scores import sentence_log_probs
-from syntaxlm.evaluation.surprisal import surprisals
+from syntaxlm.generation.sentences import generate
+from syntaxlm.model_io import CONFIG, WEIGHTS, read_model, read_tensors, write_tensors
+from syntaxlm.models.arpa import read_arpa
 from syntaxlm.models.contract import TokenBatch
 from syntaxlm.models.ngram import NEVER, NGramConfig, NGramModel
 from syntaxlm.ops.kneser_ney.reference import KneserNey
-from syntaxlm.storage import CONFIG, WEIGHTS, read_model, read_tensors, write_tensors
+from syntaxlm.scoring.engine import sentence_log_probs
+from syntaxlm.scoring.perplexity import evaluate_text
+from syntaxlm.scoring.surprisal import surprisals
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.recipe import read_recipe
 from syntaxlm.training.result import read_result
 from syntaxlm.training.trainer import resume, train
 
-KENLM = Path(__file__).parents[1] / "data" / "kenlm"  # what its lmplz and query made of the texts beside it
+KENLM = Path(__file__).parents[1] / "golden_data" / "kenlm"  # what its lmplz and query made of the texts beside it
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 BEGIN, END, UNKNOWN, WORDS = 1, 2, 0, 7
 

@@ -10,10 +10,10 @@ import torch
 
 from syntaxlm.data.dependencies import ROOT, UNKNOWN, DependencyCorpus, TreeBatches, label_vocabulary
 from syntaxlm.errors import InputError
+from syntaxlm.model_io import ModelBundle, ModelSettings, read_model, write_model
 from syntaxlm.models.contract import TextCounts, TreeBatch
 from syntaxlm.models.registry import build_model, reads
 from syntaxlm.models.tree_rnn import TreeRNN, TreeRNNConfig
-from syntaxlm.storage import ModelSettings, StoredModel, read_model, write_model
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees import DependencyTree, steps_of
@@ -238,7 +238,7 @@ def test_text_is_refused():
 @every_variant
 def test_a_stored_model_is_read_back_with_its_labels_and_its_noise(name, tmp_path):
     model = built(name).float()
-    stored = StoredModel(model, ModelSettings(model.config, Normaliser(), "trees"), VOCABULARY, LABELS)
+    stored = ModelBundle(model, ModelSettings(model.config, Normaliser(), "trees"), VOCABULARY, LABELS)
     write_model(tmp_path, stored)
     again = read_model(tmp_path)
     assert again.labels == LABELS
@@ -250,7 +250,7 @@ def test_a_stored_model_is_read_back_with_its_labels_and_its_noise(name, tmp_pat
 def test_labels_of_another_number_than_the_weights_have_are_told(tmp_path):
     model = built("labelled").float()
     settings = ModelSettings(model.config, Normaliser(), "trees")
-    write_model(tmp_path, StoredModel(model, settings, VOCABULARY, LABELS))
+    write_model(tmp_path, ModelBundle(model, settings, VOCABULARY, LABELS))
     label_vocabulary({"det": 1}).write(tmp_path / "labels.json")
     with pytest.raises(InputError, match=r"of 7 labels, .*labels.json has 3"):
         read_model(tmp_path)

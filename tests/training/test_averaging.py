@@ -12,8 +12,8 @@ import torch
 from torch import nn
 
 from syntaxlm.errors import InputError
-from syntaxlm.evaluation.language_model import evaluate_language_model
-from syntaxlm.storage import distinct_tensors, read_model, write_tensors
+from syntaxlm.model_io import distinct_tensors, read_model, write_tensors
+from syntaxlm.scoring.perplexity import evaluate_language_model
 from syntaxlm.training import trainer
 from syntaxlm.training.averaging import Averaging, WeightAverage
 from syntaxlm.training.checkpoint import CHECKPOINT, read_progress

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from syntaxlm.errors import InputError
-from syntaxlm.storage import read_model
+from syntaxlm.model_io import read_model
 from syntaxlm.training import comparing
 from syntaxlm.training.comparing import COMPARISON, compare, read_recipes
 from syntaxlm.training.result import RESULT, read_result

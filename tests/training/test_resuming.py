@@ -222,7 +222,7 @@ def test_a_signal_saves_exits_with_0_and_says_how_to_go_on(toy, tmp_path, monkey
     recipe = tmp_path / "lstm.yaml"
     recipe.write_text(yaml.safe_dump(toy.recipe_data("lstm")))
     watch = stop_at(4, number=number)
-    monkeypatch.setattr("syntaxlm.training.watching.ProgressDisplay.__call__", lambda self, event: watch(event))
+    monkeypatch.setattr("syntaxlm.training.display.ProgressDisplay.__call__", lambda self, event: watch(event))
     before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
     assert main(["train", str(recipe), "--output", str(tmp_path / "run")]) == 0
     assert f"syntaxlm train --resume {tmp_path / 'run'}" in capsys.readouterr().out
@@ -352,7 +352,7 @@ def test_a_run_killed_at_twenty_random_moments_goes_on_to_the_same_weights(toy, 
 
 def test_a_folder_that_cannot_be_written_is_told_before_any_text_is_read(toy, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("a file, not a folder")
-    monkeypatch.setattr(trainer, "read_material", lambda *_: pytest.fail("the text was read"))
+    monkeypatch.setattr(trainer, "read_training_data", lambda *_: pytest.fail("the text was read"))
     with pytest.raises(InputError, match=r"cannot be made"):
         train(toy.recipe("lstm"), tmp_path / "file" / "below" / "run")
 

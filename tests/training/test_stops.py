@@ -10,8 +10,8 @@ import torch
 
 from syntaxlm.cli import main
 from syntaxlm.errors import InputError
-from syntaxlm.evaluation.stored_stops import STOP_WEIGHTS, STOPS, read_stops
-from syntaxlm.storage import WEIGHTS, read_model
+from syntaxlm.generation.stop_io import STOP_WEIGHTS, STOPS, read_stops
+from syntaxlm.model_io import WEIGHTS, read_model
 from syntaxlm.training.stops import StopTraining, train_stops
 from syntaxlm.training.trainer import train
 from syntaxlm.trees import dependency_faults, read_conllu

@@ -9,16 +9,16 @@ import pytest
 import torch
 from rich.console import Console
 
-from syntaxlm.data.batches import SentenceBatches
+from syntaxlm.batches.tokens import SentenceBatches
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.supervision import read_supervision
 from syntaxlm.errors import InputError
-from syntaxlm.storage import read_model
+from syntaxlm.model_io import read_model
 from syntaxlm.training import trainer
+from syntaxlm.training.display import ProgressDisplay
 from syntaxlm.training.recipe import Recipe, recipe_from
 from syntaxlm.training.result import RESULT, read_result
 from syntaxlm.training.trainer import Event, resume, train
-from syntaxlm.training.watching import ProgressDisplay
 from tests.training.test_processes import in_two_processes, written
 from tests.training.test_resuming import assert_same_run, metrics, stop_at
 

@@ -14,8 +14,8 @@ import pytest
 import torch
 
 from syntaxlm.errors import InputError
-from syntaxlm.evaluation.language_model import evaluate_text
-from syntaxlm.storage import read_model
+from syntaxlm.model_io import read_model
+from syntaxlm.scoring.perplexity import evaluate_text
 from syntaxlm.training import trainer
 from syntaxlm.training.checkpoint import CHECKPOINT
 from syntaxlm.training.recipe import ScheduleSettings

@@ -15,13 +15,13 @@ import torch
 from syntaxlm.cli import main
 from syntaxlm.data.dependencies import ROOT, DependencyCorpus
 from syntaxlm.data.treebanks import dependency_trees
-from syntaxlm.drawing.report import write_report
 from syntaxlm.errors import InputError
-from syntaxlm.evaluation.cache import CacheSettings
-from syntaxlm.evaluation.language_model import evaluate_text
-from syntaxlm.evaluation.surprisal import surprisals
-from syntaxlm.evaluation.tree_scores import tree_log_probs, tree_surprisals, word_log_probs
-from syntaxlm.storage import read_model
+from syntaxlm.model_io import read_model
+from syntaxlm.reports.report import write_report
+from syntaxlm.scoring.cache import CacheSettings
+from syntaxlm.scoring.perplexity import evaluate_text
+from syntaxlm.scoring.surprisal import surprisals
+from syntaxlm.scoring.tree_scores import tree_log_probs, tree_surprisals, word_log_probs
 from syntaxlm.training import trainer
 from syntaxlm.training.comparing import compare
 from syntaxlm.training.recipe import Recipe, recipe_from

@@ -12,7 +12,7 @@ from syntaxlm.trees import (
     SpanSets,
     baseline_scores,
     clean_all,
-    find_clean_up,
+    find_preprocessing,
     read_brackets,
     read_conllu,
 )
@@ -27,7 +27,7 @@ def gold(name: str, clean_up: str, count: int | None = None) -> SpanSets:
     path = DATA / name
     files = sorted(path.glob("*.mrg")) if path.is_dir() else [path]
     trees = [tree for file in files for tree in read_brackets(file)]
-    return SpanSets.of(clean_all(trees[:count], find_clean_up(clean_up), name)[0])
+    return SpanSets.of(clean_all(trees[:count], find_preprocessing(clean_up), name)[0])
 
 
 def baselines(spans: SpanSets, max_words: int | None, biased_bound: bool = False) -> BaselineScores:

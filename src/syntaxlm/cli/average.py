@@ -33,14 +33,14 @@ def add_average(commands: Any) -> None:
 
 
 def _average(options: argparse.Namespace) -> None:
-    from syntaxlm.evaluation.parsing import protocol_named
     from syntaxlm.files import refuse_overwriting, write_text
+    from syntaxlm.parsing.evaluation import protocol_named
+    from syntaxlm.progress import status
     from syntaxlm.trees import average_files
-    from syntaxlm.waiting import told
 
     refuse_overwriting(options.output, options.predictions)
     protocol = protocol_named(options.protocol, options.max_words)
-    with told("averaging"):
+    with status("averaging"):
         result = average_files(options.predictions, protocol, _weights(options.weights))
     write_text("".join(line + "\n" for line in result.brackets()), options.output)
     print_result(result, options.json)

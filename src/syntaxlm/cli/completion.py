@@ -57,7 +57,7 @@ def add_completion(kinds: Any) -> None:
 
 def _completion(options: argparse.Namespace) -> None:
     from syntaxlm.evaluation.completion import evaluate_completion, write_questions
-    from syntaxlm.storage import read_model
+    from syntaxlm.model_io import read_model
 
     folders = [options.model, *options.also]
     models = dict(zip(model_names(folders), map(read_model, folders), strict=True))

@@ -56,11 +56,11 @@ def _data_toy(options: argparse.Namespace) -> None:
     import dataclasses
 
     from syntaxlm.data.toy import write_corpus
-    from syntaxlm.waiting import told
+    from syntaxlm.progress import status
 
     if options.sentences < 1 or options.seed < 0:
         raise InputError(f"--sentences {options.sentences} --seed {options.seed}: expected 1 or more, and 0 or more")
-    with told("sampling, and finding exact sentence probabilities"):
+    with status("sampling, and finding exact sentence probabilities"):
         summary = write_corpus(options.output, options.sentences, options.seed)
     if options.json:
         print(json.dumps(dataclasses.asdict(summary)))
@@ -74,9 +74,9 @@ def _data_toy(options: argparse.Namespace) -> None:
 
 def _data_text8(options: argparse.Namespace) -> None:
     from syntaxlm.data.text8 import split_text8
-    from syntaxlm.waiting import told
+    from syntaxlm.progress import status
 
-    with told("reading and writing 100 million bytes"):
+    with status("reading and writing 100 million bytes"):
         summary = split_text8(options.file, options.output)
     print_result(summary, options.json)
 
@@ -84,10 +84,10 @@ def _data_text8(options: argparse.Namespace) -> None:
 def _data_words(options: argparse.Namespace) -> None:
     from syntaxlm.data.treebanks import read_treebank, write_words
     from syntaxlm.files import refuse_overwriting
-    from syntaxlm.waiting import told
+    from syntaxlm.progress import status
 
     refuse_overwriting(options.output, [options.treebank])
-    with told("reading"):
+    with status("reading"):
         written = write_words(read_treebank(options.treebank, options.clean_up), options.output)
     if options.json:
         print(json.dumps(written.as_dict()))

@@ -83,7 +83,7 @@ def _draw(options: argparse.Namespace) -> None:
     if options.gold is None and options.number is not None:
         raise InputError("--number chooses a tree of the file that --gold names; there is no --gold")
     from syntaxlm.drawing.sentence import Drawing, analyse, check_format, map_pictures, read_gold
-    from syntaxlm.storage import read_model
+    from syntaxlm.model_io import read_model
 
     check_format(options.output)  # before what takes seconds
     gold = None if options.gold is None else read_gold(options.gold, options.number, options.clean_up)
@@ -112,12 +112,12 @@ def _draw_dependencies(options: argparse.Namespace) -> None:
 
 
 def _report(options: argparse.Namespace) -> None:
-    from syntaxlm.drawing.report import write_report
-    from syntaxlm.evaluation.parsing import protocol_named
-    from syntaxlm.waiting import told
+    from syntaxlm.parsing.evaluation import protocol_named
+    from syntaxlm.progress import status
+    from syntaxlm.reports.report import write_report
 
     protocol = protocol_named(options.protocol, options.max_words)
-    with told("measuring and drawing"):
+    with status("measuring and drawing"):
         written = write_report(
             options.model,
             options.output,

@@ -13,7 +13,7 @@ from syntaxlm.cli.pairs import add_pairs
 from syntaxlm.errors import InputError
 
 if TYPE_CHECKING:
-    from syntaxlm.evaluation.cache import CacheSettings
+    from syntaxlm.scoring.cache import CacheSettings
 
 
 def add_evaluate(commands: Any) -> None:
@@ -104,18 +104,18 @@ def _add_boundaries(kinds: Any) -> None:
 
 
 def _lm(options: argparse.Namespace) -> None:
-    from syntaxlm.evaluation.language_model import evaluate_text
-    from syntaxlm.storage import read_model
-    from syntaxlm.waiting import told
+    from syntaxlm.model_io import read_model
+    from syntaxlm.progress import status
+    from syntaxlm.scoring.perplexity import evaluate_text
 
     cache = _cache(options)
-    with told("reading"):
+    with status("reading"):
         score = evaluate_text(read_model(options.model), options.text, options.mode, cache)
     print_result(score, options.json)
 
 
 def _cache(options: argparse.Namespace) -> CacheSettings | None:
-    from syntaxlm.evaluation.cache import CACHE_SIZE, CacheSettings
+    from syntaxlm.scoring.cache import CACHE_SIZE, CacheSettings
 
     weight, flatness, size = options.cache_weight, options.cache_flatness, options.cache_size
     if weight is None and flatness is None and size is None:
@@ -127,12 +127,12 @@ def _cache(options: argparse.Namespace) -> CacheSettings | None:
 
 
 def _parse(options: argparse.Namespace) -> None:
-    from syntaxlm.evaluation.parsing import evaluate_parsing, protocol_named, write_sentences
-    from syntaxlm.storage import read_model
-    from syntaxlm.waiting import told
+    from syntaxlm.model_io import read_model
+    from syntaxlm.parsing.evaluation import evaluate_parsing, protocol_named, write_sentences
+    from syntaxlm.progress import status
 
     protocol = protocol_named(options.protocol, options.max_words)
-    with told("parsing and scoring"):
+    with status("parsing and scoring"):
         report = evaluate_parsing(
             read_model(options.model), options.treebank, protocol, options.decoder, options.clean_up, options.layer,
             [read_model(folder) for folder in options.also], options.random_weights,
@@ -143,11 +143,11 @@ def _parse(options: argparse.Namespace) -> None:
 
 
 def _trees(options: argparse.Namespace) -> None:
-    from syntaxlm.evaluation.parsing import evaluate_trees, protocol_named, write_sentences
-    from syntaxlm.waiting import told
+    from syntaxlm.parsing.evaluation import evaluate_trees, protocol_named, write_sentences
+    from syntaxlm.progress import status
 
     protocol = protocol_named(options.protocol, options.max_words)
-    with told("scoring"):
+    with status("scoring"):
         report = evaluate_trees(options.predicted, options.gold, protocol, options.clean_up)
     if options.per_sentence:
         write_sentences(report, options.per_sentence)
@@ -156,9 +156,9 @@ def _trees(options: argparse.Namespace) -> None:
 
 def _boundaries(options: argparse.Namespace) -> None:
     from syntaxlm.evaluation.boundaries import evaluate_boundaries
-    from syntaxlm.storage import read_model
-    from syntaxlm.waiting import told
+    from syntaxlm.model_io import read_model
+    from syntaxlm.progress import status
 
-    with told("reading"):
+    with status("reading"):
         report = evaluate_boundaries(read_model(options.model), options.text, options.tune)
     print_result(report, options.json)

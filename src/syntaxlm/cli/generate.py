@@ -10,7 +10,7 @@ from syntaxlm.cli.options import add_model
 from syntaxlm.errors import InputError
 
 if TYPE_CHECKING:
-    from syntaxlm.storage import StoredModel
+    from syntaxlm.model_io import ModelBundle
 
 
 def add_generate(commands: Any) -> None:
@@ -55,9 +55,9 @@ def add_generate(commands: Any) -> None:
 
 
 def _generate(options: argparse.Namespace) -> None:
-    from syntaxlm.evaluation.generation import generate
-    from syntaxlm.storage import read_model
-    from syntaxlm.waiting import counted
+    from syntaxlm.generation.sentences import generate
+    from syntaxlm.model_io import read_model
+    from syntaxlm.progress import progress_bar
 
     stored = read_model(options.model)
     if stored.model.reads == "trees":
@@ -76,7 +76,7 @@ def _generate(options: argparse.Namespace) -> None:
         options.prompt,
         **_sampling(options),
     )
-    for sentence in counted(sentences, "sampling", options.count):
+    for sentence in progress_bar(sentences, "sampling", options.count):
         print(json.dumps(sentence.as_dict(), ensure_ascii=False) if options.format == "json" else sentence.text)
 
 
@@ -85,11 +85,11 @@ def _sampling(options: argparse.Namespace) -> dict[str, Any]:
     return {name: getattr(options, name) for name in ("temperature", "top_k", "seed", "maximum_words", "keep_unknown")}
 
 
-def _generate_trees(options: argparse.Namespace, stored: StoredModel) -> None:
-    from syntaxlm.evaluation.stored_stops import read_stops
-    from syntaxlm.evaluation.tree_generation import generate_trees
+def _generate_trees(options: argparse.Namespace, stored: ModelBundle) -> None:
+    from syntaxlm.generation.stop_io import read_stops
+    from syntaxlm.generation.trees import generate_trees
+    from syntaxlm.progress import progress_bar
     from syntaxlm.trees import format_conllu
-    from syntaxlm.waiting import counted
 
     if options.prompt is not None:
         raise InputError("--prompt: a model of trees begins with the root word, not with the first; it takes no prompt")
@@ -101,7 +101,7 @@ def _generate_trees(options: argparse.Namespace, stored: StoredModel) -> None:
         redraw=options.redraw,
         **_sampling(options),
     )
-    for one in counted(trees, "sampling", options.count):
+    for one in progress_bar(trees, "sampling", options.count):
         if options.format == "conllu":
             print(format_conllu(one.tree, one.comments()), end="")
         else:

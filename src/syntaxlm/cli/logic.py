@@ -58,18 +58,18 @@ def add_evaluate_logic(kinds: Any) -> None:
 
 def _data(options: argparse.Namespace) -> None:
     from syntaxlm.data.logic import write_logic
-    from syntaxlm.waiting import told
+    from syntaxlm.progress import status
 
     if options.pairs < 1 or options.seed < 0:
         raise InputError(f"--pairs {options.pairs} --seed {options.seed}: expected 1 or more, and 0 or more")
-    with told("sampling"):
+    with status("sampling"):
         summary = write_logic(options.output, options.pairs, options.seed)
     print_result(summary, options.json)
 
 
 def _train(options: argparse.Namespace) -> None:
-    from syntaxlm.training.inference import read_inference_recipe, train_inference
-    from syntaxlm.waiting import error_console
+    from syntaxlm.progress import error_console
+    from syntaxlm.training.logical_inference import read_inference_recipe, train_inference
 
     recipe = read_inference_recipe(options.logic_recipe, options.overrides)
     console = error_console()
@@ -78,10 +78,10 @@ def _train(options: argparse.Namespace) -> None:
 
 
 def _evaluate(options: argparse.Namespace) -> None:
-    from syntaxlm.evaluation.inference import evaluate_inference, read_classifier
-    from syntaxlm.waiting import told
+    from syntaxlm.evaluation.logical_inference import evaluate_inference, read_classifier
+    from syntaxlm.progress import status
 
     stored = read_classifier(options.classifier)
-    with told("reading pairs"):
+    with status("reading pairs"):
         report = evaluate_inference(stored, options.pairs)
     print_result(report, options.json)

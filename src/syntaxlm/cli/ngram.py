@@ -49,23 +49,23 @@ def _add_from_arpa(kinds: Any) -> None:
 
 
 def _to_arpa(options: argparse.Namespace) -> None:
-    from syntaxlm.data.arpa import write_arpa
-    from syntaxlm.storage import read_model
-    from syntaxlm.waiting import told
+    from syntaxlm.model_io import read_model
+    from syntaxlm.models.arpa import write_arpa
+    from syntaxlm.progress import status
 
-    with told("writing"):
+    with status("writing"):
         summary = write_arpa(read_model(options.model), options.output)
     print_result(summary, options.json)
 
 
 def _from_arpa(options: argparse.Namespace) -> None:
-    from syntaxlm.data.arpa import NGramSummary, read_arpa
-    from syntaxlm.storage import read_model, write_model
+    from syntaxlm.model_io import read_model, write_model
+    from syntaxlm.models.arpa import NGramSummary, read_arpa
+    from syntaxlm.progress import status
     from syntaxlm.training.trainer import refuse_run
-    from syntaxlm.waiting import told
 
     refuse_run(options.output)
-    with told("reading"):
+    with status("reading"):
         like = read_model(options.like).normaliser if options.like else None
         stored = read_arpa(options.file, like)
         write_model(options.output, stored)

@@ -34,7 +34,7 @@ def add_pairs(kinds: Any) -> None:
 
 def _pairs(options: argparse.Namespace) -> None:
     from syntaxlm.evaluation.pairs import evaluate_pairs, write_pairs
-    from syntaxlm.storage import read_model
+    from syntaxlm.model_io import read_model
 
     folders = [options.model, *options.others]
     models = dict(zip(model_names(folders), map(read_model, folders), strict=True))

@@ -14,8 +14,8 @@ from syntaxlm.cli.options import add_also, add_decoding, add_model
 from syntaxlm.errors import InputError
 
 if TYPE_CHECKING:
-    from syntaxlm.evaluation.parsing import Parse
-    from syntaxlm.storage import StoredModel
+    from syntaxlm.model_io import ModelBundle
+    from syntaxlm.parsing.evaluation import Parse
 
 PARSED_TOGETHER = 20_000  # lines: as many as memory holds easily, few enough that output begins soon
 SCORED_TOGETHER = 2_000  # the same of a model that scores spans, of which a long sentence has thousands
@@ -40,7 +40,7 @@ def add_parse(commands: Any) -> None:
 
 def _parse(options: argparse.Namespace) -> None:
     from syntaxlm.files import refuse_overwriting, replaced
-    from syntaxlm.storage import read_model
+    from syntaxlm.model_io import read_model
 
     refuse_overwriting(options.output, [options.text])
     pieces = _parsed([read_model(folder) for folder in (options.model, *options.also)], options)
@@ -52,17 +52,17 @@ def _parse(options: argparse.Namespace) -> None:
         file.writelines(pieces)
 
 
-def _parsed(models: list[StoredModel], options: argparse.Namespace) -> Iterator[str]:
+def _parsed(models: list[ModelBundle], options: argparse.Namespace) -> Iterator[str]:
     """The parsed text, some thousand lines a piece."""
     from syntaxlm.data.corpora import read_lines
-    from syntaxlm.evaluation.parsing import parse_lines, parse_lines_together
-    from syntaxlm.waiting import counted
+    from syntaxlm.parsing.evaluation import parse_lines, parse_lines_together
+    from syntaxlm.progress import progress_bar
 
     lines = (line for _, line in read_lines(options.text))
     first = 1
     together = SCORED_TOGETHER if any(one.model.gives_span_scores for one in models) else PARSED_TOGETHER
     chunks = iter(lambda: list(islice(lines, together)), [])
-    for chunk in counted(chunks, f"parsing, chunks of {together:,} lines"):
+    for chunk in progress_bar(chunks, f"parsing, chunks of {together:,} lines"):
         reading = chunk, options.decoder, first, options.layer
         if options.also:
             parses = parse_lines_together(models, *reading, [str(folder) for folder in (options.model, *options.also)])

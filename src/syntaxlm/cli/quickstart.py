@@ -25,10 +25,10 @@ def add_quickstart(commands: Any) -> None:
 
 
 def _quickstart(options: argparse.Namespace) -> None:
+    from syntaxlm.progress import error_console
     from syntaxlm.quickstart import run_quickstart
+    from syntaxlm.training.display import ProgressDisplay
     from syntaxlm.training.recipe import find_recipe, read_recipe
-    from syntaxlm.training.watching import ProgressDisplay
-    from syntaxlm.waiting import error_console
 
     console = error_console()
     recipe = read_recipe(find_recipe(f"{options.model}-toy"))

@@ -47,7 +47,7 @@ def add_rerank(commands: Any) -> None:
 def _rerank(options: argparse.Namespace) -> None:
     from syntaxlm.evaluation.reranking import evaluate_reranking
     from syntaxlm.files import refuse_overwriting, replaced
-    from syntaxlm.storage import read_model
+    from syntaxlm.model_io import read_model
 
     if options.json and options.output is None and options.gold is None:
         raise InputError("--json prints figures, and standard output has the trees: expected -o or --gold beside it")

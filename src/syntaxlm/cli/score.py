@@ -43,7 +43,7 @@ def add_score(commands: Any) -> None:
 
 def _score(options: argparse.Namespace) -> None:
     from syntaxlm.files import replaced
-    from syntaxlm.storage import read_model
+    from syntaxlm.model_io import read_model
 
     pieces = _scored(read_model(options.model), options)
     if options.output is None:
@@ -58,9 +58,9 @@ def _scored(stored: Any, options: argparse.Namespace) -> Iterator[str]:
     """The rows, a sentence a piece."""
     from syntaxlm.data.corpora import STANDARD_INPUT, read_lines
     from syntaxlm.data.tables import Row, format_cells, names_beside, read_table
-    from syntaxlm.evaluation.surprisal import WordSurprisal, surprisals
-    from syntaxlm.evaluation.tree_scores import tree_surprisals
-    from syntaxlm.waiting import counted
+    from syntaxlm.progress import progress_bar
+    from syntaxlm.scoring.surprisal import WordSurprisal, surprisals
+    from syntaxlm.scoring.tree_scores import tree_surprisals
 
     names: tuple[str, ...] = ()
     read: Iterator[Row] = (Row(line, ()) for _, line in read_lines(options.text))
@@ -80,7 +80,7 @@ def _scored(stored: Any, options: argparse.Namespace) -> Iterator[str]:
         texts, rows = tee(read)
         scored = zip(rows, surprisals(stored, (row.text for row in texts), options.context), strict=True)
     any_sentence = False
-    for row, words in counted(scored, "scoring, sentences"):
+    for row, words in progress_bar(scored, "scoring, sentences"):
         if options.format == "json":
             others = dict(zip(names, row.others, strict=True))
             piece = "".join(json.dumps(word.as_dict() | others, ensure_ascii=False) + "\n" for word in words)

@@ -63,11 +63,11 @@ def _train(options: argparse.Namespace) -> None:
         raise InputError("train needs a RECIPE and --output DIR, or --resume DIR")
     if options.seeds < 1:
         raise InputError(f"--seeds: found {options.seeds}; expected 1 or more")
+    from syntaxlm.progress import error_console
+    from syntaxlm.training.display import ProgressDisplay
     from syntaxlm.training.recipe import find_recipe, read_recipe
     from syntaxlm.training.seeds import train_seeds
     from syntaxlm.training.trainer import train
-    from syntaxlm.training.watching import ProgressDisplay
-    from syntaxlm.waiting import error_console
 
     recipe = read_recipe(find_recipe(options.recipe), options.overrides)
     if options.seeds > 1:
@@ -80,9 +80,9 @@ def _train(options: argparse.Namespace) -> None:
 
 
 def _resume(options: argparse.Namespace) -> None:
+    from syntaxlm.progress import error_console
+    from syntaxlm.training.display import ProgressDisplay
     from syntaxlm.training.trainer import read_run_recipe, resume
-    from syntaxlm.training.watching import ProgressDisplay
-    from syntaxlm.waiting import error_console
 
     with ProgressDisplay(read_run_recipe(options.resume), error_console()) as display:
         result = resume(options.resume, display)
@@ -95,9 +95,9 @@ def _print_training(result: TrainingResult | SeedsResult, as_json: bool) -> None
 
 
 def _compare(options: argparse.Namespace) -> None:
+    from syntaxlm.progress import error_console
     from syntaxlm.training.comparing import compare, read_recipes
-    from syntaxlm.training.watching import ProgressDisplay
-    from syntaxlm.waiting import error_console
+    from syntaxlm.training.display import ProgressDisplay
 
     if options.seeds < 1:
         raise InputError(f"--seeds: found {options.seeds}; expected 1 or more")

@@ -66,8 +66,8 @@ def _add_stops(kinds: Any) -> None:
 
 
 def _stops(options: argparse.Namespace) -> None:
+    from syntaxlm.progress import error_console
     from syntaxlm.training.stops import StopTraining, train_stops
-    from syntaxlm.waiting import error_console
 
     names = ("reads", "hidden_size", "learning_rate", "epochs", "patience", "minutes", "seed")
     settings = StopTraining(**{name: getattr(options, name) for name in names})
@@ -78,11 +78,11 @@ def _stops(options: argparse.Namespace) -> None:
 
 
 def _cache(options: argparse.Namespace) -> None:
-    from syntaxlm.evaluation.cache_tuning import tune_cache
-    from syntaxlm.storage import read_model
-    from syntaxlm.waiting import told
+    from syntaxlm.model_io import read_model
+    from syntaxlm.progress import status
+    from syntaxlm.scoring.cache_tuning import tune_cache
 
-    with told("reading, then trying weights"):
+    with status("reading, then trying weights"):
         tuning = tune_cache(read_model(options.model), options.text, options.mode, options.cache_size)
     best = tuning.best
     mode = [] if options.mode is None else ["--mode", options.mode]

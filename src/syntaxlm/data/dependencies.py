@@ -22,8 +22,8 @@ from syntaxlm.ops.tree_levels.types import EDGES, Levels
 from syntaxlm.settings import Limits, range_faults
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
-from syntaxlm.trees.cleanup import CleanUp
 from syntaxlm.trees.dependencies import Paths, paths_of
+from syntaxlm.trees.preprocessing import GoldPreprocessing
 from syntaxlm.trees.tree import DependencyTree
 
 Integers = npt.NDArray[np.int64]
@@ -95,7 +95,7 @@ class DependencyCorpus:
         normaliser: Normaliser,
         vocabulary: Vocabulary,
         labels: Vocabulary,
-        clean_up: CleanUp | str | Path = "none",
+        clean_up: GoldPreprocessing | str | Path = "none",
     ) -> DependencyCorpus:
         """The trees of a file, a folder or a pattern, see `dependency_trees`; words by `Normaliser.word`.
 

@@ -21,7 +21,7 @@ from nltk.tokenize.punkt import PunktLanguageVars, PunktSentenceTokenizer, Punkt
 
 from syntaxlm.errors import InputError
 from syntaxlm.files import read_text, refuse_overwriting, replaced, split_lines
-from syntaxlm.waiting import counted
+from syntaxlm.progress import progress_bar
 
 LEARNT = 5_000_000  # characters, from all books together, that abbreviations are learnt from: about 8 seconds
 LONGEST = 50_000  # characters that are read at once: nltk gives up a line that takes it 5 seconds
@@ -170,7 +170,7 @@ def write_sentences(
             f"a share of {valid_share:g} put aside, drawn with seed {seed}; expected a share between 0 and 1, and a"
             " seed of 0 or more"
         )
-    books = [read_paragraphs(path, lines_are_paragraphs, encoding) for path in counted(paths, "reading, files")]
+    books = [read_paragraphs(path, lines_are_paragraphs, encoding) for path in progress_bar(paths, "reading, files")]
     splitter = Splitter.learn([book.paragraphs for book in books], abbreviations)
     paragraphs = [paragraph for book in books for paragraph in book.paragraphs]
     aside = (np.random.default_rng(seed).random(len(paragraphs)) < (0 if valid is None else valid_share)).tolist()
@@ -180,7 +180,7 @@ def write_sentences(
             (one for one, is_aside in zip(paragraphs, aside, strict=True) if is_aside), splitter, valid
         )
     kept = (one for one, is_aside in zip(paragraphs, aside, strict=True) if not is_aside)
-    written = _write(counted(kept, "splitting, paragraphs", len(paragraphs) - sum(aside)), splitter, train)
+    written = _write(progress_bar(kept, "splitting, paragraphs", len(paragraphs) - sum(aside)), splitter, train)
     notices = sum(book.has_notice for book in books)
     return SentencesSummary(written, written_aside, len(books), len(paragraphs), notices, splitter.abbreviations)
 

@@ -19,8 +19,8 @@ from syntaxlm.data.treebanks import Treebank, read_treebank
 from syntaxlm.errors import InputError
 from syntaxlm.text.normaliser import Normaliser, split_words
 from syntaxlm.text.vocabulary import Vocabulary
-from syntaxlm.trees.cleanup import CleanUp, find_clean_up
-from syntaxlm.trees.keys import span_keys, spans_of_keys
+from syntaxlm.trees.preprocessing import GoldPreprocessing, find_preprocessing
+from syntaxlm.trees.span_index import span_keys, spans_of_keys
 from syntaxlm.trees.spans import Flags, Integers, SpanSets, offsets_of
 
 # A few sentences may be written in another way than their trees. Where fewer than this have the words of their trees,
@@ -67,7 +67,7 @@ class Supervision:
 
 def read_supervision(
     path: str | Path,
-    clean_up: CleanUp | str | Path,
+    clean_up: GoldPreprocessing | str | Path,
     corpus: EncodedCorpus,
     normaliser: Normaliser,
     vocabulary: Vocabulary,
@@ -80,7 +80,7 @@ def read_supervision(
     Raises InputError for files that are no constituency trees, for more or fewer trees than sentences (a tree of which
     no token is left is none), and where less than half of the sentences have the words of their trees.
     """
-    rule = find_clean_up(clean_up)
+    rule = find_preprocessing(clean_up)
     treebank = read_treebank(path, rule)
     aligned = _Alignment(treebank, corpus, _Reader(normaliser, vocabulary))
     same, source = aligned.same(), corpus.source or "the text"

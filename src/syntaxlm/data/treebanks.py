@@ -12,8 +12,8 @@ from syntaxlm.errors import InputError
 from syntaxlm.files import write_text
 from syntaxlm.text.normaliser import Normaliser, split_words
 from syntaxlm.trees.brackets import read_brackets
-from syntaxlm.trees.cleanup import CLEAN_UPS, EMPTY_TAG, CleanUp, clean_all, find_clean_up
 from syntaxlm.trees.conllu import DEPENDENCY_FORMATS, iterate_dependencies
+from syntaxlm.trees.preprocessing import EMPTY_TAG, PREPROCESSINGS, GoldPreprocessing, clean_all, find_preprocessing
 from syntaxlm.trees.tree import DependencyTree, Tree
 
 CONSTITUENCY_SUFFIXES = (".mrg", ".brackets", ".txt", ".tree", ".trees", ".ptb", ".clean")
@@ -78,7 +78,7 @@ class _Read:
 
 
 def read_treebank(
-    path: str | Path, clean_up: CleanUp | str | Path = "none", dependencies: str | Path | None = None
+    path: str | Path, clean_up: GoldPreprocessing | str | Path = "none", dependencies: str | Path | None = None
 ) -> Treebank:
     """Read gold trees.
 
@@ -92,7 +92,7 @@ def read_treebank(
     Raises InputError for files that are not there, of no known suffix, or of both kinds; for faults in them; and where
     the two kinds have not the same sentences, naming the file and the sentence.
     """
-    rule = find_clean_up(clean_up)
+    rule = find_preprocessing(clean_up)
     read = _read_all(path)
     if dependencies is None:
         trees = [sentence.tree or _flat(sentence.dependencies) for sentence in read]
@@ -111,7 +111,7 @@ def read_treebank(
     return Treebank(tuple(sentences), str(path), emptied)
 
 
-def dependency_trees(path: str | Path, clean_up: CleanUp | str | Path = "none") -> Iterator[DependencyTree]:
+def dependency_trees(path: str | Path, clean_up: GoldPreprocessing | str | Path = "none") -> Iterator[DependencyTree]:
     """The dependency trees of a file, a folder or a pattern, as `read_treebank` reads them, named by file and sentence.
 
     Where clean-up is "none" they are read one at a time, and all words stay: files may be larger than memory.
@@ -123,8 +123,8 @@ def dependency_trees(path: str | Path, clean_up: CleanUp | str | Path = "none") 
             f"{files[0]}: found a name that ends in {_suffix(files[0])}; expected dependency trees, in files that end"
             f" in {' '.join(DEPENDENCY_SUFFIXES)}"
         )
-    rule = find_clean_up(clean_up)
-    if rule != CLEAN_UPS["none"]:
+    rule = find_preprocessing(clean_up)
+    if rule != PREPROCESSINGS["none"]:
         for sentence in read_treebank(path, rule):
             name = sentence.name or str(sentence.number)
             yield DependencyTree(sentence.words, sentence.tags, sentence.heads or (), sentence.labels, name)
@@ -274,7 +274,7 @@ def _paired(
     return [sentence.tree for sentence in trees if sentence.tree is not None], [each.dependencies for each in arcs]
 
 
-def _projected(tree: Tree, arcs: DependencyTree, rule: CleanUp) -> tuple[tuple[int, ...], tuple[str, ...]]:
+def _projected(tree: Tree, arcs: DependencyTree, rule: GoldPreprocessing) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """The heads and labels of the words that clean-up leaves, as positions among those.
 
     tree: before clean-up, with the same words as `arcs` but for empty nodes.

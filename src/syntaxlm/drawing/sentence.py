@@ -18,14 +18,14 @@ from syntaxlm.drawing.text import right_to_left
 from syntaxlm.drawing.tree import tree_picture
 from syntaxlm.drawing.writing import check_format, write_picture
 from syntaxlm.errors import InputError
-from syntaxlm.evaluation.parsing import parse_lines
-from syntaxlm.evaluation.structure import Rule, layers_for, rules_for, structure_of
+from syntaxlm.model_io import ModelBundle
 from syntaxlm.models.contract import TokenBatch
-from syntaxlm.storage import StoredModel
+from syntaxlm.parsing.evaluation import parse_lines
+from syntaxlm.parsing.structure import Rule, layers_for, rules_for, structure_of
 from syntaxlm.trees import Tree, clean_all, parse_brackets, read_brackets, trees_of
 from syntaxlm.trees.brackets import format_brackets
-from syntaxlm.trees.cleanup import find_clean_up
 from syntaxlm.trees.latex import format_latex
+from syntaxlm.trees.preprocessing import find_preprocessing
 from syntaxlm.trees.span_decoding import SPAN_RULES, Scores
 
 MAPS_WIDTH = 1750.0  # pixels that maps beside each other may take
@@ -51,7 +51,7 @@ class Analysis:
 
 
 def analyse(
-    stored: StoredModel,
+    stored: ModelBundle,
     sentence: str | Sequence[str],
     decoder: Rule | None = None,
     layer: int | None = None,
@@ -83,7 +83,7 @@ def analyse(
 
 
 @torch.no_grad()
-def maps_of(stored: StoredModel, tokens: Sequence[str]) -> tuple[dict[str, Values], dict[str, Values]]:
+def maps_of(stored: ModelBundle, tokens: Sequence[str]) -> tuple[dict[str, Values], dict[str, Values]]:
     """The model's maps and units of one sentence (`Syntax`), read from its begin: (words + 1, ...), begin first.
 
     Raises InputError for a model without any.
@@ -113,7 +113,7 @@ def over_earlier_steps(values: Values) -> Values:
     return result
 
 
-def map_pictures(stored: StoredModel, analysis: Analysis) -> list[Picture]:
+def map_pictures(stored: ModelBundle, analysis: Analysis) -> list[Picture]:
     """The model's maps of a sentence, a row for each token: over begin and tokens before it, or over units."""
     words = list(analysis.words)
     earlier = [stored.vocabulary.begin, *words[:-1]]
@@ -143,7 +143,7 @@ def read_gold(text_or_path: str, number: int | None = None, clean_up: str = "non
         raise InputError(f"{source}: found {len(trees)} trees; choose one by its number, 1 to {len(trees)}")
     if number is not None and not 1 <= number <= len(trees):
         raise InputError(f"{source}: no tree has the number {number}; there are 1 to {len(trees)}")
-    (tree,), _ = clean_all([trees[(number or 1) - 1]], find_clean_up(clean_up), source)
+    (tree,), _ = clean_all([trees[(number or 1) - 1]], find_preprocessing(clean_up), source)
     return tree
 
 

@@ -24,8 +24,8 @@ import numpy.typing as npt
 
 from syntaxlm.data.corpora import EncodedCorpus, read_lines
 from syntaxlm.errors import InputError
-from syntaxlm.evaluation.structure import distances_of
-from syntaxlm.storage import StoredModel
+from syntaxlm.model_io import ModelBundle
+from syntaxlm.parsing.structure import distances_of
 from syntaxlm.text.normaliser import Normaliser, split_words
 
 TUNING_SHARE = 0.1  # of a text whose own first part chooses the threshold
@@ -209,7 +209,7 @@ class _Text:
     unknown: int
 
     @classmethod
-    def read(cls, stored: StoredModel, path: str | Path) -> _Text:
+    def read(cls, stored: ModelBundle, path: str | Path) -> _Text:
         gaps, sentences = gaps_of([line for _, line in read_lines(path)], stored.normaliser)
         if not gaps.boundaries.any():
             raise InputError(f"{path}: no white space between two characters of a line, so no boundary to find")
@@ -219,7 +219,7 @@ class _Text:
         return cls(gaps, distances_of(stored, corpus), len(sentences), corpus.unknown_count)
 
 
-def evaluate_boundaries(stored: StoredModel, text: str | Path, tuning_text: str | Path | None = None) -> BoundaryReport:
+def evaluate_boundaries(stored: ModelBundle, text: str | Path, tuning_text: str | Path | None = None) -> BoundaryReport:
     """Finds the word boundaries of a text by the distances of each layer, and scores them.
 
     tuning_text: what thresholds are chosen on; None for the text's own first tenth, which then is not measured.

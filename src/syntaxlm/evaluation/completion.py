@@ -24,10 +24,10 @@ import numpy.typing as npt
 from syntaxlm.data.completion import CompletionQuestion, read_questions
 from syntaxlm.errors import InputError
 from syntaxlm.evaluation.pairs import FEW_KNOWN, Credits, Flags, compare_credits
-from syntaxlm.evaluation.sentence_scores import LogProbs, sentence_log_probs
-from syntaxlm.evaluation.tree_scores import log_probs_of_trees
 from syntaxlm.files import write_text
-from syntaxlm.storage import StoredModel, predicts_ends
+from syntaxlm.model_io import ModelBundle, predicts_ends
+from syntaxlm.scoring.engine import LogProbs, sentence_log_probs
+from syntaxlm.scoring.tree_scores import log_probs_of_trees
 from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.trees import BootstrapResult
 
@@ -305,7 +305,7 @@ _COUNTS = {
 
 
 def evaluate_completion(
-    models: StoredModel | Mapping[str, StoredModel],
+    models: ModelBundle | Mapping[str, ModelBundle],
     questions: str | Path,
     answers: str | Path,
     style: TreebankStyle = _AS_WRITTEN,
@@ -323,7 +323,7 @@ def evaluate_completion(
     for a candidate of which a model's normaliser leaves nothing, or which a model has no probability of, for a model of
     trees where there are none, and for parses that no model reads.
     """
-    named = {"model": models} if isinstance(models, StoredModel) else models
+    named = {"model": models} if isinstance(models, ModelBundle) else models
     if not named:
         raise InputError("no model given; expected at least one")
     if len(named) > 1 and INTERPOLATED in named:
@@ -361,7 +361,7 @@ def first_half(questions: int) -> Flags:
 
 
 def score_questions(
-    stored: StoredModel,
+    stored: ModelBundle,
     questions: Sequence[CompletionQuestion],
     style: TreebankStyle = _AS_WRITTEN,
     name: str = "model",
@@ -401,7 +401,7 @@ def score_questions(
 
 
 def _tokens(
-    stored: StoredModel, question: CompletionQuestion, style: TreebankStyle, name: str
+    stored: ModelBundle, question: CompletionQuestion, style: TreebankStyle, name: str
 ) -> list[tuple[str, ...]]:
     """Of each candidate, as a model of text reads it."""
     read = [tuple(stored.normaliser.tokens(style(candidate))) for candidate in question.candidates]
@@ -411,7 +411,7 @@ def _tokens(
     return read
 
 
-def _words_of_trees(stored: StoredModel, question: CompletionQuestion, name: str) -> list[tuple[str, ...]]:
+def _words_of_trees(stored: ModelBundle, question: CompletionQuestion, name: str) -> list[tuple[str, ...]]:
     """Of each candidate, as a model of trees reads them."""
     if not question.trees:
         raise InputError(

@@ -18,9 +18,9 @@ import numpy.typing as npt
 
 from syntaxlm.data.pairs import MinimalPair, read_pairs
 from syntaxlm.errors import InputError
-from syntaxlm.evaluation.sentence_scores import LogProbs, sentence_log_probs
 from syntaxlm.files import write_text
-from syntaxlm.storage import StoredModel
+from syntaxlm.model_io import ModelBundle
+from syntaxlm.scoring.engine import LogProbs, sentence_log_probs
 from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.trees import BootstrapResult
 
@@ -270,7 +270,7 @@ _ALL, _KNOWN = "all", "known"
 
 
 def evaluate_pairs(
-    models: StoredModel | Mapping[str, StoredModel],
+    models: ModelBundle | Mapping[str, ModelBundle],
     files: str | Path | Sequence[str | Path],
     style: TreebankStyle = _AS_WRITTEN,
 ) -> PairsReport:
@@ -280,7 +280,7 @@ def evaluate_pairs(
     style: what is done to the text before each model's own normaliser reads it.
     Raises InputError as `read_pairs` does, and for a sentence of which a model's normaliser leaves nothing.
     """
-    named = {"model": models} if isinstance(models, StoredModel) else models
+    named = {"model": models} if isinstance(models, ModelBundle) else models
     if not named:
         raise InputError("no model given; expected at least one")
     paths = [files] if isinstance(files, str | Path) else files
@@ -290,7 +290,7 @@ def evaluate_pairs(
 
 
 def score_pairs(
-    stored: StoredModel, pairs: Sequence[MinimalPair], style: TreebankStyle = _AS_WRITTEN, name: str = "model"
+    stored: ModelBundle, pairs: Sequence[MinimalPair], style: TreebankStyle = _AS_WRITTEN, name: str = "model"
 ) -> PairScores:
     """One model's scores of pairs.
 

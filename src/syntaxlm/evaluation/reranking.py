@@ -18,8 +18,9 @@ import numpy.typing as npt
 
 from syntaxlm.data.parse_candidates import SCORE, ParseCandidates, read_candidates, with_gold
 from syntaxlm.errors import InputError
-from syntaxlm.evaluation.tree_scores import log_probs_of_trees
-from syntaxlm.storage import StoredModel
+from syntaxlm.model_io import ModelBundle
+from syntaxlm.progress import progress_bar
+from syntaxlm.scoring.tree_scores import log_probs_of_trees
 from syntaxlm.trees.attachment import (
     ALL_WORDS,
     HEADS,
@@ -30,8 +31,7 @@ from syntaxlm.trees.attachment import (
     attachment,
     compare_attachment,
 )
-from syntaxlm.trees.comparing import BootstrapResult
-from syntaxlm.waiting import counted
+from syntaxlm.trees.significance import BootstrapResult
 
 TREES_TOGETHER = 4000  # candidates that are scored at a time: enough for large batches, few enough for memory
 
@@ -73,7 +73,7 @@ class Reranked:
 
 
 def rerank(
-    stored: StoredModel, candidates: Iterable[ParseCandidates], weight: float = 1.0, source: str = ""
+    stored: ModelBundle, candidates: Iterable[ParseCandidates], weight: float = 1.0, source: str = ""
 ) -> Iterator[Reranked]:
     """Scores candidates and picks one for each sentence; they are read some thousand at a time.
 
@@ -142,7 +142,7 @@ class WeightTuning:
         )
 
 
-def tune_weight(stored: StoredModel, candidates: str | Path, gold: str | Path, score: str = SCORE) -> WeightTuning:
+def tune_weight(stored: ModelBundle, candidates: str | Path, gold: str | Path, score: str = SCORE) -> WeightTuning:
     """The weight of `WEIGHTS` of the highest UAS without punctuation; of equally good ones, the middle one.
 
     candidates, gold: files that are not measured. Raises InputError as `rerank` and `with_gold`.
@@ -290,7 +290,7 @@ class RerankReport:
 
 
 def evaluate_reranking(
-    stored: StoredModel,
+    stored: ModelBundle,
     candidates: str | Path,
     gold: str | Path | None = None,
     weight: float | None = None,
@@ -321,7 +321,7 @@ def evaluate_reranking(
     if gold is not None:
         read = with_gold(read, gold)
     tally = _Tally()
-    for one in counted(rerank(stored, read, share, str(candidates)), "reranking, sentences"):
+    for one in progress_bar(rerank(stored, read, share, str(candidates)), "reranking, sentences"):
         tally.add(one)
         if write is not None:
             write(one.text())

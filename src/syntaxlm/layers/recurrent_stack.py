@@ -30,7 +30,7 @@ def chunk_fault(layer_sizes: Sequence[int], chunk_size: int) -> str | None:
 
 
 @dataclass(frozen=True)
-class StackReading:
+class StackOutput:
     """What a stack makes of a batch of n real tokens.
 
     layers: of every layer its states, (n, D) each, without the dropout after it.
@@ -107,7 +107,7 @@ class RecurrentStack(nn.Module):
         )
         self.ops: ModuleType = on_lstm  # a benchmark puts its reference here
 
-    def forward(self, inputs: Tensor, rows: Rows, state: dict[str, Tensor] | None) -> StackReading:
+    def forward(self, inputs: Tensor, rows: Rows, state: dict[str, Tensor] | None) -> StackOutput:
         """inputs: (n, E), real tokens in the order of `rows`; state: None at the start."""
         readings: list[Recurrence] = []
         after: dict[str, Tensor] = {}
@@ -118,7 +118,7 @@ class RecurrentStack(nn.Module):
             before = None if state is None else (state[names[0]], state[names[1]])
             readings.append(layer(inputs, before, rows, self.ops))
             after |= zip(names, readings[-1].state, strict=True)
-        return StackReading(
+        return StackOutput(
             [reading.hidden for reading in readings],
             after,
             _stacked([reading.distances for reading in readings]),

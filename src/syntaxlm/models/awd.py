@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from syntaxlm.layers.dropout import embed_with_dropout, locked_dropout
 from syntaxlm.layers.rows import Rows
-from syntaxlm.models.base import Core, Reading
+from syntaxlm.models.backbone import Backbone, BackboneOutput
 from syntaxlm.models.contract import State, Syntax, TokenBatch
 
 
@@ -33,7 +33,7 @@ class Regularisation:
 
 
 @dataclass(frozen=True)
-class LayersReading:
+class LayersOutput:
     """What the layers make of a batch. states: (n, D), the last one's; state: for the next chunk."""
 
     states: Tensor
@@ -42,25 +42,25 @@ class LayersReading:
     penalties: dict[str, Tensor] = field(default_factory=dict)
 
 
-class AWDCore(Core):
+class AWDBackbone(Backbone):
     """Layers with locked dropout around them; the activations' penalties."""
 
     def __init__(self, regularisation: Regularisation, output_size: int) -> None:
         super().__init__()
         self.regularisation, self.output_size = regularisation, output_size
 
-    def read_layers(self, inputs: Tensor, rows: Rows, batch: TokenBatch, state: State) -> LayersReading:
+    def read_layers(self, inputs: Tensor, rows: Rows, batch: TokenBatch, state: State) -> LayersOutput:
         """inputs: (n, E), real tokens in the order of `rows`; state: None at the start."""
         raise NotImplementedError
 
     def embed(self, embedding: nn.Embedding, tokens: Tensor) -> Tensor:
         return embed_with_dropout(embedding, tokens, self.regularisation.embedding_dropout, self.training)
 
-    def forward(self, embedded: Tensor, batch: TokenBatch, state: State) -> Reading:
+    def forward(self, embedded: Tensor, batch: TokenBatch, state: State) -> BackboneOutput:
         rows, inputs = self.enter(embedded, batch)
         read = self.read_layers(inputs, rows, batch, state)
         hidden = locked_dropout(read.states, self.regularisation.dropout, rows, self.training)
-        return Reading(
+        return BackboneOutput(
             hidden,
             {name: part.detach() for name, part in read.state.items()},
             self._penalties(read.states, hidden, rows) | read.penalties if self.training else {},

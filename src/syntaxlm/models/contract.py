@@ -257,7 +257,7 @@ class LanguageModel(nn.Module):
     def prepare(self, counts: TextCounts) -> None:
         """Takes from the training text, where the model reads trees, what it needs before its first step."""
 
-    def make_room(self, tensors: Mapping[str, Tensor]) -> list[str]:
+    def resize_buffers(self, tensors: Mapping[str, Tensor]) -> list[str]:
         """Gives what has sizes that depend on the text those of stored tensors, which are put into it next.
 
         Returns what is wrong with the stored ones, their shapes aside.

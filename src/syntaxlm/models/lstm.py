@@ -8,7 +8,7 @@ from typing import Literal
 from torch import Tensor, nn
 
 from syntaxlm.layers.dropout import dropout
-from syntaxlm.models.base import Core, NeuralModel, Reading
+from syntaxlm.models.backbone import Backbone, BackboneOutput, NeuralModel
 from syntaxlm.models.contract import State, TokenBatch
 
 
@@ -26,7 +26,7 @@ class LSTMConfig:
     initial_spread: float = 0.1  # embedding and decoder start uniform in (-spread, spread)
 
 
-class LSTMCore(Core):
+class LSTMCore(Backbone):
     """Stacked LSTM, and a projection to the embedding's size where tied weights need one."""
 
     def __init__(self, config: LSTMConfig) -> None:
@@ -42,13 +42,13 @@ class LSTMCore(Core):
         self.projection = nn.Linear(config.hidden_size, config.embedding_size) if projected else nn.Identity()
         self.output_size = config.embedding_size if config.tied else config.hidden_size
 
-    def forward(self, embedded: Tensor, batch: TokenBatch, state: State) -> Reading:
+    def forward(self, embedded: Tensor, batch: TokenBatch, state: State) -> BackboneOutput:
         rate = self.config.dropout
         before = None if state is None else (state["hidden"], state["cell"])
         hidden, (last_hidden, last_cell) = self.lstm(dropout(embedded, rate, self.training), before)
         rows = hidden.flatten(0, 1) if batch.lengths is None else hidden[batch.mask()]
         rows = self.projection(dropout(rows, rate, self.training))
-        return Reading(rows, {"hidden": last_hidden.detach(), "cell": last_cell.detach()})
+        return BackboneOutput(rows, {"hidden": last_hidden.detach(), "cell": last_cell.detach()})
 
 
 def build(config: LSTMConfig, vocabulary_size: int) -> NeuralModel:

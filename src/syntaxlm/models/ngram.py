@@ -180,7 +180,7 @@ class NGramModel(LanguageModel):
             values[rows, level.keys[found] % self.vocabulary_size] = level.log_probs[found]
         return values * math.log(10)
 
-    def make_room(self, tensors: Mapping[str, Tensor]) -> list[str]:
+    def resize_buffers(self, tensors: Mapping[str, Tensor]) -> list[str]:
         """How many n-grams there are depends on the text: takes the sizes of stored ones. Returns what is wrong."""
         faults = []
         below = 1

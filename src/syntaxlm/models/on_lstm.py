@@ -12,10 +12,10 @@ from typing import Literal
 
 from torch import Tensor
 
-from syntaxlm.layers.recurrent_stack import Cell, RecurrentStack, StackReading, chunk_fault
+from syntaxlm.layers.recurrent_stack import Cell, RecurrentStack, StackOutput, chunk_fault
 from syntaxlm.layers.rows import Rows
-from syntaxlm.models.awd import AWDCore, LayersReading, Regularisation, tied_fault
-from syntaxlm.models.base import NeuralModel
+from syntaxlm.models.awd import AWDBackbone, LayersOutput, Regularisation, tied_fault
+from syntaxlm.models.backbone import NeuralModel
 from syntaxlm.models.contract import State, Syntax, TokenBatch
 
 
@@ -52,7 +52,7 @@ class ONLSTMConfig:
             raise ValueError(f"layer_sizes, chunk_size: {fault}")
 
 
-class ONLSTMCore(AWDCore):
+class ONLSTMCore(AWDBackbone):
     """A recurrent stack."""
 
     def __init__(self, config: ONLSTMConfig) -> None:
@@ -80,12 +80,12 @@ class ONLSTMCore(AWDCore):
             config.weight_drop_rescaled,
         )
 
-    def read_layers(self, inputs: Tensor, rows: Rows, batch: TokenBatch, state: State) -> LayersReading:
+    def read_layers(self, inputs: Tensor, rows: Rows, batch: TokenBatch, state: State) -> LayersOutput:
         read = self.stack(inputs, rows, state)
-        return LayersReading(read.layers[-1], read.state, _syntax(read, rows))
+        return LayersOutput(read.layers[-1], read.state, _syntax(read, rows))
 
 
-def _syntax(read: StackReading, rows: Rows) -> Syntax | None:
+def _syntax(read: StackOutput, rows: Rows) -> Syntax | None:
     """Distances of every layer, and how much of each layer's memory a word writes over."""
     if read.distances is None or read.input_distances is None:
         return None

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from syntaxlm.errors import InputError
-from syntaxlm.models.base import NeuralModel
+from syntaxlm.models.backbone import NeuralModel
 from syntaxlm.models.contract import TokenBatch
 from syntaxlm.models.registry import ModelConfig, build_model
 

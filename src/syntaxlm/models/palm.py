@@ -17,8 +17,8 @@ from syntaxlm.layers.dropout import locked_dropout
 from syntaxlm.layers.recurrent_stack import RecurrentStack
 from syntaxlm.layers.rows import Rows
 from syntaxlm.layers.span_attention import SpanAttention, supervision_loss
-from syntaxlm.models.awd import AWDCore, LayersReading, Regularisation, tied_fault
-from syntaxlm.models.base import NeuralModel
+from syntaxlm.models.awd import AWDBackbone, LayersOutput, Regularisation, tied_fault
+from syntaxlm.models.backbone import NeuralModel
 from syntaxlm.models.contract import State, Syntax, TokenBatch
 from syntaxlm.ops.span_attention import Form, SpanReading
 
@@ -63,7 +63,7 @@ class PaLMConfig:
             raise ValueError("; ".join(told))
 
 
-class PaLMCore(AWDCore):
+class PaLMCore(AWDBackbone):
     """LSTM layers below and above the span attention."""
 
     gives_span_scores = True
@@ -91,7 +91,7 @@ class PaLMCore(AWDCore):
         scorer_size = config.scorer_size if config.scores == "learned" else None
         self.attention = SpanAttention(below[-1], config.span_size, scorer_size, config.maximum_span, config.form)
 
-    def read_layers(self, inputs: Tensor, rows: Rows, batch: TokenBatch, state: State) -> LayersReading:
+    def read_layers(self, inputs: Tensor, rows: Rows, batch: TokenBatch, state: State) -> LayersOutput:
         rate = self.config.layer_dropout
         below, carried, above = (_part(state, name) for name in ("below", "carried", "above"))
         read = self.below(inputs, rows, below)
@@ -103,7 +103,7 @@ class PaLMCore(AWDCore):
             read = self.above(locked_dropout(states, rate, rows, self.training), rows, above)
             states = read.layers[-1]
             after |= _named("above", read.state)
-        return LayersReading(states, after, _syntax(mixed.spans, rows), self._supervised(mixed.spans, batch, rows))
+        return LayersOutput(states, after, _syntax(mixed.spans, rows), self._supervised(mixed.spans, batch, rows))
 
     def syntax(self, batch: TokenBatch, embedding: nn.Embedding) -> Syntax:
         """Scores of spans of every length, up to that of the longest sentence; no layer above them is needed."""

@@ -20,7 +20,7 @@ from torch.nn.functional import embedding_bag, linear
 from syntaxlm.layers.dropout import dropout, dropout_mask
 from syntaxlm.layers.normalisation import LayerNorm, RowBatchNorm
 from syntaxlm.layers.rows import Rows
-from syntaxlm.models.base import Core, NeuralModel, Reading
+from syntaxlm.models.backbone import Backbone, BackboneOutput, NeuralModel
 from syntaxlm.models.contract import State, Syntax, TokenBatch
 from syntaxlm.ops import gated_memory
 from syntaxlm.ops.gated_memory import Comparison, ReaderWeights
@@ -247,7 +247,7 @@ class PredictNetwork(nn.Module):
         return torch.tanh(self.norm(self.projection(hidden)))
 
 
-class PRPNCore(Core):
+class PRPNCore(Backbone):
     """Parsing, reading and predict networks; distances gate the memory of the other two."""
 
     has_batch_statistics = True
@@ -297,7 +297,7 @@ class PRPNCore(Core):
             state["top"] = zeros(config.memory_slots, batch_size, config.hidden_size)
         return state
 
-    def forward(self, embedded: Tensor, batch: TokenBatch, state: State) -> Reading:
+    def forward(self, embedded: Tensor, batch: TokenBatch, state: State) -> BackboneOutput:
         config = self.config
         steps, columns, _ = embedded.shape
         if state is None:
@@ -322,7 +322,7 @@ class PRPNCore(Core):
             read = torch.cat([hidden, attended], dim=-1)
             if "top" in state:
                 after["top"] = _last(tape, rows.padded(hidden), config.memory_slots)
-        return Reading(
+        return BackboneOutput(
             dropout(self.predictor(read), config.dropout, self.training),
             {name: part.detach() for name, part in after.items()},
             syntax=self._syntax(distances, maps),

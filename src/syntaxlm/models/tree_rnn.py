@@ -87,7 +87,7 @@ class TreeRNN(TreeModel):
             # What never comes is noise at times, too: else nothing would say how improbable it is.
             self.noise.learn(counts.words.clamp(min=1))
 
-    def make_room(self, tensors: Mapping[str, Tensor]) -> list[str]:
+    def resize_buffers(self, tensors: Mapping[str, Tensor]) -> list[str]:
         stored = tensors.get(_LABELS)
         # Where there is room already, an optimiser may have these very weights.
         if stored is not None and stored.dim() == 2 and len(stored) != self.label_count:

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from syntaxlm.errors import InputError
+from syntaxlm.model_io import distinct_tensors, load_weights, read_tensors, write_tensors
 from syntaxlm.models.contract import LanguageModel, State
-from syntaxlm.storage import distinct_tensors, load_weights, read_tensors, write_tensors
 from syntaxlm.training.averaging import Averaging, WeightAverage
 from syntaxlm.training.schedule import Plateau
 

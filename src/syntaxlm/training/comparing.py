@@ -17,9 +17,9 @@ from typing import Any
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.treebanks import dependency_trees
 from syntaxlm.errors import InputError
-from syntaxlm.evaluation.language_model import LanguageModelScore
 from syntaxlm.files import make_folder, write_text
-from syntaxlm.storage import VOCABULARY, predicts_ends, read_model
+from syntaxlm.model_io import VOCABULARY, predicts_ends, read_model
+from syntaxlm.scoring.perplexity import LanguageModelScore
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.recipe import Recipe, find_recipe, read_recipe
 from syntaxlm.training.result import RESULT, Figure, TrainingResult, read_result

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from syntaxlm.errors import InputError
+from syntaxlm.model_io import Mode
 from syntaxlm.models.registry import ModelConfig, config_faults, reads
 from syntaxlm.settings import Limits, range_faults, read_sections, read_settings
-from syntaxlm.storage import Mode
 from syntaxlm.text.normaliser import Normaliser
 
 

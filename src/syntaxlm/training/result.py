@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from syntaxlm.errors import InputError
-from syntaxlm.evaluation.language_model import LanguageModelScore
 from syntaxlm.files import read_text
+from syntaxlm.scoring.perplexity import LanguageModelScore
 
 RESULT = "result.json"
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from syntaxlm.training.recipe import Recipe
 from syntaxlm.training.result import Figure, TrainingResult
-from syntaxlm.training.trainer import Watcher, train
+from syntaxlm.training.trainer import ProgressCallback, train
 
-Watching = Callable[[Recipe], AbstractContextManager[Watcher]]
+Watching = Callable[[Recipe], AbstractContextManager[ProgressCallback]]
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,11 @@ import torch
 
 from syntaxlm.data.dependencies import TreeBatches
 from syntaxlm.errors import InputError
-from syntaxlm.evaluation.stops import StopReport, examples, score_stops, tree_corpus, tree_model
-from syntaxlm.evaluation.stored_stops import read_stops, write_stops
-from syntaxlm.models.stops import Reads, Stops, StopSettings
+from syntaxlm.generation.stop_io import read_stops, write_stops
+from syntaxlm.generation.stops import StopReport, examples, score_stops, tree_corpus, tree_model
+from syntaxlm.model_io import ModelBundle, read_model
+from syntaxlm.models.stop_classifiers import Reads, Stops, StopSettings
 from syntaxlm.settings import Limits, range_faults
-from syntaxlm.storage import StoredModel, read_model
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class _Training:
         self, folder: Path, train: str | Path, valid: str | Path, test: str | Path | None, settings: StopTraining
     ) -> None:
         self.folder, self.settings = folder, settings
-        self.stored: StoredModel = read_model(folder)
+        self.stored: ModelBundle = read_model(folder)
         self.model = tree_model(self.stored).requires_grad_(False)
         corpus, self.valid = (tree_corpus(self.stored, path) for path in (train, valid))
         self.test = None if test is None else tree_corpus(self.stored, test)

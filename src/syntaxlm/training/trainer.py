@@ -25,13 +25,13 @@ from lightning.fabric.strategies import DDPStrategy
 from torch import Tensor, nn
 
 from syntaxlm.allocation import keep_freed_memory
-from syntaxlm.data.batches import StreamBatches
+from syntaxlm.batches.tokens import StreamBatches
 from syntaxlm.errors import InputError
-from syntaxlm.evaluation.language_model import Corpus, LanguageModelScore, evaluate_language_model
 from syntaxlm.files import held, make_folder, remove_empty, remove_unfinished, write_text
+from syntaxlm.model_io import LABELS, VOCABULARY, WEIGHTS, ModelSettings, read_model, write_settings, write_weights
 from syntaxlm.models.contract import Batch, LanguageModel, State
 from syntaxlm.models.registry import build_model
-from syntaxlm.storage import LABELS, VOCABULARY, WEIGHTS, ModelSettings, read_model, write_settings, write_weights
+from syntaxlm.scoring.perplexity import Corpus, LanguageModelScore, evaluate_language_model
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.averaging import WeightAverage
 from syntaxlm.training.checkpoint import (
@@ -42,7 +42,7 @@ from syntaxlm.training.checkpoint import (
     read_progress,
     write_checkpoint,
 )
-from syntaxlm.training.material import read_material
+from syntaxlm.training.data import read_training_data
 from syntaxlm.training.recipe import Recipe, read_recipe
 from syntaxlm.training.result import RESULT, TrainingResult
 from syntaxlm.training.schedule import Plateau, build_optimiser
@@ -63,7 +63,7 @@ class Event:
     values: dict[str, Any]
 
 
-Watcher = Callable[[Event], None]
+ProgressCallback = Callable[[Event], None]
 
 
 class _Handed:
@@ -87,7 +87,7 @@ class _Loss(nn.Module):
         return loss, output.penalties, output.state or {}
 
 
-def train(recipe: Recipe, folder: str | Path, watcher: Watcher | None = None) -> TrainingResult:
+def train(recipe: Recipe, folder: str | Path, watcher: ProgressCallback | None = None) -> TrainingResult:
     """Trains the recipe's model into a new folder.
 
     Raises InputError when the folder holds a run already, or cannot be written, before anything is read.
@@ -104,7 +104,7 @@ def refuse_run(folder: Path) -> None:
         raise InputError(f"{folder}: holds a model already. Name another folder.")
 
 
-def resume(folder: str | Path, watcher: Watcher | None = None) -> TrainingResult:
+def resume(folder: str | Path, watcher: ProgressCallback | None = None) -> TrainingResult:
     """Goes on with a run from its last checkpoint, or from its start when it had none yet."""
     with _processes():
         return _Run(read_run_recipe(folder), Path(folder), watcher).go_on()
@@ -126,7 +126,7 @@ def _plain(value: Any) -> Any:
 
 
 class _Run:
-    def __init__(self, recipe: Recipe, folder: Path, watcher: Watcher | None) -> None:
+    def __init__(self, recipe: Recipe, folder: Path, watcher: ProgressCallback | None) -> None:
         self.recipe, self.folder = recipe, folder
         parallel = int(os.environ.get("WORLD_SIZE", "1")) > 1
         accelerator = recipe.run.accelerator
@@ -154,7 +154,7 @@ class _Run:
 
     def begin(self) -> TrainingResult:
         """Trains into a new folder, which is the run's from the first moment: nothing is trained for nothing."""
-        self._in_first(self._claim)
+        self._on_rank_zero(self._claim)
         with self._held():
             try:
                 self._prepare(new=True)
@@ -168,9 +168,9 @@ class _Run:
     def go_on(self) -> TrainingResult:
         """Trains on from the folder's checkpoint, or from the start where there is none."""
         with self._held():
-            self._in_first(lambda: remove_unfinished(self.folder))
+            self._on_rank_zero(lambda: remove_unfinished(self.folder))
             self._prepare(new=False)
-            self._in_first(self._check_whole)
+            self._on_rank_zero(self._check_whole)
             if (self.folder / CHECKPOINT).exists():
                 if read_progress(self.folder).averaging.began is not None:
                     self._change_to_sgd()
@@ -178,14 +178,14 @@ class _Run:
                 self.state, self.progress = read_checkpoint(
                     self.folder, model, self.optimiser, *place, average=self.average
                 )
-            self._in_first(self._cut_metrics)
+            self._on_rank_zero(self._cut_metrics)
             return self._go()
 
     @contextmanager
     def _held(self) -> Iterator[None]:
         """Keeps other runs out of the folder."""
         with ExitStack() as stack:
-            self._in_first(lambda: stack.enter_context(held(self.folder / RECIPE)))
+            self._on_rank_zero(lambda: stack.enter_context(held(self.folder / RECIPE)))
             yield
 
     def _check_whole(self) -> None:
@@ -196,7 +196,7 @@ class _Run:
                 " The model can be used as it is; train anew in another folder."
             )
 
-    def _in_first(self, action: Callable[[], None]) -> None:
+    def _on_rank_zero(self, action: Callable[[], None]) -> None:
         """Does something in one process. Its InputError is raised in all, which would wait for it for ever else."""
         fault = None
         if self.first:
@@ -220,7 +220,7 @@ class _Run:
 
     def _go(self) -> TrainingResult:
         if self.model.is_counted:
-            self._in_first(self._count)
+            self._on_rank_zero(self._count)
             self.progress.epoch, self.progress.finished = 1, True
             return self._finish()
         with _on_stop_signals(self._ask_to_stop):
@@ -233,7 +233,7 @@ class _Run:
     def _prepare(self, new: bool) -> None:
         """Text, vocabulary, model, optimiser; written is only what all of them let pass."""
         recipe, text = self.recipe, self.recipe.text
-        self.material = material = read_material(recipe)
+        self.material = material = read_training_data(recipe)
         for name, found in ((VOCABULARY, material.vocabulary), (LABELS, material.labels)):
             path = self.folder / name
             if not new and found is not None and path.exists() and Vocabulary.read(path) != found:
@@ -242,12 +242,12 @@ class _Run:
 
         torch.manual_seed(recipe.run.seed)
         model = build_model(recipe.model, len(material.vocabulary))
-        material.introduce(model)
+        material.setup(model)
         self.model = self._placed(model)
         if not self.model.is_counted:
             self._prepare_steps()
         settings = ModelSettings(recipe.model, text.normaliser, recipe.batches.mode)
-        self._in_first(lambda: write_settings(self.folder, settings, material.vocabulary, material.labels))
+        self._on_rank_zero(lambda: write_settings(self.folder, settings, material.vocabulary, material.labels))
 
     def _placed(self, model: LanguageModel) -> LanguageModel:
         """A model on the device of the run; one that is counted stays on the processor."""
@@ -297,15 +297,15 @@ class _Run:
                 if progress.batch in validations:
                     self._validate()
                     self._save()  # with the weights just kept: a run killed now goes on from them
-                if progress.finished or self._agree(self._out_of_time()):
+                if progress.finished or self._any_rank(self._out_of_time()):
                     if progress.tokens:
                         self._validate()
                     progress.finished = True
                     break
-                if self._agree(self.stop_asked):
+                if self._any_rank(self.stop_asked):
                     self._save()
                     return
-                if self._agree(time.monotonic() - self._saved > self.recipe.run.checkpoint_seconds):
+                if self._any_rank(time.monotonic() - self._saved > self.recipe.run.checkpoint_seconds):
                     self._save()
             if progress.finished:
                 break
@@ -471,7 +471,7 @@ class _Run:
     def _ask_to_stop(self) -> None:
         self.stop_asked = True
 
-    def _agree(self, wanted: bool) -> bool:
+    def _any_rank(self, wanted: bool) -> bool:
         """Whether any process wants it: all must turn off the loop at one step."""
         return self._mean(float(wanted))[0] > 0
 

@@ -11,15 +11,6 @@ from syntaxlm.trees.brackets import (
     to_nltk,
     write_brackets,
 )
-from syntaxlm.trees.cleanup import CLEAN_UPS, CleanUp, clean, clean_all, find_clean_up, plain_label
-from syntaxlm.trees.comparing import (
-    BaselineScores,
-    BootstrapResult,
-    SeedScores,
-    baseline_scores,
-    over_seeds,
-    paired_bootstrap,
-)
 from syntaxlm.trees.conllu import (
     ConlluSentence,
     dependency_faults,
@@ -34,34 +25,50 @@ from syntaxlm.trees.conllu import (
 )
 from syntaxlm.trees.decoding import DECODING_RULES, DecodingRule, decode, decode_by_definition
 from syntaxlm.trees.dependencies import Edge, Paths, Step, in_order, paths_of, steps_of, tree_of_steps
-from syntaxlm.trees.describing import Shape, f1_by_length, recall_by_label, shape_of
 from syntaxlm.trees.matching import match_words
+from syntaxlm.trees.preprocessing import (
+    PREPROCESSINGS,
+    GoldPreprocessing,
+    clean,
+    clean_all,
+    find_preprocessing,
+    plain_label,
+)
 from syntaxlm.trees.scoring import PROTOCOLS, ParsingScores, Protocol, SentenceScores, score
+from syntaxlm.trees.significance import (
+    BaselineScores,
+    BootstrapResult,
+    SeedScores,
+    baseline_scores,
+    over_seeds,
+    paired_bootstrap,
+)
 from syntaxlm.trees.span_decoding import SPAN_RULES, SpanRule, SpanScores, decode_spans
 from syntaxlm.trees.spans import SpanSets, format_spans, trees_of
+from syntaxlm.trees.statistics import BranchingStatistics, f1_by_length, recall_by_label, shape_of
 from syntaxlm.trees.tree import Constituent, DependencyTree, Tree
 
 __all__ = [
-    "CLEAN_UPS",
     "DECODING_RULES",
+    "PREPROCESSINGS",
     "PROTOCOLS",
     "SPAN_RULES",
     "AttachmentScores",
     "AveragedTrees",
     "BaselineScores",
     "BootstrapResult",
-    "CleanUp",
+    "BranchingStatistics",
     "ConlluSentence",
     "Constituent",
     "DecodingRule",
     "DependencyTree",
     "Edge",
+    "GoldPreprocessing",
     "ParsingScores",
     "Paths",
     "Protocol",
     "SeedScores",
     "SentenceScores",
-    "Shape",
     "SpanRule",
     "SpanScores",
     "SpanSets",
@@ -83,7 +90,7 @@ __all__ = [
     "decode_spans",
     "dependency_faults",
     "f1_by_length",
-    "find_clean_up",
+    "find_preprocessing",
     "format_brackets",
     "format_conllu",
     "format_spans",

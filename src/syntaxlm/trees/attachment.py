@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from syntaxlm.errors import InputError
-from syntaxlm.trees.cleanup import CLEAN_UPS
-from syntaxlm.trees.comparing import BootstrapResult
 from syntaxlm.trees.matching import check_same_words
+from syntaxlm.trees.preprocessing import PREPROCESSINGS
+from syntaxlm.trees.significance import BootstrapResult
 from syntaxlm.trees.tree import DependencyTree
 
 Counts = npt.NDArray[np.float64]
@@ -25,7 +25,7 @@ NO_PUNCTUATION, ALL_WORDS = range(2)  # which words count
 WORDS, HEADS, LABELLED = range(3)  # how many there are, with the right head, with the right head and label
 
 _PUNCTUATION = "PUNCT"
-_UNIVERSAL_TAGS = CLEAN_UPS["ud"].known_tags
+_UNIVERSAL_TAGS = PREPROCESSINGS["ud"].known_tags
 _DRAWN = 2_000_000  # sentence draws held at once: bounds the memory of the bootstrap
 
 

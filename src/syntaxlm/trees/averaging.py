@@ -17,9 +17,9 @@ import numpy.typing as npt
 from syntaxlm.errors import InputError
 from syntaxlm.trees.brackets import read_brackets
 from syntaxlm.trees.charts import best_trees
-from syntaxlm.trees.keys import span_keys, spans_of_keys
 from syntaxlm.trees.matching import Side, read_matching
 from syntaxlm.trees.scoring import Fractions, Protocol, score
+from syntaxlm.trees.span_index import span_keys, spans_of_keys
 from syntaxlm.trees.spans import SpanSets, format_spans
 from syntaxlm.trees.tree import Tree
 

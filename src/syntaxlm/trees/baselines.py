@@ -11,7 +11,7 @@ import numpy as np
 
 from syntaxlm.trees.charts import best_trees
 from syntaxlm.trees.decoding import decode
-from syntaxlm.trees.keys import span_keys, spans_of_keys
+from syntaxlm.trees.span_index import span_keys, spans_of_keys
 from syntaxlm.trees.spans import Integers, SpanSets, gathered, offsets_of
 
 

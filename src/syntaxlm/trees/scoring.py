@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from syntaxlm.errors import InputError
-from syntaxlm.trees.describing import Shape, f1_by_length, recall_by_label, shape_of
-from syntaxlm.trees.keys import common, span_keys
+from syntaxlm.trees.span_index import common, span_keys
 from syntaxlm.trees.spans import Flags, Integers, SpanSets
+from syntaxlm.trees.statistics import BranchingStatistics, f1_by_length, recall_by_label, shape_of
 
 Fractions = npt.NDArray[np.float64]
 
@@ -84,8 +84,8 @@ class ParsingScores:
     by_sentence: SentenceScores
     recall_by_label: dict[str, tuple[float, int]] = field(default_factory=dict)  # recall, number of gold spans
     f1_by_length: dict[str, tuple[float, int]] = field(default_factory=dict)  # F1, number of sentences
-    predicted_shape: Shape | None = None
-    gold_shape: Shape | None = None
+    predicted_shape: BranchingStatistics | None = None
+    gold_shape: BranchingStatistics | None = None
 
     def as_dict(self, by_sentence: bool = False) -> dict[str, Any]:
         """All figures as JSON takes them, fractions from 0 to 1; by_sentence: with one list entry for each sentence."""

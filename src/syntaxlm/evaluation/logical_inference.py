@@ -1,0 +1,239 @@
+"""Logical inference: how often a pair classifier finds the relation of two formulas, by their number of operators.
+
+Bowman, Manning, Potts 2015, section 3; Shen et al. 2019 (ON-LSTM), section 5.4 and Figure 4.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from syntaxlm.data.logic import RELATIONS, TOKENS, TRAINED_OPERATORS, FormulaPair, read_formula_pairs
+from syntaxlm.errors import InputError
+from syntaxlm.files import make_folder, write_text
+from syntaxlm.model_io import WEIGHTS, read_config, read_tensors, write_tensors
+from syntaxlm.models.pair_classifier import ClassifierSettings, PairBatch, PairClassifier
+from syntaxlm.models.registry import ModelConfig, config_faults
+
+CLASSIFIER = "classifier.json"
+FORMAT = 1
+BATCH = 256  # pairs answered together
+
+_SIGNS = tuple(RELATIONS)  # in the order of the classes
+_IDS = {token: number for number, token in enumerate(TOKENS)}
+
+
+@dataclass(frozen=True)
+class InferenceSettings:
+    """What `classifier.json` holds. maximum_operators: of the pairs it was trained on."""
+
+    model: ModelConfig
+    classifier: ClassifierSettings
+    maximum_operators: int = TRAINED_OPERATORS
+    format: int = FORMAT
+
+    def build(self) -> PairClassifier:
+        """A classifier of fresh weights."""
+        return PairClassifier(self.model, self.classifier, len(TOKENS), len(_SIGNS))
+
+    def faults(self) -> list[str]:
+        """Settings that are out of range: "classifier.dropout: found 2; expected ..."."""
+        faults, layers = config_faults(self.model), self.classifier
+        if layers.hidden_size < 1:
+            faults.append(f"classifier.hidden_size: found {layers.hidden_size}; expected 1 or more")
+        if not 0 <= layers.dropout < 1:
+            faults.append(f"classifier.dropout: found {layers.dropout}; expected a number from 0 to under 1")
+        return faults
+
+
+@dataclass(frozen=True)
+class StoredClassifier:
+    """A pair classifier of formulas, and its settings."""
+
+    classifier: PairClassifier
+    settings: InferenceSettings
+
+
+class EncodedPairs:
+    """Formula pairs as token ids, and their relations as classes, (n,)."""
+
+    def __init__(self, pairs: Sequence[FormulaPair]) -> None:
+        self.left, self.right = ([_encoded(side) for side in sides] for sides in zip(*map(_sides, pairs), strict=True))
+        self.relations = torch.tensor([_SIGNS.index(pair.relation) for pair in pairs])
+
+    def __len__(self) -> int:
+        return len(self.relations)
+
+    def batch(self, places: Sequence[int]) -> tuple[PairBatch, Tensor]:
+        """The pairs at these places, and their relations."""
+        sides = ([side[place] for place in places] for side in (self.left, self.right))
+        return PairBatch.of(*sides), self.relations[list(places)]
+
+
+def _sides(pair: FormulaPair) -> tuple[str, str]:
+    return pair.left, pair.right
+
+
+def _encoded(formula: str) -> Tensor:
+    return torch.tensor([_IDS[token] for token in formula.split()])
+
+
+@dataclass(frozen=True)
+class InferenceScore:
+    """Of some pairs: how many, how many are right, and how many have the relation that is most frequent in the file."""
+
+    pairs: int
+    right: int
+    majority: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """Fractions from 0 to 1, null of no pairs."""
+        some = self.pairs or None
+        return {
+            "pairs": self.pairs,
+            "right": self.right,
+            "accuracy": some and self.right / some,
+            "majority": some and self.majority / some,
+        }
+
+
+@dataclass(frozen=True)
+class InferenceReport:
+    """A classifier's answers to the pairs of a file. maximum_operators: of the pairs it was trained on."""
+
+    source: str
+    pairs: tuple[FormulaPair, ...]
+    answers: tuple[str, ...]
+    maximum_operators: int
+
+    @property
+    def majority(self) -> str:
+        """The relation that most pairs of the file have: the baseline gives it to all."""
+        return Counter(pair.relation for pair in self.pairs).most_common(1)[0][0]
+
+    def score(self, operators: range | None = None, relation: str | None = None) -> InferenceScore:
+        """Of the pairs of so many operators, and of this relation; None: whichever."""
+        some = [
+            (pair.relation, answer)
+            for pair, answer in zip(self.pairs, self.answers, strict=True)
+            if (operators is None or pair.operators in operators) and relation in (None, pair.relation)
+        ]
+        right, majority = sum(sign == answer for sign, answer in some), self.majority
+        return InferenceScore(len(some), right, sum(sign == majority for sign, _ in some))
+
+    def by_operators(self) -> dict[int, InferenceScore]:
+        """Of every number of operators that the file has."""
+        numbers = sorted({pair.operators for pair in self.pairs})
+        return {number: self.score(range(number, number + 1)) for number in numbers}
+
+    def by_relation(self) -> dict[str, InferenceScore]:
+        return {sign: self.score(relation=sign) for sign in RELATIONS}
+
+    def trained_and_longer(self) -> tuple[InferenceScore, InferenceScore]:
+        """Pairs of as many operators as in training, and of more."""
+        most = self.maximum_operators
+        return self.score(range(most + 1)), self.score(range(most + 1, sys.maxsize))
+
+    def as_dict(self) -> dict[str, Any]:
+        """All figures, for JSON."""
+        trained, longer = self.trained_and_longer()
+        return {
+            "file": self.source,
+            "maximum_operators_trained": self.maximum_operators,
+            "majority_relation": self.majority,
+            **self.score().as_dict(),
+            "trained_lengths": trained.as_dict(),
+            "longer": longer.as_dict(),
+            "by_operators": {str(number): score.as_dict() for number, score in self.by_operators().items()},
+            "by_relation": {sign: score.as_dict() for sign, score in self.by_relation().items()},
+        }
+
+    def __str__(self) -> str:
+        most = self.maximum_operators
+        trained, longer = self.trained_and_longer()
+        sections = [
+            [(str(number), score) for number, score in self.by_operators().items()],
+            [(f"up to {most}", trained), (f"over {most}", longer), ("all", self.score())],
+            [(f"{RELATIONS[sign]} {sign}", score) for sign, score in self.by_relation().items()],
+        ]
+        lines = [
+            f"{self.source}   pairs {len(self.pairs):,}   trained on up to {most} operators",
+            "percent right, and what one answer to all would have: the most frequent relation of the file,"
+            f" {self.majority}",
+            "",
+            f"{'operators':<22}{'pairs':>8}{'right':>8}{'one answer':>12}",
+        ]
+        for rows in sections:
+            lines += [_row(name, score) for name, score in rows if score.pairs]
+            lines.append("")
+        return "\n".join(lines[:-1])
+
+
+def _row(name: str, score: InferenceScore) -> str:
+    shares = 100 * score.right / score.pairs, 100 * score.majority / score.pairs
+    return f"{name:<22}{score.pairs:>8,}{shares[0]:>8.1f}{shares[1]:>12.1f}"
+
+
+def answers(classifier: PairClassifier, pairs: EncodedPairs, device: torch.device | str = "cpu") -> list[int]:
+    """The most probable class of every pair, in order. The classifier is left in evaluation mode."""
+    classifier.eval()
+    found: list[int] = []
+    with torch.inference_mode():
+        for start in range(0, len(pairs), BATCH):
+            batch, _ = pairs.batch(range(start, min(start + BATCH, len(pairs))))
+            found += classifier(batch.to(device))[0].argmax(-1).tolist()
+    return found
+
+
+def evaluate_inference(stored: StoredClassifier, path: str | Path) -> InferenceReport:
+    """Lets a classifier answer the pairs of a file. Raises InputError as `read_formula_pairs` does."""
+    pairs = read_formula_pairs(path)
+    found = answers(stored.classifier, EncodedPairs(pairs))
+    return InferenceReport(
+        str(path), tuple(pairs), tuple(_SIGNS[answer] for answer in found), stored.settings.maximum_operators
+    )
+
+
+def write_classifier_settings(folder: Path, settings: InferenceSettings) -> None:
+    """Writes the JSON of a classifier's folder, which is made where it is not there."""
+    make_folder(folder)
+    write_text(json.dumps(dataclasses.asdict(settings), indent=2) + "\n", folder / CLASSIFIER)
+
+
+def write_classifier_weights(folder: Path, classifier: PairClassifier) -> None:
+    """Writes the weights of a classifier's folder, atomically."""
+    write_tensors(folder / WEIGHTS, {name: tensor.cpu() for name, tensor in classifier.state_dict().items()})
+
+
+def read_classifier(folder: str | Path) -> StoredClassifier:
+    """The pair classifier of a folder, in evaluation mode on the processor.
+
+    Raises InputError naming the file that is missing, damaged, or does not fit the other.
+    """
+    path = Path(folder) / CLASSIFIER
+    if not path.exists():
+        raise InputError(f"{folder}: no pair classifier: it has no {CLASSIFIER}. syntaxlm logic train makes one")
+    settings = read_config(InferenceSettings, path, FORMAT)
+    faults = settings.faults()
+    if faults:
+        raise InputError("\n".join(f"{path}: {fault}" for fault in faults))
+    classifier = settings.build()
+    weights = Path(folder) / WEIGHTS
+    if not weights.exists():
+        raise InputError(f"{folder}: no {WEIGHTS} yet: training has not come to its first validation")
+    tensors, _ = read_tensors(weights)
+    try:
+        classifier.load_state_dict(tensors)
+    except RuntimeError as error:  # its text has a line for every tensor that does not fit
+        first = str(error).splitlines()[-1].strip()
+        raise InputError(f"{weights}: the weights do not fit {CLASSIFIER}: {first}") from None
+    return StoredClassifier(classifier.eval(), settings)

@@ -1,0 +1,179 @@
+"""Sentences sampled from a model, word by word from its own probabilities, many side by side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from syntaxlm.errors import InputError
+from syntaxlm.model_io import ModelBundle
+from syntaxlm.models.contract import Output, TokenBatch
+from syntaxlm.text.normaliser import Normaliser
+
+SAMPLED_TOGETHER = 64  # sentences that are sampled side by side
+MAXIMUM = {"words": 100, "characters": 500}  # tokens sampled of a sentence where no limit is given
+
+Numbers = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How the next token is drawn."""
+
+    temperature: float = 1.0  # log-probabilities are divided by it; 0: always the likeliest token
+    top_k: int | None = None  # only so many of the likeliest tokens are drawn from; None: all
+    seed: int = 0  # a sentence depends on this and its number, not on how many there are
+    maximum_words: int | None = None  # words (characters) drawn at most, the prompt's aside; None: `MAXIMUM`
+    keep_unknown: bool = False  # whether the unknown token may be drawn
+
+    def __post_init__(self) -> None:
+        faults = []
+        if not 0 <= self.temperature < math.inf:
+            faults.append(f"temperature: found {self.temperature}; expected a number from 0 on")
+        if self.top_k is not None and self.top_k < 1:
+            faults.append(f"top-k: found {self.top_k}; expected 1 or more")
+        if self.seed < 0:
+            faults.append(f"seed: found {self.seed}; expected 0 or more")
+        if self.maximum_words is not None and self.maximum_words < 1:
+            faults.append(f"maximum-words: found {self.maximum_words}; expected 1 or more")
+        if faults:
+            raise InputError("\n".join(faults))
+
+
+@dataclass(frozen=True)
+class GeneratedSentence:
+    """One sampled sentence.
+
+    number: 1 first.  text: its tokens as a line of text.  tokens: the prompt's among them, without the end.
+    surprisals: bits of each token and, where the sentence ended, of its end, by the model's own probabilities, whatever
+    the temperature.  ended: whether the model ended it; else it had grown too long.
+    """
+
+    number: int
+    text: str
+    tokens: list[str]
+    surprisals: list[float]
+    ended: bool
+
+    def as_dict(self) -> dict[str, Any]:
+        return vars(self) | {"surprisals": [round(bits, 6) for bits in self.surprisals]}
+
+
+def generate(
+    stored: ModelBundle,
+    count: int = 1,
+    prompt: str | None = None,
+    *,
+    temperature: float = Sampling.temperature,
+    top_k: int | None = Sampling.top_k,
+    seed: int = Sampling.seed,
+    maximum_words: int | None = Sampling.maximum_words,
+    keep_unknown: bool = Sampling.keep_unknown,
+) -> Iterator[GeneratedSentence]:
+    """Samples sentences, each by itself from the begin token on. Every sentence has a word at least.
+
+    prompt: what each begins with, raw text; None for nothing. The rest: see `Sampling`.
+    Raises InputError for settings out of range, a prompt without a word, and a model that does not go word by word.
+    """
+    sampling = Sampling(temperature, top_k, seed, maximum_words, keep_unknown)
+    if count < 1:
+        raise InputError(f"count: found {count}; expected 1 or more")
+    words = [] if prompt is None else stored.normaliser.tokens(prompt)
+    if prompt is not None and not words:
+        raise InputError(f"prompt: {prompt!r} has no word that the model reads")
+    ids = stored.vocabulary.encode(words)
+    chunks = (range(1, count + 1)[start : start + SAMPLED_TOGETHER] for start in range(0, count, SAMPLED_TOGETHER))
+    return (sentence for numbers in chunks for sentence in _together(stored, numbers, ids, sampling))
+
+
+@torch.no_grad()
+def _together(stored: ModelBundle, numbers: range, prompt: list[int], sampling: Sampling) -> list[GeneratedSentence]:
+    """The sentences of these numbers, side by side: one column of the batch each."""
+    model, vocabulary = stored.model.eval(), stored.vocabulary
+    device = model.device
+    random = [np.random.default_rng([sampling.seed, number]) for number in numbers]
+    read = torch.tensor([vocabulary.begin_id, *prompt])[:, None].repeat(1, len(random))
+    batch = TokenBatch(read, read.roll(-1, 0)).to(device)
+    output: Output = model(batch)
+    drawn: list[list[int]] = [list(prompt) for _ in random]
+    of_prompt = output.log_probs(batch.targets)[:-1].T.tolist()  # what follows the prompt is no target yet
+    log_probs: list[list[float]] = [list(column) for column in of_prompt]
+    growing = np.ones(len(random), bool)
+    for step in range(sampling.maximum_words or MAXIMUM[stored.normaliser.units]):
+        next_values = _next(stored, output)
+        barred = _barred(stored, sampling, first=step == 0 and not prompt)
+        chosen = choose(np.where(barred, -np.inf, next_values), np.array([one.random() for one in random]), sampling)
+        for column in np.flatnonzero(growing):
+            log_probs[column].append(float(next_values[column, chosen[column]]))
+            if chosen[column] == vocabulary.end_id:
+                growing[column] = False
+            else:
+                drawn[column].append(int(chosen[column]))
+        if not growing.any():
+            break
+        tokens = torch.from_numpy(chosen)[None].to(device)
+        output = model(TokenBatch(tokens, tokens, carries=True), output.state)  # its targets are not known, nor asked
+    sentences = []
+    for number, ids, values, grows in zip(numbers, drawn, log_probs, growing.tolist(), strict=True):
+        words = vocabulary.decode(ids)
+        bits = [0.0 - value / math.log(2) for value in values]
+        sentences.append(GeneratedSentence(number, as_text(stored.normaliser, words), words, bits, not grows))
+    return sentences
+
+
+def choose(log_probs: Numbers, uniform: Numbers, sampling: Sampling) -> npt.NDArray[np.int64]:
+    """One token for each column, (B, V) -> (B,); -inf is never chosen.
+
+    uniform: (B,), in [0, 1): where in the tokens' summed probabilities the choice falls.
+    """
+    if sampling.temperature == 0:
+        return log_probs.argmax(1)
+    if sampling.top_k is not None and sampling.top_k < log_probs.shape[1]:
+        rest = np.argpartition(-log_probs, sampling.top_k, axis=1)[:, sampling.top_k :]
+        log_probs = log_probs.copy()
+        np.put_along_axis(log_probs, rest, -np.inf, axis=1)
+    with np.errstate(over="ignore"):  # to -inf, at a temperature near 0
+        weights = np.exp((log_probs - log_probs.max(1, keepdims=True)) / sampling.temperature)
+    sums = weights.cumsum(1)
+    # Below the last sum, so that the first sum above it is there, and rises: its token's weight is not 0.
+    points = np.minimum(uniform * sums[:, -1], np.nextafter(sums[:, -1], 0))
+    return (sums <= points[:, None]).sum(1)
+
+
+def as_text(normaliser: Normaliser, tokens: list[str]) -> str:
+    """Tokens as a line of text: words by a space apart, characters together and white space as a space."""
+    if normaliser.units == "words":
+        return " ".join(tokens)
+    if normaliser.space is None:
+        return "".join(tokens)
+    written = {normaliser.space: " ", f"\\{normaliser.space}": normaliser.space}
+    return "".join(written.get(token, token) for token in tokens)
+
+
+def _next(stored: ModelBundle, output: Output) -> Numbers:
+    """(B, V), natural log-probabilities of the next token."""
+    if output.next_log_probs is None:
+        raise InputError(f"a model of the kind {stored.settings.model.name!r} does not generate text word by word")
+    values: Tensor = output.next_log_probs()
+    return values.double().cpu().numpy()
+
+
+def _barred(stored: ModelBundle, sampling: Sampling, first: bool) -> npt.NDArray[np.bool_]:
+    """(V,), the tokens that may not come next. first: whether the sentence has no word yet."""
+    vocabulary, normaliser = stored.vocabulary, stored.normaliser
+    barred = np.zeros(len(vocabulary), bool)
+    if normaliser.units == "characters" and normaliser.space is not None:
+        barred[vocabulary.id(normaliser.space)] = first
+    barred[vocabulary.begin_id] = True
+    barred[vocabulary.end_id] = first  # after begin, which may be the same token
+    barred[vocabulary.unknown_id] = not sampling.keep_unknown
+    if barred.all():
+        raise InputError("the model's vocabulary has no word to draw: all are unknown to it")
+    return barred

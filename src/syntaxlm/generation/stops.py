@@ -1,0 +1,224 @@
+"""How often the classifiers of `models.stops` are right about trees, beside a baseline that always says: no more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
+
+from syntaxlm.data.dependencies import DependencyCorpus, TreeBatches
+from syntaxlm.errors import InputError
+from syntaxlm.model_io import ModelBundle
+from syntaxlm.models.contract import TreeBatch, TreeModel
+from syntaxlm.models.stop_classifiers import Stops
+from syntaxlm.ops.tree_levels.types import EDGES
+from syntaxlm.scoring.perplexity import TOKEN_BUDGET, check_labels
+from syntaxlm.trees.dependencies import Edge
+
+QUESTIONS = {
+    Edge.LEFT: "add left", Edge.RIGHT: "add right", Edge.NX_LEFT: "add next left", Edge.NX_RIGHT: "add next right",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class StopExamples:
+    """Words of trees as a model has read them: n of them.
+
+    hidden: (n, D); embedded: (n, word_size); inputs: (n, E), what the model reads of the words themselves.
+    leaving: (n, 4) bool, whether an edge of each type leaves a word.  possible: (n, 4) bool, whether one could:
+        see `possible_edges`.
+    labels: (n,) int64, of the edge above each word.
+    """
+
+    hidden: Tensor
+    embedded: Tensor
+    inputs: Tensor
+    leaving: Tensor
+    possible: Tensor
+    labels: Tensor
+
+    def nats(self, stops: Stops) -> Tensor:
+        """Negative log-probability of each word's answers and, where the model reads labels, of its label: (n,)."""
+        logits = stops(self.hidden, self.inputs)
+        found = binary_cross_entropy_with_logits(logits, self.leaving.to(logits.dtype), reduction="none").sum(1)
+        if stops.label_network is not None:
+            found = found + cross_entropy(stops.label_logits(self.hidden, self.embedded), self.labels, reduction="none")
+        return found
+
+
+def possible_edges(edges: Tensor, is_root: Tensor) -> Tensor:
+    """Which types of edge can leave words, by the type of edge that leads to each and whether that is ROOT's: (n, 4).
+
+    LEFT and RIGHT leave any word; NX-LEFT one on the left of its head, NX-RIGHT one on the right, but not a root.
+    """
+    possible = torch.ones(len(edges), EDGES, dtype=torch.bool, device=edges.device)
+    possible[:, Edge.NX_LEFT] = (edges == Edge.LEFT) | (edges == Edge.NX_LEFT)
+    possible[:, Edge.NX_RIGHT] = ~possible[:, Edge.NX_LEFT] & ~is_root
+    return possible
+
+
+def examples(model: TreeModel, batches: TreeBatches, epoch: int = 0) -> Iterator[StopExamples]:
+    """The words of an epoch's batches. Leaves the model in evaluation mode."""
+    model.eval()
+    labels = torch.from_numpy(batches.corpus.labels)
+    for batch in batches.iterate(epoch):
+        own_labels = labels[batches.places(batch)].long()
+        yield _read(model, batch.to(model.device), own_labels.to(model.device))
+
+
+@torch.no_grad()
+def _read(model: TreeModel, batch: TreeBatch, labels: Tensor) -> StopExamples:
+    """labels: (n,), of the words that the batch generates."""
+    hidden, edges = model(batch).hidden, batch.levels.edges()
+    is_root = torch.arange(len(edges), device=edges.device) < batch.levels.sizes[0]
+    return StopExamples(
+        hidden,
+        model.embedded(batch.targets),
+        model.inputs(batch.targets, labels),
+        batch.continuations(),
+        possible_edges(edges, is_root),
+        labels,
+    )
+
+
+@dataclass(frozen=True)
+class StopScore:
+    """Answers to one question: how many words were asked, how many answers are right, and how often it is "more"."""
+
+    words: int
+    right: int
+    more: int
+
+    @property
+    def accuracy(self) -> float:
+        return self.right / max(1, self.words)
+
+    @property
+    def always_stop(self) -> float:
+        """What the answer "no more" has for all."""
+        return (self.words - self.more) / max(1, self.words)
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self) | {"accuracy": self.accuracy, "always_stop": self.always_stop}
+
+
+@dataclass(frozen=True)
+class LabelScore:
+    """Of the labels of the words' edges: how many, how many are found, how many are the most frequent one."""
+
+    words: int
+    right: int
+    majority: int
+
+    def as_dict(self) -> dict[str, Any]:
+        some = max(1, self.words)
+        return asdict(self) | {"accuracy": self.right / some, "most_frequent": self.majority / some}
+
+
+@dataclass(frozen=True)
+class StopReport:
+    """Of the trees of a file.
+
+    nats: of all answers and labels.  every_word, possible: by type of edge, of every word, as the paper has it, and of
+    the words that an edge of the type can leave.  labels: None where the model reads none.
+    """
+
+    source: str
+    trees: int
+    words: int
+    nats: float
+    every_word: dict[Edge, StopScore]
+    possible: dict[Edge, StopScore]
+    labels: LabelScore | None = None
+
+    @property
+    def loss(self) -> float:
+        """Nats per word."""
+        return self.nats / self.words
+
+    def as_dict(self) -> dict[str, Any]:
+        """All figures, for JSON."""
+        return {
+            "source": self.source,
+            "trees": self.trees,
+            "words": self.words,
+            "loss": self.loss,
+            "every_word": {QUESTIONS[edge]: score.as_dict() for edge, score in self.every_word.items()},
+            "possible": {QUESTIONS[edge]: score.as_dict() for edge, score in self.possible.items()},
+            "labels": None if self.labels is None else self.labels.as_dict(),
+        }
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.source}: {self.words:,} words of {self.trees:,} trees, loss {self.loss:.4f} nats per word",
+            f"{'':<16}{'every word':<26}where the edge can be",
+            f"{'percent right':<16}{'classifier':>10}  {'always stop':>11}   {'words':>9}  {'classifier':>10}"
+            f"  {'always stop':>11}",
+        ]
+        for edge, question in QUESTIONS.items():
+            one, other = self.every_word[edge], self.possible[edge]
+            lines.append(
+                f"{question:<16}{100 * one.accuracy:>10.1f}  {100 * one.always_stop:>11.1f}   {other.words:>9,}"
+                f"  {100 * other.accuracy:>10.1f}  {100 * other.always_stop:>11.1f}"
+            )
+        if self.labels is not None:
+            figures = self.labels.as_dict()
+            lines.append(
+                f"{'label':<16}{100 * figures['accuracy']:>10.1f}  {100 * figures['most_frequent']:>11.1f}   (in the"
+                " second column, the most frequent label)"
+            )
+        return "\n".join(lines)
+
+
+@torch.no_grad()
+def score_stops(stops: Stops, model: TreeModel, corpus: DependencyCorpus) -> StopReport:
+    """The classifiers' answers to the words of a corpus. Leaves both networks in evaluation mode.
+
+    Raises InputError for trees without labels that the model reads.
+    """
+    check_labels(model, corpus)
+    stops.eval()
+    counts = torch.zeros(2, 3, EDGES, dtype=torch.int64)  # every word, possible; asked, right, more
+    nats, labels_right = 0.0, 0
+    label_counts = torch.zeros(max(1, stops.settings.labels), dtype=torch.int64)
+    for some in examples(model, TreeBatches(corpus, TOKEN_BUDGET, shuffle=False, seed=0)):
+        nats += float(some.nats(stops).sum(dtype=torch.float64))
+        right = (stops(some.hidden, some.inputs) > 0) == some.leaving
+        for row, asked in zip(counts, (torch.ones_like(some.possible), some.possible), strict=True):
+            row += torch.stack([one.sum(0) for one in (asked, asked & right, asked & some.leaving)]).cpu()
+        if stops.label_network is not None:
+            found = stops.label_logits(some.hidden, some.embedded).argmax(1)
+            labels_right += int((found == some.labels).sum())
+            label_counts += torch.bincount(some.labels.cpu(), minlength=len(label_counts))
+    every_word, possible = ({edge: StopScore(*row[:, edge].tolist()) for edge in Edge} for row in counts)
+    words, labels = corpus.text.word_count, None
+    if stops.label_network is not None:
+        labels = LabelScore(words, labels_right, int(label_counts.max()))
+    return StopReport(corpus.source, len(corpus), words, nats, every_word, possible, labels)
+
+
+def evaluate_stops(stored: ModelBundle, stops: Stops, path: str | Path) -> StopReport:
+    """`score_stops` of dependency trees: a file, a folder or a pattern. Raises InputError as `tree_corpus` does."""
+    return score_stops(stops, tree_model(stored), tree_corpus(stored, path))
+
+
+def tree_model(stored: ModelBundle) -> TreeModel:
+    """The model that grows trees. Raises InputError where it is of another kind."""
+    if not isinstance(stored.model, TreeModel):
+        raise InputError(f"a model of the kind {stored.settings.model.name!r} reads text and grows no dependency trees")
+    return stored.model
+
+
+def tree_corpus(stored: ModelBundle, path: str | Path) -> DependencyCorpus:
+    """Dependency trees as a model reads them. Raises InputError as `dependency_trees` does, and for missing labels."""
+    if stored.labels is None:
+        tree_model(stored)
+        raise InputError("the model has no labels of edges")
+    corpus = DependencyCorpus.read(path, stored.normaliser, stored.vocabulary, stored.labels)
+    check_labels(stored.model, corpus)
+    return corpus

@@ -1,0 +1,333 @@
+"""Dependency trees sampled from a model of trees, from the root down, level by level over many trees side by side.
+
+A step takes an edge to a new word, which is drawn from the path to it; where the model reads labels, that of the edge
+above the word is drawn next; then the stop classifiers' answers, which say by which edges it goes on. Steps of one path
+depth do not depend on each other. Zhang, Lu, Lapata 2016.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from syntaxlm.errors import InputError
+from syntaxlm.generation.sentences import MAXIMUM, SAMPLED_TOGETHER, Numbers, Sampling, choose
+from syntaxlm.generation.stops import possible_edges, tree_model
+from syntaxlm.model_io import ModelBundle
+from syntaxlm.models.contract import TreeModel
+from syntaxlm.models.stop_classifiers import Stops
+from syntaxlm.ops.tree_levels.types import EDGES, Levels, States
+from syntaxlm.text.vocabulary import Vocabulary
+from syntaxlm.trees.dependencies import Edge, in_order, tree_of_steps
+from syntaxlm.trees.tree import DependencyTree
+
+MAXIMUM_DEPTH = 30  # heads above a word, ROOT among them, where no limit is given
+ATTEMPTS = 100  # at a tree that stays within the limits
+ROWS_TOGETHER = 256  # steps whose words are drawn at once: each has a number for every word of the vocabulary
+
+Integers = npt.NDArray[np.int64]
+Answers = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class TreeSampling(Sampling):
+    """How words, labels and the answers where a tree goes on are drawn; top_k is of words alone."""
+
+    maximum_depth: int | None = None  # heads above a word at most, ROOT among them; None: MAXIMUM_DEPTH
+    redraw: bool = False  # whether a tree that meets a limit is drawn anew; else it ends there
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.maximum_depth is not None and self.maximum_depth < 1:
+            raise InputError(f"maximum-depth: found {self.maximum_depth}; expected 1 or more")
+
+    @property
+    def most_words(self) -> int:
+        return self.maximum_words or MAXIMUM["words"]
+
+    @property
+    def most_depth(self) -> int:
+        return self.maximum_depth or MAXIMUM_DEPTH
+
+
+@dataclass(frozen=True)
+class GeneratedTree:
+    """One sampled tree.
+
+    number: 1 first.  tree: named by the number; its words are the model's tokens, in the order of the sentence.
+    surprisals: bits of each word given its path, as `tree_surprisals` has them; they add up to -log2 P(S | T).
+    tree_surprisal: bits of the tree, -log2 P(T): of all answers where it goes on, and of labels where the model reads
+    them. Both by the networks' own probabilities, whatever the temperature.
+    cut: which limits the tree met, and so ended there; () where it ended by itself.
+    """
+
+    number: int
+    tree: DependencyTree
+    surprisals: list[float]
+    tree_surprisal: float
+    cut: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.tree.words)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "number": self.number,
+            "text": self.text,
+            "tokens": list(self.tree.words),
+            "heads": list(self.tree.heads),
+            "labels": list(self.tree.labels),
+            "surprisals": [round(bits, 6) for bits in self.surprisals],
+            "tree_surprisal": round(self.tree_surprisal, 6),
+            "ended": not self.cut,
+        }
+
+    def comments(self) -> dict[str, str]:
+        """What a CoNLL-U file tells of the tree."""
+        told = {
+            "text": self.text,
+            "surprisal": f"{sum(self.surprisals):.6f}",
+            "tree_surprisal": f"{self.tree_surprisal:.6f}",
+        }
+        return told | ({"cut": "; ".join(self.cut)} if self.cut else {})
+
+
+def generate_trees(
+    stored: ModelBundle,
+    stops: Stops,
+    count: int = 1,
+    *,
+    temperature: float = Sampling.temperature,
+    top_k: int | None = Sampling.top_k,
+    seed: int = Sampling.seed,
+    maximum_words: int | None = Sampling.maximum_words,
+    maximum_depth: int | None = TreeSampling.maximum_depth,
+    redraw: bool = TreeSampling.redraw,
+    keep_unknown: bool = Sampling.keep_unknown,
+) -> Iterator[GeneratedTree]:
+    """Samples trees of one root. A tree depends on seed and number, not on how many there are.
+
+    stops: of the model's folder, see `read_stops`. The rest: see `TreeSampling`.
+    Raises InputError for settings out of range, a model that reads text, and, with redraw, where no tree of ATTEMPTS
+    stays within the limits.
+    """
+    sampling = TreeSampling(temperature, top_k, seed, maximum_words, keep_unknown, maximum_depth, redraw)
+    if count < 1:
+        raise InputError(f"count: found {count}; expected 1 or more")
+    sampler = _Sampler(stored, tree_model(stored), stops, sampling)
+    chunks = (range(1, count + 1)[start : start + SAMPLED_TOGETHER] for start in range(0, count, SAMPLED_TOGETHER))
+    return (tree for numbers in chunks for tree in sampler.trees(numbers))
+
+
+@dataclass
+class _Growing:
+    """A tree so far: of each step the ids of word and label, its edge, its parent step, and the word's bits."""
+
+    random: np.random.Generator
+    words: list[int] = field(default_factory=list)
+    labels: list[int] = field(default_factory=list)
+    edges: list[int] = field(default_factory=list)
+    parents: list[int] = field(default_factory=list)
+    bits: list[float] = field(default_factory=list)
+    tree_bits: float = 0.0
+    cut: dict[str, None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Level:
+    """The steps of one path depth, sorted by edge type: (n,) each.
+
+    trees: which is whose.  edges: types.  rows: the state that each goes on from, among those before.  sources, labels:
+    ids of the word that the edge leaves, and of the label above it.  steps: the number of that word's step.
+    depths: heads above the new word, ROOT among them.
+    """
+
+    trees: Integers
+    edges: Integers
+    rows: Integers
+    sources: Integers
+    labels: Integers
+    steps: Integers
+    depths: Integers
+
+    def __len__(self) -> int:
+        return len(self.trees)
+
+    def levels(self) -> Levels:
+        counts = np.bincount(self.edges, minlength=EDGES).tolist()
+        return Levels.of(torch.from_numpy(self.rows), (tuple(counts),))
+
+
+class _Sampler:
+    """Raises InputError where all words, or all labels, are barred."""
+
+    def __init__(self, stored: ModelBundle, model: TreeModel, stops: Stops, sampling: TreeSampling) -> None:
+        assert stored.labels is not None
+        self.model, self.stops, self.sampling = model.eval(), stops.eval(), sampling
+        self.vocabulary, self.labels = stored.vocabulary, stored.labels
+        self.barred = _barred(self.vocabulary, sampling.keep_unknown)
+        self.barred_labels = _barred(self.labels, False)
+        if self.barred.all() or (model.reads_labels and self.barred_labels.all()):
+            what = "vocabulary has no word" if self.barred.all() else "labels have none"
+            raise InputError(f"the model's {what} to draw: all are unknown to it")
+
+    def trees(self, numbers: range) -> list[GeneratedTree]:
+        """The trees of these numbers."""
+        found: dict[int, _Growing] = {}
+        wanted = list(numbers)
+        for attempt in range(ATTEMPTS if self.sampling.redraw else 1):
+            again = [attempt] if attempt else []
+            growing = [_Growing(np.random.default_rng([self.sampling.seed, number, *again])) for number in wanted]
+            self._grow(growing)
+            found |= dict(zip(wanted, growing, strict=True))
+            wanted = [number for number in wanted if found[number].cut]
+            if not wanted:
+                break
+        if wanted and self.sampling.redraw:
+            raise InputError(
+                f"tree {wanted[0]}: none of {ATTEMPTS} ended within {self.sampling.most_words} words and a depth of"
+                f" {self.sampling.most_depth}; set the limits higher, or let trees be cut there"
+            )
+        return [self._finished(number, found[number]) for number in numbers]
+
+    @torch.no_grad()
+    def _grow(self, trees: list[_Growing]) -> None:
+        model, device = self.model, self.model.device
+        states, level = model.root_states(), self._roots(len(trees))
+        while len(level):
+            levels = level.levels().to(device)
+            ids = (torch.from_numpy(one).to(device) for one in (level.sources, level.labels))
+            states = model.follow(model.inputs(*ids), levels, states)
+            level = self._step(trees, level, levels, states)
+
+    def _roots(self, count: int) -> _Level:
+        def all_of(value: int) -> Integers:
+            return np.full(count, value, np.int64)
+
+        begins = all_of(self.vocabulary.begin_id), all_of(self.labels.begin_id)
+        return _Level(np.arange(count), all_of(Edge.RIGHT), all_of(0), *begins, all_of(0), all_of(1))
+
+    def _step(self, trees: list[_Growing], level: _Level, levels: Levels, states: States) -> _Level:
+        """Draws the words of a level and all that is drawn of them. Returns the next level."""
+        words, bits = self._words(trees, level, levels, states.hidden)
+        drawn = torch.from_numpy(words).to(states.hidden.device)
+        labels, label_bits = self._labels(trees, level, states.hidden, drawn)
+        inputs = self.model.inputs(drawn, torch.from_numpy(labels).to(drawn.device))
+        logits = self.stops(states.hidden, inputs).double().cpu()
+        steps = np.empty(len(level), np.int64)
+        for row, place in enumerate(level.trees):
+            tree = trees[place]
+            tree.words.append(int(words[row]))
+            tree.labels.append(int(labels[row]))
+            tree.edges.append(int(level.edges[row]))
+            tree.parents.append(int(level.steps[row]))
+            tree.bits.append(float(bits[row]))
+            tree.tree_bits += float(label_bits[row])
+            steps[row] = len(tree.words)
+        answers = self._answers(trees, level, logits)
+        return self._next(level, answers, words, labels, steps)
+
+    def _words(self, trees: list[_Growing], level: _Level, levels: Levels, hidden: Tensor) -> tuple[Integers, Numbers]:
+        """The ids of the words drawn and their bits."""
+        uniform = _uniform(trees, level.trees)
+        words, bits = np.empty(len(level), np.int64), np.empty(len(level))
+        for start in range(0, len(level), ROWS_TOGETHER):
+            rows = slice(start, start + ROWS_TOGETHER)
+            some = Levels.of(levels.parents[rows], (_counts(level.edges[rows]),))
+            values = self.model.all_log_probs(hidden[rows], some).double().cpu().numpy()
+            words[rows], bits[rows] = _drawn(values, self.barred, uniform[rows], self.sampling)
+        return words, bits
+
+    def _labels(self, trees: list[_Growing], level: _Level, hidden: Tensor, words: Tensor) -> tuple[Integers, Numbers]:
+        """The ids of the labels drawn and their bits; of a model that reads none, ids that say so."""
+        if not self.model.reads_labels:
+            return np.full(len(level), self.labels.begin_id), np.zeros(len(level))
+        logits = self.stops.label_logits(hidden, self.model.embedded(words))
+        values = logits.double().log_softmax(-1).cpu().numpy()
+        sampling = replace(self.sampling, top_k=None)
+        return _drawn(values, self.barred_labels, _uniform(trees, level.trees), sampling)
+
+    def _answers(self, trees: list[_Growing], level: _Level, logits: Tensor) -> Answers:
+        """By which edges each word of a level goes on, (n, 4), within the limits; their bits are the trees'."""
+        sampling = self.sampling
+        edges = torch.from_numpy(level.edges)
+        possible = possible_edges(edges, torch.from_numpy(level.steps == 0)).numpy()
+        uniform = np.stack([_uniform(trees, level.trees) for _ in Edge], axis=1)
+        if sampling.temperature == 0:
+            wanted = logits.numpy() > 0
+        else:
+            wanted = uniform < torch.sigmoid(logits / sampling.temperature).numpy()
+        answers = self._within_limits(trees, level, wanted & possible)
+        signs = torch.from_numpy(np.where(answers, 1.0, -1.0))
+        nats = -torch.nn.functional.logsigmoid(signs * logits).numpy()
+        for place, bits in zip(level.trees.tolist(), (nats * possible).sum(1) / math.log(2), strict=True):
+            trees[place].tree_bits += float(bits)
+        return answers
+
+    def _within_limits(self, trees: list[_Growing], level: _Level, wanted: Answers) -> Answers:
+        """The answers that limits of depth and size leave; trees that meet one are told so."""
+        most_words, most_depth = self.sampling.most_words, self.sampling.most_depth
+        answers = wanted.copy()
+        answers[level.depths >= most_depth, : Edge.NX_LEFT] = False  # LEFT and RIGHT lead to dependents
+        for place in level.trees[(wanted & ~answers).any(1)].tolist():
+            trees[place].cut[f"at a depth of {most_depth}"] = None
+        rooms = [most_words - len(tree.words) for tree in trees]
+        for row, edge in np.argwhere(answers).tolist():
+            place = int(level.trees[row])
+            rooms[place] -= 1
+            if rooms[place] < 0:
+                answers[row, edge] = False
+                trees[place].cut[f"at {most_words} words"] = None
+        return answers
+
+    def _next(self, level: _Level, answers: Answers, words: Integers, labels: Integers, steps: Integers) -> _Level:
+        """The steps that the answers ask for."""
+        rows, edges = np.nonzero(answers)
+        order = np.argsort(edges, kind="stable")
+        rows, edges = rows[order], edges[order]
+        below = (edges == Edge.LEFT) | (edges == Edge.RIGHT)  # a dependent; else a sibling
+        return _Level(
+            level.trees[rows], edges, rows, words[rows], labels[rows], steps[rows], level.depths[rows] + below
+        )
+
+    def _finished(self, number: int, grown: _Growing) -> GeneratedTree:
+        words = self.vocabulary.decode(grown.words)
+        labels = self.labels.decode(grown.labels) if self.model.reads_labels else ()
+        tree = tree_of_steps(words, grown.edges, grown.parents, labels, str(number))
+        bits = [grown.bits[step - 1] for step in in_order(grown.edges, grown.parents)]
+        return GeneratedTree(number, tree, bits, grown.tree_bits, tuple(grown.cut))
+
+
+def _barred(vocabulary: Vocabulary, keep_unknown: bool) -> Answers:
+    """(V,), what is never drawn: what stands for ROOT, and the unknown word."""
+    barred = np.zeros(len(vocabulary), np.bool_)
+    barred[[vocabulary.begin_id, vocabulary.end_id]] = True
+    barred[vocabulary.unknown_id] = not keep_unknown
+    return barred
+
+
+def _counts(edges: Integers) -> tuple[int, ...]:
+    return tuple(np.bincount(edges, minlength=EDGES).tolist())
+
+
+def _uniform(trees: list[_Growing], places: Integers) -> Numbers:
+    """A number in [0, 1) for each row, from the generator of its own tree, in the order of the rows."""
+    found = np.empty(len(places))
+    for place in np.unique(places):
+        mine = places == place
+        found[mine] = trees[place].random.random(np.count_nonzero(mine))
+    return found
+
+
+def _drawn(log_probs: Numbers, barred: Answers, uniform: Numbers, sampling: Sampling) -> tuple[Integers, Numbers]:
+    """What is drawn in each row, (n, V) -> (n,), and its bits by the log-probabilities as they are."""
+    chosen = choose(np.where(barred, -np.inf, log_probs), uniform, sampling)
+    return chosen, 0.0 - log_probs[np.arange(len(chosen)), chosen] / math.log(2)

@@ -1,0 +1,261 @@
+"""ARPA files, the exchange form of n-gram models: text, a section an order, a line an n-gram.
+
+A line is log10 p(last word | the others), the words, and, but for the highest order, log10 of the share of probability
+that is left to shorter contexts after them. Words are parted by a space, the three parts by a tab.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from syntaxlm.errors import InputError, InputWarning
+from syntaxlm.files import read_text, replaced, split_lines
+from syntaxlm.model_io import Mode, ModelBundle, ModelSettings
+from syntaxlm.models.ngram import NEVER, Level, NGramConfig, NGramModel
+from syntaxlm.ops.kneser_ney.types import Integers, Numbers
+from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.vocabulary import Vocabulary
+
+DATA, END = "\\data\\", "\\end\\"
+UNKNOWN = "<unk>", "<UNK>"  # how programs write it
+# Begin and end, by how the text was read.
+MARKS: dict[Mode, tuple[str, str]] = {"sentences": ("<s>", "</s>"), "stream": ("<eos>", "<eos>")}
+
+_COUNT = re.compile(r"ngram +([0-9]{1,4}) *= *([0-9]{1,15})")
+_SHOWN = 60  # characters of a faulty line
+
+
+@dataclass(frozen=True)
+class NGramSummary:
+    """What a file or a model folder holds. counts: n-grams of 1, 2, ... words."""
+
+    path: Path
+    counts: tuple[int, ...]
+
+    @classmethod
+    def of(cls, stored: ModelBundle, path: Path) -> NGramSummary:
+        return cls(path, tuple(len(level.keys) for level in _ngram_model(stored).each_level))
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"path": str(self.path), "counts": list(self.counts)}
+
+    def __str__(self) -> str:
+        return f"{self.path}: " + "   ".join(f"{number:,} {order}-grams" for order, number in enumerate(self.counts, 1))
+
+
+def write_arpa(stored: ModelBundle, path: str | Path) -> NGramSummary:
+    """Writes an n-gram model, each number with as many digits as tell it from its neighbours.
+
+    Raises InputError for a model of another kind, for a token with white space in it, and where it cannot be written.
+    """
+    path, levels, tokens = Path(path), _ngram_model(stored).each_level, stored.vocabulary.tokens
+    odd = next((token for token in tokens if re.search(r"[ \t\r\n]", token)), None)
+    if odd is not None:
+        raise InputError(f"{path}: the token {odd!r} has white space in it, which parts words in ARPA files")
+    summary = NGramSummary.of(stored, path)
+    with replaced(path) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as file:
+        file.write(
+            "\n".join([DATA, *(f"ngram {order}={number}" for order, number in enumerate(summary.counts, 1))]) + "\n"
+        )
+        grams: Sequence[str] = [""]
+        for order, level in enumerate(levels, 1):
+            contexts, words = (part.tolist() for part in (level.keys // len(tokens), level.keys % len(tokens)))
+            space = " " if order > 1 else ""
+            grams = [f"{grams[context]}{space}{tokens[word]}" for context, word in zip(contexts, words, strict=True)]
+            ends = [f"\t{end}" for end in _written(level.back_offs)] if order < len(levels) else [""] * len(grams)
+            file.write(f"\n\\{order}-grams:\n")
+            lines = zip(_written(level.log_probs), grams, ends, strict=True)
+            file.writelines(f"{value}\t{gram}{end}\n" for value, gram, end in lines)
+        file.write(f"\n{END}\n")
+    return summary
+
+
+def _ngram_model(stored: ModelBundle) -> NGramModel:
+    if not isinstance(stored.model, NGramModel):
+        raise InputError(f"a model of the kind {stored.settings.model.name!r} has no n-grams; expected one of ngram")
+    return stored.model
+
+
+def _written(values: Tensor) -> list[str]:
+    """Each number in the fewest digits that are read as it again."""
+    return [repr(value).removesuffix(".0") for value in values.tolist()]
+
+
+def read_arpa(path: str | Path, normaliser: Normaliser | None = None) -> ModelBundle:
+    """The model of a file; one whose name ends in .gz is decompressed.
+
+    It has the words of the 1-grams, in their order. Sentences stand between `<s>` and `</s>`, or a stream has `<eos>`
+    after each; `<s>` is never predicted, whatever the file says. Where there is no `<unk>` it is added, never
+    predicted either, and an InputWarning says so.
+    normaliser: how the text was made that the model is of; None: words as they stand.
+    Raises InputError naming the line where something is missing, doubled, no number, or a probability above 1.
+    """
+    reader = _Reader(split_lines(read_text(path)), str(path))
+    sections = reader.sections()
+    tokens = list(reader.words)
+    unknown = next((token for token in UNKNOWN if token in reader.words), None)
+    if unknown is None:
+        tokens.append(unknown := UNKNOWN[0])
+        warnings.warn(
+            InputWarning(
+                f"{path}: no {unknown} among the 1-grams: every word that is none of them is as improbable as can be"
+                f" (1e{NEVER:.0f})"
+            ),
+            stacklevel=2,
+        )
+        sections[0] = sections[0].with_one_more()
+    mode = reader.mode()
+    vocabulary = Vocabulary(tokens, unknown, *MARKS[mode])
+    levels = _levels(sections, len(tokens), reader)
+    if mode == "sentences":
+        levels[0].log_probs[vocabulary.begin_id] = NEVER
+    config = NGramConfig(order=len(levels))
+    model = NGramModel(config, len(tokens))
+    model.levels = nn.ModuleList(levels)
+    return ModelBundle(model.eval(), ModelSettings(config, normaliser or Normaliser(), mode), vocabulary)
+
+
+@dataclass(frozen=True)
+class _Section:
+    """The n-grams of one order as the file has them. words: (N, order), by their places among the 1-grams.
+
+    first: where in the file's lines the first one stands, 0 first; the others follow it line by line.
+    """
+
+    words: Integers
+    log_probs: Numbers
+    back_offs: Numbers
+    first: int
+
+    def with_one_more(self) -> _Section:
+        """Of 1-grams: one at the end that is never predicted."""
+        words = np.append(self.words, [[len(self.words)]], axis=0)
+        back_offs = np.append(self.back_offs, 0.0) if len(self.back_offs) else self.back_offs
+        return _Section(words, np.append(self.log_probs, NEVER), back_offs, self.first)
+
+
+class _Reader:
+    """A file's lines, read from the first to the last. words: the 1-grams, by their place."""
+
+    def __init__(self, lines: list[str], source: str) -> None:
+        self.lines, self.source = lines, source
+        self.words: dict[str, int] = {}
+        self._place = 0
+
+    def fault(self, place: int, expected: str) -> InputError:
+        """What is wrong with a line, 0 first; one after the last is the file's end."""
+        if place >= len(self.lines):
+            return InputError(f"{self.source}: found its end after line {len(self.lines)}; expected {expected}")
+        line = self.lines[place]
+        found = repr(line if len(line) <= _SHOWN else line[:_SHOWN] + " ...")
+        return InputError(f"{self.source}, line {place + 1}: found {found}; expected {expected}")
+
+    def sections(self) -> list[_Section]:
+        """All sections of the file."""
+        if DATA not in map(str.strip, self.lines):
+            raise InputError(f"{self.source}: no ARPA file: it has no line {DATA}")
+        self._place = next(place for place, line in enumerate(self.lines) if line.strip() == DATA) + 1
+        counts = self._counts()
+        sections = []
+        for order, number in enumerate(counts, 1):
+            self._pass(f"\\{order}-grams:")
+            sections.append(self._section(order, number, order == len(counts)))
+            self._place += number
+        self._pass(END)
+        return sections
+
+    def mode(self) -> Mode:
+        """How the text was read that the 1-grams are of."""
+        for mode, marks in MARKS.items():
+            if all(mark in self.words for mark in marks):
+                return mode
+        raise InputError(
+            f"{self.source}: found neither <s> and </s> nor <eos> among the 1-grams; expected what sentences end with"
+        )
+
+    def _counts(self) -> list[int]:
+        counts: list[int] = []
+        self._skip_empty()
+        while found := _COUNT.fullmatch(self._line()):
+            if int(found[1]) != len(counts) + 1:
+                raise self.fault(self._place, f"ngram {len(counts) + 1}=...")
+            if int(found[2]) > len(self.lines):
+                raise self.fault(self._place, f"no more n-grams than the file's {len(self.lines):,} lines")
+            counts.append(int(found[2]))
+            self._place += 1
+        if not counts:
+            raise self.fault(self._place, "ngram 1=...")
+        return counts
+
+    def _line(self) -> str:
+        return self.lines[self._place].strip() if self._place < len(self.lines) else ""
+
+    def _skip_empty(self) -> None:
+        while self._place < len(self.lines) and not self._line():
+            self._place += 1
+
+    def _pass(self, title: str) -> None:
+        self._skip_empty()
+        if self._line() != title:
+            raise self.fault(self._place, f"{title}, as the counts at the beginning say")
+        self._place += 1
+
+    def _section(self, order: int, number: int, is_last: bool) -> _Section:
+        log_probs, back_offs = np.zeros(number), np.zeros(0 if is_last else number)
+        words: list[int] = []
+        expected = f"log10 of a probability, {order} word{'s' * (order > 1)}" + ", perhaps a back-off" * (not is_last)
+        for index, place in enumerate(range(self._place, self._place + number)):
+            if place >= len(self.lines) or not self.lines[place].strip() or self.lines[place].startswith("\\"):
+                raise self.fault(place, f"{number:,} {order}-grams, not {index:,}")
+            fields = self.lines[place].replace("\t", " ").split(" ")
+            fields = [field for field in fields if field] if "" in fields else fields
+            try:
+                log_prob = log_probs[index] = float(fields[0])
+                back_off = float(fields.pop()) if len(fields) == order + 2 and not is_last else 0.0
+            except ValueError:
+                raise self.fault(place, expected) from None
+            if len(fields) != order + 1 or not (-math.inf < log_prob <= 0 and math.isfinite(back_off)):
+                raise self.fault(place, expected)
+            if not is_last:
+                back_offs[index] = back_off
+            if order == 1 and self.words.setdefault(fields[1], index) < index:
+                raise self.fault(place, f"each word once; it has line {self._place + self.words[fields[1]] + 1}, too")
+            try:
+                words += [self.words[word] for word in fields[1:]]
+            except KeyError as error:
+                raise self.fault(place, f"words that are 1-grams; {error.args[0]!r} is none") from None
+        return _Section(np.array(words, np.int64).reshape(number, order), log_probs, back_offs, self._place)
+
+
+def _levels(sections: list[_Section], vocabulary_size: int, reader: _Reader) -> list[Level]:
+    """The n-grams, sorted by their keys. Raises InputError for one without its context, and for one given twice."""
+    levels: list[Level] = []
+    for section in sections:
+        words = torch.from_numpy(section.words)
+        keys = words[:, 0]
+        for place, level in enumerate(levels):
+            contexts = keys if place == 0 else level.find(keys)
+            keys = contexts * vocabulary_size + words[:, place + 1]
+        lost = torch.nonzero(keys < 0)
+        if len(lost):
+            raise reader.fault(section.first + int(lost[0]), "words of which all but the last are an n-gram, too")
+        keys, order = torch.sort(keys, stable=True)
+        twice = torch.nonzero(keys[1:] == keys[:-1])
+        if len(twice):
+            first, second = order[twice[0, 0] : twice[0, 0] + 2].tolist()
+            raise reader.fault(
+                section.first + second, f"each n-gram once; it stands on line {section.first + first + 1}"
+            )
+        log_probs, back_offs = map(torch.from_numpy, (section.log_probs, section.back_offs))
+        levels.append(Level(keys, log_probs[order], back_offs[order[: len(back_offs)]]))
+    return levels

@@ -1,0 +1,159 @@
+"""The two weights of a neural cache, chosen on a text that is not the one to be measured.
+
+The model reads the text once. A flatness theta then takes one pass over the rows that the decoder read; for each, the
+text's log-probability is a concave function of lambda, so that the best lambda is where its derivative is zero.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from syntaxlm.data.corpora import EncodedCorpus
+from syntaxlm.model_io import Mode, ModelBundle
+from syntaxlm.scoring.cache import CACHE_SIZE, CacheSettings, NeuralCache, Stretch, read_in_order
+from syntaxlm.scoring.perplexity import LanguageModelScore, score_of
+
+WEIGHTS = (0.05, 0.1, 0.2, 0.3, 0.4)  # lambda, of the table
+FLATNESSES = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # theta, tried first
+FACTORS = (1.5, 1.2)  # then the best times and by these, as long as that is better
+MOST_FLATNESS = 1000.0
+MOST_WEIGHT = 0.999
+
+
+@dataclass(frozen=True)
+class CacheTrial:
+    """One theta. weight: the best lambda for it, with its perplexity.  perplexities: of each of WEIGHTS."""
+
+    flatness: float
+    weight: float
+    perplexity: float
+    perplexities: tuple[float, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        by_weight = {str(weight): value for weight, value in zip(WEIGHTS, self.perplexities, strict=True)}
+        return dataclasses.asdict(self) | {"perplexities": by_weight}
+
+
+@dataclass(frozen=True)
+class CacheTuning:
+    """What was tried on a text. trials: by rising theta."""
+
+    size: int
+    without_cache: LanguageModelScore
+    trials: tuple[CacheTrial, ...]
+
+    @property
+    def best_trial(self) -> CacheTrial:
+        return min(self.trials, key=lambda trial: trial.perplexity)
+
+    @property
+    def best(self) -> CacheSettings:
+        return CacheSettings(self.best_trial.weight, self.best_trial.flatness, self.size)
+
+    def as_dict(self) -> dict[str, Any]:
+        """All figures, for JSON."""
+        return {
+            "cache": dataclasses.asdict(self.best),
+            "perplexity": self.best_trial.perplexity,
+            "without_cache": self.without_cache.as_dict(),
+            "trials": [trial.as_dict() for trial in self.trials],
+        }
+
+    def __str__(self) -> str:
+        without, best = self.without_cache, self.best_trial
+        lines = [["flatness", *(f"weight {weight:g}" for weight in WEIGHTS), "best weight", "perplexity"]] + [
+            [
+                f"{trial.flatness:g}",
+                *(f"{value:.2f}" for value in trial.perplexities),
+                f"{trial.weight:.3f}",
+                f"{trial.perplexity:.2f}" + (" *" if trial is best else "  "),
+            ]
+            for trial in self.trials
+        ]
+        lines[0][-1] += "  "
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        return "\n".join(
+            [
+                f"{without.source}: perplexity {without.perplexity:.2f} without a cache",
+                str(without).split("\n")[1],
+                "",
+                *("  ".join(map(str.rjust, cells, widths)).rstrip() for cells in lines),
+                "",
+                f"best: {self.best}: perplexity {best.perplexity:.2f}",
+            ]
+        )
+
+
+@torch.no_grad()
+def tune_cache(stored: ModelBundle, path: str | Path, mode: Mode | None = None, size: int = CACHE_SIZE) -> CacheTuning:
+    """Tries weights of a cache of this size on a text file, one sentence a line; "-" is standard input.
+
+    mode: how the text is read; as the model was trained when None. All rows that the decoder reads are kept, 4 bytes a
+    feature. Raises InputError for a size under 1, a file that is not text, and a model without hidden states.
+    """
+    CacheSettings(0.0, 0.0, size)
+    mode = mode or stored.settings.mode
+    with EncodedCorpus.encode(path, stored.normaliser, stored.vocabulary) as corpus:
+        stretches = list(read_in_order(stored.model, corpus, stored.vocabulary, mode))
+        nats = -sum(float(stretch.log_probs.sum(dtype=torch.float64)) for stretch in stretches)
+        without = score_of(corpus, mode, nats)
+    trials = _trials(stretches, size, FLATNESSES)
+    for factor in FACTORS:
+        while nearby := _nearby(trials, factor):
+            best = _best(trials)
+            trials += _trials(stretches, size, nearby)
+            if _best(trials) is best:
+                break
+    return CacheTuning(size, without, tuple(sorted(trials, key=lambda trial: trial.flatness)))
+
+
+def _best(trials: Sequence[CacheTrial]) -> CacheTrial:
+    return min(trials, key=lambda trial: trial.perplexity)
+
+
+def _nearby(trials: Sequence[CacheTrial], factor: float) -> list[float]:
+    """The best theta times and by the factor, in two digits, where not tried yet."""
+    best, tried = _best(trials).flatness, {trial.flatness for trial in trials}
+    near = [float(f"{flatness:.2g}") for flatness in (best / factor, best * factor)]
+    return [flatness for flatness in near if flatness not in tried and flatness <= MOST_FLATNESS]
+
+
+def _trials(stretches: Sequence[Stretch], size: int, flatnesses: Sequence[float]) -> list[CacheTrial]:
+    cache = NeuralCache(size)
+    cache_probs = torch.cat([cache.probs(stretch, flatnesses) for stretch in stretches]).double()
+    log_probs = torch.cat([stretch.log_probs for stretch in stretches]).double()
+    # p(w) = p_model(w) (1 + lambda gain).
+    gains = cache_probs * torch.exp(-log_probs)[:, None] - 1
+    return [_trial(flatness, log_probs, gain) for flatness, gain in zip(flatnesses, gains.unbind(1), strict=True)]
+
+
+def _trial(flatness: float, log_probs: Tensor, gain: Tensor) -> CacheTrial:
+    def perplexity(weight: float) -> float:
+        nats = -float((log_probs + torch.log1p(weight * gain)).mean())
+        return math.exp(min(nats, 700.0))
+
+    weight = round(_best_weight(gain), 3)
+    return CacheTrial(flatness, weight, perplexity(weight), tuple(map(perplexity, WEIGHTS)))
+
+
+def _best_weight(gain: Tensor) -> float:
+    """Where the sum of log(1 + lambda gain) is largest, by halving: its derivative falls."""
+
+    def slope(weight: float) -> float:
+        return float((gain / (1 + weight * gain)).sum())
+
+    low, high = 0.0, MOST_WEIGHT
+    if slope(low) <= 0:
+        return low
+    while high - low > 1e-4:
+        middle = (low + high) / 2
+        low, high = (middle, high) if slope(middle) > 0 else (low, middle)
+    return (low + high) / 2

@@ -1,0 +1,184 @@
+"""The surprisal of every word of a text, -log2 p(word | all before it), beside the word as it was written.
+
+A model predicts tokens; people read words. A row is what white space parts in the original text, and where the
+normaliser makes several tokens of it ("dog." read as "dog" and ".") their surprisals are added, which is the surprisal
+of the word by the chain rule. Of a model of characters, a row is a character. So the rows of a sentence, its end
+included, add up to its log-probability.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from syntaxlm.batches.tokens import SentenceBatches
+from syntaxlm.data.corpora import EncodedCorpus
+from syntaxlm.model_io import ModelBundle, predicts_ends
+from syntaxlm.models.contract import State, TokenBatch
+from syntaxlm.scoring.perplexity import STEPS, TOKEN_BUDGET
+from syntaxlm.text.normaliser import Normaliser
+
+LINES_TOGETHER = 2000  # few enough for memory and for early output, enough for batches of like length
+
+Context = Literal["reset", "carry"]
+Bits = npt.NDArray[np.float64]
+
+
+class WordSurprisal(NamedTuple):
+    """One word of a text, as written and as read.
+
+    sentence: which line of the text, 1 first.  position: which word of it, 1 first.
+    word: line[begin:end], "" for the end of the sentence.  begin, end: code points of the line as it was written.
+    token: what the model read; several are joined by a space; "" where the normaliser dropped the word.
+    in_vocabulary: whether the model knows all of it; None where dropped.
+    surprisal: bits; None where dropped.
+    """
+
+    sentence: int
+    position: int
+    word: str
+    begin: int
+    end: int
+    token: str
+    in_vocabulary: bool | None
+    surprisal: float | None
+
+    def as_dict(self) -> dict[str, Any]:
+        bits = None if self.surprisal is None else round(self.surprisal, 6)
+        return self._asdict() | {"surprisal": bits}
+
+
+class WrittenWord(NamedTuple):
+    """A stretch of a line, line[begin:end], and the tokens read of it, none where it was dropped."""
+
+    begin: int
+    end: int
+    tokens: tuple[str, ...]
+
+
+def written_words(normaliser: Normaliser, line: str) -> list[WrittenWord]:
+    """The words of a line, parted by white space alone; in character units its characters, white space among them."""
+    in_characters = normaliser.units == "characters"
+    words: list[WrittenWord] = []
+    for _, begin, end, token in normaliser.align(line):
+        tokens = () if token is None else (token,)
+        before = words[-1] if words else None
+        # Tokens of one character share its place; parts of one word touch, as words never do.
+        if before and ((begin, end) == before[:2] if in_characters else begin <= before.end):
+            words[-1] = WrittenWord(before.begin, end, before.tokens + tokens)
+        else:
+            words.append(WrittenWord(begin, end, tokens))
+    return words
+
+
+def surprisals(
+    stored: ModelBundle, lines: Iterable[str], context: Context | None = None
+) -> Iterator[list[WordSurprisal]]:
+    """The words of each line of raw text, a sentence each, with their surprisal; the last row is the sentence's end,
+    where the model predicts it.
+
+    lines: taken some thousand at a time. A line without a token has no end, and one without a word no row.
+    context: "reset" reads each sentence by itself; "carry" reads all as one stream, each sentence after those before
+    it; None: as the model was trained.
+    """
+    if isinstance(lines, str):
+        raise TypeError("surprisals takes lines, not one string")
+    kind = context or ("carry" if stored.settings.mode == "stream" else "reset")
+    ends = kind == "carry" or predicts_ends(stored.settings.mode)
+    read = _Stream(stored) if kind == "carry" else _sentence_bits(stored, ends)
+    return _rows(stored, iter(lines), read, ends)
+
+
+def _rows(
+    stored: ModelBundle, lines: Iterator[str], read: Callable[[EncodedCorpus], Bits], ends: bool
+) -> Iterator[list[WordSurprisal]]:
+    """read: from sentences to the bits of every token, sentence after sentence. ends: whether theirs are among them."""
+    first = 1
+    while chunk := list(islice(lines, LINES_TOGETHER)):
+        words = [written_words(stored.normaliser, line) for line in chunk]
+        ids = [stored.vocabulary.encode(token for word in line for token in word.tokens) for line in words]
+        full = [sentence for sentence in ids if sentence]
+        bits = read(EncodedCorpus.from_sentences(full)) if full else np.zeros(0)
+        end = 0
+        for number, (line, line_words, line_ids) in enumerate(zip(chunk, words, ids, strict=True), first):
+            begin, end = end, end + (len(line_ids) + ends if line_ids else 0)
+            yield _sentence_rows(stored, number, line, line_words, line_ids, bits[begin:end].tolist())
+        first += len(chunk)
+
+
+def _sentence_rows(
+    stored: ModelBundle, number: int, line: str, words: Sequence[WrittenWord], ids: list[int], bits: list[float]
+) -> list[WordSurprisal]:
+    """ids: of the sentence's tokens; bits: theirs and, where it is predicted, the end's; none without tokens."""
+    vocabulary = stored.vocabulary
+    rows = []
+    first = 0
+    for position, (begin, end, tokens) in enumerate(words, 1):
+        written = line[begin:end]
+        last = first + len(tokens)
+        if tokens:
+            read = ids[first:last]
+            known = vocabulary.unknown_id not in read
+            token = " ".join(vocabulary.tokens[number] for number in read)
+            rows.append(WordSurprisal(number, position, written, begin, end, token, known, sum(bits[first:last])))
+        else:
+            rows.append(WordSurprisal(number, position, written, begin, end, "", None, None))
+        first = last
+    if len(bits) > len(ids):
+        rows.append(WordSurprisal(number, len(words) + 1, "", len(line), len(line), vocabulary.end, True, bits[-1]))
+    return rows
+
+
+def _sentence_bits(stored: ModelBundle, ends: bool) -> Callable[[EncodedCorpus], Bits]:
+    """Reads each sentence by itself, with its end or without."""
+
+    @torch.no_grad()
+    def read(corpus: EncodedCorpus) -> Bits:
+        model = stored.model.eval()
+        device = model.device
+        result = np.zeros(corpus.word_count + ends * len(corpus))
+        batches = SentenceBatches(corpus, stored.vocabulary, TOKEN_BUDGET, shuffle=False, seed=0, ends=ends)
+        for batch in batches.iterate(0):
+            places = batches.places(batch)
+            batch = batch.to(device)
+            result[places.numpy()] = model(batch).log_probs(batch.targets)[batch.mask()].cpu().numpy()
+        return _bits(result)
+
+    return read
+
+
+class _Stream:
+    """Reads sentences as one stream, from call to call."""
+
+    def __init__(self, stored: ModelBundle) -> None:
+        self._stored = stored
+        self._state: State = None
+        self._before = stored.vocabulary.begin_id  # the token last read
+        self._carries = False
+
+    @torch.no_grad()
+    def __call__(self, corpus: EncodedCorpus) -> Bits:
+        model = self._stored.model.eval()
+        device = model.device
+        targets = torch.from_numpy(np.insert(corpus.ids, corpus.offsets[1:], self._stored.vocabulary.end_id)).long()
+        tokens = torch.cat([torch.tensor([self._before]), targets[:-1]])
+        parts = []
+        for begin in range(0, len(targets), STEPS):
+            part = slice(begin, begin + STEPS)
+            batch = TokenBatch(tokens[part, None], targets[part, None], carries=self._carries).to(device)
+            output = model(batch, self._state)
+            parts.append(output.log_probs(batch.targets)[:, 0].cpu().numpy())
+            self._state, self._carries = output.state, True
+        self._before = int(targets[-1])
+        return _bits(np.concatenate(parts).astype(np.float64))
+
+
+def _bits(log_probs: Bits) -> Bits:
+    """Of natural log-probabilities; never -0."""
+    return 0.0 - log_probs / math.log(2)

@@ -1,0 +1,105 @@
+"""What a model of trees says of every word and of every tree: log-probabilities, given the trees, P(S | T)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from syntaxlm.data.dependencies import DependencyCorpus, TreeBatches
+from syntaxlm.data.treebanks import dependency_trees
+from syntaxlm.errors import InputError
+from syntaxlm.model_io import ModelBundle
+from syntaxlm.models.contract import LanguageModel
+from syntaxlm.scoring.perplexity import TOKEN_BUDGET, check_labels
+from syntaxlm.scoring.surprisal import LINES_TOGETHER, WordSurprisal
+from syntaxlm.text.vocabulary import Vocabulary
+from syntaxlm.trees.tree import DependencyTree
+
+Values = npt.NDArray[np.float64]
+
+
+@torch.no_grad()
+def word_log_probs(model: LanguageModel, corpus: DependencyCorpus) -> Values:
+    """Natural log-probability of each word given its path, sentence after sentence in their order: (N,).
+
+    Leaves the model in evaluation mode. Raises InputError for trees without labels that the model reads.
+    """
+    check_labels(model, corpus)
+    model.eval()
+    device, found = model.device, np.zeros(corpus.text.word_count)
+    batches = TreeBatches(corpus, TOKEN_BUDGET, shuffle=False, seed=0)
+    for batch in batches.iterate(0):
+        places = batches.places(batch)
+        batch = batch.to(device)
+        found[places.numpy()] = model(batch).log_probs(batch.targets).cpu().numpy()
+    return found
+
+
+def tree_log_probs(model: LanguageModel, corpus: DependencyCorpus) -> Values:
+    """ln P(S | T) of each tree, in nats: (S,). Raises InputError as `word_log_probs`."""
+    return np.add.reduceat(word_log_probs(model, corpus), corpus.text.offsets[:-1])
+
+
+def log_probs_of_trees(stored: ModelBundle, trees: Sequence[DependencyTree], source: str = "") -> Values:
+    """ln P(S | T) of trees at hand, in nats: (n,), in their order.
+
+    What the model reads as the same tree is scored once: rounding, which differs from batch to batch, parts no tie.
+    source: the file, for messages, which tell trees by their names. Raises InputError as `word_log_probs`, for words
+    that hang on no root, and for a model that does not read trees or gives no number.
+    """
+    labels = _labels(stored)
+    vocabulary, normaliser = stored.vocabulary, stored.normaliser
+    ids = {word: vocabulary.id(normaliser.word(word)) for tree in trees for word in tree.words}
+    label_ids = [tuple(map(labels.id, tree.labels)) if stored.model.reads_labels else () for tree in trees]
+    read = [
+        (tuple(map(ids.__getitem__, tree.words)), tree.heads, marks)
+        for tree, marks in zip(trees, label_ids, strict=True)
+    ]
+    distinct = dict(zip(reversed(read), reversed(trees), strict=True))  # of equal ones, the first
+    corpus = DependencyCorpus.from_trees(distinct.values(), normaliser, vocabulary, labels, source)
+    log_probs = tree_log_probs(stored.model, corpus)
+    if np.isnan(log_probs).any():
+        raise InputError(f"{source}: the model gives probabilities that are no numbers; its weights are of no use")
+    place = {one: place for place, one in enumerate(distinct)}
+    return log_probs[[place[one] for one in read]]
+
+
+def tree_surprisals(stored: ModelBundle, path: str | Path) -> Iterator[list[WordSurprisal]]:
+    """The words of each tree in the order of the sentence, with their surprisal; they add up to the tree's.
+
+    path: a file, a folder or a pattern, as `dependency_trees` takes it; read some thousand trees at a time. Places are
+    those in the sentence with one space between words. There is no row for the end: no model of trees predicts it.
+    Raises InputError as `dependency_trees` does, and for a model that does not read trees.
+    """
+    labels = _labels(stored)
+    trees, first = dependency_trees(path), 1
+    while chunk := list(islice(trees, LINES_TOGETHER)):
+        corpus = DependencyCorpus.from_trees(chunk, stored.normaliser, stored.vocabulary, labels, str(path))
+        bits = 0.0 - word_log_probs(stored.model, corpus) / math.log(2)  # never -0
+        for number, (tree, start, end) in enumerate(
+            zip(chunk, corpus.text.offsets[:-1], corpus.text.offsets[1:], strict=True), first
+        ):
+            yield _rows(stored, number, tree, bits[start:end].tolist())
+        first += len(chunk)
+
+
+def _labels(stored: ModelBundle) -> Vocabulary:
+    if stored.labels is None:
+        raise InputError(f"a model of the kind {stored.settings.model.name!r} reads text, not trees")
+    return stored.labels
+
+
+def _rows(stored: ModelBundle, number: int, tree: DependencyTree, bits: list[float]) -> list[WordSurprisal]:
+    vocabulary, rows, begin = stored.vocabulary, [], 0
+    for position, (word, surprisal) in enumerate(zip(tree.words, bits, strict=True), 1):
+        read = vocabulary.id(stored.normaliser.word(word))
+        end, known = begin + len(word), read != vocabulary.unknown_id
+        rows.append(WordSurprisal(number, position, word, begin, end, vocabulary.tokens[read], known, surprisal))
+        begin = end + 1
+    return rows

@@ -1,0 +1,212 @@
+"""What of a gold tree is scored: words kept or dropped by tag or by form, labels without functions, no empty nodes."""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate
+from pathlib import Path
+from typing import Literal
+
+from syntaxlm.errors import InputError
+from syntaxlm.settings import read_settings, read_yaml
+from syntaxlm.trees.tree import Constituent, Tree
+
+EMPTY_TAG = "-NONE-"  # of empty nodes: their leaves are no words, whatever the clean-up
+WRAPPERS = frozenset({"", "ROOT", "TOP"})  # labels of a bracket that only holds the tree
+
+
+def _tags(listed: str) -> frozenset[str]:
+    return frozenset(listed.split())
+
+
+_KEPT = _tags(
+    "CC CD DT EX FW IN JJ JJR JJS LS MD NN NNS NNP NNPS PDT POS PRP PRP$ RB RBR RBS RP SYM TO UH "
+    "VB VBD VBG VBN VBP VBZ WDT WP WP$ WRB"
+)
+_PUNCTUATION = _tags(", . : '' `` -LRB- -RRB-")
+# Beyond the Wall Street Journal: other brackets; hyphen, other punctuation, affix, address, "goes with", unknown.
+_LATER = _tags("( ) -LCB- -RCB- -LSB- -RSB- HYPH NFP AFX ADD GW XX")
+_PENN = _KEPT | _PUNCTUATION | _LATER | frozenset({"$", "#", EMPTY_TAG})
+_UNIVERSAL = _tags("ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X")
+
+
+@dataclass(frozen=True)
+class GoldPreprocessing:
+    """Which words of a tree are scored, and what of its labels is read.  A word goes if any of the rules says so.
+
+    These are the settings of a clean-up file, too; words are those of the sentence: ( where brackets write -LRB-.
+    """
+
+    name: str  # what reports call it; of a file without one, the file's name
+    keep_tags: frozenset[str] | None = None  # tags of words that stay; null: all
+    drop_tags: frozenset[str] = frozenset()  # tags of words that go
+    drop_words: frozenset[str] = frozenset()  # words that go, among them leaves that stand for nothing, such as *0*
+    punctuation: Literal["by tag", "unicode"] = "by tag"  # unicode: words without a letter or digit go as well
+    known_tags: frozenset[str] = frozenset()  # tags the rules were made for, others are refused; empty: any
+    function_after: str = "-="  # a label's functions and indices come after one of these characters: NP-SBJ is an NP
+    function_before: str = ""  # they come before one of these: with "+", SUBJ+np is an np
+
+    def keeps(self, word: str, tag: str) -> bool:
+        """Whether a word is scored."""
+        if tag == EMPTY_TAG or tag in self.drop_tags or word in self.drop_words:
+            return False
+        if self.keep_tags is not None and tag not in self.keep_tags:
+            return False
+        return self.punctuation == "by tag" or any(map(str.isalnum, word))
+
+    def plain_label(self, label: str) -> str:
+        """A label without functions and indices."""
+        return plain_label(label, self.function_after, self.function_before)
+
+
+# ptb-keep: PRPN's and ON-LSTM's list of tags that stay; $ and # go with the punctuation.
+# ptb-keep-currency: the same and $ #, as in PaLM's supervision trees.
+# ptb-drop: compound-pcfg's way, a list of punctuation tags that go: , . : '' `` -LRB- -RRB-, and the brackets, hyphens
+#   and other punctuation of later treebanks (-LCB- -RCB- -LSB- -RSB- ( ) HYPH NFP); $ and # stay.
+# ud: Universal Dependencies' PUNCT and SYM go.
+# letters: words without a letter or digit go, whatever their tag, and *0* (the empty subjects of Spanish trees).
+# letters-only: the same, but *0* stays, for it has a digit in it.
+# zh-sinica, es-cess, pt-floresta: treebanks of Chinese, Spanish, Portuguese, each with a tag set of its own. In the
+#   Spanish one, *0* are empty subjects, and -Fpa- -Fpt- -fe- brackets and quotes.
+# none: every word stays; empty nodes still go.
+PREPROCESSINGS = {
+    clean_up.name: clean_up
+    for clean_up in (
+        GoldPreprocessing("ptb-keep", keep_tags=_KEPT, known_tags=_PENN),
+        GoldPreprocessing("ptb-keep-currency", keep_tags=_KEPT | {"$", "#"}, known_tags=_PENN),
+        GoldPreprocessing("ptb-drop", drop_tags=_PUNCTUATION | _LATER - {"AFX", "ADD", "GW", "XX"}, known_tags=_PENN),
+        GoldPreprocessing("ud", drop_tags=frozenset({"PUNCT", "SYM"}), known_tags=_UNIVERSAL | {EMPTY_TAG}),
+        GoldPreprocessing("letters", drop_words=frozenset({"*0*"}), punctuation="unicode"),
+        GoldPreprocessing("letters-only", punctuation="unicode"),
+        GoldPreprocessing("zh-sinica", punctuation="unicode"),
+        GoldPreprocessing("es-cess", drop_words=frozenset({"*0*", "-Fpa-", "-Fpt-", "-fe-"}), punctuation="unicode"),
+        GoldPreprocessing("pt-floresta", punctuation="unicode", function_before="+"),
+        GoldPreprocessing("none"),
+    )
+}
+
+
+def find_preprocessing(rule: GoldPreprocessing | str | Path) -> GoldPreprocessing:
+    """A clean-up by its name, or that of a YAML file of the settings of `GoldPreprocessing`.
+
+    Raises InputError for a name that is neither a clean-up's nor a file's, and with every fault of a file.
+    """
+    if isinstance(rule, GoldPreprocessing):
+        return rule
+    if str(rule) in PREPROCESSINGS:
+        return PREPROCESSINGS[str(rule)]
+    path = Path(rule)
+    if path.suffix in (".yaml", ".yml") or path.exists():
+        return _read_clean_up(path)
+    close = difflib.get_close_matches(str(rule), PREPROCESSINGS, n=1)
+    hint = f"Did you mean {close[0]}? " if close else ""
+    raise InputError(
+        f"clean-up {str(rule)!r}: no such rule, and no such file. {hint}There are:"
+        f" {', '.join(PREPROCESSINGS)}; or give a YAML file."
+    )
+
+
+def _read_clean_up(path: Path) -> GoldPreprocessing:
+    data = read_yaml(path)
+    if not isinstance(data, dict):
+        settings = ", ".join(GoldPreprocessing.__dataclass_fields__)
+        raise InputError(f"{path}: found no settings; expected some of {settings}, as in punctuation: unicode")
+    return read_settings(GoldPreprocessing, {"name": str(path)} | data, str(path))
+
+
+@lru_cache(maxsize=2**16)
+def plain_label(label: str, function_after: str = "-=", function_before: str = "") -> str:
+    """A label without function tags and co-indices: NP-SBJ-1 -> NP, NP=2 -> NP; -LRB- stays.
+
+    function_after, function_before: the characters that part them from the label, see `GoldPreprocessing`.
+    """
+    for mark in function_before:
+        label = label.rpartition(mark)[2] or label
+    if label.startswith("-"):
+        return label
+    ends = (label.find(mark, 1) for mark in function_after)
+    return label[: min((end for end in ends if end > 0), default=len(label))]
+
+
+def clean(tree: Tree, clean_up: GoldPreprocessing) -> Tree | None:
+    """The tree over the words that are scored; None when every word goes.
+
+    Constituents without words go with them; labels lose functions and indices; a ROOT, TOP or label-less
+    wrapper is stripped.  Unary chains stay (scoring collapses them).
+    """
+    kept = list(map(clean_up.keeps, tree.words, tree.tags))
+    before = [0, *accumulate(kept)]  # words kept before each position
+    if not before[-1]:
+        return None
+    constituents = [
+        Constituent(clean_up.plain_label(label), before[start], before[end])
+        for label, start, end in tree.constituents[_wrappers(tree) :]
+        if before[start] < before[end]
+    ]
+    words = tuple(word for word, stays in zip(tree.words, kept, strict=True) if stays)
+    tags = tuple(tag for tag, stays in zip(tree.tags, kept, strict=True) if stays)
+    return Tree(words, tags, tuple(constituents))
+
+
+def _wrappers(tree: Tree) -> int:
+    """How many outermost constituents only wrap the tree.
+
+    One without a label counts only around a single constituent or in a labelled tree: of others it is the root.
+    """
+    spans = tree.constituents
+    labelled = any(span.label for span in spans)
+    count = 0
+    while count < len(spans) and spans[count].label in WRAPPERS and spans[count][1:] == (0, len(tree.words)):
+        single = count + 1 < len(spans) and spans[count + 1][1:] == spans[count][1:]
+        if not (spans[count].label or single or labelled):
+            break
+        count += 1
+    return count
+
+
+def clean_all(trees: Sequence[Tree], clean_up: GoldPreprocessing, source: str) -> tuple[list[Tree], list[int]]:
+    """The cleaned trees that have words left, and their indices in `trees` (from 0).
+
+    source: what the trees came from, for messages.  Raises InputError that shows the tags met and those expected when
+    the clean-up does not fit: over half of the sentences lose every word, or most words' tags are not of its tag set.
+    """
+    cleaned = [clean(tree, clean_up) for tree in trees]
+    indices = [index for index, tree in enumerate(cleaned) if tree is not None]
+    if 2 * len(indices) < len(trees):
+        lost = len(trees) - len(indices)
+        raise _foreign(
+            trees, clean_up, f"{source}: clean-up {clean_up.name} drops every word of {lost} of {len(trees)} sentences"
+        )
+    if clean_up.known_tags:
+        counts = _tag_counts(trees)
+        foreign = sum(count for tag, count in counts.items() if tag not in clean_up.known_tags)
+        if 2 * foreign > counts.total():
+            found = (
+                f"{source}: {foreign} of {counts.total()} words have tags that clean-up {clean_up.name} does not know"
+            )
+            raise _foreign(trees, clean_up, found)
+    return [tree for tree in cleaned if tree is not None], indices
+
+
+def _tag_counts(trees: Iterable[Tree]) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for tree in trees:
+        counts.update(tree.tags)
+    return counts
+
+
+def _foreign(trees: Iterable[Tree], clean_up: GoldPreprocessing, found: str) -> InputError:
+    met = ", ".join(f"{tag or '(none)'} {count}" for tag, count in _tag_counts(trees).most_common(20))
+    expected = clean_up.keep_tags or clean_up.known_tags
+    tags = (
+        "expected tags: " + " ".join(sorted(expected)) if expected else "expected words with a letter or digit in them"
+    )
+    others = ", ".join(name for name in PREPROCESSINGS if name != clean_up.name)
+    return InputError(
+        f"{found}.\n  tags met:      {met}\n  {tags}\nIs this another tag set? Other clean-ups: {others};"
+        " or a YAML file of your own, such as\n  drop_tags: [PU, SYM]\n  punctuation: unicode"
+    )

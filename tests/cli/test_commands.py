@@ -1,0 +1,565 @@
+"""Every command, from its help to what it says of bad input."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+import yaml
+
+from syntaxlm import cli
+from syntaxlm.cli import parse as cli_parse
+from syntaxlm.files import UNFINISHED
+from syntaxlm.training.trainer import train
+from syntaxlm.trees import parse_brackets, read_brackets
+
+COMMANDS = [
+    ["train"], ["compare"], ["evaluate"], ["evaluate", "lm"], ["evaluate", "parse"], ["evaluate", "trees"],
+    ["evaluate", "boundaries"], ["evaluate", "pairs"], ["tune"], ["tune", "cache"], ["tune", "stops"], ["parse"],
+    ["average"], ["score"], ["rerank"], ["generate"], ["data"], ["data", "toy"], ["data", "text8"], ["data", "words"],
+    ["data", "logic"], ["logic"], ["logic", "train"], ["evaluate", "logic"], ["draw"], ["report"], ["quickstart"],
+]  # fmt: skip
+
+
+@pytest.fixture
+def run(capsys):
+    """Runs a command in this process; returns exit code, stdout, stderr."""
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        try:
+            code = cli.main([str(argument) for argument in arguments])
+        except SystemExit as end:
+            code = end.code
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def refused(run):
+    """Runs a command that must end with code 2, nothing on stdout and one message on stderr; returns the message."""
+
+    def refused(*arguments: object) -> str:
+        code, out, err = run(*arguments)
+        assert (code, out) == (2, ""), err
+        assert err.count("error:") == 1
+        assert err.endswith("\n")
+        return err
+
+    return refused
+
+
+@pytest.fixture
+def text(tmp_path):
+    """Writes a file; returns its path."""
+
+    def text(content: str | bytes, name: str = "text.txt") -> Path:
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return text
+
+
+def standard_input(monkeypatch, content: bytes) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+
+
+@pytest.mark.parametrize("command", [[], *COMMANDS], ids=" ".join)
+def test_every_command_has_help_with_all_it_takes(run, command):
+    code, out, _ = run(*command, "--help")
+    assert code == 0
+    assert out.startswith(f"usage: {' '.join(['syntaxlm', *command])}")
+
+
+@pytest.mark.parametrize("command", [[], *COMMANDS], ids=" ".join)
+def test_an_unknown_option_is_told_in_one_line(refused, command):
+    assert len(refused(*command, "--nonsense").splitlines()) == 1
+
+
+@pytest.mark.parametrize("command", ["parse", "evaluate lm", "evaluate parse", "evaluate boundaries"])
+def test_what_is_no_model_folder_is_told(refused, text, tmp_path, command):
+    path = text("a cat\n")
+    assert "no such model folder" in refused(*command.split(), tmp_path / "nowhere", path)
+    assert "no model folder: it has no config.json" in refused(*command.split(), tmp_path, path)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "text.txt: not one"),
+        (b"\n\n  \n", "text.txt: not one sentence"),
+        (b"a cat\nthe\x00dog\n", "text.txt, line 2: a NUL byte"),
+        (b"a cat\nna\xefve\n", "text.txt, line 2: byte 8 of the file (0xef) is no UTF-8"),
+    ],
+)
+@pytest.mark.parametrize("model", ["prpn", "lstm"])
+def test_a_text_that_is_none_is_told_by_file_and_line(refused, text, trained, model, content, said):
+    assert said in refused("evaluate", "lm", getattr(trained, model), text(content))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "not one line in it"),
+        (b"a cat\nthe\x00dog\n", "line 2: a NUL byte"),
+        (b"a cat\nna\xefve\n", "line 2: byte 8 of the file (0xef) is no UTF-8"),
+    ],
+)
+def test_a_text_that_is_none_is_told_by_parse_and_nothing_is_written(refused, text, trained, tmp_path, content, said):
+    path = text(content)
+    assert said in refused("parse", trained.prpn, path, "-o", tmp_path / "out.mrg")
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+
+
+def test_a_missing_text_is_told(refused, trained, tmp_path):
+    for command in (["parse"], ["evaluate", "lm"]):
+        assert "No such file or directory" in refused(*command, trained.prpn, tmp_path / "none.txt")
+
+
+def test_parse_does_not_write_over_its_text(refused, text, trained):
+    path = text("a cat\n")
+    assert "is a file that is read" in refused("parse", trained.prpn, path, "-o", path)
+    assert path.read_text() == "a cat\n"
+
+
+def test_parse_keeps_line_and_tree_together(run, text, trained):
+    code, out, _ = run("parse", trained.prpn, text("the cat sees a dog\n\n   \ncat\r\nxyzzy plugh\n"))
+    trees = out.split("\n")
+    assert code == 0
+    assert len(trees) == 6
+    assert [len(parse_brackets(tree)[0].words) if tree else 0 for tree in trees] == [5, 0, 0, 1, 2, 0]
+    assert trees[3] == "(X cat)"
+
+
+def test_options_may_stand_before_between_and_after_arguments(run, toy, trained):
+    decoder = ["--decoder", "unbiased"]
+    expected = run("parse", trained.prpn, toy / "test.txt", *decoder)
+    assert expected[0] == 0
+    assert run("parse", trained.prpn, *decoder, toy / "test.txt") == expected
+    assert run("parse", *decoder, trained.prpn, toy / "test.txt") == expected
+
+
+@pytest.mark.parametrize("together", [1, 2, 100])
+def test_parsing_in_chunks_changes_nothing(run, toy, trained, monkeypatch, together):
+    def parsed():
+        lines = [
+            json.loads(line)
+            for line in run("parse", trained.prpn, toy / "test.txt", "--format", "json")[1].splitlines()
+        ]
+        return lines, [line.pop("distances") for line in lines]
+
+    expected, distances = parsed()
+    monkeypatch.setattr(cli_parse, "PARSED_TOGETHER", together)
+    lines, found = parsed()
+    assert lines == expected
+    for some, others in zip(found, distances, strict=True):  # products of other sizes round otherwise
+        assert some == pytest.approx(others, abs=2e-6)
+
+
+def test_a_file_of_empty_lines_gives_as_many(run, text, trained):
+    assert run("parse", trained.prpn, text("\n\n\n")) == (0, "\n\n\n", "")
+
+
+@pytest.mark.parametrize("arguments", [[], ["-"]])
+def test_parse_reads_standard_input(run, trained, monkeypatch, arguments):
+    standard_input(monkeypatch, b"the cat sees a dog\n\n")
+    code, out, _ = run("parse", trained.prpn, *arguments)
+    assert code == 0
+    assert out.count("\n") == 2
+    assert parse_brackets(out)[0].words == ("the", "cat", "sees", "a", "dog")
+
+
+def test_parse_writes_json_lines_and_latex(run, text, trained):
+    path = text("the cat sees a dog\n\n")
+    lines = [json.loads(line) for line in run("parse", trained.prpn, path, "--format", "json")[1].splitlines()]
+    assert lines[1] is None
+    assert lines[0].keys() == {"number", "words", "tokens", "distances", "spans"}
+    assert [0, 5] in lines[0]["spans"]
+    assert r"\begin{forest}" in run("parse", trained.prpn, path, "--format", "latex")[1]
+
+
+def test_words_that_brackets_cannot_hold_as_they_are_come_back_the_same(run, text, trained):
+    words = "( ) -LRB- [ ] {x} \\ / * # \" ' % …"
+    code, out, _ = run("parse", trained.prpn, text(words + "\n"))
+    assert code == 0
+    (tree,) = parse_brackets(out)
+    assert len(tree.words) == len(words.split())
+
+
+def test_output_goes_to_a_file_whole_or_not_at_all(run, refused, text, trained, tmp_path, monkeypatch):
+    path, out = text("the cat sees a dog\n" * 3), tmp_path / "deep" / "out.mrg"
+    assert "cannot be written" in refused("parse", trained.prpn, path, "-o", out)  # no such folder: a slip, perhaps
+    out.parent.mkdir()
+    assert run("parse", trained.prpn, path, "-o", out) == (0, "", "")
+    whole = out.read_text()
+    assert whole == run("parse", trained.prpn, path)[1]
+    assert whole.count("\n") == 3
+    monkeypatch.setattr(cli_parse, "PARSED_TOGETHER", 2)
+    broken = text(b"a cat\na cat\na cat\n\xff\n", "broken.txt")
+    refused("parse", trained.prpn, broken, "-o", out)
+    assert out.read_text() == whole
+    assert not list(out.parent.glob(f"*{UNFINISHED}"))
+    assert "it is a folder" in refused("parse", trained.prpn, path, "-o", tmp_path)
+    assert "cannot be written" in refused("parse", trained.prpn, path, "-o", path / "below")
+
+
+@pytest.mark.parametrize("model", ["prpn", "lstm"])
+def test_a_sentence_of_one_word_of_five_thousand_and_of_unknown_ones_is_scored(run, text, trained, model):
+    for content, tokens in (("cat\n", 2), ("the cat sees a dog " * 1000 + "\n", 5001), ("xyzzy plugh\n", 3)):
+        code, out, err = run("evaluate", "lm", getattr(trained, model), text(content), "--json")
+        assert code == 0, err
+        figures = json.loads(out)
+        assert figures["tokens"] == tokens
+        assert 1 < figures["perplexity"] < 1e9
+
+
+@pytest.mark.parametrize("decoder", ["biased", "unbiased"])
+def test_a_sentence_of_one_word_of_five_thousand_and_of_unknown_ones_is_parsed(run, text, trained, decoder):
+    for content, words in (("cat\n", 1), ("the cat sees a dog " * 1000 + "\n", 5000), ("xyzzy plugh\n", 2)):
+        code, out, err = run("parse", trained.prpn, text(content), "--decoder", decoder)
+        assert code == 0, err
+        (tree,) = parse_brackets(out)
+        assert len(tree.words) == words
+        assert len([part for part in tree.constituents if part.end - part.start > 1]) == words - 1
+
+
+@pytest.mark.parametrize("mode", ["sentences", "stream"])
+def test_evaluate_lm_reads_either_way_from_file_and_standard_input(run, toy, trained, monkeypatch, mode):
+    code, from_file, _ = run("evaluate", "lm", trained.prpn, toy / "test.txt", "--mode", mode)
+    assert code == 0
+    assert "perplexity" in from_file
+    standard_input(monkeypatch, (toy / "test.txt").read_bytes())
+    assert run("evaluate", "lm", trained.prpn, "-", "--mode", mode)[1] == from_file
+
+
+def test_evaluate_parse_prints_figures_and_baselines_and_json(run, toy, trained):
+    code, out, _ = run("evaluate", "parse", trained.prpn, toy / "test.mrg")
+    assert code == 0
+    for part in ("unlabelled F1", "biased", "unbiased", "right branching", "protocol wsj-test", "recall by label"):
+        assert part in out
+    figures = json.loads(run("evaluate", "parse", trained.prpn, toy / "test.mrg", "--json", "--max-words", "10")[1])
+    assert 0 <= figures["f1"] <= 1
+    assert figures["protocol_fields"]["max_words"] == 10
+
+
+def test_a_model_that_has_no_trees_says_so(refused, toy, trained):
+    assert "'lstm' has no distances" in refused("parse", trained.lstm, toy / "test.txt")
+    assert "'lstm' has no distances" in refused("evaluate", "parse", trained.lstm, toy / "test.mrg")
+
+
+def test_a_foreign_tag_set_is_told_with_the_tags_met(refused, text, trained):
+    bank = text("(S (A0 (X the) (X cat)) (X sees) (X it))\n" * 4, "bank.mrg")
+    message = refused("evaluate", "parse", trained.prpn, bank)
+    assert "bank.mrg" in message
+    assert "X 16" in message
+    assert "another tag set" in message
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("(S (A a) (B b)\n", "line 1"),
+        ("(S (A a) (B b)))\n", "line 1"),
+        ("", "bank.mrg"),
+        (b"\x00\x01", "bank.mrg"),
+        (b"(S (A na\xefve))", "bank.mrg, line 1"),
+        ("no brackets here\n", "bank.mrg"),
+    ],
+)
+def test_a_file_that_holds_no_trees_is_told_by_name(refused, text, trained, toy, content, said):
+    bank = text(content, "bank.mrg")
+    for arguments in (
+        ["parse", trained.prpn, bank],
+        ["trees", bank, toy / "test.mrg"],
+        ["trees", toy / "test.mrg", bank],
+    ):
+        message = refused("evaluate", *arguments)
+        assert said in message
+        assert "bank.mrg" in message
+
+
+def test_predicted_and_gold_of_different_lengths_are_told_with_both_sentences(refused, text):
+    gold = text("(S (A a) (B b))\n(S (A the) (B old) (C cat))\n", "gold.mrg")
+    short = text("(S (A a) (B b))\n(S (A the) (B cat))\n", "short.mrg")
+    fewer = text("(S (A a) (B b))\n", "fewer.mrg")
+    message = refused("evaluate", "trees", short, gold)
+    assert "gold.mrg, sentence 2" in message
+    assert "the old cat" in message
+    assert "found 1 trees, expected 2" in refused("evaluate", "trees", fewer, gold)
+
+
+def test_a_limit_that_leaves_no_sentence_is_told(refused, toy, trained):
+    for arguments in (["parse", trained.prpn], ["trees", toy / "test.mrg"]):
+        assert "no sentence to score" in refused("evaluate", *arguments, toy / "test.mrg", "--max-words", 1)
+
+
+@pytest.mark.parametrize(("option", "value"), [("--protocol", "wsj"), ("--clean-up", "ptb"), ("--max-words", "0")])
+def test_an_unknown_choice_is_told(refused, toy, trained, option, value):
+    for arguments in (["parse", trained.prpn], ["trees", toy / "test.mrg"]):
+        message = refused("evaluate", *arguments, toy / "test.mrg", option, value)
+        assert value in message
+
+
+def test_a_model_folder_with_a_damaged_file_is_told(refused, text, trained, tmp_path):
+    path = text("a cat\n")
+    for name, content, said in (
+        ("weights.safetensors", b"cut", "damaged or cut short"),
+        ("vocabulary.json", b'{"format": "sy', "no vocabulary, or one cut short"),
+        ("config.json", b"{", "damaged or cut short"),
+    ):
+        folder = tmp_path / name.partition(".")[0]
+        shutil.copytree(trained.prpn, folder)
+        (folder / name).write_bytes(content)
+        message = refused("parse", folder, path)
+        assert said in message
+        assert name in message
+
+
+def test_a_vocabulary_of_another_model_is_told(refused, text, trained, tmp_path):
+    shutil.copytree(trained.prpn, tmp_path / "model")
+    vocabulary = json.loads((tmp_path / "model" / "vocabulary.json").read_text())
+    vocabulary["tokens"].append("another")
+    (tmp_path / "model" / "vocabulary.json").write_text(json.dumps(vocabulary))
+    assert "do not fit settings and vocabulary" in refused("parse", tmp_path / "model", text("a cat\n"))
+
+
+@pytest.fixture
+def recipe(toy, tmp_path) -> Path:
+    path = tmp_path / "tiny.yaml"
+    path.write_text(yaml.safe_dump(toy.recipe_data("lstm", schedule={"epochs": 1})))
+    return path
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_train_takes_settings_on_the_command_line_wherever_they_stand(run, recipe, tmp_path, before):
+    settings = ["--model.hidden_size", "8", "--run.seed=5", "--optimiser.learning_rate", "1e-3"]
+    places = [*settings, recipe] if before else [recipe, *settings]
+    code, out, err = run("train", *places, "--output", tmp_path / "run", "--json")
+    assert code == 0, err
+    assert json.loads(out)["test"]["perplexity"] > 1
+    written = yaml.safe_load((tmp_path / "run" / "recipe.yaml").read_text())
+    assert (written["model"]["hidden_size"], written["run"]["seed"]) == (8, 5)
+    assert written["optimiser"]["learning_rate"] == 0.001
+
+
+def test_train_says_what_it_does_on_stderr_and_the_result_on_stdout(run, recipe, tmp_path):
+    code, out, err = run("train", recipe, "--output", tmp_path / "run")
+    assert code == 0
+    assert "valid perplexity" in err
+    assert "best so far" in err
+    assert all(err.splitlines()), "an empty line"
+    assert "test: perplexity" in out
+
+
+def test_seeds_are_summed_up(run, recipe, tmp_path):
+    code, out, _ = run("train", recipe, "--output", tmp_path / "runs", "--seeds", "2", "--json")
+    assert code == 0
+    figures = json.loads(out)
+    assert len(figures["runs"]) == 2
+    assert figures["test_perplexity"].keys() == {"mean", "deviation"}
+
+
+def test_faults_of_a_recipe_are_told_by_key(refused, recipe, tmp_path):
+    def message(*settings: str) -> str:
+        return refused("train", recipe, "--output", tmp_path / "run", *settings)
+
+    assert "model.hiden_size: no such setting. Did you mean model.hidden_size?" in message("--model.hiden_size", "3")
+    assert 'model.hidden_size: found "big"; expected a valid integer' in message("--model.hidden_size", "big")
+    assert "model.hidden_size: found -3; expected 1 or more" in message("--model.hidden_size", "-3")
+    assert "--model.layers: expected a value after it" in message("--model.layers")
+    assert "model is a single setting" not in message("--model", "3")
+    assert "nothing.txt: cannot be read" in message("--text.train", "nothing.txt")
+    assert not (tmp_path / "run" / "recipe.yaml").exists()
+
+
+def test_combinations_without_sense_are_told(refused, recipe, tmp_path, trained):
+    assert "needs a RECIPE and --output" in refused("train", recipe)
+    assert "needs a RECIPE and --output" in refused("train")
+    assert "--resume takes all from the run's folder" in refused("train", recipe, "--resume", trained.lstm)
+    assert "--resume takes all" in refused("train", "--resume", trained.lstm, "--run.seed", "3")
+    assert "--seeds: found 0" in refused("train", recipe, "--output", tmp_path / "run", "--seeds", "0")
+    assert "no such recipe file. Shipped recipes" in refused("train", "xyz", "--output", tmp_path / "run")
+    assert "holds a run already" in refused("train", recipe, "--output", trained.lstm)
+    assert "no run to resume" in refused("train", "--resume", tmp_path)
+    assert "--seed" in refused("train", recipe, "--output", tmp_path / "run", "--seed", "3")
+    assert "--run.seed" in refused("parse", trained.prpn, "--run.seed", "3")
+
+
+def test_data_toy_writes_the_corpus_and_says_what_it_wrote(run, refused, tmp_path):
+    code, out, _ = run("data", "toy", "-o", tmp_path / "toy", "--sentences", "40", "--json")
+    assert code == 0
+    figures = json.loads(out)
+    assert figures["train"]["sentences"] == 40
+    assert figures == json.loads((tmp_path / "toy" / "floor.json").read_text())
+    assert len((tmp_path / "toy" / "train.txt").read_text().splitlines()) == 40
+    assert "perplexity floor" in run("data", "toy", "-o", tmp_path / "toy", "--sentences", "40")[1]
+    assert "--sentences 0" in refused("data", "toy", "-o", tmp_path / "toy", "--sentences", "0")
+    (tmp_path / "file").write_text("")
+    assert "cannot be made" in refused("data", "toy", "-o", tmp_path / "file" / "toy", "--sentences", "40")
+
+
+def test_data_text8_splits_the_file_and_refuses_another(run, refused, text, tmp_path, monkeypatch):
+    path = text("a term of abuse ", "text8")
+    assert "found 16 bytes; expected text8, unpacked, which has 100,000,000" in refused(
+        "data", "text8", path, "-o", tmp_path
+    )
+    monkeypatch.setattr("syntaxlm.data.text8.BYTES", 16)
+    monkeypatch.setattr("syntaxlm.data.text8.TRAINING_BYTES", 9)
+    code, out, _ = run("data", "text8", path, "-o", tmp_path / "out", "--json")
+    assert code == 0
+    assert json.loads(out)["train_words"] == 3
+    assert (tmp_path / "out" / "valid.txt").read_text() == " abuse \n"
+    assert "valid.txt: 1 words" in run("data", "text8", path, "-o", tmp_path / "out")[1]
+
+
+def test_compare_trains_prints_the_table_and_goes_on(run, refused, toy, tmp_path):
+    for name in ("prpn", "lstm"):
+        (tmp_path / f"tiny-{name}.yaml").write_text(yaml.safe_dump(toy.recipe_data(name)))
+    command = "compare", tmp_path / "tiny-prpn.yaml", tmp_path / "tiny-lstm.yaml", "-o", tmp_path / "out"
+    settings = "--schedule.epochs", "1", "--seeds", "2", "--minutes", "5"
+    code, out, err = run(*command, *settings)
+    assert code == 0, err
+    assert [line.split()[0] for line in out.splitlines()] == ["recipe", "tiny-prpn", "tiny-lstm"]
+    assert "(4 of 4)" in err
+    code, again, err = run(*command, *settings, "--json")
+    assert "valid perplexity" not in err, "trained again"
+    figures = json.loads(again)
+    assert figures == json.loads((tmp_path / "out" / "comparison.json").read_text())
+    assert f"{figures['rows'][0]['test']['perplexity']['mean']:.2f} ± " in out
+    assert "schedule.minutes is 5.0 there, 9.0 here" in refused(*command, "--schedule.epochs", "1", "--minutes", "9")
+    assert "--seeds: found 0" in refused(*command, "--seeds", "0")
+    assert "schedule.minutes: found -1" in refused(*command, "--minutes", "-1")
+    assert "no such recipe file" in refused("compare", "prpn-tyo", "-o", tmp_path / "other")
+
+
+def test_a_comparison_with_a_run_that_failed_prints_the_others_and_ends_with_2(run, toy, tmp_path):
+    spoiled = toy.recipe_data("lstm", optimiser={"learning_rate": 1e30}, schedule={"epochs": 1})
+    for name, data in (("spoiled", spoiled), ("good", toy.recipe_data("lstm", schedule={"epochs": 1}))):
+        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(data))
+    code, out, err = run("compare", tmp_path / "spoiled.yaml", tmp_path / "good.yaml", "-o", tmp_path / "out")
+    assert code == 2
+    assert out.splitlines()[2].endswith("1 of 1")
+    assert "1 runs failed" in err
+    assert "learning_rate" in err
+
+
+def test_evaluate_boundaries_prints_figures_and_baselines_and_json(run, refused, toy, trained, tmp_path):
+    recipe = toy.recipe(text={"normaliser": {"units": "characters"}}, schedule={"epochs": 1})
+    train(recipe, tmp_path / "run")
+    code, out, err = run("evaluate", "boundaries", tmp_path / "run", toy / "test.txt")
+    assert code == 0, err
+    for part in ("gaps between characters", "layer 1, distance of the space", "every gap", "as many at random"):
+        assert part in out
+    arguments = tmp_path / "run", toy / "test.txt", "--tune", toy / "valid.txt"
+    figures = json.loads(run("evaluate", "boundaries", *arguments, "--json")[1])
+    assert figures["tuned_on"] == str(toy / "valid.txt")
+    assert 0 < figures["scores"][0]["recall"] <= 1
+    assert "reads words" in refused("evaluate", "boundaries", trained.prpn, toy / "test.txt")
+    assert "No such file" in refused("evaluate", "boundaries", tmp_path / "run", tmp_path / "none.txt")
+
+
+@pytest.mark.parametrize("rule", ["letters", "mine.yaml"])
+def test_a_treebank_of_other_tags_is_written_as_words_and_scored(run, refused, text, trained, tmp_path, rule):
+    bank = text("(S (A0 el) (B1 gato) (Fp .))\n(S (P+A0 y) (N (A0 un) (B1 pez)) (Fp ¿))\n(S (Fp .))\n", "bank.mrg")
+    if rule.endswith(".yaml"):
+        rule = text("drop_tags: [Fp]\n", rule)
+    words, rows = tmp_path / "words.txt", tmp_path / "rows.jsonl"
+    code, out, _ = run("data", "words", bank, "-o", words, "--clean-up", rule)
+    assert code == 0
+    assert "2 sentences   5 words   1 sentences without a word" in out
+    assert words.read_text() == "el gato\ny un pez\n"
+    figures = json.loads(run("data", "words", bank, "-o", words, "--clean-up", rule, "--json")[1])
+    assert figures == {"sentences": 2, "words": 5, "joined": 0, "blank": 0, "emptied": 1}
+    for arguments in (["parse", trained.prpn, bank], ["trees", bank, bank]):
+        code, out, err = run("evaluate", *arguments, "--clean-up", rule, "--per-sentence", rows)
+        assert code == 0, err
+        assert f"clean-up {rule}" in out
+        assert [json.loads(line)["number"] for line in rows.read_text().splitlines()] == [1, 2]
+    for arguments in (["data", "words", bank, "-o", words], ["evaluate", "parse", trained.prpn, bank]):
+        assert "another tag set" in refused(*arguments)
+        bad = text("drop_tag: [Fp]\n", "bad.yaml")
+        assert "Did you mean drop_tags?" in refused(*arguments, "--clean-up", bad)
+
+
+def test_the_quickstart_trains_measures_and_draws(run, refused, toy, tmp_path, monkeypatch):
+    recipes = tmp_path / "recipes"
+    recipes.mkdir()
+    (recipes / "prpn-toy.yaml").write_text(yaml.safe_dump(toy.recipe_data("prpn", schedule={"epochs": 1})))
+    monkeypatch.setattr("syntaxlm.training.recipe.shipped_recipes", lambda: recipes)
+    monkeypatch.setattr("syntaxlm.quickstart.SENTENCES", 200)
+    code, out, err = run("quickstart", "--output", tmp_path / "quick", "--seed", "2")
+    assert code == 0, err
+    for part in ("Test perplexity", "unlabelled F1", "right branching", "Model folder", "│"):
+        assert part in out
+    assert "Writing the built-in corpus, 200 sentences" in err
+    written = yaml.safe_load((tmp_path / "quick" / "model" / "recipe.yaml").read_text())
+    assert written["run"]["seed"] == 2
+    before = (tmp_path / "quick" / "corpus" / "train.txt").stat().st_mtime_ns
+    assert "holds a run already" in refused("quickstart", "--output", tmp_path / "quick")
+    assert (tmp_path / "quick" / "corpus" / "train.txt").stat().st_mtime_ns == before
+    code, out, _ = run("quickstart", "--output", tmp_path / "second", "--json")
+    assert code == 0
+    assert json.loads(out)["training"]["test"]["perplexity"] > json.loads(out)["perplexity_floor"]
+
+
+def test_an_interrupt_ends_with_130_and_one_line(run, trained, text, monkeypatch):
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("syntaxlm.model_io.read_model", interrupt)
+    assert run("parse", trained.prpn, text("a\n")) == (130, "", "syntaxlm: interrupted\n")
+
+
+def test_as_a_module_a_reader_who_leaves_is_no_fault_and_output_is_utf_8(text, trained):
+    """head takes one line of many; the locale knows ASCII only."""
+    path = text("naïve “cat” …\n" * 4000)
+    command = [sys.executable, "-m", "syntaxlm", "parse", str(trained.prpn), str(path)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "ascii"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
+        first = process.stdout.readline().decode("utf-8")
+        process.stdout.close()
+        errors = process.stderr.read().decode()
+        assert process.wait(60) == 0
+    assert parse_brackets(first)[0].words == ("naïve", "“cat”", "…")
+    assert errors == ""
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+def test_a_full_device_is_told_by_its_name(refused, text, trained):
+    assert "/dev/full: cannot be written" in refused("parse", trained.prpn, text("a cat\n"), "-o", "/dev/full")
+
+
+def test_output_goes_into_a_pipe_and_through_a_link_without_replacing_them(trained, tmp_path):
+    text, target, link, pipe = (tmp_path / name for name in ("in.txt", "target.mrg", "link.mrg", "pipe"))
+    text.write_text("the dog sees a cat\n")
+    target.write_text("old\n")
+    link.symlink_to(target)
+    assert cli.main(["parse", str(trained.prpn), str(text), "-o", str(link)]) == 0
+    assert link.is_symlink()
+    assert target.read_text().startswith("(X ")
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text()))
+    read: list[str] = []
+    reader.start()
+    assert cli.main(["parse", str(trained.prpn), str(text), "-o", str(pipe)]) == 0
+    reader.join(10)
+    assert read == [target.read_text()]
+    assert pipe.is_fifo()
+
+
+def test_brackets_of_characters_write_a_space_as_its_token(toy, tmp_path):
+    recipe = toy.recipe(text={"normaliser": {"units": "characters"}}, schedule={"epochs": 1})
+    train(recipe, tmp_path / "run")
+    text = tmp_path / "in.txt"
+    text.write_text("a dog\n")
+    assert cli.main(["parse", str(tmp_path / "run"), str(text), "-o", str(tmp_path / "out.mrg")]) == 0
+    assert read_brackets(tmp_path / "out.mrg")[0].words == ("a", "_", "d", "o", "g")

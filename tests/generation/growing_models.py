@@ -1,0 +1,24 @@
+"""Models of trees with fresh weights, and stop classifiers for them, in which everything matters."""
+
+from __future__ import annotations
+
+import torch
+
+from syntaxlm.model_io import ModelBundle, ModelSettings
+from syntaxlm.models.stop_classifiers import Stops, StopSettings
+from syntaxlm.text.normaliser import Normaliser
+from tests.models.test_tree_rnn import LABELS, VOCABULARY, built
+
+
+def grown(name: str, reads: str = "states-and-words", bias: float = -0.5) -> tuple[ModelBundle, Stops]:
+    """A variant of the model's own test, and classifiers; bias: of every answer, low for small trees. In float64."""
+    model = built(name)
+    stored = ModelBundle(model, ModelSettings(model.config, Normaliser(), "trees"), VOCABULARY, LABELS)
+    sizes = model.state_size, model.word_size, model.input_size, 8
+    torch.manual_seed(2)
+    stops = Stops(StopSettings(*sizes, model.label_count or 0, reads)).double().eval()
+    with torch.no_grad():
+        for classifier in stops.classifiers:
+            classifier[2].weight.mul_(4)
+            classifier[2].bias.fill_(bias)
+    return stored, stops

@@ -1,0 +1,143 @@
+"""Generation: what is drawn, and that its probabilities are those of reading it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+import torch
+
+import syntaxlm
+from syntaxlm.errors import InputError
+from syntaxlm.generation import sentences as generation
+from syntaxlm.generation.sentences import Sampling, as_text, choose, generate
+from syntaxlm.models.contract import TokenBatch
+from syntaxlm.models.registry import build_model
+from syntaxlm.scoring.surprisal import surprisals
+from syntaxlm.text.normaliser import Normaliser
+
+from .fresh_models import every_model, fresh
+
+
+@every_model
+@pytest.mark.parametrize(("mode", "prompt"), [("sentences", None), ("stream", "the xyzzy cat")])
+def test_the_surprisals_are_those_of_reading_the_sentence_at_once(name, mode, prompt, monkeypatch):
+    monkeypatch.setattr(generation, "SAMPLED_TOGETHER", 3)
+    stored = fresh(name, mode)
+    sentences = list(generate(stored, 5, prompt, maximum_words=12, seed=4))
+    assert [sentence.number for sentence in sentences] == [1, 2, 3, 4, 5]
+    assert len({sentence.text for sentence in sentences}) > 1
+    for sentence in sentences:
+        (rows,) = surprisals(stored, [sentence.text], "reset")
+        expected = [row.surprisal for row in rows][: None if sentence.ended else -1]
+        assert sentence.surprisals == pytest.approx(expected, abs=1e-9)
+
+
+@every_model
+def test_at_temperature_0_each_token_is_the_likeliest(name):
+    stored = fresh(name)
+    vocabulary = stored.vocabulary
+    (sentence,) = generate(stored, 1, "the dog", temperature=0, maximum_words=6, keep_unknown=True)
+    ids = [vocabulary.begin_id, *vocabulary.encode(sentence.tokens)]
+    for place in range(3, len(ids)):
+        read = torch.tensor(ids[:place])[:, None].repeat(1, len(vocabulary))
+        with torch.no_grad():
+            values = stored.model(TokenBatch(read, read)).log_probs(torch.arange(len(vocabulary)).expand(place, -1))
+        allowed = values[-1].clone()
+        allowed[vocabulary.begin_id] = -math.inf
+        assert ids[place] == int(allowed.argmax())
+
+
+def test_a_sentence_depends_on_the_seed_and_its_number_alone(monkeypatch):
+    stored = fresh("prpn")
+    few = [sentence.text for sentence in generate(stored, 3, seed=1, maximum_words=9)]
+    monkeypatch.setattr(generation, "SAMPLED_TOGETHER", 2)
+    assert [sentence.text for sentence in generate(stored, 5, seed=1, maximum_words=9)][:3] == few
+    assert [sentence.text for sentence in generate(stored, 3, seed=2, maximum_words=9)] != few
+
+
+@pytest.mark.parametrize("mode", ["sentences", "stream"])
+def test_special_tokens_are_not_drawn_and_every_sentence_has_a_word(mode):
+    stored = fresh("lstm", mode)
+    with torch.no_grad():
+        stored.model.decoder.bias[:3] = 3.0  # those that would be drawn often
+    sentences = list(generate(stored, 40, maximum_words=4))
+    drawn = {token for sentence in sentences for token in sentence.tokens}
+    assert not drawn & {"<unk>", "<s>", "</s>", "<eos>"}
+    assert {len(sentence.tokens) for sentence in sentences} <= {1, 2, 3, 4}
+    assert {sentence.ended for sentence in sentences} == {True, False}
+    assert all(len(one.surprisals) == len(one.tokens) + one.ended for one in sentences)
+    kept = generate(stored, 40, keep_unknown=True, maximum_words=4)
+    assert "<unk>" in {token for sentence in kept for token in sentence.tokens}
+
+
+def test_tokens_are_chosen_as_often_as_they_are_likely():
+    log_probs = np.log(np.array([[0.5, 0.0, 0.3, 0.2]], dtype=np.float64) + 1e-300)
+    log_probs[0, 1] = -np.inf
+    uniform = (np.arange(1000) + 0.5) / 1000
+    many = log_probs.repeat(1000, 0)
+
+    def shares(**settings: object) -> list[float]:
+        return (np.bincount(choose(many, uniform, Sampling(**settings)), minlength=4) / 1000).tolist()
+
+    assert shares() == pytest.approx([0.5, 0, 0.3, 0.2], abs=2e-3)
+    assert shares(top_k=2) == pytest.approx([0.625, 0, 0.375, 0], abs=2e-3)
+    assert shares(top_k=1) == shares(temperature=0) == shares(temperature=1e-310) == [1, 0, 0, 0]
+    squared = [0.25 / 0.38, 0, 0.09 / 0.38, 0.04 / 0.38]
+    assert shares(temperature=0.5) == pytest.approx(squared, abs=2e-3)
+
+
+def test_what_is_impossible_is_not_chosen_at_the_very_ends():
+    log_probs = np.log(np.array([[1e-300, 0.1, 0.2, 0.7, 1e-300]]))
+    log_probs[0, [0, 4]] = -np.inf
+    ends = np.array([0.0, np.nextafter(1.0, 0)])
+    assert choose(log_probs.repeat(2, 0), ends, Sampling()).tolist() == [1, 3]
+
+
+def test_characters_become_text_that_reads_as_they_do():
+    stored = fresh("prpn", "stream", units="characters")
+    for sentence in generate(stored, 5, "the _", maximum_words=30):
+        assert sentence.text.startswith("the _")
+        assert len(sentence.text) == len(sentence.tokens) <= 35
+        assert sentence.text.count(" ") == sentence.tokens.count("_")
+    tokens = ["t", "_", "\\_", "a"]
+    assert as_text(stored.normaliser, tokens) == "t _a"
+    assert stored.normaliser.tokens("t _a") == tokens
+    assert as_text(Normaliser("characters", space=None), ["t", "_"]) == "t_"
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"temperature": -1.0}, "temperature: found -1.0"),
+        ({"temperature": math.nan}, "temperature: found nan"),
+        ({"temperature": math.inf}, "temperature: found inf"),
+        ({"top_k": 0}, "top-k: found 0"),
+        ({"seed": -1}, "seed: found -1"),
+        ({"maximum_words": 0}, "maximum-words: found 0"),
+        ({"count": 0}, "count: found 0"),
+        ({"prompt": " "}, "prompt: ' ' has no word"),
+        ({"prompt": ""}, "prompt: '' has no word"),
+    ],
+)
+def test_settings_that_cannot_be_are_told_before_anything_is_drawn(lstm, settings, said):
+    with pytest.raises(InputError, match=said):
+        syntaxlm.generate(lstm, **settings)
+
+
+def test_a_model_that_does_not_go_word_by_word_is_told(lstm, monkeypatch):
+    forward = lstm.model.forward
+    monkeypatch.setattr(lstm.model, "forward", lambda *given: dataclasses.replace(forward(*given), next_log_probs=None))
+    with pytest.raises(InputError, match="'lstm' does not generate"):
+        list(generate(lstm))
+
+
+def test_a_vocabulary_without_words_is_told():
+    stored = fresh("lstm")
+    vocabulary = type(stored.vocabulary)(["<unk>", "<s>", "</s>"])
+    settings = dataclasses.replace(stored.settings.model, embedding_size=4, hidden_size=4, layers=1)
+    empty = dataclasses.replace(stored, model=build_model(settings, 3), vocabulary=vocabulary)
+    with pytest.raises(InputError, match="no word to draw"):
+        list(generate(empty))

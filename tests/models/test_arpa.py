@@ -1,0 +1,220 @@
+"""ARPA files: what is written is read digit by digit, other programs' files are read, damaged ones are told by line."""
+
+from __future__ import annotations
+
+import gzip
+import random
+from pathlib import Path
+
+import pytest
+import torch
+
+from syntaxlm.errors import InputError, InputWarning
+from syntaxlm.model_io import ModelBundle, ModelSettings
+from syntaxlm.models.arpa import NGramSummary, read_arpa, write_arpa
+from syntaxlm.models.contract import TokenBatch
+from syntaxlm.models.ngram import NEVER, NGramConfig, NGramModel
+from syntaxlm.scoring.engine import sentence_log_probs
+from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.vocabulary import Vocabulary
+from tests.fresh_models import fresh
+
+KENLM = Path(__file__).parent / "kenlm"
+
+SMALL = """\\data\\
+ngram 1=5
+ngram 2=4
+ngram 3=1
+
+\\1-grams:
+-1.5\t<unk>\t0
+-99\t<s>\t-0.30103
+-0.5228787\t</s>
+-0.30103\ta\t-0.1
+-0.69897\tb\t-0.2
+
+\\2-grams:
+-0.1\t<s> a\t-0.05
+-0.4\ta b
+-0.2\ta </s>
+-0.3\tb a\t0.01
+
+\\3-grams:
+-0.04\t<s> a b
+
+\\end\\
+"""
+
+
+@pytest.fixture
+def written(tmp_path):
+    """Writes a file; returns its path."""
+
+    def written(text, name="model.arpa"):
+        path = tmp_path / name
+        path.write_text(text, encoding="utf-8", newline="")
+        return path
+
+    return written
+
+
+def estimated(mode="sentences", order=4) -> ModelBundle:
+    """A model of random text, its vocabulary with what a text may have."""
+    words = ["a", "é", "友情", "x\u00a0y", "1e-3", "\\data\\", "ngram"]
+    begin, end = ("<s>", "</s>") if mode == "sentences" else ("<eos>", "<eos>")
+    vocabulary = Vocabulary(list(dict.fromkeys(["<unk>", begin, end])) + words, begin=begin, end=end)
+    generator = torch.Generator().manual_seed(1)
+    first = len(vocabulary) - len(words)
+    text = torch.randint(first, len(vocabulary), (30, 4), generator=generator)
+    text[0], text[-1] = vocabulary.begin_id, vocabulary.end_id
+    model = NGramModel(NGramConfig(order=order), len(vocabulary))
+    model.count([TokenBatch(text[:-1], text[1:])])
+    return ModelBundle(model.eval(), ModelSettings(model.config, Normaliser(), mode), vocabulary)
+
+
+def assert_same(one: ModelBundle, other: ModelBundle) -> None:
+    assert one.vocabulary == other.vocabulary
+    assert one.settings == other.settings
+    states = one.model.state_dict(), other.model.state_dict()
+    assert states[0].keys() == states[1].keys()
+    assert all(torch.equal(tensor, states[1][name]) for name, tensor in states[0].items())
+
+
+@pytest.mark.parametrize("mode", ["sentences", "stream"])
+@pytest.mark.parametrize("order", [1, 2, 4])
+def test_a_model_written_and_read_is_the_same_bit_by_bit(tmp_path, mode, order):
+    stored = estimated(mode, order)
+    summary = write_arpa(stored, tmp_path / "one.arpa")
+    assert_same(read_arpa(tmp_path / "one.arpa"), stored)
+    assert summary.counts == tuple(len(level.keys) for level in stored.model.each_level)
+
+
+@pytest.mark.parametrize("name", ["model.arpa", "pruned.arpa", "fallback.arpa"])
+def test_a_file_of_another_program_read_and_written_has_every_line_as_it_was(tmp_path, name):
+    """But for the order of the lines, the zeros of KenLM's `<s>`, which is never predicted, and those of `</s>`."""
+
+    def lines(path):
+        found = (line.split("\t") for line in path.read_text().splitlines())
+        return {(NEVER if parts[1:2] == ["<s>"] else parts[0], *parts[1:]) for parts in found}
+
+    write_arpa(read_arpa(KENLM / name), tmp_path / "again.arpa")
+    assert lines(tmp_path / "again.arpa") == lines(KENLM / name)
+    write_arpa(read_arpa(tmp_path / "again.arpa"), tmp_path / "third.arpa")
+    assert (tmp_path / "third.arpa").read_bytes() == (tmp_path / "again.arpa").read_bytes()
+
+
+def test_probabilities_by_hand(written):
+    stored = read_arpa(written(SMALL))
+    assert stored.settings.mode == "sentences"
+    found = sentence_log_probs(stored, [["a", "b"], ["b", "zebra"], ["a", "a"]]) / torch.log(torch.tensor(10.0)).item()
+    assert found == pytest.approx(
+        [
+            -0.1 - 0.04 + (-0.2 - 0.5228787),  # a | <s>; b | <s> a; </s> after b backs off
+            (-0.30103 - 0.69897) + (-0.2 - 1.5) - 0.5228787,  # b after <s>, unknown after b, </s> after unknown
+            -0.1 + (-0.05 - 0.1 - 0.30103) + -0.2,  # a after <s> a backs off twice; </s> | a
+        ]
+    )
+
+
+def test_what_programs_write_differently_is_read(written):
+    """Other line ends, spaces for tabs, empty lines, words before the data, no back-off where it is 0, the order."""
+    plain = read_arpa(written(SMALL))
+    lines = SMALL.split("\n")
+    lines[9], lines[10] = lines[10], lines[9]
+    odd = "made by hand\n\n" + "\n".join(lines).replace("\t", " ").replace("\\2-grams:", "\n\\2-grams: ")
+    odd = odd.replace("ngram 1=5", "ngram 1 = 5").replace("</s>\n", "</s> 0\n", 1).replace("\n", "\r\n")
+    assert sentence_log_probs(read_arpa(written(odd, "odd.arpa")), [["a", "b"]]) == sentence_log_probs(
+        plain, [["a", "b"]]
+    )
+    path = written("", "model.arpa.gz")
+    path.write_bytes(gzip.compress(SMALL.encode()))
+    assert_same(read_arpa(path), plain)
+
+
+def test_a_file_without_the_unknown_word_gets_one_that_is_never_predicted(written):
+    text = SMALL.replace("ngram 1=5", "ngram 1=4").replace("-1.5\t<unk>\t0\n", "")
+    with pytest.warns(InputWarning, match="no <unk> among the 1-grams"):
+        stored = read_arpa(written(text))
+    assert stored.vocabulary.unknown_id == len(stored.vocabulary) - 1
+    assert sentence_log_probs(stored, [["zebra"]])[0] < NEVER * 2
+    upper = read_arpa(written(SMALL.replace("<unk>", "<UNK>")))
+    assert upper.vocabulary.unknown == "<UNK>"
+
+
+def test_begin_is_never_predicted_whatever_the_file_says(written):
+    stored = read_arpa(written(SMALL.replace("-99\t<s>", "0\t<s>")))
+    assert stored.model.each_level[0].log_probs[stored.vocabulary.begin_id] == NEVER
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (("\\data\\", "\\dat\\"), r"no ARPA file: it has no line \\data\\"),
+        (("ngram 1=5", "ngram 2=5"), "line 2: found 'ngram 2=5'; expected ngram 1=..."),
+        (("ngram 1=5\n", ""), "line 2: found 'ngram 2=4'; expected ngram 1=..."),
+        (("ngram 2=4", "ngram 2=3"), r"line 17: found '-0.3\\tb a\\t0.01'; expected \\3-grams:"),
+        (("ngram 2=4", "ngram 2=5"), "line 18: found ''; expected 5 2-grams, not 4"),
+        (("ngram 2=4", "ngram 2=999999999999"), "line 3: .*; expected no more n-grams than the file's 22 lines"),
+        (("\\2-grams:", "\\3-grams:"), r"line 13: .*; expected \\2-grams:"),
+        (("-0.4\ta b", "-0.4a b"), "line 15: found '-0.4a b'; expected log10 of a probability, 2 words, perhaps"),
+        (("-0.4\ta b", "nan\ta b"), "line 15: .* expected log10"),
+        (("-0.4\ta b", "0.4\ta b"), "line 15: .* expected log10"),
+        (("-0.4\ta b", "-inf\ta b"), "line 15: .* expected log10"),
+        (("-0.4\ta b", "-0.4\ta b\tx"), "line 15: .* expected log10"),
+        (("-0.4\ta b", "-0.4\ta b\tinf"), "line 15: .* expected log10"),
+        (("-0.4\ta b", "-0.4\ta"), "line 15: .* expected log10"),
+        (("-0.4\ta b", "-0.4\ta c"), "line 15: .* expected words that are 1-grams; 'c' is none"),
+        (("-0.4\ta b", "-0.4\t<s> a"), "line 15: .* expected each n-gram once; it stands on line 14"),
+        (("-0.69897\tb", "-0.69897\ta"), "line 11: .* expected each word once; it has line 10, too"),
+        (("-0.04\t<s> a b", "-0.04\t<s> b a"), "line 20: .* expected words of which all but the last are an n-gram"),
+        (("-0.04\t<s> a b", "-0.04\t<s> a b\t-0.3"), "line 20: .* expected log10 of a probability, 3 words$"),
+        (("\\end\\\n", ""), r"found its end after line 21; expected \\end\\"),
+        (("</s>", "</S>"), "found neither <s> and </s> nor <eos> among the 1-grams"),
+    ],
+)
+def test_a_damaged_file_is_told_by_line(written, change, told):
+    text = SMALL.replace(*change)
+    assert text != SMALL
+    path = written(text)
+    with pytest.raises(InputError, match=told) as caught:
+        read_arpa(path)
+    assert str(caught.value).startswith(str(path))
+
+
+def test_every_cut_of_a_file_is_told(written):
+    for end in range(0, len(SMALL) - 2):
+        with pytest.raises(InputError, match=r"model\.arpa"):
+            read_arpa(written(SMALL[:end]))
+
+
+def test_bytes_that_are_no_text_and_a_missing_file_are_told(tmp_path):
+    (tmp_path / "odd.arpa").write_bytes(SMALL.encode().replace(b"a b", b"a \xff"))
+    with pytest.raises(InputError, match="line 15: found byte 0xff"):
+        read_arpa(tmp_path / "odd.arpa")
+    with pytest.raises(InputError, match="nowhere: cannot be read"):
+        read_arpa(tmp_path / "nowhere")
+
+
+def test_what_arpa_cannot_hold_is_told_before_anything_is_written(tmp_path):
+    with pytest.raises(InputError, match="a model of the kind 'lstm' has no n-grams"):
+        write_arpa(fresh("lstm"), tmp_path / "no.arpa")
+    stored = estimated()
+    tokens = [token if token != "é" else "é b" for token in stored.vocabulary.tokens]
+    with pytest.raises(InputError, match=r"no\.arpa: the token 'é b' has white space"):
+        write_arpa(ModelBundle(stored.model, stored.settings, Vocabulary(tokens)), tmp_path / "no.arpa")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_order_of_lines_is_of_no_account(written):
+    lines = SMALL.split("\n")
+    body = lines[13:17]
+    random.Random(2).shuffle(body)
+    assert body != lines[13:17]
+    assert_same(read_arpa(written("\n".join([*lines[:13], *body, *lines[17:]]))), read_arpa(written(SMALL, "b.arpa")))
+
+
+def test_the_summary_is_of_what_is_there(tmp_path):
+    stored = estimated(order=2)
+    summary = NGramSummary.of(stored, tmp_path)
+    assert str(summary) == f"{tmp_path}: 10 1-grams   {len(stored.model.each_level[1].keys)} 2-grams"
+    assert summary.as_dict() == {"path": str(tmp_path), "counts": list(summary.counts)}

@@ -1,0 +1,648 @@
+"""Trees from a model, and their scores."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import random
+
+import numpy as np
+import pytest
+import torch
+
+from syntaxlm.cli import main
+from syntaxlm.cli.options import add_decoding
+from syntaxlm.errors import InputError
+from syntaxlm.evaluation import parsing, structure
+from syntaxlm.model_io import read_model, write_settings, write_weights
+from syntaxlm.models.contract import TokenBatch
+from syntaxlm.parsing.evaluation import (
+    RandomWeights,
+    evaluate_parsing,
+    evaluate_trees,
+    parse_lines,
+    parse_lines_together,
+    protocol_named,
+    scored_sentences,
+    with_fresh_weights,
+    write_sentences,
+)
+from syntaxlm.parsing.structure import RULES, structure_of
+from syntaxlm.trees import (
+    DECODING_RULES,
+    PROTOCOLS,
+    average,
+    decode_by_definition,
+    format_brackets,
+    format_spans,
+    read_brackets,
+    write_brackets,
+)
+from syntaxlm.trees.span_decoding import SPAN_RULES
+from tests.fresh_models import layered
+from tests.models.test_contract import built
+from tests.parsing.span_models import NAMES, Ends, scoring
+from tests.trees.test_span_decoding import ORACLES
+
+
+@pytest.fixture
+def lines(toy) -> list[str]:
+    return (toy / "train.txt").read_text().splitlines()[:40]
+
+
+def test_distances_are_those_of_reading_the_sentence_alone(prpn, lines):
+    sentences = [line.split() for line in lines]
+    (found,) = structure_of(prpn, sentences).distances
+    vocabulary, start = prpn.vocabulary, 0
+    for sentence in sentences:
+        ids = torch.tensor([vocabulary.begin_id, *vocabulary.encode(sentence), vocabulary.end_id])[:, None]
+        with torch.no_grad():
+            expected = prpn.model(TokenBatch(ids, ids)).syntax.distances[0, 1:-1, 0]
+        np.testing.assert_allclose(found[start : start + len(sentence)], expected, rtol=0, atol=1e-5)
+        start += len(sentence)
+    assert start == len(found)
+
+
+@pytest.mark.parametrize("rule", DECODING_RULES)
+def test_spans_are_those_of_the_distances_by_definition(prpn, lines, rule):
+    for parse, line in zip(parse_lines(prpn, lines, rule), lines, strict=True):
+        assert parse.words == line.split()
+        assert len(parse.distances) == len(parse.words)
+        found = {(part.start, part.end) for part in parse.tree.constituents if part.end - part.start > 1}
+        expected = decode_by_definition(parse.distances, rule)
+        assert found == {span for span in expected if span[1] - span[0] > 1}
+        assert {tuple(span) for span in parse.as_dict()["spans"]} >= found
+
+
+@pytest.mark.parametrize("budget", [1, 64, 1 << 15])
+def test_neither_company_nor_order_nor_budget_changes_a_tree(prpn, lines, monkeypatch, budget):
+    expected = dict(zip(lines, parse_lines(prpn, lines).brackets(), strict=True))
+    monkeypatch.setattr(structure, "TOKEN_BUDGET", budget)
+    shuffled = random.Random(1).sample(lines, len(lines))
+    for line, tree in zip(shuffled, parse_lines(prpn, shuffled).brackets(), strict=True):
+        assert tree == expected[line]
+    for line in lines[:5]:
+        assert parse_lines(prpn, [line]).brackets() == [expected[line]]
+
+
+def test_lines_without_a_word_keep_their_place(prpn):
+    given = ["", "the old cat sees a dog", "   ", "cat", ""]
+    parses = parse_lines(prpn, given, first=11)
+    assert [parse and parse.number for parse in parses] == [None, 12, None, 14, None]
+    assert [bool(tree) for tree in parses.brackets()] == [False, True, False, True, False]
+    assert parses.brackets()[3] == "(X cat)"
+    assert list(parse_lines(prpn, ["", " "])) == [None, None]
+    assert list(parse_lines(prpn, [])) == []
+
+
+def test_both_ways_of_writing_a_tree_agree(prpn, lines):
+    parses = parse_lines(prpn, [*lines, "one", "a )( b"])
+    assert parses.brackets() == [format_brackets(parse.tree) for parse in parses]
+
+
+def test_the_command_and_python_give_the_same_trees(prpn, trained, toy, capsys):
+    assert main(["parse", str(trained.prpn), str(toy / "test.txt"), "--decoder", "unbiased"]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert printed == parse_lines(prpn, (toy / "test.txt").read_text().splitlines(), "unbiased").brackets()
+
+
+def test_the_score_of_a_model_is_the_score_of_the_trees_it_writes(prpn, toy, tmp_path):
+    gold = read_brackets(toy / "test.mrg")
+    trees = parse_lines(prpn, [" ".join(tree.words) for tree in gold], "unbiased").brackets()
+    (tmp_path / "predicted.mrg").write_text("\n".join(trees) + "\n")
+    model = evaluate_parsing(prpn, toy / "test.mrg", decoder="unbiased", clean_up="none")
+    file = evaluate_trees(tmp_path / "predicted.mrg", toy / "test.mrg")
+    figures, others = model.as_dict(), file.as_dict()
+    for name in ("f1", "precision", "recall", "sentences", "recall_by_label", "baselines"):
+        assert figures[name] == others[name]
+    assert set(figures["f1_by_decoder"]) == {"biased", "unbiased"}
+    assert figures["f1_by_decoder"]["unbiased"] == figures["f1"]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_gold_against_itself_is_100(toy, protocol):
+    report = evaluate_trees(toy / "test.mrg", toy / "test.mrg", PROTOCOLS[protocol])
+    figures = report.as_dict()
+    assert figures["f1"] == figures["precision"] == figures["recall"] == 1
+    assert figures["protocol"] == protocol
+    assert "100.0       100.0    100.0   predicted" in str(report)
+
+
+def test_the_table_has_both_decoders_and_every_baseline(prpn, toy):
+    report = evaluate_parsing(prpn, toy / "test.mrg", clean_up="none")
+    table = {line.split("   ")[-1].strip(): line.split()[0] for line in str(report).splitlines() if line[:1] == " "}
+    baselines = report.baselines
+    expected = {
+        "biased": report.scores["biased"],
+        "unbiased": report.scores["unbiased"],
+        "right branching": baselines.right,
+        "left branching": baselines.left,
+        "balanced": baselines.balanced,
+        "binary upper bound": baselines.binary_bound,
+        "reachable by the biased decoder": baselines.biased_bound,
+    }
+    assert {name: table[name] for name in expected} == {name: f"{100 * one.f1:.1f}" for name, one in expected.items()}
+    (random_row,) = (name for name in table if name.startswith("random, mean of 5 seeds"))
+    assert table[random_row] == f"{100 * baselines.random.mean:.1f}"
+
+
+@pytest.mark.parametrize("decoder", DECODING_RULES)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_scored_sentences_are_all_that_count_and_give_the_figures_again(prpn, toy, tmp_path, protocol, decoder):
+    report = evaluate_parsing(prpn, toy / "test.mrg", protocol_named(protocol, 12), decoder, "none")
+    sentences = scored_sentences(report)
+    gold = read_brackets(toy / "test.mrg")
+    least = 1 if protocol == "prpn" else 2
+    assert [one.number for one in sentences] == [n for n, tree in enumerate(gold, 1) if least <= len(tree) <= 12]
+    for one in sentences:
+        assert one.words == gold[one.number - 1].words
+        assert one.length == len(one.words)
+        assert (one.decoder, one.protocol) == (decoder, protocol)
+    if PROTOCOLS[protocol].average == "sentence":
+        mean = sum(one.f1 for one in sentences) / len(sentences)
+        assert mean == pytest.approx(report.scores[decoder].f1, abs=1e-12)
+    # The trees of the lines, scored as files, give each sentence's F1 again.
+    one = next(one for one in sentences if one.length > 4)
+    (tmp_path / "predicted.mrg").write_text(one.predicted + "\n")
+    (tmp_path / "gold.mrg").write_text(one.gold + "\n")
+    again = evaluate_trees(tmp_path / "predicted.mrg", tmp_path / "gold.mrg", protocol_named(protocol, 12))
+    assert again.scores["predicted"].by_sentence.f1[0] == one.f1
+    other = next(name for name in DECODING_RULES if name != decoder)
+    assert [each.decoder for each in scored_sentences(report, other)] == [other] * len(sentences)
+
+
+def test_sentences_are_numbered_as_before_clean_up_and_written_whole(tmp_path):
+    (tmp_path / "gold.mrg").write_text(
+        "(S (. .))\n(S (A a) (B (A b) (C c)))\n(S (. !))\n(S (A é) (B -LRB-) (A d))\n(S (A a) (A b))\n"
+    )
+    report = evaluate_trees(tmp_path / "gold.mrg", tmp_path / "gold.mrg", clean_up="letters")
+    write_sentences(report, tmp_path / "out.jsonl")
+    rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [(row["number"], row["words"]) for row in rows] == [(2, ["a", "b", "c"]), (4, ["é", "d"]), (5, ["a", "b"])]
+    assert rows[0].keys() == {
+        "number", "words", "length", "precision", "recall", "f1", "predicted", "gold", "decoder", "protocol",
+    }  # fmt: skip
+    assert rows[0]["gold"] == "(S (A a) (B (A b) (C c)))"
+    assert rows[0]["predicted"] == "(S a (B b c))"
+    with pytest.raises(InputError, match="cannot be written"):
+        write_sentences(report, tmp_path / "nowhere" / "out.jsonl")
+
+
+def test_trees_of_cleaned_words_are_scored_against_a_folder_of_gold_trees_with_all_their_words(tmp_path):
+    (tmp_path / "gold").mkdir()
+    for name, second in (("a", "(S (NP (PRP it)) (VP (VBZ ends)) (. .))"), ("b", "(S (UH no) (. !))")):
+        tree = "(S (`` ``) (NP (DT the) (JJ old) (NN dog)) (VP (VBZ sees) (NP (PRP us))) (. .))"
+        (tmp_path / "gold" / f"{name}.mrg").write_text(f"{tree}\n{second}\n")
+    sentence = "(X (X the (X old dog)) (X sees us))"
+    (tmp_path / "predicted.mrg").write_text(f"{sentence}\n(X it ends)\n{sentence}\n(X no)\n")
+    report = evaluate_trees(tmp_path / "predicted.mrg", tmp_path / "gold", clean_up="ptb-keep")
+    assert report.scores["predicted"].sentences == 3
+    assert report.scores["predicted"].recall == 1
+    with pytest.raises(InputError, match=r"gold, sentence 1: the tree has 7 words, the prediction has 5"):
+        evaluate_trees(tmp_path / "predicted.mrg", tmp_path / "gold")
+
+
+def test_json_has_the_figures_and_the_protocol(toy, capsys):
+    paths = [str(toy / "test.mrg")] * 2
+    assert main(["evaluate", "trees", *paths, "--json", "--protocol", "evalb", "--max-words", "12"]) == 0
+    figures = json.loads(capsys.readouterr().out)
+    assert {"precision", "recall", "f1", "sentences", "protocol"} <= figures.keys()
+    assert figures["protocol"] == "evalb"
+    assert figures["protocol_fields"]["max_words"] == 12
+    assert figures["sentences"] == sum(len(tree) <= 12 for tree in read_brackets(toy / "test.mrg") if len(tree) > 1)
+
+
+def test_a_label_less_file_is_scored_as_its_labelled_twin(toy, tmp_path):
+    gold = read_brackets(toy / "test.mrg")
+    write_brackets(gold, tmp_path / "labelled.mrg")
+    write_brackets(gold, tmp_path / "bare.mrg", labelled=False)
+    labelled, bare = (evaluate_trees(tmp_path / f"{name}.mrg", toy / "test.mrg") for name in ("labelled", "bare"))
+    assert labelled.scores["predicted"].f1 == bare.scores["predicted"].f1 == 1
+
+
+def test_a_label_less_file_that_could_be_read_with_labels_is_read_the_way_that_fits(tmp_path):
+    """(a (b c)) is one word under labels, and three without."""
+    (tmp_path / "gold.mrg").write_text("(S (D a) (N (A b) (C c)))\n")
+    (tmp_path / "bare.mrg").write_text("(a (b c))\n")
+    assert evaluate_trees(tmp_path / "bare.mrg", tmp_path / "gold.mrg").scores["predicted"].f1 == 1
+
+
+def test_a_mismatch_of_words_names_file_sentence_and_both_sentences(tmp_path):
+    (tmp_path / "gold.mrg").write_text("(S (A a) (B b))\n(S (A the) (B old) (C cat))\n")
+    (tmp_path / "predicted.mrg").write_text("(S (A a) (B b))\n(S (A the) (B cat))\n")
+    with pytest.raises(InputError) as caught:
+        evaluate_trees(tmp_path / "predicted.mrg", tmp_path / "gold.mrg")
+    message = str(caught.value)
+    for part in ("gold.mrg, sentence 2", "predicted.mrg", "the old cat", "the cat"):
+        assert part in message
+
+
+def test_a_mismatch_of_sentences_is_told(tmp_path):
+    (tmp_path / "gold.mrg").write_text("(S (A a) (B b))\n(S (A the) (B cat))\n")
+    (tmp_path / "predicted.mrg").write_text("(S (A a) (B b))\n")
+    with pytest.raises(InputError, match=r"predicted\.mrg: found 1 trees, expected 2"):
+        evaluate_trees(tmp_path / "predicted.mrg", tmp_path / "gold.mrg")
+
+
+def test_a_model_without_distances_and_a_layer_there_is_not_are_told(prpn, lstm):
+    with pytest.raises(InputError, match="'lstm' has no distances"):
+        parse_lines(lstm, ["a cat"])
+    for layer in (0, 2, -1):
+        with pytest.raises(InputError, match=f"layer {layer}: the model has distances of layers 1 to 1"):
+            parse_lines(prpn, ["a cat"], layer=layer)
+
+
+def test_an_unknown_protocol_lists_those_there_are():
+    with pytest.raises(InputError, match=r"protocol 'wsj': no such protocol. There are: wsj-test, prpn"):
+        protocol_named("wsj")
+    with pytest.raises(InputError, match="max-words: found 0"):
+        protocol_named("prpn", 0)
+
+
+@pytest.fixture
+def others(trained):
+    """Two further models: the same sizes and words, other weights."""
+    models = []
+    for seed in (1, 2):
+        other = read_model(trained.prpn)
+        torch.manual_seed(seed)
+        with torch.no_grad():
+            for weight in other.model.parameters():
+                weight += 0.5 * torch.randn_like(weight)
+        models.append(other)
+    return models
+
+
+@pytest.mark.parametrize("rule", DECODING_RULES)
+def test_several_models_give_the_average_of_their_trees(prpn, others, lines, rule):
+    given = ["", *lines, " ", "cat"]
+    models = [prpn, *others]
+    alone = [parse_lines(one, given, rule).spans for one in models]
+    together = parse_lines_together(models, given, rule, first=5)
+    expected = average(alone)
+    assert together.brackets() != parse_lines(prpn, given, rule).brackets()
+    assert np.array_equal(together.spans.starts, expected.starts)
+    assert np.array_equal(together.spans.ends, expected.ends)
+    parses = list(together)
+    assert parses[0] is parses[-2] is None
+    assert parses[1].number == 6
+    assert set(parses[1].as_dict()) == {"number", "words", "tokens", "spans"}
+    assert parses[1]._repr_svg_().startswith("<svg")
+    assert list(parse_lines_together(models, ["", " "])) == [None, None]
+
+
+def test_the_score_of_several_models_is_that_of_their_average(prpn, others, toy, tmp_path):
+    gold = read_brackets(toy / "test.mrg")
+    trees = parse_lines_together([prpn, *others], [" ".join(tree.words) for tree in gold], "unbiased").brackets()
+    (tmp_path / "predicted.mrg").write_text("\n".join(trees) + "\n")
+    report = evaluate_parsing(prpn, toy / "test.mrg", decoder="unbiased", clean_up="none", also=others)
+    assert report.as_dict()["f1"] == evaluate_trees(tmp_path / "predicted.mrg", toy / "test.mrg").as_dict()["f1"]
+    assert report.as_dict()["averaged_models"] == 3
+    assert "biased, average of 3 models" in str(report)
+    assert "averaged_models" not in evaluate_parsing(prpn, toy / "test.mrg", clean_up="none").as_dict()
+
+
+def test_models_that_read_other_words_are_told_by_sentence(prpn, others):
+    normaliser = dataclasses.replace(prpn.normaliser, splitting="punctuation")
+    splitting = dataclasses.replace(others[0], settings=dataclasses.replace(prpn.settings, normaliser=normaliser))
+    with pytest.raises(InputError) as error:
+        parse_lines_together([prpn, splitting], ["a cat", "the cat, a dog"], first=11, names=["one", "two"])
+    told = str(error.value).splitlines()
+    assert told[0] == "sentence 12: the models read different words from word 2 on."
+    assert told[1:3] == ["  one, 4 words: cat, a dog", "  two, 5 words: cat , a dog"]
+
+
+def test_the_commands_take_several_models(prpn, trained, toy, tmp_path, capsys):
+    also = ["--also", str(trained.prpn), "--also", str(trained.prpn)]
+    assert main(["parse", str(trained.prpn), *also, str(toy / "test.txt"), "--decoder", "unbiased"]) == 0
+    lines = (toy / "test.txt").read_text().splitlines()
+    assert capsys.readouterr().out.splitlines() == parse_lines(prpn, lines, "unbiased").brackets()
+    assert main(["evaluate", "parse", str(trained.prpn), str(toy / "test.mrg"), *also, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["averaged_models"] == 3
+
+
+def distances_by_definition(model, ids: list[int]) -> np.ndarray:
+    """As the released program reads a sentence, in NumPy: an end, the words, an end, from zeros; the words' distances.
+
+    Returns (layers, words). Shen et al. 2019, equations (1) to (5) and (9) to (14).
+    """
+    inputs = model.embedding.weight.detach().numpy()[ids]
+    found = []
+    for layer in model.core.stack.layers:
+        weights = {name: weight.detach().numpy() for name, weight in layer.named_parameters()}
+        recurrent = weights["recurrent_weight"] * (1 - layer.weight_drop)
+        bias = weights["input_bias"] + weights["recurrent_bias"]
+        hidden = cell = np.zeros(layer.size)
+        states, distances = [], []
+        for row in inputs:
+            gates = weights["input_weight"] @ row + recurrent @ hidden + bias
+            masters = layer.size // layer.chunk
+            write, keep = 1 - cumax(gates[:masters]), cumax(gates[masters : 2 * masters])
+            o, g, i, f = gates[2 * masters :].reshape(4, layer.size)
+            distances.append(1 - keep.mean())
+            write, keep = write.repeat(layer.chunk), keep.repeat(layer.chunk)
+            both = write * keep
+            kept, written = sigmoid(f) * both + keep - both, sigmoid(i) * both + write - both
+            cell = kept * cell + written * np.tanh(g)
+            hidden = sigmoid(o) * np.tanh(cell)
+            states.append(hidden)
+        inputs = np.array(states)
+        found.append(distances[1:-1])
+    return np.array(found)
+
+
+def cumax(logits: np.ndarray) -> np.ndarray:
+    powers = np.exp(logits)
+    return powers.cumsum() / powers.sum()
+
+
+def sigmoid(values: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-values))
+
+
+@pytest.mark.parametrize("mode", ["sentences", "stream"])
+def test_on_lstm_reads_a_sentence_between_its_ends_and_gives_the_distances_of_its_words_by_every_layer(mode):
+    stored = layered(mode)
+    sentences = [text.split() for text in ("the old cat sees a dog .", "dog", "cat , the old N sees", "a b c d e f g")]
+    vocabulary = stored.vocabulary
+    assert (vocabulary.begin == vocabulary.end == "<eos>") == (mode == "stream")
+    expected = [
+        distances_by_definition(stored.model, [vocabulary.begin_id, *vocabulary.encode(sentence), vocabulary.end_id])
+        for sentence in sentences
+    ]
+    found = structure_of(stored, sentences).distances
+    assert found.shape == (3, sum(map(len, sentences)))
+    np.testing.assert_allclose(found, np.concatenate(expected, axis=1), rtol=0, atol=1e-6)
+
+
+def test_the_trees_of_a_model_are_those_of_its_own_layer_unless_one_is_named(prpn, lines):
+    stored = layered()
+    trees = {layer: parse_lines(stored, lines, layer=layer).brackets() for layer in (None, 1, 2, 3)}
+    assert trees[None] == trees[2]
+    assert len({tuple(one) for one in trees.values()}) == 3
+    together = {layer: parse_lines_together([stored, prpn], lines, layer=layer).brackets() for layer in (None, 1)}
+    assert together[None] != together[1]
+    assert parse_lines_together([stored] * 2, lines).brackets() == trees[2]
+    assert [built("on-lstm", layer_sizes=sizes).default_layer for sizes in ((6,), (8, 6))] == [1, 2]
+    assert prpn.model.default_layer == 1
+    with pytest.raises(InputError, match="layer 4: the model has distances of layers 1 to 3"):
+        parse_lines(stored, ["a cat"], layer=4)
+
+
+def test_a_report_has_the_f1_of_every_layer_from_one_reading(toy, monkeypatch):
+    stored, readings = layered(), []
+    syntax = stored.model.syntax
+    monkeypatch.setattr(stored.model, "syntax", lambda batch: readings.append(batch) or syntax(batch))
+    protocol = protocol_named("evalb", 20)
+    report = evaluate_parsing(stored, toy / "test.mrg", protocol)
+    assert len(readings) == 1
+    assert report.layer == 2
+    alone = {layer: evaluate_parsing(stored, toy / "test.mrg", protocol, layer=layer) for layer in (1, 2, 3)}
+    expected = {layer: {name: scores.f1 for name, scores in one.scores.items()} for layer, one in alone.items()}
+    assert len({values["biased"] for values in expected.values()}) == 3
+    assert all(one.f1_by_layer == expected for one in (report, *alone.values()))
+    assert report.as_dict() == alone[2].as_dict()
+    figures = json.loads(json.dumps(alone[3].as_dict()))
+    assert figures["layer"] == 3
+    assert figures["f1_by_layer"] == {str(layer): values for layer, values in expected.items()}
+    assert figures["f1"] == expected[3]["biased"]
+    table = str(alone[3]).splitlines()
+    rows = table[table.index("     biased F1   unbiased F1") + 1 :][:4]
+    for layer, row in zip((1, 2, 3), rows[:3], strict=True):
+        name = f"layer {layer}{' (chosen)' * (layer == 3)}"
+        assert row.split(maxsplit=2) == [*(f"{100 * expected[layer][rule]:.1f}" for rule in DECODING_RULES), name]
+    assert rows[3] == ""
+
+
+def test_a_model_of_one_layer_and_an_average_have_no_figures_by_layer(prpn, toy):
+    stored = layered()
+    averaged = evaluate_parsing(stored, toy / "test.mrg", also=[stored, prpn], layer=1)
+    for report in (evaluate_parsing(prpn, toy / "test.mrg"), averaged):
+        assert not {"layer", "f1_by_layer"} & report.as_dict().keys()
+        assert "layer" not in str(report)
+    alone = evaluate_parsing(stored, toy / "test.mrg", layer=1)
+    thrice = evaluate_parsing(stored, toy / "test.mrg", also=[stored] * 2, layer=1)
+    assert thrice.as_dict()["f1_by_decoder"] == alone.f1_by_layer[1]
+
+
+def test_the_commands_take_the_layer_of_the_model_or_that_which_is_named(toy, tmp_path, capsys):
+    stored, folder = layered(), tmp_path / "model"
+    folder.mkdir()
+    write_settings(folder, stored.settings, stored.vocabulary)
+    write_weights(folder, stored.model.float(), stored.vocabulary)
+    stored = read_model(folder)
+
+    def printed(*arguments: object) -> str:
+        assert main([*map(str, arguments)]) == 0
+        return capsys.readouterr().out
+
+    lines = (toy / "test.txt").read_text().splitlines()
+    for option, layer in (([], 2), (["--layer", 1], 1), (["--layer", 3], 3)):
+        parse = printed("parse", folder, toy / "test.txt", *option)
+        assert parse.splitlines() == parse_lines(stored, lines, layer=layer).brackets()
+        figures = json.loads(printed("evaluate", "parse", folder, toy / "test.mrg", "--json", *option))
+        assert figures["layer"] == layer
+        assert figures["f1"] == figures["f1_by_layer"][str(layer)]["biased"]
+        printed("draw", folder, lines[0], "-o", tmp_path / "tree.tex", *option)
+        (tmp_path / "alone.txt").write_text(lines[0])
+        forest = printed("parse", folder, tmp_path / "alone.txt", "--format", "latex", *option)
+        assert forest.strip() in (tmp_path / "tree.tex").read_text()
+        printed("report", folder, toy / "test.mrg", "-o", tmp_path, *option)
+        assert f"distances of layer {layer}, by" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert main(["parse", str(folder), str(toy / "test.txt"), "--layer", "4"]) == 2
+    assert "layer 4: the model has distances of layers 1 to 3" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("rule", SPAN_RULES)
+def test_the_trees_of_span_scores_are_those_of_their_rule_by_definition(name, rule):
+    stored = scoring(name)
+    given = ["", "the old cat sees a dog", "dog", " ", "cat a dog , the old", "a b", "f e d c b a"]
+    parses = list(parse_lines(stored, given, rule, first=3))
+    assert [parse and parse.number for parse in parses] == [None, 4, 5, None, 7, 8, 9]
+    for parse in filter(None, parses):
+        length, chart = len(parse.words), parse.span_scores
+        found = {(part.start, part.end) for part in parse.tree.constituents}
+        expected = ORACLES[rule](lambda start, end, chart=chart: float(chart[start, end - 1]), length, rule)
+        assert found == expected
+        assert parse.distances == []
+    assert parse_lines(stored, given).brackets() == parse_lines(stored, given, "right").brackets()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_parse_of_span_scores_tells_the_score_of_each_of_its_spans_and_no_distances(name):
+    stored = scoring(name)
+    parse, one = parse_lines(stored, ["the old cat sees a dog", "dog"])
+    figures = json.loads(json.dumps(parse.as_dict()))
+    assert list(figures) == ["number", "words", "tokens", "spans", "scores"]
+    chart = structure_of(stored, [parse.words]).span_scores.chart(0)
+    expected = [chart[start, end - 1] for start, end in figures["spans"]]
+    assert len(expected) == 5
+    np.testing.assert_allclose(figures["scores"], expected, rtol=0, atol=1e-5)
+    assert parse._repr_svg_().startswith("<svg")
+    assert one.as_dict() == {"number": 2, "words": ["dog"], "tokens": ["dog"], "spans": [], "scores": []}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_model_of_span_scores_is_scored_by_all_its_rules(name, toy, tmp_path):
+    stored, gold = scoring(name), read_brackets(toy / "test.mrg")
+    reports = {
+        rule: evaluate_parsing(stored, toy / "test.mrg", decoder=rule, clean_up="none") for rule in (None, *SPAN_RULES)
+    }
+    assert reports[None].chosen == "right"
+    for rule in SPAN_RULES:
+        figures = reports[rule].as_dict()
+        assert figures["decoder"] == rule
+        assert list(figures["f1_by_decoder"]) == ["right", "sum", "total"]
+        assert not {"layer", "f1_by_layer", "random_weights"} & figures.keys()
+        trees = parse_lines(stored, [" ".join(tree.words) for tree in gold], rule).brackets()
+        (tmp_path / "predicted.mrg").write_text("\n".join(trees) + "\n")
+        file = evaluate_trees(tmp_path / "predicted.mrg", toy / "test.mrg")
+        assert figures["f1"] == file.as_dict()["f1"] == reports[None].scores[rule].f1
+        assert {one.decoder for one in scored_sentences(reports[rule])} == {rule}
+    rows = [line.split("   ")[-1].strip() for line in str(reports["sum"]).splitlines() if line[:1] == " "]
+    assert rows[:4] == ["right decoder", "sum decoder", "total decoder", "right branching"]
+    assert "\nsum decoder against right branching: F1 difference" in str(reports["sum"])
+    assert "layer" not in str(reports["sum"])
+
+
+def test_models_of_both_kinds_are_averaged_each_by_the_decoder_asked_for_or_its_own(prpn, others, toy, lines):
+    spans = scoring()
+    models = [prpn, others[0], spans]
+
+    def averaged(*rules: str) -> list[str]:
+        alone = [parse_lines(one, lines, rule).spans for one, rule in zip(models, rules, strict=True)]
+        return format_spans(average(alone), [line.split() for line in lines])
+
+    expected = {
+        None: averaged("biased", "biased", "right"),
+        "biased": averaged("biased", "biased", "right"),
+        "unbiased": averaged("unbiased", "unbiased", "right"),
+        "total": averaged("biased", "biased", "total"),
+    }
+    assert len({tuple(trees) for trees in expected.values()}) == 3
+    for decoder, trees in expected.items():
+        assert parse_lines_together(models, lines, decoder).brackets() == trees
+    report = evaluate_parsing(models[0], toy / "test.mrg", also=models[1:], clean_up="none")
+    names = ["2 biased + right", "2 unbiased + right", "2 biased + sum", "2 biased + total"]
+    assert list(report.as_dict()["f1_by_decoder"]) == names
+    assert report.chosen == names[0]
+    assert f"   {names[1]}, average of 3 models\n" in str(report)
+    gold = read_brackets(toy / "test.mrg")
+    text = [" ".join(tree.words) for tree in gold]
+    for decoder, name in {"unbiased": names[1], "sum": names[2], "right": names[0]}.items():
+        chosen = evaluate_parsing(models[0], toy / "test.mrg", decoder=decoder, also=models[1:], clean_up="none")
+        assert chosen.chosen == name
+        assert list(chosen.scores) == names
+        found = parse_lines_together(models, text, decoder).spans
+        assert np.array_equal(chosen.predicted[name].starts, found.starts)
+        assert np.array_equal(chosen.predicted[name].ends, found.ends)
+    turned = evaluate_parsing(spans, toy / "test.mrg", also=[prpn, spans], clean_up="none")
+    assert turned.chosen == "right + biased + right"
+
+
+def test_a_decoder_and_a_layer_that_no_model_has_are_told_before_anything_is_read(prpn, toy):
+    spans = scoring()
+    for call in (
+        lambda **asked: parse_lines(spans, ["a cat"], **asked),
+        lambda **asked: parse_lines_together([spans, spans], ["a cat"], **asked),
+        lambda **asked: evaluate_parsing(spans, "nowhere.mrg", **asked),
+    ):
+        with pytest.raises(InputError, match="decoder unbiased: a model of the kind 'lstm' has right, sum, total"):
+            call(decoder="unbiased")
+        with pytest.raises(InputError, match="layer 2: trees of span scores are of no layer"):
+            call(layer=2)
+    with pytest.raises(InputError, match="decoder sum: a model of the kind 'prpn' has biased, unbiased"):
+        evaluate_parsing(prpn, "nowhere.mrg", decoder="sum", also=[prpn])
+
+
+def test_fresh_weights_are_those_of_their_seed_alone_and_leave_the_generator_as_it_was(prpn):
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    weights = [dict(with_fresh_weights(prpn, seed).model.named_parameters()) for seed in (0, 1, 0)]
+    assert torch.equal(before, torch.get_rng_state())
+    assert all(torch.equal(weights[0][name], weights[2][name]) for name in weights[0])
+    assert not torch.equal(weights[0]["embedding.weight"], weights[1]["embedding.weight"])
+    assert with_fresh_weights(prpn, 0).vocabulary is prpn.vocabulary
+    assert not with_fresh_weights(prpn, 0).model.training
+
+
+@pytest.mark.parametrize("kind", ["prpn", "on-lstm", "spans"])
+def test_random_weights_are_one_more_baseline(kind, prpn, toy, monkeypatch, capsys):
+    stored = {"prpn": lambda: prpn, "on-lstm": layered, "spans": scoring}[kind]()
+    if kind == "spans":
+        monkeypatch.setattr(parsing, "build_model", lambda config, size: Ends(size))
+    decoder = "sum" if kind == "spans" else "unbiased"
+    asked = {"decoder": decoder, "layer": stored.model.distance_layers or None, "clean_up": "none"}
+    report = evaluate_parsing(stored, toy / "test.mrg", random_weights=3, **asked)
+    singles = [evaluate_parsing(with_fresh_weights(stored, seed), toy / "test.mrg", **asked) for seed in range(3)]
+    f1 = [one.scores[decoder].f1 for one in singles]
+    shapes = [one.scores[decoder].predicted_shape for one in singles]
+    assert len(set(f1)) == 3
+    figures = report.as_dict()["random_weights"]
+    assert figures["f1"]["mean"] == pytest.approx(np.mean(f1))
+    assert figures["f1"]["deviation"] == pytest.approx(np.std(f1, ddof=1))
+    assert figures["f1"]["count"] == 3
+    for side in ("left", "right", "depth"):
+        values = [getattr(shape, side) for shape in shapes]
+        expected = {"mean": np.mean(values), "deviation": np.std(values, ddof=1)}
+        assert figures["shape"][side] == pytest.approx(expected)
+    told = " decoder" if kind == "spans" else ""
+    row = f"random weights, {decoder}{told}, mean of 3 seeds, ± {100 * np.std(f1, ddof=1):.1f}, max {100 * max(f1):.1f}"
+    assert f"{100 * np.mean(f1):13.1f}{'':21}   {row}\n" in str(report)
+    left = figures["shape"]["left"]
+    (line,) = (line for line in str(report).splitlines() if line.startswith("random weights "))
+    assert f"left splits {left['mean']:.1f} ± {left['deviation']:.1f}%" in line
+    assert report.scores[decoder].f1 == evaluate_parsing(stored, toy / "test.mrg", **asked).scores[decoder].f1
+
+
+def test_a_single_seed_of_random_weights_has_no_deviation(prpn, toy):
+    report = evaluate_parsing(prpn, toy / "test.mrg", clean_up="none", random_weights=1)
+    assert isinstance(report.random_weights, RandomWeights)
+    assert report.random_weights.f1.deviation == report.random_weights.shape()["left"][1] == 0
+    assert "random weights, biased, mean of 1 seed, ± 0.0" in str(report)
+
+
+def test_random_weights_are_of_one_model(prpn, trained, toy, capsys):
+    with pytest.raises(InputError, match="random weights: found several models; expected a number of seeds"):
+        evaluate_parsing(prpn, toy / "test.mrg", also=[prpn], random_weights=2)
+    command = ["evaluate", "parse", str(trained.prpn), str(toy / "test.mrg"), "--clean-up", "none"]
+    assert main([*command, "--random-weights", "-1"]) == 2
+    assert "random weights: found -1; expected a number of seeds, 0 or more" in capsys.readouterr().err
+    assert main([*command, "--random-weights", "2", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["random_weights"]["f1"]["count"] == 2
+
+
+def test_splits_to_the_left_and_right_are_counted_over_spans_of_three_words_or_more(tmp_path):
+    """(a (b (c d))) e: of 0-5, 0-4, 1-4 one to the left, two to the right; 2-4 has two words and does not count."""
+    (tmp_path / "one.mrg").write_text("(X (X a (X b (X c d))) e)\n(X a b)\n(X (X a b) (X c d))\n")
+    (tmp_path / "gold.mrg").write_text("(X a (X b c d) e)\n(X a b)\n(X a (X b (X c d)))\n")
+    scores = evaluate_trees(tmp_path / "one.mrg", tmp_path / "gold.mrg").scores["predicted"]
+    assert (scores.predicted_shape.left, scores.predicted_shape.right) == (
+        25,
+        50,
+    )  # of four: 0-4 of the third is neither
+    assert (scores.gold_shape.left, scores.gold_shape.right) == (0, 50)  # flat spans are neither
+
+
+def test_the_command_line_offers_all_rules_and_says_which_the_model_has(toy, monkeypatch, capsys):
+    spans = scoring()
+    monkeypatch.setattr("syntaxlm.model_io.read_model", lambda folder: spans)
+    parser = argparse.ArgumentParser()
+    add_decoding(parser)
+    (decoder,) = (action for action in parser._actions if "--decoder" in action.option_strings)
+    assert tuple(decoder.choices) == RULES
+    lines = (toy / "test.txt").read_text().splitlines()
+    for rule in SPAN_RULES:
+        assert main(["parse", "MODEL", str(toy / "test.txt"), "--decoder", rule]) == 0
+        assert capsys.readouterr().out.splitlines() == parse_lines(spans, lines, rule).brackets()
+        assert main(["evaluate", "parse", "MODEL", str(toy / "test.mrg"), "--decoder", rule, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["decoder"] == rule
+    monkeypatch.setattr("syntaxlm.cli.parse.SCORED_TOGETHER", 4)
+    assert main(["parse", "MODEL", str(toy / "test.txt"), "--format", "json"]) == 0
+    parses = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert parses == [parse.as_dict() for parse in parse_lines(spans, lines)]
+    for command in (["parse", "MODEL", str(toy / "test.txt")], ["evaluate", "parse", "MODEL", str(toy / "test.mrg")]):
+        assert main([*command, "--decoder", "biased"]) == 2
+        assert "decoder biased: a model of the kind 'lstm' has right, sum, total" in capsys.readouterr().err

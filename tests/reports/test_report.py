@@ -1,0 +1,496 @@
+"""The report on a model: what the page says, what it leaves out, and that it can be read by anyone."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shutil
+from dataclasses import replace
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from syntaxlm.drawing.sentence import Drawing, analyse
+from syntaxlm.errors import InputError
+from syntaxlm.model_io import read_model
+from syntaxlm.parsing.evaluation import evaluate_parsing, scored_sentences
+from syntaxlm.reports import report
+from syntaxlm.reports.report import (
+    POINTS,
+    best_and_worst,
+    key_figures,
+    page_of,
+    read_metrics,
+    read_run,
+    thinned,
+    write_report,
+)
+from syntaxlm.training.trainer import train
+from syntaxlm.trees import PROTOCOLS, trees_of
+from tests.fresh_models import layered
+
+VOID = {"meta", "link"}
+PARTS = [
+    "Settings", "Training", "Perplexity", "Trees beside gold", "F1 by length", "Recall by label", "Depth and branching",
+    "The best sentences", "The worst sentences",
+]  # fmt: skip
+
+
+class Read(HTMLParser):
+    """A page read back; fails where an element is not closed, or closed in the wrong place."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.text = ""
+        self.elements: list[tuple[str, dict[str, str | None], tuple[str, ...]]] = []
+        self.headings: list[tuple[str, str]] = []
+        self.tables: dict[str, list[list[str]]] = {}
+        self._rows: list[list[str]] = []
+        self._caption = ""
+        self.feed(page)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attributes), tuple(self.open)))
+        if tag in VOID:
+            return
+        self.open.append(tag)
+        if tag == "table":
+            self._rows, self._caption = [], ""
+        elif tag == "tr":
+            self._rows.append([])
+        elif tag in ("th", "td"):
+            self._rows[-1].append("")
+        elif tag in ("h1", "h2", "h3"):
+            self.headings.append((tag, ""))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+        if tag == "table":
+            assert self._caption not in self.tables, "two tables of one name"
+            self.tables[self._caption] = self._rows
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+        if "svg" in self.open or not self.open:
+            return
+        if self.open[-1] in ("th", "td"):
+            self._rows[-1][-1] += data
+        elif self.open[-1] == "caption":
+            self._caption += data
+        elif self.open[-1] in ("h1", "h2", "h3"):
+            self.headings[-1] = self.headings[-1][0], self.headings[-1][1] + data
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes, _ in self.elements if name == tag]
+
+    @property
+    def parts(self) -> list[str]:
+        return [text for tag, text in self.headings if tag == "h2"]
+
+
+@pytest.fixture
+def parsing(prpn, toy):
+    return evaluate_parsing(prpn, toy / "test.mrg")
+
+
+@pytest.fixture
+def page(prpn, parsing, trained):
+    return page_of(prpn, read_run(trained.prpn), parsing)
+
+
+@pytest.fixture
+def run_folder(trained, tmp_path):
+    """A copy of the trained PRPN's folder, to be spoiled."""
+    return Path(shutil.copytree(trained.prpn, tmp_path / "model"))
+
+
+def percents(*values: float) -> list[str]:
+    return [f"{100 * value:.1f}" for value in values]
+
+
+def test_the_page_has_every_part_in_order_and_leaves_nothing_out(page):
+    assert Read(page.html()).parts == PARTS
+    assert page.left_out == {}
+
+
+@pytest.mark.parametrize("theme", ["auto", "light", "dark"])
+def test_the_page_needs_no_network_no_other_file_and_no_script(page, theme):
+    html = page.html(theme)
+    links = [value for _, attributes, _ in Read(html).elements for name, value in attributes.items()
+             if name in ("src", "href", "xlink:href", "srcset", "action")]  # fmt: skip
+    assert links
+    assert all(link == "data:," or link.startswith("#part-") for link in links)
+    assert not re.search(r"<script|@import|url\(|\bon\w+=", html)
+    assert set(re.findall(r"https?://[^\"' <]*", html)) == {"http://www.w3.org/2000/svg"}
+
+
+def test_the_theme_fixes_the_colours_of_page_and_pictures(page):
+    auto, light, dark = page.html("auto"), page.html("light"), page.html("dark")
+    assert "color-scheme:light dark" in auto
+    assert auto.count("prefers-color-scheme:dark") == 1 + auto.count("<svg")
+    assert "prefers-color-scheme" not in light + dark
+    assert light != dark
+
+
+def test_the_page_can_be_read_without_seeing_it(page):
+    """Headings without gaps, names of pictures, tables and parts, heads of rows and columns, targets of links."""
+    read = Read(page.html())
+    assert read.all("html")[0]["lang"] == "en"
+    levels = [int(tag[1]) for tag, _ in read.headings]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+    for picture in read.all("svg"):
+        assert picture["role"] == "img"
+        assert picture["aria-label"]
+    captions = [inside for tag, _, inside in read.elements if tag == "caption"]
+    assert len(captions) == len(read.all("table"))
+    assert all(rows for rows in read.tables.values())
+    heads = [attributes.get("scope") for attributes in read.all("th")]
+    assert heads.count("col") == sum(len(rows[0]) for rows in read.tables.values())
+    assert heads.count("row") == sum(len(rows) - 1 for rows in read.tables.values())
+    names = [attributes["id"] for _, attributes, _ in read.elements if "id" in attributes]
+    assert len(names) == len(set(names))
+    pointed = [attributes["href"].removeprefix("#") for attributes in read.all("a")]
+    pointed += [attributes["aria-labelledby"] for attributes in read.all("section")]
+    assert set(pointed) == set(names)
+    assert len(read.all("figure")) == len([1 for tag, _, _ in read.elements if tag == "figcaption"])
+
+
+def test_the_table_of_f1_has_both_decoders_baselines_and_bounds(page, parsing):
+    rows = {row[0]: row[1:] for row in Read(page.html()).tables["Unlabelled F1, percent"][1:]}
+    base = parsing.baselines
+    expected = {
+        "biased decoder (chosen)": parsing.scores["biased"],
+        "unbiased decoder": parsing.scores["unbiased"],
+        "right branching": base.right,
+        "left branching": base.left,
+        "balanced": base.balanced,
+        "best binary trees": base.binary_bound,
+        "best trees of the biased decoder": base.biased_bound,
+    }
+    for name, scores in expected.items():
+        assert rows.pop(name) == percents(scores.f1, scores.precision, scores.recall)
+    ((name, figures),) = rows.items()
+    assert name.startswith(f"random, mean of {base.random.count} seeds")
+    assert figures[0] == percents(base.random.mean)[0]
+    assert f"p = {parsing.against_right.p_value:.4f}" in page.html()
+
+
+def test_a_model_of_several_layers_has_a_table_of_their_f1(page, toy, tmp_path):
+    stored = layered()
+    parsing = evaluate_parsing(stored, toy / "test.mrg", layer=3)
+    built = page_of(stored, read_run(tmp_path), parsing)
+    heads, *rows = Read(built.html()).tables["F1 by layer, percent"]
+    assert heads == ["distances", "biased decoder", "unbiased decoder"]
+    names = ["layer 1", "layer 2", "layer 3 (chosen)"]
+    expected = [percents(values["biased"], values["unbiased"]) for values in parsing.f1_by_layer.values()]
+    assert rows == [[name, *values] for name, values in zip(names, expected, strict=True)]
+    assert built.figures[0].source.endswith("layer 3")
+    assert built.html().count("distances of layer 3, by") == 4
+    assert built.html().count("distances of each layer, by") == 1
+    assert "F1 by layer, percent" not in Read(page.html()).tables
+    # The bars of a drawn sentence are the distances of that layer.
+    (best, *_), *_ = best_and_worst(parsing, scored_sentences(parsing))
+    words = scored_sentences(parsing)[best].words
+    drawn = next(block for part in built.parts[-2:] for block in part.blocks if block.kind == "figure")
+    own = Drawing(analyse(stored, words, layer=3), parsing.gold.trees[best])
+    assert drawn.picture.svg() == own.tree_picture().svg()
+
+
+def test_f1_by_length_recall_by_label_and_shapes_are_those_of_the_scores(page, parsing):
+    tables = Read(page.html()).tables
+    biased, unbiased = parsing.scores["biased"], parsing.scores["unbiased"]
+    for row in tables["F1 by length: F1, percent"][1:]:
+        f1, count = biased.f1_by_length[row[0]]
+        assert row[1:4] == [str(count), *percents(f1, unbiased.f1_by_length[row[0]][0])]
+    by_label = tables["Recall by label: recall, percent"]
+    assert [row[0] for row in by_label[1:]] == list(biased.recall_by_label)
+    for row in by_label[1:]:
+        recall, count = biased.recall_by_label[row[0]]
+        assert row[1:4] == [str(count), *percents(recall, unbiased.recall_by_label[row[0]][0])]
+    shapes = {row[0]: row[1:] for row in tables["Shape of the trees"][1:]}
+    assert shapes.keys() == {"biased", "unbiased", "right branching", "gold"}
+    assert shapes["gold"][0] == f"{biased.gold_shape.depth:.1f}"
+    assert shapes["unbiased"][0] == f"{unbiased.predicted_shape.depth:.1f}"
+    assert shapes["right branching"][1:] == ["0.0", "100.0"]
+
+
+def test_right_branching_by_length_adds_up_to_its_f1(page, parsing):
+    rows = Read(page.html()).tables["F1 by length: F1, percent"]
+    assert rows[0][-1] == "right branching"
+    counts = [int(row[1]) for row in rows[1:]]
+    mean = sum(count * float(row[-1]) for count, row in zip(counts, rows[1:], strict=True)) / sum(counts)
+    assert mean == pytest.approx(100 * parsing.baselines.right.f1, abs=0.05)
+
+
+def test_every_figure_of_the_trees_says_its_data_and_protocol(page, parsing):
+    html = page.html()
+    sources = re.findall(r'<(?:figcaption|p class="source")>(.*?)</', html)
+    of_trees = [source for source in sources if "protocol wsj-test" in source]
+    assert len(of_trees) == 4 + 6  # four measures, six sentences
+    for source in of_trees:
+        assert parsing.gold.source in source
+        assert "clean-up ptb-keep" in source
+    assert sum("15 sentences of" in source and "distances of layer 1" in source for source in of_trees) == 4
+
+
+def test_protocol_decoder_and_limit_come_through(trained, toy, tmp_path):
+    protocol = replace(PROTOCOLS["evalb"], max_words=9)
+    write_report(trained.prpn, tmp_path, toy / "test.mrg", protocol, "unbiased", "letters")
+    text = Read((tmp_path / "report.html").read_text(encoding="utf-8")).text
+    assert "protocol evalb (corpus, whole-sentence span kept, up to 9 words)" in text
+    assert "clean-up letters" in text
+    assert "unbiased decoder (chosen)" in text
+    assert "biased decoder (chosen)" not in text.replace("unbiased", "")
+    assert re.search(r"sentences of \d to 9 words", text)
+
+
+def test_the_settings_are_those_of_the_recipe(page, trained):
+    tables = Read(page.html()).tables
+    recipe = read_run(trained.prpn).recipe
+    assert ["hidden_size", str(recipe.model.hidden_size)] in tables["model"]
+    assert ["train", recipe.text.train] in tables["text"]
+    assert ["minutes", "none"] in tables["schedule"]
+    assert ["tied", "true"] in tables["model"]
+    assert ["unicode_form", "NFC"] in tables["text.normaliser"]
+    assert {"text.vocabulary", "batches", "optimiser", "run"} < tables.keys()
+    assert ["layers of distances", "1"] in tables["the model in short"]
+
+
+def test_the_curves_are_those_of_the_metrics(page, trained):
+    lines = [json.loads(line) for line in (trained.prpn / "metrics.jsonl").read_text().splitlines()]
+    metrics = read_metrics(trained.prpn / "metrics.jsonl")
+    assert list(metrics.training) == [(line["epoch"], line["train_loss"]) for line in lines]
+    valid = [line for line in lines if line["event"] == "valid"]
+    assert [one.valid_loss for one in metrics.validations] == [line["valid_loss"] for line in valid]
+    rows = Read(page.html()).tables["Every validation"][1:]
+    assert [row[3] for row in rows] == [f"{line['valid_loss']:.4f}" for line in valid]
+    assert rows[-1][4] == "kept"
+    assert f"validation: {valid[0]['epoch']:g}, {valid[0]['valid_loss']:.4g}" in page.html()
+    assert f"{min(line['valid_loss'] for line in valid):.4f} nats per token" in page.html()
+
+
+def test_perplexity_is_that_of_the_result(page, trained):
+    result = json.loads((trained.prpn / "result.json").read_text())
+    read = Read(page.html())
+    rows = read.tables["Scores of the kept weights"][1:]
+    for row, part in zip(rows, ("valid", "test"), strict=True):
+        assert row[0] == f"{part} ({result[part]['source']})"
+        assert row[1] == f"{result[part]['perplexity']:,.2f}"
+        assert row[4] == f"{result[part]['tokens']:,}"
+    assert "each sentence by itself" in read.text
+    assert (page.figures[0].name, page.figures[0].value) == ("test perplexity", rows[1][1])
+
+
+def test_a_known_floor_is_told(prpn, trained):
+    run = read_run(trained.prpn)
+    html = page_of(prpn, run, None, floor=run.result.test.perplexity / 2).html()
+    assert "this one is at 2.00 times this floor" in html
+    assert "times this floor" not in page_of(prpn, run, None).html()
+
+
+def test_best_and_worst_are_the_ends_of_the_order_by_f1(parsing):
+    sentences = scored_sentences(parsing)
+    best, worst, rule = best_and_worst(parsing, sentences)
+    assert len(best) == len(worst) == 3
+    assert not set(best) & set(worst)
+    eligible = [place for place, one in enumerate(sentences) if one.length in report.DRAWN_WORDS]
+    others = set(eligible) - set(best) - set(worst)
+    lowest_best = min(sentences[place].f1 for place in best)
+    highest_worst = max(sentences[place].f1 for place in worst)
+    assert all(highest_worst <= sentences[place].f1 <= lowest_best for place in others)
+    assert f"among the {len(eligible)} sentences of 6 to 25 words" in rule
+    assert [sentences[place].f1 for place in best] == sorted((sentences[place].f1 for place in best), reverse=True)
+    assert [sentences[place].f1 for place in worst] == sorted(sentences[place].f1 for place in worst)
+
+
+def test_of_few_sentences_none_is_both_best_and_worst(prpn, tmp_path):
+    bank = tmp_path / "two.mrg"
+    bank.write_text("(S (NP (DT the) (NN cat)) (VP (VBZ sees) (NP (DT a) (NN dog))))\n(S (NN dogs) (VBP bark))\n")
+    parsing = evaluate_parsing(prpn, bank)
+    best, worst, rule = best_and_worst(parsing, scored_sentences(parsing))
+    assert (best, worst) == ([0], [])  # of two words, nothing counts: it tells nothing
+    assert "among all 1 sentences" in rule
+    page = page_of(prpn, read_run(tmp_path), parsing)
+    assert "The worst sentences" in page.left_out
+    assert "The best sentences" not in page.left_out
+
+
+def test_the_sentences_are_drawn_as_they_were_scored(page, prpn, parsing):
+    sentences = scored_sentences(parsing)
+    best, worst, _ = best_and_worst(parsing, sentences)
+    blocks = [block for part in page.parts[-2:] for block in part.blocks if block.kind == "figure"]
+    rows = parsing.scores["biased"].by_sentence
+    html = page.html()
+    for place, block in zip([*best, *worst], blocks, strict=True):
+        one = sentences[place]
+        assert block.heading == " ".join(one.words)
+        f1, precision, recall = percents(one.f1, one.precision, one.recall)
+        assert block.source.startswith(f"F1 {f1}, precision {precision}, recall {recall}. Sentence {one.number} of")
+        counts = (rows.matched_spans, rows.predicted_spans, rows.gold_spans)
+        matched, induced, gold = (int(values[place]) for values in counts)
+        assert re.search(rf"{matched} spans? in both trees: of {induced} induced, of {gold} gold", html)
+        assert block.picture.svg().count('class="slm-bar"') == one.length - 1
+        (tree,) = trees_of(parsing.predicted["biased"].select(rows.indices[[place]]), [one.words])
+        assert analyse(prpn, one.words).tree == tree, "the bars are not those of the tree"
+
+
+def test_what_has_no_source_is_left_out_and_said(run_folder, toy, tmp_path):
+    for name, heading in (("recipe.yaml", "Settings"), ("metrics.jsonl", "Training"), ("result.json", "Perplexity")):
+        (run_folder / name).unlink()
+        written = write_report(run_folder, tmp_path / "out", toy / "test.mrg")
+        assert name in written.left_out[heading]
+    assert written.left_out.keys() == {"Settings", "Training", "Perplexity"}
+    read = Read(written.path.read_text(encoding="utf-8"))
+    assert read.parts == PARTS
+    for why in written.left_out.values():
+        assert why in read.text
+    assert ["hidden_size", "16"] in read.tables["model"]
+    assert "Scores of the kept weights" not in read.tables
+    assert "Unlabelled F1, percent" in read.tables
+
+
+def test_without_a_treebank_the_page_is_of_the_language_model(trained, tmp_path):
+    written = write_report(trained.prpn, tmp_path)
+    assert list(written.left_out) == ["Trees beside gold"]
+    assert "No treebank was given" in written.left_out["Trees beside gold"]
+    read = Read(written.path.read_text(encoding="utf-8"))
+    assert read.parts == PARTS[:4]
+    assert "Scores of the kept weights" in read.tables
+
+
+def test_a_model_without_trees_gets_a_page_of_the_language_model(trained, toy, tmp_path):
+    written = write_report(trained.lstm, tmp_path, toy / "test.mrg")
+    assert "of the kind lstm, gives no distances" in written.left_out["Trees beside gold"]
+    assert "test perplexity" in written.path.read_text(encoding="utf-8")
+    assert str(written).splitlines()[0] == str(tmp_path / "report.html")
+    assert "left out: Trees beside gold" in str(written)
+
+
+def test_a_run_that_is_not_validated_yet_and_one_without_a_line_say_so(prpn, run_folder):
+    path = run_folder / "metrics.jsonl"
+    first = path.read_text().splitlines()[0]
+    assert json.loads(first)["event"] == "step"
+    path.write_text(first + "\n")
+    assert "Not validated yet" in page_of(prpn, read_run(run_folder), None).html()
+    path.write_text("")
+    assert "nothing in its metrics.jsonl yet" in page_of(prpn, read_run(run_folder), None).left_out["Training"]
+
+
+def test_a_line_that_is_being_written_is_left_out(run_folder):
+    path = run_folder / "metrics.jsonl"
+    whole = read_metrics(path)
+    with open(path, "a") as file:
+        file.write('{"event": "step", "st')
+    assert read_metrics(path) == whole
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "{",
+        "[]",
+        "3",
+        '{"event": "step", "step": 1}',
+        '{"event": "step", "step": 1, "epoch": "x", "train_loss": 2}',
+        '{"event": "valid", "step": 1, "epoch": 1, "train_loss": 2}',
+    ],
+)
+def test_a_damaged_line_of_metrics_is_told_by_its_number(run_folder, line):
+    path = run_folder / "metrics.jsonl"
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([*lines[:1], line, *lines[1:]]) + "\n")
+    with pytest.raises(InputError, match=r"metrics\.jsonl, line 2: found .*; expected a JSON object"):
+        read_metrics(path)
+
+
+def test_damaged_files_of_the_run_are_told_by_name(run_folder, tmp_path):
+    for name, content in (("result.json", "{"), ("recipe.yaml", "model: {name: prpn, layres: 2}\n")):
+        before = (run_folder / name).read_text()
+        (run_folder / name).write_text(content)
+        with pytest.raises(InputError, match=re.escape(name)):
+            write_report(run_folder, tmp_path / "out")
+        (run_folder / name).write_text(before)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_failed_write_leaves_the_old_page_whole(trained, tmp_path, monkeypatch):
+    path = write_report(trained.lstm, tmp_path).path
+    before = path.read_bytes()
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(InputError, match=r"report\.html: cannot be written: No space left"):
+        write_report(trained.lstm, tmp_path, theme="dark")
+    assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
+    assert path.read_bytes() == before
+
+
+def test_the_same_model_gives_the_same_page(trained, toy, tmp_path):
+    first, second = (write_report(trained.prpn, tmp_path / name, toy / "test.mrg").path for name in "ab")
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_odd_names_and_words_are_text_and_not_markup(trained, tmp_path):
+    folder = Path(shutil.copytree(trained.prpn, tmp_path / "a <b>&\x07"))
+    bank = tmp_path / "{{ 7 * 7 }}<i>\udcff.mrg"
+    words = ["<script>alert</script>", "&amp;", '"', "{{parts}}", "{%", "\u202e", "שלום"]
+    bank.write_text("(S " + " ".join(f"(NP<b> (NN {word}) (NN x))" for word in words) + ")\n")
+    path = write_report(folder, tmp_path / "out", bank, clean_up="none").path
+    html = path.read_text(encoding="utf-8")
+    read = Read(html)
+    assert "<script" not in html
+    assert "<b>" not in html
+    assert "\x07" not in html
+    assert "a <b>&␇" in read.text
+    assert "{{ 7 * 7 }}<i>\ufffd.mrg" in read.text
+    assert any(text.startswith('<script>alert</script> x &amp; x " x {{parts}} x {%') for _, text in read.headings)
+    assert any(row[0] == "NP<b>" for row in read.tables["Recall by label: recall, percent"])
+
+
+def test_a_treebank_without_labels_has_no_recall_by_label(trained, tmp_path):
+    bank = tmp_path / "plain.mrg"
+    bank.write_text("((the cat) (sees (a dog)))\n((a dog) (sleeps (now then)))\n")
+    written = write_report(trained.prpn, tmp_path / "out", bank, clean_up="none")
+    assert "have no labels" in written.left_out["Recall by label"]
+
+
+def test_of_many_labels_the_rare_ones_are_counted(trained, tmp_path):
+    bank = tmp_path / "many.mrg"
+    bank.write_text("".join(f"(S (L{number} (A the) (B cat)) (C sleeps))\n" * (40 - number) for number in range(33)))
+    html = write_report(trained.prpn, tmp_path / "out", bank, clean_up="none").path.read_text(encoding="utf-8")
+    rows = Read(html).tables["Recall by label: recall, percent"][1:]
+    assert [row[0] for row in rows] == [f"L{number}" for number in range(30)]
+    assert "3 rarer ones are left out" in html
+
+
+def test_a_model_of_characters_is_headed_by_bits_per_character(toy, tmp_path):
+    recipe = toy.recipe("lstm", text={"normaliser": {"units": "characters"}}, schedule={"epochs": 1})
+    result = train(recipe, tmp_path / "run")
+    figures = key_figures(read_model(tmp_path / "run"), read_run(tmp_path / "run"), None)
+    assert figures[0].name == "test bits per character"
+    assert figures[0].value == f"{result.test.bits_per_character:.3f}"
+
+
+@given(st.integers(0, 5 * POINTS))
+def test_a_thinned_line_keeps_its_ends_and_its_order(count):
+    line = [(float(number), math.sin(number)) for number in range(count)]
+    short = thinned(line)
+    assert len(short) <= POINTS + 1
+    assert short == sorted(set(short) & set(line))
+    assert short[:1] == line[:1]
+    assert short[-1:] == line[-1:]
+    if count <= POINTS:
+        assert short == line

@@ -1,0 +1,201 @@
+"""The neural cache agrees with its equations, and with a model that has none where it should."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections import defaultdict
+from itertools import product
+
+import pytest
+import torch
+
+from syntaxlm.data.corpora import EncodedCorpus
+from syntaxlm.errors import InputError
+from syntaxlm.evaluation import cache as cache_room
+from syntaxlm.models.contract import TokenBatch
+from syntaxlm.scoring.cache import CacheSettings, NeuralCache, Stretch, mixed_log_probs, read_in_order
+from syntaxlm.scoring.perplexity import CachedScore, evaluate_text
+
+MODES = pytest.mark.parametrize("mode", ["sentences", "stream"])
+
+
+@pytest.fixture(params=["prpn", "lstm"])
+def stored(request):
+    stored = request.getfixturevalue(request.param)
+    stored.model.double()
+    return stored
+
+
+@pytest.fixture
+def text(toy, tmp_path):
+    """A few sentences, some of them twice."""
+    lines = (toy / "valid.txt").read_text().splitlines()[:3]
+    path = tmp_path / "text.txt"
+    path.write_text("\n".join([*lines, *lines[1:2]]) + "\n")
+    return path
+
+
+def read_by_hand(stored, path, mode):
+    """Of each token in the order of the text: what the decoder reads, the token, its probability."""
+    model, vocabulary = stored.model, stored.vocabulary
+    sentences = [[*vocabulary.encode(line.split()), vocabulary.end_id] for line in path.read_text().splitlines()]
+    if mode == "stream":
+        sentences = [[token for sentence in sentences for token in sentence]]
+    for sentence in sentences:
+        state, before = None, vocabulary.begin_id
+        for token in sentence:
+            batch = TokenBatch(torch.tensor([[before]]), torch.tensor([[token]]))
+            with torch.no_grad():
+                output = model(batch, state)
+                yield output.hidden[0], token, output.log_probs(batch.targets).exp().item()
+            state, before = output.state, token
+
+
+def nats_by_hand(read, settings: CacheSettings) -> float:
+    """The equations, token by token, the cache a list and its probabilities a dictionary."""
+    held: list[tuple[torch.Tensor, int]] = []
+    total = 0.0
+    for hidden, token, prob in read:
+        weights: dict[int, float] = defaultdict(float)
+        for earlier, word in held[-settings.size :]:
+            weights[word] += math.exp(settings.flatness * float(hidden @ earlier))
+        if weights:
+            prob = (1 - settings.weight) * prob + settings.weight * weights[token] / sum(weights.values())
+        total -= math.log(prob)
+        held.append((hidden, token))
+    return total
+
+
+@MODES
+def test_the_score_is_that_of_the_equations_token_by_token(stored, text, monkeypatch, mode):
+    for name, value in (("ROWS", 5), ("STEPS", 16), ("TOKENS", 30), ("TOKEN_BUDGET", 20)):
+        monkeypatch.setattr(cache_room, name, value)  # many parts, of rows and of the text
+    read = list(read_by_hand(stored, text, mode))
+    for size, flatness in product([1, 7, 10_000], [0.0, 0.8]):
+        settings = CacheSettings(0.3, flatness, size)
+        score = evaluate_text(stored, text, mode, settings)
+        assert score.nats == pytest.approx(nats_by_hand(read, settings), rel=1e-9), settings
+        assert score.tokens == len(read)
+
+
+@MODES
+def test_a_weight_of_0_is_no_cache(stored, text, mode):
+    score = evaluate_text(stored, text, mode, CacheSettings(0.0, 0.5, 100))
+    assert score.nats == pytest.approx(evaluate_text(stored, text, mode).nats, rel=1e-12)
+    assert score.nats == score.without_cache.nats
+
+
+def stretch_of(count: int, words: int, seed: int = 0) -> Stretch:
+    random = torch.Generator().manual_seed(seed)
+    hidden = torch.randn(count, 4, generator=random, dtype=torch.float64)
+    log_probs = torch.log_softmax(torch.randn(count, words, generator=random, dtype=torch.float64), dim=1)
+    chosen = torch.randint(words, (count,), generator=random)
+    return Stretch(hidden, chosen, log_probs.gather(1, chosen[:, None])[:, 0])
+
+
+@pytest.mark.parametrize(("count", "size"), [(1, 3), (2, 1), (9, 3), (9, 100)])
+def test_probabilities_over_the_vocabulary_sum_to_one(lstm, text, count, size):
+    corpus = EncodedCorpus.encode(text, lstm.normaliser, lstm.vocabulary)
+    hidden, chosen, _ = next(iter(read_in_order(lstm.model.double(), corpus, lstm.vocabulary, "stream")))
+    model_log_probs = torch.log_softmax(lstm.model.decoder(hidden[count - 1]).detach(), dim=0)
+    total = 0.0
+    for word, log_prob in enumerate(model_log_probs):
+        asked = torch.cat([chosen[: count - 1], torch.tensor([word])])
+        stretch = Stretch(hidden[:count], asked, log_prob.repeat(count))
+        cache_probs = NeuralCache(size).probs(stretch, [0.7])[:, 0]
+        total += mixed_log_probs(stretch.log_probs, cache_probs, 0.4)[-1].exp().item()
+    assert total == pytest.approx(1, abs=1e-12)
+
+
+def test_the_first_word_of_a_text_has_the_model_alone():
+    stretch = stretch_of(3, 5)
+    cache_probs = NeuralCache(10).probs(stretch, [0.0, 1.0])
+    for column in cache_probs.unbind(1):
+        mixed = mixed_log_probs(stretch.log_probs, column, 0.9)
+        assert mixed[0].item() == pytest.approx(stretch.log_probs[0].item(), abs=1e-12)
+        assert (mixed[1:] - stretch.log_probs[1:]).abs().min() > 1e-3
+
+
+@pytest.mark.parametrize("cuts", [(1,), (1, 2, 3), (20,), (7, 30)])
+@pytest.mark.parametrize("size", [1, 5, 100])
+def test_a_text_in_stretches_equals_the_whole(cuts, size):
+    whole = stretch_of(40, 6)
+    cache = NeuralCache(size)
+    parts = [
+        cache.probs(Stretch(*(rows[begin:end] for rows in whole)), [0.0, 0.5])
+        for begin, end in zip((0, *cuts), (*cuts, 40), strict=True)
+    ]
+    torch.testing.assert_close(torch.cat(parts), NeuralCache(size).probs(whole, [0.0, 0.5]), rtol=1e-12, atol=1e-12)
+
+
+def test_a_word_out_of_the_cache_gets_nothing_of_it_and_a_large_flatness_overflows_nothing():
+    hidden = torch.full((4, 4), 50.0)
+    stretch = Stretch(hidden, torch.tensor([1, 2, 1, 3]), torch.full((4,), -2.0))
+    cache_probs = NeuralCache(2).probs(stretch, [1000.0])[:, 0]
+    assert cache_probs.tolist() == pytest.approx([math.exp(-2), 0, 0.5, 0])
+    assert mixed_log_probs(stretch.log_probs, cache_probs, 0.5)[3].item() == pytest.approx(-2 + math.log(0.5))
+
+
+@MODES
+@pytest.mark.parametrize("tokens", [1, 40, 100_000])
+def test_words_come_in_the_order_of_the_text_each_once(lstm, toy, monkeypatch, mode, tokens):
+    for name in ("TOKENS", "STEPS", "TOKEN_BUDGET"):
+        monkeypatch.setattr(cache_room, name, tokens)
+    corpus = EncodedCorpus.encode(toy / "valid.txt", lstm.normaliser, lstm.vocabulary)
+    stretches = list(read_in_order(lstm.model, corpus, lstm.vocabulary, mode))
+    expected = [token for index in range(len(corpus)) for token in (*corpus.sentence(index), lstm.vocabulary.end_id)]
+    assert torch.cat([stretch.words for stretch in stretches]).tolist() == expected
+    nats = -sum(stretch.log_probs.sum().item() for stretch in stretches)
+    assert nats == pytest.approx(evaluate_text(lstm, toy / "valid.txt", mode).nats, rel=1e-5)
+
+
+@MODES
+def test_a_text_that_repeats_itself_gains_and_more_so_with_a_longer_memory(lstm, toy, tmp_path, mode):
+    lines = (toy / "test.txt").read_text().splitlines()[:8]
+    (tmp_path / "text.txt").write_text("\n".join(lines * 3) + "\n")
+    words = sum(len(line.split()) + 1 for line in lines)
+    short, long = (
+        evaluate_text(lstm, tmp_path / "text.txt", mode, CacheSettings(0.3, 1.0, size)) for size in (3, 2 * words)
+    )
+    assert long.perplexity < short.perplexity
+    assert long.perplexity < 0.9 * long.without_cache.perplexity
+
+
+def test_both_perplexities_and_the_settings_are_told(prpn, text):
+    settings = CacheSettings(0.1, 0.25, 50)
+    score = evaluate_text(prpn, text, cache=settings)
+    assert isinstance(score, CachedScore)
+    assert (score.cache, score.mode) == (settings, "sentences")
+    data = json.loads(json.dumps(score.as_dict()))
+    assert data["perplexity"] == score.perplexity
+    assert data["without_cache"]["perplexity"] == pytest.approx(evaluate_text(prpn, text).perplexity, rel=1e-5)
+    assert data["cache"] == {"size": 50, "weight": 0.1, "flatness": 0.25}
+    for part in (f"{score.perplexity:.2f}", f"{score.without_cache.perplexity:.2f}", "cache of 50 words", "weight 0.1"):
+        assert part in str(score)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ((0.1, 0.1, 0), "size: found 0"),
+        ((1.0, 0.1, 5), "weight: found 1.0"),
+        ((-0.1, 0.1, 5), "weight: found -0.1"),
+        ((math.nan, 0.1, 5), "weight: found nan"),
+        ((0.1, -1.0, 5), "flatness: found -1.0"),
+        ((0.1, math.inf, 5), "flatness: found inf"),
+    ],
+)
+def test_settings_out_of_range_are_told(settings, said):
+    with pytest.raises(InputError, match=said):
+        CacheSettings(*settings)
+
+
+@MODES
+def test_a_model_without_hidden_states_is_told(lstm, text, monkeypatch, mode):
+    forward = type(lstm.model).forward
+    monkeypatch.setattr(type(lstm.model), "forward", lambda *given: dataclasses.replace(forward(*given), hidden=None))
+    assert evaluate_text(lstm, text, mode).tokens
+    with pytest.raises(InputError, match="hidden states"):
+        evaluate_text(lstm, text, mode, CacheSettings(0.1, 0.1))

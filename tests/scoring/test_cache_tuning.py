@@ -1,0 +1,134 @@
+"""Tuning a cache finds the best pair, with the very perplexity that measuring with it gives."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from syntaxlm import cli
+from syntaxlm.scoring import cache_tuning
+from syntaxlm.scoring.cache import CacheSettings, NeuralCache, Stretch, mixed_log_probs
+from syntaxlm.scoring.cache_tuning import FLATNESSES, WEIGHTS, tune_cache
+from syntaxlm.scoring.perplexity import evaluate_text
+
+
+@pytest.fixture
+def repeated(toy, tmp_path):
+    """A text in which a cache helps: each of some sentences a few times."""
+    lines = (toy / "valid.txt").read_text().splitlines()[:6]
+    path = tmp_path / "repeated.txt"
+    path.write_text("\n".join(lines * 4) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("mode", ["sentences", "stream"])
+def test_every_figure_of_the_table_is_that_of_measuring_with_the_pair(lstm, repeated, mode):
+    tuning = tune_cache(lstm, repeated, mode, size=60)
+    measured = evaluate_text(lstm, repeated, mode, tuning.best)
+    assert measured.perplexity == pytest.approx(tuning.best_trial.perplexity, rel=1e-6)
+    assert measured.without_cache.perplexity == pytest.approx(tuning.without_cache.perplexity, rel=1e-9)
+    for trial in tuning.trials[::6]:
+        for weight, perplexity in list(zip(WEIGHTS, trial.perplexities, strict=True))[::3]:
+            settings = CacheSettings(weight, trial.flatness, 60)
+            assert evaluate_text(lstm, repeated, mode, settings).perplexity == pytest.approx(perplexity, rel=1e-6)
+
+
+@pytest.fixture
+def pointing(monkeypatch):
+    """Makes the model read rows, of a given length, that point to the next word, if not reliably."""
+
+    def pointing(length: float) -> Stretch:
+        random = torch.Generator().manual_seed(0)
+        words = torch.randint(8, (600,), generator=random)
+        noise = torch.randn(600, 8, generator=random, dtype=torch.float64)
+        hidden = length * (torch.eye(8, dtype=torch.float64)[words] + 0.5 * noise)
+        stretch = Stretch(hidden, words, torch.full((600,), -math.log(8), dtype=torch.float64))
+        monkeypatch.setattr(cache_tuning, "read_in_order", lambda *_: iter([stretch]))
+        return stretch
+
+    return pointing
+
+
+def test_no_pair_of_a_fine_grid_is_better(lstm, repeated, pointing):
+    stretch = pointing(1.0)
+    tuning = tune_cache(lstm, repeated, size=60)
+    best = tuning.best_trial
+
+    assert best.perplexity < 0.8 * 8
+    assert all(best.perplexity <= value for trial in tuning.trials for value in (trial.perplexity, *trial.perplexities))
+    for flatness in (best.flatness, 0.0, *np.geomspace(0.05, 20, 30)):
+        cache_probs = NeuralCache(60).probs(stretch, [flatness])[:, 0]
+        for weight in (best.weight, *np.arange(0, 1, 0.05)):
+            perplexity = math.exp(-mixed_log_probs(stretch.log_probs, cache_probs, weight).mean().item())
+            if (weight, flatness) == (best.weight, best.flatness):
+                assert best.perplexity == pytest.approx(perplexity)
+            assert best.perplexity <= perplexity * 1.003
+
+
+def test_flatness_is_looked_for_around_the_best_and_past_the_end_of_the_table(lstm, repeated, pointing):
+    pointing(1.0)
+    tuning = tune_cache(lstm, repeated, size=60)
+    assert {trial.flatness for trial in tuning.trials} > set(FLATNESSES)
+    pointing(0.1)  # scores a hundredth as large
+    further = tune_cache(lstm, repeated, size=60)
+    assert further.best.flatness > FLATNESSES[-1]
+    assert further.best.flatness == pytest.approx(100 * tuning.best.flatness, rel=0.2)
+    assert further.best.weight == pytest.approx(tuning.best.weight, abs=0.02)
+    for one in (tuning, further):
+        assert [trial.flatness for trial in one.trials] == sorted({trial.flatness for trial in one.trials})
+
+
+def test_the_model_reads_the_text_once(lstm, repeated, monkeypatch):
+    read = []
+    reading = cache_tuning.read_in_order
+    monkeypatch.setattr(cache_tuning, "read_in_order", lambda *given: read.append(1) or reading(*given))
+    tune_cache(lstm, repeated, size=60)
+    assert len(read) == 1
+
+
+def test_where_a_cache_does_not_help_its_best_weight_is_0(lstm, toy, tmp_path):
+    words = sorted({word for line in (toy / "valid.txt").read_text().splitlines() for word in line.split()})
+    words = [word for word in words if lstm.vocabulary.knows(word)]
+    (tmp_path / "text.txt").write_text(" ".join(words) + "\n")  # no word twice
+    tuning = tune_cache(lstm, tmp_path / "text.txt", size=60)
+    assert tuning.best.weight == 0
+    assert tuning.best_trial.perplexity == pytest.approx(tuning.without_cache.perplexity, rel=1e-9)
+
+
+def test_the_command_prints_the_table_and_the_command_that_measures(trained, repeated, capsys):
+    assert cli.main(["tune", "cache", str(trained.lstm), str(repeated), "--cache-size", "60"]) == 0
+    *table, empty, command = capsys.readouterr().out.splitlines()
+    assert sum(line.endswith(" *") for line in table) == 1
+    assert empty == ""
+    words = [str(repeated) if word == "TEXT" else word for word in command.split()]
+    assert cli.main([*words[1:], "--json"]) == 0
+    measured = json.loads(capsys.readouterr().out)
+    assert cli.main(["tune", "cache", str(trained.lstm), str(repeated), "--cache-size", "60", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["command"] == command
+    assert told["cache"] == measured["cache"]
+    assert told["perplexity"] == pytest.approx(measured["perplexity"], rel=1e-6)
+    assert told["without_cache"]["perplexity"] == pytest.approx(measured["without_cache"]["perplexity"], rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--cache-weight", "0.1"], "--cache-flatness is missing"),
+        (["--cache-flatness", "0.1"], "--cache-weight is missing"),
+        (["--cache-size", "10"], "--cache-weight is missing"),
+        (["--cache-weight", "1.5", "--cache-flatness", "-1", "--cache-size", "0"], "size: found 0"),
+    ],
+)
+def test_settings_that_are_none_are_told(trained, repeated, capsys, arguments, said):
+    assert cli.main(["evaluate", "lm", str(trained.lstm), str(repeated), *arguments]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_size_of_0_is_told_by_tune(trained, repeated, capsys):
+    assert cli.main(["tune", "cache", str(trained.lstm), str(repeated), "--cache-size", "0"]) == 2
+    assert "cache size: found 0" in capsys.readouterr().err

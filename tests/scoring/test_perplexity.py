@@ -1,0 +1,125 @@
+"""Perplexity: every token once, however the text is cut."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from syntaxlm.data.corpora import EncodedCorpus
+from syntaxlm.errors import InputError
+from syntaxlm.models.contract import TokenBatch
+from syntaxlm.scoring import perplexity as language_model
+from syntaxlm.scoring.perplexity import evaluate_text, evaluation_batches, perplexity_text, total_nats
+
+
+@pytest.fixture(params=["prpn", "lstm"])
+def stored(request):
+    stored = request.getfixturevalue(request.param)
+    stored.model.double()
+    return stored
+
+
+def by_hand(stored, lines: list[str], mode: str) -> float:
+    """Nats of a text read token by token, one column, as the equations have it."""
+    model, vocabulary = stored.model, stored.vocabulary
+    sentences = [[*vocabulary.encode(line.split()), vocabulary.end_id] for line in lines]
+    if mode == "stream":
+        sentences = [[token for sentence in sentences for token in sentence]]
+    total = 0.0
+    for sentence in sentences:
+        state, before = None, vocabulary.begin_id
+        for token in sentence:
+            batch = TokenBatch(torch.tensor([[before]]), torch.tensor([[token]]))
+            with torch.no_grad():
+                output = model(batch, state)
+                total -= output.log_probs(batch.targets).item()
+            state, before = output.state, token
+    return total
+
+
+@pytest.mark.parametrize("mode", ["sentences", "stream"])
+def test_the_score_is_that_of_reading_token_by_token(stored, toy, tmp_path, mode):
+    lines = (toy / "valid.txt").read_text().splitlines()[:6]
+    (tmp_path / "text.txt").write_text("\n".join(lines) + "\n")
+    score = evaluate_text(stored, tmp_path / "text.txt", mode)
+    assert score.nats == pytest.approx(by_hand(stored, lines, mode), rel=1e-9)
+    assert score.tokens == sum(len(line.split()) + 1 for line in lines)
+    assert score.sentences == 6
+    assert score.characters == sum(len(line) + 1 for line in lines)
+    assert score.perplexity == pytest.approx(math.exp(score.nats / score.tokens))
+    assert score.bits_per_character == pytest.approx(score.nats / math.log(2) / score.characters)
+
+
+@pytest.mark.parametrize("budget", [1, 37, 200, 100_000])
+def test_the_budget_of_a_batch_changes_no_sentence_score(stored, toy, monkeypatch, budget):
+    expected = evaluate_text(stored, toy / "test.txt", "sentences").nats
+    monkeypatch.setattr(language_model, "TOKEN_BUDGET", budget)
+    assert evaluate_text(stored, toy / "test.txt", "sentences").nats == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 7, 63, 100_000])
+def test_the_steps_of_a_batch_change_no_stream_score(stored, toy, monkeypatch, steps):
+    expected = evaluate_text(stored, toy / "test.txt", "stream").nats
+    monkeypatch.setattr(language_model, "STEPS", steps)
+    assert evaluate_text(stored, toy / "test.txt", "stream").nats == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("mode", ["sentences", "stream"])
+@pytest.mark.parametrize("budget", [1, 50, 8192])
+def test_every_token_of_a_text_is_a_target_once(prpn, toy, monkeypatch, mode, budget):
+    for name in ("TOKEN_BUDGET", "STEPS"):
+        monkeypatch.setattr(language_model, name, budget)
+    corpus = EncodedCorpus.encode(toy / "train.txt", prpn.normaliser, prpn.vocabulary)
+    found: list[int] = []
+    for batch in evaluation_batches(corpus, prpn.vocabulary, mode):
+        found += batch.targets[batch.mask()].tolist()
+    expected = [token for index in range(len(corpus)) for token in (*corpus.sentence(index), prpn.vocabulary.end_id)]
+    assert sorted(found) == sorted(expected)
+
+
+def test_a_uniform_model_has_the_perplexity_of_its_vocabulary(stored, toy):
+    with torch.no_grad():
+        stored.model.decoder.weight.zero_()
+        stored.model.decoder.bias.zero_()
+    for mode in ("sentences", "stream"):
+        score = evaluate_text(stored, toy / "test.txt", mode)
+        assert score.perplexity == pytest.approx(len(stored.vocabulary))
+
+
+def test_the_mode_is_that_of_training_where_none_is_given(prpn, toy):
+    assert evaluate_text(prpn, toy / "test.txt").mode == prpn.settings.mode == "sentences"
+    assert "state reset at each sentence" in str(evaluate_text(prpn, toy / "test.txt"))
+    assert "state carried through the text" in str(evaluate_text(prpn, toy / "test.txt", "stream"))
+
+
+def test_unknown_words_are_counted(prpn, tmp_path):
+    (tmp_path / "text.txt").write_text("xyzzy plugh\n\nxyzzy\n")
+    score = evaluate_text(prpn, tmp_path / "text.txt")
+    assert (score.unknown, score.tokens, score.sentences) == (3, 5, 2)
+    assert "3 unknown (60.0%)" in str(score)
+
+
+def test_scoring_leaves_the_model_in_evaluation_and_makes_no_gradients(prpn, toy):
+    prpn.model.train()
+    before = {name: tensor.clone() for name, tensor in prpn.model.state_dict().items()}
+    evaluate_text(prpn, toy / "test.txt")
+    assert not prpn.model.training
+    assert all(weight.grad is None for weight in prpn.model.parameters())
+    assert all(torch.equal(tensor, before[name]) for name, tensor in prpn.model.state_dict().items())
+
+
+def test_no_batch_is_no_nats(prpn):
+    assert total_nats(prpn.model, []) == 0.0
+
+
+def test_a_text_without_a_sentence_is_told(prpn, tmp_path):
+    (tmp_path / "text.txt").write_text("\n \n")
+    with pytest.raises(InputError, match=r"text\.txt: not one sentence"):
+        evaluate_text(prpn, tmp_path / "text.txt")
+
+
+@pytest.mark.parametrize(("perplexity", "text"), [(27.346, "27.35"), (123456.7, "123456.70"), (1e304, "1e+304")])
+def test_a_perplexity_without_end_is_told_in_few_digits(perplexity, text):
+    assert perplexity_text(perplexity) == text

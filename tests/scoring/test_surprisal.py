@@ -1,0 +1,168 @@
+"""Surprisal: every word of the original text, and sums that are the sentence's log-probability."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import syntaxlm
+from syntaxlm.models.contract import TokenBatch
+from syntaxlm.scoring import surprisal
+from syntaxlm.scoring.perplexity import evaluate_text
+from syntaxlm.scoring.surprisal import surprisals, written_words
+from syntaxlm.text.normaliser import Normaliser
+
+from .fresh_models import every_model, fresh
+
+LINES = ["the old dog sees a cat .", "", "cat", "xyzzy the plugh", " a  dog ", "the cat sees the cat , the dog"]
+MODES = {"reset": "sentences", "carry": "stream"}
+
+
+def one_by_one(stored, context: str) -> list[list[float]]:
+    """Bits of every token of the lines, read token by token."""
+    state, before, result = None, stored.vocabulary.begin_id, []
+    for line in LINES:
+        tokens = stored.normaliser.tokens(line)
+        if context == "reset":
+            state, before = None, stored.vocabulary.begin_id
+        result.append([])
+        for token in [*stored.vocabulary.encode(tokens), stored.vocabulary.end_id] if tokens else []:
+            batch = TokenBatch(torch.tensor([[before]]), torch.tensor([[token]]))
+            with torch.no_grad():
+                output = stored.model(batch, state)
+                result[-1].append(-output.log_probs(batch.targets).item() / math.log(2))
+            state, before = output.state, token
+    return result
+
+
+@every_model
+@pytest.mark.parametrize("context", MODES)
+def test_every_row_is_that_of_reading_token_by_token(name, context):
+    stored = fresh(name)
+    rows = list(surprisals(stored, LINES, context))
+    for line, words, expected in zip(LINES, rows, one_by_one(stored, context), strict=True):
+        assert [word.word for word in words] == ([*line.split(), ""] if expected else [])
+        assert [word.surprisal for word in words] == pytest.approx(expected, abs=1e-9)
+
+
+@every_model
+@pytest.mark.parametrize("context", MODES)
+def test_the_rows_add_up_to_the_total_of_the_text(name, context, tmp_path):
+    stored = fresh(name, splitting="punctuation", lower_case=True, drop_words=("a",))
+    lines = ['The "old" dog sees a cat.', "a", "", "cats, dogs!"]
+    (tmp_path / "text.txt").write_text("\n".join(lines) + "\n")
+    total = sum(word.surprisal or 0 for words in surprisals(stored, lines, context) for word in words)
+    score = evaluate_text(stored, tmp_path / "text.txt", MODES[context])
+    assert total == pytest.approx(score.nats / math.log(2), rel=1e-9)
+
+
+@every_model
+def test_open_sentences_have_the_rows_of_closed_ones_but_for_the_end(name, tmp_path):
+    closed, opened = fresh(name), fresh(name, "open-sentences")
+    rows = list(surprisals(opened, LINES))
+    for words, expected in zip(rows, surprisals(closed, LINES), strict=True):
+        assert [word.word for word in words] == [word.word for word in expected[:-1]]
+        assert [word.surprisal for word in words] == pytest.approx([word.surprisal for word in expected[:-1]], abs=1e-9)
+    (tmp_path / "text.txt").write_text("\n".join(LINES) + "\n")
+    score = evaluate_text(opened, tmp_path / "text.txt")
+    assert score.tokens == sum(map(len, rows))
+    assert score.bits_per_token * score.tokens == pytest.approx(sum(word.surprisal for words in rows for word in words))
+
+
+def test_the_context_is_that_of_training_where_none_is_given():
+    for mode, context in (("sentences", "reset"), ("stream", "carry")):
+        stored = fresh("lstm", mode)
+        assert list(surprisals(stored, LINES)) == list(surprisals(stored, LINES, context))
+    reset, carried = (list(surprisals(fresh("lstm"), LINES, context))[2][0].surprisal for context in MODES)
+    assert abs(reset - carried) > 1e-3
+
+
+@pytest.mark.parametrize("together", [1, 2, 5])
+@pytest.mark.parametrize("context", MODES)
+def test_reading_in_chunks_changes_nothing(monkeypatch, together, context):
+    stored = fresh("prpn")
+    whole = list(surprisals(stored, LINES, context))
+    for name in ("LINES_TOGETHER", "STEPS", "TOKEN_BUDGET"):
+        monkeypatch.setattr(surprisal, name, together)
+    for words, others in zip(whole, surprisals(stored, iter(LINES), context), strict=True):
+        assert [word[:-1] for word in words] == [word[:-1] for word in others]
+        assert [word.surprisal for word in words] == pytest.approx([word.surprisal for word in others], abs=1e-9)
+
+
+def test_lines_are_taken_as_they_come(monkeypatch):
+    monkeypatch.setattr(surprisal, "LINES_TOGETHER", 2)
+    endless = surprisals(fresh("lstm"), iter(lambda: "the cat", None))
+    assert [next(endless)[0].sentence for _ in range(5)] == [1, 2, 3, 4, 5]
+
+
+def test_a_word_of_several_tokens_is_one_row_and_a_dropped_one_has_no_surprisal():
+    stored = fresh("lstm", splitting="punctuation", lower_case=True, drop_words=("$",), numbers="whole")
+    (rows,) = surprisals(stored, ["The $ dog,  xyzzy! $5"])
+    assert [tuple(row)[:-1] for row in rows] == [
+        (1, 1, "The", 0, 3, "the", True),
+        (1, 2, "$", 4, 5, "", None),
+        (1, 3, "dog,", 6, 10, "dog ,", True),
+        (1, 4, "xyzzy!", 12, 18, "<unk> !", False),
+        (1, 5, "$5", 19, 21, "N", True),
+        (1, 6, "", 21, 21, "</s>", True),
+    ]
+    (tokens,) = surprisals(fresh("lstm"), ["the dog , xyzzy ! N"])
+    bits = [row.surprisal for row in tokens]
+    expected = [bits[0], bits[1] + bits[2], bits[3] + bits[4], bits[5], bits[6]]
+    assert [row.surprisal for row in rows if row.surprisal is not None] == pytest.approx(expected)
+    assert rows[1].surprisal is None
+
+
+def test_a_sentence_of_dropped_words_has_no_end():
+    stored = fresh("lstm", drop_words=("$",))
+    dropped, following = surprisals(stored, ["$ $", "cat"])
+    assert [(row.word, row.surprisal) for row in dropped] == [("$", None), ("$", None)]
+    assert [row.sentence for row in following] == [2, 2]
+
+
+def test_a_row_is_a_character_of_a_model_of_characters():
+    stored = fresh("prpn", units="characters", numbers="runs", unicode_form="NFC")
+    line = "the\t_e\u0301 19"
+    (rows,) = surprisals(stored, [line])
+    assert [row.word for row in rows] == ["t", "h", "e", "\t", "_", "e\u0301", " ", "19", ""]
+    assert [row.token for row in rows] == ["t", "h", "e", "_", "\\_", "é", "_", "N", "</s>"]
+    (parted,) = surprisals(fresh("prpn", units="characters", unicode_form="NFD"), ["é"])
+    assert [(row.word, row.token) for row in parted] == [("é", "e <unk>"), ("", "</s>")]
+
+
+@given(
+    st.text("aé.,1 _\t\u200b\u00ad\u0301$<unk>", max_size=20),
+    st.sampled_from(["words", "characters"]),
+    st.sampled_from(["whitespace", "punctuation"]),
+    st.sampled_from(["keep", "whole", "runs"]),
+    st.sampled_from(["NFC", "NFD"]),
+    st.sampled_from(["_", None]),
+)
+@settings(max_examples=150, deadline=None)
+def test_words_hold_every_token_once_in_order_and_are_parts_of_the_line(line, units, splitting, numbers, form, space):
+    normaliser = Normaliser(units, form, splitting, numbers=numbers, drop_words=("$",), space=space)
+    words = written_words(normaliser, line)
+    assert [token for word in words for token in word.tokens] == normaliser.tokens(line)
+    assert all(word.begin < word.end for word in words)
+    assert all(one.end <= other.begin for one, other in pairwise(words))
+    if units == "words":
+        assert [line[word.begin : word.end] for word in words] == line.replace("\u200b", " ").split()
+
+
+def test_a_word_tells_itself_as_a_dict(prpn):
+    (rows,) = syntaxlm.surprisals(prpn, ["the cat"])
+    told = rows[0].as_dict()
+    assert told == {
+        "sentence": 1, "position": 1, "word": "the", "begin": 0, "end": 3, "token": "the", "in_vocabulary": True,
+        "surprisal": pytest.approx(rows[0].surprisal, abs=1e-6),
+    }  # fmt: skip
+
+
+def test_one_string_is_refused_at_once(lstm):
+    with pytest.raises(TypeError, match="not one string"):
+        surprisals(lstm, "the cat")

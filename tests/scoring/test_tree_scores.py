@@ -1,0 +1,53 @@
+"""Log-probabilities of trees at hand, given one by one or together."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from syntaxlm.errors import InputError
+from syntaxlm.scoring.tree_scores import log_probs_of_trees
+from tests.models.test_tree_rnn import SENTENCE, TREES, built, by_word, tree
+from tests.tree_models import tree_model
+
+
+@pytest.mark.parametrize("variant", ["tanh", "labelled"])
+def test_a_tree_has_the_sum_of_its_words_in_the_order_given(variant):
+    trees = [*TREES, TREES[1], TREES[0]]
+    expected = [math.fsum(words) for words in by_word(built(variant), *trees)]
+    assert log_probs_of_trees(tree_model(variant), trees) == pytest.approx(expected)
+
+
+def test_what_the_model_reads_as_the_same_tree_is_exactly_equal():
+    unknown = [
+        replace(SENTENCE, words=("zebra", *SENTENCE.words[1:])),
+        replace(SENTENCE, words=("gnu", *SENTENCE.words[1:])),
+    ]
+    upper = replace(SENTENCE, words=tuple(map(str.upper, SENTENCE.words)))
+    relabelled = replace(SENTENCE, labels=("root",) * len(SENTENCE))
+    moved = replace(SENTENCE, heads=(2, *SENTENCE.heads[1:]))
+    trees = [SENTENCE, *unknown, upper, relabelled, moved]
+    known, zebra, gnu, shouted, labels, other = log_probs_of_trees(tree_model(), trees)
+    assert (zebra, shouted, labels) == (gnu, known, known)
+    assert len({known, zebra, other}) == 3
+    known, *_, labels, _ = log_probs_of_trees(tree_model("labelled"), trees)
+    assert labels != known
+
+
+def test_what_cannot_be_scored_is_told(lstm):
+    cyclic = replace(tree("the cat", (2, 1)), name="q-7")
+    with pytest.raises(InputError, match=r"^k\.conllu, sentence q-7: words 1, 2 hang on no root"):
+        log_probs_of_trees(tree_model(), [SENTENCE, cyclic], "k.conllu")
+    with pytest.raises(InputError, match="reads text, not trees"):
+        log_probs_of_trees(lstm, TREES)
+    bare = [replace(one, labels=("",) * len(one)) for one in TREES]
+    with pytest.raises(InputError, match="no edge has a label"):
+        log_probs_of_trees(tree_model("labelled"), bare)
+    broken = tree_model()
+    with torch.no_grad():
+        broken.model.embedding.weight.fill_(math.nan)
+    with pytest.raises(InputError, match="no numbers"):
+        log_probs_of_trees(broken, TREES)

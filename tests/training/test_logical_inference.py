@@ -1,0 +1,180 @@
+"""Logical inference from files to figures: training, selection, a folder, an evaluation, its commands."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+import torch
+
+from syntaxlm import cli
+from syntaxlm.data.logic import FormulaPair, read_formula_pairs, write_logic, write_pairs
+from syntaxlm.errors import InputError
+from syntaxlm.evaluation.logical_inference import (
+    CLASSIFIER,
+    EncodedPairs,
+    InferenceReport,
+    answers,
+    evaluate_inference,
+    read_classifier,
+)
+from syntaxlm.model_io import WEIGHTS
+from syntaxlm.training.logical_inference import METRICS, read_inference_recipe, train_inference
+from syntaxlm.training.recipe import shipped_recipes
+
+RECIPES = sorted((shipped_recipes() / "logic").glob("*.yaml"))
+
+
+@pytest.fixture(scope="module")
+def logic(tmp_path_factory):
+    """Formula pairs of every length to test on, and short ones to learn by heart."""
+    folder = tmp_path_factory.mktemp("logic")
+    write_logic(folder, 300, seed=1)
+    pairs = [pair for part in ("train", "valid", "test") for pair in read_formula_pairs(folder / f"{part}.tsv")]
+    write_pairs([pair for pair in pairs if pair.operators <= 2][:60], folder / "short.tsv")
+    return folder
+
+
+def small(logic, name="on-lstm-small", **settings):
+    layers = {"on-lstm": "[30]", "lstm": "[31]"}[name.removesuffix("-small")]
+    overrides = {
+        "pairs.train": logic / "short.tsv", "pairs.valid": logic / "short.tsv", "pairs.test": logic / "test.tsv",
+        "model.embedding_size": 12, "model.layer_sizes": layers, "model.input_dropout": 0, "classifier.dropout": 0,
+        "classifier.hidden_size": 32, "training.batch_size": 10, "training.learning_rate": 0.02,
+        "training.accelerator": "cpu", "training.epochs": 10, **settings,
+    }  # fmt: skip
+    recipe = shipped_recipes() / "logic" / f"{name}.yaml"
+    return read_inference_recipe(recipe, [(key, str(value)) for key, value in overrides.items()])
+
+
+@pytest.mark.parametrize("name", ["on-lstm-small", "lstm-small"])
+def test_accuracy_rises_above_the_majority_class_and_the_folder_has_the_best_weights(logic, tmp_path, name):
+    events = []
+    result = train_inference(small(logic, name), tmp_path / "run", events.append)
+    pairs = read_formula_pairs(logic / "short.tsv")
+    stored = read_classifier(tmp_path / "run")
+    report = evaluate_inference(stored, logic / "short.tsv")
+    score = report.score()
+    assert score.right >= score.majority + 6  # of 60
+    assert result.valid == score.right / len(pairs) == max(event.accuracy for event in events)
+    assert [event.best for event in events].count(True) >= 2
+    assert events[-1].loss < events[0].loss
+    assert len((tmp_path / "run" / METRICS).read_text().splitlines()) == len(events) == 10
+    assert result.test is not None
+    assert [result.test.by_operators()[number].pairs for number in range(1, 13)] == [3] * 12
+
+
+def test_a_run_is_made_again_by_its_seed_and_its_recipe_and_differs_by_another(logic, tmp_path):
+    def weights(name, **settings):
+        recipe = small(logic, **{"training.epochs": 1, "classifier.dropout": 0.3, **settings})
+        train_inference(recipe, tmp_path / name)
+        return read_classifier(tmp_path / name).classifier.state_dict()
+
+    first, again, other = weights("first"), weights("again"), weights("other", **{"training.seed": 2})
+    assert all(torch.equal(tensor, again[name]) for name, tensor in first.items())
+    assert not torch.equal(first["embedding.weight"], other["embedding.weight"])
+    kept = read_inference_recipe(tmp_path / "first" / "recipe.yaml")
+    assert kept == small(logic, **{"training.epochs": 1, "classifier.dropout": 0.3})
+
+
+def test_long_pairs_are_left_out_of_training_and_time_ends_it(logic, tmp_path):
+    settings = {"pairs.train": logic / "test.tsv", "pairs.valid": logic / "test.tsv", "pairs.maximum_operators": 2}
+    result = train_inference(small(logic, **settings, **{"training.minutes": 1e-9}), tmp_path / "run")
+    assert result.epochs == 1
+    assert "trained on up to 2 operators" in str(result)
+    assert result.test is not None
+    trained, longer = result.test.trained_and_longer()
+    assert (trained.pairs, longer.pairs) == (6, 30)
+
+
+def test_a_pair_is_answered_alike_whatever_stands_beside_it(logic, tmp_path):
+    classifier = small(logic).settings.build()
+    pairs = read_formula_pairs(logic / "test.tsv")
+    together = answers(classifier, EncodedPairs(pairs))
+    assert together == [answers(classifier, EncodedPairs([pair]))[0] for pair in pairs]
+
+
+def test_the_report_counts_by_operators_by_relation_and_beside_the_most_frequent_relation():
+    rows = [("#", "#", 1), ("#", "<", 1), ("<", "<", 2), ("#", "#", 7), ("v", "#", 7)]
+    pairs = tuple(FormulaPair(relation, "a", "b", number) for relation, _, number in rows)
+    report = InferenceReport("file", pairs, tuple(answer for _, answer, _ in rows), maximum_operators=6)
+    assert report.majority == "#"
+    counts = {number: dataclasses.astuple(score) for number, score in report.by_operators().items()}
+    assert counts == {1: (2, 1, 2), 2: (1, 1, 0), 7: (2, 1, 1)}
+    figures = report.as_dict()
+    assert (figures["accuracy"], figures["majority"]) == (0.6, 0.6)
+    assert (figures["trained_lengths"]["right"], figures["longer"]["accuracy"]) == (2, 0.5)
+    assert figures["by_relation"]["v"] == {"pairs": 1, "right": 0, "accuracy": 0.0, "majority": 0.0}
+    assert figures["by_relation"]["^"]["accuracy"] is None
+    lines = [line.split() for line in str(report).splitlines()]
+    assert ["7", "2", "50.0", "50.0"] in lines
+    assert ["over", "6", "2", "50.0", "50.0"] in lines
+    assert ["independence", "#", "3", "66.7", "100.0"] in lines
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_every_shipped_recipe_is_read_and_says_what_it_is(path):
+    recipe = read_inference_recipe(f"logic/{path.stem}")
+    assert recipe.settings.faults() == []
+    assert path.read_text().startswith("# Logical inference")
+
+
+def test_the_small_recipes_have_as_many_weights_to_a_thousandth():
+    counts = [
+        sum(weight.numel() for weight in read_inference_recipe(f"logic/{name}").settings.build().parameters())
+        for name in ("on-lstm-small", "lstm-small")
+    ]
+    assert counts[0] == pytest.approx(counts[1], rel=1e-3)
+
+
+def test_faults_of_a_recipe_are_told_at_once(logic):
+    with pytest.raises(InputError) as told:
+        small(logic, **{"training.clip": 0, "classifier.dropout": 1.5, "model.embedding_size": 0})
+    said = str(told.value)
+    assert "training.clip: found 0" in said
+    assert "classifier.dropout: found 1.5; expected a number from 0 to under 1" in said
+    assert "model.embedding_size: found 0; expected 1 or more" in said
+    with pytest.raises(InputError, match=r"training\.epoch: no such setting\. Did you mean training\.epochs\?"):
+        small(logic, **{"training.epoch": 3})
+    with pytest.raises(InputError, match=r"logic/lsmt: no such recipe file\. Shipped .* logic/lstm, "):
+        read_inference_recipe("logic/lsmt")
+
+
+def test_a_folder_that_is_taken_or_damaged_and_pairs_too_long_are_told(logic, tmp_path):
+    folder = tmp_path / "run"
+    with pytest.raises(InputError, match="no pair of up to 0 operators"):
+        train_inference(small(logic, **{"pairs.train": logic / "test.tsv", "pairs.maximum_operators": 0}), folder)
+    assert not folder.exists()
+    with pytest.raises(InputError, match=rf"no pair classifier: it has no {CLASSIFIER}"):
+        read_classifier(tmp_path)
+    train_inference(small(logic, **{"training.epochs": 1}), folder)
+    with pytest.raises(InputError, match=rf"has a {CLASSIFIER} already"):
+        train_inference(small(logic), folder)
+    settings = json.loads((folder / CLASSIFIER).read_text())
+    settings["classifier"]["hidden_size"] = 33
+    (folder / CLASSIFIER).write_text(json.dumps(settings))
+    with pytest.raises(InputError, match=rf"{WEIGHTS}: the weights do not fit"):
+        read_classifier(folder)
+    (folder / CLASSIFIER).write_text("{")
+    with pytest.raises(InputError, match="damaged or cut short"):
+        read_classifier(folder)
+
+
+def test_the_commands_make_pairs_train_and_evaluate(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["data", "logic", "-o", "logic", "--pairs", "60", "--json"]) == 0
+    assert sum(json.loads(capsys.readouterr().out)["train"]["relations"].values()) == 60
+    sizes = ["--model.embedding_size", "6", "--model.layer_sizes", "[10]", "--training.epochs", "1"]
+    assert cli.main(["logic", "train", "logic/on-lstm-small", "--output", "run", *sizes, "--json"]) == 0
+    out, error = capsys.readouterr()
+    trained = json.loads(out)
+    assert error.startswith("epoch 1  train loss ")
+    assert cli.main(["evaluate", "logic", "run", "logic/test.tsv", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == trained["test"]
+    assert cli.main(["evaluate", "logic", "run", "logic/test.tsv"]) == 0
+    assert "trained on up to 6 operators" in capsys.readouterr().out
+    assert cli.main(["evaluate", "logic", "logic", "logic/test.tsv"]) == 2
+    assert "no pair classifier" in capsys.readouterr().err
+    assert cli.main(["data", "logic", "-o", "logic", "--pairs", "0"]) == 2
+    assert "expected 1 or more" in capsys.readouterr().err

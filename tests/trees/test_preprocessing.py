@@ -1,0 +1,199 @@
+import subprocess
+import sys
+
+import pytest
+
+from syntaxlm.errors import InputError
+from syntaxlm.trees import (
+    PREPROCESSINGS,
+    GoldPreprocessing,
+    clean,
+    clean_all,
+    find_preprocessing,
+    format_brackets,
+    parse_brackets,
+    plain_label,
+)
+
+TEXT = """( (S (NP-SBJ-1 (NP (NNP Mr.) (NNP Vinken)) (, ,) (-LRB- -LRB-) ($ $) (CD 61)) (PRN (, ,)) (VP=2 (VBD left)
+       (S (NP (-NONE- *-1)) (VP (TO to) (VP (VB go) (NP (-NONE- *T*)))))) (. .)))"""
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("ptb-keep", "(S (NP (NP (NNP Mr.) (NNP Vinken)) (CD 61)) (VP (VBD left) (S (VP (TO to) (VP (VB go))))))"),
+        (
+            "ptb-drop",
+            "(S (NP (NP (NNP Mr.) (NNP Vinken)) ($ $) (CD 61)) (VP (VBD left) (S (VP (TO to) (VP (VB go))))))",
+        ),
+        (
+            "ptb-keep-currency",
+            "(S (NP (NP (NNP Mr.) (NNP Vinken)) ($ $) (CD 61)) (VP (VBD left) (S (VP (TO to) (VP (VB go))))))",
+        ),
+        (
+            "none",
+            "(S (NP (NP (NNP Mr.) (NNP Vinken)) (, ,) (-LRB- -LRB-) ($ $) (CD 61)) (PRN (, ,)) "
+            "(VP (VBD left) (S (VP (TO to) (VP (VB go))))) (. .))",
+        ),
+    ],
+)
+def test_words_go_by_tag_and_emptied_constituents_with_them(name, expected):
+    assert format_brackets(clean(parse_brackets(TEXT)[0], PREPROCESSINGS[name])) == expected
+
+
+def test_universal_punctuation_and_symbols_go():
+    (tree,) = parse_brackets("(ROOT (S (NOUN a) (PUNCT .) (SYM %) (VERB b)))")
+    assert clean(tree, PREPROCESSINGS["ud"]).words == ("a", "b")
+
+
+def test_punctuation_is_told_by_the_word():
+    (tree,) = parse_brackets("(S (sn *0*) (N a) (Fp .) (Fpa «) (Z 5) (X été) (Y 。) (T 友))")
+    assert clean(tree, PREPROCESSINGS["letters"]).words == ("a", "5", "été", "友")
+    assert clean(tree, PREPROCESSINGS["letters-only"]).words == ("*0*", "a", "5", "été", "友")
+
+
+@pytest.mark.parametrize(
+    ("label", "plain"),
+    [("NP-SBJ-1", "NP"), ("NP=2", "NP"), ("-LRB-", "-LRB-"), ("VP", "VP"), ("", ""), ("=", "="), ("S-TPC=1", "S")],
+)
+def test_labels_lose_functions_and_indices(label, plain):
+    assert plain_label(label) == plain
+
+
+@pytest.mark.parametrize(
+    ("label", "after", "before", "plain"),
+    [
+        ("SUBJ+np", "-=", "+", "np"),
+        ("N<+pp", "", "+", "pp"),
+        ("P+v-fin", "-", "+", "v"),
+        ("A+B+np", "", "+", "np"),
+        ("SUBJ+", "-=", "+", "SUBJ+"),
+        ("+", "-=", "+", "+"),
+        ("np:subj-1", ":-", "", "np"),
+        ("NP-SBJ", "", "", "NP-SBJ"),
+        ("", "-=", "+", ""),
+    ],
+)
+def test_what_parts_functions_from_labels_is_a_setting(label, after, before, plain):
+    assert plain_label(label, after, before) == plain
+    (tree,) = parse_brackets(f"(S ({label or 'X'} (A a) (B b)) (C c))")
+    labels = {
+        part.label
+        for part in clean(tree, GoldPreprocessing("mine", function_after=after, function_before=before)).constituents
+    }
+    assert (plain or "X") in labels
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("( (S (A a) (B b)))", [("S", 0, 2)]),
+        ("(ROOT (S (A a) (B b)))", [("S", 0, 2)]),
+        ("(TOP (A a) (B b))", []),
+        ("((a b) c)", [("", 0, 3), ("", 0, 2)]),
+        ("(((a b) c))", [("", 0, 3), ("", 0, 2)]),
+        ("(S (S (A a) (B b)))", [("S", 0, 2), ("S", 0, 2)]),
+    ],
+)
+def test_wrappers_are_stripped_and_unary_chains_stay(text, expected):
+    assert [tuple(span) for span in clean(parse_brackets(text)[0], PREPROCESSINGS["none"]).constituents] == expected
+
+
+def test_a_sentence_without_words_left_is_none_and_its_index_is_missing():
+    trees = parse_brackets("(S (NN a) (NN b)) (S (. .) (, ,)) (S (NN c) (. .))")
+    assert clean(trees[1], PREPROCESSINGS["ptb-keep"]) is None
+    cleaned, indices = clean_all(trees, PREPROCESSINGS["ptb-keep"], "gold.mrg")
+    assert [tree.words for tree in cleaned] == [("a", "b"), ("c",)]
+    assert indices == [0, 2]
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "message"),
+    [
+        ("(S (NOUN a) (VERB b))" * 3, "ptb-keep", "drops every word of 3 of 3 sentences"),
+        ("(S (X a (X b c)))", "ptb-keep", "(none) 3"),
+        ("(S (NOUN a) (VERB b) (PUNCT .) (CD 1))", "ptb-keep", "3 of 4 words have tags"),
+        ("(S (NOUN a) (VERB b) (PUNCT .))", "ptb-drop", "3 of 3 words have tags"),
+        ("(S (NN a) (VB b) (. .))", "ud", "3 of 3 words have tags"),
+        ("(S (A -) (B .))", "letters", "expected words with a letter or digit"),
+    ],
+)
+def test_a_foreign_tag_set_is_an_error_that_shows_the_tags(text, name, message):
+    with pytest.raises(InputError) as caught:
+        clean_all(parse_brackets(text), PREPROCESSINGS[name], "gold.mrg")
+    assert message in str(caught.value)
+    assert str(caught.value).startswith("gold.mrg: ")
+    assert "tags met:" in str(caught.value)
+
+
+@pytest.fixture
+def rules(tmp_path):
+    """Writes a clean-up file; returns its path."""
+
+    def rules(text):
+        path = tmp_path / "mine.yaml"
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return rules
+
+
+def test_a_file_of_three_lines_is_a_clean_up(rules):
+    path = rules('drop_tags: [PU, "NO"]\ndrop_words: ["*0*", "("]\npunctuation: unicode\n')
+    rule = find_preprocessing(path)
+    assert rule == find_preprocessing(str(path)) == find_preprocessing(rule)
+    assert rule.name == str(path)
+    (tree,) = parse_brackets("(S (A *0*) (PU x) (NO y) (A -LRB-) (A 。) (A 友) (A 5) (-NONE- *))")
+    assert clean(tree, rule).words == ("友", "5")
+
+
+def test_a_file_may_keep_tags_and_name_itself(rules):
+    rule = find_preprocessing(rules("name: mine\nkeep_tags: [A]\nknown_tags: [A, B]\n"))
+    (tree,) = parse_brackets("(S (A a) (B b) (A .))")
+    assert clean(tree, rule).words == ("a", ".")
+    with pytest.raises(InputError, match=r"2 of 3 words have tags that clean-up mine does not know"):
+        clean_all(parse_brackets("(S (A a) (C b) (D c))"), rule, "gold.mrg")
+
+
+def test_a_name_goes_before_a_file_and_an_empty_rule_is_none():
+    assert find_preprocessing("ptb-keep") is PREPROCESSINGS["ptb-keep"]
+    assert clean(parse_brackets(TEXT)[0], GoldPreprocessing("mine")) == clean(
+        parse_brackets(TEXT)[0], PREPROCESSINGS["none"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("drop_tgs: [PU]", "mine.yaml: drop_tgs: no such setting. Did you mean drop_tags?"),
+        ("punctuation: unicod", "mine.yaml: punctuation: found \"unicod\"; expected 'by tag' or 'unicode'"),
+        ("drop_tags: PU", 'mine.yaml: drop_tags: found "PU"; expected a valid array'),
+        ("drop_tags: [PU, NO]", "mine.yaml: drop_tags.1: found false; expected a valid string; in quotes, it is one"),
+        ("drop_tags: [7]", "mine.yaml: drop_tags.0: found 7; expected a valid string; in quotes, it is one"),
+        ("", "mine.yaml: found no settings; expected some of name, keep_tags"),
+        ("[PU]", "mine.yaml: found no settings"),
+        ("drop_tags: [., ,]", "mine.yaml, line 1: not YAML"),
+        ("drop_tags: [a]\ndrop_tags: [b]", "mine.yaml, line 2: not YAML: drop_tags: given twice"),
+    ],
+)
+def test_faults_of_a_file_are_told_by_file_and_key(rules, text, message):
+    with pytest.raises(InputError) as caught:
+        find_preprocessing(rules(text))
+    assert message in str(caught.value)
+
+
+def test_an_unknown_clean_up_is_told_with_the_nearest_and_all_there_are(tmp_path):
+    with pytest.raises(
+        InputError, match=r"'ptb-kep': no such rule, and no such file. Did you mean ptb-keep\? There are"
+    ):
+        find_preprocessing("ptb-kep")
+    with pytest.raises(InputError, match=r"none\.yaml: cannot be read: No such file"):
+        find_preprocessing(tmp_path / "none.yaml")
+    with pytest.raises(InputError, match="cannot be read: Is a directory"):
+        find_preprocessing(tmp_path)
+
+
+def test_trees_and_clean_up_files_need_no_torch():
+    code = "import sys; import syntaxlm.trees; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
