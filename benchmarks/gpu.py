@@ -86,7 +86,7 @@ def cases(tiny: bool) -> list[Case]:
         config, batches = recipe.model, recipe.batches
         if batches.mode != "stream":
             continue
-        steps, columns = batches.steps, batches.batch_size
+        steps, columns = batches.bptt, batches.batch_size
         if tiny:
             sizes = {size: value for size, value in TINY.items() if hasattr(config, size)}
             config, steps, columns = dataclasses.replace(config, **sizes), TINY_STEPS, TINY_COLUMNS
@@ -188,7 +188,7 @@ def longest_run(options: argparse.Namespace, device: torch.device) -> dict[str, 
     if options.tiny:
         sizes = {name: value for name, value in TINY.items() if hasattr(read_recipe(options.recipe).model, name)}
         settings |= {f"model.{name}": json.dumps(value) for name, value in sizes.items()}
-        settings |= {"batches.steps": str(TINY_STEPS), "batches.batch_size": str(TINY_COLUMNS)}
+        settings |= {"batches.bptt": str(TINY_STEPS), "batches.batch_size": str(TINY_COLUMNS)}
     recipe = read_recipe(options.recipe, list(settings.items()))
     epochs: list[dict[str, Any]] = []
 

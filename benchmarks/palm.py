@@ -43,7 +43,7 @@ AWD_LSTM = ONLSTMConfig(
     embedding_dropout=0.1,
     weight_drop=0.45,
     weight_drop_rescaled=True,
-    activation_after_dropout=True,
+    ar_after_dropout=True,
 )
 PALM = PaLMConfig(
     embedding_size=400,

@@ -20,7 +20,7 @@ torch.set_num_threads(1)  # tiny products: more threads only wait for each other
 MODELS = {
     "prpn": {
         "name": "prpn", "embedding_size": 12, "hidden_size": 16, "layers": 2, "memory_slots": 4, "look_back": 3,
-        "residual_blocks": 1, "dropout": 0.2, "layer_dropout": 0.2, "recurrent_dropout": 0.2, "initial_spread": 0.1,
+        "residual_blocks": 1, "dropout": 0.2, "layer_dropout": 0.2, "recurrent_dropout": 0.2, "init_range": 0.1,
     },
     "lstm": {"name": "lstm", "embedding_size": 12, "hidden_size": 16, "layers": 2},
 }  # fmt: skip
@@ -40,7 +40,7 @@ class Toy:
         data: dict[str, Any] = {
             "model": MODELS[model],
             "text": {part: str(self.folder / f"{part}.txt") for part in ("train", "valid", "test")},
-            "batches": {"token_budget": 256, "batch_size": 8, "steps": 12},
+            "batches": {"token_budget": 256, "batch_size": 8, "bptt": 12},
             "optimiser": {"learning_rate": 0.01, "beta1": 0.0},
             "schedule": {"epochs": 2},
             "run": {"accelerator": "cpu", "log_steps": 3},

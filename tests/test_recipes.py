@@ -13,7 +13,7 @@ from syntaxlm.training.trainer import METRICS, train
 RECIPES = sorted(shipped_recipes().glob("*.yaml"))
 SMALL = {
     "embedding_size": "12", "hidden_size": "16", "memory_slots": "4", "token_budget": "256", "batch_size": "4",
-    "steps": "10", "log_steps": "1", "epochs": "1", "layer_sizes": "[16, 12]", "chunk_size": "2",
+    "bptt": "10", "log_steps": "1", "epochs": "1", "layer_sizes": "[16, 12]", "chunk_size": "2",
 }  # fmt: skip
 
 

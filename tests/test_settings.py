@@ -127,9 +127,9 @@ RANGES = [
     ("hidden_size", 0), ("hidden_size", -4), ("embedding_size", 0), ("layers", 0), ("memory_slots", 0),
     ("look_back", -1), ("residual_blocks", -1), ("dropout", 1.5), ("dropout", -0.1), ("dropout", 1.0),
     ("layer_dropout", 2.0), ("recurrent_dropout", -1.0), ("resolution", 0.0), ("temperature", -1.0),
-    ("initial_spread", -0.5), ("initial_spread", float("nan")), ("resolution", float("inf")), ("chunk_size", 0),
-    ("input_dropout", 1.0), ("embedding_dropout", -0.1), ("weight_drop", 1.0), ("activation", -1.0),
-    ("slowness", float("inf")), ("order", 0), ("minimum_counts", []), ("minimum_counts", [2]),
+    ("init_range", -0.5), ("init_range", float("nan")), ("resolution", float("inf")), ("chunk_size", 0),
+    ("input_dropout", 1.0), ("embedding_dropout", -0.1), ("weight_drop", 1.0), ("ar", -1.0),
+    ("tar", float("inf")), ("order", 0), ("minimum_counts", []), ("minimum_counts", [2]),
     ("minimum_counts", [1, 3, 2]),
 ]  # fmt: skip
 
@@ -174,7 +174,7 @@ def test_every_number_among_a_models_settings_has_a_range(model):
     ("key", "value"),
     [
         ("text.vocabulary.minimum_count", 0), ("text.vocabulary.maximum_size", 0), ("batches.token_budget", 0),
-        ("batches.maximum_words", -1), ("batches.batch_size", 0), ("batches.steps", -3),
+        ("batches.maximum_words", -1), ("batches.batch_size", 0), ("batches.bptt", -3),
         ("optimiser.learning_rate", 0.0), ("optimiser.learning_rate", float("inf")),
         ("optimiser.learning_rate", float("nan")), ("optimiser.beta1", 1.0), ("optimiser.beta2", -0.1),
         ("optimiser.epsilon", 0.0), ("optimiser.weight_decay", -1e-6), ("optimiser.clip", 0.0),

@@ -21,7 +21,7 @@ class GRUConfig:
     embedding_size: int = 100  # features of a token's embedding, and of the state
     tied: bool = True  # the decoder's weight is the embedding's
     dropout: float = 0.1  # rate on embeddings and on what the decoder reads
-    initial_spread: float = 0.1  # embedding and decoder start uniform in (-spread, spread)
+    init_range: float = 0.1  # embedding and decoder start uniform in (-spread, spread)
 
 
 class GRUCore(Backbone):
@@ -46,4 +46,4 @@ class GRUCore(Backbone):
 
 
 def build(config: GRUConfig, vocabulary_size: int) -> NeuralModel:
-    return NeuralModel(GRUCore(config), vocabulary_size, config.embedding_size, config.tied, config.initial_spread)
+    return NeuralModel(GRUCore(config), vocabulary_size, config.embedding_size, config.tied, config.init_range)

@@ -109,7 +109,7 @@ def test_a_stream_goes_on_from_any_batch(lengths, size, steps, start):
 def test_random_steps_predict_every_token_exactly_once(lengths, size, steps, epoch, vocabulary):
     corpus = corpus_of(lengths)
     stream = stream_of(corpus, vocabulary)
-    batches = StreamBatches(corpus, vocabulary, size, steps, random_steps=True, seed=3)
+    batches = StreamBatches(corpus, vocabulary, size, steps, variable_bptt=True, seed=3)
     found = list(batches.iterate(0, epoch))
     assert len(found) == batches.count(epoch)
     assert [batch.carries for batch in found] == [False] + [True] * (len(found) - 1)
@@ -142,7 +142,7 @@ def test_random_steps_are_drawn_around_the_steps_and_in_one_of_twenty_batches_ar
     corpus = EncodedCorpus.from_sentences([[3] * 999] * 1000)
 
     def drawn(seed, epoch):
-        batches = StreamBatches(corpus, VOCABULARY, 1, 70, random_steps=True, seed=seed)
+        batches = StreamBatches(corpus, VOCABULARY, 1, 70, variable_bptt=True, seed=seed)
         return [batch.tokens.shape[0] for batch in batches.iterate(0, epoch)][:-1]
 
     lengths = np.array(drawn(0, 0))

@@ -83,10 +83,10 @@ def test_spans_of_sentence_batches_are_the_words_of_the_constituents_that_a_step
 @settings(max_examples=150, deadline=None)
 @given(CORPORA, st.integers(1, 12), st.integers(1, 20), st.booleans(), st.sampled_from([VOCABULARY, ONE_MARK]))
 def test_spans_of_stream_batches_are_the_words_of_the_constituents_inside_a_column(
-    drawn, size, steps, random_steps, vocabulary
+    drawn, size, steps, variable_bptt, vocabulary
 ):
     corpus, spans = made(drawn)
-    batches = StreamBatches(corpus, vocabulary, size, steps, random_steps=random_steps, seed=3, spans=spans)
+    batches = StreamBatches(corpus, vocabulary, size, steps, variable_bptt=variable_bptt, seed=3, spans=spans)
     read, told = {}, []
     for batch in batches.iterate(0, epoch=2):
         begins = {column: len(tokens) for column, tokens in read.items()}
@@ -130,9 +130,9 @@ def test_every_process_has_the_spans_of_its_own_columns_and_sentences(drawn, siz
 
 @settings(max_examples=50, deadline=None)
 @given(CORPORA, st.integers(1, 30), st.integers(0, 10), st.booleans())
-def test_an_interrupted_epoch_goes_on_with_the_same_spans(drawn, size, start, random_steps):
+def test_an_interrupted_epoch_goes_on_with_the_same_spans(drawn, size, start, variable_bptt):
     corpus, spans = made(drawn)
-    stream = StreamBatches(corpus, VOCABULARY, size, 5, random_steps=random_steps, spans=spans)
+    stream = StreamBatches(corpus, VOCABULARY, size, 5, variable_bptt=variable_bptt, spans=spans)
     sentences = SentenceBatches(corpus, VOCABULARY, size, True, 2, spans=spans)
     for again, before in (
         (stream.iterate(start, 1), stream.iterate(0, 1)),

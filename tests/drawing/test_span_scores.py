@@ -58,20 +58,20 @@ def test_a_model_of_distances_has_bars_and_no_chart(prpn):
 def test_the_command_draws_it(ending, tmp_path, monkeypatch):
     monkeypatch.setattr("syntaxlm.model_io.read_model", lambda folder: scoring())
     path = tmp_path / f"cat.{ending}"
-    assert main(["draw", "MODEL", SENTENCE, "--decoder", "total", "-o", str(path)]) == 0
+    assert main(["draw", "MODEL", SENTENCE, "--decoder", "cky", "-o", str(path)]) == 0
     if ending in ("svg", "html"):
         assert "span scores" in path.read_text(encoding="utf-8")
 
 
 def test_a_report_has_all_rules_and_the_best_and_worst_trees(toy, trained):
     stored = scoring()
-    parsing = evaluate_parsing(stored, toy / "test.mrg", decoder="sum")
+    parsing = evaluate_parsing(stored, toy / "test.mrg", decoder="greedy-sum")
     page = page_of(stored, read_run(trained.lstm), parsing)
     text = page.html()
     assert page.left_out == {}
     for row in (
         "right decoder",
-        "sum decoder (chosen)",
+        "greedy-sum (chosen)",
         "total decoder",
         "scores of spans, by the right and the sum and",
     ):
@@ -102,6 +102,6 @@ def test_the_quickstart_parses_by_the_default_rule(toy, trained, tmp_path, monke
     monkeypatch.setattr(quickstart, "train", trained_already)
     monkeypatch.setattr(quickstart, "read_model", lambda folder: scoring())
     result = quickstart.run_quickstart(tmp_path / "quick", "lstm", say=lambda line: None)
-    assert result.parsing.chosen == "right"
+    assert result.parsing.chosen == "greedy-right"
     assert len(result.drawn) == 3
     assert "right decoder (chosen)" in result.report.read_text(encoding="utf-8")

@@ -13,7 +13,7 @@ from syntaxlm.models.registry import MODELS, build_model, reads
 
 WORDS = 23
 SMALL = {
-    "embedding_size": 6, "hidden_size": 8, "layers": 2, "memory_slots": 4, "look_back": 3, "initial_spread": 0.5,
+    "embedding_size": 6, "hidden_size": 8, "layers": 2, "memory_slots": 4, "look_back": 3, "init_range": 0.5,
     "layer_sizes": (8, 6), "chunk_size": 2, "attention_after": 1, "span_size": 6, "scorer_size": 5, "maximum_span": 4,
 }  # fmt: skip
 
@@ -234,7 +234,7 @@ def test_the_gradient_in_evaluation_agrees_with_finite_differences(name):
 @every_neural_model
 def test_bfloat16_products_stay_near_float32_in_value_and_gradient(name):
     """In the middle of several batches: now and then a norm of eight features makes much of a rounding error."""
-    model = built(name, initial_spread=0.1).float()
+    model = built(name, init_range=0.1).float()
     value_errors, gradient_errors = [], []
     for seed in range(5):
         batch = read(10, 4, seed)

@@ -82,11 +82,11 @@ def test_every_rate_acts_in_training_and_in_training_alone(rate):
 
 def test_penalties_are_means_of_squares_before_or_after_the_output_dropout():
     """Over real tokens only; no change leads from one column to another."""
-    config = dataclasses.replace(SMALL, dropout=0.5, activation=3.0, slowness=5.0)
+    config = dataclasses.replace(SMALL, dropout=0.5, ar=3.0, tar=5.0)
     values = {}
     for after in (False, True):
         torch.manual_seed(0)
-        model = build(dataclasses.replace(config, activation_after_dropout=after), 11).double().train()
+        model = build(dataclasses.replace(config, ar_after_dropout=after), 11).double().train()
         torch.manual_seed(1)
         values[after] = model(BATCH).penalties
     seen = {}
@@ -95,15 +95,15 @@ def test_penalties_are_means_of_squares_before_or_after_the_output_dropout():
     dropped = model.core(model.embedding(BATCH.tokens), BATCH, None).hidden
     states = Rows(8, 3, BATCH.lengths, dropped.device).padded(seen["states"])
     changes = torch.cat([states[1:length, b] - states[: length - 1, b] for b, length in enumerate([8, 5, 2])])
-    assert values[False]["activation"].item() == pytest.approx(3 * seen["states"].square().mean().item())
-    assert values[True]["activation"].item() == pytest.approx(3 * dropped.square().mean().item())
+    assert values[False]["ar"].item() == pytest.approx(3 * seen["states"].square().mean().item())
+    assert values[True]["ar"].item() == pytest.approx(3 * dropped.square().mean().item())
     for penalties in values.values():
-        assert penalties["slowness"].item() == pytest.approx(5 * changes.square().mean().item())
+        assert penalties["tar"].item() == pytest.approx(5 * changes.square().mean().item())
 
 
 def test_a_single_step_has_no_slowness_and_evaluation_no_penalty():
     model = build(SMALL, 11).train()
-    assert set(model(TokenBatch(TOKENS[:1], TOKENS[1:2])).penalties) == {"activation"}
+    assert set(model(TokenBatch(TOKENS[:1], TOKENS[1:2])).penalties) == {"ar"}
     assert not model.eval()(BATCH).penalties
 
 

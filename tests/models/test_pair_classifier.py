@@ -46,6 +46,6 @@ def test_pairs_in_one_batch_are_classified_as_each_by_itself_from_its_last_token
 def test_every_weight_learns_and_penalties_are_those_of_the_encoder(name):
     model = classifier(name).train()
     logits, penalties = model(PairBatch.of(LEFT, RIGHT))
-    assert set(penalties) == (set() if name.startswith("lstm") else {"activation", "slowness"})
+    assert set(penalties) == (set() if name.startswith("lstm") else {"ar", "tar"})
     torch.nn.functional.cross_entropy(logits, torch.tensor([0, 1, 3])).backward()
     assert all(weight.grad is not None and weight.grad.abs().sum() > 0 for weight in model.parameters())

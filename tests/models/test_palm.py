@@ -17,7 +17,7 @@ from tests.models.checks import check_against_reference, check_dropout
 
 NONE = {"dropout": 0.0, "layer_dropout": 0.0, "input_dropout": 0.0, "embedding_dropout": 0.0, "weight_drop": 0.0}
 SMALL = PaLMConfig(
-    embedding_size=6, layer_sizes=(8, 7, 6), span_size=4, scorer_size=5, maximum_span=3, **NONE, initial_spread=0.5
+    embedding_size=6, layer_sizes=(8, 7, 6), span_size=4, scorer_size=5, maximum_span=3, **NONE, init_range=0.5
 )
 TOKENS = torch.randint(11, (9, 3), generator=torch.Generator().manual_seed(1))
 BATCH = TokenBatch(TOKENS[:-1], TOKENS[1:], lengths=torch.tensor([8, 5, 2]))
@@ -67,14 +67,14 @@ def test_every_rate_acts_in_training_and_in_training_alone(rate):
 
 
 def test_the_activation_is_of_what_the_decoder_reads_the_slowness_of_the_last_layer():
-    model = built(dropout=0.5, activation=3.0, slowness=5.0).train()
+    model = built(dropout=0.5, ar=3.0, tar=5.0).train()
     seen = {}
     model.core.above.register_forward_hook(lambda module, inputs, read: seen.update(states=read.layers[-1]))
     output = model(BATCH)
     states = Rows(8, 3, BATCH.lengths, torch.device("cpu")).padded(seen["states"])
     changes = torch.cat([states[1:length, b] - states[: length - 1, b] for b, length in enumerate([8, 5, 2])])
-    assert output.penalties["activation"].item() == pytest.approx(3 * output.hidden.square().mean().item())
-    assert output.penalties["slowness"].item() == pytest.approx(5 * changes.square().mean().item())
+    assert output.penalties["ar"].item() == pytest.approx(3 * output.hidden.square().mean().item())
+    assert output.penalties["tar"].item() == pytest.approx(5 * changes.square().mean().item())
 
 
 def test_supervision_is_the_cross_entropy_of_gold_spans_and_attention_over_all_tokens():

@@ -48,7 +48,7 @@ TREES = [SENTENCE, tree("dogs", (0,), "root"), tree("the dogs sleeps .", (2, 3, 
 def built(name: str, **settings) -> TreeRNN:
     """A small model in which everything matters, in float64 and evaluation."""
     torch.manual_seed(3)
-    sizes = {"embedding_size": 5, "label_size": 3, "hidden_size": 6, "initial_spread": 0.8}
+    sizes = {"embedding_size": 5, "label_size": 3, "hidden_size": 6, "init_range": 0.8}
     model = build_model(TreeRNNConfig(**sizes | VARIANTS[name] | settings), len(VOCABULARY))
     model.prepare(TextCounts(torch.arange(len(VOCABULARY)), len(LABELS)))
     with torch.no_grad():
@@ -217,7 +217,7 @@ def test_dropout_works_in_training_only(name):
 
 @every_variant
 def test_bfloat16_products_stay_near_float32(name):
-    model, batch = built(name, initial_spread=0.2).float(), batch_of(*TREES)
+    model, batch = built(name, init_range=0.2).float(), batch_of(*TREES)
     results = []
     for low in (False, True):
         with torch.autocast("cpu", torch.bfloat16, enabled=low):

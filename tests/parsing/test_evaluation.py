@@ -467,7 +467,7 @@ def test_the_trees_of_span_scores_are_those_of_their_rule_by_definition(name, ru
         expected = ORACLES[rule](lambda start, end, chart=chart: float(chart[start, end - 1]), length, rule)
         assert found == expected
         assert parse.distances == []
-    assert parse_lines(stored, given).brackets() == parse_lines(stored, given, "right").brackets()
+    assert parse_lines(stored, given).brackets() == parse_lines(stored, given, "greedy-right").brackets()
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -490,21 +490,21 @@ def test_a_model_of_span_scores_is_scored_by_all_its_rules(name, toy, tmp_path):
     reports = {
         rule: evaluate_parsing(stored, toy / "test.mrg", decoder=rule, clean_up="none") for rule in (None, *SPAN_RULES)
     }
-    assert reports[None].chosen == "right"
+    assert reports[None].chosen == "greedy-right"
     for rule in SPAN_RULES:
         figures = reports[rule].as_dict()
         assert figures["decoder"] == rule
-        assert list(figures["f1_by_decoder"]) == ["right", "sum", "total"]
+        assert list(figures["f1_by_decoder"]) == ["greedy-right", "greedy-sum", "cky"]
         assert not {"layer", "f1_by_layer", "random_weights"} & figures.keys()
         trees = parse_lines(stored, [" ".join(tree.words) for tree in gold], rule).brackets()
         (tmp_path / "predicted.mrg").write_text("\n".join(trees) + "\n")
         file = evaluate_trees(tmp_path / "predicted.mrg", toy / "test.mrg")
         assert figures["f1"] == file.as_dict()["f1"] == reports[None].scores[rule].f1
         assert {one.decoder for one in scored_sentences(reports[rule])} == {rule}
-    rows = [line.split("   ")[-1].strip() for line in str(reports["sum"]).splitlines() if line[:1] == " "]
-    assert rows[:4] == ["right decoder", "sum decoder", "total decoder", "right branching"]
-    assert "\nsum decoder against right branching: F1 difference" in str(reports["sum"])
-    assert "layer" not in str(reports["sum"])
+    rows = [line.split("   ")[-1].strip() for line in str(reports["greedy-sum"]).splitlines() if line[:1] == " "]
+    assert rows[:4] == ["greedy-right", "greedy-sum", "cky", "right branching"]
+    assert "\ngreedy-sum against right branching: F1 difference" in str(reports["greedy-sum"])
+    assert "layer" not in str(reports["greedy-sum"])
 
 
 def test_models_of_both_kinds_are_averaged_each_by_the_decoder_asked_for_or_its_own(prpn, others, toy, lines):
@@ -516,10 +516,10 @@ def test_models_of_both_kinds_are_averaged_each_by_the_decoder_asked_for_or_its_
         return format_spans(average(alone), [line.split() for line in lines])
 
     expected = {
-        None: averaged("biased", "biased", "right"),
-        "biased": averaged("biased", "biased", "right"),
-        "unbiased": averaged("unbiased", "unbiased", "right"),
-        "total": averaged("biased", "biased", "total"),
+        None: averaged("biased", "biased", "greedy-right"),
+        "biased": averaged("biased", "biased", "greedy-right"),
+        "unbiased": averaged("unbiased", "unbiased", "greedy-right"),
+        "cky": averaged("biased", "biased", "cky"),
     }
     assert len({tuple(trees) for trees in expected.values()}) == 3
     for decoder, trees in expected.items():
@@ -531,7 +531,7 @@ def test_models_of_both_kinds_are_averaged_each_by_the_decoder_asked_for_or_its_
     assert f"   {names[1]}, average of 3 models\n" in str(report)
     gold = read_brackets(toy / "test.mrg")
     text = [" ".join(tree.words) for tree in gold]
-    for decoder, name in {"unbiased": names[1], "sum": names[2], "right": names[0]}.items():
+    for decoder, name in {"unbiased": names[1], "greedy-sum": names[2], "greedy-right": names[0]}.items():
         chosen = evaluate_parsing(models[0], toy / "test.mrg", decoder=decoder, also=models[1:], clean_up="none")
         assert chosen.chosen == name
         assert list(chosen.scores) == names
@@ -554,7 +554,7 @@ def test_a_decoder_and_a_layer_that_no_model_has_are_told_before_anything_is_rea
         with pytest.raises(InputError, match="layer 2: trees of span scores are of no layer"):
             call(layer=2)
     with pytest.raises(InputError, match="decoder sum: a model of the kind 'prpn' has biased, unbiased"):
-        evaluate_parsing(prpn, "nowhere.mrg", decoder="sum", also=[prpn])
+        evaluate_parsing(prpn, "nowhere.mrg", decoder="greedy-sum", also=[prpn])
 
 
 def test_fresh_weights_are_those_of_their_seed_alone_and_leave_the_generator_as_it_was(prpn):
@@ -573,7 +573,7 @@ def test_random_weights_are_one_more_baseline(kind, prpn, toy, monkeypatch, caps
     stored = {"prpn": lambda: prpn, "on-lstm": layered, "spans": scoring}[kind]()
     if kind == "spans":
         monkeypatch.setattr(parsing, "build_model", lambda config, size: Ends(size))
-    decoder = "sum" if kind == "spans" else "unbiased"
+    decoder = "greedy-sum" if kind == "spans" else "unbiased"
     asked = {"decoder": decoder, "layer": stored.model.distance_layers or None, "clean_up": "none"}
     report = evaluate_parsing(stored, toy / "test.mrg", random_weights=3, **asked)
     singles = [evaluate_parsing(with_fresh_weights(stored, seed), toy / "test.mrg", **asked) for seed in range(3)]

@@ -91,18 +91,18 @@ def test_a_model_that_says_both_has_the_rules_of_both_and_is_read_once(monkeypat
 
 def test_the_rules_of_a_model_are_those_of_what_it_says_and_the_first_is_its_default():
     assert rules_of(fresh("prpn").model) == DECODING_RULES == ("biased", "unbiased")
-    assert rules_of(scoring().model) == SPAN_RULES == ("right", "sum", "total")
+    assert rules_of(scoring().model) == SPAN_RULES == ("greedy-right", "greedy-sum", "cky")
     assert rules_of(LanguageModel()) == ()
     prpn, spans = fresh("prpn"), scoring()
-    assert rules_for([prpn, spans, prpn], None) == ("biased", "right", "biased")
-    assert rules_for([prpn, spans], "unbiased") == ("unbiased", "right")
-    assert rules_for([prpn, spans], "total") == ("biased", "total")
+    assert rules_for([prpn, spans, prpn], None) == ("biased", "greedy-right", "biased")
+    assert rules_for([prpn, spans], "unbiased") == ("unbiased", "greedy-right")
+    assert rules_for([prpn, spans], "cky") == ("biased", "cky")
 
 
 def test_a_rule_that_no_model_has_is_told_with_those_they_have():
     prpn, spans = fresh("prpn"), scoring()
     with pytest.raises(InputError, match=r"^decoder total: a model of the kind 'prpn' has biased, unbiased$"):
-        rules_for([prpn, prpn], "total")
+        rules_for([prpn, prpn], "cky")
     with pytest.raises(InputError, match=r"^decoder biased: a model of the kind 'lstm' has right, sum, total$"):
         rules_for([spans], "biased")
     with pytest.raises(InputError, match=r"^decoder best: .*'prpn' has biased, unbiased; .*'lstm' has right, sum"):

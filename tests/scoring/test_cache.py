@@ -60,7 +60,7 @@ def nats_by_hand(read, settings: CacheSettings) -> float:
     for hidden, token, prob in read:
         weights: dict[int, float] = defaultdict(float)
         for earlier, word in held[-settings.size :]:
-            weights[word] += math.exp(settings.flatness * float(hidden @ earlier))
+            weights[word] += math.exp(settings.theta * float(hidden @ earlier))
         if weights:
             prob = (1 - settings.weight) * prob + settings.weight * weights[token] / sum(weights.values())
         total -= math.log(prob)
@@ -73,8 +73,8 @@ def test_the_score_is_that_of_the_equations_token_by_token(stored, text, monkeyp
     for name, value in (("ROWS", 5), ("STEPS", 16), ("TOKENS", 30), ("TOKEN_BUDGET", 20)):
         monkeypatch.setattr(cache_room, name, value)  # many parts, of rows and of the text
     read = list(read_by_hand(stored, text, mode))
-    for size, flatness in product([1, 7, 10_000], [0.0, 0.8]):
-        settings = CacheSettings(0.3, flatness, size)
+    for size, theta in product([1, 7, 10_000], [0.0, 0.8]):
+        settings = CacheSettings(0.3, theta, size)
         score = evaluate_text(stored, text, mode, settings)
         assert score.nats == pytest.approx(nats_by_hand(read, settings), rel=1e-9), settings
         assert score.tokens == len(read)
@@ -171,7 +171,7 @@ def test_both_perplexities_and_the_settings_are_told(prpn, text):
     data = json.loads(json.dumps(score.as_dict()))
     assert data["perplexity"] == score.perplexity
     assert data["without_cache"]["perplexity"] == pytest.approx(evaluate_text(prpn, text).perplexity, rel=1e-5)
-    assert data["cache"] == {"size": 50, "weight": 0.1, "flatness": 0.25}
+    assert data["cache"] == {"size": 50, "weight": 0.1, "theta": 0.25}
     for part in (f"{score.perplexity:.2f}", f"{score.without_cache.perplexity:.2f}", "cache of 50 words", "weight 0.1"):
         assert part in str(score)
 
@@ -183,8 +183,8 @@ def test_both_perplexities_and_the_settings_are_told(prpn, text):
         ((1.0, 0.1, 5), "weight: found 1.0"),
         ((-0.1, 0.1, 5), "weight: found -0.1"),
         ((math.nan, 0.1, 5), "weight: found nan"),
-        ((0.1, -1.0, 5), "flatness: found -1.0"),
-        ((0.1, math.inf, 5), "flatness: found inf"),
+        ((0.1, -1.0, 5), "theta: found -1.0"),
+        ((0.1, math.inf, 5), "theta: found inf"),
     ],
 )
 def test_settings_out_of_range_are_told(settings, said):

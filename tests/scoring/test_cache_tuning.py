@@ -33,7 +33,7 @@ def test_every_figure_of_the_table_is_that_of_measuring_with_the_pair(lstm, repe
     assert measured.without_cache.perplexity == pytest.approx(tuning.without_cache.perplexity, rel=1e-9)
     for trial in tuning.trials[::6]:
         for weight, perplexity in list(zip(WEIGHTS, trial.perplexities, strict=True))[::3]:
-            settings = CacheSettings(weight, trial.flatness, 60)
+            settings = CacheSettings(weight, trial.theta, 60)
             assert evaluate_text(lstm, repeated, mode, settings).perplexity == pytest.approx(perplexity, rel=1e-6)
 
 
@@ -60,11 +60,11 @@ def test_no_pair_of_a_fine_grid_is_better(lstm, repeated, pointing):
 
     assert best.perplexity < 0.8 * 8
     assert all(best.perplexity <= value for trial in tuning.trials for value in (trial.perplexity, *trial.perplexities))
-    for flatness in (best.flatness, 0.0, *np.geomspace(0.05, 20, 30)):
-        cache_probs = NeuralCache(60).probs(stretch, [flatness])[:, 0]
+    for theta in (best.theta, 0.0, *np.geomspace(0.05, 20, 30)):
+        cache_probs = NeuralCache(60).probs(stretch, [theta])[:, 0]
         for weight in (best.weight, *np.arange(0, 1, 0.05)):
             perplexity = math.exp(-mixed_log_probs(stretch.log_probs, cache_probs, weight).mean().item())
-            if (weight, flatness) == (best.weight, best.flatness):
+            if (weight, theta) == (best.weight, best.theta):
                 assert best.perplexity == pytest.approx(perplexity)
             assert best.perplexity <= perplexity * 1.003
 
@@ -72,14 +72,14 @@ def test_no_pair_of_a_fine_grid_is_better(lstm, repeated, pointing):
 def test_flatness_is_looked_for_around_the_best_and_past_the_end_of_the_table(lstm, repeated, pointing):
     pointing(1.0)
     tuning = tune_cache(lstm, repeated, size=60)
-    assert {trial.flatness for trial in tuning.trials} > set(FLATNESSES)
+    assert {trial.theta for trial in tuning.trials} > set(FLATNESSES)
     pointing(0.1)  # scores a hundredth as large
     further = tune_cache(lstm, repeated, size=60)
-    assert further.best.flatness > FLATNESSES[-1]
-    assert further.best.flatness == pytest.approx(100 * tuning.best.flatness, rel=0.2)
+    assert further.best.theta > FLATNESSES[-1]
+    assert further.best.theta == pytest.approx(100 * tuning.best.theta, rel=0.2)
     assert further.best.weight == pytest.approx(tuning.best.weight, abs=0.02)
     for one in (tuning, further):
-        assert [trial.flatness for trial in one.trials] == sorted({trial.flatness for trial in one.trials})
+        assert [trial.theta for trial in one.trials] == sorted({trial.theta for trial in one.trials})
 
 
 def test_the_model_reads_the_text_once(lstm, repeated, monkeypatch):
@@ -118,10 +118,10 @@ def test_the_command_prints_the_table_and_the_command_that_measures(trained, rep
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--cache-weight", "0.1"], "--cache-flatness is missing"),
-        (["--cache-flatness", "0.1"], "--cache-weight is missing"),
+        (["--cache-weight", "0.1"], "--cache-theta is missing"),
+        (["--cache-theta", "0.1"], "--cache-weight is missing"),
         (["--cache-size", "10"], "--cache-weight is missing"),
-        (["--cache-weight", "1.5", "--cache-flatness", "-1", "--cache-size", "0"], "size: found 0"),
+        (["--cache-weight", "1.5", "--cache-theta", "-1", "--cache-size", "0"], "size: found 0"),
     ],
 )
 def test_settings_that_are_none_are_told(trained, repeated, capsys, arguments, said):

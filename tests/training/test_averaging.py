@@ -226,7 +226,7 @@ def test_each_random_length_has_its_own_rate(toy, tmp_path, monkeypatch):
         rates.append(run.optimiser.param_groups[0]["lr"])
 
     monkeypatch.setattr(trainer._Run, "_step", telling)
-    batches = {"mode": "stream", "batch_size": 4, "random_steps": True}
+    batches = {"mode": "stream", "batch_size": 4, "variable_bptt": True}
     result = train(toy.recipe("lstm", batches=batches, optimiser=NOISY, schedule={"epochs": 2}), tmp_path / "run")
     assert len(set(lengths)) > 5
     assert rates == pytest.approx([20.0 * length / 12 for length in lengths])
@@ -258,8 +258,8 @@ def test_each_random_length_has_its_own_rate(toy, tmp_path, monkeypatch):
             "optimiser.finetune_epoch: found 5; expected more than optimiser.average_from_epoch, 5",
         ),
         (
-            {"batches": {"random_steps": True}},
-            "batches.random_steps: found true; expected false, or batches.mode stream",
+            {"batches": {"variable_bptt": True}},
+            "batches.variable_bptt: found true; expected false, or batches.mode stream",
         ),
         ({"optimiser": {"kind": "asgd"}}, "optimiser.kind: found \"asgd\"; expected 'adam' or 'sgd'"),
     ],

@@ -134,7 +134,7 @@ def test_two_processes_average_and_fine_tune_alike_in_batches_of_the_same_random
     """Adam, then averaged SGD, to the end of fine-tuning; resumed: stopped by one process after averaging began."""
     data = toy.recipe_data(
         "lstm",
-        batches={"mode": "stream", "batch_size": 12, "random_steps": True},
+        batches={"mode": "stream", "batch_size": 12, "variable_bptt": True},
         optimiser={"average_from_epoch": 1, "average_patience": 1, "averaged_rate": 20.0, "finetune_epoch": 2},
         schedule={"epochs": 40, "plateau_factor": 1.0},
     )

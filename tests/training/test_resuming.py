@@ -100,7 +100,7 @@ def test_a_run_interrupted_twice_ends_bit_for_bit_as_one_that_was_not(toy, tmp_p
 AVERAGING = [
     pytest.param(
         "lstm",
-        {"mode": "stream", "batch_size": 16, "random_steps": True},
+        {"mode": "stream", "batch_size": 16, "variable_bptt": True},
         {"kind": "sgd", "learning_rate": 5.0, "average_patience": 1, "finetune_epoch": 3},
         id="sgd-risen-loss-random-steps",
     ),

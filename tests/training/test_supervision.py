@@ -24,7 +24,7 @@ from tests.training.test_resuming import assert_same_run, metrics, stop_at
 
 PALM = {
     "name": "palm", "embedding_size": 12, "layer_sizes": [16, 16, 12], "span_size": 8, "scorer_size": 8,
-    "maximum_span": 5, "supervision": 1.0, "activation": 0.0, "slowness": 0.0,
+    "maximum_span": 5, "supervision": 1.0, "ar": 0.0, "tar": 0.0,
 }  # fmt: skip
 WITHOUT_DROPOUT = dict.fromkeys(("dropout", "layer_dropout", "input_dropout", "embedding_dropout", "weight_drop"), 0.0)
 
@@ -79,7 +79,7 @@ def test_in_text_never_seen_the_most_attended_span_is_a_constituent(toy, tmp_pat
 
 
 @pytest.mark.parametrize(
-    "batches", [{"mode": "sentences"}, {"mode": "stream", "batch_size": 16, "random_steps": True}], ids=str
+    "batches", [{"mode": "sentences"}, {"mode": "stream", "batch_size": 16, "variable_bptt": True}], ids=str
 )
 def test_an_interrupted_run_with_trees_ends_bit_for_bit_as_one_that_was_not(toy, tmp_path, batches):
     recipe = recipe_of(toy, batches=batches)

@@ -44,7 +44,13 @@ def data_of(toy, **sections) -> dict:
         "model": TREE_RNN,
         "text": {part: str(toy / f"{part}.conllu") for part in ("train", "valid", "test")},
         "batches": {"mode": "trees", "batch_size": 16},
-        "optimiser": {"kind": "sgd", "learning_rate": 0.1, "weight_decay": 0.0, "mean_over": "sentences", "clip": 5.0},
+        "optimiser": {
+            "kind": "sgd",
+            "learning_rate": 0.1,
+            "weight_decay": 0.0,
+            "loss_normalisation": "sentences",
+            "clip": 5.0,
+        },
         "schedule": {"epochs": 2},
         "run": {"accelerator": "cpu", "log_steps": 3},
     }
@@ -81,7 +87,7 @@ def test_a_run_interrupted_in_an_epoch_ends_bit_for_bit_as_one_that_was_not(toy,
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_training_lowers_the_perplexity_of_the_softmax_far_under_that_of_chance(toy, tmp_path, kind):
-    optimiser = {"kind": "adam", "learning_rate": 0.02, "mean_over": "tokens", "clip": 1.0}
+    optimiser = {"kind": "adam", "learning_rate": 0.02, "loss_normalisation": "tokens", "clip": 1.0}
     result = train(recipe_of(toy, model=KINDS[kind], optimiser=optimiser, schedule={"epochs": 6}), tmp_path / "run")
     words = len(read_model(tmp_path / "run").vocabulary)
     assert result.test.perplexity < words / 3
@@ -122,16 +128,16 @@ def test_the_model_folder_has_words_and_labels_of_the_trees(toy, folder):
 def test_the_loss_may_be_a_mean_over_sentences_or_over_words(toy, tmp_path, monkeypatch):
     """One step of plain SGD without clipping: the gradients differ by the words of a sentence."""
     steps = {}
-    for mean_over in ("tokens", "sentences"):
-        optimiser = {"mean_over": mean_over, "clip": 1e9, "learning_rate": 1e-3}
-        run = trainer._Run(recipe_of(toy, optimiser=optimiser), tmp_path / mean_over, None)
+    for loss_normalisation in ("tokens", "sentences"):
+        optimiser = {"loss_normalisation": loss_normalisation, "clip": 1e9, "learning_rate": 1e-3}
+        run = trainer._Run(recipe_of(toy, optimiser=optimiser), tmp_path / loss_normalisation, None)
         run._claim()
         run._prepare(new=True)
         batch = next(iter(run._epoch()))
         before = run.model.decoder.decoders[0].weight.detach().clone()
         run._started = 0.0
         run._step(batch)
-        steps[mean_over] = run.model.decoder.decoders[0].weight.detach() - before
+        steps[loss_normalisation] = run.model.decoder.decoders[0].weight.detach() - before
     words = batch.token_count() / batch.sentence_count()
     assert words > 3
     torch.testing.assert_close(steps["sentences"], steps["tokens"] * words, rtol=1e-2, atol=1e-7)
@@ -174,7 +180,7 @@ COMMANDS = {
     "evaluate lm, text": (["evaluate", "lm", "{model}", "{text}"], "ends in .txt; expected dependency trees"),
     "evaluate lm, mode": (["evaluate", "lm", "{model}", "{text}", "--mode", "stream"], "found mode stream"),
     "evaluate lm, cache": (
-        ["evaluate", "lm", "{model}", "{conllu}", "--cache-weight", "0.1", "--cache-flatness", "1"], "takes none",
+        ["evaluate", "lm", "{model}", "{conllu}", "--cache-weight", "0.1", "--cache-theta", "1"], "takes none",
     ),
     "score, text": (["score", "{model}", "{text}"], "ends in .txt; expected dependency trees"),
     "score, context": (["score", "{model}", "{conllu}", "--context", "carry"], "--context may not"),
@@ -217,7 +223,11 @@ def test_a_model_of_text_reads_no_trees(toy, lstm):
         (TREE_RNN, {"batches": {"mode": "sentences"}}, "batches.mode: found sentences; expected trees: a model of the"),
         ({"name": "lstm"}, {}, "batches.mode: found trees; expected sentences, open-sentences or stream: a model"),
         (TREE_RNN, {"text": {"normaliser": {"units": "characters"}}}, "units: found characters; expected words"),
-        ({"name": "lstm"}, {"batches": {"mode": "stream"}}, "optimiser.mean_over: found sentences; expected tokens"),
+        (
+            {"name": "lstm"},
+            {"batches": {"mode": "stream"}},
+            "optimiser.loss_normalisation: found sentences; expected tokens",
+        ),
         (TREE_RNN | {"noise_words": 0}, {}, "model.noise_words: found 0; expected 1 or more"),
         (TREE_RNN | {"cell": "gru"}, {}, "model.cell"),
     ],

@@ -42,18 +42,18 @@ def greedy_by_definition(score: Score, length: int, rule: str) -> Spans:
         if end - start < 2:
             continue
         spans.add((start, end))
-        both = rule == "sum"
+        both = rule == "greedy-sum"
         split = max(range(start + 1, end), key=lambda k: (score(start, k) if both else 0) + score(k, end))
         agenda += [(start, split), (split, end)]
     return frozenset(spans)
 
 
-def best_of_all_trees(score: Score, length: int, rule: str = "total") -> Spans:
+def best_of_all_trees(score: Score, length: int, rule: str = "cky") -> Spans:
     """The enumeration has trees of an earlier first split first, in both parts again: so ties fall as they should."""
     return max(all_binary_trees(0, length), key=lambda tree: sum(score(*span) for span in tree))
 
 
-ORACLES = {"right": greedy_by_definition, "sum": greedy_by_definition, "total": best_of_all_trees}
+ORACLES = {"greedy-right": greedy_by_definition, "greedy-sum": greedy_by_definition, "cky": best_of_all_trees}
 
 
 def test_every_rule_has_an_oracle():
@@ -87,7 +87,7 @@ def test_every_binary_tree_can_come_out(rule):
         trees = all_binary_trees(0, length)
         values = [[float(span in tree or span[1] - span[0] == 1) for span in all_spans(length)] for tree in trees]
         spans = decode_spans(SpanScores(np.full(len(trees), length), np.array(values).ravel()), rule)
-        if rule == "right":  # sees left parts only once it has come to them
+        if rule == "greedy-right":  # sees left parts only once it has come to them
             values = np.random.default_rng(0).random(3000 * length * (length + 1) // 2)
             spans = decode_spans(SpanScores(np.full(3000, length), values), rule)
         assert {frozenset(spans.sentence(index)) for index in range(len(spans))} == set(trees)
@@ -102,7 +102,7 @@ def test_sentences_of_any_length_do_not_touch_each_other(rule, monkeypatch):
     for index, length in enumerate(lengths):
         alone = SpanScores(np.array([length]), scores.values[scores.offsets[index] : scores.offsets[index + 1]])
         assert decode_spans(alone, rule).sentence(0) == together.sentence(index)
-        if rule != "total":
+        if rule != "cky":
             assert together.sentence(index) == greedy_by_definition(score_of(scores, index), length, rule)
     again = decode_spans(scores, rule)
     assert np.array_equal(again.starts, together.starts)
@@ -118,8 +118,8 @@ def test_the_total_is_that_of_no_greedy_tree_and_of_no_other_tree_less():
         totals[rule] = [
             sum(charts[index][start, end - 1] for start, end in spans.sentence(index)) for index in range(50)
         ]
-    for rule in ("right", "sum"):
-        assert all(best > other for best, other in zip(totals["total"], totals[rule], strict=True))
+    for rule in ("greedy-right", "greedy-sum"):
+        assert all(best > other for best, other in zip(totals["cky"], totals[rule], strict=True))
 
 
 def test_what_every_tree_has_does_not_change_the_total():
@@ -129,11 +129,11 @@ def test_what_every_tree_has_does_not_change_the_total():
         for place, (start, end) in enumerate(all_spans(length), scores.offsets[index]):
             if end - start in (1, length):
                 changed[place] += 100 * (1 + start)
-    one, other = (decode_spans(SpanScores(scores.lengths, values), "total") for values in (scores.values, changed))
+    one, other = (decode_spans(SpanScores(scores.lengths, values), "cky") for values in (scores.values, changed))
     assert [one.sentence(index) for index in range(3)] == [other.sentence(index) for index in range(3)]
 
 
-@pytest.mark.parametrize("rule", ["right", "sum"])
+@pytest.mark.parametrize("rule", ["greedy-right", "greedy-sum"])
 def test_the_score_of_a_single_word_counts_where_parts_are_compared(rule):
     """(a, b) against (b): split off the last word where that scores more."""
     values = dict.fromkeys(all_spans(3), 0.0)
@@ -142,13 +142,13 @@ def test_the_score_of_a_single_word_counts_where_parts_are_compared(rule):
     assert decode_spans(scores, rule).sentence(0) == {(0, 3), (0, 2)}
 
 
-@pytest.mark.parametrize("rule", ["right", "sum"])
+@pytest.mark.parametrize("rule", ["greedy-right", "greedy-sum"])
 def test_longest_spans_first_are_right_branching_and_shortest_first_left_branching(rule):
     """As PaLM's fixed scores are; the sum of lengths of two parts says nothing, so squares."""
     spans = all_spans(40)
     for sign, expected in ((1, right([40])), (-1, left([40]))):
         values = np.array([sign * (end - start) ** 2 for start, end in spans], np.float64)
-        if rule == "sum":
+        if rule == "greedy-sum":
             values *= [start > 0 for start, _ in spans]
         assert decode_spans(SpanScores(np.array([40]), values), rule).sentence(0) == expected.sentence(0)
 
@@ -180,7 +180,7 @@ def test_a_score_that_is_not_finite_is_named_by_its_words(value):
     scores = drawn([2, 4], 7)
     scores.values[3 + all_spans(4).index((1, 3))] = value
     with pytest.raises(InputError, match=f"sentence 2, words 2 to 3: the score of the span is {value}; expected"):
-        decode_spans(scores, "right")
+        decode_spans(scores, "greedy-right")
 
 
 def test_arguments_that_do_not_fit_are_refused():

@@ -38,7 +38,7 @@ class StreamBatches:
     steps: of a batch. A step that only some columns have is added to the last batch, which gives the `lengths`; it is
         never a batch of its own, so no column of a batch is empty.
     rank, ranks: which of how many processes this is; each has a share of the columns, all as many batches.
-    random_steps: for training, whether the steps of each batch are drawn anew every epoch, around `steps` (with
+    variable_bptt: for training, whether the steps of each batch are drawn anew every epoch, around `steps` (with
         probability 0.95) or half of them, at least 5, at most 10 more than `steps`; the last batch has what is left.
         Merity et al. 2018, section 4.1. seed: of the drawing, at least 0.
     spans: of gold trees of the corpus's sentences, for training. A batch has those that end just before one of its
@@ -56,7 +56,7 @@ class StreamBatches:
         steps: int,
         rank: int = 0,
         ranks: int = 1,
-        random_steps: bool = False,
+        variable_bptt: bool = False,
         seed: int = 0,
         spans: SpanSets | None = None,
     ) -> None:
@@ -65,7 +65,7 @@ class StreamBatches:
         _check_rank(rank, ranks)
         _check_seed(seed)
         self.corpus, self.vocabulary, self.steps = corpus, vocabulary, steps
-        self.random_steps, self.seed = random_steps, seed
+        self.variable_bptt, self.seed = variable_bptt, seed
         # Where each sentence begins in the stream, which has one end more for every sentence before.
         self._begins: Integers = np.asarray(corpus.offsets) + np.arange(len(corpus) + 1)
         self.token_count = int(self._begins[-1])
@@ -137,14 +137,14 @@ class StreamBatches:
 
     def _cuts(self, epoch: int) -> Integers:
         """(batches + 1,) where the batches of an epoch begin in a column, and where the last one ends."""
-        if self.random_steps:
-            ends = np.cumsum(self._random_steps(epoch))
+        if self.variable_bptt:
+            ends = np.cumsum(self._drawn_lengths(epoch))
             begins = np.concatenate([[0], ends[ends < self._shortest]])
         else:
             begins = np.arange(0, self._shortest, self.steps)
         return np.append(begins, self._longest)
 
-    def _random_steps(self, epoch: int) -> Integers:
+    def _drawn_lengths(self, epoch: int) -> Integers:
         """Steps of batches, enough of them for the shortest column; a function of seed and epoch."""
         random = np.random.default_rng([self.seed, epoch])
         count = -(-self._shortest // FEWEST_STEPS)

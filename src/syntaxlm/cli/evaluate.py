@@ -44,7 +44,7 @@ def _add_lm(kinds: Any) -> None:
         "--cache-weight", type=float, metavar="W", help="use a neural cache, with this share of the probability: 0 to 1"
     )
     parser.add_argument(
-        "--cache-flatness", type=float, metavar="F",
+        "--cache-theta", type=float, metavar="F",
         help="how much the cache prefers words whose state was like the present one; 0: not at all"
     )  # fmt: skip
     parser.add_argument("--cache-size", type=int, metavar="N", help="words that the cache holds; default 2000")
@@ -117,13 +117,13 @@ def _lm(options: argparse.Namespace) -> None:
 def _cache(options: argparse.Namespace) -> CacheSettings | None:
     from syntaxlm.scoring.cache import CACHE_SIZE, CacheSettings
 
-    weight, flatness, size = options.cache_weight, options.cache_flatness, options.cache_size
-    if weight is None and flatness is None and size is None:
+    weight, theta, size = options.cache_weight, options.cache_theta, options.cache_size
+    if weight is None and theta is None and size is None:
         return None
-    if weight is None or flatness is None:
-        missing = "--cache-weight" if weight is None else "--cache-flatness"
+    if weight is None or theta is None:
+        missing = "--cache-weight" if weight is None else "--cache-theta"
         raise InputError(f"{missing} is missing: a cache has both. syntaxlm tune cache finds them on validation text")
-    return CacheSettings(weight, flatness, CACHE_SIZE if size is None else size)
+    return CacheSettings(weight, theta, CACHE_SIZE if size is None else size)
 
 
 def _parse(options: argparse.Namespace) -> None:

@@ -58,10 +58,10 @@ def add_clean_up(parser: argparse.ArgumentParser, default: str) -> None:
 
 def add_decoding(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--decoder", choices=["biased", "unbiased", "right", "sum", "total"],
+        "--decoder", choices=["biased", "unbiased", "greedy-right", "greedy-sum", "cky"],
         help="how what a model says becomes a tree. Distances: biased (default), the rule published figures used, leans"
-        " to the right; unbiased. Span scores: right (default), each split where the right part scores highest, as"
-        " published; sum, where both parts together do; total, the tree whose spans do. Of several models it is for"
+        " to the right; unbiased. Span scores: greedy-right (default), each split where the right part scores"
+        " highest, as published; greedy-sum, where both parts together do; cky, the tree with the greatest total score. Of several models it is for"
         " those that have it, the others keep their default",
     )  # fmt: skip
     parser.add_argument(

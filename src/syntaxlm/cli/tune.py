@@ -16,7 +16,7 @@ def add_tune(commands: Any) -> None:
     parser = kinds.add_parser(
         "cache",
         help="the weights of a neural cache",
-        description="Chooses weight and flatness of a neural cache on a text, one sentence a line, that is not the one"
+        description="Chooses weight and theta of a neural cache on a text, one sentence a line, that is not the one"
         " to be measured. The model reads it once; then many pairs are tried. Prints their perplexities, the best pair,"
         " and the command that measures with it.",
     )
@@ -86,7 +86,7 @@ def _cache(options: argparse.Namespace) -> None:
         tuning = tune_cache(read_model(options.model), options.text, options.mode, options.cache_size)
     best = tuning.best
     mode = [] if options.mode is None else ["--mode", options.mode]
-    weights = ["--cache-weight", f"{best.weight:g}", "--cache-flatness", f"{best.flatness:g}"]
+    weights = ["--cache-weight", f"{best.weight:g}", "--cache-theta", f"{best.theta:g}"]
     words = ["syntaxlm", "evaluate", "lm", str(options.model), "TEXT", *mode, *weights, "--cache-size", str(best.size)]
     command = shlex.join(words)
     if options.json:

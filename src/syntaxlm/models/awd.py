@@ -27,9 +27,9 @@ class Regularisation:
     embedding_dropout: float
     input_dropout: float
     dropout: float
-    activation: float
+    ar: float
     after_dropout: bool
-    slowness: float
+    tar: float
 
 
 @dataclass(frozen=True)
@@ -74,13 +74,13 @@ class AWDBackbone(Backbone):
         return rows, locked_dropout(rows.of(embedded), self.regularisation.input_dropout, rows, self.training)
 
     def _penalties(self, states: Tensor, dropped: Tensor, rows: Rows) -> dict[str, Tensor]:
-        """Activation and slowness, section 4.6, as means; the slowness is always that of the states as they are."""
+        """Activation and tar, section 4.6, as means; the tar is always that of the states as they are."""
         penalties = {}
-        if self.regularisation.activation:
+        if self.regularisation.ar:
             active = dropped if self.regularisation.after_dropout else states
-            penalties["activation"] = self.regularisation.activation * active.square().mean()
-        if self.regularisation.slowness and len(rows.counts) > 1:
-            penalties["slowness"] = self.regularisation.slowness * rows.changes(states).square().mean()
+            penalties["ar"] = self.regularisation.ar * active.square().mean()
+        if self.regularisation.tar and len(rows.counts) > 1:
+            penalties["tar"] = self.regularisation.tar * rows.changes(states).square().mean()
         return penalties
 
 

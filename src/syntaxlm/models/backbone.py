@@ -52,7 +52,7 @@ class NeuralModel(LanguageModel):
     """Embedding, core and decoder."""
 
     def __init__(
-        self, core: Backbone, vocabulary_size: int, embedding_size: int, tied: bool, initial_spread: float
+        self, core: Backbone, vocabulary_size: int, embedding_size: int, tied: bool, init_range: float
     ) -> None:
         super().__init__()
         self.vocabulary_size = vocabulary_size
@@ -61,9 +61,9 @@ class NeuralModel(LanguageModel):
         self.distance_layers, self.default_layer = core.distance_layers, core.default_layer
         self.gives_span_scores, self.has_batch_statistics = core.gives_span_scores, core.has_batch_statistics
         self.decoder = Decoder(core.output_size, vocabulary_size, self.embedding if tied else None)
-        nn.init.uniform_(self.embedding.weight, -initial_spread, initial_spread)
+        nn.init.uniform_(self.embedding.weight, -init_range, init_range)
         if not tied:
-            self.decoder.initialise(initial_spread)
+            self.decoder.initialise(init_range)
 
     def forward(self, batch: TokenBatch, state: State = None) -> Output:
         reading: BackboneOutput = self.core(self.core.embed(self.embedding, batch.tokens), batch, state)

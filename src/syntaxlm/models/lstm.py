@@ -23,7 +23,7 @@ class LSTMConfig:
     tied: bool = True  # the decoder's weight is the embedding's; a projection joins them where sizes differ
     dropout: float = 0.2  # rate on embeddings and on what the decoder reads
     layer_dropout: float = 0.2  # rate between layers
-    initial_spread: float = 0.1  # embedding and decoder start uniform in (-spread, spread)
+    init_range: float = 0.1  # embedding and decoder start uniform in (-spread, spread)
 
 
 class LSTMCore(Backbone):
@@ -52,4 +52,4 @@ class LSTMCore(Backbone):
 
 
 def build(config: LSTMConfig, vocabulary_size: int) -> NeuralModel:
-    return NeuralModel(LSTMCore(config), vocabulary_size, config.embedding_size, config.tied, config.initial_spread)
+    return NeuralModel(LSTMCore(config), vocabulary_size, config.embedding_size, config.tied, config.init_range)

@@ -35,10 +35,10 @@ class ONLSTMConfig:
     embedding_dropout: float = 0.05  # rate of word types whose embedding is 0 for a batch
     weight_drop: float = 0.2  # rate on the recurrent weights
     weight_drop_rescaled: bool = False  # true: kept weights are divided by 1 - rate, as in AWD-LSTM
-    activation: float = 2.0  # alpha: weight of the last layer's mean square, added to the training loss
-    activation_after_dropout: bool = False  # true: of that layer after the output dropout, as in AWD-LSTM
-    slowness: float = 1.0  # beta: weight of the mean square of that layer's change from step to step
-    initial_spread: float = 0.1  # embedding and decoder start uniform in (-spread, spread)
+    ar: float = 2.0  # alpha: weight of the last layer's mean square, added to the training loss
+    ar_after_dropout: bool = False  # true: of that layer after the output dropout, as in AWD-LSTM
+    tar: float = 1.0  # beta: weight of the mean square of that layer's change from step to step
+    init_range: float = 0.1  # embedding and decoder start uniform in (-spread, spread)
 
     def __post_init__(self) -> None:
         sizes = self.layer_sizes
@@ -61,9 +61,9 @@ class ONLSTMCore(AWDBackbone):
                 config.embedding_dropout,
                 config.input_dropout,
                 config.dropout,
-                config.activation,
-                config.activation_after_dropout,
-                config.slowness,
+                config.ar,
+                config.ar_after_dropout,
+                config.tar,
             ),
             config.layer_sizes[-1],
         )
@@ -94,4 +94,4 @@ def _syntax(read: StackOutput, rows: Rows) -> Syntax | None:
 
 
 def build(config: ONLSTMConfig, vocabulary_size: int) -> NeuralModel:
-    return NeuralModel(ONLSTMCore(config), vocabulary_size, config.embedding_size, config.tied, config.initial_spread)
+    return NeuralModel(ONLSTMCore(config), vocabulary_size, config.embedding_size, config.tied, config.init_range)

@@ -43,9 +43,9 @@ class PaLMConfig:
     input_dropout: float = 0.3  # rate on the embeddings that the first layer reads
     embedding_dropout: float = 0.05  # rate of word types whose embedding is 0 for a batch
     weight_drop: float = 0.2  # rate on the recurrent weights; those kept are divided by 1 - rate
-    activation: float = 2.0  # alpha: weight of the mean square of what the decoder reads, added to the training loss
-    slowness: float = 1.0  # beta: weight of the mean square of the last layer's change from step to step
-    initial_spread: float = 0.1  # embedding and decoder start uniform in (-spread, spread)
+    ar: float = 2.0  # alpha: weight of the mean square of what the decoder reads, added to the training loss
+    tar: float = 1.0  # beta: weight of the mean square of the last layer's change from step to step
+    init_range: float = 0.1  # embedding and decoder start uniform in (-spread, spread)
 
     def __post_init__(self) -> None:
         sizes = self.layer_sizes
@@ -74,9 +74,9 @@ class PaLMCore(AWDBackbone):
                 config.embedding_dropout,
                 config.input_dropout,
                 config.dropout,
-                config.activation,
+                config.ar,
                 True,
-                config.slowness,
+                config.tar,
             ),
             config.layer_sizes[-1],
         )
@@ -142,4 +142,4 @@ def _syntax(spans: SpanReading, rows: Rows) -> Syntax:
 
 
 def build(config: PaLMConfig, vocabulary_size: int) -> NeuralModel:
-    return NeuralModel(PaLMCore(config), vocabulary_size, config.embedding_size, config.tied, config.initial_spread)
+    return NeuralModel(PaLMCore(config), vocabulary_size, config.embedding_size, config.tied, config.init_range)

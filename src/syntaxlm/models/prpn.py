@@ -50,7 +50,7 @@ class PRPNConfig:
     comparison: Literal["hard", "soft"] = "hard"  # hardtanh (equation 6) or, in the released form only, a sigmoid
     resolution: float = 0.1  # distances that differ by this much are told apart (released form)
     temperature: float = 10.0  # tau of equation 6 (paper form); evaluation takes its limit, infinity
-    initial_spread: float = 0.01  # embedding and decoder start uniform in (-spread, spread)
+    init_range: float = 0.01  # embedding and decoder start uniform in (-spread, spread)
 
     def __post_init__(self) -> None:
         if self.parsing and self.hidden_size % 2:
@@ -379,4 +379,4 @@ def _last(before: Tensor, now: Tensor, count: int) -> Tensor:
 
 
 def build(config: PRPNConfig, vocabulary_size: int) -> NeuralModel:
-    return NeuralModel(PRPNCore(config), vocabulary_size, config.embedding_size, config.tied, config.initial_spread)
+    return NeuralModel(PRPNCore(config), vocabulary_size, config.embedding_size, config.tied, config.init_range)

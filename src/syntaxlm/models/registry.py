@@ -70,11 +70,11 @@ _LIMITS: Limits = {
     "input_dropout": _RATE,
     "embedding_dropout": _RATE,
     "weight_drop": _RATE,
-    "activation": _NOT_NEGATIVE,
-    "slowness": _NOT_NEGATIVE,
+    "ar": _NOT_NEGATIVE,
+    "tar": _NOT_NEGATIVE,
     "resolution": _POSITIVE,
     "temperature": _POSITIVE,
-    "initial_spread": _POSITIVE,
+    "init_range": _POSITIVE,
 }
 
 

@@ -42,7 +42,7 @@ class TreeRNNConfig:
     shared_noise: bool = True  # nce: whether all steps of a batch that share a softmax have the same noise words
     log_normaliser: float = 9.5  # nce: ln Z, fixed
     dropout: float = 0.0  # rate on embeddings and on what the softmax reads
-    initial_spread: float = 0.2  # all weights start uniform in (-spread, spread), biases at 0
+    init_range: float = 0.2  # all weights start uniform in (-spread, spread), biases at 0
 
 
 class TreeRNN(TreeModel):
@@ -68,14 +68,14 @@ class TreeRNN(TreeModel):
             settings = config.noise_words, config.log_normaliser, config.shared_noise
             self.noise = NoiseContrastive(vocabulary_size, *settings)
         for weight in (self.embedding.weight, self.input_weight, self.recurrent_weight):
-            nn.init.uniform_(weight, -config.initial_spread, config.initial_spread)
-        self.decoder.initialise(config.initial_spread)
+            nn.init.uniform_(weight, -config.init_range, config.init_range)
+        self.decoder.initialise(config.init_range)
         self._make_labels(1)
 
     def _make_labels(self, count: int) -> None:
         """Fresh embeddings of so many labels, where it reads any."""
         if self.label_embedding is not None:
-            spread = self.config.initial_spread
+            spread = self.config.init_range
             self.label_embedding = nn.Embedding(count, self.config.label_size).to(self.embedding.weight)
             nn.init.uniform_(self.label_embedding.weight, -spread, spread)
             self.label_count = count

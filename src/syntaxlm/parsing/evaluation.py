@@ -329,7 +329,7 @@ class ParsingReport:
             *self._table(),
             "",
             *self._layers(),
-            f"{_told(self.chosen)} against right branching: {self.against_right}",
+            f"{self.chosen} against right branching: {self.against_right}",
         ]
         if scores.recall_by_label:
             common = sorted(scores.recall_by_label.items(), key=lambda item: -item[1][1])[:10]
@@ -356,13 +356,13 @@ class ParsingReport:
         baselines, random = self.baselines, self.baselines.random
         lines = ["unlabelled F1   precision   recall"]
         averaged = f", average of {self.models} models" if self.models > 1 else ""
-        lines += [_score_row(_told(name) + averaged, one) for name, one in self.scores.items()]
+        lines += [_score_row(name + averaged, one) for name, one in self.scores.items()]
         lines.append(_score_row("right branching", baselines.right))
         lines.append(_score_row("left branching", baselines.left))
         lines.append(_score_row("balanced", baselines.balanced))
         lines.append(_seeds_row("random", random))
         if self.random_weights:
-            lines.append(_seeds_row(f"random weights, {_told(self.chosen)}", self.random_weights.f1))
+            lines.append(_seeds_row(f"random weights, {self.chosen}", self.random_weights.f1))
         lines.append(_score_row("binary upper bound", baselines.binary_bound))
         if baselines.biased_bound:
             lines.append(_score_row("reachable by the biased decoder", baselines.biased_bound))
@@ -377,11 +377,6 @@ class ParsingReport:
             figures = "".join(f"{100 * f1:14.1f}" for f1 in values.values())
             lines.append(f"{figures}   layer {layer}{' (chosen)' * (layer == self.layer)}")
         return [*lines, ""]
-
-
-def _told(decoder: str) -> str:
-    """A decoder's name in a table, where `right` by itself would be taken for right branching."""
-    return f"{decoder} decoder" if decoder in SPAN_RULES else decoder
 
 
 def _score_row(name: str, scores: ParsingScores) -> str:

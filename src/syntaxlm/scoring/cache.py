@@ -44,7 +44,7 @@ class CacheSettings:
     """Settings of the neural cache. Raises InputError for those out of range."""
 
     weight: float  # lambda, the share of the cache in the mixture: from 0 to under 1
-    flatness: float  # theta, from 0: all words in the cache alike; the larger, the more those after a state like this
+    theta: float  # theta, from 0: all words in the cache alike; the larger, the more those after a state like this
     size: int = CACHE_SIZE  # N, words that the cache holds
 
     def __post_init__(self) -> None:
@@ -53,13 +53,13 @@ class CacheSettings:
             faults.append(f"cache size: found {self.size}; expected 1 or more")
         if not 0 <= self.weight < 1:
             faults.append(f"cache weight: found {self.weight}; expected a number from 0 to under 1")
-        if not 0 <= self.flatness < math.inf:
-            faults.append(f"cache flatness: found {self.flatness}; expected a number of 0 or more")
+        if not 0 <= self.theta < math.inf:
+            faults.append(f"cache theta: found {self.theta}; expected a number of 0 or more")
         if faults:
             raise InputError("\n".join(faults))
 
     def __str__(self) -> str:
-        return f"cache of {self.size:,} words, weight {self.weight:g}, flatness {self.flatness:g}"
+        return f"cache of {self.size:,} words, weight {self.weight:g}, theta {self.theta:g}"
 
 
 class Stretch(NamedTuple):
@@ -80,7 +80,7 @@ class NeuralCache:
         self.size = size
         self._held: tuple[Tensor, Tensor] | None = None  # rows (k, F) and words (k,), k at most `size`
 
-    def probs(self, stretch: Stretch, flatnesses: Sequence[float]) -> Tensor:
+    def probs(self, stretch: Stretch, thetas: Sequence[float]) -> Tensor:
         """p_cache of each word of the stretch, for each theta: (n, thetas). Then the stretch is in the cache.
 
         Before the first word of a text the cache is empty, and says what the model says.
@@ -93,15 +93,15 @@ class NeuralCache:
         keys = pad(torch.cat([before, hidden]), (0, 0, missing, 0))
         key_words = pad(torch.cat([words_before, words]), (missing, 0), value=-1)
         self._held = keys[missing:][-self.size :].clone(), key_words[missing:][-self.size :].clone()
-        result = hidden.new_empty(count, len(flatnesses))
+        result = hidden.new_empty(count, len(thetas))
         for begin in range(0, count, ROWS):
             rows = slice(begin, min(begin + ROWS, count))
             seen = slice(begin, rows.stop + width - 1)
             scores = _band(hidden[rows] @ keys[seen].T, width)
             same = key_words[seen].unfold(0, width, 1) == words[rows, None]
             empty = _places(scores) < missing - begin if begin < missing else None
-            for place, flatness in enumerate(flatnesses):
-                result[rows, place] = _share(scores * flatness, same, empty)
+            for place, theta in enumerate(thetas):
+                result[rows, place] = _share(scores * theta, same, empty)
         if not len(before):
             result[0] = log_probs[0].exp()
         return result
@@ -143,7 +143,7 @@ def nats_with_cache(
     cache = NeuralCache(settings.size)
     nats = without = 0.0
     for stretch in read_in_order(model, corpus, vocabulary, mode):
-        cache_probs = cache.probs(stretch, [settings.flatness])[:, 0]
+        cache_probs = cache.probs(stretch, [settings.theta])[:, 0]
         nats -= float(mixed_log_probs(stretch.log_probs, cache_probs, settings.weight).sum())
         without -= float(stretch.log_probs.sum(dtype=torch.float64))
     return nats, without

@@ -1,6 +1,6 @@
 """The two weights of a neural cache, chosen on a text that is not the one to be measured.
 
-The model reads the text once. A flatness theta then takes one pass over the rows that the decoder read; for each, the
+The model reads the text once. A theta theta then takes one pass over the rows that the decoder read; for each, the
 text's log-probability is a concave function of lambda, so that the best lambda is where its derivative is zero.
 """
 
@@ -32,7 +32,7 @@ MOST_WEIGHT = 0.999
 class CacheTrial:
     """One theta. weight: the best lambda for it, with its perplexity.  perplexities: of each of WEIGHTS."""
 
-    flatness: float
+    theta: float
     weight: float
     perplexity: float
     perplexities: tuple[float, ...]
@@ -56,7 +56,7 @@ class CacheTuning:
 
     @property
     def best(self) -> CacheSettings:
-        return CacheSettings(self.best_trial.weight, self.best_trial.flatness, self.size)
+        return CacheSettings(self.best_trial.weight, self.best_trial.theta, self.size)
 
     def as_dict(self) -> dict[str, Any]:
         """All figures, for JSON."""
@@ -69,9 +69,9 @@ class CacheTuning:
 
     def __str__(self) -> str:
         without, best = self.without_cache, self.best_trial
-        lines = [["flatness", *(f"weight {weight:g}" for weight in WEIGHTS), "best weight", "perplexity"]] + [
+        lines = [["theta", *(f"weight {weight:g}" for weight in WEIGHTS), "best weight", "perplexity"]] + [
             [
-                f"{trial.flatness:g}",
+                f"{trial.theta:g}",
                 *(f"{value:.2f}" for value in trial.perplexities),
                 f"{trial.weight:.3f}",
                 f"{trial.perplexity:.2f}" + (" *" if trial is best else "  "),
@@ -112,7 +112,7 @@ def tune_cache(stored: ModelBundle, path: str | Path, mode: Mode | None = None, 
             trials += _trials(stretches, size, nearby)
             if _best(trials) is best:
                 break
-    return CacheTuning(size, without, tuple(sorted(trials, key=lambda trial: trial.flatness)))
+    return CacheTuning(size, without, tuple(sorted(trials, key=lambda trial: trial.theta)))
 
 
 def _best(trials: Sequence[CacheTrial]) -> CacheTrial:
@@ -121,27 +121,27 @@ def _best(trials: Sequence[CacheTrial]) -> CacheTrial:
 
 def _nearby(trials: Sequence[CacheTrial], factor: float) -> list[float]:
     """The best theta times and by the factor, in two digits, where not tried yet."""
-    best, tried = _best(trials).flatness, {trial.flatness for trial in trials}
-    near = [float(f"{flatness:.2g}") for flatness in (best / factor, best * factor)]
-    return [flatness for flatness in near if flatness not in tried and flatness <= MOST_FLATNESS]
+    best, tried = _best(trials).theta, {trial.theta for trial in trials}
+    near = [float(f"{theta:.2g}") for theta in (best / factor, best * factor)]
+    return [theta for theta in near if theta not in tried and theta <= MOST_FLATNESS]
 
 
-def _trials(stretches: Sequence[Stretch], size: int, flatnesses: Sequence[float]) -> list[CacheTrial]:
+def _trials(stretches: Sequence[Stretch], size: int, thetas: Sequence[float]) -> list[CacheTrial]:
     cache = NeuralCache(size)
-    cache_probs = torch.cat([cache.probs(stretch, flatnesses) for stretch in stretches]).double()
+    cache_probs = torch.cat([cache.probs(stretch, thetas) for stretch in stretches]).double()
     log_probs = torch.cat([stretch.log_probs for stretch in stretches]).double()
     # p(w) = p_model(w) (1 + lambda gain).
     gains = cache_probs * torch.exp(-log_probs)[:, None] - 1
-    return [_trial(flatness, log_probs, gain) for flatness, gain in zip(flatnesses, gains.unbind(1), strict=True)]
+    return [_trial(theta, log_probs, gain) for theta, gain in zip(thetas, gains.unbind(1), strict=True)]
 
 
-def _trial(flatness: float, log_probs: Tensor, gain: Tensor) -> CacheTrial:
+def _trial(theta: float, log_probs: Tensor, gain: Tensor) -> CacheTrial:
     def perplexity(weight: float) -> float:
         nats = -float((log_probs + torch.log1p(weight * gain)).mean())
         return math.exp(min(nats, 700.0))
 
     weight = round(_best_weight(gain), 3)
-    return CacheTrial(flatness, weight, perplexity(weight), tuple(map(perplexity, WEIGHTS)))
+    return CacheTrial(theta, weight, perplexity(weight), tuple(map(perplexity, WEIGHTS)))
 
 
 def _best_weight(gain: Tensor) -> float:

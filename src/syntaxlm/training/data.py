@@ -98,10 +98,10 @@ class TextTrainingData(TrainingData):
                 self.train,
                 self.vocabulary,
                 cut.batch_size,
-                cut.steps,
+                cut.bptt,
                 rank,
                 ranks,
-                random_steps=cut.random_steps,
+                variable_bptt=cut.variable_bptt,
                 seed=seed,
                 spans=spans,
             )

@@ -49,8 +49,8 @@ class BatchSettings:
     token_budget: int = 2048  # sentences, trees: tokens of a batch
     maximum_words: int | None = 150  # sentences, trees: longer ones are left out of training, and counted
     batch_size: int = 64  # stream: parallel columns; trees: those of a batch, at most
-    steps: int = 35  # stream: tokens of each column a batch has (the length of back-propagation through time)
-    random_steps: bool = False  # stream: each batch's steps are drawn around `steps`, the rate in proportion to them
+    bptt: int = 35  # stream: tokens of each column a batch has (the length of back-propagation through time)
+    variable_bptt: bool = False  # stream: each batch's steps are drawn around `bptt`, the rate in proportion to them
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,9 @@ class OptimiserSettings:
     beta2: float = 0.999  # adam: decay of its square's mean
     epsilon: float = 1e-8  # adam: added to the root of the square's mean
     weight_decay: float = 1e-6  # L2, added to the gradient
-    mean_over: Literal["tokens", "sentences"] = "tokens"  # what the loss is a mean over, before its gradient is clipped
+    loss_normalisation: Literal["tokens", "sentences"] = (
+        "tokens"  # what the loss is a mean over, before its gradient is clipped
+    )
     clip: float = 1.0  # norm that the gradient is scaled down to
     average_patience: int | None = None  # validations; averaging begins above the best loss but for the last so many
     average_from_epoch: int | None = None  # epochs after which averaging begins, if it has not; None: by patience alone
@@ -153,10 +155,12 @@ def _contradictions(recipe: Recipe) -> list[str]:
         faults.append(f"batches.mode: found {mode}; expected {expected} of the kind {kind!r} reads {what}")
     if mode == "trees" and recipe.text.normaliser.units == "characters":
         faults.append("text.normaliser.units: found characters; expected words: trees are of words")
-    if settings.mean_over == "sentences" and mode == "stream":
-        faults.append("optimiser.mean_over: found sentences; expected tokens, or batches.mode sentences or trees")
-    if recipe.batches.random_steps and recipe.batches.mode != "stream":
-        faults.append("batches.random_steps: found true; expected false, or batches.mode stream")
+    if settings.loss_normalisation == "sentences" and mode == "stream":
+        faults.append(
+            "optimiser.loss_normalisation: found sentences; expected tokens, or batches.mode sentences or trees"
+        )
+    if recipe.batches.variable_bptt and recipe.batches.mode != "stream":
+        faults.append("batches.variable_bptt: found true; expected false, or batches.mode stream")
     if settings.averaged_rate is not None and not settings.averages:
         faults.append(
             f"optimiser.averaged_rate: found {settings.averaged_rate}; expected null, or what begins the averaging:"
@@ -185,7 +189,7 @@ _LIMITS: Limits = {
     "batches.token_budget": _POSITIVE,
     "batches.maximum_words": _POSITIVE,
     "batches.batch_size": _POSITIVE,
-    "batches.steps": _POSITIVE,
+    "batches.bptt": _POSITIVE,
     "optimiser.learning_rate": _POSITIVE,
     "optimiser.beta1": _SHARE,
     "optimiser.beta2": _SHARE,

@@ -323,7 +323,7 @@ class _Run:
         self.state = state if isinstance(self.batches, StreamBatches) else None
         # Gradients are averaged over processes: dividing by the mean number of tokens gives the mean over all.
         tokens, sentences, total = self._mean(batch.token_count(), batch.sentence_count(), float(nats.detach()))
-        count = sentences if settings.mean_over == "sentences" else tokens
+        count = sentences if settings.loss_normalisation == "sentences" else tokens
         loss = nats / count + sum(penalties.values(), torch.zeros((), device=nats.device))
         if not math.isfinite(total):
             raise self._diverged("the training loss", total)
@@ -351,8 +351,8 @@ class _Run:
         """The learning rate of the next batch; steps: its length, which counts where lengths are drawn."""
         progress, recipe = self.progress, self.recipe
         rate = progress.plateau.rate(progress.averaging.rate(recipe.optimiser), self._epochs(), recipe.schedule)
-        if recipe.batches.random_steps and steps is not None:
-            rate *= steps / recipe.batches.steps
+        if recipe.batches.variable_bptt and steps is not None:
+            rate *= steps / recipe.batches.bptt
         for group in self.optimiser.param_groups:
             group["lr"] = rate
 

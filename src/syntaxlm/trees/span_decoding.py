@@ -2,7 +2,7 @@
 
 Scores of all sentences stand in one flat array. The trees of all grow together, level by level: every open span of
 every sentence is split, then all parts are. Two rules look at the scores of the parts when they split (greedy, no chart
-is needed); `total` has found each span's best split before, by dynamic programming over sentences of equal length.
+is needed); `cky` has found each span's best split before, by dynamic programming over sentences of equal length.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy.typing as npt
 from syntaxlm.errors import InputError
 from syntaxlm.trees.spans import Integers, SpanSets, gathered, offsets_of
 
-SpanRule = Literal["right", "sum", "total"]
+SpanRule = Literal["greedy-right", "greedy-sum", "cky"]
 SPAN_RULES: tuple[SpanRule, ...] = get_args(SpanRule)
 Scores = npt.NDArray[np.floating]
 Splits = npt.NDArray[np.int16]
@@ -69,20 +69,21 @@ class SpanScores:
 def decode_spans(scores: SpanScores, rule: SpanRule) -> SpanSets:
     """The binary trees that the span scores of many sentences stand for.
 
-    rule: `right` and `sum` go from the whole sentence down and split each span where the score of its right part, or
-    the sum of the scores of both parts, is greatest, parts of one word included.  `total`: the tree whose spans have
-    the greatest scores together (spans of one word and the whole sentence are in every tree, so theirs do not matter).
+    rule: `greedy-right` and `greedy-sum` go from the whole sentence down and split each span where the score of its
+    right part, or the sum of the scores of both parts, is greatest, parts of one word included.  `cky`: the tree whose
+    spans have the greatest total score (spans of one word and the whole sentence are in every tree, so theirs do not
+    matter).
     Of equal splits of a span the first is taken.
     Returns all spans of two words or more, the whole sentence among them: n - 1 for n words.
-    O(n^2) time for `right` and `sum`, O(n^3) for `total`, O(n^2) memory.
+    O(n^2) time for `greedy-right` and `greedy-sum`, O(n^3) for `cky`, O(n^2) memory.
     Raises ValueError for a rule there is not, InputError where a score is not a finite number.
-    Peng, Schwartz, Smith 2019 (PaLM), equation 4: `right`.
+    Peng, Schwartz, Smith 2019 (PaLM), equation 4: `greedy-right`.
     """
     if rule not in SPAN_RULES:
         raise ValueError(f"decoding rule {rule!r}: expected one of {', '.join(SPAN_RULES)}")
     _check_finite(scores)
     offsets, values = scores.offsets, scores.values
-    if rule == "total":
+    if rule == "cky":
         splits = _best_splits(scores)
         return _grown(
             scores.lengths, lambda sentence, start, end: start + splits[_places(offsets[sentence], start, end)]
@@ -95,7 +96,7 @@ def decode_spans(scores: SpanScores, rule: SpanRule) -> SpanSets:
         split = start[span] + 1 + np.arange(len(span)) - first[span]
         begin = offsets[sentence[span]]
         found = values[_places(begin, split, end[span])].astype(np.float64)
-        if rule == "sum":
+        if rule == "greedy-sum":
             found += values[_places(begin, start[span], split)]
         best = np.flatnonzero(found == np.maximum.reduceat(found, first)[span])
         return split[best[np.searchsorted(best, first)]]
