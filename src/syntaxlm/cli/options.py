@@ -59,10 +59,10 @@ def add_clean_up(parser: argparse.ArgumentParser, default: str) -> None:
 def add_decoding(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--decoder", choices=["biased", "unbiased", "greedy-right", "greedy-sum", "cky"],
-        help="how what a model says becomes a tree. Distances: biased (default), the rule published figures used, leans"
-        " to the right; unbiased. Span scores: greedy-right (default), each split where the right part scores"
-        " highest, as published; greedy-sum, where both parts together do; cky, the tree with the greatest total score. Of several models it is for"
-        " those that have it, the others keep their default",
+        help="decoding algorithm. Distances: biased (default), the rule of the published figures, which leans to the"
+        " right; unbiased. Span scores: greedy-right (default), which splits where the right part scores highest, as"
+        " published; greedy-sum, where both parts together score highest; cky, the tree with the greatest total score."
+        " With several models it applies to those that support it; the others use their default",
     )  # fmt: skip
     parser.add_argument(
         "--layer", type=int, metavar="L",
