@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from syntaxlm.layers.dropout import dropout
 from syntaxlm.models.backbone import Backbone, BackboneOutput, NeuralModel
-from syntaxlm.models.contract import State, Syntax, TokenBatch
+from syntaxlm.models.batches import State, Syntax, TokenBatch
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class GRUConfig:
     init_range: float = 0.1  # embedding and decoder start uniform in (-spread, spread)
 
 
-class GRUCore(Backbone):
+class GRUBackbone(Backbone):
     """One layer. The distance before a word is how far the state moves when the word is read."""
 
     distance_layers = 1
@@ -46,4 +46,4 @@ class GRUCore(Backbone):
 
 
 def build(config: GRUConfig, vocabulary_size: int) -> NeuralModel:
-    return NeuralModel(GRUCore(config), vocabulary_size, config.embedding_size, config.tied, config.init_range)
+    return NeuralModel(GRUBackbone(config), vocabulary_size, config.embedding_size, config.tied, config.init_range)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from rich.console import Console
 
-from syntaxlm.batches.tokens import SentenceBatches
+from syntaxlm.batches import SentenceBatches
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.supervision import read_supervision
 from syntaxlm.errors import InputError

@@ -19,7 +19,8 @@ from syntaxlm.drawing.tree import tree_picture
 from syntaxlm.drawing.writing import check_format, write_picture
 from syntaxlm.errors import InputError
 from syntaxlm.model_io import ModelBundle
-from syntaxlm.models.contract import TokenBatch
+from syntaxlm.models.abilities import HasMaps
+from syntaxlm.models.batches import TokenBatch
 from syntaxlm.parsing.evaluation import parse_lines
 from syntaxlm.parsing.structure import Rule, layers_for, rules_for, structure_of
 from syntaxlm.trees import Tree, clean_all, parse_brackets, read_brackets, trees_of
@@ -84,7 +85,7 @@ def analyse(
 
 @torch.no_grad()
 def maps_of(stored: ModelBundle, tokens: Sequence[str]) -> tuple[dict[str, Values], dict[str, Values]]:
-    """The model's maps and units of one sentence (`Syntax`), read from its begin: (words + 1, ...), begin first.
+    """The model's maps of one sentence (`Maps`), read from BOS on: (words + 1, ...), BOS first.
 
     Raises InputError for a model without any.
     """
@@ -92,13 +93,12 @@ def maps_of(stored: ModelBundle, tokens: Sequence[str]) -> tuple[dict[str, Value
     ids = vocabulary.encode(tokens)
     read = torch.tensor([[vocabulary.begin_id, *ids]]).T
     batch = TokenBatch(read, torch.tensor([[*ids, vocabulary.end_id]]).T)
-    device = stored.model.device
-    syntax = stored.model(batch.to(device)).syntax
-    if syntax is None or not (syntax.maps or syntax.units):
-        raise InputError(f"a model of the kind {stored.settings.model.name!r} has no gates or attention to draw")
+    maps_of_model = stored.require(HasMaps, "drawing of maps").maps(batch.to(stored.model.device))
+    if not maps_of_model:
+        raise InputError(f"this {stored.name} model has no gates or attention to draw")
     maps, units = (
-        {name: values[:, 0].float().cpu().numpy() for name, values in kind.items()}
-        for kind in (syntax.maps, syntax.units)
+        {name: values[:, 0].float().cpu().numpy() for name, values in values_by_name.items()}
+        for values_by_name in (maps_of_model.earlier_tokens, maps_of_model.units)
     )
     return maps, units
 

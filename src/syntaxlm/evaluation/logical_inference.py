@@ -73,10 +73,10 @@ class EncodedPairs:
     def __len__(self) -> int:
         return len(self.relations)
 
-    def batch(self, places: Sequence[int]) -> tuple[PairBatch, Tensor]:
-        """The pairs at these places, and their relations."""
-        sides = ([side[place] for place in places] for side in (self.left, self.right))
-        return PairBatch.of(*sides), self.relations[list(places)]
+    def batch(self, places: Sequence[int]) -> PairBatch:
+        """The pairs at these places, with their relations as classes."""
+        left, right = ([side[place] for place in places] for side in (self.left, self.right))
+        return PairBatch.of(left, right, self.relations[list(places)])
 
 
 def _sides(pair: FormulaPair) -> tuple[str, str]:
@@ -189,7 +189,7 @@ def answers(classifier: PairClassifier, pairs: EncodedPairs, device: torch.devic
     found: list[int] = []
     with torch.inference_mode():
         for start in range(0, len(pairs), BATCH):
-            batch, _ = pairs.batch(range(start, min(start + BATCH, len(pairs))))
+            batch = pairs.batch(range(start, min(start + BATCH, len(pairs))))
             found += classifier(batch.to(device))[0].argmax(-1).tolist()
     return found
 

@@ -13,15 +13,16 @@ from torch import Tensor, nn
 
 from syntaxlm.layers.dropout import embed_with_dropout, locked_dropout
 from syntaxlm.layers.rows import Rows
+from syntaxlm.models.abilities import Maps
 from syntaxlm.models.backbone import Backbone, BackboneOutput
-from syntaxlm.models.contract import State, Syntax, TokenBatch
+from syntaxlm.models.batches import State, TokenBatch
 
 
 @dataclass(frozen=True)
 class Regularisation:
     """Rates of dropout of word types, of what the first layer reads, of what the decoder reads; weights of penalties.
 
-    after_dropout: whether the activation is that of the last layer's states after the output dropout, or as they are.
+    after_dropout: whether AR applies to the last layer's states after the output dropout, or before it.
     """
 
     embedding_dropout: float
@@ -34,12 +35,15 @@ class Regularisation:
 
 @dataclass(frozen=True)
 class LayersOutput:
-    """What the layers make of a batch. states: (n, D), the last one's; state: for the next chunk."""
+    """What the layers compute. states: (n, D), of the last layer; state: for the next batch; the rest as in
+    `BackboneOutput`.
+    """
 
     states: Tensor
     state: dict[str, Tensor]
-    syntax: Syntax | None = None
     penalties: dict[str, Tensor] = field(default_factory=dict)
+    distances: Tensor | None = None
+    maps: Maps = field(default_factory=Maps)
 
 
 class AWDBackbone(Backbone):
@@ -64,7 +68,8 @@ class AWDBackbone(Backbone):
             hidden,
             {name: part.detach() for name, part in read.state.items()},
             self._penalties(read.states, hidden, rows) | read.penalties if self.training else {},
-            read.syntax,
+            read.distances,
+            read.maps,
         )
 
     def enter(self, embedded: Tensor, batch: TokenBatch) -> tuple[Rows, Tensor]:
@@ -74,7 +79,7 @@ class AWDBackbone(Backbone):
         return rows, locked_dropout(rows.of(embedded), self.regularisation.input_dropout, rows, self.training)
 
     def _penalties(self, states: Tensor, dropped: Tensor, rows: Rows) -> dict[str, Tensor]:
-        """Activation and tar, section 4.6, as means; the tar is always that of the states as they are."""
+        """AR and TAR, section 4.6, as means; TAR is always that of the states before dropout."""
         penalties = {}
         if self.regularisation.ar:
             active = dropped if self.regularisation.after_dropout else states

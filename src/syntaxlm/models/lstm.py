@@ -8,8 +8,8 @@ from typing import Literal
 from torch import Tensor, nn
 
 from syntaxlm.layers.dropout import dropout
-from syntaxlm.models.backbone import Backbone, BackboneOutput, NeuralModel
-from syntaxlm.models.contract import State, TokenBatch
+from syntaxlm.models.backbone import Backbone, BackboneOutput, NeuralModel, neural_model
+from syntaxlm.models.batches import State, TokenBatch
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class LSTMConfig:
     init_range: float = 0.1  # embedding and decoder start uniform in (-spread, spread)
 
 
-class LSTMCore(Backbone):
+class LSTMBackbone(Backbone):
     """Stacked LSTM, and a projection to the embedding's size where tied weights need one."""
 
     def __init__(self, config: LSTMConfig) -> None:
@@ -52,4 +52,4 @@ class LSTMCore(Backbone):
 
 
 def build(config: LSTMConfig, vocabulary_size: int) -> NeuralModel:
-    return NeuralModel(LSTMCore(config), vocabulary_size, config.embedding_size, config.tied, config.init_range)
+    return neural_model(LSTMBackbone(config), config, vocabulary_size)

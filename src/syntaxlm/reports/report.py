@@ -19,7 +19,8 @@ from syntaxlm.drawing.svg import Picture, Theme
 from syntaxlm.drawing.text import printable
 from syntaxlm.errors import InputError
 from syntaxlm.files import make_folder, read_text, write_text
-from syntaxlm.model_io import CONFIG, READING, Mode, ModelBundle, predicts_ends, read_model
+from syntaxlm.model_io import CONFIG, ModelBundle, read_model, structure_name
+from syntaxlm.models.abilities import Parses
 from syntaxlm.parsing.evaluation import ParsingReport, ScoredSentence, evaluate_parsing, scored_sentences
 from syntaxlm.parsing.structure import Rule
 from syntaxlm.scoring.perplexity import LanguageModelScore
@@ -224,7 +225,7 @@ def write_report(
     folder, output = Path(folder), Path(output)
     stored, run = read_model(folder), read_run(folder)
     parsing = None
-    if treebank is not None and stored.model.parses:
+    if treebank is not None and isinstance(stored.model, Parses):
         parsing = evaluate_parsing(stored, treebank, protocol, decoder, clean_up, layer)
     page = page_of(stored, run, parsing)
     make_folder(output)
@@ -237,7 +238,7 @@ def page_of(stored: ModelBundle, run: Run, parsing: ParsingReport | None, floor:
     parsing: of the model alone; None where there is none. floor: the lowest perplexity possible on the test text, where
     it is known.
     """
-    parts = [settings_part(stored, run), training_part(run, stored.settings.mode), perplexity_part(run, floor)]
+    parts = [settings_part(stored, run), training_part(run, stored.trained_on), perplexity_part(run, floor)]
     if parsing is None:
         parts.append(Part("Trees beside gold", (Paragraph(_why_no_trees(stored), missing=True),)))
     else:
@@ -247,7 +248,7 @@ def page_of(stored: ModelBundle, run: Run, parsing: ParsingReport | None, floor:
 
 
 def _why_no_trees(stored: ModelBundle) -> str:
-    if not stored.model.parses:
+    if not isinstance(stored.model, Parses):
         return (
             f"This model, of the kind {stored.settings.model.name}, gives no distances between words and no scores of"
             " spans, and so no trees: it is a language model alone. No treebank was read."
@@ -264,7 +265,7 @@ def key_figures(stored: ModelBundle, run: Run, parsing: ParsingReport | None) ->
         what, value = "perplexity", f"{of_test.perplexity:,.2f}"
         if stored.normaliser.units == "characters":
             what, value = "bits per character", f"{of_test.bits_per_character:.3f}"
-        figures.append(KeyFigure(f"{name} {what}", value, f"{of_test.source}, {_reading(of_test.mode)}"))
+        figures.append(KeyFigure(f"{name} {what}", value, f"{of_test.source}, {_reading(of_test)}"))
     if parsing is not None:
         scores = parsing.scores[parsing.chosen]
         layer = f", layer {parsing.layer}" if parsing.f1_by_layer else ""
@@ -278,13 +279,10 @@ def percent(value: float) -> str:
     return f"{100 * value:.1f}"
 
 
-def _reading(mode: Mode) -> str:
-    return {
-        "sentences": "each sentence by itself",
-        "open-sentences": "each sentence by itself, without its end",
-        "stream": "read as one stream, state carried",
-        "trees": "P(S | T), words given their trees",
-    }[mode]
+def _reading(score: LanguageModelScore) -> str:
+    if score.given_trees:
+        return "words given their trees"
+    return str(score.mode)
 
 
 def settings_part(stored: ModelBundle, run: Run) -> Part:
@@ -294,9 +292,8 @@ def settings_part(stored: ModelBundle, run: Run) -> Part:
         "kind": stored.settings.model.name,
         "weights": f"{weights:,}",
         "vocabulary": f"{len(stored.vocabulary):,} tokens",
-        "trained on": READING[stored.settings.mode],
-        "layers of distances": str(stored.model.distance_layers),
-        "scores of spans": "yes" if stored.model.gives_span_scores else "no",
+        "trained on": stored.trained_on,
+        "structure": structure_name(stored.model),
     }
     if run.recipe is not None:
         settings, first = run.recipe.as_dict(), Paragraph(f"All settings of {RECIPE}, by its sections.")
@@ -331,7 +328,7 @@ def _setting(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value).replace("null", "none")
 
 
-def training_part(run: Run, mode: Mode) -> Part:
+def training_part(run: Run, reading: str) -> Part:
     """The curves of both losses, and every validation."""
     heading = "Training"
     metrics = run.metrics
@@ -345,7 +342,7 @@ def training_part(run: Run, mode: Mode) -> Part:
     )
     texts = "" if run.recipe is None else f"; training text {run.recipe.text.train}, validation {run.recipe.text.valid}"
     source = (
-        f"{METRICS}{texts}; {_reading(mode)}. Training: mean over the steps since the validation before, dropout at"
+        f"{METRICS}{texts}; {reading}. Training: mean over the steps since the validation before, dropout at"
         " work; validation: the whole text, without dropout."
     )
     table = None
@@ -388,8 +385,8 @@ def perplexity_part(run: Run, floor: float | None = None) -> Part:
     scores = {name: one for name in ("valid", "test") if (one := getattr(run.result, name)) is not None}
     heads = "text", "perplexity", "bits per token", "bits per character", "tokens", "of them unknown", "sentences"
     rows = tuple(_perplexity_row(f"{name} ({one.source})", one) for name, one in scores.items())
-    modes = " and ".join(dict.fromkeys(_reading(one.mode) for one in scores.values()))
-    with_ends = any(predicts_ends(one.mode) for one in scores.values())
+    modes = " and ".join(dict.fromkeys(_reading(one) for one in scores.values()))
+    with_ends = any(one.mode.predict_eos and not one.given_trees for one in scores.values())
     ends = "; ends of sentences are tokens, too" if with_ends else ""
     source = f"{RESULT}; {modes}{ends}."
     blocks: list[Block] = [Table("Scores of the kept weights", heads, rows, source)]

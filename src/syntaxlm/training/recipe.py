@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from syntaxlm.errors import InputError
-from syntaxlm.model_io import Mode
+from syntaxlm.model_io import mode_settings
+from syntaxlm.models.batches import Reads, TextMode
 from syntaxlm.models.registry import ModelConfig, config_faults, reads
 from syntaxlm.settings import Limits, range_faults, read_sections, read_settings
 from syntaxlm.text.normaliser import Normaliser
@@ -29,7 +30,7 @@ class VocabularySettings:
 class TextSettings:
     """The text and how it is read. Files are UTF-8, one sentence a line; relative to the working folder.
 
-    For a model of trees, and `batches.mode` trees, they are files, folders or patterns of dependency trees.
+    For a dependency-tree model they are files, folders or patterns of dependency trees.
     """
 
     train: str  # file
@@ -45,7 +46,8 @@ class TextSettings:
 class BatchSettings:
     """How the training text is cut."""
 
-    mode: Mode = "sentences"  # each sentence by itself, its end predicted or not, one text with carried state, or trees
+    carry_state: bool = False  # text: read as one stream; else each sentence by itself
+    predict_eos: bool = True  # text: whether ends of sentences are predicted
     token_budget: int = 2048  # sentences, trees: tokens of a batch
     maximum_words: int | None = 150  # sentences, trees: longer ones are left out of training, and counted
     batch_size: int = 64  # stream: parallel columns; trees: those of a batch, at most
@@ -91,6 +93,7 @@ class ScheduleSettings:
     decay: Literal["none", "linear"] = "none"  # linear: the rate falls evenly besides, to 0 at the end of all epochs
     epochs: int = 20  # passes over the training text
     minutes: float | None = None  # training time after which it ends, whatever the epoch; None for no limit
+    stop_patience: int | None = None  # validations without a better one after which it ends; None: never for this
     validations_per_epoch: int = 1  # the last one at the epoch's end
 
 
@@ -116,6 +119,18 @@ class Recipe:
     schedule: ScheduleSettings = field(default_factory=ScheduleSettings)
     run: RunSettings = field(default_factory=RunSettings)
 
+    @property
+    def reads(self) -> Reads:
+        """What the model reads."""
+        return reads(self.model)
+
+    @property
+    def mode(self) -> TextMode:
+        """How text is read; trees have no ends that are predicted."""
+        if self.reads == "trees":
+            return TextMode(carry_state=False, predict_eos=False)
+        return TextMode(self.batches.carry_state, self.batches.predict_eos)
+
     def as_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
 
@@ -132,12 +147,24 @@ def read_recipe(path: str | Path, overrides: list[tuple[str, str]] | None = None
 
 def recipe_from(data: dict[str, Any], source: str) -> Recipe:
     """The recipe of nested dicts. Raises InputError with every fault."""
-    recipe = read_settings(Recipe, data, source)
+    recipe = read_settings(Recipe, _upgraded(data), source)
     outside = range_faults(_LIMITS, lambda name: attrgetter(name)(recipe))
     faults = [*config_faults(recipe.model), *outside, *_contradictions(recipe)]
     if faults:
         raise InputError("\n".join(f"{source}: {fault}" for fault in faults))
     return recipe
+
+
+def _upgraded(data: dict[str, Any]) -> dict[str, Any]:
+    """The settings under their present names: recipes of the first format had `batches.mode`."""
+    batches = data.get("batches")
+    if not isinstance(batches, dict) or "mode" not in batches:
+        return data
+    kept = {name: value for name, value in batches.items() if name != "mode"}
+    upgraded = mode_settings(batches["mode"])
+    if batches["mode"] == "trees":  # what the model reads says so
+        upgraded = {}
+    return data | {"batches": kept | upgraded}
 
 
 def _contradictions(recipe: Recipe) -> list[str]:
@@ -148,19 +175,17 @@ def _contradictions(recipe: Recipe) -> list[str]:
         faults.append(f"text.trees: found {trees}; expected null, or a model with model.supervision above 0")
     if trees is None and supervision:
         faults.append(f"model.supervision: found {supervision}; expected 0, or text.trees to learn from")
-    mode, kind = recipe.batches.mode, recipe.model.name
-    if (mode == "trees") != (reads(recipe.model) == "trees"):
-        expected = "sentences, open-sentences or stream: a model" if mode == "trees" else "trees: a model"
-        what = "text" if mode == "trees" else "dependency trees"
-        faults.append(f"batches.mode: found {mode}; expected {expected} of the kind {kind!r} reads {what}")
-    if mode == "trees" and recipe.text.normaliser.units == "characters":
+    batches, is_trees = recipe.batches, recipe.reads == "trees"
+    if is_trees and batches.carry_state:
+        faults.append(f"batches.carry_state: found true; expected false: {recipe.model.name} models read trees")
+    if is_trees and recipe.text.normaliser.units == "characters":
         faults.append("text.normaliser.units: found characters; expected words: trees are of words")
-    if settings.loss_normalisation == "sentences" and mode == "stream":
-        faults.append(
-            "optimiser.loss_normalisation: found sentences; expected tokens, or batches.mode sentences or trees"
-        )
-    if recipe.batches.variable_bptt and recipe.batches.mode != "stream":
-        faults.append("batches.variable_bptt: found true; expected false, or batches.mode stream")
+    if batches.carry_state and not batches.predict_eos:
+        faults.append("batches.predict_eos: found false; expected true, or batches.carry_state false")
+    if settings.loss_normalisation == "sentences" and batches.carry_state:
+        faults.append("optimiser.loss_normalisation: found sentences; expected tokens, or batches.carry_state false")
+    if batches.variable_bptt and not batches.carry_state:
+        faults.append("batches.variable_bptt: found true; expected false, or batches.carry_state true")
     if settings.averaged_rate is not None and not settings.averages:
         faults.append(
             f"optimiser.averaged_rate: found {settings.averaged_rate}; expected null, or what begins the averaging:"
@@ -204,6 +229,7 @@ _LIMITS: Limits = {
     "schedule.plateau_factor": _POSITIVE,
     "schedule.epochs": _POSITIVE,
     "schedule.minutes": _POSITIVE,
+    "schedule.stop_patience": _POSITIVE,
     "schedule.validations_per_epoch": _POSITIVE,
     "run.seed": (f"0 to {2**32 - 1}", lambda value: 0 <= value < 2**32),
     "run.checkpoint_seconds": _NOT_NEGATIVE,
