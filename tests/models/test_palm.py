@@ -188,7 +188,9 @@ def test_the_published_sizes_add_3_million_weights_to_awd_lstm():
     sizes = {"embedding_size": 400, "layer_sizes": (1020, 1020, 400)}
     with torch.device("meta"):
         palm = build(PaLMConfig(**sizes, span_size=400, scorer_size=100), 10_000)
-    counts = {name: sum(weight.numel() for weight in part.parameters()) for name, part in palm.backbone.named_children()}
+    counts = {
+        name: sum(weight.numel() for weight in part.parameters()) for name, part in palm.backbone.named_children()
+    }
     lstm = sum(4 * after * (before + after + 2) for before, after in ((400, 1020), (1020, 1020), (1020, 400)))
     assert counts["below"] + counts["above"] == lstm
     spans = 1020 * (3 * 400 + 100) + 2 * 400 + 100 + 100 * 400 + 100

@@ -173,7 +173,7 @@ class GradientLoop:
             found = self.processes.fabric.broadcast(self.task.validate())
             cost = found.cost
             if not math.isfinite(cost):
-                raise self._diverged(f"the validation's {found.criterion.name}", cost)
+                raise self._diverged("the validation loss", cost)
             best = trainer.best_loss is None or cost < trainer.best_loss
             trainer.without_best = 0 if best else trainer.without_best + 1
             if best:
