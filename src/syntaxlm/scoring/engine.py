@@ -94,10 +94,10 @@ class Scorer:
         """
         encode = self.vocabulary.encode
         if not isinstance(sentences, Sequence):
-            return self._encoded_sentences(map(encode, sentences))
+            return _checked(self._encoded_sentences(map(encode, sentences)), self.name)
         ids = [tuple(encode(sentence)) for sentence in sentences]
         places = {one: place for place, one in enumerate(dict.fromkeys(ids))}
-        return self._encoded_sentences(places)[[places[one] for one in ids]]
+        return _checked(self._encoded_sentences(places), self.name)[[places[one] for one in ids]]
 
     def _encoded_sentences(self, sentences: Iterable[Sequence[int]]) -> LogProbs:
         model = require(self.model, ScoresSentences, self.name, "scoring of sentences")
@@ -105,7 +105,7 @@ class Scorer:
         bar = iter(progress_bar(iter(sentences), "scoring sentences", total))
         parts = []
         while chunk := list(islice(bar, SENTENCES)):
-            parts.append(_checked(self._sentence_sums(model, EncodedCorpus.from_sentences(chunk)), self.name))
+            parts.append(self._sentence_sums(model, EncodedCorpus.from_sentences(chunk)))
         return np.concatenate(parts) if parts else np.zeros(0)
 
     def trees(self, corpus: DependencyCorpus) -> LogProbs:
