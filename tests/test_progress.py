@@ -8,7 +8,7 @@ import time
 import pytest
 from rich.console import Console
 
-from syntaxlm import waiting
+from syntaxlm import progress
 from syntaxlm.progress import progress_bar, status
 from syntaxlm.training.checkpoint import Progress
 from syntaxlm.training.display import ProgressDisplay
@@ -18,7 +18,7 @@ from syntaxlm.training.trainer import Event
 @pytest.fixture(params=[True, False], ids=["terminal", "file"])
 def console(request, monkeypatch):
     console = Console(file=io.StringIO(), force_terminal=request.param, width=120, highlight=False)
-    monkeypatch.setattr(waiting, "error_console", lambda: console)
+    monkeypatch.setattr(progress, "error_console", lambda: console)
     return console
 
 
@@ -29,14 +29,14 @@ def test_nothing_is_said_of_what_is_quick(console):
 
 
 def test_what_takes_long_is_told(console, monkeypatch):
-    monkeypatch.setattr(waiting, "PATIENCE", 0.02)
+    monkeypatch.setattr(progress, "PATIENCE", 0.02)
     with status("reading"):
         time.sleep(0.3)
     assert "reading ..." in console.file.getvalue()
 
 
 def test_items_are_counted_in_a_terminal_only_and_all_given(console, monkeypatch):
-    monkeypatch.setattr(waiting, "PATIENCE", 0.02)
+    monkeypatch.setattr(progress, "PATIENCE", 0.02)
 
     def slow():
         for item in range(4):

@@ -10,7 +10,7 @@ from syntaxlm import cli
 from syntaxlm.drawing.png import _has_fonts
 from syntaxlm.trees import parse_brackets
 
-from .drawing.reading import drawn, of_role, read_svg
+from tests.drawing.reading import drawn, of_role, read_svg
 
 SENTENCE = "the cat sees a dog"
 GOLD = "(S (NP (DT the) (NN cat)) (VP (VBZ sees) (NP (DT a) (NN dog))))"
