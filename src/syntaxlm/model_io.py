@@ -13,6 +13,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
+from syntaxlm import display
 from syntaxlm.errors import InputError
 from syntaxlm.files import make_folder, replaced, write_text
 from syntaxlm.models.contract import LanguageModel
@@ -69,10 +70,9 @@ class ModelBundle:
         return self.settings.normaliser
 
     def _repr_html_(self) -> str:
-        """What kind of model it is, its size, its settings: notebooks ask for it."""
-        from syntaxlm.drawing.page import facts_html  # a lower room; nothing of it is loaded unless a notebook asks
+        """The model's type, size and settings as a table, for notebooks."""
 
-        def told(settings: object) -> str:
+        def listed(settings: object) -> str:
             return ", ".join(f"{name} {value}" for name, value in vars(settings).items() if name[0] != "_")
 
         weights = self.model.parameter_count
@@ -82,10 +82,10 @@ class ModelBundle:
             "trained on": READING[self.settings.mode],
             "layers of distances": str(self.model.distance_layers),
             "scores of spans": "yes" if self.model.gives_span_scores else "no",
-            "settings": told(self.settings.model),
-            "normaliser": told(self.settings.normaliser),
+            "settings": listed(self.settings.model),
+            "normaliser": listed(self.settings.normaliser),
         }
-        return facts_html(f"Model {self.settings.model.name}", facts)
+        return display.render("facts", f"Model {self.settings.model.name}", facts)
 
 
 def write_settings(

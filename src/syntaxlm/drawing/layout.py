@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from syntaxlm.drawing.svg import TEXT_SIZES
 from syntaxlm.drawing.text import right_to_left, shortened, text_width, visible
-from syntaxlm.trees.brackets import INDUCED_LABEL
+from syntaxlm.trees.bracket_text import INDUCED_LABEL
 from syntaxlm.trees.tree import Constituent, Tree
 
 MARGIN = 12.0  # pixels around everything
