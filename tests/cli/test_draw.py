@@ -9,7 +9,6 @@ import pytest
 from syntaxlm import cli
 from syntaxlm.drawing.png import _has_fonts
 from syntaxlm.trees import parse_brackets
-
 from tests.drawing.reading import drawn, of_role, read_svg
 
 SENTENCE = "the cat sees a dog"
@@ -121,7 +120,7 @@ def test_the_theme_fixes_the_colours(draw):
         ([SENTENCE, "--number", "1"], "out.svg", "there is no --gold"),
         ([SENTENCE], "out.gif", "out.gif: found the ending '.gif'; expected a name that ends in .svg, .png, .html"),
         ([SENTENCE], "out", "found no ending"),
-        ([SENTENCE, "--maps"], "out.tex", "LaTeX is of trees alone"),
+        ([SENTENCE, "--maps"], "out.tex", "LaTeX output contains only trees"),
         ([SENTENCE, "--layer", "2"], "out.svg", "layer 2: the model has distances of layers 1 to 1"),
         ([" "], "out.svg", "has no word that the model reads"),
         (["--gold", "(S (A a)"], "out.svg", "the gold tree, line 1"),

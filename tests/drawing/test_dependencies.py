@@ -10,9 +10,9 @@ import pytest
 
 from syntaxlm import cli
 from syntaxlm.drawing import dependency_picture, dependency_svg
-from syntaxlm.drawing.dependencies import MOST_TREES, MOST_WORDS, read_trees
 from syntaxlm.drawing.png import _has_fonts
 from syntaxlm.errors import InputError
+from syntaxlm.reports.tree_files import MOST_TREES, MOST_WORDS, read_trees
 from syntaxlm.trees import DependencyTree, write_conllu
 
 from .reading import drawn, of_role, read_svg, styled_roles, told, used_roles

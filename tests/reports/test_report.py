@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syntaxlm.drawing.sentence import Drawing, analyse
+from syntaxlm.drawing.sentence import Drawing
 from syntaxlm.errors import InputError
 from syntaxlm.model_io import read_model
 from syntaxlm.parsing.evaluation import evaluate_parsing, scored_sentences
@@ -30,6 +30,7 @@ from syntaxlm.reports.report import (
     thinned,
     write_report,
 )
+from syntaxlm.reports.sentence import analyse
 from syntaxlm.training.trainer import train
 from syntaxlm.trees import PROTOCOLS, trees_of
 from tests.fresh_models import layered

@@ -70,9 +70,9 @@ def add_report(commands: Any) -> None:
 
 
 def _draw(options: argparse.Namespace) -> None:
-    from syntaxlm.drawing.dependencies import is_file_of_trees
+    from syntaxlm.reports.tree_files import is_dependency_file
 
-    if is_file_of_trees(options.model):
+    if is_dependency_file(options.model):
         _draw_dependencies(options)
         return
     if (options.sentence is None) == (options.gold is None):
@@ -82,21 +82,25 @@ def _draw(options: argparse.Namespace) -> None:
         )
     if options.gold is None and options.number is not None:
         raise InputError("--number chooses a tree of the file that --gold names; there is no --gold")
-    from syntaxlm.drawing.sentence import Drawing, analyse, check_format, map_pictures, read_gold
+    from syntaxlm.drawing.sentence import Drawing
+    from syntaxlm.drawing.writing import check_format
     from syntaxlm.model_io import read_model
+    from syntaxlm.reports.sentence import analyse, maps_of
+    from syntaxlm.reports.tree_files import read_gold
 
     check_format(options.output)  # before what takes seconds
     gold = None if options.gold is None else read_gold(options.gold, options.number, options.clean_up)
     stored = read_model(options.model)
     sentence = options.sentence if gold is None else gold.words
     analysis = analyse(stored, sentence, options.decoder, options.layer)
-    maps = map_pictures(stored, analysis) if options.maps else []
-    Drawing(analysis, gold, tuple(maps)).write(options.output, options.theme)
+    maps = maps_of(stored, analysis.tokens) if options.maps else None
+    Drawing(analysis, gold, maps).write(options.output, options.theme)
 
 
 def _draw_dependencies(options: argparse.Namespace) -> None:
-    from syntaxlm.drawing.dependencies import read_trees, write_dependencies
+    from syntaxlm.drawing.dependencies import write_dependencies
     from syntaxlm.drawing.writing import check_format
+    from syntaxlm.reports.tree_files import read_trees
 
     given = {name: getattr(options, name) for name in ("sentence", "gold", "decoder", "layer")} | {
         "maps": options.maps or None

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, cast
 
 import syntaxlm
 from syntaxlm.drawing.charts import Point, bar_chart, line_chart
-from syntaxlm.drawing.sentence import Drawing, analyse
+from syntaxlm.drawing.sentence import Drawing
 from syntaxlm.drawing.svg import Picture, Theme
 from syntaxlm.drawing.text import printable
 from syntaxlm.errors import InputError
@@ -22,6 +22,7 @@ from syntaxlm.files import make_folder, read_text, write_text
 from syntaxlm.model_io import CONFIG, READING, Mode, ModelBundle, predicts_ends, read_model
 from syntaxlm.parsing.evaluation import ParsingReport, ScoredSentence, evaluate_parsing, scored_sentences
 from syntaxlm.parsing.structure import Rule
+from syntaxlm.reports.sentence import analyse
 from syntaxlm.scoring.perplexity import LanguageModelScore
 from syntaxlm.training.recipe import Recipe
 from syntaxlm.training.result import RESULT, TrainingResult, read_result

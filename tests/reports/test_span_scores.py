@@ -9,9 +9,10 @@ import pytest
 
 from syntaxlm import quickstart
 from syntaxlm.cli import main
-from syntaxlm.drawing.sentence import Drawing, analyse
+from syntaxlm.drawing.sentence import Drawing
 from syntaxlm.parsing.evaluation import evaluate_parsing, parse_lines
 from syntaxlm.reports.report import page_of, read_run
+from syntaxlm.reports.sentence import analyse
 from syntaxlm.trees import parse_brackets
 from syntaxlm.trees.span_decoding import SPAN_RULES
 from tests.drawing.reading import drawn, of_role, read_svg, told
