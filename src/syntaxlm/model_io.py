@@ -75,13 +75,12 @@ class ModelBundle:
         def listed(settings: object) -> str:
             return ", ".join(f"{name} {value}" for name, value in vars(settings).items() if name[0] != "_")
 
-        weights = self.model.parameter_count
         facts = {
-            "weights": f"{weights:,}",
-            "vocabulary": f"{len(self.vocabulary):,} tokens, unknown written {self.vocabulary.unknown}",
+            "parameters": f"{self.model.parameter_count:,}",
+            "vocabulary": f"{len(self.vocabulary):,} tokens, unknown words written {self.vocabulary.unknown}",
             "trained on": READING[self.settings.mode],
-            "layers of distances": str(self.model.distance_layers),
-            "scores of spans": "yes" if self.model.gives_span_scores else "no",
+            "distance layers": str(self.model.distance_layers),
+            "span scores": "yes" if self.model.gives_span_scores else "no",
             "settings": listed(self.settings.model),
             "normaliser": listed(self.settings.normaliser),
         }

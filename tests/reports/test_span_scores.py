@@ -11,7 +11,8 @@ from syntaxlm import quickstart
 from syntaxlm.cli import main
 from syntaxlm.drawing.sentence import Drawing
 from syntaxlm.parsing.evaluation import evaluate_parsing, parse_lines
-from syntaxlm.reports.report import page_of, read_run
+from syntaxlm.reports.report import page_of
+from syntaxlm.reports.run import read_run
 from syntaxlm.reports.sentence import analyse
 from syntaxlm.trees import parse_brackets
 from syntaxlm.trees.span_decoding import SPAN_RULES
@@ -74,11 +75,11 @@ def test_a_report_has_all_rules_and_the_best_and_worst_trees(toy, trained):
         "greedy-right decoder",
         "greedy-sum decoder (chosen)",
         "cky decoder",
-        "scores of spans, by the greedy-right and the greedy-sum and",
+        "span scores, decoded by greedy-right and greedy-sum and",
     ):
         assert row in text
-    assert "layer" not in "".join(figure.source for figure in page.figures)
-    assert "gives no distances" not in text
+    assert "layer" not in "".join(figure.source for figure in page.key_figures)
+    assert "neither distances" not in text
 
 
 def test_the_command_report_measures_it(toy, trained, tmp_path, monkeypatch, capsys):
