@@ -107,8 +107,8 @@ def bar_chart(names: Sequence[str], series: Mapping[str, Sequence[float]], title
             if turned
             else svg.text(middle, frame.foot + 16, name, "label", "middle")
         )
-        values = {key: values[place] for key, values in series.items()}
-        parts += _group(frame, values, names[place], middle, bar, with_values)
+        of_name = {key: values[place] for key, values in series.items()}
+        parts += _group(frame, of_name, names[place], middle, bar, with_values)
     return frame.picture(parts)
 
 
@@ -256,7 +256,7 @@ def ticks(low: float, high: float, about: int = 5) -> tuple[float, ...]:
 
 
 def tick_text(value: float, among: Sequence[float]) -> str:
-    """A tick's number, with the decimals that tell it from its neighbours."""
+    """A tick's number, with as many decimals as its neighbours need."""
     step = min((after - before for before, after in pairwise(among)), default=1.0)
     if max(map(abs, among)) >= 1e6 or step < 1e-4:
         return f"{value:.3g}"

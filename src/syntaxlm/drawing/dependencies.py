@@ -24,15 +24,15 @@ def dependency_svg(tree: DependencyTree, theme: Theme = "auto") -> str:
 
 
 def dependency_picture(tree: DependencyTree) -> Picture:
-    """Words and, where there are any, tags in a row, over them an arc from each head to its dependent, with its label.
+    """Words and tags in a row, and above them a labelled arc from each head to its dependent.
 
-    The root has an arrow from above. Arcs that make a tree non-projective have a colour of their own.
+    The root has an arrow from above. Arcs that make a tree non-projective have another colour.
     Raises InputError for a word that is its own head.
     """
     layout = lay_out_arcs(tree)
-    told = [_told(tree, word) for word in range(1, len(tree) + 1)]
+    descriptions = [_description(tree, word) for word in range(1, len(tree) + 1)]
     lower_last = sorted(layout.arcs, key=lambda arc: arc.top)
-    elements = [element for arc in lower_last for element in _arc(arc, layout, told[arc.word - 1])]
+    elements = [element for arc in lower_last for element in _arc(arc, layout, descriptions[arc.word - 1])]
     elements += [
         svg.text(arc.label_x, arc.label_y, arc.label, f"relation{'' if arc.head else '-root'}", "middle")
         for arc in layout.arcs
@@ -41,11 +41,11 @@ def dependency_picture(tree: DependencyTree) -> Picture:
     elements += [_text(word, "word", layout.mirrored) for word in layout.words]
     elements += [_text(tag, "tag", False) for tag in layout.tags]
     title = f"Dependency tree: {' '.join(tree.words)}"
-    return Picture(layout.width, layout.height, tuple(elements), title, "; ".join(told))
+    return Picture(layout.width, layout.height, tuple(elements), title, "; ".join(descriptions))
 
 
-def _told(tree: DependencyTree, word: int) -> str:
-    """The arc to a word, in words: "cat: nsubj of sleeps"."""
+def _description(tree: DependencyTree, word: int) -> str:
+    """The arc to a word as text: "cat: nsubj of sleeps"."""
     head, label = tree.heads[word - 1], tree.labels[word - 1]
     if not head:
         return f"{tree.words[word - 1]}: {label or 'root'}"
@@ -57,7 +57,7 @@ def _text(word: Word, role: str, mirrored: bool) -> str:
     return svg.text(word.x, word.y, word.text, role, "middle", title=title, within_right_to_left=mirrored)
 
 
-def _arc(arc: Arc, layout: ArcLayout, told: str) -> list[str]:
+def _arc(arc: Arc, layout: ArcLayout, tooltip: str) -> list[str]:
     length, half = ARROW
     foot = layout.foot
     kind = "-crossing" if arc.crossing else "" if arc.head else "-root"
@@ -72,7 +72,7 @@ def _arc(arc: Arc, layout: ArcLayout, told: str) -> list[str]:
     line += ["V", foot - length + 1]
     tip: list[str | float] = ["M", arc.end, foot, "L", arc.end - half, foot - length]
     tip += ["L", arc.end + half, foot - length, "Z"]
-    return [svg.path(line, f"arc{kind}", told), svg.path(tip, f"arrow{kind}")]
+    return [svg.path(line, f"arc{kind}", tooltip), svg.path(tip, f"arrow{kind}")]
 
 
 def write_dependencies(trees: Sequence[DependencyTree], path: Path, theme: Theme = "auto") -> None:
@@ -96,7 +96,7 @@ def _stacked(trees: Sequence[DependencyTree]) -> Picture:
 
 
 def _headed(tree: DependencyTree) -> Picture:
-    """A tree with its name over it, on the side where the sentence begins."""
+    """A tree with its name above it, on the side where the sentence starts."""
     picture = dependency_picture(tree)
     height = TEXT_SIZES["heading"] + MARGIN
     width = max(picture.width, text_width(tree.name, TEXT_SIZES["heading"]) + 2 * MARGIN)
