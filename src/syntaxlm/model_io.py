@@ -14,6 +14,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
+from syntaxlm import display
 from syntaxlm.errors import InputError
 from syntaxlm.files import make_folder, replaced, write_text
 from syntaxlm.models.abilities import GeneratesTrees, Model, Parses, SpanScores
@@ -81,21 +82,20 @@ class ModelBundle:
         return require(self.model, ability, self.name, use)
 
     def _repr_html_(self) -> str:
-        """Type, size and settings of the model, for notebooks."""
-        from syntaxlm.drawing.page import facts_html  # a lower room; nothing of it is loaded unless a notebook asks
+        """The model's type, size and settings as a table, for notebooks."""
 
-        def shown(settings: object) -> str:
+        def listed(settings: object) -> str:
             return ", ".join(f"{name} {value}" for name, value in vars(settings).items() if name[0] != "_")
 
         facts = {
             "parameters": f"{self.model.parameter_count:,}",
-            "vocabulary": f"{len(self.vocabulary):,} tokens, unknown written {self.vocabulary.unknown}",
+            "vocabulary": f"{len(self.vocabulary):,} tokens, unknown words written {self.vocabulary.unknown}",
             "trained on": self.trained_on,
             "structure": structure_name(self.model),
-            "settings": shown(self.settings.model),
-            "normaliser": shown(self.settings.normaliser),
+            "settings": listed(self.settings.model),
+            "normaliser": listed(self.settings.normaliser),
         }
-        return facts_html(f"Model {self.name}", facts)
+        return display.render("facts", f"Model {self.name}", facts)
 
 
 def structure_name(model: Model) -> str:
