@@ -70,7 +70,7 @@ def page_of(stored: ModelBundle, run: Run, parsing: ParsingReport | None, floor:
 def _why_no_trees(stored: ModelBundle) -> str:
     if not isinstance(stored.model, Parses):
         return (
-            f"This model, of type {stored.trained_on.name}, gives neither distances between words nor span scores,"
+            f"This model, of type {stored.name}, gives neither distances between words nor span scores,"
             " so it does not parse. No treebank was read."
         )
     return "No treebank was given to evaluate the trees on."
