@@ -11,17 +11,18 @@ from torch import Tensor, nn
 from syntaxlm.layers.dropout import dropout
 from syntaxlm.models.backbone import Backbone, BackboneOutput, NeuralModel
 from syntaxlm.models.contract import State, Syntax, TokenBatch
+from syntaxlm.settings import Fraction, Positive, Settings, Size
 
 
 @dataclass(frozen=True)
-class GRUConfig:
+class GRUConfig(Settings, section="model"):
     """Settings of the GRU."""
 
     name: Literal["gru"] = "gru"
-    embedding_size: int = 100  # features of a token's embedding, and of the state
-    tied: bool = True  # the decoder's weight is the embedding's
-    dropout: float = 0.1  # rate on embeddings and on what the decoder reads
-    init_range: float = 0.1  # embedding and decoder start uniform in (-spread, spread)
+    embedding_size: Size = 100  # features of a token's embedding, and of the state
+    tied: bool = True  # the decoder shares the embedding's weight
+    dropout: Fraction = 0.1  # rate on embeddings and on what the decoder reads
+    init_range: Positive = 0.1  # initial weights of embedding and decoder: uniform in (-init_range, init_range)
 
 
 class GRUCore(Backbone):

@@ -16,15 +16,15 @@ from torch import Tensor
 from syntaxlm.errors import InputError
 from syntaxlm.files import make_folder, replaced, write_text
 from syntaxlm.models.contract import LanguageModel
-from syntaxlm.models.registry import ModelConfig, build_model, config_faults
-from syntaxlm.settings import Settings, read_settings
+from syntaxlm.models.registry import ModelConfig, build_model
+from syntaxlm.settings import Settings, T, read_settings
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 
 CONFIG, VOCABULARY, WEIGHTS = "config.json", "vocabulary.json", "weights.safetensors"
 LABELS = "labels.json"  # of the edges of trees, for a model that reads these
 OF_VOCABULARY = "vocabulary"  # the note beside weights that says of which vocabulary they are
-FORMAT = 1
+FORMAT = 2
 
 Mode = Literal["sentences", "open-sentences", "stream", "trees"]
 
@@ -42,7 +42,7 @@ def predicts_ends(mode: Mode) -> bool:
 
 
 @dataclass(frozen=True)
-class ModelSettings:
+class ModelSettings(Settings):
     """What `config.json` holds: all that is needed to read text as the model does, but the vocabulary.
 
     mode: how the model was trained, and so is read by default: every sentence by itself, its end predicted or not
@@ -133,15 +133,20 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
         raise InputError(f"{path}: damaged or cut short: {error}") from None
 
 
-def read_config(kind: type[Settings], path: Path, newest: int) -> Settings:
-    """Settings of a JSON file with an entry `format`. Raises InputError, also for a format above `newest`."""
+def read_config(kind: type[T], path: Path, newest: int) -> T:
+    """Settings of a JSON file with an entry `format`, which is `newest` in what is returned.
+
+    Old names of settings are accepted with a warning. Raises InputError, also for a format above `newest`.
+    """
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError, OSError) as error:
         raise InputError(f"{path}: damaged or cut short: {error}") from None
     form = data.get("format") if isinstance(data, dict) else None
-    if isinstance(form, int) and form > newest:  # before the settings: a newer form may have others
+    if isinstance(form, int) and form > newest:  # before the settings: a newer format may have others
         raise InputError(f"{path}: format {form} is newer than this program's, {newest}")
+    if isinstance(form, int):  # an old one is translated
+        data["format"] = newest
     return read_settings(kind, data, str(path))
 
 
@@ -156,9 +161,6 @@ def read_model(folder: str | Path) -> ModelBundle:
     if not (folder / CONFIG).exists():
         raise InputError(f"{folder}: no model folder: it has no {CONFIG}")
     settings = read_config(ModelSettings, folder / CONFIG, FORMAT)
-    faults = config_faults(settings.model)
-    if faults:
-        raise InputError("\n".join(f"{folder / CONFIG}: {fault}" for fault in faults))
     vocabulary = Vocabulary.read(folder / VOCABULARY)
     if not (folder / WEIGHTS).exists():
         raise InputError(f"{folder}: no {WEIGHTS} yet: training has not come to its first validation")

@@ -8,13 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Annotated
 
+from pydantic import Field
 from torch import Tensor, nn
 
 from syntaxlm.layers.dropout import embed_with_dropout, locked_dropout
 from syntaxlm.layers.rows import Rows
 from syntaxlm.models.backbone import Backbone, BackboneOutput
 from syntaxlm.models.contract import State, Syntax, TokenBatch
+from syntaxlm.settings import Size
+
+LayerSizes = Annotated[tuple[Size, ...], Field(min_length=1, max_length=100)]
 
 
 @dataclass(frozen=True)
@@ -84,8 +89,8 @@ class AWDBackbone(Backbone):
         return penalties
 
 
-def tied_fault(embedding_size: int, layer_sizes: Sequence[int]) -> str | None:
-    """What is wrong where the last layer does not give what tied weights read."""
+def tied_faults(embedding_size: int, layer_sizes: Sequence[int]) -> list[str]:
+    """The fault of a last layer that does not have the size tied weights need."""
     if layer_sizes[-1] == embedding_size:
-        return None
-    return f"layer_sizes: the last is {layer_sizes[-1]}; tied weights need that of the embedding, {embedding_size}"
+        return []
+    return [f"layer_sizes: the last is {layer_sizes[-1]}; tied weights need embedding_size, {embedding_size}"]

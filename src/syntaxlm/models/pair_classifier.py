@@ -17,14 +17,15 @@ from syntaxlm.errors import InputError
 from syntaxlm.models.backbone import NeuralModel
 from syntaxlm.models.contract import TokenBatch
 from syntaxlm.models.registry import ModelConfig, build_model
+from syntaxlm.settings import Fraction, Settings, Size
 
 
 @dataclass(frozen=True)
-class ClassifierSettings:
+class ClassifierSettings(Settings, section="classifier"):
     """The layers above the encoder."""
 
-    hidden_size: int = 400  # neurons of the hidden layer
-    dropout: float = 0.2  # rate on what that layer reads, and on what it gives
+    hidden_size: Size = 400  # neurons of the hidden layer
+    dropout: Fraction = 0.2  # rate on the input and the output of that layer
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,150 @@
+"""Settings of earlier versions and their present names: the one place that knows the old ones.
+
+Recipes, run folders, model folders, classifier folders and command lines of the first edition stay usable: an old name
+is accepted, with one warning per file that lists the old names and the new ones.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from syntaxlm.errors import InputError, OldSettingWarning
+
+OLD_SETTINGS: dict[str, str | Mapping[str, Mapping[str, Any]]] = {
+    # model, in recipes, config.json and classifier.json
+    "model.initial_spread": "model.init_range",
+    "model.activation": "model.ar",
+    "model.slowness": "model.tar",
+    "model.activation_after_dropout": "model.ar_after_dropout",
+    # recipes
+    "batches.steps": "batches.bptt",
+    "batches.random_steps": "batches.variable_bptt",
+    "optimiser.mean_over": "optimiser.loss_normalisation",
+}
+"""Old dotted name -> the present one; or, where one setting became several, each old value -> the present settings:
+
+    "batches.mode": {"stream": {"batches.carry_state": True, "batches.predict_eos": True}, ...}
+"""
+
+OLD_OPTIONS = {"--cache-flatness": "--cache-theta"}
+"""Old option of the command line -> the present one."""
+
+OLD_DECODERS = {"right": "greedy-right", "sum": "greedy-sum", "total": "cky"}
+"""Old name of a decoder -> the present one."""
+
+
+def rename_old_settings(data: Any, source: str) -> Any:
+    """Nested dicts of settings with old settings under their present names; `data` itself stays as it is.
+
+    Warns once per call, with all old names. Raises InputError where a file gives an old name and the present one, and
+    for the value of a setting that became several where it is none of the old values.
+    """
+    notes, faults = [], []
+    for old in OLD_SETTINGS:
+        if not _has(data, old):
+            continue
+        value = _get(data, old)
+        data = _without(data, old)
+        present = _present(old, value, source)
+        for new, now in present.items():
+            if _has(data, new):
+                faults.append(f"{source}: {old} is the old name of {new}: found both; give {new} only")
+            data = _with(data, new, now)
+        notes.append(_note(old, value, present))
+    if faults:
+        raise InputError("\n".join(faults))
+    if notes:
+        _warn(source, notes)
+    return data
+
+
+def rename_old_assignments(assignments: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    """Dotted assignments of the command line, ("model.layers", 3), with old settings under their present names.
+
+    Warns and raises InputError as `rename_old_settings` does.
+    """
+    given = {key for key, _ in assignments}
+    renamed: list[tuple[str, Any]] = []
+    notes = []
+    for key, value in assignments:
+        if key in OLD_SETTINGS:
+            present = _present(key, value, "the command line")
+            twice = [new for new in present if new in given]
+            if twice:
+                raise InputError(f"--{key} is the old name of --{twice[0]}: found both; give --{twice[0]} only")
+            notes.append(_note(key, value, present))
+            renamed += present.items()
+        elif isinstance(value, dict):  # a whole section
+            renamed.append((key, _get(rename_old_settings(_with({}, key, value), f"--{key}"), key)))
+        else:
+            renamed.append((key, value))
+    if notes:
+        _warn("the command line", notes)
+    return renamed
+
+
+def present_decoder(name: str) -> str:
+    """A decoder by its present name. Warns where the old one is given."""
+    if name in OLD_DECODERS:
+        _warn("--decoder", [f"{name} is now {OLD_DECODERS[name]}"])
+    return OLD_DECODERS.get(name, name)
+
+
+def present_option(name: str) -> str:
+    """The present name of an old option. Warns."""
+    _warn("the command line", [f"{name} is now {OLD_OPTIONS[name]}"])
+    return OLD_OPTIONS[name]
+
+
+def _present(old: str, value: Any, source: str) -> dict[str, Any]:
+    new = OLD_SETTINGS[old]
+    if isinstance(new, str):
+        return {new: value}
+    if not isinstance(value, str) or value not in new:
+        found = json.dumps(value, default=str)
+        raise InputError(f"{source}: {old}: found {found}; expected one of {', '.join(new)} (an old setting)")
+    return dict(new[value])
+
+
+def _note(old: str, value: Any, present: Mapping[str, Any]) -> str:
+    if isinstance(OLD_SETTINGS[old], str):
+        return f"{old} is now {', '.join(present)}"
+    return f"{old}: {value} is now {', '.join(f'{new}: {json.dumps(now)}' for new, now in present.items())}"
+
+
+def _warn(source: str, notes: Sequence[str]) -> None:
+    text = f"{source}: old names, accepted for now: {'; '.join(notes)}"
+    warnings.warn(text, OldSettingWarning, stacklevel=3)
+
+
+def _has(data: Any, key: str) -> bool:
+    for part in key.split("."):
+        if not isinstance(data, dict) or part not in data:
+            return False
+        data = data[part]
+    return True
+
+
+def _get(data: Any, key: str) -> Any:
+    for part in key.split("."):
+        data = data[part]
+    return data
+
+
+def _with(data: Any, key: str, value: Any) -> dict[str, Any]:
+    """A copy of nested dicts with one setting more."""
+    first, _, rest = key.partition(".")
+    if not rest:
+        return {**data, first: value}
+    return {**data, first: _with(data.get(first) or {}, rest, value)}
+
+
+def _without(data: Any, key: str) -> dict[str, Any]:
+    """A copy of nested dicts with one setting less."""
+    first, _, rest = key.partition(".")
+    if rest:
+        return {**data, first: _without(data[first], rest)}
+    return {name: value for name, value in data.items() if name != first}
