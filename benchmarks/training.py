@@ -55,7 +55,7 @@ def contestant(
                 loss = sum(output.penalties.values()) - output.log_probs(batch.targets).sum() / real
             optimiser.zero_grad()
             loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
+            torch.nn.utils.clip_grad_norm_(model.parameters(), settings.gradient_clip)
             optimiser.step()
             state = output.state
 

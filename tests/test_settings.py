@@ -251,7 +251,7 @@ def test_an_integer_too_long_to_print_is_refused_with_its_line(tmp_path):
         ("batches.maximum_words", -1), ("batches.batch_size", 0), ("batches.bptt", -3),
         ("optimiser.learning_rate", 0.0), ("optimiser.learning_rate", float("inf")),
         ("optimiser.learning_rate", float("nan")), ("optimiser.beta1", 1.0), ("optimiser.beta2", -0.1),
-        ("optimiser.epsilon", 0.0), ("optimiser.weight_decay", -1e-6), ("optimiser.clip", 0.0),
+        ("optimiser.epsilon", 0.0), ("optimiser.weight_decay", -1e-6), ("optimiser.gradient_clip", 0.0),
         ("schedule.plateau_patience", 0), ("schedule.plateau_factor", 0.0), ("schedule.epochs", 0),
         ("schedule.minutes", -1.0), ("schedule.validations_per_epoch", 0), ("run.seed", -1), ("run.seed", 2**70),
         ("run.checkpoint_seconds", -1.0), ("run.log_steps", 0),

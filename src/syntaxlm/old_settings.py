@@ -22,7 +22,12 @@ OLD_SETTINGS: dict[str, str | Mapping[str, Mapping[str, Any]]] = {
     # recipes
     "batches.steps": "batches.bptt",
     "batches.random_steps": "batches.variable_bptt",
+    "text.trees_clean_up": "text.trees_preprocessing",
     "optimiser.mean_over": "optimiser.loss_normalisation",
+    "optimiser.clip": "optimiser.gradient_clip",
+    "optimiser.averaged_rate": "optimiser.average_learning_rate",
+    "schedule.plateau_of": "schedule.plateau_loss",
+    "training.clip": "training.gradient_clip",  # of recipes of logical inference
 }
 """Old dotted name -> the present one; or, where one setting became several, each old value -> the present settings:
 
@@ -89,14 +94,27 @@ def rename_old_assignments(assignments: Sequence[tuple[str, Any]]) -> list[tuple
 def present_decoder(name: str) -> str:
     """A decoder by its present name. Warns where the old one is given."""
     if name in OLD_DECODERS:
-        _warn("--decoder", [f"{name} is now {OLD_DECODERS[name]}"])
+        _warn("the command line", [f"--decoder {name} is now --decoder {OLD_DECODERS[name]}"])
     return OLD_DECODERS.get(name, name)
 
 
-def present_option(name: str) -> str:
-    """The present name of an old option. Warns."""
-    _warn("the command line", [f"{name} is now {OLD_OPTIONS[name]}"])
-    return OLD_OPTIONS[name]
+def rename_old_options(arguments: Sequence[str]) -> list[str]:
+    """The arguments of a command with old options, --old VALUE or --old=VALUE, under their present names.
+
+    Warns once, with all of them. Raises InputError where the present option is given as well.
+    """
+    names = [argument.partition("=")[0] for argument in arguments]
+    renamed, notes = [], []
+    for name, argument in zip(names, arguments, strict=True):
+        new = OLD_OPTIONS.get(name, name)
+        if new != name:
+            if new in names:
+                raise InputError(f"{name} is the old name of {new}: found both; give {new} only")
+            notes.append(f"{name} is now {new}")
+        renamed.append(new + argument.removeprefix(name))
+    if notes:
+        _warn("the command line", notes)
+    return renamed
 
 
 def _present(old: str, value: Any, source: str) -> dict[str, Any]:

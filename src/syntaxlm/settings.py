@@ -175,7 +175,7 @@ def _expected(fault: Any, hint: Any) -> str:
     if options:
         names = list(dict.fromkeys(name for option in options for name in _hints(option)))
         return f"a section with the settings {', '.join(names)}"
-    limits = _limits(hint)
+    limits = limits_of(hint)
     if fault["type"] == "greater_than_equal" and int in _flat(hint):
         return f"{limits['ge']:,} or more"
     if fault["type"] in ("greater_than", "greater_than_equal", "less_than", "less_than_equal", "finite_number"):
@@ -193,7 +193,7 @@ def _expected(fault: Any, hint: Any) -> str:
 
 def range_of(hint: Any) -> str:
     """The range of a number with limits, in words: "1 to 65,536", "a number from 0 to under 1"; "" without limits."""
-    limits = _limits(hint)
+    limits = limits_of(hint)
     if not limits:
         return ""
     if int in _flat(hint):
@@ -207,7 +207,7 @@ def range_of(hint: Any) -> str:
     return " ".join(filter(None, ("a number", lower, upper)))
 
 
-def _limits(hint: Any) -> dict[str, Any]:
+def limits_of(hint: Any) -> dict[str, Any]:
     """What `Field` was given for a setting: {"ge": 1, "le": 65536}. Of a union, all of its parts' limits."""
     found: dict[str, Any] = {}
     for part in typing.get_args(hint):
@@ -219,7 +219,7 @@ def _limits(hint: Any) -> dict[str, Any]:
                     if (value := getattr(limit, name, None)) is not None
                 }
         elif typing.get_origin(hint) in (typing.Union, types.UnionType, typing.Annotated):
-            found |= _limits(part)
+            found |= limits_of(part)
     return found
 
 

@@ -130,9 +130,9 @@ def test_the_small_recipes_have_as_many_weights_to_a_thousandth():
 
 def test_faults_of_a_recipe_are_told_at_once(logic):
     with pytest.raises(InputError) as told:
-        small(logic, **{"training.clip": 0, "classifier.dropout": 1.5, "model.embedding_size": 0})
+        small(logic, **{"training.gradient_clip": 0, "classifier.dropout": 1.5, "model.embedding_size": 0})
     said = str(told.value)
-    assert "training.clip: found 0" in said
+    assert "training.gradient_clip: found 0" in said
     assert "classifier.dropout: found 1.5; expected a number from 0 to under 1" in said
     assert "model.embedding_size: found 0; expected 1 or more" in said
     with pytest.raises(InputError, match=r"training\.epoch: no such setting\. Did you mean training\.epochs\?"):

@@ -107,7 +107,7 @@ AVERAGING = [
     pytest.param(
         "prpn",
         {"mode": "sentences"},
-        {"average_from_epoch": 1, "averaged_rate": 1.0, "average_patience": 3, "finetune_epoch": 2},
+        {"average_from_epoch": 1, "average_learning_rate": 1.0, "average_patience": 3, "finetune_epoch": 2},
         id="adam-epoch-sentences",
     ),
 ]

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from syntaxlm.old_settings import present_decoder
+
 if TYPE_CHECKING:
     from syntaxlm.text.treebank_style import TreebankStyle
 
@@ -58,7 +60,7 @@ def add_clean_up(parser: argparse.ArgumentParser, default: str) -> None:
 
 def add_decoding(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--decoder", choices=["biased", "unbiased", "greedy-right", "greedy-sum", "cky"],
+        "--decoder", type=present_decoder, choices=["biased", "unbiased", "greedy-right", "greedy-sum", "cky"],
         help="decoding algorithm. Distances: biased (default), the rule of the published figures, which leans to the"
         " right; unbiased. Span scores: greedy-right (default), which splits where the right part scores highest, as"
         " published; greedy-sum, where both parts together score highest; cky, the tree with the greatest total score."

@@ -56,7 +56,7 @@ class TrainingSettings(Settings, section="training"):
     batch_size: Size = 128  # pairs
     learning_rate: Positive = 1e-3  # at the first step
     weight_decay: NonNegative = 1.2e-6  # L2, added to the gradient
-    clip: Positive = 1.0  # largest norm of the gradient; larger ones are scaled down to it
+    gradient_clip: Positive = 1.0  # largest norm of the gradient; larger ones are scaled down to it
     plateau_patience: Count = 3  # epochs without a better accuracy before the rate falls
     plateau_factor: Annotated[float, Field(gt=0, lt=1)] = 0.5  # the rate is multiplied by this
     epochs: Count = 50  # passes over the training pairs
@@ -205,7 +205,7 @@ class _Training:
             loss = nn.functional.cross_entropy(logits, relations.to(self.device))
             self.optimiser.zero_grad()
             torch.stack([loss, *penalties.values()]).sum().backward()
-            nn.utils.clip_grad_norm_(self.classifier.parameters(), settings.clip)
+            nn.utils.clip_grad_norm_(self.classifier.parameters(), settings.gradient_clip)
             self.optimiser.step()
             total, seen = total + loss.item() * len(places), seen + len(places)
             if self._is_late():

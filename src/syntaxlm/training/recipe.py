@@ -46,7 +46,7 @@ class TextSettings(Settings, section="text"):
     valid: str  # file; the checkpoint with the lowest loss on it is kept
     test: str | None = None  # file; only measured, at the end
     trees: str | None = None  # file, folder or pattern; gold trees of `train`, for models that learn from them
-    trees_clean_up: str = "ptb-keep"  # rule or file of the gold-tree preprocessing that gives the words of `train`
+    trees_preprocessing: str = "ptb-keep"  # rule or file of the gold-tree preprocessing that gives the words of `train`
     normaliser: Normaliser = field(default_factory=Normaliser)
     vocabulary: VocabularySettings = field(default_factory=VocabularySettings)
 
@@ -77,10 +77,10 @@ class OptimiserSettings(Settings, section="optimiser"):
     epsilon: Positive = 1e-8  # adam: added to the root of that mean
     weight_decay: NonNegative = 1e-6  # L2, added to the gradient
     loss_normalisation: Literal["tokens", "sentences"] = "tokens"  # the loss is a mean per token, or per sentence
-    clip: Positive = 1.0  # largest norm of the gradient; larger ones are scaled down to it
+    gradient_clip: Positive = 1.0  # largest norm of the gradient; larger ones are scaled down to it
     average_patience: Count | None = None  # validations; averaging begins above the best loss before the last so many
     average_from_epoch: Count | None = None  # epochs after which averaging begins at the latest; null: by patience only
-    averaged_rate: Positive | None = None  # learning rate once averaging begins; null: unchanged
+    average_learning_rate: Positive | None = None  # learning rate once averaging begins; null: unchanged
     finetune_epoch: Count | None = None  # epochs; then averaging restarts from the mean, until the loss rises again
 
     @property
@@ -90,10 +90,10 @@ class OptimiserSettings(Settings, section="optimiser"):
 
     def contradictions(self) -> list[str]:
         faults, last, first = [], self.finetune_epoch, self.average_from_epoch
-        if self.averaged_rate is not None and not self.averages:
+        if self.average_learning_rate is not None and not self.averages:
             faults.append(
-                f"averaged_rate: found {self.averaged_rate}; expected null, or what begins the averaging:"
-                " optimiser.average_patience, average_from_epoch or finetune_epoch"
+                f"average_learning_rate: found {self.average_learning_rate}; expected null, or a setting that begins"
+                " averaging: optimiser.average_patience, average_from_epoch or finetune_epoch"
             )
         if last is not None and self.average_patience is None:
             faults.append(f"finetune_epoch: found {last}; expected null, or optimiser.average_patience, which ends it")
@@ -106,7 +106,7 @@ class OptimiserSettings(Settings, section="optimiser"):
 class ScheduleSettings(Settings, section="schedule"):
     """When the learning rate falls, and when training ends."""
 
-    plateau_of: Literal["valid", "train"] = "valid"  # the loss that must improve
+    plateau_loss: Literal["valid", "train"] = "valid"  # the loss that must improve
     plateau_patience: Count = 2  # validations without a better loss before the rate falls
     plateau_factor: Annotated[float, Field(gt=0, le=1)] = 0.5  # the rate is multiplied by this; 1: it stays
     decay: Literal["none", "linear"] = "none"  # linear: the rate also falls evenly, to 0 at the end of all epochs

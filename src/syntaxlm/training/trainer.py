@@ -330,7 +330,7 @@ class _Run:
         self.wrapped_optimiser.zero_grad()
         self.fabric.backward(loss)
         norm = self.fabric.clip_gradients(
-            self.loss, self.wrapped_optimiser, max_norm=settings.clip, error_if_nonfinite=False
+            self.loss, self.wrapped_optimiser, max_norm=settings.gradient_clip, error_if_nonfinite=False
         )
         assert norm is not None
         self.gradient_norm = norm
@@ -392,7 +392,7 @@ class _Run:
                 progress.best_loss, progress.best_step = loss, progress.steps
                 if self.first:
                     write_weights(self.folder, self.model, self.material.vocabulary)
-        fell = progress.plateau.seen(loss if schedule.plateau_of == "valid" else training_loss, schedule)
+        fell = progress.plateau.seen(loss if schedule.plateau_loss == "valid" else training_loss, schedule)
         averaging = self._average_on(loss) if self.recipe.optimiser.averages else {}
         trees = {} if self.material.supervision is None else {"supervised": self.material.supervision.count}
         self._set_rate()
@@ -416,7 +416,7 @@ class _Run:
         elif change is not None:
             self.average.begin()
             self._change_to_sgd()
-            if settings.averaged_rate is not None:
+            if settings.average_learning_rate is not None:
                 progress.plateau = Plateau()
         return {"averaged_steps": count, "averaging": change}
 
