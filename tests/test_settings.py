@@ -203,7 +203,7 @@ def test_every_number_has_its_limits_with_the_field(kind):
         ("model", {"name": "tree-rnn", "noise_words": 10**9}, "1 to 65,536"),
         ("batches.batch_size", 10**9, "1 to 65,536"), ("batches.bptt", 10**9, "1 to 65,536"),
         ("batches.token_budget", 10**10, "1 to 2,147,483,647"),
-        ("schedule.plateau_factor", 1.5, "a number above 0 to 1"), ("run.seed", 2**32, "0 to 4,294,967,295"),
+        ("schedule.plateau_factor", 1.5, "a number above 0 and up to 1"), ("run.seed", 2**32, "0 to 4,294,967,295"),
     ],
 )  # fmt: skip
 def test_sizes_that_no_memory_holds_are_refused_with_the_range(key, value, expected):

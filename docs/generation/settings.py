@@ -16,9 +16,10 @@ from functools import cache
 from typing import Any
 
 from docs.generation.markdown import plain, table
-from syntaxlm.models.registry import MODELS
+from syntaxlm.models.registry import MODELS, ModelConfig
 from syntaxlm.old_settings import OLD_DECODERS, OLD_OPTIONS, OLD_SETTINGS
 from syntaxlm.settings import limits_of, range_of
+from syntaxlm.training.logical_inference import InferenceRecipe
 from syntaxlm.training.recipe import Recipe
 
 _UNLIMITED = 2**31 - 1  # an upper limit that is only there to refuse mistyped numbers
@@ -41,6 +42,8 @@ def settings_of(kind: type, prefix: str = "") -> Iterator[Setting]:
     comments = comments_of(kind)
     for field in dataclasses.fields(kind):
         name, hint = f"{prefix}{field.name}", hints[field.name]
+        if hint == ModelConfig:
+            continue  # models have tables of their own
         if dataclasses.is_dataclass(hint):
             yield from settings_of(typing.cast(type, hint), f"{name}.")
         elif not _is_tag(field.name, hint):
@@ -76,6 +79,11 @@ def section_tables() -> str:
         settings = list(settings_of(kind, f"{name}."))
         parts.append(f"## `{name}`\n\n{plain(summary(kind))}\n\n{settings_table(settings)}")
     return "\n".join(parts)
+
+
+def inference_table() -> str:
+    """The settings of recipes of logical inference, the model's aside."""
+    return settings_table(settings_of(InferenceRecipe))
 
 
 def old_names_table() -> str:
@@ -118,14 +126,15 @@ def _taken(hint: Any) -> str:
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Annotated:
         limits = limits_of(hint)
-        if arguments[0] is int and limits.get("le", _UNLIMITED) >= _UNLIMITED:
+        if arguments[0] is int and limits.get("le", _UNLIMITED) == _UNLIMITED:
             return f"whole number, {limits['ge']:,} or more"
         found = range_of(hint).removeprefix("a ")
         return f"whole number, {found}" if arguments[0] is int and found else found or _taken(arguments[0])
     if origin is typing.Literal:
         return ", ".join(f"`{value}`" for value in arguments)
     if origin in (typing.Union, types.UnionType):
-        return " or ".join(_taken(argument) for argument in arguments)
+        taken = [_taken(argument) for argument in arguments]
+        return (", or " if any(", " in one for one in taken) else " or ").join(taken)
     if origin in (tuple, frozenset, list):
         return "list of texts" if str in arguments else f"list, each a {_taken(arguments[0])}"
     return _NAMES[hint]

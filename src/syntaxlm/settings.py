@@ -193,18 +193,19 @@ def _expected(fault: Any, hint: Any) -> str:
 
 def range_of(hint: Any) -> str:
     """The range of a number with limits, in words: "1 to 65,536", "a number from 0 to under 1"; "" without limits."""
-    limits = limits_of(hint)
+    limits = {name: value for name, value in limits_of(hint).items() if name in ("gt", "ge", "lt", "le")}
     if not limits:
         return ""
     if int in _flat(hint):
         return f"{limits['ge']:,} to {limits['le']:,}" if "le" in limits else f"{limits['ge']:,} or more"
     if limits == {"gt": 0}:
         return "a positive number"
-    lower = f"from {limits['ge']:g}" if "ge" in limits else f"above {limits['gt']:g}" if "gt" in limits else ""
-    upper = f"to {limits['le']:g}" if "le" in limits else f"to under {limits['lt']:g}" if "lt" in limits else ""
-    if not upper and "ge" in limits:
-        return f"a finite number of {limits['ge']:g} or more"
-    return " ".join(filter(None, ("a number", lower, upper)))
+    if limits.keys() == {"ge"}:
+        return f"a finite number, {limits['ge']:g} or more"
+    lower = f"from {limits['ge']:g}" if "ge" in limits else f"above {limits['gt']:g} and" if "gt" in limits else ""
+    upper = f"to {limits['le']:g}" if "le" in limits else f"under {limits['lt']:g}" if "lt" in limits else ""
+    between = " to" if "ge" in limits and "lt" in limits else " up" if "gt" in limits and "le" in limits else ""
+    return f"a number {lower}{between} {upper}"
 
 
 def limits_of(hint: Any) -> dict[str, Any]:

@@ -66,7 +66,7 @@ def test_every_rate_acts_in_training_and_in_training_alone(rate):
     check_dropout(built(**{rate: 0.5}), BATCH)
 
 
-def test_the_activation_is_of_what_the_decoder_reads_the_slowness_of_the_last_layer():
+def test_ar_is_of_what_the_decoder_reads_and_tar_of_the_last_layer():
     model = built(dropout=0.5, ar=3.0, tar=5.0).train()
     seen = {}
     model.core.above.register_forward_hook(lambda module, inputs, read: seen.update(states=read.layers[-1]))

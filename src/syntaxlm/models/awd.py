@@ -24,9 +24,9 @@ LayerSizes = Annotated[tuple[Size, ...], Field(min_length=1, max_length=100)]
 
 @dataclass(frozen=True)
 class Regularisation:
-    """Rates of dropout of word types, of what the first layer reads, of what the decoder reads; weights of penalties.
+    """Dropout rates of word types, of the first layer's input and of the decoder's input; weights of AR and TAR.
 
-    after_dropout: whether the activation is that of the last layer's states after the output dropout, or as they are.
+    after_dropout: whether AR applies to the last layer's states after the output dropout, or before it.
     """
 
     embedding_dropout: float
@@ -79,7 +79,7 @@ class AWDBackbone(Backbone):
         return rows, locked_dropout(rows.of(embedded), self.regularisation.input_dropout, rows, self.training)
 
     def _penalties(self, states: Tensor, dropped: Tensor, rows: Rows) -> dict[str, Tensor]:
-        """Activation and tar, section 4.6, as means; the tar is always that of the states as they are."""
+        """AR and TAR (section 4.6) as means; TAR always applies to the states before dropout."""
         penalties = {}
         if self.regularisation.ar:
             active = dropped if self.regularisation.after_dropout else states

@@ -76,9 +76,9 @@ class TreeRNN(TreeModel):
     def _make_labels(self, count: int) -> None:
         """Fresh embeddings of so many labels, where it reads any."""
         if self.label_embedding is not None:
-            spread = self.config.init_range
+            init_range = self.config.init_range
             self.label_embedding = nn.Embedding(count, self.config.label_size).to(self.embedding.weight)
-            nn.init.uniform_(self.label_embedding.weight, -spread, spread)
+            nn.init.uniform_(self.label_embedding.weight, -init_range, init_range)
             self.label_count = count
 
     def prepare(self, counts: TextCounts) -> None:

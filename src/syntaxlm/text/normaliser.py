@@ -110,7 +110,9 @@ class Normaliser(Settings, section="normaliser"):
     numbers: Numbers = "keep"  # which numbers become N; see rule 3
     drop_words: tuple[str, ...] = ()  # tokens left out, compared after normalisation: ("$", "#")
     drop_punctuation: bool = False  # whether tokens without letter, digit or combining mark are left out
-    space: Annotated[str, Field(min_length=1)] | None = "_"  # units characters: white space; None: left out
+    space: Annotated[str, Field(min_length=1)] | None = (
+        "_"  # units characters: stands for white space; null: nothing does
+    )
 
     def __post_init__(self) -> None:
         if isinstance(self.drop_words, list):  # JSON and YAML give lists; tuples keep the settings hashable
