@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import safetensors
 import safetensors.torch
@@ -19,8 +18,8 @@ from syntaxlm.errors import InputError
 from syntaxlm.files import make_folder, replaced, write_text
 from syntaxlm.models.abilities import GeneratesTrees, Model, Parses, SpanScores
 from syntaxlm.models.batches import TextMode
-from syntaxlm.models.registry import ModelConfig, build_model, config_faults, require
-from syntaxlm.settings import Settings, read_settings
+from syntaxlm.models.registry import ModelConfig, build_model, require
+from syntaxlm.settings import Settings, T, read_settings
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 
@@ -33,7 +32,7 @@ Ability = TypeVar("Ability")
 
 
 @dataclass(frozen=True)
-class ModelSettings:
+class ModelSettings(Settings):
     """The contents of `config.json`: all that is needed, besides the vocabulary, to read text as the model does.
 
     carry_state, predict_eos: how the model was trained, see `TextMode`; both false for dependency-tree models.
@@ -107,29 +106,6 @@ def structure_name(model: Model) -> str:
     return "distances" if model.distance_layers == 1 else f"distances of {model.distance_layers} layers"
 
 
-def upgraded(data: dict[str, Any]) -> dict[str, Any]:
-    """The settings of `config.json` under their present names: format 1 had one setting, `mode`."""
-    if "mode" not in data:
-        return data
-    kept = {name: value for name, value in data.items() if name != "mode"}
-    return kept | mode_settings(data["mode"]) | {"format": FORMAT}
-
-
-def mode_settings(mode: object) -> dict[str, bool]:
-    """The two settings that replace a `mode` of format 1."""
-    if mode not in _MODES:
-        raise InputError(f"mode: found {mode!r}; expected one of {', '.join(_MODES)}")
-    return dict(zip(("carry_state", "predict_eos"), _MODES[str(mode)], strict=True))
-
-
-_MODES = {
-    "sentences": (False, True),
-    "open-sentences": (False, False),
-    "stream": (True, True),
-    "trees": (False, False),
-}
-
-
 def write_settings(
     folder: Path, settings: ModelSettings, vocabulary: Vocabulary, labels: Vocabulary | None = None
 ) -> None:
@@ -175,24 +151,21 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
         raise InputError(f"{path}: damaged or cut short: {error}") from None
 
 
-def read_config(
-    kind: type[Settings],
-    path: Path,
-    newest: int,
-    upgrade: Callable[[dict[str, Any]], dict[str, Any]] = lambda data: data,
-) -> Settings:
-    """Settings of a JSON file with an entry `format`.
+def read_config(kind: type[T], path: Path, newest: int) -> T:
+    """Settings of a JSON file with an entry `format`, which is `newest` in what is returned.
 
-    upgrade: translates the settings of older formats. Raises InputError, also for a format above `newest`.
+    Old names of settings are accepted with a warning. Raises InputError, also for a format above `newest`.
     """
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError, OSError) as error:
         raise InputError(f"{path}: damaged or cut short: {error}") from None
     form = data.get("format") if isinstance(data, dict) else None
-    if isinstance(form, int) and form > newest:  # before the settings: a newer form may have others
+    if isinstance(form, int) and form > newest:  # before the settings: a newer format may have others
         raise InputError(f"{path}: format {form} is newer than this program's, {newest}")
-    return read_settings(kind, upgrade(data) if isinstance(data, dict) else data, str(path))
+    if isinstance(form, int):  # an old one is translated
+        data["format"] = newest
+    return read_settings(kind, data, str(path))
 
 
 def read_model(folder: str | Path) -> ModelBundle:
@@ -205,10 +178,7 @@ def read_model(folder: str | Path) -> ModelBundle:
         raise InputError(f"{folder}: no such model folder")
     if not (folder / CONFIG).exists():
         raise InputError(f"{folder}: no model folder: it has no {CONFIG}")
-    settings = read_config(ModelSettings, folder / CONFIG, FORMAT, upgraded)
-    faults = config_faults(settings.model)
-    if faults:
-        raise InputError("\n".join(f"{folder / CONFIG}: {fault}" for fault in faults))
+    settings = read_config(ModelSettings, folder / CONFIG, FORMAT)
     vocabulary = Vocabulary.read(folder / VOCABULARY)
     if not (folder / WEIGHTS).exists():
         raise InputError(f"{folder}: no {WEIGHTS} yet: training has not come to its first validation")

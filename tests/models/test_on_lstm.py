@@ -101,7 +101,7 @@ def test_penalties_are_means_of_squares_before_or_after_the_output_dropout():
         assert penalties["tar"].item() == pytest.approx(5 * changes.square().mean().item())
 
 
-def test_a_single_step_has_no_slowness_and_evaluation_no_penalty():
+def test_a_single_step_has_no_tar_and_evaluation_no_penalty():
     model = build(SMALL, 11).train()
     assert set(model(TokenBatch(TOKENS[:1], TOKENS[1:2])).penalties) == {"ar"}
     assert not model.eval()(BATCH).penalties

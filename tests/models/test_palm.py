@@ -66,7 +66,7 @@ def test_every_rate_acts_in_training_and_in_training_alone(rate):
     check_dropout(built(**{rate: 0.5}), BATCH)
 
 
-def test_the_activation_is_of_what_the_decoder_reads_the_slowness_of_the_last_layer():
+def test_ar_is_of_what_the_decoder_reads_and_tar_of_the_last_layer():
     model = built(dropout=0.5, ar=3.0, tar=5.0).train()
     seen = {}
     model.backbone.above.register_forward_hook(lambda module, inputs, read: seen.update(states=read.layers[-1]))
@@ -174,14 +174,14 @@ def test_forms_differ_and_so_does_the_place_of_the_attention():
 
 def test_settings_that_do_not_fit_are_told_together():
     with pytest.raises(
-        ValueError, match="layer_sizes: the last is 5; tied weights need that of the embedding, 6"
+        ValueError, match=r"^model\.layer_sizes: the last is 5; tied weights need embedding_size, 6"
     ) as told:
         dataclasses.replace(
             SMALL, layer_sizes=(8, 5), span_size=5, attention_after=3, supervision=0.1, scores="right-branching"
         )
-    assert "attention_after: found 3; expected at most the 2 layers" in str(told.value)
+    assert "attention_after: found 3; expected at most 2, the layers" in str(told.value)
     assert "span_size: found 5; expected an even number" in str(told.value)
-    assert "supervision: found 0.1; expected 0, or scores: learned" in str(told.value)
+    assert "supervision: found 0.1; expected 0, or model.scores learned" in str(told.value)
 
 
 def test_the_published_sizes_add_3_million_weights_to_awd_lstm():

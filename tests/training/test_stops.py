@@ -137,7 +137,7 @@ def test_the_command_trains_and_prints_figures(toy, folder, result, capsys):
     [
         (["--prompt", "the"], "--prompt: a model of trees begins with the root word"),
         (["--temperature", "-1"], "temperature: found -1.0"),
-        (["--maximum-depth", "0"], "maximum-depth: found 0"),
+        (["--maximum-depth", "0"], "maximum_depth: found 0"),
         (["--count", "0"], "count: found 0; expected 1 or more"),
     ],
 )

@@ -12,9 +12,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from syntaxlm.data.logic import RELATIONS, TOKENS, TRAINED_OPERATORS, FormulaPair, read_formula_pairs
@@ -22,37 +23,31 @@ from syntaxlm.errors import InputError
 from syntaxlm.files import make_folder, write_text
 from syntaxlm.model_io import WEIGHTS, present_name, read_config, read_tensors, write_tensors
 from syntaxlm.models.pair_classifier import ClassifierSettings, PairBatch, PairClassifier
-from syntaxlm.models.registry import ModelConfig, config_faults
+from syntaxlm.models.registry import ModelConfig
+from syntaxlm.settings import Settings
 
 CLASSIFIER = "classifier.json"
-FORMAT = 1
+FORMAT = 2
 BATCH = 256  # pairs answered together
+
+Operators = Annotated[int, Field(ge=0, le=1000)]  # of a formula
 
 _SIGNS = tuple(RELATIONS)  # in the order of the classes
 _IDS = {token: number for number, token in enumerate(TOKENS)}
 
 
 @dataclass(frozen=True)
-class InferenceSettings:
-    """What `classifier.json` holds. maximum_operators: of the pairs it was trained on."""
+class InferenceSettings(Settings):
+    """The content of `classifier.json`."""
 
     model: ModelConfig
     classifier: ClassifierSettings
-    maximum_operators: int = TRAINED_OPERATORS
+    maximum_operators: Operators = TRAINED_OPERATORS  # of the pairs that the classifier was trained on
     format: int = FORMAT
 
     def build(self) -> PairClassifier:
-        """A classifier of fresh weights."""
+        """A classifier with fresh weights."""
         return PairClassifier(self.model, self.classifier, len(TOKENS), len(_SIGNS))
-
-    def faults(self) -> list[str]:
-        """Settings that are out of range: "classifier.dropout: found 2; expected ..."."""
-        faults, layers = config_faults(self.model), self.classifier
-        if layers.hidden_size < 1:
-            faults.append(f"classifier.hidden_size: found {layers.hidden_size}; expected 1 or more")
-        if not 0 <= layers.dropout < 1:
-            faults.append(f"classifier.dropout: found {layers.dropout}; expected a number from 0 to under 1")
-        return faults
 
 
 @dataclass(frozen=True)
@@ -223,9 +218,6 @@ def read_classifier(folder: str | Path) -> StoredClassifier:
     if not path.exists():
         raise InputError(f"{folder}: no pair classifier: it has no {CLASSIFIER}. syntaxlm logic train makes one")
     settings = read_config(InferenceSettings, path, FORMAT)
-    faults = settings.faults()
-    if faults:
-        raise InputError("\n".join(f"{path}: {fault}" for fault in faults))
     classifier = settings.build()
     weights = Path(folder) / WEIGHTS
     if not weights.exists():

@@ -15,6 +15,7 @@ from syntaxlm.errors import InputError
 from syntaxlm.model_io import ModelBundle
 from syntaxlm.models.abilities import PredictsNextToken
 from syntaxlm.models.batches import TokenBatch
+from syntaxlm.settings import Count, NonNegative, Seed, Settings
 from syntaxlm.text.normaliser import Normaliser
 
 SAMPLED_TOGETHER = 64  # sentences that are sampled side by side
@@ -24,27 +25,14 @@ Numbers = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Sampling:
+class Sampling(Settings):
     """How the next token is drawn."""
 
-    temperature: float = 1.0  # log-probabilities are divided by it; 0: always the likeliest token
-    top_k: int | None = None  # only so many of the likeliest tokens are drawn from; None: all
-    seed: int = 0  # a sentence depends on this and its number, not on how many there are
-    maximum_words: int | None = None  # words (characters) drawn at most, the prompt's aside; None: `MAXIMUM`
+    temperature: NonNegative = 1.0  # log-probabilities are divided by it; 0: always the most probable token
+    top_k: Count | None = None  # draw from so many most probable tokens only; None: from all
+    seed: Seed = 0  # a sentence depends on this and on its number, not on how many are drawn
+    maximum_words: Count | None = None  # words (characters) drawn at most, besides the prompt's; None: `MAXIMUM`
     keep_unknown: bool = False  # whether the unknown token may be drawn
-
-    def __post_init__(self) -> None:
-        faults = []
-        if not 0 <= self.temperature < math.inf:
-            faults.append(f"temperature: found {self.temperature}; expected a number from 0 on")
-        if self.top_k is not None and self.top_k < 1:
-            faults.append(f"top-k: found {self.top_k}; expected 1 or more")
-        if self.seed < 0:
-            faults.append(f"seed: found {self.seed}; expected 0 or more")
-        if self.maximum_words is not None and self.maximum_words < 1:
-            faults.append(f"maximum-words: found {self.maximum_words}; expected 1 or more")
-        if faults:
-            raise InputError("\n".join(faults))
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,7 @@ class TextTrainingData(TrainingData):
         self.train, self.valid = encode(text.train), encode(text.valid)
         self.test = encode(text.test) if text.test else None
         if text.trees is not None:
-            clean_up = text.trees_clean_up
+            clean_up = text.trees_preprocessing
             self.supervision = read_supervision(text.trees, clean_up, self.train, normaliser, self.vocabulary)
 
     def setup(self, model: Model) -> None:
