@@ -12,7 +12,7 @@ import numpy as np
 from syntaxlm.trees.charts import best_trees
 from syntaxlm.trees.decoding import decode
 from syntaxlm.trees.span_index import span_keys, spans_of_keys
-from syntaxlm.trees.spans import Integers, SpanSets, gathered, offsets_of
+from syntaxlm.trees.spans import Integers, SpanSets, offsets_of, top_down
 
 
 def left(lengths: Sequence[int] | Integers) -> SpanSets:
@@ -33,16 +33,7 @@ def right(lengths: Sequence[int] | Integers) -> SpanSets:
 def balanced(lengths: Sequence[int] | Integers) -> SpanSets:
     """Every span splits in the middle; of an odd number of words the right part has one more."""
     lengths, _, _ = _binary(lengths)
-    sentence, start, end = np.arange(len(lengths)), np.zeros_like(lengths), lengths
-    levels: list[tuple[Integers, Integers, Integers]] = []
-    while len(sentence):
-        long = end - start > 1
-        sentence, start, end = sentence[long], start[long], end[long]
-        levels.append((sentence, start, end))
-        middle = start + (end - start) // 2
-        sentence = np.concatenate([sentence, sentence])
-        start, end = np.concatenate([start, middle]), np.concatenate([middle, end])
-    return gathered(lengths, levels)
+    return top_down(lengths, lambda _, start, end: start + (end - start) // 2)
 
 
 def random_trees(lengths: Sequence[int] | Integers, seed: int) -> SpanSets:
