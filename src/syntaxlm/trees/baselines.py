@@ -1,6 +1,6 @@
-"""Trees that need no model, and the best trees there are: what a parser's figure is read against.
+"""Baselines and upper bounds: trees that need no model, and the best trees for given gold trees.
 
-Each gives the spans of two words or more of one binary tree a sentence, the whole sentence among them.
+Each function gives one binary tree per sentence: its spans of two words or more, the whole sentence included.
 """
 
 from __future__ import annotations
@@ -61,10 +61,7 @@ def binary_upper_bound(gold: SpanSets) -> SpanSets:
 
 
 def biased_upper_bound(gold: SpanSets) -> SpanSets:
-    """Of the trees that the `biased` decoding rule can give, one that shares the most spans with gold.
-
-    By dynamic programming over spans: O(n^3) time.
-    """
+    """A tree that shares the most spans with gold, of those that the `biased` decoding rule can give.  O(n^3) time."""
     keys, _ = span_keys(gold, keep_whole=True)
     return best_trees(spans_of_keys(keys, gold.lengths), np.ones(len(keys), np.int64), "biased")
 

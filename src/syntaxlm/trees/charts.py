@@ -57,7 +57,7 @@ def total(weights: Chart, split_weights: Chart | None = None) -> Floats:
     """
     length = checked_length(weights, split_weights)
     result = np.empty(weights.shape[1])
-    for columns in _groups(weights):
+    for columns in _groups(length, weights.shape[1]):
         result[columns] = _log_inside(*_columns(weights, split_weights, columns), length)[-1]
     _check_numbers(result)
     return result
@@ -71,7 +71,7 @@ def marginals(weights: Chart, split_weights: Chart | None = None) -> Marginals:
     """
     length = checked_length(weights, split_weights)
     result = Marginals(np.empty(weights.shape[1]), np.empty(weights.shape))
-    for columns in _groups(weights):
+    for columns in _groups(length, weights.shape[1]):
         own, own_splits = _columns(weights, split_weights, columns)
         inside = _log_inside(own, own_splits, length)
         result.log_totals[columns] = inside[-1]
@@ -81,8 +81,9 @@ def marginals(weights: Chart, split_weights: Chart | None = None) -> Marginals:
 
 
 def best(weights: Chart, split_weights: Chart | None = None, ties: TieBreaking = "first") -> BestTrees:
-    """A binary tree of greatest weight: the CYK algorithm. `spans_of` turns the result into spans.
+    """A binary tree of greatest weight: the CYK algorithm.
 
+    `spans_of(best(marginals(weights).spans).spans)` is minimum Bayes risk decoding.
     weights, split_weights: see `total`. Integer weights are added exactly, so that ties do not depend on rounding.
     ties: of equally good splits of a span, `first` takes the one with the shortest left part. `random` takes each with
     the same probability: a fixed pseudo-random choice that depends on n, the span and the split alone, so results are
@@ -90,9 +91,8 @@ def best(weights: Chart, split_weights: Chart | None = None, ties: TieBreaking =
     Raises ValueError for wrong shapes, for weights of NaN or infinity, and for integers that overflow 64 bits.
     """
     length = checked_length(weights, split_weights)
-    found = [
-        _best(*_columns(weights, split_weights, columns), length, "unbiased", ties) for columns in _groups(weights)
-    ]
+    groups = [_columns(weights, split_weights, columns) for columns in _groups(length, weights.shape[1])]
+    found = [_best(*group, length, "unbiased", ties) for group in groups]
     return BestTrees(np.concatenate([one.scores for one in found]), np.concatenate([one.spans for one in found], 1))
 
 
@@ -129,9 +129,9 @@ def best_trees_of_charts(
     rule: DecodingRule = "unbiased",
     ties: TieBreaking = "first",
 ) -> SpanSets:
-    """`best` for sentences of any lengths, whose charts are made a group at a time.
+    """`best` for sentences of any lengths, whose charts are made one group at a time.
 
-    lengths: (S,).  chart_of: from the numbers of some sentences, and their length, to their chart.
+    lengths: (S,).  chart_of: from the indices of some sentences and their common length to their chart.
     Returns all spans of two words or more, the whole sentence included: n - 1 for n words.
     """
     found = []
@@ -142,12 +142,12 @@ def best_trees_of_charts(
 
 
 def group_size(length: int) -> int:
-    """How many sentences of this length to process together."""
-    return max(1, _CHART_BYTES // (4 * length * (length + 1)))  # charts of 8-byte numbers
+    """How many sentences of this length to process together: those whose charts of 8-byte numbers fit the cache."""
+    return max(1, _CHART_BYTES // (4 * length * (length + 1)))
 
 
 def equal_lengths(lengths: Integers, size: Callable[[int], int]) -> Iterator[tuple[int, Integers]]:
-    """Groups of sentences of one length: (length, their numbers), shortest first.
+    """Groups of sentences of one length: (length, indices of the sentences), shortest first.
 
     size: from a length to the greatest number of sentences in a group.
     """
@@ -182,7 +182,9 @@ def spans_in(length: int) -> tuple[Integers, Integers]:
     """The start and end of each row's span: (n(n + 1)/2,) both."""
     widths = np.repeat(np.arange(1, length + 1), np.arange(length, 0, -1))
     starts = np.concatenate([np.arange(length - width + 1) for width in range(1, length + 1)])
-    return starts, starts + widths
+    ends = starts + widths
+    starts.flags.writeable = ends.flags.writeable = False  # the cache hands out the same arrays again
+    return starts, ends
 
 
 @cache
@@ -233,10 +235,10 @@ def _listed(chart: npt.NDArray[np.bool_], length: int) -> tuple[Integers, Intege
     return sentence, starts[length + place], ends[length + place]
 
 
-def _groups(weights: Chart) -> Iterator[slice]:
-    cells, count = weights.shape
-    size = max(1, _CHART_BYTES // (8 * cells))
-    for low in range(0, count, size):
+def _groups(length: int, count: int) -> Iterator[slice]:
+    """Columns to process together; of an empty chart, one empty group."""
+    size = group_size(length)
+    for low in range(0, max(1, count), size):
         yield slice(low, min(low + size, count))
 
 
@@ -269,20 +271,19 @@ def _log_inside(weights: Chart, split_weights: Chart | None, length: int) -> Flo
     inside = np.empty(weights.shape)
     inside[:length] = weights[:length]
     rows = [inside[block] for block in blocks(length)]
-    for width in range(2, length + 1):
-        greatest = np.full_like(rows[width], -np.inf)
-        for sums in _split_sums(rows, rows, width, length, split_weights):
-            np.maximum(greatest, sums, out=greatest)
-        greatest[np.isneginf(greatest)] = 0
-        row = rows[width]
-        row[...] = 0
-        for sums in _split_sums(rows, rows, width, length, split_weights):
-            sums -= greatest
-            row += np.exp(sums, out=sums)
-        with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for width in range(2, length + 1):
+            greatest, row = np.full_like(rows[width], -np.inf), rows[width]
+            for sums in _split_sums(rows, rows, width, length, split_weights):
+                np.maximum(greatest, sums, out=greatest)
+            greatest[np.isneginf(greatest)] = 0
+            row[...] = 0
+            for sums in _split_sums(rows, rows, width, length, split_weights):
+                sums -= greatest
+                row += np.exp(sums, out=sums)
             np.log(row, out=row)
-        row += greatest
-        row += weights[blocks(length)[width]]
+            row += greatest
+            row += weights[blocks(length)[width]]
     return inside
 
 
@@ -308,9 +309,9 @@ def _span_probabilities(inside: Floats, weights: Chart, split_weights: Chart | N
 
 def _best(weights: Chart, split_weights: Chart | None, length: int, rule: DecodingRule, ties: TieBreaking) -> BestTrees:
     inside, tail = _best_inside(weights, split_weights, length, rule)
-    _check_numbers(inside[-1])
-    scores = inside[-1] + weights[:length].sum(0) if length > 1 else weights[0]
-    return BestTrees(scores, _followed(inside, tail, split_weights, length, ties))
+    scores = inside[-1] + weights[:length].sum(0)
+    _check_numbers(scores)
+    return BestTrees(scores, _best_spans(inside, tail, split_weights, length, ties))
 
 
 def _best_inside(weights: Chart, split_weights: Chart | None, length: int, rule: DecodingRule) -> tuple[Chart, Chart]:
@@ -340,7 +341,7 @@ def _best_inside(weights: Chart, split_weights: Chart | None, length: int, rule:
     return inside, tail
 
 
-def _followed(
+def _best_spans(
     inside: Chart, tail: Chart, split_weights: Chart | None, length: int, ties: TieBreaking
 ) -> npt.NDArray[np.bool_]:
     """Which spans the best trees have, from the widest spans down, as a chart.
@@ -367,7 +368,7 @@ def _followed(
         if biased:
             sums[:, 0] += values.take(right_place[:, 0]) - tails.take(right_place[:, 0])
         if split_weights is not None:
-            by_split = split_weights[split_blocks(length)[width]].reshape(width - 1, -1, count)
+            by_split = split_weights[split_blocks(length)[width]].reshape(width - 1, length - width + 1, count)
             sums += by_split[:, start, sentence].T
         if ties == "random":
             starts, splits = np.arange(length - width + 1)[:, None], np.arange(1, width)
