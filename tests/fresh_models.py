@@ -23,7 +23,7 @@ def fresh(name: str, mode: Mode = "sentences", **normalising: object) -> ModelBu
     normaliser = Normaliser(**normalising)
     special = ["<unk>", "<s>", "</s>"] if mode != "stream" else ["<unk>", "<eos>"]
     tokens = list(dict.fromkeys([*special, *KNOWN[normaliser.units].split(), *string.ascii_lowercase]))[:WORDS]
-    settings = ModelSettings(MODELS[name][0](), normaliser, mode)
+    settings = ModelSettings(MODELS[name].config(), normaliser, mode)
     vocabulary = Vocabulary(tokens, begin=special[1], end=special[-1])
     return ModelBundle(built(name), settings, vocabulary)
 

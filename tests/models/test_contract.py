@@ -45,7 +45,7 @@ def built(name: str, **settings):
     settings: those that the model has. One that learns by counting has counted a text of all words.
     """
     model_name, own = VARIANTS[name]
-    kind = MODELS[model_name][0]
+    kind = MODELS[model_name].config
     torch.manual_seed(3)
     known = {key: value for key, value in (SMALL | own | settings).items() if key in kind.__dataclass_fields__}
     assert known.keys() >= own.keys()
@@ -268,7 +268,7 @@ def test_hidden_has_of_each_real_step_what_the_decoder_reads(name):
 
 @every_neural_model
 def test_dropout_works_in_training_only(name):
-    names = set(MODELS[VARIANTS[name][0]][0].__dataclass_fields__) - {"ar_after_dropout"}
+    names = set(MODELS[VARIANTS[name].config][0].__dataclass_fields__) - {"ar_after_dropout"}
     rates = {key: 0.5 for key in names if key.endswith("dropout")}
     assert rates
     model = built(name, **rates)
@@ -289,7 +289,7 @@ def test_what_is_counted_has_no_weights_for_gradients_and_all_else_has(name):
 @pytest.mark.parametrize("name", [name for name in VARIANTS if built(name).is_counted])
 def test_counting_a_text_makes_it_more_probable_and_depends_on_no_order_of_its_batches(name):
     texts = [read(30, 4, seed) for seed in range(5)]
-    fresh, one, other = (build_model(MODELS[VARIANTS[name][0]][0](), WORDS) for _ in range(3))
+    fresh, one, other = (build_model(MODELS[VARIANTS[name].config][0](), WORDS) for _ in range(3))
     one.count(texts)
     other.count(texts[::-1])
     before, after, same = (float(model(texts[0]).log_probs(texts[0].targets).sum()) for model in (fresh, one, other))
