@@ -135,7 +135,7 @@ def test_a_missing_folder_and_a_file_in_its_place_are_told(tmp_path):
     ("content", "told"),
     [
         (b'{"model": {"na', "damaged or cut short"),
-        (b"\xff\xfe", "damaged or cut short"),
+        (b"\xff\xfe", "expected UTF-8 text"),
         (b"", "damaged or cut short"),
         (b"[" * 100_000, "damaged or cut short"),
         (b"[1, 2]", "expected a section with the settings model, normaliser, mode, format"),

@@ -17,7 +17,7 @@ from syntaxlm.batches.tokens import SentenceBatches, StreamBatches
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.errors import InputError
 from syntaxlm.generation.sentences import generate
-from syntaxlm.model_io import CONFIG, WEIGHTS, read_model, read_tensors, write_tensors
+from syntaxlm.model_io import CONFIG, WEIGHTS, read_model
 from syntaxlm.models.arpa import read_arpa
 from syntaxlm.models.contract import TokenBatch
 from syntaxlm.models.ngram import NEVER, NGramConfig, NGramModel
@@ -25,6 +25,7 @@ from syntaxlm.ops.kneser_ney.reference import KneserNey
 from syntaxlm.scoring.engine import sentence_log_probs
 from syntaxlm.scoring.perplexity import evaluate_text
 from syntaxlm.scoring.surprisal import surprisals
+from syntaxlm.tensor_files import read_tensors, write_tensors
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.recipe import read_recipe

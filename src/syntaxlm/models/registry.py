@@ -11,6 +11,7 @@ from pydantic import Field
 from syntaxlm.errors import InputError
 from syntaxlm.models import lstm, ngram, on_lstm, palm, prpn, tree_rnn
 from syntaxlm.models.contract import LanguageModel, Reads
+from syntaxlm.models.sizes import shapes_of
 from syntaxlm.settings import Limits, range_faults
 
 ModelConfig = Annotated[
@@ -90,11 +91,17 @@ def config_faults(config: ModelConfig) -> list[str]:
 
 
 def build_model(config: ModelConfig, vocabulary_size: int) -> LanguageModel:
-    """A model with fresh weights. Raises InputError for settings out of range."""
-    faults = config_faults(config)
-    if faults:
-        raise InputError("\n".join(faults))
+    """A model with fresh weights. Raises InputError for settings out of range or too large for the memory."""
+    model_shapes(config, vocabulary_size)
     try:
         return MODELS[config.name][1](config, vocabulary_size)
     except RuntimeError as error:  # torch's word for a tensor that memory cannot hold
         raise InputError(f"a model of these sizes cannot be made: {str(error).splitlines()[0]}") from error
+
+
+def model_shapes(config: ModelConfig, vocabulary_size: int) -> LanguageModel:
+    """The model on torch's meta device: shapes and dtypes, no values, no memory. Raises InputError as `build_model`."""
+    faults = config_faults(config)
+    if faults:
+        raise InputError("\n".join(faults))
+    return shapes_of(lambda: MODELS[config.name][1](config, vocabulary_size))

@@ -1,24 +1,46 @@
-"""A checkpoint: the whole state of a run in one safetensors file, so that replacing it is one atomic step."""
+"""A checkpoint: the whole state of a run in one safetensors file, so that replacing it is one atomic step.
+
+Every field is checked when it is read: the file may be damaged, or edited by somebody else.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from syntaxlm.errors import InputError
-from syntaxlm.model_io import distinct_tensors, load_weights, read_tensors, write_tensors
+from syntaxlm.files import to_json
+from syntaxlm.model_io import distinct_tensors, load_weights
 from syntaxlm.models.contract import LanguageModel, State
+from syntaxlm.settings import read_settings
+from syntaxlm.tensor_files import (
+    StoredTensor,
+    TensorFile,
+    check_finite,
+    read_notes,
+    read_tensors,
+    refuse,
+    tensor_faults,
+    write_tensors,
+)
 from syntaxlm.training.averaging import Averaging, WeightAverage
 from syntaxlm.training.schedule import Plateau
 
 CHECKPOINT = "checkpoint.safetensors"
+
+_ADAM = {"step", "exp_avg", "exp_avg_sq"}  # what Adam keeps of each weight
+
+Count = Annotated[int, Field(ge=0, le=2**62)]
+Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 @dataclass
@@ -29,15 +51,15 @@ class Progress:
     starts. nats, tokens: summed since the last validation. metrics_bytes: how much of metrics.jsonl is of this run.
     """
 
-    epoch: int = 0
-    batch: int = 0
-    steps: int = 0
-    seconds: float = 0.0
-    nats: float = 0.0
-    tokens: int = 0
-    best_loss: float | None = None
-    best_step: int = 0
-    metrics_bytes: int = 0
+    epoch: Count = 0
+    batch: Count = 0
+    steps: Count = 0
+    seconds: Amount = 0.0
+    nats: Annotated[float, Field(allow_inf_nan=False)] = 0.0
+    tokens: Count = 0
+    best_loss: Annotated[float, Field(allow_inf_nan=False)] | None = None
+    best_step: Count = 0
+    metrics_bytes: Count = 0
     finished: bool = False
     plateau: Plateau = field(default_factory=Plateau)
     averaging: Averaging = field(default_factory=Averaging)
@@ -70,8 +92,8 @@ def write_checkpoint(
     for rank, own in enumerate(processes):
         tensors |= {_of_process(rank) + name: tensor for name, tensor in own.items()}
     notes = {
-        "progress": json.dumps(dataclasses.asdict(progress)),
-        "groups": json.dumps(optimiser_state["param_groups"]),
+        "progress": to_json(dataclasses.asdict(progress)),
+        "groups": to_json(optimiser_state["param_groups"]),
     }
     write_tensors(folder / CHECKPOINT, tensors, notes)
 
@@ -87,20 +109,19 @@ def _is_of(name: str, rank: int) -> bool:
 def read_progress(folder: Path) -> Progress:
     """Where the run of a checkpoint is: it says which optimiser `read_checkpoint` needs. Raises InputError."""
     path = folder / CHECKPOINT
-    return _progress(read_tensors(path)[1], path)
+    return _progress(read_notes(path), path)
 
 
-def _progress(notes: dict[str, str], path: Path) -> Progress:
+def _progress(notes: Mapping[str, str], path: Path) -> Progress:
+    return read_settings(Progress, _note("progress", notes, path), f"{path}: progress")
+
+
+def _note(name: str, notes: Mapping[str, str], path: Path) -> Any:
+    """A JSON value among the notes. Earlier checkpoints have Infinity where there is no best loss yet."""
     try:
-        progress = json.loads(notes["progress"])
-        plateau, averaging = Plateau(**progress.pop("plateau")), Averaging(**progress.pop("averaging", {}))
-        return Progress(**progress, plateau=plateau, averaging=averaging)
-    except (KeyError, TypeError, ValueError) as error:
-        raise _foreign(path, error) from None
-
-
-def _foreign(path: Path, error: Exception) -> InputError:
-    return InputError(f"{path}: no checkpoint of this program: {error!r}")
+        return json.loads(notes[name], parse_constant=lambda text: None)
+    except (KeyError, ValueError, RecursionError) as error:
+        raise InputError(f"{path}: no checkpoint of this program: {error!r}") from None
 
 
 def read_checkpoint(
@@ -115,38 +136,105 @@ def read_checkpoint(
 
     Returns this process's carried state, and progress.
 
-    Raises InputError when it is missing or damaged, or of a run of another number of processes.
+    Raises InputError when it is missing or damaged, or of a run of another number of processes. Nothing was put
+    anywhere then, but perhaps into `average`.
     """
     path = folder / CHECKPOINT
-    tensors, notes = read_tensors(path)
-    written = 1
-    while f"{_of_process(written)}random" in tensors:
-        written += 1
-    if written != ranks:
-        raise InputError(f"{path}: of a run of {written} processes; go on with as many, not {ranks}")
-    tensors |= {name.removeprefix(_of_process(rank)): tensors[name] for name in tensors if _is_of(name, rank)}
-    parts: dict[str, dict[str, Tensor]] = {"model": {}, "optimiser": {}, "average": {}, "state": {}}
-    for name, tensor in tensors.items():
-        kind, _, rest = name.partition("/")
-        if kind in parts:
-            parts[kind][rest] = tensor
-    progress = _progress(notes, path)
-    try:
-        groups = json.loads(notes["groups"])
-        random = tensors["random"]
-        if average is not None:
-            average.load(parts["average"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise _foreign(path, error) from None
+
+    def check(file: TensorFile) -> None:
+        _progress(file.notes, path)
+        _note("groups", file.notes, path)
+        written = 1
+        while f"{_of_process(written)}random" in file.stored:
+            written += 1
+        if written != ranks:
+            raise InputError(f"{path}: of a run of {written} processes; go on with as many, not {ranks}")
+        refuse(path, "the checkpoint does not fit the recipe", _misfits(_parts(file.stored, rank), model, optimiser))
+
+    tensors, notes = read_tensors(path, check)
+    progress, groups = _progress(notes, path), _checked_groups(_note("groups", notes, path), optimiser, path)
+    parts = _parts(tensors, rank)
+    for name in ("optimiser", "average"):
+        check_finite(path, parts[name])
+    # Memory of what is not there yet may be infinitely far away.
+    if nan := [name for name, tensor in parts["state"].items() if bool(tensor.isnan().any())]:
+        raise InputError(f"{path}: the carried state {nan[0]} has NaN values")
     load_weights(model, parts["model"], str(path))
+    if average is not None:
+        average.load(parts["average"])
     optimiser_state: dict[int, dict[str, Any]] = {}
     for name, tensor in parts["optimiser"].items():
         index, _, what = name.partition("/")
         optimiser_state.setdefault(int(index), {})[what] = tensor
     optimiser.load_state_dict({"state": optimiser_state, "param_groups": groups})
-    torch.set_rng_state(random)
-    if "random/cuda" in tensors and torch.cuda.is_available():
-        torch.cuda.set_rng_state(tensors["random/cuda"])
+    try:
+        torch.set_rng_state(parts["random"][""])
+        if "cuda" in parts["random"] and torch.cuda.is_available():
+            torch.cuda.set_rng_state(parts["random"]["cuda"])
+    except RuntimeError as error:
+        raise InputError(f"{path}: the state of the random numbers is damaged: {error}") from None
     device = next(model.parameters()).device
     state = {name: tensor.to(device) for name, tensor in parts["state"].items()}
     return state or None, progress
+
+
+def _parts(tensors: Mapping[str, Any], rank: int) -> dict[str, dict[str, Any]]:
+    """The tensors by what they are of, "model", "random", ...: those of all processes, and those of one."""
+    own = {name.removeprefix(_of_process(rank)): tensor for name, tensor in tensors.items() if _is_of(name, rank)}
+    parts: dict[str, dict[str, Any]] = {"model": {}, "optimiser": {}, "average": {}, "state": {}, "random": {}}
+    for name, tensor in (dict(tensors) | own).items():
+        kind, _, rest = name.partition("/")
+        if kind in parts:
+            parts[kind][rest] = tensor
+    return parts
+
+
+def _misfits(
+    parts: Mapping[str, Mapping[str, StoredTensor]], model: LanguageModel, optimiser: torch.optim.Optimizer
+) -> list[str]:
+    """What in a checkpoint's header does not fit."""
+    faults = tensor_faults(distinct_tensors(model), parts["model"])
+    if parts["average"]:
+        faults += tensor_faults({name: one.detach() for name, one in model.named_parameters()}, parts["average"])
+    random, usual = parts["random"].get(""), torch.get_rng_state()
+    if random is None or random.dtype != usual.dtype or random.shape != usual.shape:
+        faults.append(f"random: expected {len(usual):,} bytes")
+    weights = [weight for group in optimiser.param_groups for weight in group["params"]]
+    found: dict[str, set[str]] = {}
+    for name, stored in parts["optimiser"].items():
+        index, _, what = name.partition("/")
+        found.setdefault(index, set()).add(what)
+        place = int(index) if index.isascii() and index.isdigit() and len(index) < 10 else len(weights)
+        if (
+            place >= len(weights)
+            or stored.shape not in ((), weights[place].shape)
+            or not stored.dtype.is_floating_point
+        ):
+            faults.append(f"optimiser/{name} is not of a weight of this model")
+    expected = _ADAM if isinstance(optimiser, torch.optim.Adam) else set()
+    return faults + [f"optimiser/{index} lacks its state" for index, names in found.items() if not names >= expected]
+
+
+def _checked_groups(groups: Any, optimiser: torch.optim.Optimizer, path: Path) -> list[dict[str, Any]]:
+    """An optimiser's groups of weights, with settings of their own as far as they are stored. Raises InputError."""
+    own = optimiser.state_dict()["param_groups"]
+    fits = isinstance(groups, list) and len(groups) == len(own) and all(isinstance(group, dict) for group in groups)
+    if not fits or any(group.get("params") != usual["params"] for group, usual in zip(groups, own, strict=True)):
+        raise InputError(f"{path}: groups: expected those of the {type(optimiser).__name__} optimiser of this model")
+    checked = []
+    for group, usual in zip(groups, own, strict=True):
+        stored = {name: value for name, value in group.items() if name in usual}
+        for name, value in stored.items():
+            if not _is_like(value, usual[name]):
+                raise InputError(f"{path}: groups: {name}: found {str(value)[:40]}; expected such as {usual[name]}")
+        checked.append(usual | stored)
+    return checked
+
+
+def _is_like(value: Any, usual: Any) -> bool:
+    """Whether a setting is of the same type, and finite."""
+    if isinstance(usual, list | tuple):
+        return isinstance(value, list) and len(value) == len(usual) and all(map(_is_like, value, usual))
+    if isinstance(usual, float):
+        return isinstance(value, float | int) and not isinstance(value, bool) and math.isfinite(value)
+    return type(value) is type(usual)
