@@ -260,7 +260,7 @@ def held(path: Path) -> Iterator[None]:
     Raises InputError when another process holds it. Does nothing where the system has no such locks.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     except OSError as error:
         if fcntl is None:  # Windows opens no folders
             yield

@@ -71,7 +71,7 @@ class TensorFile:
             raise InputError(f"{self.path}: {name}: {str(error).splitlines()[0]}") from None
         if stored.end > stored.start:
             self.file.seek(self.data + stored.start)
-            content = tensor.reshape(-1).view(torch.uint8).numpy()
+            content = memoryview(cast(Any, tensor.reshape(-1).view(torch.uint8).numpy()))
             if cast(BufferedReader, self.file).readinto(content) != len(content):
                 raise InputError(f"{self.path}: damaged or cut short: {name} is not complete")
         return tensor

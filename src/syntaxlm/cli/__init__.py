@@ -5,10 +5,13 @@ from __future__ import annotations
 import argparse
 import io
 import os
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any, NoReturn
 
 import syntaxlm
@@ -69,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if overrides and not getattr(options, "takes_overrides", False):
             parser.error(f"unrecognized arguments: --{overrides[0][0]}")
         options.overrides = overrides
-        with _warnings_told():
+        with _warnings_told(), _exiting_on_signals():
             options.run(options)
         sys.stdout.flush()
     except InputError as error:
@@ -86,6 +89,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Whoever read our output has enough.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
+
+
+@contextmanager
+def _exiting_on_signals() -> Iterator[None]:
+    """Makes SIGTERM and a closed terminal end the program by an exception, so that temporary files are removed."""
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    if threading.current_thread() is not threading.main_thread():
+        numbers = []
+    numbers = [number for number in numbers if signal.getsignal(number) == signal.SIG_DFL]  # nohup ignores one
+
+    def leave(number: int, frame: FrameType | None) -> NoReturn:
+        raise SystemExit(128 + number)
+
+    for number in numbers:
+        signal.signal(number, leave)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
 
 
 @contextmanager

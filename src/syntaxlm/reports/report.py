@@ -18,7 +18,7 @@ from syntaxlm.drawing.sentence import Drawing, analyse
 from syntaxlm.drawing.svg import Picture, Theme
 from syntaxlm.drawing.text import printable
 from syntaxlm.errors import InputError
-from syntaxlm.files import make_folder, read_text, write_text
+from syntaxlm.files import make_folder, parse_json, read_stored_text, write_text
 from syntaxlm.model_io import CONFIG, READING, Mode, ModelBundle, predicts_ends, read_model
 from syntaxlm.parsing.evaluation import ParsingReport, ScoredSentence, evaluate_parsing, scored_sentences
 from syntaxlm.parsing.structure import Rule
@@ -32,6 +32,7 @@ PAGE, TEMPLATE = "report.html", "report.html.jinja"
 POINTS = 1000  # of a curve's line: of longer ones, points evenly chosen
 DRAWN = 3  # best sentences, and as many worst ones
 DRAWN_WORDS = range(6, 26)  # lengths of those: long enough to have structure, short enough to be read
+LARGEST_FIGURE = 1e15  # of a curve: more is no figure of a run, and charts cannot show it
 LABELS, CHARTED_LABELS = 30, 10  # of the most frequent gold labels, how many the table has, and how many the chart
 
 
@@ -78,20 +79,27 @@ def read_metrics(path: Path) -> Metrics:
     """Raises InputError naming file and line. A last line without its end is left out: it is being written."""
     training: list[Point] = []
     validations: list[Validation] = []
-    for number, line in enumerate(read_text(path).split("\n")[:-1], 1):
+    for number, line in enumerate(read_stored_text(path).split("\n")[:-1], 1):
         try:
-            data = json.loads(line)
-            epoch, step, loss = float(data["epoch"]), int(data["step"]), float(data["train_loss"])
+            data = parse_json(line, "JSON")
+            epoch, step, loss = _figure(data["epoch"]), int(_figure(data["step"])), _figure(data["train_loss"])
             training.append((epoch, loss))
             if data["event"] == "valid":
-                validations.append(Validation(epoch, step, loss, float(data["valid_loss"]), bool(data["best"])))
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+                validations.append(Validation(epoch, step, loss, _figure(data["valid_loss"]), bool(data["best"])))
+        except (InputError, ValueError, KeyError, TypeError) as error:
             shown = line if len(line) <= 60 else line[:60] + " ..."
             raise InputError(
                 f"{path}, line {number}: found {shown!r}; expected a JSON object with event, step, epoch and train_loss"
                 f", for a validation valid_loss and best, too ({type(error).__name__}: {error})"
             ) from error
     return Metrics(tuple(training), tuple(validations))
+
+
+def _figure(value: Any) -> float:
+    """Raises ValueError for what is no figure of a run: no number, or one that no chart can show."""
+    if type(value) not in (int, float) or not abs(value) < LARGEST_FIGURE:
+        raise ValueError(f"found {str(value)[:40]}; expected a number")
+    return float(value)
 
 
 @dataclass(frozen=True)

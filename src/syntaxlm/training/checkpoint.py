@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,6 +36,7 @@ from syntaxlm.training.schedule import Plateau
 
 CHECKPOINT = "checkpoint.safetensors"
 
+_LARGEST = 1e300  # of a setting
 _ADAM = {"step", "exp_avg", "exp_avg_sq"}  # what Adam keeps of each weight
 
 Count = Annotated[int, Field(ge=0, le=2**62)]
@@ -205,11 +205,8 @@ def _misfits(
         index, _, what = name.partition("/")
         found.setdefault(index, set()).add(what)
         place = int(index) if index.isascii() and index.isdigit() and len(index) < 10 else len(weights)
-        if (
-            place >= len(weights)
-            or stored.shape not in ((), weights[place].shape)
-            or not stored.dtype.is_floating_point
-        ):
+        shape = None if place >= len(weights) else torch.Size() if what == "step" else weights[place].shape
+        if stored.shape != shape or not stored.dtype.is_floating_point:
             faults.append(f"optimiser/{name} is not of a weight of this model")
     expected = _ADAM if isinstance(optimiser, torch.optim.Adam) else set()
     return faults + [f"optimiser/{index} lacks its state" for index, names in found.items() if not names >= expected]
@@ -236,5 +233,5 @@ def _is_like(value: Any, usual: Any) -> bool:
     if isinstance(usual, list | tuple):
         return isinstance(value, list) and len(value) == len(usual) and all(map(_is_like, value, usual))
     if isinstance(usual, float):
-        return isinstance(value, float | int) and not isinstance(value, bool) and math.isfinite(value)
+        return isinstance(value, float | int) and not isinstance(value, bool) and abs(value) < _LARGEST
     return type(value) is type(usual)

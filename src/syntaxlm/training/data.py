@@ -28,7 +28,9 @@ from syntaxlm.model_io import predicts_ends
 from syntaxlm.models.contract import LanguageModel, TextCounts, TokenBatch
 from syntaxlm.scoring.perplexity import Corpus, check_labels
 from syntaxlm.text.vocabulary import Vocabulary
+from syntaxlm.training.fingerprints import Fingerprints, fingerprint
 from syntaxlm.training.recipe import Recipe, TextSettings
+from syntaxlm.trees.preprocessing import PREPROCESSINGS
 
 COUNTED_TOKENS = 1 << 15  # of a batch that is counted
 
@@ -60,6 +62,21 @@ class TrainingData(ABC):
     @abstractmethod
     def once(self, recipe: Recipe) -> Iterable[TokenBatch]:
         """The whole training part once, in batches as large as can be, for a model that counts."""
+
+
+def fingerprint_texts(recipe: Recipe) -> Fingerprints:
+    """Hashes of all files that a run reads. Raises InputError for one that cannot be read, or not repeatedly."""
+    text = recipe.text
+    paths = {f"text.{name}": getattr(text, name) for name in ("train", "valid", "test", "trees")}
+    if text.trees is not None and text.trees_clean_up not in PREPROCESSINGS:
+        paths["text.trees_clean_up"] = text.trees_clean_up
+    found = fingerprint(paths, paths if recipe.batches.mode == "trees" else ["text.trees"])
+    if None in found["text.train"].values():
+        raise InputError(
+            f"text.train: found {text.train}, standard input or a pipe, which can be read only once; training reads its"
+            " text several times. Give a file."
+        )
+    return found
 
 
 def read_training_data(recipe: Recipe) -> TrainingData:

@@ -29,14 +29,15 @@ from syntaxlm.evaluation.logical_inference import (
     write_classifier_settings,
     write_classifier_weights,
 )
-from syntaxlm.files import write_text
+from syntaxlm.files import to_json, write_text
 from syntaxlm.model_io import WEIGHTS
 from syntaxlm.models.pair_classifier import ClassifierSettings, PairClassifier
 from syntaxlm.models.registry import ModelConfig
 from syntaxlm.settings import Limits, range_faults, read_sections, read_settings
+from syntaxlm.training.fingerprints import fingerprint, write_fingerprints
 from syntaxlm.training.recipe import find_recipe, shipped_recipes
 from syntaxlm.training.result import RESULT
-from syntaxlm.training.trainer import METRICS, RECIPE
+from syntaxlm.training.run_folder import METRICS, RECIPE, claim
 
 
 @dataclass(frozen=True)
@@ -165,7 +166,22 @@ def train_inference(
     Raises InputError when the folder holds a classifier or a model already, or cannot be written, and for files that
     are no pairs, before anything is trained.
     """
-    return _Training(recipe, Path(folder), watcher).run()
+    folder = Path(folder)
+    _refuse(folder)
+    settings = yaml.safe_dump(json.loads(json.dumps(dataclasses.asdict(recipe))), sort_keys=False)
+    taken = claim(folder, settings)
+    try:
+        try:
+            files = {f"pairs.{name}": getattr(recipe.pairs, name) for name in ("train", "valid", "test")}
+            inputs = fingerprint(files)
+            training = _Training(recipe, folder, watcher)
+            write_fingerprints(folder, inputs)
+        except BaseException:  # the folder is as it was before
+            taken.abandon()
+            raise
+        return training.run()
+    finally:
+        taken.release()
 
 
 class _Training:
@@ -175,7 +191,6 @@ class _Training:
         if wanted == "cuda" and not torch.cuda.is_available():
             raise InputError("training.accelerator: found cuda; this machine has none that torch can use")
         self.device = torch.device("cuda" if wanted != "cpu" and torch.cuda.is_available() else "cpu")
-        _refuse(folder)
         files, most = recipe.pairs, recipe.pairs.maximum_operators
         self.train, self.valid = (EncodedPairs(_short_pairs(path, most)) for path in (files.train, files.valid))
         if files.test:
@@ -194,14 +209,12 @@ class _Training:
 
     def run(self) -> InferenceResult:
         write_classifier_settings(self.folder, self.recipe.settings)
-        recipe = yaml.safe_dump(json.loads(json.dumps(dataclasses.asdict(self.recipe))), sort_keys=False)
-        write_text(recipe, self.folder / RECIPE)
         self.started = time.monotonic()
         events: list[EpochEvent] = []
         while not events or (len(events) < self.recipe.training.epochs and not self._is_late()):
             events.append(self._epoch(events))
-            lines = [json.dumps(dataclasses.asdict(event)) for event in events]
-            write_text("\n".join(lines) + "\n", self.folder / METRICS)
+            lines = [to_json(dataclasses.asdict(event)) for event in events]
+            write_text("\n".join(lines) + "\n", self.folder / METRICS, stored=True)
             self.watcher(events[-1])
         return self._result(events)
 
@@ -246,7 +259,7 @@ class _Training:
             max(event.accuracy for event in events),
             evaluate_inference(stored, test) if test else None,
         )
-        write_text(json.dumps(result.as_dict(), indent=2) + "\n", self.folder / RESULT)
+        write_text(to_json(result.as_dict(), indent=2) + "\n", self.folder / RESULT, stored=True)
         return result
 
 

@@ -13,6 +13,7 @@ import torch
 
 from syntaxlm.data.dependencies import TreeBatches
 from syntaxlm.errors import InputError
+from syntaxlm.files import held
 from syntaxlm.generation.stop_io import read_stops, write_stops
 from syntaxlm.generation.stops import StopReport, examples, score_stops, tree_corpus, tree_model
 from syntaxlm.model_io import ModelBundle, read_model
@@ -106,9 +107,12 @@ def train_stops(
 
     train, valid, test: dependency trees, each a file, a folder or a pattern; test is only measured, at the end.
     Earlier classifiers of the folder are replaced. The same seed gives the same weights, on one processor of a kind.
-    Raises InputError for a model that reads no trees, and for files of none, before anything is trained.
+    Raises InputError for a model that reads no trees, for files of none, and where another process is at work in the
+    folder, before anything is trained.
     """
-    return _Training(Path(folder), train, valid, test, settings or StopTraining()).run(watcher)
+    training = _Training(Path(folder), train, valid, test, settings or StopTraining())
+    with held(Path(folder)):
+        return training.run(watcher)
 
 
 class _Training:

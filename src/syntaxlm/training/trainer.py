@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import gc
-import json
 import logging
 import math
 import os
@@ -12,7 +11,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -27,11 +26,12 @@ from torch import Tensor, nn
 from syntaxlm.allocation import keep_freed_memory
 from syntaxlm.batches.tokens import StreamBatches
 from syntaxlm.errors import InputError
-from syntaxlm.files import held, make_folder, remove_empty, remove_unfinished, write_text
+from syntaxlm.files import append_stored, read_stored_text, remove_unfinished, to_json, truncate_stored, write_text
 from syntaxlm.model_io import LABELS, VOCABULARY, WEIGHTS, ModelSettings, read_model, write_settings, write_weights
 from syntaxlm.models.contract import Batch, LanguageModel, State
 from syntaxlm.models.registry import build_model
 from syntaxlm.scoring.perplexity import Corpus, LanguageModelScore, evaluate_language_model
+from syntaxlm.settings import parse_yaml
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.averaging import WeightAverage
 from syntaxlm.training.checkpoint import (
@@ -42,15 +42,15 @@ from syntaxlm.training.checkpoint import (
     read_progress,
     write_checkpoint,
 )
-from syntaxlm.training.data import read_training_data
-from syntaxlm.training.recipe import Recipe, read_recipe
+from syntaxlm.training.data import fingerprint_texts, read_training_data
+from syntaxlm.training.fingerprints import check_fingerprints, write_fingerprints
+from syntaxlm.training.recipe import Recipe, recipe_from
 from syntaxlm.training.result import RESULT, TrainingResult
+from syntaxlm.training.run_folder import INPUTS, METRICS, RECIPE, HeldFolder, claim, held
 from syntaxlm.training.schedule import Plateau, build_optimiser
 
 for _name in ("lightning.fabric", "lightning.pytorch"):  # they tell what the recipe says
     logging.getLogger(_name).setLevel(logging.WARNING)
-
-RECIPE, METRICS = "recipe.yaml", "metrics.jsonl"
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def read_run_recipe(folder: str | Path) -> Recipe:
     path = Path(folder) / RECIPE
     if not path.exists():
         raise InputError(f"{folder}: no run to resume: it has no {RECIPE}")
-    return read_recipe(path)
+    return recipe_from(parse_yaml(read_stored_text(path), path), str(path))
 
 
 def _plain(value: Any) -> Any:
@@ -150,24 +150,22 @@ class _Run:
         self.epoch_batches = 1
         self.gradient_norm = torch.zeros(())
         self.counted: dict[str, Any] | None = None  # what a model that is counted tells of what it found
-        self.made: list[Path] = []  # folders that were not there before a new run
+        self.held: HeldFolder | None = None  # of the first process, while the run is at work
 
     def begin(self) -> TrainingResult:
         """Trains into a new folder, which is the run's from the first moment: nothing is trained for nothing."""
-        self._on_rank_zero(self._claim)
-        with self._held():
+        with self._holding(self._claim):
             try:
                 self._prepare(new=True)
-            except InputError:  # of the text: the folder is free again, or gone where it was not there
-                if self.first:
-                    (self.folder / RECIPE).unlink()
-                    remove_empty(self.made)
+            except BaseException:  # the text cannot be read, perhaps: the folder is as it was before
+                if self.held is not None:
+                    self.held.abandon()
                 raise
             return self._go()
 
     def go_on(self) -> TrainingResult:
         """Trains on from the folder's checkpoint, or from the start where there is none."""
-        with self._held():
+        with self._holding(self._hold):
             self._on_rank_zero(lambda: remove_unfinished(self.folder))
             self._prepare(new=False)
             self._on_rank_zero(self._check_whole)
@@ -182,11 +180,17 @@ class _Run:
             return self._go()
 
     @contextmanager
-    def _held(self) -> Iterator[None]:
+    def _holding(self, take: Callable[[], None]) -> Iterator[None]:
         """Keeps other runs out of the folder."""
-        with ExitStack() as stack:
-            self._on_rank_zero(lambda: stack.enter_context(held(self.folder / RECIPE)))
+        try:
+            self._on_rank_zero(take)
             yield
+        finally:
+            if self.held is not None:
+                self.held.release()
+
+    def _hold(self) -> None:
+        self.held = held(self.folder)
 
     def _check_whole(self) -> None:
         """A run without a checkpoint starts anew, which must not cost weights that are there; counts are the same."""
@@ -211,12 +215,7 @@ class _Run:
     def _claim(self) -> None:
         refuse_run(self.folder)
         text = yaml.safe_dump(_plain(self.recipe.as_dict()), sort_keys=False, allow_unicode=True)
-        self.made = make_folder(self.folder)
-        try:
-            write_text(text, self.folder / RECIPE)
-        except InputError:
-            remove_empty(self.made)
-            raise
+        self.held = claim(self.folder, text)
 
     def _go(self) -> TrainingResult:
         if self.model.is_counted:
@@ -233,6 +232,7 @@ class _Run:
     def _prepare(self, new: bool) -> None:
         """Text, vocabulary, model, optimiser; written is only what all of them let pass."""
         recipe, text = self.recipe, self.recipe.text
+        self._on_rank_zero(lambda: self._fingerprint(new))
         self.material = material = read_training_data(recipe)
         for name, found in ((VOCABULARY, material.vocabulary), (LABELS, material.labels)):
             path = self.folder / name
@@ -248,6 +248,14 @@ class _Run:
             self._prepare_steps()
         settings = ModelSettings(recipe.model, text.normaliser, recipe.batches.mode)
         self._on_rank_zero(lambda: write_settings(self.folder, settings, material.vocabulary, material.labels))
+
+    def _fingerprint(self, new: bool) -> None:
+        """Stores the hashes of the texts, or compares them with those at the start of the run."""
+        found = fingerprint_texts(self.recipe)
+        if new or not any(os.path.lexists(self.folder / name) for name in (INPUTS, CHECKPOINT)):
+            write_fingerprints(self.folder, found)
+        else:
+            check_fingerprints(self.folder, found)
 
     def _placed(self, model: LanguageModel) -> LanguageModel:
         """A model on the device of the run; one that is counted stays on the processor."""
@@ -436,23 +444,15 @@ class _Run:
                 "epoch": round(self._epochs(), 4),
             }
             line = place | values | {"learning_rate": rate, "seconds": round(progress.seconds, 1)}
-            data = (json.dumps(line) + "\n").encode()
-            try:
-                with open(self.folder / METRICS, "ab") as file:
-                    file.write(data)
-            except OSError as error:
-                raise InputError(f"{self.folder / METRICS}: cannot be written: {error.strerror}") from error
+            data = (to_json(line) + "\n").encode()
+            append_stored(data, self.folder / METRICS)
             progress.metrics_bytes += len(data)
         self.watch(Event(kind, progress, self.epoch_batches, values))
 
     def _cut_metrics(self) -> None:
         """Forgets metrics of steps after the checkpoint: they will be made again."""
-        path = self.folder / METRICS
-        try:
-            if path.exists():
-                os.truncate(path, min(self.progress.metrics_bytes, path.stat().st_size))
-        except OSError as error:
-            raise InputError(f"{path}: cannot be written: {error.strerror}") from error
+        if os.path.lexists(self.folder / METRICS):
+            truncate_stored(self.folder / METRICS, self.progress.metrics_bytes)
 
     def _save(self) -> None:
         self._saved = time.monotonic()
@@ -500,7 +500,7 @@ class _Run:
         trees = None if material.supervision is None else (material.supervision.count, len(material.train))
         result = TrainingResult(*place, valid, test, averaged=averaged, supervised=trees, counted=self.counted)
         if self.first:
-            write_text(json.dumps(result.as_dict(), indent=2) + "\n", self.folder / RESULT)
+            write_text(to_json(result.as_dict(), indent=2) + "\n", self.folder / RESULT, stored=True)
         return result
 
 
