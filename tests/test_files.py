@@ -1,4 +1,4 @@
-"""Stored files: nothing in a model or run folder leads out of it, blocks, or fills the memory. JSON that all can read."""
+"""Stored files: nothing in a model or run folder leads out of it, blocks, or fills the memory. Valid JSON."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class TensorFile:
         size = sum(one.end - one.start for one in self.stored.values())
         if size > memory_size():
             raise InputError(
-                f"{self.path}: found {size:,} bytes of tensors; this machine has {memory_size():,} of memory"
+                f"{self.path}: has {size:,} bytes of tensors; this machine has {memory_size():,} of memory"
             )
         return {name: self._tensor(name) for name in self.stored}
 

@@ -45,8 +45,9 @@ def without_memory() -> Iterator[None]:
 
     def count(module: nn.Module, name: str, tensor: Tensor | None) -> None:
         nonlocal size
-        if tensor is None or threading.get_ident() != this_thread or seen.setdefault(id(tensor), tensor) is not tensor:
+        if tensor is None or threading.get_ident() != this_thread or id(tensor) in seen:
             return
+        seen[id(tensor)] = tensor
         size += tensor.nbytes
         if len(seen) > MOST_TENSORS:
             raise InputError(f"the model has over {MOST_TENSORS:,} weight tensors; expected fewer or smaller layers")
