@@ -69,6 +69,8 @@ GOOD = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
         ({"a": GOOD | {"shape": [True]}}, bytes(8)),
         ({"a": GOOD | {"shape": [10**400]}}, bytes(8)),
         ({"a": GOOD | {"shape": 2}}, bytes(8)),
+        ({"a": GOOD | {"shape": [2**61, 2**61, 0], "data_offsets": [0, 0]}}, b""),
+        ({"a": GOOD | {"shape": [1] * 65, "data_offsets": [0, 4]}}, bytes(4)),
         ({"a": GOOD | {"data_offsets": [8, 0]}}, bytes(8)),
         ({"a": GOOD | {"data_offsets": [0, 8, 8]}}, bytes(8)),
         ({"a": GOOD | {"data_offsets": [4, 12]}}, bytes(12)),

@@ -129,7 +129,9 @@ def _stored_tensor(name: str, entry: Any) -> StoredTensor:
     dtype = _DTYPES.get(entry["dtype"]) if isinstance(entry["dtype"], str) else None
     if dtype is None:
         raise ValueError(f"{name} has dtype {str(entry['dtype'])[:40]}; expected one of {', '.join(_DTYPES)}")
-    if len(offsets) != 2 or offsets[1] - offsets[0] != math.prod(shape) * dtype.itemsize or len(shape) > 64:
+    if len(shape) > 64 or math.prod(max(size, 1) for size in shape) >= 2**60:
+        raise ValueError(f"{name} has a shape that is too large")
+    if len(offsets) != 2 or offsets[1] - offsets[0] != math.prod(shape) * dtype.itemsize:
         raise ValueError(f"{name} has a shape that does not fit its offsets")
     return StoredTensor(dtype, tuple(shape), *offsets)
 

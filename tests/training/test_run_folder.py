@@ -75,16 +75,8 @@ def test_of_several_processes_that_claim_a_folder_at_one_instant_exactly_one_has
 def test_two_runs_started_at_one_instant_train_once(toy, tmp_path):
     (tmp_path / "lstm.yaml").write_text(yaml.safe_dump(toy.recipe_data("lstm", schedule={"epochs": 1})))
     folder = tmp_path / "new" / "run"
-    command = [
-        sys.executable,
-        "-m",
-        "syntaxlm",
-        "train",
-        str(tmp_path / "lstm.yaml"),
-        "--output",
-        str(folder),
-        "--json",
-    ]
+    arguments = "train", str(tmp_path / "lstm.yaml"), "--output", str(folder), "--json"
+    command = [sys.executable, "-m", "syntaxlm", *arguments]
 
     def start(_: int) -> subprocess.CompletedProcess[str]:
         return subprocess.run(command, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
