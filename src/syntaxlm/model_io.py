@@ -6,61 +6,55 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
 
+from syntaxlm import display
 from syntaxlm.errors import InputError
 from syntaxlm.files import make_folder, parse_json, read_stored, to_json, write_text
-from syntaxlm.models.contract import LanguageModel
-from syntaxlm.models.registry import ModelConfig, build_model, config_faults, model_shapes
+from syntaxlm.models.abilities import GeneratesTrees, Model, Parses, SpanScores
+from syntaxlm.models.batches import TextMode
+from syntaxlm.models.registry import ModelConfig, build_model, model_shapes, require
 from syntaxlm.models.sizes import without_memory
-from syntaxlm.settings import Settings, read_settings
-from syntaxlm.tensor_files import TensorFile, check_finite, read_tensors, refuse, tensor_faults, write_tensors
+from syntaxlm.settings import Settings, T, read_settings
+from syntaxlm.tensor_files import TensorFile, check_finite, read_tensors, refuse, renamed, tensor_faults, write_tensors
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 
 CONFIG, VOCABULARY, WEIGHTS = "config.json", "vocabulary.json", "weights.safetensors"
 LABELS = "labels.json"  # of the edges of trees, for a model that reads these
 OF_VOCABULARY = "vocabulary"  # the note beside weights that says of which vocabulary they are
-FORMAT = 1
+FORMAT = 2
 LARGEST_CONFIG = 1 << 24  # bytes
 
-Mode = Literal["sentences", "open-sentences", "stream", "trees"]
-
-READING: dict[Mode, str] = {
-    "sentences": "sentences, each by itself",
-    "open-sentences": "sentences, each by itself, without their ends",
-    "stream": "text as one stream",
-    "trees": "dependency trees",
-}
-
-
-def predicts_ends(mode: Mode) -> bool:
-    """Whether a model that reads so predicts where sentences end."""
-    return mode in ("sentences", "stream")
+Ability = TypeVar("Ability")
 
 
 @dataclass(frozen=True)
-class ModelSettings:
-    """What `config.json` holds: all that is needed to read text as the model does, but the vocabulary.
+class ModelSettings(Settings):
+    """The contents of `config.json`: all that is needed, besides the vocabulary, to read text as the model does.
 
-    mode: how the model was trained, and so is read by default: every sentence by itself, its end predicted or not
-        ("open"), text as one stream, or dependency trees.
+    carry_state, predict_eos: how the model was trained, see `TextMode`; both false for dependency-tree models.
     """
 
     model: ModelConfig
     normaliser: Normaliser
-    mode: Mode
+    carry_state: bool = False
+    predict_eos: bool = True
     format: int = FORMAT
+
+    @property
+    def mode(self) -> TextMode:
+        return TextMode(self.carry_state, self.predict_eos)
 
 
 @dataclass(frozen=True)
 class ModelBundle:
-    """A model with what it needs to read text; labels: of the edges of trees, None for a model that reads none."""
+    """A model with what it needs to read text.  labels: of dependency edges; None for a model that reads text."""
 
-    model: LanguageModel
+    model: Model
     settings: ModelSettings
     vocabulary: Vocabulary
     labels: Vocabulary | None = None
@@ -69,24 +63,48 @@ class ModelBundle:
     def normaliser(self) -> Normaliser:
         return self.settings.normaliser
 
-    def _repr_html_(self) -> str:
-        """What kind of model it is, its size, its settings: notebooks ask for it."""
-        from syntaxlm.drawing.page import facts_html  # a lower room; nothing of it is loaded unless a notebook asks
+    @property
+    def name(self) -> str:
+        """The name of the model type."""
+        return self.settings.model.name
 
-        def told(settings: object) -> str:
+    @property
+    def mode(self) -> TextMode:
+        """How the model was trained to read text."""
+        return self.settings.mode
+
+    @property
+    def trained_on(self) -> str:
+        return "dependency trees" if self.model.reads == "trees" else str(self.mode)
+
+    def require(self, ability: type[Ability], use: str) -> Ability:
+        """The model as one with an ability. Raises InputError as `registry.require`."""
+        return require(self.model, ability, self.name, use)
+
+    def _repr_html_(self) -> str:
+        """The model's type, size and settings as a table, for notebooks."""
+
+        def listed(settings: object) -> str:
             return ", ".join(f"{name} {value}" for name, value in vars(settings).items() if name[0] != "_")
 
-        weights = self.model.parameter_count
         facts = {
-            "weights": f"{weights:,}",
-            "vocabulary": f"{len(self.vocabulary):,} tokens, unknown written {self.vocabulary.unknown}",
-            "trained on": READING[self.settings.mode],
-            "layers of distances": str(self.model.distance_layers),
-            "scores of spans": "yes" if self.model.gives_span_scores else "no",
-            "settings": told(self.settings.model),
-            "normaliser": told(self.settings.normaliser),
+            "parameters": f"{self.model.parameter_count:,}",
+            "vocabulary": f"{len(self.vocabulary):,} tokens, unknown words written {self.vocabulary.unknown}",
+            "trained on": self.trained_on,
+            "structure": structure_name(self.model),
+            "settings": listed(self.settings.model),
+            "normaliser": listed(self.settings.normaliser),
         }
-        return facts_html(f"Model {self.settings.model.name}", facts)
+        return display.render("facts", f"Model {self.name}", facts)
+
+
+def structure_name(model: Model) -> str:
+    """What trees are decoded from, in words."""
+    if not isinstance(model, Parses):
+        return "none"
+    if model.structure_type is SpanScores:
+        return "span scores"
+    return "distances" if model.distance_layers == 1 else f"distances of {model.distance_layers} layers"
 
 
 def write_settings(
@@ -106,17 +124,22 @@ def write_model(folder: Path, stored: ModelBundle) -> None:
     write_weights(folder, stored.model, stored.vocabulary)
 
 
-def write_weights(folder: Path, model: LanguageModel, vocabulary: Vocabulary) -> None:
+def write_weights(folder: Path, model: Model, vocabulary: Vocabulary) -> None:
     """Writes the weights of a model folder, and of which vocabulary they are, atomically."""
     write_tensors(folder / WEIGHTS, distinct_tensors(model), {OF_VOCABULARY: vocabulary.fingerprint()})
 
 
-def read_config(kind: type[Settings], path: Path, newest: int) -> Settings:
-    """Settings of a JSON file with an entry `format`. Raises InputError, also for a format above `newest`."""
+def read_config(kind: type[T], path: Path, newest: int) -> T:
+    """Settings of a JSON file with an entry `format`, which is `newest` in what is returned.
+
+    Old names of settings are accepted with a warning. Raises InputError, also for a format above `newest`.
+    """
     data = parse_json(read_stored(path, LARGEST_CONFIG), str(path))
     form = data.get("format") if isinstance(data, dict) else None
-    if isinstance(form, int) and form > newest:  # before the settings: a newer form may have others
+    if isinstance(form, int) and form > newest:  # before the settings: a newer format may have others
         raise InputError(f"{path}: format {form} is newer than this program's, {newest}")
+    if isinstance(form, int):  # an old one is translated
+        data["format"] = newest
     return read_settings(kind, data, str(path))
 
 
@@ -132,9 +155,6 @@ def read_model(folder: str | Path) -> ModelBundle:
     if not (folder / CONFIG).exists():
         raise InputError(f"{folder}: no model folder: it has no {CONFIG}")
     settings = read_config(ModelSettings, folder / CONFIG, FORMAT)
-    faults = config_faults(settings.model)
-    if faults:
-        raise InputError("\n".join(f"{folder / CONFIG}: {fault}" for fault in faults))
     vocabulary = Vocabulary.read(folder / VOCABULARY)
     weights = folder / WEIGHTS
     if not weights.exists():
@@ -153,27 +173,29 @@ def read_model(folder: str | Path) -> ModelBundle:
     model = build_model(settings.model, len(vocabulary))
     load_weights(model, tensors, str(weights))
     labels = Vocabulary.read(folder / LABELS) if model.reads == "trees" else None
-    if labels is not None and model.label_count not in (None, len(labels)):
+    if labels is not None and isinstance(model, GeneratesTrees) and model.label_count not in (None, len(labels)):
         raise InputError(
             f"{weights}: the weights are of {model.label_count} labels, {folder / LABELS} has {len(labels)}"
         )
     return ModelBundle(model.eval(), settings, vocabulary, labels)
 
 
-def _check_shapes(shapes: LanguageModel, file: TensorFile) -> None:
+def _check_shapes(shapes: Model, file: TensorFile) -> None:
     """Raises InputError for stored weights that do not fit a model without values, which takes sizes of theirs."""
+    found = renamed(file.stored, present_name)
     with without_memory():
-        stored = {name: torch.empty(one.shape, dtype=one.dtype) for name, one in file.stored.items()}
+        stored = {name: torch.empty(one.shape, dtype=one.dtype) for name, one in found.items()}
         faults = shapes.resize_buffers(stored)
-    faults += tensor_faults(distinct_tensors(shapes), file.stored)
+    faults += tensor_faults(distinct_tensors(shapes), found)
     refuse(file.path, _MISFIT.format(size=shapes.vocabulary_size), faults)
 
 
 _MISFIT = "the weights do not fit settings and vocabulary ({size} words)"
 
 
-def load_weights(model: LanguageModel, tensors: Mapping[str, Tensor], source: str) -> None:
+def load_weights(model: Model, tensors: Mapping[str, Tensor], source: str) -> None:
     """Puts named tensors into a model. Raises InputError where they do not fit, or are NaN or infinite."""
+    tensors = renamed(tensors, present_name)
     faults = model.resize_buffers(tensors)
     put_tensors(model, tensors, source, _MISFIT.format(size=model.vocabulary_size), faults)
 
@@ -192,6 +214,11 @@ def put_tensors(
     with torch.no_grad():
         for name, tensor in expected.items():
             tensor.copy_(tensors[name])
+
+
+def present_name(name: str) -> str:
+    """The name of a weight, which format 1 may have stored under another."""
+    return f"backbone.{name.removeprefix('core.')}" if name.startswith("core.") else name
 
 
 def distinct_tensors(model: nn.Module) -> dict[str, Tensor]:

@@ -88,10 +88,14 @@ def test_defaults_are_told_as_yaml_has_them():
             assert one.default.startswith("`")
             yaml.safe_load(one.default.strip("`"))
     by_name = {one.name: one for one in all_settings()}
-    assert by_name["optimiser.clip"].default == f"`{recipe['optimiser']['clip']}`"
+    assert by_name["optimiser.gradient_clip"].default == f"`{recipe['optimiser']['gradient_clip']}`"
     assert by_name["text.train"].default == "must be given"
     assert by_name["text.normaliser.units"].takes == "`words`, `characters`"
-    assert by_name["schedule.minutes"].takes == "number or `null`"
+    assert by_name["schedule.minutes"].takes == "positive number or `null`"
+    assert by_name["optimiser.beta1"].takes == "number from 0 to under 1"
+    assert by_name["batches.bptt"].takes == "whole number, 1 to 65,536"
+    assert by_name["schedule.epochs"].takes == "whole number, 1 or more"
+    assert by_name["model.layer_sizes"].takes == "list, each a whole number, 1 to 65,536"
 
 
 def test_every_recipe_has_its_section_with_its_comment_and_its_command():

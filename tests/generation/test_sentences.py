@@ -13,7 +13,7 @@ import syntaxlm
 from syntaxlm.errors import InputError
 from syntaxlm.generation import sentences as generation
 from syntaxlm.generation.sentences import Sampling, as_text, choose, generate
-from syntaxlm.models.contract import TokenBatch
+from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.registry import build_model
 from syntaxlm.scoring.surprisal import surprisals
 from syntaxlm.text.normaliser import Normaliser
@@ -114,9 +114,9 @@ def test_characters_become_text_that_reads_as_they_do():
         ({"temperature": -1.0}, "temperature: found -1.0"),
         ({"temperature": math.nan}, "temperature: found nan"),
         ({"temperature": math.inf}, "temperature: found inf"),
-        ({"top_k": 0}, "top-k: found 0"),
+        ({"top_k": 0}, "top_k: found 0"),
         ({"seed": -1}, "seed: found -1"),
-        ({"maximum_words": 0}, "maximum-words: found 0"),
+        ({"maximum_words": 0}, "maximum_words: found 0"),
         ({"count": 0}, "count: found 0"),
         ({"prompt": " "}, "prompt: ' ' has no word"),
         ({"prompt": ""}, "prompt: '' has no word"),

@@ -12,7 +12,7 @@ import torch
 from syntaxlm import cli
 from syntaxlm.scoring import cache_tuning
 from syntaxlm.scoring.cache import CacheSettings, NeuralCache, Stretch, mixed_log_probs
-from syntaxlm.scoring.cache_tuning import FLATNESSES, WEIGHTS, tune_cache
+from syntaxlm.scoring.cache_tuning import THETAS, WEIGHTS, tune_cache
 from syntaxlm.scoring.perplexity import evaluate_text
 
 
@@ -72,10 +72,10 @@ def test_no_pair_of_a_fine_grid_is_better(lstm, repeated, pointing):
 def test_flatness_is_looked_for_around_the_best_and_past_the_end_of_the_table(lstm, repeated, pointing):
     pointing(1.0)
     tuning = tune_cache(lstm, repeated, size=60)
-    assert {trial.theta for trial in tuning.trials} > set(FLATNESSES)
+    assert {trial.theta for trial in tuning.trials} > set(THETAS)
     pointing(0.1)  # scores a hundredth as large
     further = tune_cache(lstm, repeated, size=60)
-    assert further.best.theta > FLATNESSES[-1]
+    assert further.best.theta > THETAS[-1]
     assert further.best.theta == pytest.approx(100 * tuning.best.theta, rel=0.2)
     assert further.best.weight == pytest.approx(tuning.best.weight, abs=0.02)
     for one in (tuning, further):
@@ -131,4 +131,4 @@ def test_settings_that_are_none_are_told(trained, repeated, capsys, arguments, s
 
 def test_a_size_of_0_is_told_by_tune(trained, repeated, capsys):
     assert cli.main(["tune", "cache", str(trained.lstm), str(repeated), "--cache-size", "0"]) == 2
-    assert "cache size: found 0" in capsys.readouterr().err
+    assert "cache.size: found 0" in capsys.readouterr().err

@@ -21,14 +21,16 @@ from syntaxlm.training.trainer import Event, resume, train
 
 
 def stop(event: Event) -> None:
-    if event.kind == "step" and event.progress.steps == 5:
+    if event.kind == "step" and event.trainer.steps == 5:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
 @pytest.fixture(scope="module")
 def stopped_run(toy, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("damage") / "run"
-    assert train(toy.recipe("lstm", batches={"mode": "stream"}, run={"log_steps": 1}), folder, stop).stopped
+    assert train(
+        toy.recipe("lstm", batches={"carry_state": True, "batch_size": 8}, run={"log_steps": 1}), folder, stop
+    ).stopped
     return folder
 
 
@@ -59,8 +61,8 @@ def assert_refused(folder: Path, *parts: str) -> None:
     ("name", "value"),
     [
         ("epoch", -1), ("epoch", "three"), ("epoch", 10**400), ("epoch", 1.5), ("batch", -3), ("steps", None),
-        ("seconds", -1.0), ("seconds", float("nan")), ("nats", float("inf")), ("tokens", True), ("best_loss", "low"),
-        ("metrics_bytes", -1), ("finished", "no"), ("plateau", []), ("plateau", {"best": "x"}), ("averaging", 3),
+        ("seconds", -1.0), ("seconds", float("nan")), ("loss_sum", float("inf")), ("loss_count", True),
+        ("best_loss", "low"), ("metrics_bytes", -1), ("finished", "no"), ("plateau", []), ("plateau", {"best": "x"}), ("averaging", 3),
         ("averaging", {"losses": ["x"]}), ("unheard", 1),
     ],
 )  # fmt: skip

@@ -22,7 +22,7 @@ from syntaxlm.training.trainer import Event, resume, train
 
 
 def stop(event: Event) -> None:
-    if event.kind == "step" and event.progress.steps == 3:
+    if event.kind == "step" and event.trainer.steps == 3:
         os.kill(os.getpid(), signal.SIGTERM)
 
 

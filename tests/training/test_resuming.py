@@ -43,7 +43,7 @@ def stop_at(*steps: int, number: int = signal.SIGTERM):
     """A watcher that sends this very process a signal after a step."""
 
     def watch(event: Event) -> None:
-        if event.kind == "step" and event.progress.steps in steps:
+        if event.kind == "step" and event.trainer.steps in steps:
             os.kill(os.getpid(), number)
 
     return watch
@@ -80,7 +80,10 @@ def assert_same_run(one: Path, other: Path) -> None:
 @pytest.mark.parametrize(("model", "mode", "precision"), SETTINGS)
 def test_a_run_interrupted_twice_ends_bit_for_bit_as_one_that_was_not(toy, tmp_path, model, mode, precision):
     recipe = toy.recipe(
-        model, batches={"mode": mode}, run={"precision": precision}, schedule={"validations_per_epoch": 2}
+        model,
+        batches={"carry_state": mode == "stream"},
+        run={"precision": precision},
+        schedule={"validations_per_epoch": 2},
     )
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     finished = train(recipe, whole)
@@ -100,14 +103,14 @@ def test_a_run_interrupted_twice_ends_bit_for_bit_as_one_that_was_not(toy, tmp_p
 AVERAGING = [
     pytest.param(
         "lstm",
-        {"mode": "stream", "batch_size": 16, "variable_bptt": True},
+        {"carry_state": True, "batch_size": 16, "variable_bptt": True},
         {"kind": "sgd", "learning_rate": 5.0, "average_patience": 1, "finetune_epoch": 3},
         id="sgd-risen-loss-random-steps",
     ),
     pytest.param(
         "prpn",
-        {"mode": "sentences"},
-        {"average_from_epoch": 1, "averaged_rate": 1.0, "average_patience": 3, "finetune_epoch": 2},
+        {"carry_state": False},
+        {"average_from_epoch": 1, "average_learning_rate": 1.0, "average_patience": 3, "finetune_epoch": 2},
         id="adam-epoch-sentences",
     ),
 ]
@@ -122,7 +125,7 @@ def falling_until(monkeypatch: pytest.MonkeyPatch, turn: int) -> Callable[[Event
         return dataclasses.replace(score, nats=score.tokens * (2.0 + abs(place["step"] - turn) / 100))
 
     def watch(event: Event) -> None:
-        place["step"] = event.progress.steps
+        place["step"] = event.trainer.steps
 
     monkeypatch.setattr(trainer, "evaluate_language_model", falsified)
     return watch
@@ -165,7 +168,7 @@ def test_averaging_and_fine_tuning_go_on_bit_for_bit_from_before_at_and_after_th
 def test_a_run_that_dies_after_each_change_of_averaging_was_told_and_before_it_was_saved_makes_it_again(toy, tmp_path):
     recipe = toy.recipe(
         "lstm",
-        batches={"mode": "stream", "batch_size": 32},
+        batches={"carry_state": True, "batch_size": 32},
         optimiser={
             "kind": "sgd",
             "learning_rate": 20.0,
@@ -207,7 +210,7 @@ def test_a_run_stopped_before_its_first_checkpoint_can_go_on_from_the_start(toy,
     train(recipe, tmp_path / "whole")
 
     def fall(event: Event) -> None:
-        if event.progress.steps == 5:
+        if event.trainer.steps == 5:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -234,7 +237,7 @@ def test_a_signal_saves_exits_with_0_and_says_how_to_go_on(toy, tmp_path, monkey
 
 def test_a_second_ctrl_c_interrupts_at_once(toy, tmp_path):
     def insist(event: Event) -> None:
-        if event.progress.steps == 2:
+        if event.trainer.steps == 2:
             os.kill(os.getpid(), signal.SIGINT)
             os.kill(os.getpid(), signal.SIGINT)
 
@@ -367,12 +370,17 @@ def test_a_text_that_cannot_be_read_leaves_the_folder_free_for_another_try(toy, 
     ("settings", "said"),
     [
         ({"text": {"train": "nothing.txt"}}, r"nothing\.txt"),
-        ({"model": {"layers": 10**9, "hidden_size": 10**9}}, "cannot be made"),
+        ({"model": {"layers": 99}}, "a model of these sizes cannot be built: not enough memory"),
         ({"batches": {"maximum_words": 1}}, "longer than 1 words"),
     ],
     ids=["no text", "no such model", "no batch"],
 )
 def test_a_refused_run_removes_the_folders_that_it_made_and_no_other(toy, tmp_path, monkeypatch, settings, said):
+    def without_memory(*sizes: object, **rates: object) -> None:
+        raise RuntimeError("not enough memory")
+
+    if "model" in settings:
+        monkeypatch.setattr(torch.nn, "LSTM", without_memory)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine").mkdir()
     (tmp_path / "used").mkdir()

@@ -11,49 +11,44 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from syntaxlm.data.logic import RELATIONS, TOKENS, TRAINED_OPERATORS, FormulaPair, read_formula_pairs
 from syntaxlm.errors import InputError
 from syntaxlm.files import make_folder, to_json, write_text
-from syntaxlm.model_io import WEIGHTS, distinct_tensors, put_tensors, read_config
+from syntaxlm.model_io import WEIGHTS, distinct_tensors, present_name, put_tensors, read_config
 from syntaxlm.models.pair_classifier import ClassifierSettings, PairBatch, PairClassifier
-from syntaxlm.models.registry import ModelConfig, config_faults
+from syntaxlm.models.registry import ModelConfig
 from syntaxlm.models.sizes import shapes_of
-from syntaxlm.tensor_files import TensorFile, read_tensors, refuse, tensor_faults, write_tensors
+from syntaxlm.settings import Settings
+from syntaxlm.tensor_files import TensorFile, read_tensors, refuse, renamed, tensor_faults, write_tensors
 
 CLASSIFIER = "classifier.json"
-FORMAT = 1
+FORMAT = 2
 BATCH = 256  # pairs answered together
+
+Operators = Annotated[int, Field(ge=0, le=1000)]  # of a formula
 
 _SIGNS = tuple(RELATIONS)  # in the order of the classes
 _IDS = {token: number for number, token in enumerate(TOKENS)}
 
 
 @dataclass(frozen=True)
-class InferenceSettings:
-    """What `classifier.json` holds. maximum_operators: of the pairs it was trained on."""
+class InferenceSettings(Settings):
+    """The content of `classifier.json`."""
 
     model: ModelConfig
     classifier: ClassifierSettings
-    maximum_operators: int = TRAINED_OPERATORS
+    maximum_operators: Operators = TRAINED_OPERATORS  # of the pairs that the classifier was trained on
     format: int = FORMAT
 
     def build(self) -> PairClassifier:
-        """A classifier of fresh weights."""
+        """A classifier with fresh weights."""
         return PairClassifier(self.model, self.classifier, len(TOKENS), len(_SIGNS))
-
-    def faults(self) -> list[str]:
-        """Settings that are out of range: "classifier.dropout: found 2; expected ..."."""
-        faults, layers = config_faults(self.model), self.classifier
-        if layers.hidden_size < 1:
-            faults.append(f"classifier.hidden_size: found {layers.hidden_size}; expected 1 or more")
-        if not 0 <= layers.dropout < 1:
-            faults.append(f"classifier.dropout: found {layers.dropout}; expected a number from 0 to under 1")
-        return faults
 
 
 @dataclass(frozen=True)
@@ -74,10 +69,10 @@ class EncodedPairs:
     def __len__(self) -> int:
         return len(self.relations)
 
-    def batch(self, places: Sequence[int]) -> tuple[PairBatch, Tensor]:
-        """The pairs at these places, and their relations."""
-        sides = ([side[place] for place in places] for side in (self.left, self.right))
-        return PairBatch.of(*sides), self.relations[list(places)]
+    def batch(self, places: Sequence[int]) -> PairBatch:
+        """The pairs at these places, with their relations as classes."""
+        left, right = ([side[place] for place in places] for side in (self.left, self.right))
+        return PairBatch.of(left, right, self.relations[list(places)])
 
 
 def _sides(pair: FormulaPair) -> tuple[str, str]:
@@ -190,7 +185,7 @@ def answers(classifier: PairClassifier, pairs: EncodedPairs, device: torch.devic
     found: list[int] = []
     with torch.inference_mode():
         for start in range(0, len(pairs), BATCH):
-            batch, _ = pairs.batch(range(start, min(start + BATCH, len(pairs))))
+            batch = pairs.batch(range(start, min(start + BATCH, len(pairs))))
             found += classifier(batch.to(device))[0].argmax(-1).tolist()
     return found
 
@@ -224,9 +219,6 @@ def read_classifier(folder: str | Path) -> StoredClassifier:
     if not path.exists():
         raise InputError(f"{folder}: no pair classifier: it has no {CLASSIFIER}. syntaxlm logic train makes one")
     settings = read_config(InferenceSettings, path, FORMAT)
-    faults = settings.faults()
-    if faults:
-        raise InputError("\n".join(f"{path}: {fault}" for fault in faults))
     weights = Path(folder) / WEIGHTS
     if not weights.exists():
         raise InputError(f"{folder}: no {WEIGHTS} yet: training has not come to its first validation")
@@ -237,9 +229,16 @@ def read_classifier(folder: str | Path) -> StoredClassifier:
     misfit = f"the weights do not fit {CLASSIFIER}"
 
     def check(file: TensorFile) -> None:
-        refuse(file.path, misfit, tensor_faults(distinct_tensors(shapes), file.stored))
+        refuse(file.path, misfit, tensor_faults(distinct_tensors(shapes), renamed(file.stored, _present_name)))
 
     tensors, _ = read_tensors(weights, check)
     classifier = settings.build()
-    put_tensors(classifier, tensors, str(weights), misfit)
+    put_tensors(classifier, renamed(tensors, _present_name), str(weights), misfit)
     return StoredClassifier(classifier.eval(), settings)
+
+
+def _present_name(name: str) -> str:
+    """The name of a weight, which format 1 may have stored under another."""
+    if name.startswith(("embedding.", "core.")):
+        return f"encoder.{present_name(name)}"
+    return name

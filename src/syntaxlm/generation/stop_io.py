@@ -12,7 +12,7 @@ from syntaxlm.errors import InputError
 from syntaxlm.files import to_json, write_text
 from syntaxlm.generation.stops import tree_model
 from syntaxlm.model_io import ModelBundle, distinct_tensors, put_tensors, read_config
-from syntaxlm.models.contract import LanguageModel
+from syntaxlm.models.abilities import Model
 from syntaxlm.models.sizes import shapes_of
 from syntaxlm.models.stop_classifiers import FORMAT, Stops, StopSettings
 from syntaxlm.tensor_files import TensorFile, read_tensors, refuse, tensor_faults, write_tensors
@@ -21,7 +21,7 @@ STOPS, STOP_WEIGHTS = "stops.json", "stops.safetensors"
 OF_MODEL = "model"  # the note beside their weights that says over which model's states they were trained
 
 
-def write_stops(folder: Path, stops: Stops, model: LanguageModel) -> None:
+def write_stops(folder: Path, stops: Stops, model: Model) -> None:
     """Writes classifiers into the folder of their model, each file atomically, the weights last."""
     write_text(to_json(dataclasses.asdict(stops.settings), indent=2) + "\n", folder / STOPS, stored=True)
     tensors = {name: tensor.cpu() for name, tensor in stops.state_dict().items()}
@@ -66,7 +66,7 @@ def read_stops(folder: str | Path, stored: ModelBundle) -> Stops:
     return stops.to(next(model.parameters()).dtype).eval()
 
 
-def fingerprint(model: LanguageModel) -> str:
+def fingerprint(model: Model) -> str:
     """What tells a model's weights from all others: a hash of names, shapes and values."""
     found = hashlib.sha256()
     for name, tensor in distinct_tensors(model).items():

@@ -21,9 +21,10 @@ from syntaxlm.errors import InputError
 from syntaxlm.generation.sentences import MAXIMUM, SAMPLED_TOGETHER, Numbers, Sampling, choose
 from syntaxlm.generation.stops import possible_edges, tree_model
 from syntaxlm.model_io import ModelBundle
-from syntaxlm.models.contract import TreeModel
+from syntaxlm.models.abilities import GeneratesTrees
 from syntaxlm.models.stop_classifiers import Stops
 from syntaxlm.ops.tree_levels.types import EDGES, Levels, States
+from syntaxlm.settings import Count
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees.dependencies import Edge, in_order, tree_of_steps
 from syntaxlm.trees.tree import DependencyTree
@@ -40,13 +41,8 @@ Answers = npt.NDArray[np.bool_]
 class TreeSampling(Sampling):
     """How words, labels and the answers where a tree goes on are drawn; top_k is of words alone."""
 
-    maximum_depth: int | None = None  # heads above a word at most, ROOT among them; None: MAXIMUM_DEPTH
-    redraw: bool = False  # whether a tree that meets a limit is drawn anew; else it ends there
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.maximum_depth is not None and self.maximum_depth < 1:
-            raise InputError(f"maximum-depth: found {self.maximum_depth}; expected 1 or more")
+    maximum_depth: Count | None = None  # heads above a word at most, including ROOT; None: MAXIMUM_DEPTH
+    redraw: bool = False  # whether a tree that reaches a limit is redrawn; otherwise it ends there
 
     @property
     def most_words(self) -> int:
@@ -169,9 +165,11 @@ class _Level:
 class _Sampler:
     """Raises InputError where all words, or all labels, are barred."""
 
-    def __init__(self, stored: ModelBundle, model: TreeModel, stops: Stops, sampling: TreeSampling) -> None:
+    def __init__(self, stored: ModelBundle, model: GeneratesTrees, stops: Stops, sampling: TreeSampling) -> None:
         assert stored.labels is not None
-        self.model, self.stops, self.sampling = model.eval(), stops.eval(), sampling
+        stored.model.eval()
+        self.model, self.stops, self.sampling = model, stops.eval(), sampling
+        self.device = stored.model.device
         self.vocabulary, self.labels = stored.vocabulary, stored.labels
         self.barred = _barred(self.vocabulary, sampling.keep_unknown)
         self.barred_labels = _barred(self.labels, False)
@@ -200,7 +198,7 @@ class _Sampler:
 
     @torch.no_grad()
     def _grow(self, trees: list[_Growing]) -> None:
-        model, device = self.model, self.model.device
+        model, device = self.model, self.device
         states, level = model.root_states(), self._roots(len(trees))
         while len(level):
             levels = level.levels().to(device)

@@ -8,25 +8,26 @@ from typing import Literal
 from torch import Tensor, nn
 
 from syntaxlm.layers.dropout import dropout
-from syntaxlm.models.backbone import Backbone, BackboneOutput, NeuralModel
-from syntaxlm.models.contract import State, TokenBatch
+from syntaxlm.models.backbone import Backbone, BackboneOutput, NeuralModel, neural_model
+from syntaxlm.models.batches import State, TokenBatch
+from syntaxlm.settings import Fraction, Layers, Positive, Settings, Size
 
 
 @dataclass(frozen=True)
-class LSTMConfig:
+class LSTMConfig(Settings, section="model"):
     """Settings of the LSTM language model."""
 
     name: Literal["lstm"] = "lstm"
-    embedding_size: int = 200  # features of a token's embedding
-    hidden_size: int = 400  # features of each layer's state
-    layers: int = 2  # stacked
-    tied: bool = True  # the decoder's weight is the embedding's; a projection joins them where sizes differ
-    dropout: float = 0.2  # rate on embeddings and on what the decoder reads
-    layer_dropout: float = 0.2  # rate between layers
-    init_range: float = 0.1  # embedding and decoder start uniform in (-spread, spread)
+    embedding_size: Size = 200  # features of a token's embedding
+    hidden_size: Size = 400  # features of each layer's state
+    layers: Layers = 2  # stacked LSTM layers
+    tied: bool = True  # the decoder shares the embedding's weight; a projection joins them where sizes differ
+    dropout: Fraction = 0.2  # rate on embeddings and on what the decoder reads
+    layer_dropout: Fraction = 0.2  # rate between layers
+    init_range: Positive = 0.1  # initial weights of embedding and decoder: uniform in (-init_range, init_range)
 
 
-class LSTMCore(Backbone):
+class LSTMBackbone(Backbone):
     """Stacked LSTM, and a projection to the embedding's size where tied weights need one."""
 
     def __init__(self, config: LSTMConfig) -> None:
@@ -52,4 +53,4 @@ class LSTMCore(Backbone):
 
 
 def build(config: LSTMConfig, vocabulary_size: int) -> NeuralModel:
-    return NeuralModel(LSTMCore(config), vocabulary_size, config.embedding_size, config.tied, config.init_range)
+    return neural_model(LSTMBackbone(config), config, vocabulary_size)

@@ -8,65 +8,65 @@ Shapes: T time, B batch, E embedding size, m longest span, n real tokens of a ba
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from syntaxlm.layers.dropout import locked_dropout
 from syntaxlm.layers.recurrent_stack import RecurrentStack
 from syntaxlm.layers.rows import Rows
 from syntaxlm.layers.span_attention import SpanAttention, supervision_loss
-from syntaxlm.models.awd import AWDBackbone, LayersOutput, Regularisation, tied_fault
-from syntaxlm.models.backbone import NeuralModel
-from syntaxlm.models.contract import State, Syntax, TokenBatch
+from syntaxlm.models.abilities import Maps, SpanScores
+from syntaxlm.models.awd import AWDBackbone, LayerSizes, LayersOutput, Regularisation, tied_faults
+from syntaxlm.models.backbone import NeuralModel, neural_model
+from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.ops.span_attention import Form, SpanReading
+from syntaxlm.settings import Fraction, Layers, NonNegative, Positive, Settings, Size
 
 
 @dataclass(frozen=True)
-class PaLMConfig:
+class PaLMConfig(Settings, section="model"):
     """Settings of PaLM."""
 
     name: Literal["palm"] = "palm"
-    embedding_size: int = 200  # features of a token's embedding
-    layer_sizes: tuple[int, ...] = (400, 400, 200)  # neurons of each LSTM layer; the last as the embedding where tied
-    attention_after: int = 2  # layers below the span attention; those above it read what it gives
-    span_size: int = 200  # features of a span, of both directions together, and so even
-    scorer_size: int = 100  # neurons of the network that scores a span for a word
-    maximum_span: int = 20  # words of the longest span attended to; for parsing there is no limit
+    embedding_size: Size = 200  # features of a token's embedding
+    layer_sizes: LayerSizes = (400, 400, 200)  # neurons of each LSTM layer; if tied, the last equals embedding_size
+    attention_after: Layers = 2  # LSTM layers below the span attention; the others read its output
+    span_size: Annotated[int, Field(ge=2, le=65_536)] = 200  # features of a span, half for each direction; even
+    scorer_size: Size = 100  # neurons of the network that scores a span for a word
+    maximum_span: Annotated[int, Field(ge=1, le=1024)] = 20  # longest span attended to, in words; parsing: no limit
     scores: Literal["learned", "right-branching"] = "learned"  # right-branching: a span's score is its length (PaLM-RB)
-    supervision: float = 0.0  # lambda: weight of the cross-entropy of gold spans, where trees are given (PaLM-S: 0.01)
+    supervision: NonNegative = 0.0  # lambda: weight of the cross-entropy of gold spans, with text.trees
     form: Form = "released"  # tanh on a span's updates, the gate of a span, and how attention is mixed into the state
-    tied: bool = True  # the decoder's weight is the embedding's
-    dropout: float = 0.3  # rate on what the decoder reads; this one, and the next two, one mask for all steps
-    layer_dropout: float = 0.2  # rate between layers, before and behind the span attention
-    input_dropout: float = 0.3  # rate on the embeddings that the first layer reads
-    embedding_dropout: float = 0.05  # rate of word types whose embedding is 0 for a batch
-    weight_drop: float = 0.2  # rate on the recurrent weights; those kept are divided by 1 - rate
-    ar: float = 2.0  # alpha: weight of the mean square of what the decoder reads, added to the training loss
-    tar: float = 1.0  # beta: weight of the mean square of the last layer's change from step to step
-    init_range: float = 0.1  # embedding and decoder start uniform in (-spread, spread)
+    tied: bool = True  # the decoder shares the embedding's weight
+    dropout: Fraction = 0.3  # rate on what the decoder reads; here and in the next two, one mask for all steps
+    layer_dropout: Fraction = 0.2  # rate between layers, before and after the span attention
+    input_dropout: Fraction = 0.3  # rate on the embeddings that the first layer reads
+    embedding_dropout: Fraction = 0.05  # rate of word types whose embedding is 0 for a batch
+    weight_drop: Fraction = 0.2  # rate on the recurrent weights; those kept are divided by 1 - rate
+    ar: NonNegative = 2.0  # activation regularisation, alpha: weight of the mean square of what the decoder reads
+    tar: NonNegative = 1.0  # temporal AR, beta: weight of the mean square of the last layer's change per step
+    init_range: Positive = 0.1  # initial weights of embedding and decoder: uniform in (-init_range, init_range)
 
-    def __post_init__(self) -> None:
-        sizes = self.layer_sizes
-        if min((self.embedding_size, *sizes)) < 1 or not sizes:
-            return  # told with the limits of all settings
-        faults = [tied_fault(self.embedding_size, sizes)] if self.tied else []
-        if self.attention_after > len(sizes):
-            faults.append(f"attention_after: found {self.attention_after}; expected at most the {len(sizes)} layers")
+    def contradictions(self) -> list[str]:
+        layers = len(self.layer_sizes)
+        faults = tied_faults(self.embedding_size, self.layer_sizes) if self.tied else []
+        if self.attention_after > layers:
+            faults.append(f"attention_after: found {self.attention_after}; expected at most {layers}, the layers")
         if self.span_size % 2:
             faults.append(f"span_size: found {self.span_size}; expected an even number, half for each direction")
         if self.supervision and self.scores != "learned":
-            faults.append(f"supervision: found {self.supervision}; expected 0, or scores: learned, which it teaches")
-        told = [fault for fault in faults if fault]
-        if told:
-            raise ValueError("; ".join(told))
+            faults.append(f"supervision: found {self.supervision}; expected 0, or model.scores learned")
+        return faults
 
 
-class PaLMCore(AWDBackbone):
+class PaLMBackbone(AWDBackbone):
     """LSTM layers below and above the span attention."""
 
-    gives_span_scores = True
+    structure_type = SpanScores
+    has_maps = True
 
     def __init__(self, config: PaLMConfig) -> None:
         super().__init__(
@@ -103,19 +103,21 @@ class PaLMCore(AWDBackbone):
             read = self.above(locked_dropout(states, rate, rows, self.training), rows, above)
             states = read.layers[-1]
             after |= _named("above", read.state)
-        return LayersOutput(states, after, _syntax(mixed.spans, rows), self._supervised(mixed.spans, batch, rows))
+        # Slot k of the attention at step t is the span of k + 1 words that begins at step t - 1 - k.
+        maps = Maps({"span attention": rows.padded(mixed.spans.attention.detach())})
+        return LayersOutput(states, after, self._supervised(mixed.spans, batch, rows), maps=maps)
 
-    def syntax(self, batch: TokenBatch, embedding: nn.Embedding) -> Syntax:
+    def structure(self, batch: TokenBatch, embedding: nn.Embedding) -> SpanScores:
         """Scores of spans of every length, up to that of the longest sentence; no layer above them is needed."""
         steps, columns = batch.tokens.shape
         longest = max(1, steps - 1)
         if self.config.scores != "learned":
             lengths = torch.arange(1, longest + 1, device=batch.tokens.device)
-            return Syntax(span_scores=lengths.to(embedding.weight).expand(steps, columns, -1))
+            return _normalised(lengths.to(embedding.weight).expand(steps, columns, -1))
         rows, inputs = self.enter(self.embed(embedding, batch.tokens), batch)
         states = self.below(inputs, rows, None).layers[-1]
         states = locked_dropout(states, self.config.layer_dropout, rows, self.training)
-        return Syntax(span_scores=rows.padded(self.attention.spans(states, rows, None, longest).scores))
+        return _normalised(rows.padded(self.attention.spans(states, rows, None, longest).scores))
 
     def _supervised(self, spans: SpanReading, batch: TokenBatch, rows: Rows) -> dict[str, Tensor]:
         """PaLM-S: nothing in evaluation, without gold spans, or with a weight of 0."""
@@ -135,11 +137,19 @@ def _part(state: State, prefix: str) -> State:
     return {name.removeprefix(f"{prefix}."): part for name, part in state.items() if name.startswith(f"{prefix}.")}
 
 
-def _syntax(spans: SpanReading, rows: Rows) -> Syntax:
-    """Slot k of the attention at step t is the span of k + 1 words that begins at step t - 1 - k."""
-    scores, attention = (rows.padded(part.detach()) for part in (spans.scores, spans.attention))
-    return Syntax(span_scores=scores, maps={"span attention": attention})
+def _normalised(scores: Tensor) -> SpanScores:
+    """Log-probabilities among the spans of words that end at one word, in float64.
+
+    Spans that end at different words are scored by different steps, each on a scale of its own. The softmax removes
+    these scales, so that decoders may add scores up. (T, B, m) -> (T, B, m), of sentences after a BOS.
+    """
+    steps, _, longest = scores.shape
+    # The span of k tokens at step t starts at token t - k; token 0 is BOS, which is in no span of words.
+    starts = torch.arange(steps)[:, None] - torch.arange(1, longest + 1)
+    outside = (starts < 1)[:, None].to(scores.device)
+    values = scores.double().masked_fill(outside, -torch.inf).log_softmax(-1)
+    return SpanScores(values.masked_fill(outside, -torch.inf))  # not NaN where a step has no span at all
 
 
 def build(config: PaLMConfig, vocabulary_size: int) -> NeuralModel:
-    return NeuralModel(PaLMCore(config), vocabulary_size, config.embedding_size, config.tied, config.init_range)
+    return neural_model(PaLMBackbone(config), config, vocabulary_size)

@@ -1,18 +1,26 @@
-"""The models of the house, by name: the one place that knows them all."""
+"""All model types by name: the one place that knows them all."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar
 
 from pydantic import Field
 
 from syntaxlm.errors import InputError
 from syntaxlm.models import lstm, ngram, on_lstm, palm, prpn, tree_rnn
-from syntaxlm.models.contract import LanguageModel, Reads
+from syntaxlm.models.abilities import LACKS, EncodesSentences, Model
+from syntaxlm.models.backbone import (
+    Backbone,
+    NeuralEncoder,
+    NeuralModel,
+    NeuralModelWithMaps,
+    NeuralParser,
+    neural_model,
+)
+from syntaxlm.models.batches import Reads
 from syntaxlm.models.sizes import shapes_of
-from syntaxlm.settings import Limits, range_faults
 
 ModelConfig = Annotated[
     prpn.PRPNConfig
@@ -24,84 +32,100 @@ ModelConfig = Annotated[
     Field(discriminator="name"),
 ]
 
-MODELS: dict[str, tuple[type, Callable[[Any, int], LanguageModel]]] = {
-    "prpn": (prpn.PRPNConfig, prpn.build),
-    "lstm": (lstm.LSTMConfig, lstm.build),
-    "on-lstm": (on_lstm.ONLSTMConfig, on_lstm.build),
-    "palm": (palm.PaLMConfig, palm.build),
-    "ngram": (ngram.NGramConfig, ngram.build),
-    "tree-rnn": (tree_rnn.TreeRNNConfig, tree_rnn.build),
+
+@dataclass(frozen=True)
+class ModelType:
+    """A type of model.
+
+    classes: those that `build` returns, depending on the settings.  encoder: builds what encodes sentences, without a
+    decoder; None for a type that does not encode.
+    """
+
+    config: type
+    build: Callable[[Any, int], Model]
+    classes: tuple[type[Model], ...]
+    encoder: Callable[[Any, int], EncodesSentences] | None = None
+
+    @property
+    def reads(self) -> Reads:
+        return self.classes[0].reads
+
+
+def _with_backbone(config: type, backbone: Callable[[Any], Backbone], *classes: type[NeuralModel]) -> ModelType:
+    return ModelType(
+        config,
+        lambda settings, size: neural_model(backbone(settings), settings, size),
+        classes,
+        lambda settings, size: NeuralEncoder(backbone(settings), size, settings.embedding_size, settings.init_range),
+    )
+
+
+MODELS: dict[str, ModelType] = {
+    "prpn": _with_backbone(prpn.PRPNConfig, prpn.PRPNBackbone, NeuralModel, NeuralModelWithMaps, NeuralParser),
+    "lstm": _with_backbone(lstm.LSTMConfig, lstm.LSTMBackbone, NeuralModel),
+    "on-lstm": _with_backbone(on_lstm.ONLSTMConfig, on_lstm.ONLSTMBackbone, NeuralModel, NeuralParser),
+    "palm": _with_backbone(palm.PaLMConfig, palm.PaLMBackbone, NeuralParser),
+    "ngram": ModelType(ngram.NGramConfig, ngram.build, (ngram.NGramModel,)),
+    "tree-rnn": ModelType(tree_rnn.TreeRNNConfig, tree_rnn.build, (tree_rnn.TreeRNN,)),
 }
 
 
-def _at_least(least: int) -> tuple[str, Callable[[float], bool]]:
-    return f"{least} or more", lambda value: value >= least
+def model_types_with(*abilities: type) -> list[str]:
+    """The names of the model types that have all of some abilities, under some settings at least."""
+    return [
+        name
+        for name, kind in MODELS.items()
+        if any(all(issubclass(one, ability) for ability in abilities) for one in kind.classes)
+    ]
 
 
-_RATE = "a number from 0 to under 1", lambda value: 0 <= value < 1
-_POSITIVE = "a positive number", lambda value: 0 < value < math.inf
-_NOT_NEGATIVE = "0 or more", lambda value: 0 <= value < math.inf
-
-# What a setting of this name may be, in whichever model.
-_LIMITS: Limits = {
-    "embedding_size": _at_least(1),
-    "layer_sizes": ("one or more sizes, each 1 or more", lambda sizes: len(sizes) > 0 and min(sizes) >= 1),
-    "chunk_size": _at_least(1),
-    "attention_after": _at_least(1),
-    "span_size": _at_least(2),
-    "scorer_size": _at_least(1),
-    "maximum_span": _at_least(1),
-    "supervision": _NOT_NEGATIVE,
-    "order": _at_least(1),
-    "minimum_counts": (
-        "one or more counts, the first 1, none under the one before",
-        lambda counts: list(counts[:1]) == [1] and list(counts) == sorted(counts),
-    ),
-    "hidden_size": _at_least(1),
-    "label_size": _at_least(1),
-    "noise_words": _at_least(1),
-    "log_normaliser": ("a number", math.isfinite),
-    "layers": _at_least(1),
-    "memory_slots": _at_least(1),
-    "look_back": _at_least(0),
-    "residual_blocks": _at_least(0),
-    "dropout": _RATE,
-    "layer_dropout": _RATE,
-    "recurrent_dropout": _RATE,
-    "input_dropout": _RATE,
-    "embedding_dropout": _RATE,
-    "weight_drop": _RATE,
-    "ar": _NOT_NEGATIVE,
-    "tar": _NOT_NEGATIVE,
-    "resolution": _POSITIVE,
-    "temperature": _POSITIVE,
-    "init_range": _POSITIVE,
-}
+Ability = TypeVar("Ability")
 
 
-def reads(config: ModelConfig | type) -> Reads:
+def require(model: object, ability: type[Ability], name: str, use: str) -> Ability:
+    """The model, with its ability known to the type checker.
+
+    name: of the model type.  use: what needs the ability, for the message: "score".
+    Raises InputError for a model without it, which lists the model types that have it.
+    """
+    if isinstance(model, ability):
+        return model
+    others = [other for other in model_types_with(ability) if other != name]
+    settings = " with these settings" if name in model_types_with(ability) else ""
+    can = f" Model types that can: {', '.join(others)}." if others else ""
+    raise InputError(f"this {name} model{settings} {LACKS[ability]}, so {use} cannot use it.{can}")
+
+
+def reads(config: ModelConfig) -> Reads:
     """What a model of these settings reads."""
-    found: Reads = getattr(config, "reads", "tokens")
-    return found
+    return MODELS[config.name].reads
 
 
-def config_faults(config: ModelConfig) -> list[str]:
-    """Settings that are out of range: "model.hidden_size: found 0; expected 1 or more"."""
-    return range_faults(_LIMITS, lambda name: getattr(config, name, None), "model.")
+def build_model(config: ModelConfig, vocabulary_size: int) -> Model:
+    """A model with fresh weights. Raises InputError where memory cannot hold it."""
+    return _built(MODELS[config.name].build, config, vocabulary_size)
 
 
-def build_model(config: ModelConfig, vocabulary_size: int) -> LanguageModel:
-    """A model with fresh weights. Raises InputError for settings out of range or too large for the memory."""
-    model_shapes(config, vocabulary_size)
-    try:
-        return MODELS[config.name][1](config, vocabulary_size)
-    except RuntimeError as error:  # torch's word for a tensor that memory cannot hold
-        raise InputError(f"a model of these sizes cannot be made: {str(error).splitlines()[0]}") from error
-
-
-def model_shapes(config: ModelConfig, vocabulary_size: int) -> LanguageModel:
+def model_shapes(config: ModelConfig, vocabulary_size: int) -> Model:
     """The model on torch's meta device: shapes and dtypes, no values, no memory. Raises InputError as `build_model`."""
-    faults = config_faults(config)
-    if faults:
-        raise InputError("\n".join(faults))
-    return shapes_of(lambda: MODELS[config.name][1](config, vocabulary_size))
+    return shapes_of(lambda: MODELS[config.name].build(config, vocabulary_size))
+
+
+def build_encoder(config: ModelConfig, vocabulary_size: int) -> EncodesSentences:
+    """An encoder of sentences with fresh weights: a model without its decoder. Raises InputError as `build_model`."""
+    encoder = MODELS[config.name].encoder
+    if encoder is None:
+        can = ", ".join(name for name, kind in MODELS.items() if kind.encoder is not None)
+        raise InputError(f"{config.name}: this model type {LACKS[EncodesSentences]}. Model types that can: {can}.")
+    return _built(encoder, config, vocabulary_size)
+
+
+Built = TypeVar("Built")
+
+
+def _built(build: Callable[[Any, int], Built], config: ModelConfig, vocabulary_size: int) -> Built:
+    shapes_of(lambda: build(config, vocabulary_size))  # refuses what memory cannot hold
+    try:
+        return build(config, vocabulary_size)
+    except RuntimeError as error:  # torch's error for a tensor that memory cannot hold
+        raise InputError(f"a model of these sizes cannot be built: {str(error).splitlines()[0]}") from error

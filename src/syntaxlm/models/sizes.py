@@ -16,7 +16,7 @@ from syntaxlm.errors import InputError
 
 MOST_TENSORS = 5_000  # of a model; the largest language models have about a thousand
 
-Module = TypeVar("Module", bound=nn.Module)
+Built = TypeVar("Built")
 
 
 class _WithoutValues(TorchFunctionMode):
@@ -67,13 +67,13 @@ def without_memory() -> Iterator[None]:
     except (RuntimeError, OverflowError, TypeError) as error:  # torch's words for a shape beyond what it can count
         if isinstance(error, TypeError) and "argument 'size'" not in str(error):
             raise
-        raise InputError(f"a model of these sizes cannot be made: {str(error).splitlines()[0]}") from error
+        raise InputError(f"a model of these sizes cannot be built: {str(error).splitlines()[0]}") from error
     finally:
         for hook in hooks:
             hook.remove()
 
 
-def shapes_of(build: Callable[[], Module]) -> Module:
+def shapes_of(build: Callable[[], Built]) -> Built:
     """A module without values, on the meta device. Raises InputError where the real one would be too large."""
     with without_memory():
         return build()

@@ -12,12 +12,17 @@ Shapes: n words, D features of a state, E of what is read of a word.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
+from syntaxlm.models.abilities import Criterion, Loss, Model, TrainsByGradient
+from syntaxlm.models.batches import State
 from syntaxlm.ops.tree_levels.types import EDGES
+from syntaxlm.settings import Count, Settings, Size
 
 FORMAT = 1
 
@@ -25,20 +30,57 @@ Reads = Literal["states", "states-and-words"]
 
 
 @dataclass(frozen=True)
-class StopSettings:
+class StopSettings(Settings):
     """What the classifiers read, and sizes; those of a model are D, E and what goes with them."""
 
-    state_size: int  # features of a state, D
-    word_size: int  # features of a word's embedding
-    input_size: int  # features of what the model reads of a word, E: its embedding and, perhaps, its label's
-    hidden_size: int  # neurons of the classifiers' hidden layer
-    labels: int = 0  # that the label of an edge is one of; 0: the model reads none
-    reads: Reads = "states-and-words"  # what the classifiers read of each word: its state; or the word (and label), too
+    state_size: Size  # features of a state, D
+    word_size: Size  # features of a word's embedding
+    input_size: Count  # features of what the model reads of a word, E: embedding and, if labelled, label
+    hidden_size: Size  # neurons of the classifiers' hidden layer
+    labels: Annotated[int, Field(ge=0, le=65_536)] = 0  # how many labels edges have; 0: the model reads none
+    reads: Reads = "states-and-words"  # per word: its state; or also the word, and its label
     format: int = FORMAT
 
 
-class Stops(nn.Module):
+@dataclass(frozen=True)
+class StopExamples:
+    """A batch of n words of trees, as a dependency-tree model has read them.
+
+    hidden: (n, D); embedded: (n, word_size); inputs: (n, E), what the model reads of the words themselves.
+    leaving: (n, 4) bool, whether an edge of each type leaves a word.  possible: (n, 4) bool, whether one could:
+        see `generation.stops.possible_edges`.
+    labels: (n,) int64, of the edge above each word.
+    """
+
+    hidden: Tensor
+    embedded: Tensor
+    inputs: Tensor
+    leaving: Tensor
+    possible: Tensor
+    labels: Tensor
+
+    @property
+    def carries(self) -> bool:
+        """Words are independent: no state is carried."""
+        return False
+
+    def to(self, device: torch.device | str) -> StopExamples:
+        """The same words on another device."""
+        return StopExamples(**{name: value.to(device) for name, value in vars(self).items()})
+
+    def nats(self, stops: Stops) -> Tensor:
+        """Negative log-probability of each word's answers and, where the model reads labels, of its label: (n,)."""
+        logits = stops(self.hidden, self.inputs)
+        found = binary_cross_entropy_with_logits(logits, self.leaving.to(logits.dtype), reduction="none").sum(1)
+        if stops.label_network is not None:
+            found = found + cross_entropy(stops.label_logits(self.hidden, self.embedded), self.labels, reduction="none")
+        return found
+
+
+class Stops(Model, TrainsByGradient):
     """Four classifiers, and a label predictor where the model reads labels."""
+
+    criterion = Criterion("negative log-likelihood of answers and labels", "nats per word")
 
     def __init__(self, settings: StopSettings) -> None:
         super().__init__()
@@ -49,6 +91,10 @@ class Stops(nn.Module):
         if settings.labels:
             features = settings.state_size + settings.word_size
             self.label_network = _network(features, settings.hidden_size, settings.labels)
+
+    def loss(self, batch: StopExamples, state: State = None) -> Loss:
+        nats = batch.nats(self)
+        return Loss(nats.sum(), len(nats), len(nats))
 
     def forward(self, hidden: Tensor, inputs: Tensor) -> Tensor:
         """Logits that an edge of each type leaves each word: (n, D), (n, E) -> (n, 4).

@@ -18,35 +18,44 @@ from syntaxlm.layers.dropout import dropout
 from syntaxlm.layers.edge_decoder import EdgeDecoder
 from syntaxlm.layers.noise_contrastive import NoiseContrastive
 from syntaxlm.layers.softmax import Decoder
-from syntaxlm.models.contract import Output, State, TextCounts, TreeBatch, TreeModel
+from syntaxlm.models.abilities import (
+    GeneratesTrees,
+    Loss,
+    NeedsTextCounts,
+    TextCounts,
+    TokenScores,
+    TrainsByGradient,
+)
+from syntaxlm.models.batches import State, TreeBatch
 from syntaxlm.ops.tree_levels import EDGES, EdgeWeights, Levels, States, recurrence
+from syntaxlm.settings import Finite, Fraction, Positive, Settings, Size
 
 _LABELS = "label_embedding.weight"
 
 
 @dataclass(frozen=True)
-class TreeRNNConfig:
+class TreeRNNConfig(Settings, section="model"):
     """Settings of TreeRNN; labelled, it is LTreeRNN, and with LSTM cells TreeLSTM."""
 
-    reads = "trees"
-
     name: Literal["tree-rnn"] = "tree-rnn"
-    cell: Literal["tanh", "lstm"] = "tanh"  # what goes along an edge: one layer, or gates with biases and a memory
-    labelled: bool = False  # whether it also reads the label of the edge above the word that the edge leaves
-    embedding_size: int = 100  # features of a word's embedding
-    label_size: int = 30  # labelled: features of a label's embedding
-    hidden_size: int = 200  # features of a state
-    output: Literal["by-edge", "shared"] | None = None  # softmaxes: one a type of edge, or one; null: tanh by-edge
-    loss: Literal["softmax", "nce"] = "softmax"  # trained by; perplexity is that of the softmax in either case
-    noise_words: int = 20  # nce: of each step
-    shared_noise: bool = True  # nce: whether all steps of a batch that share a softmax have the same noise words
-    log_normaliser: float = 9.5  # nce: ln Z, fixed
-    dropout: float = 0.0  # rate on embeddings and on what the softmax reads
-    init_range: float = 0.2  # all weights start uniform in (-spread, spread), biases at 0
+    cell: Literal["tanh", "lstm"] = "tanh"  # what an edge computes: one layer, or an LSTM with biases
+    labelled: bool = False  # whether the model also reads the label of the edge above each word
+    embedding_size: Size = 100  # features of a word's embedding
+    label_size: Size = 30  # labelled: features of a label's embedding
+    hidden_size: Size = 200  # features of a state
+    output: Literal["by-edge", "shared"] | None = None  # softmax per type of edge, or one; null: by-edge for tanh
+    loss: Literal["softmax", "nce"] = "softmax"  # training loss; perplexity is that of the softmax in either case
+    noise_words: Size = 20  # nce: noise words per step
+    shared_noise: bool = True  # nce: whether all steps that share a softmax share the noise words of a batch
+    log_normaliser: Finite = 9.5  # nce: ln Z, fixed
+    dropout: Fraction = 0.0  # rate on embeddings and on what the softmax reads
+    init_range: Positive = 0.2  # initial weights: uniform in (-init_range, init_range); biases: 0
 
 
-class TreeRNN(TreeModel):
+class TreeRNN(GeneratesTrees, TrainsByGradient, NeedsTextCounts):
     """Embeddings, the recurrence along paths, and softmaxes."""
+
+    reads = "trees"
 
     def __init__(self, config: TreeRNNConfig, vocabulary_size: int) -> None:
         super().__init__()
@@ -75,13 +84,13 @@ class TreeRNN(TreeModel):
     def _make_labels(self, count: int) -> None:
         """Fresh embeddings of so many labels, where it reads any."""
         if self.label_embedding is not None:
-            spread = self.config.init_range
+            init_range = self.config.init_range
             self.label_embedding = nn.Embedding(count, self.config.label_size).to(self.embedding.weight)
-            nn.init.uniform_(self.label_embedding.weight, -spread, spread)
+            nn.init.uniform_(self.label_embedding.weight, -init_range, init_range)
             self.label_count = count
 
-    def prepare(self, counts: TextCounts) -> None:
-        """Takes room for labels, and the noise of NCE, from the training text."""
+    def setup(self, counts: TextCounts) -> None:
+        """Takes the number of labels and the noise distribution of NCE from the training text."""
         self._make_labels(counts.labels)
         if self.noise is not None:
             # What never comes is noise at times, too: else nothing would say how improbable it is.
@@ -94,25 +103,30 @@ class TreeRNN(TreeModel):
             self._make_labels(len(stored))
         return []
 
-    def forward(self, batch: TreeBatch, state: State = None) -> Output:
-        """Reads whole trees; `state` is none. Raises InputError for a batch of text."""
+    def loss(self, batch: TreeBatch, state: State = None) -> Loss:
+        """Negative log-likelihood of the words; while training by NCE, the loss of telling them from noise."""
+        hidden = self._hidden(batch)
+        if self.training and self.noise is not None:
+            total = self.decoder.by_edge(hidden, batch.targets, batch.levels, self._noise_loss).sum()
+        else:
+            total = -self.decoder.log_probs(hidden, batch.targets, batch.levels).sum()
+        return Loss(total, batch.token_count(), batch.sentence_count())
+
+    def token_log_probs(self, batch: TreeBatch, state: State = None) -> TokenScores:
+        """Natural log-probability of each word given its path: (n,)."""
+        hidden = self._hidden(batch)
+        return TokenScores(self.decoder.log_probs(hidden, batch.targets, batch.levels), hidden=hidden)
+
+    def _hidden(self, batch: TreeBatch) -> Tensor:
+        """The decoder's input at each step: (n, D). Raises InputError for a batch of text."""
         if not isinstance(batch, TreeBatch):
             raise InputError(
-                f"a model of the kind {self.config.name!r} reads dependency trees, and this is text: evaluate lm and"
-                " score take it, with a file of trees"
+                f"a {self.config.name} model reads dependency trees, and this is text: evaluate lm and score take it,"
+                " with a file of trees"
             )
         rate = self.config.dropout
         inputs = dropout(self.inputs(batch.words, batch.labels), rate, self.training)
-        states = self.follow(inputs, batch.levels, self.root_states())
-        hidden = dropout(states.hidden, rate, self.training)
-
-        def log_probs(targets: Tensor) -> Tensor:
-            return self.decoder.log_probs(hidden, targets, batch.levels)
-
-        def told_from_noise(targets: Tensor) -> Tensor:
-            return self.decoder.by_edge(hidden, targets, batch.levels, self._noise_loss).sum()
-
-        return Output(log_probs, hidden=hidden, training_loss=None if self.noise is None else told_from_noise)
+        return dropout(self.follow(inputs, batch.levels, self.root_states()).hidden, rate, self.training)
 
     def root_states(self) -> States:
         zeros = self.recurrent_weight.new_zeros(1, self.state_size)

@@ -1,7 +1,7 @@
-"""The two weights of a neural cache, chosen on a text that is not the one to be measured.
+"""Tuning of a neural cache: lambda and theta are chosen on a text other than the one to be measured.
 
-The model reads the text once. A theta theta then takes one pass over the rows that the decoder read; for each, the
-text's log-probability is a concave function of lambda, so that the best lambda is where its derivative is zero.
+The model reads the text once. Each theta then takes one pass over the rows that the decoder read. For a given theta,
+the text's log-probability is a concave function of lambda, so the best lambda is where its derivative is zero.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ import torch
 from torch import Tensor
 
 from syntaxlm.data.corpora import EncodedCorpus
-from syntaxlm.model_io import Mode, ModelBundle
-from syntaxlm.scoring.cache import CACHE_SIZE, CacheSettings, NeuralCache, Stretch, read_in_order
+from syntaxlm.model_io import ModelBundle
+from syntaxlm.models.batches import TextMode
+from syntaxlm.scoring.cache import CACHE_SIZE, CacheSettings, NeuralCache
+from syntaxlm.scoring.engine import ScoredTokens, Scorer
 from syntaxlm.scoring.perplexity import LanguageModelScore, score_of
 
 WEIGHTS = (0.05, 0.1, 0.2, 0.3, 0.4)  # lambda, of the table
-FLATNESSES = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # theta, tried first
+THETAS = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # tried first
 FACTORS = (1.5, 1.2)  # then the best times and by these, as long as that is better
-MOST_FLATNESS = 1000.0
+LARGEST_THETA = 1000.0
 MOST_WEIGHT = 0.999
 
 
@@ -93,23 +95,25 @@ class CacheTuning:
 
 
 @torch.no_grad()
-def tune_cache(stored: ModelBundle, path: str | Path, mode: Mode | None = None, size: int = CACHE_SIZE) -> CacheTuning:
+def tune_cache(
+    stored: ModelBundle, path: str | Path, mode: TextMode | None = None, size: int = CACHE_SIZE
+) -> CacheTuning:
     """Tries weights of a cache of this size on a text file, one sentence a line; "-" is standard input.
 
     mode: how the text is read; as the model was trained when None. All rows that the decoder reads are kept, 4 bytes a
     feature. Raises InputError for a size under 1, a file that is not text, and a model without hidden states.
     """
     CacheSettings(0.0, 0.0, size)
-    mode = mode or stored.settings.mode
+    scorer = Scorer.of(stored, mode)
     with EncodedCorpus.encode(path, stored.normaliser, stored.vocabulary) as corpus:
-        stretches = list(read_in_order(stored.model, corpus, stored.vocabulary, mode))
-        nats = -sum(float(stretch.log_probs.sum(dtype=torch.float64)) for stretch in stretches)
-        without = score_of(corpus, mode, nats)
-    trials = _trials(stretches, size, FLATNESSES)
+        parts = list(scorer.tokens(corpus, hidden=True))
+        nats = -sum(float(part.log_probs.sum(dtype=torch.float64)) for part in parts)
+        without = score_of(corpus, scorer.mode, nats)
+    trials = _trials(parts, size, THETAS)
     for factor in FACTORS:
         while nearby := _nearby(trials, factor):
             best = _best(trials)
-            trials += _trials(stretches, size, nearby)
+            trials += _trials(parts, size, nearby)
             if _best(trials) is best:
                 break
     return CacheTuning(size, without, tuple(sorted(trials, key=lambda trial: trial.theta)))
@@ -123,13 +127,13 @@ def _nearby(trials: Sequence[CacheTrial], factor: float) -> list[float]:
     """The best theta times and by the factor, in two digits, where not tried yet."""
     best, tried = _best(trials).theta, {trial.theta for trial in trials}
     near = [float(f"{theta:.2g}") for theta in (best / factor, best * factor)]
-    return [theta for theta in near if theta not in tried and theta <= MOST_FLATNESS]
+    return [theta for theta in near if theta not in tried and theta <= LARGEST_THETA]
 
 
-def _trials(stretches: Sequence[Stretch], size: int, thetas: Sequence[float]) -> list[CacheTrial]:
+def _trials(parts: Sequence[ScoredTokens], size: int, thetas: Sequence[float]) -> list[CacheTrial]:
     cache = NeuralCache(size)
-    cache_probs = torch.cat([cache.probs(stretch, thetas) for stretch in stretches]).double()
-    log_probs = torch.cat([stretch.log_probs for stretch in stretches]).double()
+    cache_probs = torch.cat([cache.probs(part, thetas) for part in parts]).double()
+    log_probs = torch.cat([part.log_probs for part in parts]).double()
     # p(w) = p_model(w) (1 + lambda gain).
     gains = cache_probs * torch.exp(-log_probs)[:, None] - 1
     return [_trial(theta, log_probs, gain) for theta, gain in zip(thetas, gains.unbind(1), strict=True)]

@@ -14,9 +14,12 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Generic, Literal, NamedTuple, TypeVar, get_args
+from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
+
+from pydantic import Field
 
 from syntaxlm.errors import InputError
+from syntaxlm.settings import Settings
 
 Units = Literal["words", "characters"]
 UnicodeForm = Literal["NFC", "NFD", "NFKC", "NFKD", "keep"]
@@ -79,7 +82,7 @@ class _Memory(dict[str, _Found], Generic[_Found]):
 
 
 @dataclass(frozen=True)
-class Normaliser:
+class Normaliser(Settings, section="normaliser"):
     """What is done to text before a model sees it, in this order.
 
     1. Splitting. `whitespace`: at runs of white space, as str.split() knows it (so also at no-break spaces), and at
@@ -107,29 +110,15 @@ class Normaliser:
     numbers: Numbers = "keep"  # which numbers become N; see rule 3
     drop_words: tuple[str, ...] = ()  # tokens left out, compared after normalisation: ("$", "#")
     drop_punctuation: bool = False  # whether tokens without letter, digit or combining mark are left out
-    space: str | None = "_"  # what stands for white space when units are characters; None: nothing
+    space: Annotated[str, Field(min_length=1)] | None = (
+        "_"  # units characters: stands for white space; null: nothing does
+    )
 
     def __post_init__(self) -> None:
-        faults = []
-        for name, choices in (
-            ("units", get_args(Units)),
-            ("unicode_form", get_args(UnicodeForm)),
-            ("splitting", get_args(Splitting)),
-            ("numbers", get_args(Numbers)),
-        ):
-            if getattr(self, name) not in choices:
-                faults.append(f"normaliser.{name}: {getattr(self, name)!r} is none of {', '.join(choices)}")
-        for name in ("lower_case", "drop_punctuation"):
-            if not isinstance(getattr(self, name), bool):
-                faults.append(f"normaliser.{name}: {getattr(self, name)!r} is neither true nor false")
-        if isinstance(self.drop_words, str) or not all(isinstance(word, str) for word in self.drop_words):
-            faults.append(f"normaliser.drop_words: {self.drop_words!r} is no list of words")
-        if self.space is not None and (not isinstance(self.space, str) or not self.space):
-            faults.append(f"normaliser.space: {self.space!r} is no token; null leaves white space out")
-        if faults:
-            raise InputError("\n".join(faults))
-        # JSON and YAML give lists; tuples keep the settings hashable. The memory is no setting, and so no field.
-        object.__setattr__(self, "drop_words", tuple(self.drop_words))
+        if isinstance(self.drop_words, list):  # JSON and YAML give lists; tuples keep the settings hashable
+            object.__setattr__(self, "drop_words", tuple(self.drop_words))
+        super().__post_init__()
+        # The memory is no setting, and so no field.
         object.__setattr__(self, "_dropped", frozenset(self.drop_words))
         object.__setattr__(self, "_spaced", self.units == "characters" and self.space is not None)
         object.__setattr__(self, "_memory", _Memory(self._tokens_of_piece))

@@ -18,9 +18,10 @@ from torch import Tensor
 
 from syntaxlm.errors import InputError
 from syntaxlm.files import to_json
-from syntaxlm.model_io import distinct_tensors, load_weights
-from syntaxlm.models.contract import LanguageModel, State
-from syntaxlm.settings import read_settings
+from syntaxlm.model_io import distinct_tensors, load_weights, present_name
+from syntaxlm.models.abilities import Model
+from syntaxlm.models.batches import State
+from syntaxlm.settings import Finite, NonNegative, read_settings
 from syntaxlm.tensor_files import (
     StoredTensor,
     TensorFile,
@@ -28,6 +29,7 @@ from syntaxlm.tensor_files import (
     read_notes,
     read_tensors,
     refuse,
+    renamed,
     tensor_faults,
     write_tensors,
 )
@@ -39,27 +41,29 @@ CHECKPOINT = "checkpoint.safetensors"
 _LARGEST = 1e300  # of a setting
 _ADAM = {"step", "exp_avg", "exp_avg_sq"}  # what Adam keeps of each weight
 
-Count = Annotated[int, Field(ge=0, le=2**62)]
-Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Number = Annotated[int, Field(ge=0, le=2**62)]
 
 
 @dataclass
-class Progress:
+class TrainerState:
     """Where a run is.
 
     epoch, batch: the next batch to train on, from 0. steps: optimiser steps made. seconds: of training, over all
-    starts. nats, tokens: summed since the last validation. metrics_bytes: how much of metrics.jsonl is of this run.
+    starts. loss_sum, loss_count: since the last validation. best_loss: the lowest cost of a validation. without_best:
+    validations since then. metrics_bytes: length of this run's metrics.jsonl.
     """
 
-    epoch: Count = 0
-    batch: Count = 0
-    steps: Count = 0
-    seconds: Amount = 0.0
-    nats: Annotated[float, Field(allow_inf_nan=False)] = 0.0
-    tokens: Count = 0
-    best_loss: Annotated[float, Field(allow_inf_nan=False)] | None = None
-    best_step: Count = 0
-    metrics_bytes: Count = 0
+    epoch: Number = 0
+    batch: Number = 0
+    steps: Number = 0
+    seconds: NonNegative = 0.0
+    loss_sum: Finite = 0.0
+    loss_count: Number = 0
+    best_loss: Finite | None = None
+    best_step: Number = 0
+    best_epoch: NonNegative = 0.0
+    without_best: Number = 0
+    metrics_bytes: Number = 0
     finished: bool = False
     plateau: Plateau = field(default_factory=Plateau)
     averaging: Averaging = field(default_factory=Averaging)
@@ -76,14 +80,17 @@ def own_tensors(state: State) -> dict[str, Tensor]:
 
 def write_checkpoint(
     folder: Path,
-    model: LanguageModel,
-    optimiser: torch.optim.Optimizer,
+    model: Model,
+    optimiser: torch.optim.Optimizer | None,
     processes: Sequence[dict[str, Tensor]],
-    progress: Progress,
+    progress: TrainerState,
     average: WeightAverage | None = None,
 ) -> None:
-    """Writes the run's state: weights, optimiser, progress, mean, and `own_tensors` of every process, by rank."""
-    optimiser_state = optimiser.state_dict()
+    """Writes the run's state: weights, optimiser, trainer state, mean, and `own_tensors` of every process, by rank.
+
+    optimiser: None for a model that counts.
+    """
+    optimiser_state = optimiser.state_dict() if optimiser else {"state": {}, "param_groups": []}
     tensors = {f"model/{name}": tensor for name, tensor in distinct_tensors(model).items()}
     for index, values in optimiser_state["state"].items():
         tensors |= {f"optimiser/{index}/{name}": value for name, value in values.items()}
@@ -106,18 +113,24 @@ def _is_of(name: str, rank: int) -> bool:
     return rank > 0 and name.startswith(_of_process(rank))
 
 
-def read_progress(folder: Path) -> Progress:
+def read_trainer_state(folder: Path) -> TrainerState:
     """Where the run of a checkpoint is: it says which optimiser `read_checkpoint` needs. Raises InputError."""
     path = folder / CHECKPOINT
-    return _progress(read_notes(path), path)
+    return _trainer_state(read_notes(path), path)
 
 
-def _progress(notes: Mapping[str, str], path: Path) -> Progress:
-    return read_settings(Progress, _note("progress", notes, path), f"{path}: progress")
+def _trainer_state(notes: Mapping[str, str], path: Path) -> TrainerState:
+    fields = _note("progress", notes, path)
+    if isinstance(fields, dict):
+        fields = {_OLD_FIELDS.get(name, name): value for name, value in fields.items()}
+    return read_settings(TrainerState, fields, f"{path}: progress")
+
+
+_OLD_FIELDS = {"nats": "loss_sum", "tokens": "loss_count"}
 
 
 def _note(name: str, notes: Mapping[str, str], path: Path) -> Any:
-    """A JSON value among the notes. Earlier checkpoints have Infinity where there is no best loss yet."""
+    """A JSON value among the notes. Checkpoints of format 1 have Infinity where there is no best loss yet."""
     try:
         return json.loads(notes[name], parse_constant=lambda text: None)
     except (KeyError, ValueError, RecursionError) as error:
@@ -126,12 +139,12 @@ def _note(name: str, notes: Mapping[str, str], path: Path) -> Any:
 
 def read_checkpoint(
     folder: Path,
-    model: LanguageModel,
-    optimiser: torch.optim.Optimizer,
+    model: Model,
+    optimiser: torch.optim.Optimizer | None,
     rank: int = 0,
     ranks: int = 1,
     average: WeightAverage | None = None,
-) -> tuple[State, Progress]:
+) -> tuple[State, TrainerState]:
     """Puts a checkpoint into model, optimiser, average and random numbers.
 
     Returns this process's carried state, and progress.
@@ -142,7 +155,7 @@ def read_checkpoint(
     path = folder / CHECKPOINT
 
     def check(file: TensorFile) -> None:
-        _progress(file.notes, path)
+        _trainer_state(file.notes, path)
         _note("groups", file.notes, path)
         written = 1
         while f"{_of_process(written)}random" in file.stored:
@@ -152,7 +165,7 @@ def read_checkpoint(
         refuse(path, "the checkpoint does not fit the recipe", _misfits(_parts(file.stored, rank), model, optimiser))
 
     tensors, notes = read_tensors(path, check)
-    progress, groups = _progress(notes, path), _checked_groups(_note("groups", notes, path), optimiser, path)
+    progress, groups = _trainer_state(notes, path), _checked_groups(_note("groups", notes, path), optimiser, path)
     parts = _parts(tensors, rank)
     for name in ("optimiser", "average"):
         check_finite(path, parts[name])
@@ -161,19 +174,20 @@ def read_checkpoint(
         raise InputError(f"{path}: the carried state {nan[0]} has NaN values")
     load_weights(model, parts["model"], str(path))
     if average is not None:
-        average.load(parts["average"])
+        average.load(renamed(parts["average"], present_name))
     optimiser_state: dict[int, dict[str, Any]] = {}
     for name, tensor in parts["optimiser"].items():
         index, _, what = name.partition("/")
         optimiser_state.setdefault(int(index), {})[what] = tensor
-    optimiser.load_state_dict({"state": optimiser_state, "param_groups": groups})
+    if optimiser is not None:
+        optimiser.load_state_dict({"state": optimiser_state, "param_groups": groups})
     try:
         torch.set_rng_state(parts["random"][""])
         if "cuda" in parts["random"] and torch.cuda.is_available():
             torch.cuda.set_rng_state(parts["random"]["cuda"])
     except RuntimeError as error:
         raise InputError(f"{path}: the state of the random numbers is damaged: {error}") from None
-    device = next(model.parameters()).device
+    device = model.device
     state = {name: tensor.to(device) for name, tensor in parts["state"].items()}
     return state or None, progress
 
@@ -190,16 +204,22 @@ def _parts(tensors: Mapping[str, Any], rank: int) -> dict[str, dict[str, Any]]:
 
 
 def _misfits(
-    parts: Mapping[str, Mapping[str, StoredTensor]], model: LanguageModel, optimiser: torch.optim.Optimizer
+    parts: Mapping[str, Mapping[str, StoredTensor]], model: Model, optimiser: torch.optim.Optimizer | None
 ) -> list[str]:
     """What in a checkpoint's header does not fit."""
-    faults = tensor_faults(distinct_tensors(model), parts["model"])
+    weights_of_model = {name: one.detach() for name, one in model.named_parameters()}
+    stored_model = renamed(parts["model"], present_name)
+    # Sizes of buffers may depend on the text; `load_weights` checks them.
+    faults = tensor_faults(
+        weights_of_model, {name: one for name, one in stored_model.items() if name in weights_of_model}
+    )
     if parts["average"]:
-        faults += tensor_faults({name: one.detach() for name, one in model.named_parameters()}, parts["average"])
+        faults += tensor_faults(weights_of_model, renamed(parts["average"], present_name))
     random, usual = parts["random"].get(""), torch.get_rng_state()
     if random is None or random.dtype != usual.dtype or random.shape != usual.shape:
         faults.append(f"random: expected {len(usual):,} bytes")
-    weights = [weight for group in optimiser.param_groups for weight in group["params"]]
+    groups = [] if optimiser is None else optimiser.param_groups
+    weights = [weight for group in groups for weight in group["params"]]
     found: dict[str, set[str]] = {}
     for name, stored in parts["optimiser"].items():
         index, _, what = name.partition("/")
@@ -212,9 +232,9 @@ def _misfits(
     return faults + [f"optimiser/{index} lacks its state" for index, names in found.items() if not names >= expected]
 
 
-def _checked_groups(groups: Any, optimiser: torch.optim.Optimizer, path: Path) -> list[dict[str, Any]]:
+def _checked_groups(groups: Any, optimiser: torch.optim.Optimizer | None, path: Path) -> list[dict[str, Any]]:
     """An optimiser's groups of weights, with settings of their own as far as they are stored. Raises InputError."""
-    own = optimiser.state_dict()["param_groups"]
+    own = [] if optimiser is None else optimiser.state_dict()["param_groups"]
     fits = isinstance(groups, list) and len(groups) == len(own) and all(isinstance(group, dict) for group in groups)
     if not fits or any(group.get("params") != usual["params"] for group, usual in zip(groups, own, strict=True)):
         raise InputError(f"{path}: groups: expected those of the {type(optimiser).__name__} optimiser of this model")

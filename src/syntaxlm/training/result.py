@@ -12,7 +12,6 @@ import numpy as np
 
 from syntaxlm.errors import InputError
 from syntaxlm.files import parse_json, read_stored
-from syntaxlm.model_io import READING
 from syntaxlm.scoring.perplexity import LanguageModelScore
 
 RESULT = "result.json"
@@ -98,13 +97,12 @@ def read_result(folder: Path) -> TrainingResult:
 
 def _score(data: Any) -> LanguageModelScore:
     """Nats that are null are infinite: the model gave a token no probability, and JSON has no infinity."""
-    if data["mode"] not in READING or not isinstance(data["source"], str):
-        raise ValueError("the mode is not one of " + ", ".join(READING))
-    counts = {name: _count(data[name]) for name in ("tokens", "sentences", "unknown", "characters")}
-    if not counts["tokens"]:
-        raise ValueError("found 0 tokens; expected 1 or more")
+    for name in ("tokens", "sentences", "unknown", "characters"):
+        _count(data[name])
+    if not data["tokens"] or not isinstance(data["source"], str):
+        raise ValueError("found no tokens, or a source that is not text")
     nats = math.inf if data["nats"] is None else _amount(data["nats"])
-    return LanguageModelScore(nats, **counts, mode=data["mode"], source=data["source"])
+    return LanguageModelScore.from_dict(data | {"nats": nats})
 
 
 def _count(value: Any) -> int:
