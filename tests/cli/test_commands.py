@@ -313,7 +313,7 @@ def test_a_model_folder_with_a_damaged_file_is_told(refused, text, trained, tmp_
     path = text("a cat\n")
     for name, content, said in (
         ("weights.safetensors", b"cut", "damaged or cut short"),
-        ("vocabulary.json", b'{"format": "sy', "no vocabulary, or one cut short"),
+        ("vocabulary.json", b'{"format": "sy', "damaged or cut short"),
         ("config.json", b"{", "damaged or cut short"),
     ):
         folder = tmp_path / name.partition(".")[0]

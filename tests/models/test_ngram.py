@@ -17,7 +17,7 @@ from syntaxlm.batches import SentenceBatches, StreamBatches
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.errors import InputError
 from syntaxlm.generation.sentences import generate
-from syntaxlm.model_io import CONFIG, WEIGHTS, read_model, read_tensors, write_tensors
+from syntaxlm.model_io import CONFIG, WEIGHTS, read_model
 from syntaxlm.models.abilities import Parses
 from syntaxlm.models.arpa import read_arpa
 from syntaxlm.models.batches import TextMode, TokenBatch
@@ -26,6 +26,7 @@ from syntaxlm.ops.kneser_ney.reference import KneserNey
 from syntaxlm.scoring.engine import Scorer
 from syntaxlm.scoring.perplexity import evaluate_text
 from syntaxlm.scoring.surprisal import surprisals
+from syntaxlm.tensor_files import read_tensors, write_tensors
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.recipe import read_recipe

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from syntaxlm.cli.logic import add_data_logic
 from syntaxlm.cli.options import add_clean_up, add_json, print_result
 from syntaxlm.cli.sentences import add_data_sentences
 from syntaxlm.errors import InputError
+from syntaxlm.files import to_json
 
 
 def add_data(commands: Any) -> None:
@@ -63,7 +63,7 @@ def _data_toy(options: argparse.Namespace) -> None:
     with status("sampling, and finding exact sentence probabilities"):
         summary = write_corpus(options.output, options.sentences, options.seed)
     if options.json:
-        print(json.dumps(dataclasses.asdict(summary)))
+        print(to_json(dataclasses.asdict(summary)))
         return
     print(f"{options.output}: {summary.vocabulary} word forms")
     for name in ("train", "valid", "test"):
@@ -90,6 +90,6 @@ def _data_words(options: argparse.Namespace) -> None:
     with status("reading"):
         written = write_words(read_treebank(options.treebank, options.clean_up), options.output)
     if options.json:
-        print(json.dumps(written.as_dict()))
+        print(to_json(written.as_dict()))
         return
     print(f"{options.output}: {written}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator
 from itertools import islice
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from syntaxlm.cli.options import add_also, add_decoding, add_model
 from syntaxlm.errors import InputError
+from syntaxlm.files import to_json
 
 if TYPE_CHECKING:
     from syntaxlm.model_io import ModelBundle
@@ -86,5 +86,5 @@ def _formatted(parse: Parse | None, kind: str) -> str:
     from syntaxlm.trees.latex import format_latex
 
     if kind == "json":
-        return json.dumps(parse and parse.as_dict(), ensure_ascii=False)
+        return to_json(parse and parse.as_dict())
     return format_latex(parse.tree) if parse else ""

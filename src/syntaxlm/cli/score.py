@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator
 from itertools import tee
@@ -12,6 +11,7 @@ from typing import Any
 
 from syntaxlm.cli.options import add_model
 from syntaxlm.errors import InputError
+from syntaxlm.files import to_json
 
 
 def add_score(commands: Any) -> None:
@@ -83,7 +83,7 @@ def _scored(stored: Any, options: argparse.Namespace) -> Iterator[str]:
     for row, words in progress_bar(scored, "scoring, sentences"):
         if options.format == "json":
             others = dict(zip(names, row.others, strict=True))
-            piece = "".join(json.dumps(word.as_dict() | others, ensure_ascii=False) + "\n" for word in words)
+            piece = "".join(to_json(word.as_dict() | others) + "\n" for word in words)
         else:
             piece = "".join(format_cells([*_cells(word), *row.others]) + "\n" for word in words)
             if not any_sentence:

@@ -117,7 +117,7 @@ def dependency_trees(path: str | Path, clean_up: GoldPreprocessing | str | Path 
     Where clean-up is "none" they are read one at a time, and all words stay: files may be larger than memory.
     Raises InputError as `read_treebank` does, and for constituency trees.
     """
-    files = _files(path)
+    files = treebank_files(path)
     if _suffix(files[0]) not in DEPENDENCY_SUFFIXES:
         raise InputError(
             f"{files[0]}: found a name that ends in {_suffix(files[0])}; expected dependency trees, in files that end"
@@ -195,8 +195,8 @@ def write_words(treebank: Treebank, path: str | Path) -> WrittenWords:
     return WrittenWords(len(lines), words, joined, blank, len(treebank.emptied) + len(treebank) - len(lines))
 
 
-def _files(path: str | Path) -> list[Path]:
-    """The files that a path means, sorted; all of one kind."""
+def treebank_files(path: str | Path) -> list[Path]:
+    """The files that a path, a folder or a pattern stands for, sorted; all of one type. Raises InputError."""
     path = Path(path)
     known = CONSTITUENCY_SUFFIXES + DEPENDENCY_SUFFIXES
     if path.is_dir():
@@ -228,7 +228,7 @@ def _suffix(path: Path) -> str:
 
 def _read_all(path: str | Path) -> list[_Read]:
     sentences: list[_Read] = []
-    for file in _files(path):
+    for file in treebank_files(path):
         suffix = _suffix(file)
         if suffix in CONSTITUENCY_SUFFIXES:
             trees = read_brackets(file)

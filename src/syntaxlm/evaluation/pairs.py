@@ -6,7 +6,6 @@ from no state, its end predicted. Marvin & Linzen 2018, section 2; Warstadt et a
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ import numpy.typing as npt
 
 from syntaxlm.data.pairs import MinimalPair, read_pairs
 from syntaxlm.errors import InputError
-from syntaxlm.files import write_text
+from syntaxlm.files import to_json, write_text
 from syntaxlm.model_io import ModelBundle
 from syntaxlm.scoring.engine import LogProbs, Scorer
 from syntaxlm.text.treebank_style import TreebankStyle
@@ -339,7 +338,7 @@ def compare_credits(
 
 def write_pairs(report: PairsReport, path: str | Path) -> None:
     """Writes every pair with each model's scores as JSON lines, whole or not at all. Raises InputError."""
-    rows = (json.dumps(row, ensure_ascii=False) for row in scored_pairs(report))
+    rows = (to_json(row) for row in scored_pairs(report))
     write_text("".join(row + "\n" for row in rows), path)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, takewhile
@@ -17,7 +16,7 @@ import torch
 from syntaxlm import display
 from syntaxlm.data.treebanks import Treebank, read_treebank, treebank_tokens
 from syntaxlm.errors import InputError
-from syntaxlm.files import write_text
+from syntaxlm.files import to_json, write_text
 from syntaxlm.model_io import ModelBundle
 from syntaxlm.models.registry import build_model
 from syntaxlm.parsing.structure import (
@@ -417,7 +416,7 @@ def scored_sentences(report: ParsingReport, name: str | None = None) -> list[Sco
 
 def write_sentences(report: ParsingReport, path: str | Path) -> None:
     """Writes `scored_sentences` as JSON lines, whole or not at all. Raises InputError."""
-    rows = (json.dumps(sentence.as_dict(), ensure_ascii=False) for sentence in scored_sentences(report))
+    rows = (to_json(sentence.as_dict()) for sentence in scored_sentences(report))
     write_text("".join(row + "\n" for row in rows), path)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Iterable
 from typing import Any
 
@@ -54,7 +55,7 @@ def test_no_round_lowers_the_likelihood_of_what_was_counted(name):
     for _ in range(model.rounds or ROUNDS):
         one_round(model, batches)
         values.append(likelihood(model, batches))
-    assert all(later >= earlier - 1e-9 for earlier, later in zip(values, values[1:], strict=False))
+    assert all(later >= earlier - 1e-9 for earlier, later in itertools.pairwise(values))
     assert values[-1] > values[0] + 100, "a text of these words is more probable once it was counted"
 
 
