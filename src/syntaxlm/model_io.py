@@ -15,7 +15,9 @@ from syntaxlm import display
 from syntaxlm.errors import InputError
 from syntaxlm.files import make_folder, parse_json, read_stored, to_json, write_text
 from syntaxlm.models.abilities import GeneratesTrees, Model, Parses, SpanScores
+from syntaxlm.models.arpa import NGramSummary, read_arpa, write_arpa
 from syntaxlm.models.batches import TextMode
+from syntaxlm.models.ngram import NGramModel
 from syntaxlm.models.registry import ModelConfig, build_model, model_shapes, require
 from syntaxlm.models.sizes import without_memory
 from syntaxlm.settings import Settings, T, read_settings
@@ -229,3 +231,22 @@ def distinct_tensors(model: nn.Module) -> dict[str, Tensor]:
         if seen.setdefault(id(tensor), name) == name:
             result[name] = tensor.detach()
     return result
+
+
+def import_arpa(path: str | Path, normaliser: Normaliser | None = None) -> ModelBundle:
+    """The n-gram model of an ARPA file.
+
+    normaliser: how the text was made that the model is of; None: words as they stand.
+    Raises InputError as `models.arpa.read_arpa` does.
+    """
+    found = read_arpa(path)
+    mode = found.mode
+    settings = ModelSettings(found.model.config, normaliser or Normaliser(), mode.carry_state, mode.predict_eos)
+    return ModelBundle(found.model, settings, found.vocabulary)
+
+
+def export_arpa(bundle: ModelBundle, path: str | Path) -> NGramSummary:
+    """Writes an n-gram model as an ARPA file. Raises InputError for another model, and as `write_arpa` does."""
+    if not isinstance(bundle.model, NGramModel):
+        raise InputError(f"this {bundle.name} model has no n-grams; expected an n-gram model (ngram)")
+    return write_arpa(bundle.model, bundle.vocabulary, path)

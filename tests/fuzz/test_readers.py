@@ -19,7 +19,7 @@ from syntaxlm.data.corpora import EncodedCorpus, count_tokens, read_lines
 from syntaxlm.data.treebanks import read_treebank, treebank_tokens, write_words
 from syntaxlm.errors import InputError
 from syntaxlm.files import read_text, split_lines
-from syntaxlm.models.arpa import read_arpa, write_arpa
+from syntaxlm.model_io import export_arpa, import_arpa
 from syntaxlm.settings import override
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
@@ -225,10 +225,10 @@ def text(path: Path) -> None:
 
 def arpa(path: Path) -> None:
     again = path.with_name("again.arpa")
-    stored = read_arpa(path)
+    stored = import_arpa(path)
     with refusal("has white space in it"):  # of a carriage return within a word
-        write_arpa(stored, again)
-        assert read_arpa(again).vocabulary == stored.vocabulary
+        export_arpa(stored, again)
+        assert import_arpa(again).vocabulary == stored.vocabulary
         assert again.read_text(encoding="utf-8").count("\n") > stored.model.parameter_count / 2
 
 

@@ -75,7 +75,7 @@ class MixtureTask(Task):
 
 def run_of(folder: Path, callback=None, costs=None, **schedule: object) -> Run:
     recipe = Recipe(schedule=ScheduleSettings(**{"epochs": ROUNDS} | schedule))
-    return Run(recipe, folder, lambda device: MixtureTask(costs), callback)
+    return Run(recipe, folder, lambda device: MixtureTask(costs), dict, callback)
 
 
 def started(folder: Path, callback=None, costs=None, **schedule: object) -> tuple[bool, Run]:
