@@ -1,7 +1,7 @@
 """Tuning of a neural cache: lambda and theta are chosen on a text other than the one to be measured.
 
-The model reads the text once. Each theta then takes one pass over the rows that the decoder read. For a given theta, the
-text's log-probability is a concave function of lambda, so the best lambda is where its derivative is zero.
+The model reads the text once. Each theta then takes one pass over the rows that the decoder read. For a given theta,
+the text's log-probability is a concave function of lambda, so the best lambda is where its derivative is zero.
 """
 
 from __future__ import annotations
