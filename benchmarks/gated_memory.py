@@ -24,11 +24,12 @@ import torch
 from benchmarks import training
 from benchmarks.timing import Contestant, Row, race, refuse_failing_tests, show
 from benchmarks.training import WORDS, with_plain_softmax
-from syntaxlm.batches.tokens import SentenceBatches
+from syntaxlm.batches import SentenceBatches
 from syntaxlm.data.corpora import EncodedCorpus, count_tokens
 from syntaxlm.data.toy import english_fragment
+from syntaxlm.models.abilities import Model
 from syntaxlm.models.backbone import NeuralModel
-from syntaxlm.models.contract import LanguageModel, TokenBatch
+from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.lstm import LSTMConfig
 from syntaxlm.models.prpn import PRPNConfig
 from syntaxlm.models.registry import build_model
@@ -53,11 +54,11 @@ def contestant(
 ) -> Contestant:
     """Training on the batches in turn. ops: what the model recurs by, with a plain softmax, for the reference."""
 
-    def build() -> LanguageModel:
+    def build() -> Model:
         model = build_model(config, WORDS)
         if ops is not None:
             assert isinstance(model, NeuralModel)
-            model.core.ops = ops  # type: ignore[assignment]
+            model.backbone.ops = ops  # type: ignore[assignment]
             with_plain_softmax(model)
         return model
 

@@ -35,7 +35,8 @@ from benchmarks.on_lstm import model_of
 from benchmarks.timing import Contestant, Row, race, refuse_failing_tests, show
 from benchmarks.training import WORDS, contestant
 from syntaxlm.errors import InputError
-from syntaxlm.models.contract import LanguageModel, TokenBatch
+from syntaxlm.models.abilities import Model
+from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.lstm import LSTMConfig
 from syntaxlm.models.on_lstm import ONLSTMConfig
 from syntaxlm.models.registry import MODELS, ModelConfig, build_model
@@ -84,7 +85,7 @@ def cases(tiny: bool) -> list[Case]:
             continue
         recipe = read_recipe(PUBLISHED.format(name))
         config, batches = recipe.model, recipe.batches
-        if batches.mode != "stream":
+        if not batches.carry_state:
             continue
         steps, columns = batches.bptt, batches.batch_size
         if tiny:
@@ -94,7 +95,7 @@ def cases(tiny: bool) -> list[Case]:
     return found
 
 
-def bar(config: ModelConfig) -> LanguageModel:
+def bar(config: ModelConfig) -> Model:
     """nn.LSTM layers in the sizes, and with the dropouts, of a model's."""
     kind = ONLSTMConfig if hasattr(config, "layer_sizes") else LSTMConfig
     names = {field.name for field in dataclasses.fields(kind)} - {"name", "cell", "chunk_size"}
@@ -109,7 +110,7 @@ def speeds(case: Case, precision: str, device: torch.device, rounds: int) -> lis
     tokens = torch.randint(WORDS, (case.steps + 1, case.columns), generator=torch.Generator().manual_seed(0))
     batches = [TokenBatch(tokens[:-1], tokens[1:])]
 
-    def of(build: Callable[[], LanguageModel], form: str) -> Contestant:
+    def of(build: Callable[[], Model], form: str) -> Contestant:
         return contestant(build, batches, form, precision, case.settings, device=device)
 
     ours, theirs = of(partial(build_model, case.config, WORDS), "fast"), of(partial(bar, case.config), "nn.LSTM")
@@ -195,7 +196,7 @@ def longest_run(options: argparse.Namespace, device: torch.device) -> dict[str, 
     def watch(event: Event) -> None:
         display(event)
         if event.kind == "valid":
-            place = event.progress
+            place = event.trainer
             epochs.append({
                 "epoch": round(place.epoch + place.batch / event.batches, 4),
                 "valid_perplexity": event.values["valid_perplexity"],
@@ -204,7 +205,7 @@ def longest_run(options: argparse.Namespace, device: torch.device) -> dict[str, 
 
     with (
         tempfile.TemporaryDirectory() as temporary,
-        ProgressDisplay(recipe, Console(stderr=options.json, highlight=False)) as display,
+        ProgressDisplay(recipe.schedule, Console(stderr=options.json, highlight=False)) as display,
     ):
         result = train(recipe, options.output or Path(temporary) / "run", watch)
     ended = {"epochs": result.epochs, "steps": result.steps, "seconds": result.seconds, "stopped": result.stopped}

@@ -20,7 +20,7 @@ from benchmarks.timing import Row, race, refuse_failing_tests, show
 from benchmarks.training import WORDS, contestant, with_plain_softmax
 from syntaxlm.layers.rows import Rows
 from syntaxlm.models.backbone import NeuralModel
-from syntaxlm.models.contract import TokenBatch
+from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.on_lstm import ONLSTMConfig, build
 from syntaxlm.ops import on_lstm
 from syntaxlm.ops.on_lstm import Recurrence
@@ -61,7 +61,7 @@ class TorchLayer(nn.Module):
 def model_of(config: ONLSTMConfig, form: str) -> NeuralModel:
     """The model in one of the forms of this benchmark: fast, reference, nn.LSTM."""
     model = build(config, WORDS)
-    stack = model.core.get_submodule("stack")
+    stack = model.backbone.get_submodule("stack")
     if form == "reference":
         stack.ops = on_lstm.reference  # type: ignore[assignment]
         with_plain_softmax(model)

@@ -23,7 +23,7 @@ from benchmarks.training import WORDS, contestant
 from syntaxlm.layers.span_attention import SpanAttention
 from syntaxlm.models import on_lstm, palm
 from syntaxlm.models.backbone import NeuralModel
-from syntaxlm.models.contract import TokenBatch
+from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.on_lstm import ONLSTMConfig
 from syntaxlm.models.palm import PaLMConfig
 from syntaxlm.ops import span_attention
@@ -77,7 +77,7 @@ def model_of(form: str) -> NeuralModel:
         return on_lstm.build(AWD_LSTM, WORDS)
     model = palm.build(PALM, WORDS)
     if form == "reference":
-        model.core.get_submodule("attention").ops = span_attention.reference  # type: ignore[assignment]
+        model.backbone.get_submodule("attention").ops = span_attention.reference  # type: ignore[assignment]
     return model
 
 

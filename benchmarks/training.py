@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 import torch
 
 from benchmarks.timing import PROCESSOR, Contestant
+from syntaxlm.models.abilities import Loss, Model
 from syntaxlm.models.backbone import NeuralModel
-from syntaxlm.models.contract import LanguageModel, State, TokenBatch
+from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.ops.softmax.reference import target_log_probs as plain_log_probs
 from syntaxlm.training.recipe import OptimiserSettings
 from syntaxlm.training.schedule import build_optimiser
@@ -23,7 +24,7 @@ def with_plain_softmax(model: NeuralModel) -> None:
 
 
 def contestant(
-    build: Callable[[], LanguageModel],
+    build: Callable[[], Model],
     batches: Sequence[TokenBatch],
     form: str,
     precision: str,
@@ -51,12 +52,12 @@ def contestant(
         nonlocal state
         for batch, real in zip(batches, tokens, strict=True):
             with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16-mixed"):
-                output = model(batch, state if batch.carries else None)
-                loss = sum(output.penalties.values()) - output.log_probs(batch.targets).sum() / real
+                found: Loss = model.loss(batch, state if batch.carries else None)  # type: ignore[operator]
+                loss = sum(found.penalties.values()) + found.total / real
             optimiser.zero_grad()
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), settings.gradient_clip)
             optimiser.step()
-            state = output.state
+            state = found.state
 
     return Contestant(form, precision, step, sum(tokens))

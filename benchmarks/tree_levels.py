@@ -20,9 +20,10 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_sequence
 
 from benchmarks.timing import Contestant, Row, race, refuse_failing_tests, show
-from syntaxlm.data.dependencies import ROOT, UNKNOWN, DependencyCorpus, TreeBatches, label_vocabulary
+from syntaxlm.batches import TreeBatches
+from syntaxlm.data.dependencies import ROOT, UNKNOWN, DependencyCorpus, label_vocabulary
 from syntaxlm.data.treebanks import dependency_trees
-from syntaxlm.models.contract import TreeBatch
+from syntaxlm.models.batches import TreeBatch
 from syntaxlm.ops import tree_levels
 from syntaxlm.ops.tree_levels import EDGES, EdgeWeights, States
 from syntaxlm.text.normaliser import Normaliser

@@ -16,13 +16,13 @@ from dataclasses import replace
 from unittest.mock import patch
 
 import torch
-from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
 from benchmarks.timing import Contestant, Row, race, refuse_failing_tests, show
 from benchmarks.tree_levels import TREES, batch_of
 from syntaxlm.layers import softmax
-from syntaxlm.models.contract import Batch, LanguageModel, TextCounts, TokenBatch, TreeBatch
+from syntaxlm.models.abilities import Loss, Model, NeedsTextCounts, TextCounts
+from syntaxlm.models.batches import TokenBatch, TreeBatch
 from syntaxlm.models.lstm import LSTMConfig
 from syntaxlm.models.registry import build_model
 from syntaxlm.models.tree_rnn import TreeRNNConfig
@@ -46,13 +46,12 @@ def sentences(batch: TreeBatch, vocabulary: int) -> TokenBatch:
     return TokenBatch(words[:-1], words[1:], lengths)
 
 
-def training(model: LanguageModel, batch: Batch) -> Callable[[], None]:
+def training(model: Model, batch: TokenBatch | TreeBatch) -> Callable[[], None]:
     optimiser = torch.optim.SGD(model.train().parameters(), lr=1e-3)
 
     def step() -> None:
-        output = model(batch)
-        whole: Callable[[Tensor], Tensor] = output.training_loss or (lambda targets: -output.log_probs(targets).sum())
-        loss = whole(batch.targets) / batch.token_count()
+        found: Loss = model.loss(batch)  # type: ignore[operator]
+        loss = found.total / found.count
         optimiser.zero_grad()
         loss.backward()
         clip_grad_norm_(model.parameters(), 5.0)
@@ -83,7 +82,8 @@ def contestants(trees: TreeBatch, vocabulary: int) -> list[Contestant]:
     found = []
     for name, settings in kinds.items():
         model = build_model(TreeRNNConfig(**sizes | settings), vocabulary)  # type: ignore[arg-type]
-        model.prepare(TextCounts(torch.bincount(batch.targets, minlength=vocabulary) + 1, 1))
+        assert isinstance(model, NeedsTextCounts)
+        model.setup(TextCounts(torch.bincount(batch.targets, minlength=vocabulary) + 1, 1))
         found.append(Contestant(name, "32", training(model, batch), batch.token_count()))
     found.insert(0, Contestant("reference", "32", literal(found[0].step), batch.token_count()))
     config = LSTMConfig(**sizes, layers=1, tied=False, dropout=0.0)  # type: ignore[arg-type]

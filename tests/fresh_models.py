@@ -32,5 +32,5 @@ def layered(mode: Mode = "sentences") -> ModelBundle:
     """An ON-LSTM of three layers."""
     model = built("on-lstm", layer_sizes=(8, 4, 6))
     stored = fresh("on-lstm", mode)
-    settings = dataclasses.replace(stored.settings, model=model.core.config)
+    settings = dataclasses.replace(stored.settings, model=model.backbone.config)
     return dataclasses.replace(stored, model=model, settings=settings)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from syntaxlm.layers.recurrent_stack import RecurrentStack
-from syntaxlm.models.contract import LanguageModel
+from syntaxlm.models.batches import LanguageModel
 from syntaxlm.models.prpn import PRPNConfig, build
 from syntaxlm.ops.span_attention import SpanWeights
 
@@ -45,15 +45,15 @@ def our_name(released: str) -> str:
         case ["decoder", what]:
             return f"decoder.{what}"
         case ["parser", "gate", index, what]:
-            return f"core.parser.{_PARSER[index]}.{what}"
+            return f"backbone.parser.{_PARSER[index]}.{what}"
         case ["reader", layer, *rest]:
-            return f"core.reader.{layer}.{_READER['.'.join(rest)]}"
+            return f"backbone.reader.{layer}.{_READER['.'.join(rest)]}"
         case ["predictor", "projector_pred", "1", what]:
-            return f"core.predictor.key.{what}"
+            return f"backbone.predictor.key.{what}"
         case ["predictor", "ffd", index, what]:
-            return f"core.predictor.{_FEED[index]}.{what}"
+            return f"backbone.predictor.{_FEED[index]}.{what}"
         case ["predictor", "res", "res", block, index, what]:
-            return f"core.predictor.blocks.{block}.{_RESIDUAL[index]}.{what}"
+            return f"backbone.predictor.blocks.{block}.{_RESIDUAL[index]}.{what}"
     raise KeyError(released)
 
 
@@ -63,12 +63,12 @@ def released_prpn(path: Path) -> tuple[LanguageModel, dict[str, np.ndarray]]:
     weights = {
         our_name(name[6:]): torch.from_numpy(value) for name, value in arrays.items() if name.startswith("param.")
     }
-    layers = len({name.split(".")[2] for name in weights if name.startswith("core.reader.")})
-    blocks = len({name.split(".")[3] for name in weights if name.startswith("core.predictor.blocks.")})
+    layers = len({name.split(".")[2] for name in weights if name.startswith("backbone.reader.")})
+    blocks = len({name.split(".")[3] for name in weights if name.startswith("backbone.predictor.blocks.")})
     vocabulary_size, embedding_size = weights["embedding.weight"].shape
     config = PRPNConfig(
         embedding_size=embedding_size,
-        hidden_size=weights["core.predictor.key.weight"].shape[0],
+        hidden_size=weights["backbone.predictor.key.weight"].shape[0],
         layers=layers,
         memory_slots=int(arrays["n_slots"]),
         look_back=int(arrays["n_lookback"]),

@@ -116,7 +116,7 @@ def test_settings_that_do_not_fit_the_weights_are_told(folder):
     data = json.loads((folder / CONFIG).read_text())
     data["model"]["layers"] = 3
     (folder / CONFIG).write_text(json.dumps(data))
-    assert_told(folder, WEIGHTS, "core.lstm.weight_ih_l2 is missing", "more)")
+    assert_told(folder, WEIGHTS, "backbone.lstm.weight_ih_l2 is missing", "more)")
 
 
 @pytest.mark.parametrize("name", [CONFIG, VOCABULARY, WEIGHTS])

@@ -6,17 +6,19 @@ import dataclasses
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TypeVar
 
 import safetensors
 import safetensors.torch
 import torch
 from torch import Tensor
 
+from syntaxlm import display
 from syntaxlm.errors import InputError
 from syntaxlm.files import make_folder, replaced, write_text
-from syntaxlm.models.contract import LanguageModel
-from syntaxlm.models.registry import ModelConfig, build_model
+from syntaxlm.models.abilities import GeneratesTrees, Model, Parses, SpanScores
+from syntaxlm.models.batches import TextMode
+from syntaxlm.models.registry import ModelConfig, build_model, require
 from syntaxlm.settings import Settings, T, read_settings
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
@@ -26,40 +28,32 @@ LABELS = "labels.json"  # of the edges of trees, for a model that reads these
 OF_VOCABULARY = "vocabulary"  # the note beside weights that says of which vocabulary they are
 FORMAT = 2
 
-Mode = Literal["sentences", "open-sentences", "stream", "trees"]
-
-READING: dict[Mode, str] = {
-    "sentences": "sentences, each by itself",
-    "open-sentences": "sentences, each by itself, without their ends",
-    "stream": "text as one stream",
-    "trees": "dependency trees",
-}
-
-
-def predicts_ends(mode: Mode) -> bool:
-    """Whether a model that reads so predicts where sentences end."""
-    return mode in ("sentences", "stream")
+Ability = TypeVar("Ability")
 
 
 @dataclass(frozen=True)
 class ModelSettings(Settings):
-    """What `config.json` holds: all that is needed to read text as the model does, but the vocabulary.
+    """The contents of `config.json`: all that is needed, besides the vocabulary, to read text as the model does.
 
-    mode: how the model was trained, and so is read by default: every sentence by itself, its end predicted or not
-        ("open"), text as one stream, or dependency trees.
+    carry_state, predict_eos: how the model was trained, see `TextMode`; both false for dependency-tree models.
     """
 
     model: ModelConfig
     normaliser: Normaliser
-    mode: Mode
+    carry_state: bool = False
+    predict_eos: bool = True
     format: int = FORMAT
+
+    @property
+    def mode(self) -> TextMode:
+        return TextMode(self.carry_state, self.predict_eos)
 
 
 @dataclass(frozen=True)
 class ModelBundle:
-    """A model with what it needs to read text; labels: of the edges of trees, None for a model that reads none."""
+    """A model with what it needs to read text.  labels: of dependency edges; None for a model that reads text."""
 
-    model: LanguageModel
+    model: Model
     settings: ModelSettings
     vocabulary: Vocabulary
     labels: Vocabulary | None = None
@@ -68,24 +62,48 @@ class ModelBundle:
     def normaliser(self) -> Normaliser:
         return self.settings.normaliser
 
-    def _repr_html_(self) -> str:
-        """What kind of model it is, its size, its settings: notebooks ask for it."""
-        from syntaxlm.drawing.page import facts_html  # a lower room; nothing of it is loaded unless a notebook asks
+    @property
+    def name(self) -> str:
+        """The name of the model type."""
+        return self.settings.model.name
 
-        def told(settings: object) -> str:
+    @property
+    def mode(self) -> TextMode:
+        """How the model was trained to read text."""
+        return self.settings.mode
+
+    @property
+    def trained_on(self) -> str:
+        return "dependency trees" if self.model.reads == "trees" else str(self.mode)
+
+    def require(self, ability: type[Ability], use: str) -> Ability:
+        """The model as one with an ability. Raises InputError as `registry.require`."""
+        return require(self.model, ability, self.name, use)
+
+    def _repr_html_(self) -> str:
+        """The model's type, size and settings as a table, for notebooks."""
+
+        def listed(settings: object) -> str:
             return ", ".join(f"{name} {value}" for name, value in vars(settings).items() if name[0] != "_")
 
-        weights = self.model.parameter_count
         facts = {
-            "weights": f"{weights:,}",
-            "vocabulary": f"{len(self.vocabulary):,} tokens, unknown written {self.vocabulary.unknown}",
-            "trained on": READING[self.settings.mode],
-            "layers of distances": str(self.model.distance_layers),
-            "scores of spans": "yes" if self.model.gives_span_scores else "no",
-            "settings": told(self.settings.model),
-            "normaliser": told(self.settings.normaliser),
+            "parameters": f"{self.model.parameter_count:,}",
+            "vocabulary": f"{len(self.vocabulary):,} tokens, unknown words written {self.vocabulary.unknown}",
+            "trained on": self.trained_on,
+            "structure": structure_name(self.model),
+            "settings": listed(self.settings.model),
+            "normaliser": listed(self.settings.normaliser),
         }
-        return facts_html(f"Model {self.settings.model.name}", facts)
+        return display.render("facts", f"Model {self.name}", facts)
+
+
+def structure_name(model: Model) -> str:
+    """What trees are decoded from, in words."""
+    if not isinstance(model, Parses):
+        return "none"
+    if model.structure_type is SpanScores:
+        return "span scores"
+    return "distances" if model.distance_layers == 1 else f"distances of {model.distance_layers} layers"
 
 
 def write_settings(
@@ -105,7 +123,7 @@ def write_model(folder: Path, stored: ModelBundle) -> None:
     write_weights(folder, stored.model, stored.vocabulary)
 
 
-def write_weights(folder: Path, model: LanguageModel, vocabulary: Vocabulary) -> None:
+def write_weights(folder: Path, model: Model, vocabulary: Vocabulary) -> None:
     """Writes the weights of a model folder, and of which vocabulary they are, atomically."""
     write_tensors(folder / WEIGHTS, distinct_tensors(model), {OF_VOCABULARY: vocabulary.fingerprint()})
 
@@ -170,15 +188,16 @@ def read_model(folder: str | Path) -> ModelBundle:
     if notes.get(OF_VOCABULARY, vocabulary.fingerprint()) != vocabulary.fingerprint():
         raise InputError(f"{folder / WEIGHTS}: the weights are of another vocabulary than {folder / VOCABULARY}")
     labels = Vocabulary.read(folder / LABELS) if model.reads == "trees" else None
-    if labels is not None and model.label_count not in (None, len(labels)):
+    if labels is not None and isinstance(model, GeneratesTrees) and model.label_count not in (None, len(labels)):
         raise InputError(
             f"{folder / WEIGHTS}: the weights are of {model.label_count} labels, {folder / LABELS} has {len(labels)}"
         )
     return ModelBundle(model.eval(), settings, vocabulary, labels)
 
 
-def load_weights(model: LanguageModel, tensors: dict[str, Tensor], source: str) -> None:
-    """Puts named tensors into a model. Raises InputError telling the first few that do not fit."""
+def load_weights(model: Model, tensors: dict[str, Tensor], source: str) -> None:
+    """Puts named tensors into a model. Raises InputError with the first few that do not fit."""
+    tensors = {present_name(name): tensor for name, tensor in tensors.items()}
     faults = model.resize_buffers(tensors)
     expected = distinct_tensors(model)
     faults += [f"{name} is missing" for name in expected if name not in tensors]
@@ -200,7 +219,12 @@ def load_weights(model: LanguageModel, tensors: dict[str, Tensor], source: str) 
             tensor.copy_(tensors[name])
 
 
-def distinct_tensors(model: LanguageModel) -> dict[str, Tensor]:
+def present_name(name: str) -> str:
+    """The name of a weight, which format 1 may have stored under another."""
+    return f"backbone.{name.removeprefix('core.')}" if name.startswith("core.") else name
+
+
+def distinct_tensors(model: Model) -> dict[str, Tensor]:
     """Weights and buffers by name, tied ones once, under their first name."""
     seen: dict[int, str] = {}
     result = {}

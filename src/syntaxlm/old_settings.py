@@ -13,7 +13,20 @@ from typing import Any
 
 from syntaxlm.errors import InputError, OldSettingWarning
 
+OLD_MODES = {
+    "sentences": {"carry_state": False, "predict_eos": True},
+    "open-sentences": {"carry_state": False, "predict_eos": False},
+    "stream": {"carry_state": True, "predict_eos": True},
+    "trees": {"carry_state": False, "predict_eos": False},
+}
+"""How text was read, once one setting `mode`: the two settings that replace it."""
+
 OLD_SETTINGS: dict[str, str | Mapping[str, Mapping[str, Any]]] = {
+    "mode": OLD_MODES,  # in config.json
+    "batches.mode": {  # in recipes; a dependency-tree model needs neither setting
+        mode: {} if mode == "trees" else {f"batches.{name}": value for name, value in settings.items()}
+        for mode, settings in OLD_MODES.items()
+    },
     # model, in recipes, config.json and classifier.json
     "model.initial_spread": "model.init_range",
     "model.activation": "model.ar",
@@ -29,10 +42,7 @@ OLD_SETTINGS: dict[str, str | Mapping[str, Mapping[str, Any]]] = {
     "schedule.plateau_of": "schedule.plateau_loss",
     "training.clip": "training.gradient_clip",  # of recipes of logical inference
 }
-"""Old dotted name -> the present one; or, where one setting became several, each old value -> the present settings:
-
-    "batches.mode": {"stream": {"batches.carry_state": True, "batches.predict_eos": True}, ...}
-"""
+"""Old dotted name -> the present one; or, where one setting became several, each old value -> the present settings."""
 
 OLD_OPTIONS = {"--cache-flatness": "--cache-theta"}
 """Old option of the command line -> the present one."""
@@ -130,7 +140,8 @@ def _present(old: str, value: Any, source: str) -> dict[str, Any]:
 def _note(old: str, value: Any, present: Mapping[str, Any]) -> str:
     if isinstance(OLD_SETTINGS[old], str):
         return f"{old} is now {', '.join(present)}"
-    return f"{old}: {value} is now {', '.join(f'{new}: {json.dumps(now)}' for new, now in present.items())}"
+    settings = ", ".join(f"{new}: {json.dumps(now)}" for new, now in present.items())
+    return f"{old}: {value} is now {settings}" if settings else f"{old}: {value} is no longer needed"
 
 
 def _warn(source: str, notes: Sequence[str]) -> None:
@@ -164,3 +175,10 @@ def _without(data: Any, key: str) -> dict[str, Any]:
     if rest:
         return {**data, first: _without(data[first], rest[0])}
     return {name: value for name, value in data.items() if name != first}
+
+
+def mode_settings(mode: object) -> dict[str, bool]:
+    """The settings that replace an old `mode`. Raises InputError for a value that never was one."""
+    if not isinstance(mode, str) or mode not in OLD_MODES:
+        raise InputError(f"mode: found {mode!r}; expected one of {', '.join(OLD_MODES)}")
+    return dict(OLD_MODES[mode])

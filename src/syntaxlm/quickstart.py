@@ -13,6 +13,7 @@ from syntaxlm.data.corpora import read_lines
 from syntaxlm.data.toy import write_corpus
 from syntaxlm.drawing.terminal import draw_tree
 from syntaxlm.model_io import ModelBundle, read_model
+from syntaxlm.models.abilities import Parses
 from syntaxlm.parsing.evaluation import ParsingReport, evaluate_parsing, parse_lines
 from syntaxlm.parsing.structure import Rule, rules_of
 from syntaxlm.reports.report import PAGE, page_of, read_run
@@ -70,7 +71,7 @@ def run_quickstart(
     model: str = "prpn",
     seed: int = 1,
     say: Callable[[str], None] = print,
-    watcher: ProgressCallback | None = None,
+    callback: ProgressCallback | None = None,
 ) -> Quickstart:
     """Writes the corpus, trains the shipped toy recipe of `model` on it, measures and draws. Raises InputError.
 
@@ -81,20 +82,20 @@ def run_quickstart(
     corpus = folder / "corpus"
     write_corpus(corpus, SENTENCES, seed=0)
     path = find_recipe(f"{model}-toy")
-    of_trees = read_recipe(path).batches.mode == "trees"
+    of_trees = read_recipe(path).reads == "trees"
     # The floor is that of words and ends without their trees.
     floor = None if of_trees else json.loads((corpus / "floor.json").read_text(encoding="utf-8"))["test"]["floor"]
     suffix = "conllu" if of_trees else "txt"
     texts = [(f"text.{part}", os.fspath(corpus / f"{part}.{suffix}")) for part in ("train", "valid", "test")]
     recipe = read_recipe(path, [*texts, ("run.seed", str(seed))])
     say(f"Training {model.upper()} on {'dependency trees' if of_trees else 'the words alone'}")
-    result = train(recipe, folder / "model", watcher)
+    result = train(recipe, folder / "model", callback)
     if result.stopped:
         return Quickstart(result, floor)
     stored = read_model(folder / "model")
     parsing: ParsingReport | None = None
     drawn: tuple[str, ...] = ()
-    if stored.model.parses:
+    if isinstance(stored.model, Parses):
         say("Parsing the test sentences")
         # Of distances by the rule that leans to neither side.
         decoder: Rule | None = "unbiased" if "unbiased" in rules_of(stored.model) else None

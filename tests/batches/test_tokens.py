@@ -9,10 +9,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from syntaxlm.batches.tokens import SentenceBatches, StreamBatches
+from syntaxlm.batches import SentenceBatches, StreamBatches
 from syntaxlm.data.corpora import EncodedCorpus, count_tokens
 from syntaxlm.errors import InputError
-from syntaxlm.models.contract import TokenBatch
+from syntaxlm.models.batches import TokenBatch
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 

@@ -12,17 +12,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from syntaxlm.data.dependencies import (
-    ROOT,
-    UNKNOWN,
-    DependencyCorpus,
-    TreeBatches,
-    count_dependencies,
-    label_vocabulary,
-)
+from syntaxlm.batches import TreeBatches
+from syntaxlm.data.dependencies import ROOT, UNKNOWN, DependencyCorpus, count_dependencies, label_vocabulary
 from syntaxlm.data.treebanks import dependency_trees
 from syntaxlm.errors import InputError
-from syntaxlm.models.contract import TreeBatch
+from syntaxlm.models.batches import TreeBatch
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees import DependencyTree, dependency_faults, steps_of

@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from syntaxlm.batches.tokens import SentenceBatches, StreamBatches
+from syntaxlm.batches import SentenceBatches, StreamBatches
 from syntaxlm.data.corpora import EncodedCorpus, count_tokens
 from syntaxlm.data.supervision import Supervision, read_supervision
 from syntaxlm.data.treebanks import read_treebank, write_words

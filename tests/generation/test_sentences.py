@@ -13,7 +13,7 @@ import syntaxlm
 from syntaxlm.errors import InputError
 from syntaxlm.generation import sentences as generation
 from syntaxlm.generation.sentences import Sampling, as_text, choose, generate
-from syntaxlm.models.contract import TokenBatch
+from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.registry import build_model
 from syntaxlm.scoring.surprisal import surprisals
 from syntaxlm.text.normaliser import Normaliser

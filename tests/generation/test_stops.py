@@ -8,7 +8,8 @@ import math
 import pytest
 import torch
 
-from syntaxlm.data.dependencies import DependencyCorpus, TreeBatches
+from syntaxlm.batches import TreeBatches
+from syntaxlm.data.dependencies import DependencyCorpus
 from syntaxlm.errors import InputError
 from syntaxlm.generation.stop_io import STOP_WEIGHTS, STOPS, fingerprint, read_stops, write_stops
 from syntaxlm.generation.stops import QUESTIONS, evaluate_stops, examples, score_stops

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from syntaxlm.data.dependencies import DependencyCorpus, TreeBatches
+from syntaxlm.batches import TreeBatches
+from syntaxlm.data.dependencies import DependencyCorpus
 from syntaxlm.errors import InputError
 from syntaxlm.generation import trees as tree_generation
 from syntaxlm.generation.stops import examples

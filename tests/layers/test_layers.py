@@ -9,7 +9,7 @@ from torch import nn
 from syntaxlm.layers.dropout import dropout, dropout_mask
 from syntaxlm.layers.normalisation import LayerNorm, RowBatchNorm
 from syntaxlm.layers.softmax import Decoder
-from syntaxlm.models.contract import TokenBatch
+from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.registry import build_model
 
 

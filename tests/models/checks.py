@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from syntaxlm.models.contract import LanguageModel, TokenBatch
+from syntaxlm.models.batches import LanguageModel, TokenBatch
 
 
 def losses(model: LanguageModel, batch: TokenBatch) -> list[float]:

@@ -12,7 +12,7 @@ import torch
 from syntaxlm.errors import InputError, InputWarning
 from syntaxlm.model_io import ModelBundle, ModelSettings
 from syntaxlm.models.arpa import NGramSummary, read_arpa, write_arpa
-from syntaxlm.models.contract import TokenBatch
+from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.ngram import NEVER, NGramConfig, NGramModel
 from syntaxlm.scoring.engine import sentence_log_probs
 from syntaxlm.text.normaliser import Normaliser

@@ -8,7 +8,7 @@ from statistics import median
 import pytest
 import torch
 
-from syntaxlm.models.contract import TokenBatch
+from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.registry import MODELS, build_model, reads
 
 WORDS = 23

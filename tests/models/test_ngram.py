@@ -13,13 +13,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from syntaxlm.batches.tokens import SentenceBatches, StreamBatches
+from syntaxlm.batches import SentenceBatches, StreamBatches
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.errors import InputError
 from syntaxlm.generation.sentences import generate
 from syntaxlm.model_io import CONFIG, WEIGHTS, read_model, read_tensors, write_tensors
 from syntaxlm.models.arpa import read_arpa
-from syntaxlm.models.contract import TokenBatch
+from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.ngram import NEVER, NGramConfig, NGramModel
 from syntaxlm.ops.kneser_ney.reference import KneserNey
 from syntaxlm.scoring.engine import sentence_log_probs

@@ -14,7 +14,7 @@ from syntaxlm.errors import InputError
 from syntaxlm.layers.dropout import drop_weights, embed_with_dropout, locked_dropout
 from syntaxlm.layers.recurrent_stack import RecurrentStack
 from syntaxlm.layers.rows import Rows
-from syntaxlm.models.contract import TokenBatch
+from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.on_lstm import ONLSTMConfig, build
 from tests.golden import ON_LSTM_FILES, ON_LSTM_NAMES, released_on_lstm
 from tests.models.checks import check_against_reference, check_dropout
@@ -67,7 +67,7 @@ def test_fast_model_equals_reference_in_loss_penalties_and_every_gradient_under_
     model = build(config, 11).double().train()
 
     def put_reference():
-        model.core.stack.ops = model.core.stack.ops.reference
+        model.backbone.stack.ops = model.backbone.stack.ops.reference
 
     check_against_reference(model, BATCH, put_reference)
 
@@ -90,9 +90,9 @@ def test_penalties_are_means_of_squares_before_or_after_the_output_dropout():
         torch.manual_seed(1)
         values[after] = model(BATCH).penalties
     seen = {}
-    model.core.stack.register_forward_hook(lambda module, inputs, read: seen.update(states=read.layers[-1]))
+    model.backbone.stack.register_forward_hook(lambda module, inputs, read: seen.update(states=read.layers[-1]))
     torch.manual_seed(1)
-    dropped = model.core(model.embedding(BATCH.tokens), BATCH, None).hidden
+    dropped = model.backbone(model.embedding(BATCH.tokens), BATCH, None).hidden
     states = Rows(8, 3, BATCH.lengths, dropped.device).padded(seen["states"])
     changes = torch.cat([states[1:length, b] - states[: length - 1, b] for b, length in enumerate([8, 5, 2])])
     assert values[False]["ar"].item() == pytest.approx(3 * seen["states"].square().mean().item())
@@ -119,7 +119,7 @@ def test_distances_are_of_every_layer_and_those_of_a_word_do_not_depend_on_what_
 
 def test_a_plain_lstm_has_no_syntax():
     model = build(dataclasses.replace(SMALL, cell="lstm", chunk_size=5), 11)
-    assert model.core.distance_layers == 0
+    assert model.backbone.distance_layers == 0
     assert model.syntax(BATCH) is None
 
 

@@ -11,7 +11,7 @@ import torch
 
 from syntaxlm.layers.rows import Rows
 from syntaxlm.layers.span_attention import SpanAttention, supervision_loss
-from syntaxlm.models.contract import TokenBatch
+from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.palm import PaLMConfig, build
 from tests.models.checks import check_against_reference, check_dropout
 
@@ -56,7 +56,7 @@ def test_fast_model_equals_reference_in_loss_penalties_and_every_gradient_under_
     batch = dataclasses.replace(BATCH, spans=SPANS)
 
     def put_reference():
-        model.core.attention.ops = model.core.attention.ops.reference
+        model.backbone.attention.ops = model.backbone.attention.ops.reference
 
     check_against_reference(model, batch, put_reference, penalties=2 + (scores == "learned"))
 
@@ -69,7 +69,7 @@ def test_every_rate_acts_in_training_and_in_training_alone(rate):
 def test_ar_is_of_what_the_decoder_reads_and_tar_of_the_last_layer():
     model = built(dropout=0.5, ar=3.0, tar=5.0).train()
     seen = {}
-    model.core.above.register_forward_hook(lambda module, inputs, read: seen.update(states=read.layers[-1]))
+    model.backbone.above.register_forward_hook(lambda module, inputs, read: seen.update(states=read.layers[-1]))
     output = model(BATCH)
     states = Rows(8, 3, BATCH.lengths, torch.device("cpu")).padded(seen["states"])
     changes = torch.cat([states[1:length, b] - states[: length - 1, b] for b, length in enumerate([8, 5, 2])])
@@ -168,7 +168,7 @@ def test_forms_differ_and_so_does_the_place_of_the_attention():
     for settings in ({}, {"form": "paper"}, {"attention_after": 1}, {"attention_after": 3}):
         model = built(**settings).eval()
         log_probs[str(settings)] = model(BATCH).log_probs(BATCH.targets).sum().item()
-        assert len(model.core.below.layers) + len(model.core.above.layers) == 3
+        assert len(model.backbone.below.layers) + len(model.backbone.above.layers) == 3
     assert len(set(log_probs.values())) == 4
 
 
@@ -188,7 +188,9 @@ def test_the_published_sizes_add_3_million_weights_to_awd_lstm():
     sizes = {"embedding_size": 400, "layer_sizes": (1020, 1020, 400)}
     with torch.device("meta"):
         palm = build(PaLMConfig(**sizes, span_size=400, scorer_size=100), 10_000)
-    counts = {name: sum(weight.numel() for weight in part.parameters()) for name, part in palm.core.named_children()}
+    counts = {
+        name: sum(weight.numel() for weight in part.parameters()) for name, part in palm.backbone.named_children()
+    }
     lstm = sum(4 * after * (before + after + 2) for before, after in ((400, 1020), (1020, 1020), (1020, 400)))
     assert counts["below"] + counts["above"] == lstm
     spans = 1020 * (3 * 400 + 100) + 2 * 400 + 100 + 100 * 400 + 100

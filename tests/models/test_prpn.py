@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from syntaxlm.models.contract import TokenBatch
+from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.prpn import PredictNetwork, PRPNConfig, ReadingLayer, build
 from tests.golden import PRPN_FILES, released_prpn
 
@@ -18,12 +18,12 @@ from tests.golden import PRPN_FILES, released_prpn
 def test_equals_the_released_program_with_carried_state(path, reference):
     model, golden = released_prpn(path)
     if reference:
-        model.core.ops = model.core.ops.reference
+        model.backbone.ops = model.backbone.ops.reference
     state = None
     for suffix in ("", "_next"):
         tokens = torch.from_numpy(golden["x" + suffix])
         expected = torch.from_numpy(golden["logits" + suffix])
-        reading = model.core(model.embedding(tokens), TokenBatch(tokens, tokens), state)
+        reading = model.backbone(model.embedding(tokens), TokenBatch(tokens, tokens), state)
         torch.testing.assert_close(model.decoder(reading.hidden).view(expected.shape), expected, rtol=0, atol=1e-9)
         output = model(TokenBatch(tokens, tokens), state)
         every = [output.log_probs(torch.full_like(tokens, word)) for word in range(model.vocabulary_size)]
@@ -58,10 +58,10 @@ def test_fast_model_equals_reference_in_every_gradient_under_dropout(form, block
     model = build(config, 11).double().train()
     with torch.no_grad():  # spread the distances, so that gates are open, closed and between
         model.embedding.weight.normal_()
-        model.core.parser.head.weight.normal_()
+        model.backbone.parser.head.weight.normal_()
     fast = training_loss(model, seed=5)
     gradients = torch.autograd.grad(fast, list(model.parameters()), allow_unused=True)
-    model.core.ops = model.core.ops.reference
+    model.backbone.ops = model.backbone.ops.reference
     slow = training_loss(model, seed=5)
     assert fast.item() == pytest.approx(slow.item(), abs=1e-10)
     for (name, _), ours, expected in zip(
@@ -102,16 +102,16 @@ def test_distances_for_parsing_equal_those_of_reading(form):
     torch.manual_seed(0)
     model = build(dataclasses.replace(SMALL, form=form), 11).double().eval()
     with torch.no_grad():
-        model.core.parser.norm.running_mean.normal_()
-        model.core.parser.norm.running_var.uniform_(0.5, 2)
-        model.core.parser.norm.weight.normal_()
-        model.core.parser.norm.bias.normal_()
+        model.backbone.parser.norm.running_mean.normal_()
+        model.backbone.parser.norm.running_var.uniform_(0.5, 2)
+        model.backbone.parser.norm.weight.normal_()
+        model.backbone.parser.norm.bias.normal_()
     read = model(TokenBatch(TOKENS, TOKENS)).syntax.distances
     torch.testing.assert_close(model.syntax(TokenBatch(TOKENS, TOKENS)).distances, read, rtol=0, atol=1e-12)
 
 
 def test_the_papers_form_compares_softly_in_training_and_by_sign_in_evaluation():
-    core = build(dataclasses.replace(SMALL, form="paper"), 11).core
+    core = build(dataclasses.replace(SMALL, form="paper"), 11).backbone
     query, distance = torch.tensor([0.52, 0.5, 0.48]), torch.tensor(0.5)
     torch.testing.assert_close(core.train().comparison(query, distance), torch.tensor([0.6, 0.5, 0.4]))
     torch.testing.assert_close(core.eval().comparison(query, distance), torch.tensor([1.0, 0.5, 0.0]))
@@ -157,10 +157,10 @@ def test_without_reading_attention_the_reader_is_a_layer_normalised_lstm(parsing
     for weight in model.parameters():
         torch.nn.init.normal_(weight)
     read = []
-    model.core.predictor.register_forward_pre_hook(lambda module, arguments: read.append(arguments[0]))
+    model.backbone.predictor.register_forward_pre_hook(lambda module, arguments: read.append(arguments[0]))
     model(TokenBatch(TOKENS, TOKENS))
     expected = list(model.embedding(TOKENS))
-    for layer in model.core.reader:
+    for layer in model.backbone.reader:
         hidden = cell = torch.zeros(3, 8, dtype=torch.float64)
         for step, inputs in enumerate(expected):
             hidden, cell = lstm_step(layer, inputs, hidden, cell)
@@ -173,7 +173,7 @@ def test_without_parsing_attention_reaches_all_steps_in_memory_alike():
     torch.manual_seed(0)
     model = build(dataclasses.replace(SMALL, parsing=False), 11).double().eval()
     with torch.no_grad():  # no key: equal scores
-        for part in (*model.core.reader, model.core.predictor):
+        for part in (*model.backbone.reader, model.backbone.predictor):
             part.key.weight.zero_()
             part.key.bias.zero_()
     first = model(TokenBatch(TOKENS[:3], TOKENS[:3]))
@@ -192,16 +192,16 @@ def test_without_predict_attention_the_state_alone_is_decoded_and_no_next_distan
     config = dataclasses.replace(SMALL, form=form, predict_attention=False, residual_blocks=1)
     model = build(config, 11)
     full = build(dataclasses.replace(config, predict_attention=True), 11)
-    assert model.core.parser.head.out_channels == 1
-    assert full.core.parser.head.out_channels == 2
+    assert model.backbone.parser.head.out_channels == 1
+    assert full.backbone.parser.head.out_channels == 2
     features = {"released": config.hidden_size // 2, "paper": config.hidden_size}[form]
-    assert model.core.parser.convolution.out_channels == features
-    assert model.core.predictor.projection.in_features == config.hidden_size
+    assert model.backbone.parser.convolution.out_channels == features
+    assert model.backbone.predictor.projection.in_features == config.hidden_size
     states = torch.randn(5, config.hidden_size)
     with torch.no_grad():
-        model.core.eval()
-        alone = model.core.predictor(states[2:3])
-        torch.testing.assert_close(model.core.predictor(states)[2:3], alone)
+        model.backbone.eval()
+        alone = model.backbone.predictor(states[2:3])
+        torch.testing.assert_close(model.backbone.predictor(states)[2:3], alone)
 
 
 def test_without_predict_attention_distances_are_those_of_the_full_model():
@@ -210,7 +210,7 @@ def test_without_predict_attention_distances_are_those_of_the_full_model():
     full = build(SMALL, 11).double().eval()
     model = build(dataclasses.replace(SMALL, predict_attention=False), 11).double().eval()
     half = SMALL.hidden_size // 2
-    weights = {name: full.state_dict()[name] for name in model.core.parser.state_dict(prefix="core.parser.")}
+    weights = {name: full.state_dict()[name] for name in model.backbone.parser.state_dict(prefix="backbone.parser.")}
     cut = {"convolution": half, "norm": half, "head": 1}
     weights = {name: weight[: cut[name.split(".")[2]]] if weight.dim() else weight for name, weight in weights.items()}
     model.load_state_dict(weights | {"embedding.weight": full.embedding.weight}, strict=False)
@@ -228,7 +228,7 @@ def test_ablations_agree_with_the_reference_under_dropout_and_ended_columns(part
         torch.nn.init.normal_(weight)
     fast = training_loss(model, seed=5)
     gradients = torch.autograd.grad(fast, list(model.parameters()))
-    model.core.ops = model.core.ops.reference
+    model.backbone.ops = model.backbone.ops.reference
     slow = training_loss(model, seed=5)
     assert fast.item() == pytest.approx(slow.item(), abs=1e-9)
     for ours, expected in zip(gradients, torch.autograd.grad(slow, list(model.parameters())), strict=True):
@@ -250,5 +250,5 @@ def test_the_full_models_weights_keep_their_names():
     layer = {"key", "input", "input_norm", "recurrent", "recurrent_norm", "cell_norm"}
     expected = {"parser.convolution", "parser.norm", "parser.head", "predictor.key", "predictor.projection"}
     expected |= {"predictor.norm"} | {f"reader.{number}.{part}" for number in (0, 1) for part in layer}
-    names = dict(build(dataclasses.replace(SMALL, residual_blocks=0), 11).core.named_parameters())
+    names = dict(build(dataclasses.replace(SMALL, residual_blocks=0), 11).backbone.named_parameters())
     assert {name.rpartition(".")[0] for name in names} == expected

@@ -8,10 +8,11 @@ from statistics import median
 import pytest
 import torch
 
-from syntaxlm.data.dependencies import ROOT, UNKNOWN, DependencyCorpus, TreeBatches, label_vocabulary
+from syntaxlm.batches import TreeBatches
+from syntaxlm.data.dependencies import ROOT, UNKNOWN, DependencyCorpus, label_vocabulary
 from syntaxlm.errors import InputError
 from syntaxlm.model_io import ModelBundle, ModelSettings, read_model, write_model
-from syntaxlm.models.contract import TextCounts, TreeBatch
+from syntaxlm.models.batches import TextCounts, TreeBatch
 from syntaxlm.models.registry import build_model, reads
 from syntaxlm.models.tree_rnn import TreeRNN, TreeRNNConfig
 from syntaxlm.text.normaliser import Normaliser

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from syntaxlm.model_io import ModelBundle
-from syntaxlm.models.contract import LanguageModel, Output, State, Syntax, TokenBatch
+from syntaxlm.models.batches import LanguageModel, Output, State, Syntax, TokenBatch
 from tests.fresh_models import fresh
 from tests.models.test_contract import TEXT_MODELS, WORDS, built
 

@@ -14,9 +14,10 @@ import torch
 from syntaxlm.cli import main
 from syntaxlm.cli.options import add_decoding
 from syntaxlm.errors import InputError
-from syntaxlm.evaluation import parsing, structure
 from syntaxlm.model_io import read_model, write_settings, write_weights
-from syntaxlm.models.contract import TokenBatch
+from syntaxlm.models.batches import TokenBatch
+from syntaxlm.parsing import evaluation as parsing
+from syntaxlm.parsing import structure
 from syntaxlm.parsing.evaluation import (
     RandomWeights,
     evaluate_parsing,
@@ -329,7 +330,7 @@ def distances_by_definition(model, ids: list[int]) -> np.ndarray:
     """
     inputs = model.embedding.weight.detach().numpy()[ids]
     found = []
-    for layer in model.core.stack.layers:
+    for layer in model.backbone.stack.layers:
         weights = {name: weight.detach().numpy() for name, weight in layer.named_parameters()}
         recurrent = weights["recurrent_weight"] * (1 - layer.weight_drop)
         bias = weights["input_bias"] + weights["recurrent_bias"]

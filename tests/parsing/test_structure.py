@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from syntaxlm.errors import InputError
-from syntaxlm.models.contract import LanguageModel, Syntax, TokenBatch
+from syntaxlm.models.batches import LanguageModel, Syntax, TokenBatch
 from syntaxlm.parsing import structure
 from syntaxlm.parsing.structure import RULES, layers_for, rules_for, rules_of, structure_of
 from syntaxlm.trees import DECODING_RULES, decode

@@ -14,7 +14,7 @@ import torch
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.errors import InputError
 from syntaxlm.evaluation import cache as cache_room
-from syntaxlm.models.contract import TokenBatch
+from syntaxlm.models.batches import TokenBatch
 from syntaxlm.scoring.cache import CacheSettings, NeuralCache, Stretch, mixed_log_probs, read_in_order
 from syntaxlm.scoring.perplexity import CachedScore, evaluate_text
 

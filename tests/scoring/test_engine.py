@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from syntaxlm.model_io import ModelBundle
-from syntaxlm.models.contract import LanguageModel, Output, TokenBatch
+from syntaxlm.models.batches import LanguageModel, Output, TokenBatch
 from syntaxlm.scoring import engine as sentence_scores
 from syntaxlm.scoring.engine import sentence_log_probs
 from syntaxlm.scoring.perplexity import evaluate_text

@@ -9,7 +9,7 @@ import torch
 
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.errors import InputError
-from syntaxlm.models.contract import TokenBatch
+from syntaxlm.models.batches import TokenBatch
 from syntaxlm.scoring import perplexity as language_model
 from syntaxlm.scoring.perplexity import evaluate_text, evaluation_batches, perplexity_text, total_nats
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import syntaxlm
-from syntaxlm.models.contract import TokenBatch
+from syntaxlm.models.batches import TokenBatch
 from syntaxlm.scoring import surprisal
 from syntaxlm.scoring.perplexity import evaluate_text
 from syntaxlm.scoring.surprisal import surprisals, written_words

@@ -13,20 +13,21 @@ from torch import nn
 
 from syntaxlm.errors import InputError
 from syntaxlm.model_io import distinct_tensors, read_model, write_tensors
-from syntaxlm.scoring.perplexity import evaluate_language_model
 from syntaxlm.training import trainer
 from syntaxlm.training.averaging import Averaging, WeightAverage
-from syntaxlm.training.checkpoint import CHECKPOINT, read_progress
+from syntaxlm.training.checkpoint import CHECKPOINT, read_trainer_state
+from syntaxlm.training.gradient import GradientLoop
 from syntaxlm.training.recipe import OptimiserSettings
 from syntaxlm.training.result import RESULT, read_result
+from syntaxlm.training.run import Run
 from syntaxlm.training.trainer import METRICS, Event, resume, train
 
-STREAM = {"mode": "stream", "batch_size": 16}
+STREAM = {"carry_state": True, "batch_size": 16}
 NOISY = {
     "kind": "sgd",
     "learning_rate": 20.0,
     "gradient_clip": 0.25,
-}  # the mean of such weights is far better
+}  # the weights jump about: their mean is better by far
 
 
 def validations(folder: Path) -> list[dict]:
@@ -109,19 +110,20 @@ def test_the_average_is_the_mean_of_parameters_and_the_model_gets_its_own_back()
     assert all(torch.equal(tensor, own[name]) for name, tensor in model.state_dict().items())
 
 
-def watched(recipe, folder: Path) -> tuple[trainer._Run, list[dict[str, torch.Tensor]], list[tuple[Event, float]]]:
+def watched(recipe, folder: Path) -> tuple[Run, list[dict[str, torch.Tensor]], list[tuple[Event, float]]]:
     """A run to its end, its weights after each step, and each validation with the loss of the weights trained on."""
     weights, scores = [], []
 
     def watch(event: Event) -> None:
         if event.kind == "valid":
-            raw = evaluate_language_model(run.model, run.material.valid, run.material.vocabulary, recipe.batches.mode)
+            raw = run.task.score(run.task.model, run.task.data.valid)
             scores.append((event, raw.loss))
         else:
-            weights.append({name: one.detach().double().clone() for name, one in run.model.named_parameters()})
+            weights.append({name: one.detach().double().clone() for name, one in run.task.model.named_parameters()})
 
-    run = trainer._Run(recipe, folder, watch)
-    run.begin()
+    run = trainer._run(recipe, folder, watch)
+    with run.start():
+        trainer._trained(run, recipe)
     return run, weights, scores
 
 
@@ -130,7 +132,7 @@ def test_averaged_weights_are_better_than_those_they_are_the_mean_of_and_are_kep
     schedule = {"epochs": 6, "validations_per_epoch": 3, "plateau_factor": 1.0}
     recipe = toy.recipe("lstm", batches=STREAM, optimiser=NOISY | {"average_patience": 1}, schedule=schedule)
     run, weights, scores = watched(recipe, tmp_path / "run")
-    began = run.progress.averaging.began
+    began = run.log.trainer.averaging.began
     assert began is not None
     lines = validations(tmp_path / "run")
     assert [line["averaging"] for line in lines].count("begins") == 1
@@ -139,7 +141,7 @@ def test_averaged_weights_are_better_than_those_they_are_the_mean_of_and_are_kep
     averaged = [(event.values["valid_loss"], raw) for event, raw in scores if event.values["averaged_steps"]]
     assert len(averaged) >= 3
     assert all(loss < raw for loss, raw in averaged)
-    for name, mean in run.average.means.items():
+    for name, mean in run.loop.average.means.items():
         every = torch.stack([one[name] for one in weights[began:]]).mean(0)
         torch.testing.assert_close(mean.double(), every, rtol=1e-4, atol=1e-5)
     best = min(lines, key=lambda line: line["valid_loss"])
@@ -151,7 +153,7 @@ def test_averaged_weights_are_better_than_those_they_are_the_mean_of_and_are_kep
     assert "averaged weights" in str(result)
     kept = distinct_tensors(read_model(tmp_path / "run").model)
     since, until = began, best["step"]
-    for name in run.average.means:
+    for name in run.loop.average.means:
         every = torch.stack([one[name] for one in weights[since:until]]).mean(0)
         torch.testing.assert_close(kept[name].double(), every, rtol=1e-4, atol=1e-5)
 
@@ -161,12 +163,12 @@ def test_adam_gives_way_to_sgd_with_its_own_rate_and_a_fresh_plateau(toy, tmp_pa
     optimiser = {"average_from_epoch": 1, "average_learning_rate": 2.0, "weight_decay": 0.0, "gradient_clip": 1e9}
     recipe = toy.recipe("lstm", optimiser=optimiser, schedule=schedule)
     run, weights, _ = watched(recipe, tmp_path / "run")
-    assert isinstance(run.optimiser, torch.optim.SGD)
-    assert not run.optimiser.state
+    assert isinstance(run.loop.optimiser, torch.optim.SGD)
+    assert not run.loop.optimiser.state
     rates = [line["learning_rate"] for line in validations(tmp_path / "run")]
     assert rates[0] == 2.0
     assert rates[-1] in (2.0, 1.0, 0.5)
-    for name, weight in run.model.named_parameters():  # the last step is the gradient times the rate
+    for name, weight in run.task.model.named_parameters():  # the last step is the gradient times the rate
         torch.testing.assert_close(
             weights[-1][name], weights[-2][name] - rates[-2] * weight.grad.double(), rtol=1e-4, atol=1e-6
         )
@@ -195,7 +197,7 @@ def test_fine_tuning_trains_on_from_the_mean_and_ends_at_a_loss_that_rose(toy, t
     steps = [line["step"] for line in validations(tmp_path / "run")]
     counts = [line["averaged_steps"] for line in validations(tmp_path / "run")]
     assert counts[restarted + 1 :] == [step - steps[restarted] for step in steps[restarted + 1 :]]
-    assert run.progress.finished
+    assert run.log.trainer.finished
     assert resume(tmp_path / "run").steps == steps[-1]
 
 
@@ -215,22 +217,22 @@ def test_a_checkpoint_from_before_there_was_averaging_is_read(toy, tmp_path):
     progress = json.loads(notes["progress"])
     progress.pop("averaging")
     write_tensors(path, safetensors.torch.load_file(path), notes | {"progress": json.dumps(progress)})
-    assert read_progress(tmp_path / "run").averaging == Averaging()
+    assert read_trainer_state(tmp_path / "run").averaging == Averaging()
     assert resume(tmp_path / "run").valid is not None
 
 
 def test_each_random_length_has_its_own_rate(toy, tmp_path, monkeypatch):
     """The rate of a step is the rate times its length over `steps`; validations tell the rate itself."""
     lengths, rates = [], []
-    step = trainer._Run._step
+    step = GradientLoop._step
 
-    def telling(run, batch):
-        step(run, batch)
+    def telling(loop, batch):
+        step(loop, batch)
         lengths.append(batch.targets.shape[0])
-        rates.append(run.optimiser.param_groups[0]["lr"])
+        rates.append(loop.optimiser.param_groups[0]["lr"])
 
-    monkeypatch.setattr(trainer._Run, "_step", telling)
-    batches = {"mode": "stream", "batch_size": 4, "variable_bptt": True}
+    monkeypatch.setattr(GradientLoop, "_step", telling)
+    batches = {"carry_state": True, "batch_size": 4, "variable_bptt": True}
     result = train(toy.recipe("lstm", batches=batches, optimiser=NOISY, schedule={"epochs": 2}), tmp_path / "run")
     assert len(set(lengths)) > 5
     assert rates == pytest.approx([20.0 * length / 12 for length in lengths])
@@ -263,7 +265,7 @@ def test_each_random_length_has_its_own_rate(toy, tmp_path, monkeypatch):
         ),
         (
             {"batches": {"variable_bptt": True}},
-            "batches.variable_bptt: found true; expected false, or batches.mode stream",
+            "batches.variable_bptt: found true; expected false, or batches.carry_state true",
         ),
         ({"optimiser": {"kind": "asgd"}}, "optimiser.kind: found \"asgd\"; expected 'adam' or 'sgd'"),
     ],

@@ -75,9 +75,9 @@ def test_the_tokens_of_an_epoch_are_those_that_are_trained_on(toy, tmp_path):
     tokens = []
 
     def watch(event: Event) -> None:
-        tokens.append(event.progress.tokens)
+        tokens.append(event.trainer.loss_count)
 
-    for number, batches in enumerate([{"maximum_words": 8}, {"mode": "stream"}]):
+    for number, batches in enumerate([{"maximum_words": 8}, {"carry_state": True}]):
         recipe = toy.recipe("lstm", batches=batches, schedule={"epochs": 1})
         tokens.clear()
         comparison = compare({"one": recipe}, tmp_path / str(number), 1, lambda recipe: nullcontext(watch))
@@ -103,7 +103,7 @@ def test_an_interrupted_run_is_gone_on_with_and_ends_as_if_it_had_not_been(two, 
     folder = tmp_path / "cut"
 
     def stop_at_third_step(event):
-        if event.progress.steps == 3:
+        if event.trainer.steps == 3:
             signal.raise_signal(signal.SIGTERM)
 
     stopped = compare(
@@ -125,7 +125,7 @@ def test_a_run_that_was_killed_before_its_first_checkpoint_begins_anew(two, tmp_
     def killed(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("syntaxlm.training.trainer._Run._go", killed)
+    monkeypatch.setattr("syntaxlm.training.run.Run.train", killed)
     with pytest.raises(KeyboardInterrupt):
         compare(two, tmp_path, 1, watching)
     assert (tmp_path / "prpn" / "seed-1" / RECIPE).exists()
@@ -180,15 +180,17 @@ def test_figures_of_different_tokens_or_states_are_noted(toy, tmp_path):
     recipes = {
         "all": toy.recipe("lstm", schedule={"epochs": 1}),
         "cut": toy.recipe(
-            "lstm", schedule={"epochs": 1}, batches={"mode": "stream"}, text={"vocabulary": {"maximum_size": 50}}
+            "lstm", schedule={"epochs": 1}, batches={"carry_state": True}, text={"vocabulary": {"maximum_size": 50}}
         ),
     }
     notes = compare(recipes, tmp_path, 1, watching).notes
-    assert any("all sentences, cut stream" in note for note in notes)
+    assert any("all: sentence by sentence; cut: one stream" in note for note in notes)
     assert any(note.startswith("valid: not the same tokens predicted: all") for note in notes)
-    recipes["open"] = toy.recipe("lstm", schedule={"epochs": 1}, batches={"mode": "open-sentences"})
+    recipes["open"] = toy.recipe("lstm", schedule={"epochs": 1}, batches={"predict_eos": False})
     notes = compare({name: recipes[name] for name in ("all", "open")}, tmp_path, 1, watching).notes
-    assert "ends of sentences are predicted in some and not in others: all sentences, open open-sentences" in notes
+    assert any(
+        "all: sentence by sentence; open: sentence by sentence, ends of sentences not predicted" in n for n in notes
+    )
     assert compare({"all": recipes["all"]}, tmp_path, 1, watching).notes == []
 
 

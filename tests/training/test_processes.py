@@ -16,7 +16,7 @@ import yaml
 from syntaxlm.errors import InputError
 from syntaxlm.models.registry import build_model
 from syntaxlm.training import trainer
-from syntaxlm.training.checkpoint import CHECKPOINT, Progress, own_tensors, read_checkpoint, write_checkpoint
+from syntaxlm.training.checkpoint import CHECKPOINT, TrainerState, own_tensors, read_checkpoint, write_checkpoint
 from syntaxlm.training.recipe import read_recipe
 from syntaxlm.training.schedule import build_optimiser
 from syntaxlm.training.trainer import METRICS
@@ -27,26 +27,28 @@ import hashlib, os, signal, sys
 from pathlib import Path
 import torch
 from syntaxlm.training import trainer
+from syntaxlm.training.gradient import GradientLoop
 from syntaxlm.training.recipe import read_recipe
 
 folder, told, stop = Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4])
 rank = os.environ["RANK"]
-step = trainer._Run._step
+step = GradientLoop._step
 
-def telling(run, batch):
-    step(run, batch)
-    kept = [*run.model.parameters(), *run.average.means.values()]
+def telling(loop, batch):
+    step(loop, batch)
+    model = loop.task.model
+    kept = [*model.parameters(), *loop.average.means.values()]
     weights = b"".join(p.detach().numpy().tobytes() for p in kept)
     with open(told / f"weights-{rank}", "a") as file:
         file.write(hashlib.sha256(weights).hexdigest() + "\\n")
-    if run.progress.steps == 1:
-        torch.save({n: p.grad for n, p in run.model.named_parameters()}, told / f"gradient-{rank}")
-    if run.progress.steps == stop and rank == "1":
+    if loop.trainer.steps == 1:
+        torch.save({n: p.grad for n, p in model.named_parameters()}, told / f"gradient-{rank}")
+    if loop.trainer.steps == stop and rank == "1":
         os.kill(os.getpid(), signal.SIGTERM)
     with open(told / f"mask-{rank}", "a") as file:
         file.write(str(torch.initial_seed()) + " " + hashlib.sha256(torch.get_rng_state().numpy()).hexdigest() + "\\n")
 
-trainer._Run._step = telling
+GradientLoop._step = telling
 if (folder / "recipe.yaml").exists() and stop == 0:
     trainer.resume(folder)
 else:
@@ -102,18 +104,20 @@ def test_two_processes_give_the_gradient_of_one_and_go_on_with_their_own_columns
     data = toy.recipe_data(
         "lstm",
         model={"dropout": 0.0, "layer_dropout": 0.0},
-        batches={"mode": "stream", "batch_size": 5},
+        batches={"carry_state": True, "batch_size": 5},
         schedule={"epochs": 1},
     )
     recipe = written(tmp_path, data)
     gradients: list[dict[str, torch.Tensor]] = []
 
     def watch(event):
-        if event.progress.steps == 1 and event.kind == "step":
-            gradients.append({name: p.grad.clone() for name, p in runs[0].model.named_parameters()})
+        if event.trainer.steps == 1 and event.kind == "step":
+            gradients.append({name: p.grad.clone() for name, p in runs[0].task.model.named_parameters()})
 
-    runs = [trainer._Run(read_recipe(recipe), tmp_path / "one", watch)]
-    single = runs[0].begin()
+    one = read_recipe(recipe)
+    runs = [trainer._run(one, tmp_path / "one", watch)]
+    with runs[0].start():
+        single = trainer._trained(runs[0], one)
     told = in_two_processes(tmp_path, recipe, tmp_path / "two", stop=6)
     for rank in (0, 1):
         for name, gradient in torch.load(told / f"gradient-{rank}").items():
@@ -134,7 +138,7 @@ def test_two_processes_average_and_fine_tune_alike_in_batches_of_the_same_random
     """Adam, then averaged SGD, to the end of fine-tuning; resumed: stopped by one process after averaging began."""
     data = toy.recipe_data(
         "lstm",
-        batches={"mode": "stream", "batch_size": 12, "variable_bptt": True},
+        batches={"carry_state": True, "batch_size": 12, "variable_bptt": True},
         optimiser={"average_from_epoch": 1, "average_patience": 1, "average_learning_rate": 20.0, "finetune_epoch": 2},
         schedule={"epochs": 40, "plateau_factor": 1.0},
     )
@@ -161,7 +165,7 @@ def test_a_checkpoint_of_two_processes_is_not_taken_for_one_of_one(toy, tmp_path
     model = build_model(recipe.model, 10)
     optimiser = build_optimiser(model, recipe.optimiser)
     states = [{"hidden": torch.full((1, columns), float(columns))} for columns in (2, 3)]
-    write_checkpoint(tmp_path, model, optimiser, [own_tensors(state) for state in states], Progress())
+    write_checkpoint(tmp_path, model, optimiser, [own_tensors(state) for state in states], TrainerState())
     with pytest.raises(InputError, match="of a run of 2 processes; go on with as many, not 1"):
         read_checkpoint(tmp_path, model, optimiser)
     for rank, state in enumerate(states):

@@ -43,7 +43,7 @@ def stop_at(*steps: int, number: int = signal.SIGTERM):
     """A watcher that sends this very process a signal after a step."""
 
     def watch(event: Event) -> None:
-        if event.kind == "step" and event.progress.steps in steps:
+        if event.kind == "step" and event.trainer.steps in steps:
             os.kill(os.getpid(), number)
 
     return watch
@@ -80,7 +80,10 @@ def assert_same_run(one: Path, other: Path) -> None:
 @pytest.mark.parametrize(("model", "mode", "precision"), SETTINGS)
 def test_a_run_interrupted_twice_ends_bit_for_bit_as_one_that_was_not(toy, tmp_path, model, mode, precision):
     recipe = toy.recipe(
-        model, batches={"mode": mode}, run={"precision": precision}, schedule={"validations_per_epoch": 2}
+        model,
+        batches={"carry_state": mode == "stream"},
+        run={"precision": precision},
+        schedule={"validations_per_epoch": 2},
     )
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     finished = train(recipe, whole)
@@ -100,13 +103,13 @@ def test_a_run_interrupted_twice_ends_bit_for_bit_as_one_that_was_not(toy, tmp_p
 AVERAGING = [
     pytest.param(
         "lstm",
-        {"mode": "stream", "batch_size": 16, "variable_bptt": True},
+        {"carry_state": True, "batch_size": 16, "variable_bptt": True},
         {"kind": "sgd", "learning_rate": 5.0, "average_patience": 1, "finetune_epoch": 3},
         id="sgd-risen-loss-random-steps",
     ),
     pytest.param(
         "prpn",
-        {"mode": "sentences"},
+        {"carry_state": False},
         {"average_from_epoch": 1, "average_learning_rate": 1.0, "average_patience": 3, "finetune_epoch": 2},
         id="adam-epoch-sentences",
     ),
@@ -122,7 +125,7 @@ def falling_until(monkeypatch: pytest.MonkeyPatch, turn: int) -> Callable[[Event
         return dataclasses.replace(score, nats=score.tokens * (2.0 + abs(place["step"] - turn) / 100))
 
     def watch(event: Event) -> None:
-        place["step"] = event.progress.steps
+        place["step"] = event.trainer.steps
 
     monkeypatch.setattr(trainer, "evaluate_language_model", falsified)
     return watch
@@ -165,7 +168,7 @@ def test_averaging_and_fine_tuning_go_on_bit_for_bit_from_before_at_and_after_th
 def test_a_run_that_dies_after_each_change_of_averaging_was_told_and_before_it_was_saved_makes_it_again(toy, tmp_path):
     recipe = toy.recipe(
         "lstm",
-        batches={"mode": "stream", "batch_size": 32},
+        batches={"carry_state": True, "batch_size": 32},
         optimiser={
             "kind": "sgd",
             "learning_rate": 20.0,
@@ -207,7 +210,7 @@ def test_a_run_stopped_before_its_first_checkpoint_can_go_on_from_the_start(toy,
     train(recipe, tmp_path / "whole")
 
     def fall(event: Event) -> None:
-        if event.progress.steps == 5:
+        if event.trainer.steps == 5:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -234,7 +237,7 @@ def test_a_signal_saves_exits_with_0_and_says_how_to_go_on(toy, tmp_path, monkey
 
 def test_a_second_ctrl_c_interrupts_at_once(toy, tmp_path):
     def insist(event: Event) -> None:
-        if event.progress.steps == 2:
+        if event.trainer.steps == 2:
             os.kill(os.getpid(), signal.SIGINT)
             os.kill(os.getpid(), signal.SIGINT)
 

@@ -9,12 +9,12 @@ import pytest
 import torch
 from rich.console import Console
 
-from syntaxlm.batches.tokens import SentenceBatches
+from syntaxlm.batches import SentenceBatches
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.supervision import read_supervision
 from syntaxlm.errors import InputError
 from syntaxlm.model_io import read_model
-from syntaxlm.training import trainer
+from syntaxlm.training import gradient, trainer
 from syntaxlm.training.display import ProgressDisplay
 from syntaxlm.training.recipe import Recipe, recipe_from
 from syntaxlm.training.result import RESULT, read_result
@@ -40,15 +40,15 @@ def recipe_of(toy, **sections) -> Recipe:
 
 @pytest.mark.parametrize("mode", ["sentences", "stream"])
 def test_the_loss_of_gold_spans_falls(toy, tmp_path, monkeypatch, mode):
-    forward, losses = trainer._Loss.forward, []
+    forward, losses = gradient._LossModule.forward, []
 
     def telling(self, handed):
         found = forward(self, handed)
         losses.append(float(found[1]["spans"].detach()))
         return found
 
-    monkeypatch.setattr(trainer._Loss, "forward", telling)
-    batches = {"mode": mode, "batch_size": 16}
+    monkeypatch.setattr(gradient._LossModule, "forward", telling)
+    batches = {"carry_state": mode == "stream", "batch_size": 16}
     train(recipe_of(toy, batches=batches, model=WITHOUT_DROPOUT, schedule={"epochs": 3}), tmp_path / "run")
     third = len(losses) // 3
     first, last = sum(losses[:third]), sum(losses[-third:])
@@ -70,7 +70,7 @@ def test_in_text_never_seen_the_most_attended_span_is_a_constituent(toy, tmp_pat
         SentenceBatches(text, stored.vocabulary, 512, False, 0, spans=gold.spans).iterate(0)
     ):
         with torch.no_grad():
-            most = stored.model(batch).syntax.span_scores.argmax(-1) + 1
+            most = stored.model.structure(batch).values.argmax(-1) + 1
         for step, column, length in batch.spans.tolist():
             place = number, step, column
             right[place] = right.get(place, False) or int(most[step, column]) == length
@@ -79,7 +79,7 @@ def test_in_text_never_seen_the_most_attended_span_is_a_constituent(toy, tmp_pat
 
 
 @pytest.mark.parametrize(
-    "batches", [{"mode": "sentences"}, {"mode": "stream", "batch_size": 16, "variable_bptt": True}], ids=str
+    "batches", [{"carry_state": False}, {"carry_state": True, "batch_size": 16, "variable_bptt": True}], ids=str
 )
 def test_an_interrupted_run_with_trees_ends_bit_for_bit_as_one_that_was_not(toy, tmp_path, batches):
     recipe = recipe_of(toy, batches=batches)
@@ -102,7 +102,7 @@ def test_the_run_tells_how_many_sentences_have_trees_and_which_differ(toy, tmp_p
         events.append(event)
         display(event)
 
-    with ProgressDisplay(recipe, console) as display:
+    with ProgressDisplay(recipe.schedule, console) as display:
         result = train(recipe, tmp_path / "run", watch)
     assert [event.kind for event in events].index("trees") == 0
     told = console.export_text()
@@ -147,7 +147,7 @@ def test_two_processes_learn_from_the_trees_of_their_own_shares(toy, tmp_path: P
     recipe, gradients = written(tmp_path, data), []
 
     def watch(event: Event) -> None:
-        if event.progress.steps == 1 and event.kind == "step":
+        if event.trainer.steps == 1 and event.kind == "step":
             gradients.append({name: p.grad.clone() for name, p in run.model.named_parameters()})
 
     told = in_two_processes(tmp_path, recipe, tmp_path / "two")

@@ -16,7 +16,7 @@ import torch
 from syntaxlm.errors import InputError
 from syntaxlm.model_io import read_model
 from syntaxlm.scoring.perplexity import evaluate_text
-from syntaxlm.training import trainer
+from syntaxlm.training import gradient, trainer
 from syntaxlm.training.checkpoint import CHECKPOINT
 from syntaxlm.training.recipe import ScheduleSettings
 from syntaxlm.training.result import RESULT
@@ -33,7 +33,7 @@ def metrics(folder, kind):
 @pytest.mark.parametrize("model", ["prpn", "lstm"])
 @pytest.mark.parametrize("mode", ["sentences", "stream"])
 def test_the_training_loss_falls(toy, tmp_path, model, mode):
-    train(toy.recipe(model, batches={"mode": mode}, schedule={"epochs": 3}), tmp_path / "run")
+    train(toy.recipe(model, batches={"carry_state": mode == "stream"}, schedule={"epochs": 3}), tmp_path / "run")
     losses = [line["train_loss"] for line in metrics(tmp_path / "run", "valid")]
     assert losses[0] > losses[1] > losses[2]
 
@@ -43,13 +43,13 @@ def test_the_kept_weights_are_those_of_the_lowest_validation_loss(toy, tmp_path,
     recipe = toy.recipe("lstm", schedule={"epochs": 2, "validations_per_epoch": 2, "plateau_patience": 9})
     evaluate, offsets, at_best = trainer.evaluate_language_model, iter([2.0, -5.0, 1.0, 0.0]), []
 
-    def falsified(model, corpus, *arguments):
-        score = evaluate(model, corpus, *arguments)
+    def falsified(scorer, corpus):
+        score = evaluate(scorer, corpus)
         offset = next(offsets, None)
         if offset is None:  # the scores of the kept weights, at the end
             return score
         if offset == -5.0:
-            at_best.append({name: tensor.clone() for name, tensor in model.state_dict().items()})
+            at_best.append({name: tensor.clone() for name, tensor in scorer.model.state_dict().items()})
         return dataclasses.replace(score, nats=score.nats + offset * score.tokens)
 
     monkeypatch.setattr(trainer, "evaluate_language_model", falsified)
@@ -90,8 +90,8 @@ def test_the_plateau_is_that_of_the_loss_the_recipe_names(toy, tmp_path, monkeyp
     """The validation loss is made to rise while the training loss falls."""
     evaluate, rising = trainer.evaluate_language_model, iter(range(100))
 
-    def falsified(model, corpus, *arguments):
-        score = evaluate(model, corpus, *arguments)
+    def falsified(scorer, corpus):
+        score = evaluate(scorer, corpus)
         return dataclasses.replace(score, nats=score.tokens * (5.0 + next(rising)))
 
     monkeypatch.setattr(trainer, "evaluate_language_model", falsified)
@@ -149,14 +149,14 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(toy, tmp_p
 
 def test_a_loss_that_is_no_number_is_told_and_the_last_checkpoint_kept(toy, tmp_path, monkeypatch):
     recipe = toy.recipe("lstm", run={"checkpoint_seconds": 0.0})
-    forward, calls = trainer._Loss.forward, []
+    forward, calls = gradient._LossModule.forward, []
 
     def spoiled(self, handed):
-        nats, penalties, state = forward(self, handed)
+        nats, *rest = forward(self, handed)
         calls.append(None)
-        return nats * (math.nan if len(calls) == 6 else 1.0), penalties, state
+        return nats * (math.nan if len(calls) == 6 else 1.0), *rest
 
-    monkeypatch.setattr(trainer._Loss, "forward", spoiled)
+    monkeypatch.setattr(gradient._LossModule, "forward", spoiled)
     with pytest.raises(InputError, match=r"the training loss is nan at step 5.*learning_rate"):
         train(recipe, tmp_path / "run")
     monkeypatch.undo()
@@ -169,16 +169,16 @@ def test_a_loss_that_is_no_number_is_told_and_the_last_checkpoint_kept(toy, tmp_
 def test_a_gradient_without_bounds_reaches_no_checkpoint_and_no_kept_weights(toy, tmp_path, monkeypatch):
     """The loss is finite, its gradient is not: it spoils the weights, and the next loss would be the first sign."""
     recipe = toy.recipe("lstm", run={"checkpoint_seconds": 0.0})
-    forward, calls = trainer._Loss.forward, []
+    forward, calls = gradient._LossModule.forward, []
 
     def spoiled(self, handed):
-        nats, penalties, state = forward(self, handed)
+        nats, *rest = forward(self, handed)
         calls.append(None)
         if len(calls) == 4:
             nats.register_hook(lambda grad: grad * math.inf)
-        return nats, penalties, state
+        return nats, *rest
 
-    monkeypatch.setattr(trainer._Loss, "forward", spoiled)
+    monkeypatch.setattr(gradient._LossModule, "forward", spoiled)
     with pytest.raises(InputError, match=r"the gradient's norm is (nan|inf) at step 4"):
         train(recipe, tmp_path / "run")
     monkeypatch.undo()
@@ -227,7 +227,7 @@ def test_a_run_without_its_checkpoint_never_starts_over_its_weights(toy, tmp_pat
     train(toy.recipe(), folder)
     (folder / CHECKPOINT).unlink()
     weights, metrics = (folder / "weights.safetensors").read_bytes(), (folder / METRICS).read_bytes()
-    with pytest.raises(InputError, match="nothing to go on from"):
+    with pytest.raises(InputError, match="nothing to resume"):
         resume(folder)
     assert (folder / "weights.safetensors").read_bytes() == weights
     assert (folder / METRICS).read_bytes() == metrics

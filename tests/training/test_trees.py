@@ -19,9 +19,10 @@ from syntaxlm.errors import InputError
 from syntaxlm.model_io import read_model
 from syntaxlm.reports.report import write_report
 from syntaxlm.scoring.cache import CacheSettings
+from syntaxlm.scoring.engine import Scorer
 from syntaxlm.scoring.perplexity import evaluate_text
 from syntaxlm.scoring.surprisal import surprisals
-from syntaxlm.scoring.tree_scores import tree_log_probs, tree_surprisals, word_log_probs
+from syntaxlm.scoring.tree_scores import tree_log_probs, tree_surprisals
 from syntaxlm.training import trainer
 from syntaxlm.training.comparing import compare
 from syntaxlm.training.recipe import Recipe, recipe_from
@@ -43,7 +44,7 @@ def data_of(toy, **sections) -> dict:
     data: dict = {
         "model": TREE_RNN,
         "text": {part: str(toy / f"{part}.conllu") for part in ("train", "valid", "test")},
-        "batches": {"mode": "trees", "batch_size": 16},
+        "batches": {"batch_size": 16},
         "optimiser": {
             "kind": "sgd",
             "learning_rate": 0.1,
@@ -98,12 +99,12 @@ def test_figures_are_of_words_without_ends_of_sentences(toy, folder):
     result, trees = read_result(folder), list(dependency_trees(toy / "test.conllu"))
     stored = read_model(folder)
     corpus = DependencyCorpus.read(toy / "test.conllu", stored.normaliser, stored.vocabulary, stored.labels)
-    values = word_log_probs(stored.model, corpus)
+    values = Scorer.of(stored).trees(corpus)
     assert result.test.tokens == len(values) == sum(map(len, trees))
     assert result.test.sentences == len(trees)
     assert result.test.nats == pytest.approx(-values.sum(), rel=1e-5)
     assert evaluate_text(stored, toy / "test.conllu").nats == pytest.approx(result.test.nats, rel=1e-5)
-    by_tree = tree_log_probs(stored.model, corpus)
+    by_tree = tree_log_probs(stored, corpus)
     assert len(by_tree) == len(trees)
     assert by_tree.sum() == pytest.approx(values.sum())
     assert by_tree[1] == pytest.approx(values[len(trees[0]) : len(trees[0]) + len(trees[1])].sum())
@@ -121,7 +122,9 @@ def test_the_model_folder_has_words_and_labels_of_the_trees(toy, folder):
     assert set(stored.vocabulary.tokens) == {word for word, count in counts.items() if count >= 3} | {ROOT, "<unk>"}
     assert stored.vocabulary.begin == stored.vocabulary.end == ROOT
     assert set(stored.labels.tokens) == labels | {ROOT, "<unk>"}
-    assert stored.settings.mode == "trees"
+    assert not stored.settings.carry_state
+    assert not stored.settings.predict_eos
+    assert stored.trained_on == "dependency trees"
     assert stored.model.label_count == len(stored.labels)
 
 
@@ -130,14 +133,14 @@ def test_the_loss_may_be_a_mean_over_sentences_or_over_words(toy, tmp_path, monk
     steps = {}
     for loss_normalisation in ("tokens", "sentences"):
         optimiser = {"loss_normalisation": loss_normalisation, "gradient_clip": 1e9, "learning_rate": 1e-3}
-        run = trainer._Run(recipe_of(toy, optimiser=optimiser), tmp_path / loss_normalisation, None)
-        run._claim()
-        run._prepare(new=True)
-        batch = next(iter(run._epoch()))
-        before = run.model.decoder.decoders[0].weight.detach().clone()
-        run._started = 0.0
-        run._step(batch)
-        steps[loss_normalisation] = run.model.decoder.decoders[0].weight.detach() - before
+        run = trainer._run(recipe_of(toy, optimiser=optimiser), tmp_path / loss_normalisation, None)
+        with run.start():
+            model = run.task.model
+            batch = next(iter(run.loop.batches.iterate()))
+            before = model.decoder.decoders[0].weight.detach().clone()
+            run.loop._started = 0.0
+            run.loop._step(batch)
+            steps[loss_normalisation] = model.decoder.decoders[0].weight.detach() - before
     words = batch.token_count() / batch.sentence_count()
     assert words > 3
     torch.testing.assert_close(steps["sentences"], steps["tokens"] * words, rtol=1e-2, atol=1e-7)
@@ -146,7 +149,7 @@ def test_the_loss_may_be_a_mean_over_sentences_or_over_words(toy, tmp_path, monk
 def test_surprisals_of_words_stand_in_the_order_of_the_sentence_and_add_up_to_the_tree(toy, folder, tmp_path):
     stored, trees = read_model(folder), list(dependency_trees(toy / "test.conllu"))
     corpus = DependencyCorpus.from_trees(trees, stored.normaliser, stored.vocabulary, stored.labels)
-    expected = tree_log_probs(stored.model, corpus) / -math.log(2)
+    expected = tree_log_probs(stored, corpus) / -math.log(2)
     rows = list(tree_surprisals(stored, toy / "test.conllu"))
     for number, (tree, words, bits) in enumerate(zip(trees, rows, expected, strict=True), 1):
         assert tuple(row.word for row in words) == tree.words
@@ -165,7 +168,7 @@ def test_surprisals_of_words_stand_in_the_order_of_the_sentence_and_add_up_to_th
 def test_evaluate_lm_reads_trees(toy, folder, capsys):
     assert main(["evaluate", "lm", str(folder), str(toy / "test.conllu"), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert told["mode"] == "trees"
+    assert told["given_trees"] is True
     assert told["perplexity"] == pytest.approx(read_result(folder).test.perplexity, rel=1e-5)
 
 
@@ -178,9 +181,9 @@ COMMANDS = {
     "tune cache": (["tune", "cache", "{model}", "{text}"], "reads dependency trees"),
     "evaluate boundaries": (["evaluate", "boundaries", "{model}", "{text}"], "characters"),
     "evaluate lm, text": (["evaluate", "lm", "{model}", "{text}"], "ends in .txt; expected dependency trees"),
-    "evaluate lm, mode": (["evaluate", "lm", "{model}", "{text}", "--mode", "stream"], "found mode stream"),
+    "evaluate lm, mode": (["evaluate", "lm", "{model}", "{text}", "--mode", "stream"], "reads dependency trees"),
     "evaluate lm, cache": (
-        ["evaluate", "lm", "{model}", "{conllu}", "--cache-weight", "0.1", "--cache-theta", "1"], "takes none",
+        ["evaluate", "lm", "{model}", "{conllu}", "--cache-weight", "0.1", "--cache-theta", "1"], "cannot use one",
     ),
     "score, text": (["score", "{model}", "{text}"], "ends in .txt; expected dependency trees"),
     "score, context": (["score", "{model}", "{conllu}", "--context", "carry"], "--context may not"),
@@ -206,26 +209,29 @@ def test_in_python_text_is_refused_as_well(toy, folder):
     stored = read_model(folder)
     with pytest.raises(InputError, match="reads dependency trees"):
         list(surprisals(stored, ["a dog sleeps"]))
-    with pytest.raises(InputError, match="takes none"):
+    with pytest.raises(InputError, match="cannot use one"):
         evaluate_text(stored, toy / "test.conllu", cache=CacheSettings(0.1, 1.0))
 
 
 def test_a_model_of_text_reads_no_trees(toy, lstm):
-    with pytest.raises(InputError, match="'lstm' reads sentences, each by itself"):
-        evaluate_text(lstm, toy / "test.conllu", "trees")
-    with pytest.raises(InputError, match="'lstm' reads text, not trees"):
+    with pytest.raises(InputError, match=r"\.conllu, a file of trees; expected plain text"):
+        evaluate_text(lstm, toy / "test.conllu")
+    with pytest.raises(InputError, match="this lstm model does not generate dependency trees"):
         list(tree_surprisals(lstm, toy / "test.conllu"))
 
 
 @pytest.mark.parametrize(
     ("model", "sections", "said"),
     [
-        (TREE_RNN, {"batches": {"mode": "sentences"}}, "batches.mode: found sentences; expected trees: a model of the"),
-        ({"name": "lstm"}, {}, "batches.mode: found trees; expected sentences, open-sentences or stream: a model"),
+        (
+            TREE_RNN,
+            {"batches": {"carry_state": True}},
+            "batches.carry_state: found true; expected false: tree-rnn models",
+        ),
         (TREE_RNN, {"text": {"normaliser": {"units": "characters"}}}, "units: found characters; expected words"),
         (
             {"name": "lstm"},
-            {"batches": {"mode": "stream"}},
+            {"batches": {"carry_state": True}},
             "optimiser.loss_normalisation: found sentences; expected tokens",
         ),
         (TREE_RNN | {"noise_words": 0}, {}, "model.noise_words: found 0; expected 1 or more"),
@@ -273,7 +279,7 @@ def test_labels_that_changed_are_told_when_a_run_is_resumed(toy, tmp_path):
     (tmp_path / "train.conllu").write_text(text, encoding="utf-8")
     train(recipe_of(toy, text={"train": str(tmp_path / "train.conllu")}), tmp_path / "run", stop_at(3))
     (tmp_path / "train.conllu").write_text(text.replace("\tnsubj\t", "\tsubject\t"), encoding="utf-8")
-    with pytest.raises(InputError, match=r"its labels are not those of .*labels\.json: it changed since"):
+    with pytest.raises(InputError, match=r"its labels differ from those of .*labels\.json: it changed since"):
         resume(tmp_path / "run")
 
 
@@ -282,7 +288,7 @@ def test_a_report_and_a_comparison_with_a_model_of_text_are_made(toy, tmp_path):
     comparison = compare(recipes, tmp_path / "both", 1, lambda recipe: nullcontext(lambda event: None))
     assert not comparison.faults
     assert comparison.rows[0].epoch_tokens == sum(map(len, dependency_trees(toy / "train.conllu")))
-    assert any("given their trees in some" in note for note in comparison.notes)
+    assert any("words given their trees" in note for note in comparison.notes)
     report = write_report(tmp_path / "both" / "trees" / "seed-1", tmp_path / "page")
     page = report.path.read_text(encoding="utf-8")
     assert "P(S | T), words given their trees" in page

@@ -1,0 +1,25 @@
+"""Batches of corpora. All iterate alike: over the batches of an epoch, from any of them on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+from syntaxlm.batches.sentences import SentenceBatches
+from syntaxlm.batches.streams import StreamBatches
+from syntaxlm.batches.trees import TreeBatches
+
+__all__ = ["Batches", "SentenceBatches", "StreamBatches", "TreeBatches"]
+
+
+class Batches(Protocol):
+    """What training asks of any batches.  carries_state: whether batches continue those before them."""
+
+    @property
+    def carries_state(self) -> bool: ...
+
+    def count(self, epoch: int = 0) -> int:
+        """Number of batches of an epoch."""
+
+    def iterate(self, epoch: int = 0, start: int = 0) -> Iterator[Any]:
+        """The batches of an epoch from number `start` on; both count from 0."""

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from syntaxlm.cli.completion import add_completion
 from syntaxlm.cli.logic import add_evaluate_logic
-from syntaxlm.cli.options import add_also, add_decoding, add_json, add_mode, add_model, add_scoring, print_result
+from syntaxlm.cli.options import (
+    add_also,
+    add_context,
+    add_decoding,
+    add_json,
+    add_model,
+    add_scoring,
+    print_result,
+    text_mode,
+)
 from syntaxlm.cli.pairs import add_pairs
 from syntaxlm.errors import InputError
 
@@ -39,7 +48,7 @@ def _add_lm(kinds: Any) -> None:
     )
     add_model(parser)
     parser.add_argument("text", metavar="TEXT", help="a UTF-8 file, one sentence a line; - for standard input")
-    add_mode(parser)
+    add_context(parser)
     parser.add_argument(
         "--cache-weight", type=float, metavar="W", help="use a neural cache, with this share of the probability: 0 to 1"
     )
@@ -110,7 +119,8 @@ def _lm(options: argparse.Namespace) -> None:
 
     cache = _cache(options)
     with status("reading"):
-        score = evaluate_text(read_model(options.model), options.text, options.mode, cache)
+        bundle = read_model(options.model)
+        score = evaluate_text(bundle, options.text, text_mode(options, bundle), cache)
     print_result(score, options.json)
 
 

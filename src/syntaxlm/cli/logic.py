@@ -36,9 +36,11 @@ def add_logic(commands: Any) -> None:
         epilog="example: syntaxlm logic train logic/on-lstm-small --output runs/logic --training.epochs 3",
     )
     parser.add_argument(
-        "logic_recipe", metavar="RECIPE", help="a recipe file, or the name of a shipped one: logic/on-lstm, ..."
-    )
-    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="new folder for the classifier")
+        "logic_recipe", nargs="?", metavar="RECIPE",
+        help="a recipe file, or the name of a shipped one: logic/on-lstm, ..."
+    )  # fmt: skip
+    parser.add_argument("--output", type=Path, metavar="DIR", help="new folder for the classifier")
+    parser.add_argument("--resume", type=Path, metavar="DIR", help="resume the run in this folder")
     add_json(parser)
     parser.set_defaults(run=_train, takes_overrides=True)
 
@@ -69,12 +71,22 @@ def _data(options: argparse.Namespace) -> None:
 
 def _train(options: argparse.Namespace) -> None:
     from syntaxlm.progress import error_console
-    from syntaxlm.training.logical_inference import read_inference_recipe, train_inference
+    from syntaxlm.training.display import ProgressDisplay
+    from syntaxlm.training.logical_inference import read_inference_recipe, resume_inference, train_inference
+    from syntaxlm.training.run import RECIPE
 
+    if options.resume is not None:
+        if options.logic_recipe is not None or options.output is not None or options.overrides:
+            raise InputError("--resume DIR stands alone: the run's recipe is in its folder")
+        recipe = read_inference_recipe(options.resume / RECIPE)
+        with ProgressDisplay(recipe.schedule, error_console(), "pairs") as display:
+            print_result(resume_inference(options.resume, display), options.json)
+        return
+    if options.logic_recipe is None or options.output is None:
+        raise InputError("expected a recipe and --output DIR, or --resume DIR")
     recipe = read_inference_recipe(options.logic_recipe, options.overrides)
-    console = error_console()
-    result = train_inference(recipe, options.output, lambda event: console.print(str(event), soft_wrap=True))
-    print_result(result, options.json)
+    with ProgressDisplay(recipe.schedule, error_console(), "pairs") as display:
+        print_result(train_inference(recipe, options.output, display), options.json)
 
 
 def _evaluate(options: argparse.Namespace) -> None:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from syntaxlm.old_settings import present_decoder
 
 if TYPE_CHECKING:
+    from syntaxlm.model_io import ModelBundle
+    from syntaxlm.models.batches import TextMode
     from syntaxlm.text.treebank_style import TreebankStyle
 
 
@@ -26,12 +28,24 @@ def add_also(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def add_mode(parser: argparse.ArgumentParser) -> None:
+def add_context(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--mode", choices=["sentences", "open-sentences", "stream"],
-        help="each sentence by itself, its end predicted or not (open), or the text as one stream with carried state;"
-        " as trained when not given"
+        "--context", choices=["reset", "carry"],
+        help="reset: read each sentence by itself; carry: read the text as one stream; default: as trained"
     )  # fmt: skip
+    parser.add_argument("--mode", choices=["sentences", "open-sentences", "stream"], help=argparse.SUPPRESS)
+
+
+def text_mode(options: argparse.Namespace, bundle: ModelBundle) -> TextMode | None:
+    """How a text is to be read: as `--context` says, or `--mode`, its old spelling; None: as the model was trained."""
+    from syntaxlm.models.batches import TextMode
+    from syntaxlm.old_settings import mode_settings
+
+    if options.mode is not None:
+        return TextMode(**mode_settings(options.mode))
+    if options.context is None:
+        return None
+    return TextMode(options.context == "carry", bundle.mode.predict_eos)
 
 
 def add_scoring(parser: argparse.ArgumentParser, clean_up: str) -> None:

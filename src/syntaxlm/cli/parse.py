@@ -55,12 +55,17 @@ def _parse(options: argparse.Namespace) -> None:
 def _parsed(models: list[ModelBundle], options: argparse.Namespace) -> Iterator[str]:
     """The parsed text, some thousand lines a piece."""
     from syntaxlm.data.corpora import read_lines
+    from syntaxlm.models.abilities import Parses, SpanScores
     from syntaxlm.parsing.evaluation import parse_lines, parse_lines_together
     from syntaxlm.progress import progress_bar
 
     lines = (line for _, line in read_lines(options.text))
     first = 1
-    together = SCORED_TOGETHER if any(one.model.gives_span_scores for one in models) else PARSED_TOGETHER
+    together = (
+        SCORED_TOGETHER
+        if any(one.require(Parses, "parse").structure_type is SpanScores for one in models)
+        else PARSED_TOGETHER
+    )
     chunks = iter(lambda: list(islice(lines, together)), [])
     for chunk in progress_bar(chunks, f"parsing, chunks of {together:,} lines"):
         reading = chunk, options.decoder, first, options.layer

@@ -32,7 +32,7 @@ def _quickstart(options: argparse.Namespace) -> None:
 
     console = error_console()
     recipe = read_recipe(find_recipe(f"{options.model}-toy"))
-    with ProgressDisplay(recipe, console) as display:
+    with ProgressDisplay(recipe.schedule, console) as display:
         result = run_quickstart(
             options.output, options.model, options.seed, partial(console.print, soft_wrap=True), display
         )

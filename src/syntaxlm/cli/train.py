@@ -71,10 +71,12 @@ def _train(options: argparse.Namespace) -> None:
 
     recipe = read_recipe(find_recipe(options.recipe), options.overrides)
     if options.seeds > 1:
-        seeds = train_seeds(recipe, options.output, options.seeds, lambda one: ProgressDisplay(one, error_console()))
+        seeds = train_seeds(
+            recipe, options.output, options.seeds, lambda one: ProgressDisplay(one.schedule, error_console())
+        )
         _print_training(seeds, options.json)
         return
-    with ProgressDisplay(recipe, error_console()) as display:
+    with ProgressDisplay(recipe.schedule, error_console()) as display:
         result = train(recipe, options.output, display)
     _print_training(result, options.json)
 
@@ -84,7 +86,7 @@ def _resume(options: argparse.Namespace) -> None:
     from syntaxlm.training.display import ProgressDisplay
     from syntaxlm.training.trainer import read_run_recipe, resume
 
-    with ProgressDisplay(read_run_recipe(options.resume), error_console()) as display:
+    with ProgressDisplay(read_run_recipe(options.resume).schedule, error_console()) as display:
         result = resume(options.resume, display)
     _print_training(result, options.json)
 
@@ -107,7 +109,7 @@ def _compare(options: argparse.Namespace) -> None:
         recipes,
         options.output,
         options.seeds,
-        lambda one: ProgressDisplay(one, console),
+        lambda one: ProgressDisplay(one.schedule, console),
         partial(console.print, soft_wrap=True, markup=False),
     )
     print_result(comparison, options.json)

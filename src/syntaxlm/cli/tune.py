@@ -7,7 +7,7 @@ import json
 import shlex
 from typing import Any
 
-from syntaxlm.cli.options import add_json, add_mode, add_model, print_result
+from syntaxlm.cli.options import add_context, add_json, add_model, print_result, text_mode
 
 
 def add_tune(commands: Any) -> None:
@@ -22,7 +22,7 @@ def add_tune(commands: Any) -> None:
     )
     add_model(parser)
     parser.add_argument("text", metavar="VALID_TEXT", help="a UTF-8 file, one sentence a line; - for standard input")
-    add_mode(parser)
+    add_context(parser)
     parser.add_argument(
         "--cache-size", type=int, default=2000, metavar="N", help="words that the cache holds; default 2000"
     )
@@ -67,13 +67,14 @@ def _add_stops(kinds: Any) -> None:
 
 def _stops(options: argparse.Namespace) -> None:
     from syntaxlm.progress import error_console
+    from syntaxlm.training.display import ProgressDisplay
     from syntaxlm.training.stops import StopTraining, train_stops
 
     names = ("reads", "hidden_size", "learning_rate", "epochs", "patience", "minutes", "seed")
     settings = StopTraining(**{name: getattr(options, name) for name in names})
     files = options.trees, options.valid, options.test
-    console = error_console()
-    result = train_stops(options.model, *files, settings, lambda event: console.print(str(event), soft_wrap=True))
+    with ProgressDisplay(settings.schedule, error_console(), "words") as display:
+        result = train_stops(options.model, *files, settings, display)
     print_result(result, options.json)
 
 
@@ -83,11 +84,23 @@ def _cache(options: argparse.Namespace) -> None:
     from syntaxlm.scoring.cache_tuning import tune_cache
 
     with status("reading, then trying weights"):
-        tuning = tune_cache(read_model(options.model), options.text, options.mode, options.cache_size)
+        bundle = read_model(options.model)
+        mode = text_mode(options, bundle)
+        tuning = tune_cache(bundle, options.text, mode, options.cache_size)
     best = tuning.best
-    mode = [] if options.mode is None else ["--mode", options.mode]
+    context = [] if mode is None else ["--context", "carry" if mode.carry_state else "reset"]
     weights = ["--cache-weight", f"{best.weight:g}", "--cache-theta", f"{best.theta:g}"]
-    words = ["syntaxlm", "evaluate", "lm", str(options.model), "TEXT", *mode, *weights, "--cache-size", str(best.size)]
+    words = [
+        "syntaxlm",
+        "evaluate",
+        "lm",
+        str(options.model),
+        "TEXT",
+        *context,
+        *weights,
+        "--cache-size",
+        str(best.size),
+    ]
     command = shlex.join(words)
     if options.json:
         print(json.dumps(tuning.as_dict() | {"command": command}, ensure_ascii=False))

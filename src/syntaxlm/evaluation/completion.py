@@ -25,8 +25,8 @@ from syntaxlm.data.completion import CompletionQuestion, read_questions
 from syntaxlm.errors import InputError
 from syntaxlm.evaluation.pairs import FEW_KNOWN, Credits, Flags, compare_credits
 from syntaxlm.files import write_text
-from syntaxlm.model_io import ModelBundle, predicts_ends
-from syntaxlm.scoring.engine import LogProbs, sentence_log_probs
+from syntaxlm.model_io import ModelBundle
+from syntaxlm.scoring.engine import LogProbs, Scorer
 from syntaxlm.scoring.tree_scores import log_probs_of_trees
 from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.trees import BootstrapResult
@@ -329,7 +329,7 @@ def evaluate_completion(
     if len(named) > 1 and INTERPOLATED in named:
         raise InputError(f"a model is named {INTERPOLATED}; expected another name: the models together have this one")
     given = None if shares is None else _weights(shares, len(named))
-    if parses is not None and all(stored.model.reads != "trees" for stored in named.values()):
+    if parses is not None and not any(stored.model.reads == "trees" for stored in named.values()):
         raise InputError(f"{parses}: parses are given, but no model reads them; expected one of dependency trees")
     asked = read_questions(questions, answers, parses)
     if len(named) > 1 and given is None and len(asked) < 2:
@@ -369,24 +369,18 @@ def score_questions(
 ) -> CompletionScores:
     """One model's scores of questions, from their words, or from their trees where it reads trees.
 
-    What the model reads as the same tokens, or tree, is scored once: rounding, which differs from batch to batch, parts
-    no tie. Raises InputError for a candidate of which nothing is left, for one without a tree where the model reads
+    Raises InputError for a candidate of which nothing is left, for one without a tree where the model reads
     trees, for a tree with words that hang on no root, and for a model that gives no number.
     """
     vocabulary, given_trees = stored.vocabulary, stored.model.reads == "trees"
-    ends = predicts_ends(stored.settings.mode)
+    ends = stored.mode.predict_eos and not given_trees
     if given_trees:
         read = [_words_of_trees(stored, question, name) for question in questions]
         trees = [tree for question in questions for tree in question.trees]
         log_probs = log_probs_of_trees(stored, trees, questions[0].parses)
     else:
         read = [_tokens(stored, question, style, name) for question in questions]
-        ids = [tuple(vocabulary.encode(tokens)) for candidates in read for tokens in candidates]
-        distinct = {one: place for place, one in enumerate(dict.fromkeys(ids))}
-        log_probs = sentence_log_probs(stored, [vocabulary.decode(one) for one in distinct])
-        log_probs = log_probs[[distinct[one] for one in ids]]
-    if np.isnan(log_probs).any():
-        raise InputError(f"{name}: gives probabilities that are no numbers; its weights are of no use")
+        log_probs = Scorer.of(stored).sentences([tokens for candidates in read for tokens in candidates])
     if per_token:
         log_probs = log_probs / np.array([len(tokens) + ends for candidates in read for tokens in candidates])
     return completion_scores(

@@ -21,7 +21,7 @@ from torch import Tensor
 from syntaxlm.data.logic import RELATIONS, TOKENS, TRAINED_OPERATORS, FormulaPair, read_formula_pairs
 from syntaxlm.errors import InputError
 from syntaxlm.files import make_folder, write_text
-from syntaxlm.model_io import WEIGHTS, read_config, read_tensors, write_tensors
+from syntaxlm.model_io import WEIGHTS, present_name, read_config, read_tensors, write_tensors
 from syntaxlm.models.pair_classifier import ClassifierSettings, PairBatch, PairClassifier
 from syntaxlm.models.registry import ModelConfig
 from syntaxlm.settings import Settings
@@ -68,10 +68,10 @@ class EncodedPairs:
     def __len__(self) -> int:
         return len(self.relations)
 
-    def batch(self, places: Sequence[int]) -> tuple[PairBatch, Tensor]:
-        """The pairs at these places, and their relations."""
-        sides = ([side[place] for place in places] for side in (self.left, self.right))
-        return PairBatch.of(*sides), self.relations[list(places)]
+    def batch(self, places: Sequence[int]) -> PairBatch:
+        """The pairs at these places, with their relations as classes."""
+        left, right = ([side[place] for place in places] for side in (self.left, self.right))
+        return PairBatch.of(left, right, self.relations[list(places)])
 
 
 def _sides(pair: FormulaPair) -> tuple[str, str]:
@@ -184,7 +184,7 @@ def answers(classifier: PairClassifier, pairs: EncodedPairs, device: torch.devic
     found: list[int] = []
     with torch.inference_mode():
         for start in range(0, len(pairs), BATCH):
-            batch, _ = pairs.batch(range(start, min(start + BATCH, len(pairs))))
+            batch = pairs.batch(range(start, min(start + BATCH, len(pairs))))
             found += classifier(batch.to(device))[0].argmax(-1).tolist()
     return found
 
@@ -223,9 +223,17 @@ def read_classifier(folder: str | Path) -> StoredClassifier:
     if not weights.exists():
         raise InputError(f"{folder}: no {WEIGHTS} yet: training has not come to its first validation")
     tensors, _ = read_tensors(weights)
+    tensors = {_present_name(name): tensor for name, tensor in tensors.items()}
     try:
         classifier.load_state_dict(tensors)
     except RuntimeError as error:  # its text has a line for every tensor that does not fit
         first = str(error).splitlines()[-1].strip()
         raise InputError(f"{weights}: the weights do not fit {CLASSIFIER}: {first}") from None
     return StoredClassifier(classifier.eval(), settings)
+
+
+def _present_name(name: str) -> str:
+    """The name of a weight, which format 1 may have stored under another."""
+    if name.startswith(("embedding.", "core.")):
+        return f"encoder.{present_name(name)}"
+    return name

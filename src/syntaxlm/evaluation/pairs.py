@@ -20,7 +20,7 @@ from syntaxlm.data.pairs import MinimalPair, read_pairs
 from syntaxlm.errors import InputError
 from syntaxlm.files import write_text
 from syntaxlm.model_io import ModelBundle
-from syntaxlm.scoring.engine import LogProbs, sentence_log_probs
+from syntaxlm.scoring.engine import LogProbs, Scorer
 from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.trees import BootstrapResult
 
@@ -294,7 +294,6 @@ def score_pairs(
 ) -> PairScores:
     """One model's scores of pairs.
 
-    What the model reads as the same tokens is scored once: rounding, which differs from batch to batch, parts no tie.
     Raises InputError for a sentence of which nothing is left.
     """
     written: dict[str, tuple[str, ...]] = {}
@@ -305,18 +304,18 @@ def score_pairs(
                 if not written[sentence]:
                     raise InputError(f"{pair.place}: nothing is left of {sentence!r} as {name} reads it")
     vocabulary = stored.vocabulary
-    read = {tokens: tuple(vocabulary.decode(vocabulary.encode(tokens))) for tokens in set(written.values())}
-    distinct = {tokens: place for place, tokens in enumerate(dict.fromkeys(read[one] for one in written.values()))}
-    log_probs = sentence_log_probs(stored, list(distinct))
+    distinct = {tokens: place for place, tokens in enumerate(dict.fromkeys(written.values()))}
+    log_probs = Scorer.of(stored).sentences(list(distinct))
     better, worse = ([written[sentence] for sentence in column] for column in zip(*map(_sides, pairs), strict=True))
-    places = [np.array([distinct[read[tokens]] for tokens in column], np.int64) for column in (better, worse)]
+    places = [np.array([distinct[tokens] for tokens in column], np.int64) for column in (better, worse)]
+    ids = [[vocabulary.encode(tokens) for tokens in column] for column in (better, worse)]
     return PairScores(
         name,
         log_probs[places[0]],
         log_probs[places[1]],
         np.array([all(map(vocabulary.knows, differing_words(*one))) for one in zip(better, worse, strict=True)]),
         np.array([all(map(vocabulary.knows, (*one, *other))) for one, other in zip(better, worse, strict=True)]),
-        places[0] == places[1],
+        np.array([one == other for one, other in zip(*ids, strict=True)]),
     )
 
 

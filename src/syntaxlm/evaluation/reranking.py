@@ -19,6 +19,7 @@ import numpy.typing as npt
 from syntaxlm.data.parse_candidates import SCORE, ParseCandidates, read_candidates, with_gold
 from syntaxlm.errors import InputError
 from syntaxlm.model_io import ModelBundle
+from syntaxlm.models.abilities import GeneratesTrees
 from syntaxlm.progress import progress_bar
 from syntaxlm.scoring.tree_scores import log_probs_of_trees
 from syntaxlm.trees.attachment import (
@@ -306,8 +307,7 @@ def evaluate_reranking(
     Raises InputError as `rerank`, `read_candidates` and `with_gold`; for a weight that is given and chosen, and for one
     that would be chosen on what is measured.
     """
-    if stored.labels is None:
-        raise InputError(f"a model of the kind {stored.settings.model.name!r} reads text, not trees: it ranks none")
+    stored.require(GeneratesTrees, "rerank")
     tuning = None
     if tune is not None:
         if weight is not None:

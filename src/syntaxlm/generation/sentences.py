@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
 
 from syntaxlm.errors import InputError
 from syntaxlm.model_io import ModelBundle
-from syntaxlm.models.contract import Output, TokenBatch
+from syntaxlm.models.abilities import PredictsNextToken
+from syntaxlm.models.batches import TokenBatch
 from syntaxlm.settings import Count, NonNegative, Seed, Settings
 from syntaxlm.text.normaliser import Normaliser
 
@@ -84,18 +84,18 @@ def generate(
 @torch.no_grad()
 def _together(stored: ModelBundle, numbers: range, prompt: list[int], sampling: Sampling) -> list[GeneratedSentence]:
     """The sentences of these numbers, side by side: one column of the batch each."""
-    model, vocabulary = stored.model.eval(), stored.vocabulary
-    device = model.device
+    model, vocabulary = stored.require(PredictsNextToken, "generate"), stored.vocabulary
+    device = stored.model.eval().device
     random = [np.random.default_rng([sampling.seed, number]) for number in numbers]
     read = torch.tensor([vocabulary.begin_id, *prompt])[:, None].repeat(1, len(random))
     batch = TokenBatch(read, read.roll(-1, 0)).to(device)
-    output: Output = model(batch)
     drawn: list[list[int]] = [list(prompt) for _ in random]
-    of_prompt = output.log_probs(batch.targets)[:-1].T.tolist()  # what follows the prompt is no target yet
+    of_prompt = model.token_log_probs(batch).log_probs[:-1].T.tolist()  # what follows the prompt is not a target yet
+    log_probs_of_next, state = model.next_log_probs(batch)
     log_probs: list[list[float]] = [list(column) for column in of_prompt]
     growing = np.ones(len(random), bool)
     for step in range(sampling.maximum_words or MAXIMUM[stored.normaliser.units]):
-        next_values = _next(stored, output)
+        next_values: Numbers = log_probs_of_next.double().cpu().numpy()
         barred = _barred(stored, sampling, first=step == 0 and not prompt)
         chosen = choose(np.where(barred, -np.inf, next_values), np.array([one.random() for one in random]), sampling)
         for column in np.flatnonzero(growing):
@@ -107,7 +107,7 @@ def _together(stored: ModelBundle, numbers: range, prompt: list[int], sampling: 
         if not growing.any():
             break
         tokens = torch.from_numpy(chosen)[None].to(device)
-        output = model(TokenBatch(tokens, tokens, carries=True), output.state)  # its targets are not known, nor asked
+        log_probs_of_next, state = model.next_log_probs(TokenBatch(tokens, tokens, carries=True), state)
     sentences = []
     for number, ids, values, grows in zip(numbers, drawn, log_probs, growing.tolist(), strict=True):
         words = vocabulary.decode(ids)
@@ -145,14 +145,6 @@ def as_text(normaliser: Normaliser, tokens: list[str]) -> str:
     return "".join(written.get(token, token) for token in tokens)
 
 
-def _next(stored: ModelBundle, output: Output) -> Numbers:
-    """(B, V), natural log-probabilities of the next token."""
-    if output.next_log_probs is None:
-        raise InputError(f"a model of the kind {stored.settings.model.name!r} does not generate text word by word")
-    values: Tensor = output.next_log_probs()
-    return values.double().cpu().numpy()
-
-
 def _barred(stored: ModelBundle, sampling: Sampling, first: bool) -> npt.NDArray[np.bool_]:
     """(V,), the tokens that may not come next. first: whether the sentence has no word yet."""
     vocabulary, normaliser = stored.vocabulary, stored.normaliser
@@ -160,7 +152,8 @@ def _barred(stored: ModelBundle, sampling: Sampling, first: bool) -> npt.NDArray
     if normaliser.units == "characters" and normaliser.space is not None:
         barred[vocabulary.id(normaliser.space)] = first
     barred[vocabulary.begin_id] = True
-    barred[vocabulary.end_id] = first  # after begin, which may be the same token
+    # After BOS, which may be the same token. A model that does not predict EOS never learnt its probability.
+    barred[vocabulary.end_id] = first or not stored.mode.predict_eos
     barred[vocabulary.unknown_id] = not sampling.keep_unknown
     if barred.all():
         raise InputError("the model's vocabulary has no word to draw: all are unknown to it")

@@ -13,14 +13,14 @@ from syntaxlm.errors import InputError
 from syntaxlm.files import write_text
 from syntaxlm.generation.stops import tree_model
 from syntaxlm.model_io import ModelBundle, distinct_tensors, read_config, read_tensors, write_tensors
-from syntaxlm.models.contract import LanguageModel
+from syntaxlm.models.abilities import Model
 from syntaxlm.models.stop_classifiers import FORMAT, Stops, StopSettings
 
 STOPS, STOP_WEIGHTS = "stops.json", "stops.safetensors"
 OF_MODEL = "model"  # the note beside their weights that says over which model's states they were trained
 
 
-def write_stops(folder: Path, stops: Stops, model: LanguageModel) -> None:
+def write_stops(folder: Path, stops: Stops, model: Model) -> None:
     """Writes classifiers into the folder of their model, each file atomically, the weights last."""
     settings = json.dumps(dataclasses.asdict(stops.settings), indent=2) + "\n"
     write_text(settings, folder / STOPS)
@@ -65,7 +65,7 @@ def read_stops(folder: str | Path, stored: ModelBundle) -> Stops:
     return stops.to(next(model.parameters()).dtype).eval()
 
 
-def fingerprint(model: LanguageModel) -> str:
+def fingerprint(model: Model) -> str:
     """What tells a model's weights from all others: a hash of names, shapes and values."""
     found = hashlib.sha256()
     for name, tensor in distinct_tensors(model).items():

@@ -9,46 +9,21 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
-from syntaxlm.data.dependencies import DependencyCorpus, TreeBatches
+from syntaxlm.batches import TreeBatches
+from syntaxlm.data.dependencies import DependencyCorpus
 from syntaxlm.errors import InputError
 from syntaxlm.model_io import ModelBundle
-from syntaxlm.models.contract import TreeBatch, TreeModel
-from syntaxlm.models.stop_classifiers import Stops
+from syntaxlm.models.abilities import GeneratesTrees
+from syntaxlm.models.batches import TreeBatch
+from syntaxlm.models.stop_classifiers import StopExamples, Stops
 from syntaxlm.ops.tree_levels.types import EDGES
-from syntaxlm.scoring.perplexity import TOKEN_BUDGET, check_labels
+from syntaxlm.scoring.engine import TOKEN_BUDGET, check_labels
 from syntaxlm.trees.dependencies import Edge
 
 QUESTIONS = {
     Edge.LEFT: "add left", Edge.RIGHT: "add right", Edge.NX_LEFT: "add next left", Edge.NX_RIGHT: "add next right",
 }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class StopExamples:
-    """Words of trees as a model has read them: n of them.
-
-    hidden: (n, D); embedded: (n, word_size); inputs: (n, E), what the model reads of the words themselves.
-    leaving: (n, 4) bool, whether an edge of each type leaves a word.  possible: (n, 4) bool, whether one could:
-        see `possible_edges`.
-    labels: (n,) int64, of the edge above each word.
-    """
-
-    hidden: Tensor
-    embedded: Tensor
-    inputs: Tensor
-    leaving: Tensor
-    possible: Tensor
-    labels: Tensor
-
-    def nats(self, stops: Stops) -> Tensor:
-        """Negative log-probability of each word's answers and, where the model reads labels, of its label: (n,)."""
-        logits = stops(self.hidden, self.inputs)
-        found = binary_cross_entropy_with_logits(logits, self.leaving.to(logits.dtype), reduction="none").sum(1)
-        if stops.label_network is not None:
-            found = found + cross_entropy(stops.label_logits(self.hidden, self.embedded), self.labels, reduction="none")
-        return found
 
 
 def possible_edges(edges: Tensor, is_root: Tensor) -> Tensor:
@@ -62,19 +37,32 @@ def possible_edges(edges: Tensor, is_root: Tensor) -> Tensor:
     return possible
 
 
-def examples(model: TreeModel, batches: TreeBatches, epoch: int = 0) -> Iterator[StopExamples]:
-    """The words of an epoch's batches. Leaves the model in evaluation mode."""
-    model.eval()
-    labels = torch.from_numpy(batches.corpus.labels)
-    for batch in batches.iterate(epoch):
-        own_labels = labels[batches.places(batch)].long()
-        yield _read(model, batch.to(model.device), own_labels.to(model.device))
+class StopBatches:
+    """The words of batches of trees as a dependency-tree model has read them. Leaves it in evaluation mode."""
+
+    carries_state = False
+
+    def __init__(self, model: GeneratesTrees, batches: TreeBatches) -> None:
+        self.model, self.batches = model, batches
+
+    def count(self, epoch: int = 0) -> int:
+        """Number of batches of an epoch."""
+        return self.batches.count(epoch)
+
+    def iterate(self, epoch: int = 0, start: int = 0) -> Iterator[StopExamples]:
+        """The batches of an epoch from number `start` on."""
+        model = self.model.eval()
+        labels = torch.from_numpy(self.batches.corpus.labels)
+        for batch in self.batches.iterate(epoch, start):
+            own_labels = labels[self.batches.places(batch)].long()
+            yield _read(model, batch.to(model.device), own_labels.to(model.device))
 
 
 @torch.no_grad()
-def _read(model: TreeModel, batch: TreeBatch, labels: Tensor) -> StopExamples:
+def _read(model: GeneratesTrees, batch: TreeBatch, labels: Tensor) -> StopExamples:
     """labels: (n,), of the words that the batch generates."""
-    hidden, edges = model(batch).hidden, batch.levels.edges()
+    hidden, edges = model.token_log_probs(batch).hidden, batch.levels.edges()
+    assert hidden is not None
     is_root = torch.arange(len(edges), device=edges.device) < batch.levels.sizes[0]
     return StopExamples(
         hidden,
@@ -176,7 +164,7 @@ class StopReport:
 
 
 @torch.no_grad()
-def score_stops(stops: Stops, model: TreeModel, corpus: DependencyCorpus) -> StopReport:
+def score_stops(stops: Stops, model: GeneratesTrees, corpus: DependencyCorpus) -> StopReport:
     """The classifiers' answers to the words of a corpus. Leaves both networks in evaluation mode.
 
     Raises InputError for trees without labels that the model reads.
@@ -186,7 +174,7 @@ def score_stops(stops: Stops, model: TreeModel, corpus: DependencyCorpus) -> Sto
     counts = torch.zeros(2, 3, EDGES, dtype=torch.int64)  # every word, possible; asked, right, more
     nats, labels_right = 0.0, 0
     label_counts = torch.zeros(max(1, stops.settings.labels), dtype=torch.int64)
-    for some in examples(model, TreeBatches(corpus, TOKEN_BUDGET, shuffle=False, seed=0)):
+    for some in StopBatches(model, TreeBatches(corpus, TOKEN_BUDGET, shuffle=False, seed=0)).iterate():
         nats += float(some.nats(stops).sum(dtype=torch.float64))
         right = (stops(some.hidden, some.inputs) > 0) == some.leaving
         for row, asked in zip(counts, (torch.ones_like(some.possible), some.possible), strict=True):
@@ -207,11 +195,9 @@ def evaluate_stops(stored: ModelBundle, stops: Stops, path: str | Path) -> StopR
     return score_stops(stops, tree_model(stored), tree_corpus(stored, path))
 
 
-def tree_model(stored: ModelBundle) -> TreeModel:
-    """The model that grows trees. Raises InputError where it is of another kind."""
-    if not isinstance(stored.model, TreeModel):
-        raise InputError(f"a model of the kind {stored.settings.model.name!r} reads text and grows no dependency trees")
-    return stored.model
+def tree_model(stored: ModelBundle) -> GeneratesTrees:
+    """The model that generates trees. Raises InputError for a model that does not."""
+    return stored.require(GeneratesTrees, "generation of trees")
 
 
 def tree_corpus(stored: ModelBundle, path: str | Path) -> DependencyCorpus:

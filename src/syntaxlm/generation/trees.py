@@ -21,7 +21,7 @@ from syntaxlm.errors import InputError
 from syntaxlm.generation.sentences import MAXIMUM, SAMPLED_TOGETHER, Numbers, Sampling, choose
 from syntaxlm.generation.stops import possible_edges, tree_model
 from syntaxlm.model_io import ModelBundle
-from syntaxlm.models.contract import TreeModel
+from syntaxlm.models.abilities import GeneratesTrees
 from syntaxlm.models.stop_classifiers import Stops
 from syntaxlm.ops.tree_levels.types import EDGES, Levels, States
 from syntaxlm.settings import Count
@@ -165,9 +165,11 @@ class _Level:
 class _Sampler:
     """Raises InputError where all words, or all labels, are barred."""
 
-    def __init__(self, stored: ModelBundle, model: TreeModel, stops: Stops, sampling: TreeSampling) -> None:
+    def __init__(self, stored: ModelBundle, model: GeneratesTrees, stops: Stops, sampling: TreeSampling) -> None:
         assert stored.labels is not None
-        self.model, self.stops, self.sampling = model.eval(), stops.eval(), sampling
+        stored.model.eval()
+        self.model, self.stops, self.sampling = model, stops.eval(), sampling
+        self.device = stored.model.device
         self.vocabulary, self.labels = stored.vocabulary, stored.labels
         self.barred = _barred(self.vocabulary, sampling.keep_unknown)
         self.barred_labels = _barred(self.labels, False)
@@ -196,7 +198,7 @@ class _Sampler:
 
     @torch.no_grad()
     def _grow(self, trees: list[_Growing]) -> None:
-        model, device = self.model, self.model.device
+        model, device = self.model, self.device
         states, level = model.root_states(), self._roots(len(trees))
         while len(level):
             levels = level.levels().to(device)

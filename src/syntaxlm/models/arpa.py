@@ -20,7 +20,8 @@ from torch import Tensor, nn
 
 from syntaxlm.errors import InputError, InputWarning
 from syntaxlm.files import read_text, replaced, split_lines
-from syntaxlm.model_io import Mode, ModelBundle, ModelSettings
+from syntaxlm.model_io import ModelBundle, ModelSettings
+from syntaxlm.models.batches import TextMode
 from syntaxlm.models.ngram import NEVER, Level, NGramConfig, NGramModel
 from syntaxlm.ops.kneser_ney.types import Integers, Numbers
 from syntaxlm.text.normaliser import Normaliser
@@ -29,7 +30,7 @@ from syntaxlm.text.vocabulary import Vocabulary
 DATA, END = "\\data\\", "\\end\\"
 UNKNOWN = "<unk>", "<UNK>"  # how programs write it
 # Begin and end, by how the text was read.
-MARKS: dict[Mode, tuple[str, str]] = {"sentences": ("<s>", "</s>"), "stream": ("<eos>", "<eos>")}
+MARKS = {TextMode(carry_state=False): ("<s>", "</s>"), TextMode(carry_state=True): ("<eos>", "<eos>")}
 
 _COUNT = re.compile(r"ngram +([0-9]{1,4}) *= *([0-9]{1,15})")
 _SHOWN = 60  # characters of a faulty line
@@ -82,7 +83,7 @@ def write_arpa(stored: ModelBundle, path: str | Path) -> NGramSummary:
 
 def _ngram_model(stored: ModelBundle) -> NGramModel:
     if not isinstance(stored.model, NGramModel):
-        raise InputError(f"a model of the kind {stored.settings.model.name!r} has no n-grams; expected one of ngram")
+        raise InputError(f"this {stored.name} model has no n-grams; expected an n-gram model (ngram)")
     return stored.model
 
 
@@ -117,12 +118,13 @@ def read_arpa(path: str | Path, normaliser: Normaliser | None = None) -> ModelBu
     mode = reader.mode()
     vocabulary = Vocabulary(tokens, unknown, *MARKS[mode])
     levels = _levels(sections, len(tokens), reader)
-    if mode == "sentences":
+    if not mode.carry_state:
         levels[0].log_probs[vocabulary.begin_id] = NEVER
     config = NGramConfig(order=len(levels))
     model = NGramModel(config, len(tokens))
     model.levels = nn.ModuleList(levels)
-    return ModelBundle(model.eval(), ModelSettings(config, normaliser or Normaliser(), mode), vocabulary)
+    settings = ModelSettings(config, normaliser or Normaliser(), mode.carry_state, mode.predict_eos)
+    return ModelBundle(model.eval(), settings, vocabulary)
 
 
 @dataclass(frozen=True)
@@ -174,7 +176,7 @@ class _Reader:
         self._pass(END)
         return sections
 
-    def mode(self) -> Mode:
+    def mode(self) -> TextMode:
         """How the text was read that the 1-grams are of."""
         for mode, marks in MARKS.items():
             if all(mark in self.words for mark in marks):

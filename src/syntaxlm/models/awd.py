@@ -15,8 +15,9 @@ from torch import Tensor, nn
 
 from syntaxlm.layers.dropout import embed_with_dropout, locked_dropout
 from syntaxlm.layers.rows import Rows
+from syntaxlm.models.abilities import Maps
 from syntaxlm.models.backbone import Backbone, BackboneOutput
-from syntaxlm.models.contract import State, Syntax, TokenBatch
+from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.settings import Size
 
 LayerSizes = Annotated[tuple[Size, ...], Field(min_length=1, max_length=100)]
@@ -39,12 +40,15 @@ class Regularisation:
 
 @dataclass(frozen=True)
 class LayersOutput:
-    """What the layers make of a batch. states: (n, D), the last one's; state: for the next chunk."""
+    """What the layers compute. states: (n, D), of the last layer; state: for the next batch; the rest as in
+    `BackboneOutput`.
+    """
 
     states: Tensor
     state: dict[str, Tensor]
-    syntax: Syntax | None = None
     penalties: dict[str, Tensor] = field(default_factory=dict)
+    distances: Tensor | None = None
+    maps: Maps = field(default_factory=Maps)
 
 
 class AWDBackbone(Backbone):
@@ -69,7 +73,8 @@ class AWDBackbone(Backbone):
             hidden,
             {name: part.detach() for name, part in read.state.items()},
             self._penalties(read.states, hidden, rows) | read.penalties if self.training else {},
-            read.syntax,
+            read.distances,
+            read.maps,
         )
 
     def enter(self, embedded: Tensor, batch: TokenBatch) -> tuple[Rows, Tensor]:

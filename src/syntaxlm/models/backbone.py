@@ -1,85 +1,179 @@
-"""The shell every neural token model shares: embedding, core, decoder. A model is its core."""
+"""The shell that neural token models share: embedding, backbone, decoder. A model differs from others in its backbone.
+
+Shapes: T time, B batch, E embedding size, F features that the decoder reads, n real tokens of a batch, V words.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
 from syntaxlm.layers.softmax import Decoder
-from syntaxlm.models.contract import LanguageModel, Output, State, Syntax, TokenBatch
+from syntaxlm.models.abilities import (
+    Distances,
+    EncodesSentences,
+    Encoding,
+    HasHiddenStates,
+    HasMaps,
+    Loss,
+    Maps,
+    Model,
+    Parses,
+    PredictsNextToken,
+    SpanScores,
+    Structure,
+    TokenScores,
+    TrainsByGradient,
+)
+from syntaxlm.models.batches import State, TokenBatch
 
 
 @dataclass(frozen=True)
 class BackboneOutput:
-    """What a core makes of an embedded batch.
+    """What a backbone computes from an embedded batch.
 
-    hidden: (n, F), what the decoder reads for each real step, in the order of `TokenBatch.mask()`'s true entries.
+    hidden: (n, F), the decoder's input at each real step, in the order of `TokenBatch.mask()`.
+    penalties: named scalars, already weighted, that training adds to the loss.
+    distances: (layers, T, B), detached; None for a backbone without.
     """
 
     hidden: Tensor
     state: State
     penalties: dict[str, Tensor] = field(default_factory=dict)
-    syntax: Syntax | None = None
+    distances: Tensor | None = None
+    maps: Maps = field(default_factory=Maps)
 
 
 class Backbone(nn.Module):
-    """What differs from model to model: how embedded tokens become rows to decode."""
+    """From embedded tokens to the rows that the decoder reads.
+
+    output_size: F.  structure_type: of the structure it gives; None: it does not parse.  has_maps: whether it has gates
+    or attention to draw.  distance_layers, default_layer: see `Parses`.  has_batch_statistics: see `Model`.
+    """
 
     output_size: int
-    # As of `LanguageModel`, where they are told.
+    structure_type: type[Distances | SpanScores] | None = None
+    has_maps: bool = False
     distance_layers: int = 0
     default_layer: int = 1
-    gives_span_scores: bool = False
     has_batch_statistics: bool = False
 
     def forward(self, embedded: Tensor, batch: TokenBatch, state: State) -> BackboneOutput:
-        """embedded: (T, B, E); state: None at the start. Returns a `BackboneOutput`, its state detached."""
+        """embedded: (T, B, E); state: None at the start of a text. The returned state is detached."""
         raise NotImplementedError
 
     def embed(self, embedding: nn.Embedding, tokens: Tensor) -> Tensor:
-        """What `forward` reads of tokens, (T, B) -> (T, B, E): their embeddings, where a core does nothing to them."""
+        """The input of `forward`, (T, B) -> (T, B, E): the embeddings, with any dropout of word types."""
         embedded: Tensor = embedding(tokens)
         return embedded
 
-    def syntax(self, batch: TokenBatch, embedding: nn.Embedding) -> Syntax | None:
-        """What the model says of the structure of whole sentences, by the cheapest way that gives it."""
-        return self(self.embed(embedding, batch.tokens), batch, None).syntax
+    def structure(self, batch: TokenBatch, embedding: nn.Embedding) -> Structure:
+        """The structure of whole sentences, at the least cost that gives it; by default from a forward pass."""
+        distances = self(self.embed(embedding, batch.tokens), batch, None).distances
+        assert distances is not None, "a backbone that parses has distances or a structure of its own"
+        return Distances(distances)
 
 
-class NeuralModel(LanguageModel):
-    """Embedding, core and decoder."""
+class NeuralEncoder(Model, EncodesSentences):
+    """Embedding and backbone. The vector of a sentence is the decoder's input after its last token."""
 
-    def __init__(
-        self, core: Backbone, vocabulary_size: int, embedding_size: int, tied: bool, init_range: float
-    ) -> None:
+    def __init__(self, backbone: Backbone, vocabulary_size: int, embedding_size: int, init_range: float) -> None:
         super().__init__()
         self.vocabulary_size = vocabulary_size
         self.embedding = nn.Embedding(vocabulary_size, embedding_size)
-        self.core = core
-        self.distance_layers, self.default_layer = core.distance_layers, core.default_layer
-        self.gives_span_scores, self.has_batch_statistics = core.gives_span_scores, core.has_batch_statistics
-        self.decoder = Decoder(core.output_size, vocabulary_size, self.embedding if tied else None)
+        self.backbone = backbone
+        self.has_batch_statistics, self.feature_size = backbone.has_batch_statistics, backbone.output_size
         nn.init.uniform_(self.embedding.weight, -init_range, init_range)
+
+    def read(self, batch: TokenBatch, state: State = None) -> BackboneOutput:
+        """The backbone's output for a batch that continues from `state`."""
+        output: BackboneOutput = self.backbone(self.backbone.embed(self.embedding, batch.tokens), batch, state)
+        return output
+
+    def encode(self, batch: TokenBatch) -> Encoding:
+        output = self.read(batch)
+        return Encoding(output.hidden[batch.last_rows()], output.penalties)
+
+
+class NeuralModel(NeuralEncoder, TrainsByGradient, HasHiddenStates, PredictsNextToken):
+    """A language model: encoder and decoder."""
+
+    def __init__(
+        self, backbone: Backbone, vocabulary_size: int, embedding_size: int, tied: bool, init_range: float
+    ) -> None:
+        super().__init__(backbone, vocabulary_size, embedding_size, init_range)
+        self.decoder = Decoder(backbone.output_size, vocabulary_size, self.embedding if tied else None)
         if not tied:
             self.decoder.initialise(init_range)
 
-    def forward(self, batch: TokenBatch, state: State = None) -> Output:
-        reading: BackboneOutput = self.core(self.core.embed(self.embedding, batch.tokens), batch, state)
+    def loss(self, batch: TokenBatch, state: State = None) -> Loss:
+        output = self.read(batch, state)
+        nats = -self._target_log_probs(output, batch).sum()
+        penalties = output.penalties if self.training else {}
+        return Loss(nats, batch.token_count(), batch.sentence_count(), penalties, output.state)
 
-        def log_probs(targets: Tensor) -> Tensor:
-            if batch.lengths is None:
-                return self.decoder.log_probs(reading.hidden, targets.flatten()).view(targets.shape)
-            mask = batch.mask()
-            values = self.decoder.log_probs(reading.hidden, targets[mask])
-            return torch.zeros(targets.shape, dtype=values.dtype, device=values.device).masked_scatter(mask, values)
+    def token_log_probs(self, batch: TokenBatch, state: State = None) -> TokenScores:
+        output = self.read(batch, state)
+        values = self._target_log_probs(output, batch)
+        if batch.lengths is None:
+            values = values.view(batch.targets.shape)
+        else:
+            zeros = torch.zeros(batch.targets.shape, dtype=values.dtype, device=values.device)
+            values = zeros.masked_scatter(batch.mask(), values)
+        return TokenScores(values, output.state, output.hidden)
 
-        def next_log_probs() -> Tensor:
-            last = reading.hidden[batch.last_rows()]
-            return torch.log_softmax(self.decoder(last).to(self.decoder.weight.dtype), dim=-1)
+    def next_log_probs(self, batch: TokenBatch, state: State = None) -> tuple[Tensor, State]:
+        output = self.read(batch, state)
+        logits = self.decoder(output.hidden[batch.last_rows()])
+        return torch.log_softmax(logits.to(self.decoder.weight.dtype), dim=-1), output.state
 
-        return Output(log_probs, reading.state, reading.penalties, reading.syntax, next_log_probs, reading.hidden)
+    def _target_log_probs(self, output: BackboneOutput, batch: TokenBatch) -> Tensor:
+        """Of the real steps: (n,)."""
+        targets = batch.targets.flatten() if batch.lengths is None else batch.targets[batch.mask()]
+        return self.decoder.log_probs(output.hidden, targets)
 
-    def syntax(self, batch: TokenBatch) -> Syntax | None:
-        return self.core.syntax(batch, self.embedding)
+
+class NeuralModelWithMaps(NeuralModel, HasMaps):
+    """A language model with gates or attention to draw."""
+
+    def maps(self, batch: TokenBatch) -> Maps:
+        return self.read(batch).maps
+
+
+class NeuralParser(NeuralModelWithMaps, Parses):
+    """A language model that gives structure, too."""
+
+    def __init__(
+        self, backbone: Backbone, vocabulary_size: int, embedding_size: int, tied: bool, init_range: float
+    ) -> None:
+        super().__init__(backbone, vocabulary_size, embedding_size, tied, init_range)
+        assert backbone.structure_type is not None
+        self.structure_type = backbone.structure_type
+        self.distance_layers, self.default_layer = backbone.distance_layers, backbone.default_layer
+
+    def structure(self, batch: TokenBatch) -> Structure:
+        return self.backbone.structure(batch, self.embedding)
+
+
+class NeuralConfig(Protocol):
+    """What the settings of every model with a backbone have."""
+
+    @property
+    def embedding_size(self) -> int: ...
+
+    @property
+    def tied(self) -> bool: ...
+
+    @property
+    def init_range(self) -> float: ...
+
+
+def neural_model(backbone: Backbone, config: NeuralConfig, vocabulary_size: int) -> NeuralModel:
+    """A language model of the class that the backbone's abilities call for."""
+    kind = NeuralModel if not backbone.has_maps else NeuralModelWithMaps
+    if backbone.structure_type is not None:
+        kind = NeuralParser
+    return kind(backbone, vocabulary_size, config.embedding_size, config.tied, config.init_range)

@@ -8,8 +8,8 @@ from typing import Literal
 from torch import Tensor, nn
 
 from syntaxlm.layers.dropout import dropout
-from syntaxlm.models.backbone import Backbone, BackboneOutput, NeuralModel
-from syntaxlm.models.contract import State, TokenBatch
+from syntaxlm.models.backbone import Backbone, BackboneOutput, NeuralModel, neural_model
+from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.settings import Fraction, Layers, Positive, Settings, Size
 
 
@@ -27,7 +27,7 @@ class LSTMConfig(Settings, section="model"):
     init_range: Positive = 0.1  # initial weights of embedding and decoder: uniform in (-init_range, init_range)
 
 
-class LSTMCore(Backbone):
+class LSTMBackbone(Backbone):
     """Stacked LSTM, and a projection to the embedding's size where tied weights need one."""
 
     def __init__(self, config: LSTMConfig) -> None:
@@ -53,4 +53,4 @@ class LSTMCore(Backbone):
 
 
 def build(config: LSTMConfig, vocabulary_size: int) -> NeuralModel:
-    return NeuralModel(LSTMCore(config), vocabulary_size, config.embedding_size, config.tied, config.init_range)
+    return neural_model(LSTMBackbone(config), config, vocabulary_size)

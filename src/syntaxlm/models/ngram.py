@@ -7,7 +7,7 @@ probability is left to shorter contexts after all of its words. Chen & Goodman 1
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, cast
 
@@ -16,7 +16,8 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from syntaxlm.models.contract import LanguageModel, Output, State, TokenBatch
+from syntaxlm.models.abilities import Model, PredictsNextToken, TokenScores, TrainsByCounting
+from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.ops import kneser_ney
 from syntaxlm.ops.kneser_ney import Grams
 from syntaxlm.ops.kneser_ney.types import Integers
@@ -73,14 +74,15 @@ class Level(nn.Module):
         return torch.where(self.keys[places] == keys, places, -1)
 
 
-class NGramModel(LanguageModel):
-    """The levels of order 1, 2, ...; before anything is counted, all words alike."""
+class NGramModel(Model, TrainsByCounting, PredictsNextToken):
+    """The levels of order 1, 2, ...; uniform over words before training."""
 
-    is_counted = True
+    rounds = 1
 
     def __init__(self, config: NGramConfig, vocabulary_size: int) -> None:
         super().__init__()
         self.config, self.vocabulary_size = config, vocabulary_size
+        self._texts = _Texts()
         sizes = [vocabulary_size, *[0] * (config.order - 1)]
         self.levels = nn.ModuleList(
             Level(
@@ -101,12 +103,16 @@ class NGramModel(LanguageModel):
         """Probabilities, and shares left to shorter contexts."""
         return sum(len(level.log_probs) + len(level.back_offs) for level in self.each_level)
 
-    def count(self, batches: Iterable[TokenBatch]) -> dict[str, Any]:
-        """Learns from a text. Returns how many n-grams of each order it keeps, and the discounts of each order.
+    def accumulate(self, batch: TokenBatch) -> None:
+        self._texts.add(batch)
 
-        Where counts of counts give no discounts (a small text), they are `FALLBACK`, and the order is named.
+    def maximise(self) -> dict[str, Any]:
+        """Estimates the model. Returns the number of n-grams kept and the discounts of each order.
+
+        Where counts of counts give no discounts (a small text), they are `FALLBACK`, and the order is reported.
         """
-        words, places = _in_a_row(batches)
+        words, places = self._texts.in_a_row()
+        self._texts = _Texts()
         found = kneser_ney.estimate(words, places, self.vocabulary_size, self.config.order, self.config.minimum_counts)
         self.levels = nn.ModuleList(map(Level.of, found.grams))
         return {
@@ -115,20 +121,19 @@ class NGramModel(LanguageModel):
             "fallback_discounts_of_orders": found.fallbacks,
         }
 
-    def forward(self, batch: TokenBatch, state: State = None) -> Output:
+    def token_log_probs(self, batch: TokenBatch, state: State = None) -> TokenScores:
         contexts, carried = self._contexts(batch.tokens, state)
+        values = self._log_probs(contexts, batch.tokens, batch.targets)
+        if batch.lengths is not None:
+            values = values.masked_fill(~batch.mask(), 0.0)
+        return TokenScores(values, {"tokens": carried})
 
-        def log_probs(targets: Tensor) -> Tensor:
-            values = self._log_probs(contexts, batch.tokens, targets)
-            return values if batch.lengths is None else values.masked_fill(~batch.mask(), 0.0)
-
-        def next_log_probs() -> Tensor:
-            steps, columns = batch.tokens.shape
-            lengths = torch.full((columns,), steps) if batch.lengths is None else batch.lengths
-            last = (lengths - 1).to(batch.tokens.device), torch.arange(columns, device=batch.tokens.device)
-            return self._all_log_probs([one[last] for one in contexts], columns)
-
-        return Output(log_probs, {"tokens": carried}, next_log_probs=next_log_probs)
+    def next_log_probs(self, batch: TokenBatch, state: State = None) -> tuple[Tensor, State]:
+        contexts, carried = self._contexts(batch.tokens, state)
+        steps, columns = batch.tokens.shape
+        lengths = torch.full((columns,), steps) if batch.lengths is None else batch.lengths
+        last = (lengths - 1).to(batch.tokens.device), torch.arange(columns, device=batch.tokens.device)
+        return self._all_log_probs([one[last] for one in contexts], columns), {"tokens": carried}
 
     def _contexts(self, tokens: Tensor, state: State) -> tuple[list[Tensor], Tensor]:
         """The numbers of the n-grams of 1, 2, ... words that end with each token, -1 for none; and the next state.
@@ -210,36 +215,39 @@ class NGramModel(LanguageModel):
         return faults
 
 
-def _in_a_row(batches: Iterable[TokenBatch]) -> tuple[Integers, Integers]:
-    """All texts of the batches, one after the other, (n,), and of each word the place in its text, 0 first."""
-    words, places = [], []
-    for text, lengths in _texts(batches):
-        real = np.arange(len(text)) < lengths[:, None]
-        words.append(text.T[real])
-        places.append(np.nonzero(real)[1])
-    if not words:
-        raise ValueError("not one batch to count")
-    return np.concatenate(words), np.concatenate(places)
+class _Texts:
+    """The texts of batches as they come; batches that carry the state are joined."""
 
+    def __init__(self) -> None:
+        self._words: list[Integers] = []
+        self._places: list[Integers] = []
+        self._open: list[Integers] = []  # rows of the text that further batches may continue
+        self._lengths = np.zeros(0, np.int64)
 
-def _texts(batches: Iterable[TokenBatch]) -> Iterator[tuple[Integers, Integers]]:
-    """Texts side by side, (steps, columns), and their lengths, (columns,); batches that carry the state are joined.
-
-    The first row is what is only read.
-    """
-    parts: list[Integers] = []
-    lengths = np.zeros(0, np.int64)
-    for batch in batches:
+    def add(self, batch: TokenBatch) -> None:
         targets = batch.targets.numpy(force=True)
-        if parts and not batch.carries:
-            yield np.concatenate(parts), lengths
-            parts = []
-        if not parts:
-            parts, lengths = [batch.tokens[:1].numpy(force=True)], np.ones(targets.shape[1], np.int64)
-        parts.append(targets)
-        lengths = lengths + (len(targets) if batch.lengths is None else batch.lengths.numpy())
-    if parts:
-        yield np.concatenate(parts), lengths
+        if not batch.carries:
+            self._close()
+        if not self._open:  # the first row is the context of the first target
+            self._open, self._lengths = [batch.tokens[:1].numpy(force=True)], np.ones(targets.shape[1], np.int64)
+        self._open.append(targets)
+        self._lengths = self._lengths + (len(targets) if batch.lengths is None else batch.lengths.numpy())
+
+    def in_a_row(self) -> tuple[Integers, Integers]:
+        """All texts one after the other, (n,), and each word's position in its text, from 0."""
+        self._close()
+        if not self._words:
+            raise ValueError("expected a batch to count before maximise()")
+        return np.concatenate(self._words), np.concatenate(self._places)
+
+    def _close(self) -> None:
+        if not self._open:
+            return
+        text = np.concatenate(self._open)
+        real = np.arange(len(text)) < self._lengths[:, None]
+        self._words.append(text.T[real])
+        self._places.append(np.nonzero(real)[1])
+        self._open = []
 
 
 def build(config: NGramConfig, vocabulary_size: int) -> NGramModel:

@@ -12,11 +12,12 @@ from typing import Literal
 
 from torch import Tensor
 
-from syntaxlm.layers.recurrent_stack import Cell, RecurrentStack, StackOutput, chunk_fault
+from syntaxlm.layers.recurrent_stack import Cell, RecurrentStack, chunk_fault
 from syntaxlm.layers.rows import Rows
+from syntaxlm.models.abilities import Distances, Maps
 from syntaxlm.models.awd import AWDBackbone, LayerSizes, LayersOutput, Regularisation, tied_faults
-from syntaxlm.models.backbone import NeuralModel
-from syntaxlm.models.contract import State, Syntax, TokenBatch
+from syntaxlm.models.backbone import NeuralModel, neural_model
+from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.settings import Fraction, NonNegative, Positive, Settings, Size
 
 
@@ -47,7 +48,7 @@ class ONLSTMConfig(Settings, section="model"):
         return [*faults, f"chunk_size: {fault}"] if fault else faults
 
 
-class ONLSTMCore(AWDBackbone):
+class ONLSTMBackbone(AWDBackbone):
     """A recurrent stack."""
 
     def __init__(self, config: ONLSTMConfig) -> None:
@@ -63,7 +64,8 @@ class ONLSTMCore(AWDBackbone):
             config.layer_sizes[-1],
         )
         self.config = config
-        self.distance_layers = len(config.layer_sizes) if config.cell == "on-lstm" else 0
+        if config.cell == "on-lstm":
+            self.structure_type, self.has_maps, self.distance_layers = Distances, True, len(config.layer_sizes)
         self.default_layer = min(2, len(config.layer_sizes))  # published trees: the second of three, section 5.2
         self.stack = RecurrentStack(
             config.embedding_size,
@@ -77,16 +79,12 @@ class ONLSTMCore(AWDBackbone):
 
     def read_layers(self, inputs: Tensor, rows: Rows, batch: TokenBatch, state: State) -> LayersOutput:
         read = self.stack(inputs, rows, state)
-        return LayersOutput(read.layers[-1], read.state, _syntax(read, rows))
-
-
-def _syntax(read: StackOutput, rows: Rows) -> Syntax | None:
-    """Distances of every layer, and how much of each layer's memory a word writes over."""
-    if read.distances is None or read.input_distances is None:
-        return None
-    distances, inputs = (rows.padded(part.T) for part in (read.distances, read.input_distances))
-    return Syntax(distances.movedim(-1, 0), units={"input master gate by layer": inputs})
+        if read.distances is None or read.input_distances is None:
+            return LayersOutput(read.layers[-1], read.state)
+        distances, overwritten = (rows.padded(part.T) for part in (read.distances, read.input_distances))
+        maps = Maps(units={"input master gate by layer": overwritten})  # the share of memory that a word overwrites
+        return LayersOutput(read.layers[-1], read.state, distances=distances.movedim(-1, 0), maps=maps)
 
 
 def build(config: ONLSTMConfig, vocabulary_size: int) -> NeuralModel:
-    return NeuralModel(ONLSTMCore(config), vocabulary_size, config.embedding_size, config.tied, config.init_range)
+    return neural_model(ONLSTMBackbone(config), config, vocabulary_size)

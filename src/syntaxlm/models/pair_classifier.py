@@ -1,4 +1,4 @@
-"""Two sentences, one encoder, and a choice between classes: the core of any language model, put to another use.
+"""A classifier of sentence pairs over any encoder of sentences.
 
 As in Shen et al. 2019 (ON-LSTM), section 5.4: u and v are the states after the last tokens of both sentences; a network
 of one hidden layer reads u, v, u * v and |u - v|. (Bowman, Manning, Potts 2015 compare by a tanh layer over u and v.)
@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 
-from syntaxlm.errors import InputError
-from syntaxlm.models.backbone import NeuralModel
-from syntaxlm.models.contract import TokenBatch
-from syntaxlm.models.registry import ModelConfig, build_model
+from syntaxlm.models.abilities import Criterion, Encoding, Loss, Model, TrainsByGradient
+from syntaxlm.models.batches import State, TokenBatch
+from syntaxlm.models.registry import ModelConfig, build_encoder
 from syntaxlm.settings import Fraction, Settings, Size
 
 
@@ -32,38 +32,48 @@ class ClassifierSettings(Settings, section="classifier"):
 class PairBatch:
     """Pairs of sentences, all sentences in one batch.
 
-    sentences: 2B columns, longest first. places: (2B,), the column of each left sentence, then of each right one.
+    sentences: 2B columns, longest first.  places: (2B,), the column of each left sentence, then of each right one.
+    classes: (B,) int64, the class of each pair; None where unknown.
     """
 
     sentences: TokenBatch
     places: Tensor
+    classes: Tensor | None = None
+
+    @property
+    def carries(self) -> bool:
+        """Pairs are independent: no state is carried."""
+        return False
 
     @classmethod
-    def of(cls, left: Sequence[Tensor], right: Sequence[Tensor]) -> PairBatch:
+    def of(cls, left: Sequence[Tensor], right: Sequence[Tensor], classes: Tensor | None = None) -> PairBatch:
         """left, right: B sentences each, int64 token ids, none of them empty."""
         both = [*left, *right]
         lengths, order = torch.tensor([len(one) for one in both]).sort(descending=True, stable=True)
         tokens = nn.utils.rnn.pad_sequence([both[place] for place in order.tolist()])
-        return cls(TokenBatch(tokens, tokens, lengths), order.argsort())
+        return cls(TokenBatch(tokens, tokens, lengths), order.argsort(), classes)
 
     def to(self, device: torch.device | str) -> PairBatch:
-        return PairBatch(self.sentences.to(device), self.places.to(device))
+        classes = None if self.classes is None else self.classes.to(device)
+        return PairBatch(self.sentences.to(device), self.places.to(device), classes)
 
 
-class PairClassifier(nn.Module):
-    """An encoder, which is the embedding and the core of a model of the registry, and the layers above it.
+class PairClassifier(Model, TrainsByGradient):
+    """An encoder of the registry's model types, and the layers above it.
 
-    config: of the encoder; tokens: how many there are; classes: L.
-    Raises InputError for settings out of range.
+    config: of the encoder.  tokens: vocabulary size.  classes: L.
+    Raises InputError for settings out of range, and for a model type that does not encode sentences.
     """
+
+    criterion = Criterion("accuracy", "fraction of pairs", maximise=True)
 
     def __init__(self, config: ModelConfig, settings: ClassifierSettings, tokens: int, classes: int) -> None:
         super().__init__()
-        model = build_model(config, tokens)  # its decoder is not used
-        if not isinstance(model, NeuralModel):
-            raise InputError(f"a model of the kind {config.name!r} has no states to classify pairs by")
-        self.embedding, self.core = model.embedding, model.core
-        features = 4 * model.core.output_size
+        self.vocabulary_size = tokens
+        encoder = build_encoder(config, tokens)
+        features = 4 * encoder.feature_size
+        assert isinstance(encoder, nn.Module)
+        self.encoder = encoder
         self.layers = nn.Sequential(
             nn.Dropout(settings.dropout),
             nn.Linear(features, settings.hidden_size),
@@ -74,8 +84,16 @@ class PairClassifier(nn.Module):
 
     def forward(self, pairs: PairBatch) -> tuple[Tensor, dict[str, Tensor]]:
         """Returns (B, L), logits, and the encoder's penalties to add to the training loss."""
-        batch = pairs.sentences
-        reading = self.core(self.core.embed(self.embedding, batch.tokens), batch, None)
-        left, right = reading.hidden[batch.last_rows()[pairs.places]].chunk(2)
+        encoding: Encoding = self.encoder.encode(pairs.sentences)
+        left, right = encoding.features[pairs.places].chunk(2)
         features = torch.cat([left, right, left * right, (left - right).abs()], dim=-1)
-        return self.layers(features), reading.penalties
+        return self.layers(features), encoding.penalties
+
+    def loss(self, batch: PairBatch, state: State = None) -> Loss:
+        """Cross-entropy in training; in evaluation mode the number of correct answers."""
+        assert batch.classes is not None, "a batch to train on has classes"
+        logits, penalties = self(batch)
+        count = len(batch.classes)
+        if not self.training:
+            return Loss((logits.argmax(-1) == batch.classes).sum(), count, count)
+        return Loss(cross_entropy(logits, batch.classes, reduction="sum"), count, count, penalties)

@@ -18,9 +18,10 @@ from syntaxlm.layers.dropout import locked_dropout
 from syntaxlm.layers.recurrent_stack import RecurrentStack
 from syntaxlm.layers.rows import Rows
 from syntaxlm.layers.span_attention import SpanAttention, supervision_loss
+from syntaxlm.models.abilities import Maps, SpanScores
 from syntaxlm.models.awd import AWDBackbone, LayerSizes, LayersOutput, Regularisation, tied_faults
-from syntaxlm.models.backbone import NeuralModel
-from syntaxlm.models.contract import State, Syntax, TokenBatch
+from syntaxlm.models.backbone import NeuralModel, neural_model
+from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.ops.span_attention import Form, SpanReading
 from syntaxlm.settings import Fraction, Layers, NonNegative, Positive, Settings, Size
 
@@ -61,10 +62,11 @@ class PaLMConfig(Settings, section="model"):
         return faults
 
 
-class PaLMCore(AWDBackbone):
+class PaLMBackbone(AWDBackbone):
     """LSTM layers below and above the span attention."""
 
-    gives_span_scores = True
+    structure_type = SpanScores
+    has_maps = True
 
     def __init__(self, config: PaLMConfig) -> None:
         super().__init__(
@@ -101,19 +103,21 @@ class PaLMCore(AWDBackbone):
             read = self.above(locked_dropout(states, rate, rows, self.training), rows, above)
             states = read.layers[-1]
             after |= _named("above", read.state)
-        return LayersOutput(states, after, _syntax(mixed.spans, rows), self._supervised(mixed.spans, batch, rows))
+        # Slot k of the attention at step t is the span of k + 1 words that begins at step t - 1 - k.
+        maps = Maps({"span attention": rows.padded(mixed.spans.attention.detach())})
+        return LayersOutput(states, after, self._supervised(mixed.spans, batch, rows), maps=maps)
 
-    def syntax(self, batch: TokenBatch, embedding: nn.Embedding) -> Syntax:
+    def structure(self, batch: TokenBatch, embedding: nn.Embedding) -> SpanScores:
         """Scores of spans of every length, up to that of the longest sentence; no layer above them is needed."""
         steps, columns = batch.tokens.shape
         longest = max(1, steps - 1)
         if self.config.scores != "learned":
             lengths = torch.arange(1, longest + 1, device=batch.tokens.device)
-            return Syntax(span_scores=lengths.to(embedding.weight).expand(steps, columns, -1))
+            return _normalised(lengths.to(embedding.weight).expand(steps, columns, -1))
         rows, inputs = self.enter(self.embed(embedding, batch.tokens), batch)
         states = self.below(inputs, rows, None).layers[-1]
         states = locked_dropout(states, self.config.layer_dropout, rows, self.training)
-        return Syntax(span_scores=rows.padded(self.attention.spans(states, rows, None, longest).scores))
+        return _normalised(rows.padded(self.attention.spans(states, rows, None, longest).scores))
 
     def _supervised(self, spans: SpanReading, batch: TokenBatch, rows: Rows) -> dict[str, Tensor]:
         """PaLM-S: nothing in evaluation, without gold spans, or with a weight of 0."""
@@ -133,11 +137,19 @@ def _part(state: State, prefix: str) -> State:
     return {name.removeprefix(f"{prefix}."): part for name, part in state.items() if name.startswith(f"{prefix}.")}
 
 
-def _syntax(spans: SpanReading, rows: Rows) -> Syntax:
-    """Slot k of the attention at step t is the span of k + 1 words that begins at step t - 1 - k."""
-    scores, attention = (rows.padded(part.detach()) for part in (spans.scores, spans.attention))
-    return Syntax(span_scores=scores, maps={"span attention": attention})
+def _normalised(scores: Tensor) -> SpanScores:
+    """Log-probabilities among the spans of words that end at one word, in float64.
+
+    Spans that end at different words are scored by different steps, each on a scale of its own. The softmax removes
+    these scales, so that decoders may add scores up. (T, B, m) -> (T, B, m), of sentences after a BOS.
+    """
+    steps, _, longest = scores.shape
+    # The span of k tokens at step t starts at token t - k; token 0 is BOS, which is in no span of words.
+    starts = torch.arange(steps)[:, None] - torch.arange(1, longest + 1)
+    outside = (starts < 1)[:, None].to(scores.device)
+    values = scores.double().masked_fill(outside, -torch.inf).log_softmax(-1)
+    return SpanScores(values.masked_fill(outside, -torch.inf))  # not NaN where a step has no span at all
 
 
 def build(config: PaLMConfig, vocabulary_size: int) -> NeuralModel:
-    return NeuralModel(PaLMCore(config), vocabulary_size, config.embedding_size, config.tied, config.init_range)
+    return neural_model(PaLMBackbone(config), config, vocabulary_size)

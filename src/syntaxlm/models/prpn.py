@@ -21,8 +21,9 @@ from torch.nn.functional import embedding_bag, linear
 from syntaxlm.layers.dropout import dropout, dropout_mask
 from syntaxlm.layers.normalisation import LayerNorm, RowBatchNorm
 from syntaxlm.layers.rows import Rows
-from syntaxlm.models.backbone import Backbone, BackboneOutput, NeuralModel
-from syntaxlm.models.contract import State, Syntax, TokenBatch
+from syntaxlm.models.abilities import Distances, Maps, Structure
+from syntaxlm.models.backbone import Backbone, BackboneOutput, NeuralModel, neural_model
+from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.ops import gated_memory
 from syntaxlm.ops.gated_memory import Comparison, ReaderWeights
 from syntaxlm.settings import Fraction, Layers, Positive, Settings, Size
@@ -250,7 +251,7 @@ class PredictNetwork(nn.Module):
         return torch.tanh(self.norm(self.projection(hidden)))
 
 
-class PRPNCore(Backbone):
+class PRPNBackbone(Backbone):
     """Parsing, reading and predict networks; distances gate the memory of the other two."""
 
     has_batch_statistics = True
@@ -259,7 +260,9 @@ class PRPNCore(Backbone):
         super().__init__()
         self.config = config
         self.output_size = config.embedding_size
-        self.distance_layers = int(config.parsing)
+        if config.parsing:
+            self.structure_type, self.distance_layers = Distances, 1
+        self.has_maps = config.parsing or config.has_attention
         self.parser = ParsingNetwork(config) if config.parsing else None
         self.reader = nn.ModuleList(
             ReadingLayer(
@@ -328,7 +331,8 @@ class PRPNCore(Backbone):
         return BackboneOutput(
             dropout(self.predictor(read), config.dropout, self.training),
             {name: part.detach() for name, part in after.items()},
-            syntax=self._syntax(distances, maps),
+            distances=distances.detach()[None] if config.parsing else None,
+            maps=Maps({name: part.detach() for name, part in maps.items()}),
         )
 
     def _distances(
@@ -361,19 +365,10 @@ class PRPNCore(Backbone):
             maps[name] = gates
         return gates
 
-    def _syntax(self, distances: Tensor, maps: dict[str, Tensor]) -> Syntax | None:
-        if not maps:  # a plain LSTM
-            return None
-        return Syntax(
-            distances=distances.detach()[None] if self.config.parsing else None,
-            maps={name: part.detach() for name, part in maps.items()},
-        )
-
-    def syntax(self, batch: TokenBatch, embedding: nn.Embedding) -> Syntax | None:
-        """Distances of whole sentences, by the parsing network alone; without one, what a whole reading gives."""
-        if self.parser is None:
-            return super().syntax(batch, embedding)
-        return Syntax(distances=self.parser.of_words(batch.tokens, embedding)[None])
+    def structure(self, batch: TokenBatch, embedding: nn.Embedding) -> Structure:
+        """Distances of whole sentences, by the parsing network alone."""
+        assert self.parser is not None
+        return Distances(self.parser.of_words(batch.tokens, embedding)[None])
 
 
 def _last(before: Tensor, now: Tensor, count: int) -> Tensor:
@@ -382,4 +377,4 @@ def _last(before: Tensor, now: Tensor, count: int) -> Tensor:
 
 
 def build(config: PRPNConfig, vocabulary_size: int) -> NeuralModel:
-    return NeuralModel(PRPNCore(config), vocabulary_size, config.embedding_size, config.tied, config.init_range)
+    return neural_model(PRPNBackbone(config), config, vocabulary_size)

@@ -1,15 +1,25 @@
-"""The models by name: the one place that knows them all."""
+"""All model types by name: the one place that knows them all."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar
 
 from pydantic import Field
 
 from syntaxlm.errors import InputError
 from syntaxlm.models import lstm, ngram, on_lstm, palm, prpn, tree_rnn
-from syntaxlm.models.contract import LanguageModel, Reads
+from syntaxlm.models.abilities import LACKS, EncodesSentences, Model
+from syntaxlm.models.backbone import (
+    Backbone,
+    NeuralEncoder,
+    NeuralModel,
+    NeuralModelWithMaps,
+    NeuralParser,
+    neural_model,
+)
+from syntaxlm.models.batches import Reads
 
 ModelConfig = Annotated[
     prpn.PRPNConfig
@@ -21,25 +31,94 @@ ModelConfig = Annotated[
     Field(discriminator="name"),
 ]
 
-MODELS: dict[str, tuple[type, Callable[[Any, int], LanguageModel]]] = {
-    "prpn": (prpn.PRPNConfig, prpn.build),
-    "lstm": (lstm.LSTMConfig, lstm.build),
-    "on-lstm": (on_lstm.ONLSTMConfig, on_lstm.build),
-    "palm": (palm.PaLMConfig, palm.build),
-    "ngram": (ngram.NGramConfig, ngram.build),
-    "tree-rnn": (tree_rnn.TreeRNNConfig, tree_rnn.build),
+
+@dataclass(frozen=True)
+class ModelType:
+    """A type of model.
+
+    classes: those that `build` returns, depending on the settings.  encoder: builds what encodes sentences, without a
+    decoder; None for a type that does not encode.
+    """
+
+    config: type
+    build: Callable[[Any, int], Model]
+    classes: tuple[type[Model], ...]
+    encoder: Callable[[Any, int], EncodesSentences] | None = None
+
+    @property
+    def reads(self) -> Reads:
+        return self.classes[0].reads
+
+
+def _with_backbone(config: type, backbone: Callable[[Any], Backbone], *classes: type[NeuralModel]) -> ModelType:
+    return ModelType(
+        config,
+        lambda settings, size: neural_model(backbone(settings), settings, size),
+        classes,
+        lambda settings, size: NeuralEncoder(backbone(settings), size, settings.embedding_size, settings.init_range),
+    )
+
+
+MODELS: dict[str, ModelType] = {
+    "prpn": _with_backbone(prpn.PRPNConfig, prpn.PRPNBackbone, NeuralModel, NeuralModelWithMaps, NeuralParser),
+    "lstm": _with_backbone(lstm.LSTMConfig, lstm.LSTMBackbone, NeuralModel),
+    "on-lstm": _with_backbone(on_lstm.ONLSTMConfig, on_lstm.ONLSTMBackbone, NeuralModel, NeuralParser),
+    "palm": _with_backbone(palm.PaLMConfig, palm.PaLMBackbone, NeuralParser),
+    "ngram": ModelType(ngram.NGramConfig, ngram.build, (ngram.NGramModel,)),
+    "tree-rnn": ModelType(tree_rnn.TreeRNNConfig, tree_rnn.build, (tree_rnn.TreeRNN,)),
 }
 
 
-def reads(config: ModelConfig | type) -> Reads:
-    """What a model with these settings reads."""
-    found: Reads = getattr(config, "reads", "tokens")
-    return found
+def model_types_with(*abilities: type) -> list[str]:
+    """The names of the model types that have all of some abilities, under some settings at least."""
+    return [
+        name
+        for name, kind in MODELS.items()
+        if any(all(issubclass(one, ability) for ability in abilities) for one in kind.classes)
+    ]
 
 
-def build_model(config: ModelConfig, vocabulary_size: int) -> LanguageModel:
+Ability = TypeVar("Ability")
+
+
+def require(model: object, ability: type[Ability], name: str, use: str) -> Ability:
+    """The model, with its ability known to the type checker.
+
+    name: of the model type.  use: what needs the ability, for the message: "score".
+    Raises InputError for a model without it, which lists the model types that have it.
+    """
+    if isinstance(model, ability):
+        return model
+    others = [other for other in model_types_with(ability) if other != name]
+    settings = " with these settings" if name in model_types_with(ability) else ""
+    can = f" Model types that can: {', '.join(others)}." if others else ""
+    raise InputError(f"this {name} model{settings} {LACKS[ability]}, so {use} cannot use it.{can}")
+
+
+def reads(config: ModelConfig) -> Reads:
+    """What a model of these settings reads."""
+    return MODELS[config.name].reads
+
+
+def build_model(config: ModelConfig, vocabulary_size: int) -> Model:
     """A model with fresh weights. Raises InputError where memory cannot hold it."""
+    return _built(MODELS[config.name].build, config, vocabulary_size)
+
+
+def build_encoder(config: ModelConfig, vocabulary_size: int) -> EncodesSentences:
+    """An encoder of sentences with fresh weights: a model without its decoder. Raises InputError as `build_model`."""
+    encoder = MODELS[config.name].encoder
+    if encoder is None:
+        can = ", ".join(name for name, kind in MODELS.items() if kind.encoder is not None)
+        raise InputError(f"{config.name}: this model type {LACKS[EncodesSentences]}. Model types that can: {can}.")
+    return _built(encoder, config, vocabulary_size)
+
+
+Built = TypeVar("Built")
+
+
+def _built(build: Callable[[Any, int], Built], config: ModelConfig, vocabulary_size: int) -> Built:
     try:
-        return MODELS[config.name][1](config, vocabulary_size)
-    except RuntimeError as error:  # torch cannot allocate a tensor
+        return build(config, vocabulary_size)
+    except RuntimeError as error:  # torch's error for a tensor that memory cannot hold
         raise InputError(f"a model of these sizes cannot be built: {str(error).splitlines()[0]}") from error

@@ -17,7 +17,10 @@ from typing import Annotated, Literal
 import torch
 from pydantic import Field
 from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
+from syntaxlm.models.abilities import Criterion, Loss, Model, TrainsByGradient
+from syntaxlm.models.batches import State
 from syntaxlm.ops.tree_levels.types import EDGES
 from syntaxlm.settings import Count, Settings, Size
 
@@ -39,8 +42,45 @@ class StopSettings(Settings):
     format: int = FORMAT
 
 
-class Stops(nn.Module):
+@dataclass(frozen=True)
+class StopExamples:
+    """A batch of n words of trees, as a dependency-tree model has read them.
+
+    hidden: (n, D); embedded: (n, word_size); inputs: (n, E), what the model reads of the words themselves.
+    leaving: (n, 4) bool, whether an edge of each type leaves a word.  possible: (n, 4) bool, whether one could:
+        see `generation.stops.possible_edges`.
+    labels: (n,) int64, of the edge above each word.
+    """
+
+    hidden: Tensor
+    embedded: Tensor
+    inputs: Tensor
+    leaving: Tensor
+    possible: Tensor
+    labels: Tensor
+
+    @property
+    def carries(self) -> bool:
+        """Words are independent: no state is carried."""
+        return False
+
+    def to(self, device: torch.device | str) -> StopExamples:
+        """The same words on another device."""
+        return StopExamples(**{name: value.to(device) for name, value in vars(self).items()})
+
+    def nats(self, stops: Stops) -> Tensor:
+        """Negative log-probability of each word's answers and, where the model reads labels, of its label: (n,)."""
+        logits = stops(self.hidden, self.inputs)
+        found = binary_cross_entropy_with_logits(logits, self.leaving.to(logits.dtype), reduction="none").sum(1)
+        if stops.label_network is not None:
+            found = found + cross_entropy(stops.label_logits(self.hidden, self.embedded), self.labels, reduction="none")
+        return found
+
+
+class Stops(Model, TrainsByGradient):
     """Four classifiers, and a label predictor where the model reads labels."""
+
+    criterion = Criterion("negative log-likelihood of answers and labels", "nats per word")
 
     def __init__(self, settings: StopSettings) -> None:
         super().__init__()
@@ -51,6 +91,10 @@ class Stops(nn.Module):
         if settings.labels:
             features = settings.state_size + settings.word_size
             self.label_network = _network(features, settings.hidden_size, settings.labels)
+
+    def loss(self, batch: StopExamples, state: State = None) -> Loss:
+        nats = batch.nats(self)
+        return Loss(nats.sum(), len(nats), len(nats))
 
     def forward(self, hidden: Tensor, inputs: Tensor) -> Tensor:
         """Logits that an edge of each type leaves each word: (n, D), (n, E) -> (n, 4).

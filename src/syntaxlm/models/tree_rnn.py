@@ -18,7 +18,15 @@ from syntaxlm.layers.dropout import dropout
 from syntaxlm.layers.edge_decoder import EdgeDecoder
 from syntaxlm.layers.noise_contrastive import NoiseContrastive
 from syntaxlm.layers.softmax import Decoder
-from syntaxlm.models.contract import Output, State, TextCounts, TreeBatch, TreeModel
+from syntaxlm.models.abilities import (
+    GeneratesTrees,
+    Loss,
+    NeedsTextCounts,
+    TextCounts,
+    TokenScores,
+    TrainsByGradient,
+)
+from syntaxlm.models.batches import State, TreeBatch
 from syntaxlm.ops.tree_levels import EDGES, EdgeWeights, Levels, States, recurrence
 from syntaxlm.settings import Finite, Fraction, Positive, Settings, Size
 
@@ -28,8 +36,6 @@ _LABELS = "label_embedding.weight"
 @dataclass(frozen=True)
 class TreeRNNConfig(Settings, section="model"):
     """Settings of TreeRNN; labelled, it is LTreeRNN, and with LSTM cells TreeLSTM."""
-
-    reads = "trees"
 
     name: Literal["tree-rnn"] = "tree-rnn"
     cell: Literal["tanh", "lstm"] = "tanh"  # what an edge computes: one layer, or an LSTM with biases
@@ -46,8 +52,10 @@ class TreeRNNConfig(Settings, section="model"):
     init_range: Positive = 0.2  # initial weights: uniform in (-init_range, init_range); biases: 0
 
 
-class TreeRNN(TreeModel):
+class TreeRNN(GeneratesTrees, TrainsByGradient, NeedsTextCounts):
     """Embeddings, the recurrence along paths, and softmaxes."""
+
+    reads = "trees"
 
     def __init__(self, config: TreeRNNConfig, vocabulary_size: int) -> None:
         super().__init__()
@@ -81,8 +89,8 @@ class TreeRNN(TreeModel):
             nn.init.uniform_(self.label_embedding.weight, -init_range, init_range)
             self.label_count = count
 
-    def prepare(self, counts: TextCounts) -> None:
-        """Takes room for labels, and the noise of NCE, from the training text."""
+    def setup(self, counts: TextCounts) -> None:
+        """Takes the number of labels and the noise distribution of NCE from the training text."""
         self._make_labels(counts.labels)
         if self.noise is not None:
             # What never comes is noise at times, too: else nothing would say how improbable it is.
@@ -95,25 +103,30 @@ class TreeRNN(TreeModel):
             self._make_labels(len(stored))
         return []
 
-    def forward(self, batch: TreeBatch, state: State = None) -> Output:
-        """Reads whole trees; `state` is none. Raises InputError for a batch of text."""
+    def loss(self, batch: TreeBatch, state: State = None) -> Loss:
+        """Negative log-likelihood of the words; while training by NCE, the loss of telling them from noise."""
+        hidden = self._hidden(batch)
+        if self.training and self.noise is not None:
+            total = self.decoder.by_edge(hidden, batch.targets, batch.levels, self._noise_loss).sum()
+        else:
+            total = -self.decoder.log_probs(hidden, batch.targets, batch.levels).sum()
+        return Loss(total, batch.token_count(), batch.sentence_count())
+
+    def token_log_probs(self, batch: TreeBatch, state: State = None) -> TokenScores:
+        """Natural log-probability of each word given its path: (n,)."""
+        hidden = self._hidden(batch)
+        return TokenScores(self.decoder.log_probs(hidden, batch.targets, batch.levels), hidden=hidden)
+
+    def _hidden(self, batch: TreeBatch) -> Tensor:
+        """The decoder's input at each step: (n, D). Raises InputError for a batch of text."""
         if not isinstance(batch, TreeBatch):
             raise InputError(
-                f"a model of the kind {self.config.name!r} reads dependency trees, and this is text: evaluate lm and"
-                " score take it, with a file of trees"
+                f"a {self.config.name} model reads dependency trees, and this is text: evaluate lm and score take it,"
+                " with a file of trees"
             )
         rate = self.config.dropout
         inputs = dropout(self.inputs(batch.words, batch.labels), rate, self.training)
-        states = self.follow(inputs, batch.levels, self.root_states())
-        hidden = dropout(states.hidden, rate, self.training)
-
-        def log_probs(targets: Tensor) -> Tensor:
-            return self.decoder.log_probs(hidden, targets, batch.levels)
-
-        def told_from_noise(targets: Tensor) -> Tensor:
-            return self.decoder.by_edge(hidden, targets, batch.levels, self._noise_loss).sum()
-
-        return Output(log_probs, hidden=hidden, training_loss=None if self.noise is None else told_from_noise)
+        return dropout(self.follow(inputs, batch.levels, self.root_states()).hidden, rate, self.training)
 
     def root_states(self) -> States:
         zeros = self.recurrent_weight.new_zeros(1, self.state_size)

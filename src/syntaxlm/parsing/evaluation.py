@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from syntaxlm import display
 from syntaxlm.data.treebanks import Treebank, read_treebank, treebank_tokens
 from syntaxlm.errors import InputError
 from syntaxlm.files import write_text
@@ -82,10 +83,8 @@ class Parse:
         return rest
 
     def _repr_svg_(self) -> str:
-        """The tree over its distances as a picture: notebooks ask for it."""
-        from syntaxlm.drawing.tree import tree_svg  # a lower room; nothing of it is loaded unless a picture is wanted
-
-        return tree_svg(self.tree, self.distances or None, words=self.words)
+        """The tree over its distances as a picture, for notebooks."""
+        return display.render("tree", self.tree, self.distances or None, words=self.words)
 
 
 @dataclass(frozen=True)

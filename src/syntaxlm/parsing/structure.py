@@ -16,11 +16,13 @@ import torch
 from torch import Tensor
 
 from syntaxlm.allocation import keep_freed_memory
-from syntaxlm.batches.tokens import SentenceBatches
+from syntaxlm.batches import SentenceBatches
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.errors import InputError
 from syntaxlm.model_io import ModelBundle
-from syntaxlm.models.contract import LanguageModel, TokenBatch
+from syntaxlm.models.abilities import Distances, Model, Parses
+from syntaxlm.models.abilities import SpanScores as BatchSpanScores
+from syntaxlm.models.batches import TokenBatch
 from syntaxlm.trees import DECODING_RULES, DecodingRule, SpanSets, decode
 from syntaxlm.trees.span_decoding import SPAN_RULES, SpanRule, SpanScores, decode_spans
 from syntaxlm.trees.spans import Flags, Integers
@@ -52,10 +54,12 @@ class Structure:
         return decode_spans(self.span_scores, cast(SpanRule, rule))
 
 
-def rules_of(model: LanguageModel) -> tuple[Rule, ...]:
-    """The rules that make trees of what a model says, its default first; none for a model that does not parse."""
-    of_distances = DECODING_RULES if model.distance_layers else ()
-    return (*of_distances, *(SPAN_RULES if model.gives_span_scores else ()))
+RULES_OF: dict[type, tuple[Rule, ...]] = {Distances: DECODING_RULES, BatchSpanScores: SPAN_RULES}
+
+
+def rules_of(model: Model) -> tuple[Rule, ...]:
+    """The decoders of a model's structure, its default first; none for a model that does not parse."""
+    return RULES_OF[model.structure_type] if isinstance(model, Parses) else ()
 
 
 def rules_for(models: Sequence[ModelBundle], rule: Rule | None) -> tuple[Rule, ...]:
@@ -64,20 +68,18 @@ def rules_for(models: Sequence[ModelBundle], rule: Rule | None) -> tuple[Rule, .
     Raises InputError for a model that does not parse, and for a rule that none of the models has.
     """
     for one in models:
-        if not one.model.parses:
-            kind = one.settings.model.name
-            raise InputError(f"a model of the kind {kind!r} has no distances or span scores: it does not parse")
+        one.require(Parses, "parsing")
     own = [rules_of(one.model) for one in models]
     if rule is not None and not any(rule in rules for rules in own):
-        kinds = {one.settings.model.name: ", ".join(rules) for one, rules in zip(models, own, strict=True)}
-        has = "; ".join(f"a model of the kind {kind!r} has {rules}" for kind, rules in kinds.items())
+        kinds = {one.name: ", ".join(rules) for one, rules in zip(models, own, strict=True)}
+        has = "; ".join(f"{name} models have {rules}" for name, rules in kinds.items())
         raise InputError(f"decoder {rule}: {has}")
     return tuple(rule if rule in rules else rules[0] for rules in own)
 
 
 def layer_of(stored: ModelBundle, layer: int | None) -> int:
     """The layer asked for, 1 is the first; of None, the model's own. Raises InputError for one that there is not."""
-    model = stored.model
+    model = stored.require(Parses, "parsing")
     if layer is None:
         return model.default_layer
     if model.distance_layers and not 1 <= layer <= model.distance_layers:
@@ -90,7 +92,7 @@ def layers_for(models: Sequence[ModelBundle], layer: int | None) -> tuple[int, .
 
     Raises InputError for a layer that a model with distances has not, and for any where no model has distances.
     """
-    if layer is not None and not any(one.model.distance_layers for one in models):
+    if layer is not None and not any(one.require(Parses, "parsing").distance_layers for one in models):
         raise InputError(f"layer {layer}: trees of span scores are of no layer; only distances are")
     return tuple(layer_of(one, layer) for one in models)
 
@@ -109,54 +111,47 @@ def distances_of(stored: ModelBundle, corpus: EncodedCorpus) -> npt.NDArray[np.f
 
     Read as by `structure_of`. Raises InputError for a model without any.
     """
-    if not stored.model.distance_layers:
-        raise InputError(f"a model of the kind {stored.settings.model.name!r} has no distances")
+    if not stored.require(Parses, "parsing").distance_layers:
+        raise InputError(f"this {stored.name} model has no distances")
     return _structure(stored, corpus).distances
 
 
 @torch.no_grad()
 def _structure(stored: ModelBundle, corpus: EncodedCorpus) -> Structure:
     keep_freed_memory()
-    model, lengths = stored.model, corpus.lengths
+    model, lengths = stored.require(Parses, "parsing"), corpus.lengths
     distances = np.zeros((model.distance_layers, corpus.word_count), np.float32)
     scores = None
-    if model.gives_span_scores:
+    if model.structure_type is BatchSpanScores:
         scores = SpanScores(lengths, np.zeros(int((lengths * (lengths + 1) // 2).sum()), np.float32))
     for batch in _batches(stored, corpus):
-        syntax = model.syntax(batch.to(model.device))
-        assert syntax is not None
+        found = model.structure(batch.to(stored.model.device))
         assert batch.lengths is not None
         assert batch.indices is not None
-        words, indices = batch.lengths.numpy() - 2, batch.indices.numpy()  # without begin and end
-        if model.distance_layers:
-            assert syntax.distances is not None
-            inner = syntax.distances[:, 1:-1].cpu().numpy()
+        words, indices = batch.lengths.numpy() - 2, batch.indices.numpy()  # without BOS and EOS
+        if isinstance(found, Distances):
+            inner = found.values[:, 1:-1].cpu().numpy()
             steps = np.arange(inner.shape[1])[:, None]
             real = steps < words
             distances[:, (corpus.offsets[indices] + steps)[real]] = inner[:, real]
-        if scores is not None:
-            assert syntax.span_scores is not None
-            scores.values[scores.places(indices)] = _spans_of_words(syntax.span_scores, words)
+        elif scores is not None:
+            scores.values[scores.places(indices)] = _spans_of_words(found.values, words)
     return Structure(lengths, distances, scores)
 
 
 def _spans_of_words(scores: Tensor, words: Integers) -> npt.NDArray[np.float32]:
-    """The scores of the spans of words alone, in the order of `SpanScores`, after a softmax over those of one end.
+    """The scores of the spans of words alone, in the order of `SpanScores`.
 
-    Spans that end at different words are scored by different steps, each on a scale of its own, which the softmax takes
-    out: only so may rules add them up.
-    scores: (T, B, m), of sentences between begin and end.  words: (B,) of each sentence.
+    scores: (T, B, m), of sentences between BOS and EOS.  words: (B,) of each sentence.
     """
     longest = len(scores) - 2
     if scores.shape[2] < longest:
         raise ValueError(f"scores of spans of up to {scores.shape[2]} words, expected those of up to {longest}")
-    # Those of the spans that end at a word stand at the step after it; longer ones begin before the first word.
-    of_ends = scores[2:, :, :longest].double().transpose(0, 1)
+    # Those of the spans that end at a word stand at the step after it; longer ones start before the first word.
+    of_ends = scores[2:, :, :longest].transpose(0, 1).cpu()
     end, length = np.arange(1, longest + 1)[:, None], np.arange(1, longest + 1)
     real: Flags = (length <= end) & (end <= words[:, None, None])
-    there = torch.from_numpy(real)
-    logs = of_ends.cpu().masked_fill(~there, -torch.inf).log_softmax(-1)
-    return logs[there].float().numpy()
+    return of_ends[torch.from_numpy(real)].float().numpy()
 
 
 def _batches(stored: ModelBundle, corpus: EncodedCorpus) -> Iterator[TokenBatch]:
@@ -165,7 +160,7 @@ def _batches(stored: ModelBundle, corpus: EncodedCorpus) -> Iterator[TokenBatch]
     for indices in batches.epoch(0):
         while len(indices):
             together = len(indices)
-            if stored.model.gives_span_scores:
+            if stored.require(Parses, "parsing").structure_type is BatchSpanScores:
                 together = max(1, SPAN_BUDGET // int(corpus.lengths[indices[0]] + 2) ** 2)
             yield batches.batch(indices[:together])
             indices = indices[together:]

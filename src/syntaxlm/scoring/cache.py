@@ -16,28 +16,19 @@ matrix, which is a view of it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from syntaxlm.batches.tokens import SentenceBatches, StreamBatches
 from syntaxlm.data.corpora import EncodedCorpus
-from syntaxlm.errors import InputError
-from syntaxlm.model_io import Mode, predicts_ends
-from syntaxlm.models.contract import LanguageModel, Output, State
+from syntaxlm.scoring.engine import ScoredTokens, Scorer
 from syntaxlm.settings import Count, Fraction, NonNegative, Settings
-from syntaxlm.text.vocabulary import Vocabulary
 
 CACHE_SIZE = 2000  # words, where none is given
 ROWS = 128  # whose products are made at once: with 2,000 words to look back to, a processor's cache holds them
-STEPS = 1024  # of a chunk of a stream
-TOKENS = 32_768  # of the sentences that are read before the cache reads them: batches of like length, bounded memory
-TOKEN_BUDGET = 8192  # of a batch of them, padding included
 
 
 @dataclass(frozen=True)
@@ -52,30 +43,20 @@ class CacheSettings(Settings, section="cache"):
         return f"cache of {self.size:,} words, weight {self.weight:g}, theta {self.theta:g}"
 
 
-class Stretch(NamedTuple):
-    """Words of a text in their order, as a model read them.
-
-    hidden: (n, F), what the decoder read.  words: (n,), what it was to predict.  log_probs: (n,), the model's of these.
-    """
-
-    hidden: Tensor
-    words: Tensor
-    log_probs: Tensor
-
-
 class NeuralCache:
-    """The last `size` rows and words of a text that is read stretch by stretch."""
+    """The last `size` rows and words of a text that is read part by part."""
 
     def __init__(self, size: int) -> None:
         self.size = size
         self._held: tuple[Tensor, Tensor] | None = None  # rows (k, F) and words (k,), k at most `size`
 
-    def probs(self, stretch: Stretch, thetas: Sequence[float]) -> Tensor:
-        """p_cache of each word of the stretch, for each theta: (n, thetas). Then the stretch is in the cache.
+    def probs(self, part: ScoredTokens, thetas: Sequence[float]) -> Tensor:
+        """p_cache of each token of a part of a text, for each theta: (n, thetas). Then the part is in the cache.
 
         Before the first word of a text the cache is empty, and says what the model says.
         """
-        hidden, words, log_probs = stretch
+        hidden, words, log_probs = part.hidden, part.tokens, part.log_probs
+        assert hidden is not None, "a cache needs hidden states"
         count = len(words)
         before, words_before = self._held or (hidden[:0], words[:0])
         width = max(1, min(self.size, len(before) + count - 1))  # how far the last word looks back
@@ -122,78 +103,15 @@ def mixed_log_probs(log_probs: Tensor, cache_probs: Tensor, weight: float) -> Te
     return torch.logaddexp(log_probs.double() + math.log1p(-weight), cache_probs.double().log() + math.log(weight))
 
 
-@torch.no_grad()
-def nats_with_cache(
-    model: LanguageModel, corpus: EncodedCorpus, vocabulary: Vocabulary, mode: Mode, settings: CacheSettings
-) -> tuple[float, float]:
-    """The negative log-probability of a text with the cache, and without it by the same reading, in nats.
+def log_probs_with_cache(scorer: Scorer, corpus: EncodedCorpus, settings: CacheSettings) -> tuple[float, float]:
+    """The natural log-probability of a text with the cache, and without it.
 
-    A stream is read as one column. Raises InputError for a model without hidden states.
+    Raises InputError for a model without hidden states.
     """
     cache = NeuralCache(settings.size)
-    nats = without = 0.0
-    for stretch in read_in_order(model, corpus, vocabulary, mode):
-        cache_probs = cache.probs(stretch, [settings.theta])[:, 0]
-        nats -= float(mixed_log_probs(stretch.log_probs, cache_probs, settings.weight).sum())
-        without -= float(stretch.log_probs.sum(dtype=torch.float64))
-    return nats, without
-
-
-def read_in_order(model: LanguageModel, corpus: EncodedCorpus, vocabulary: Vocabulary, mode: Mode) -> Iterator[Stretch]:
-    """The words of a text in its order, ends of sentences among them, as the model reads them; no gradients.
-
-    Leaves the model in evaluation mode. Raises InputError for a model without hidden states.
-    """
-    model.eval()
-    if mode == "stream":
-        return _read_stream(model, corpus, vocabulary)
-    return _read_sentences(model, corpus, vocabulary, ends=predicts_ends(mode))
-
-
-@torch.no_grad()
-def _read_stream(model: LanguageModel, corpus: EncodedCorpus, vocabulary: Vocabulary) -> Iterator[Stretch]:
-    device = model.device
-    state: State = None
-    for batch in StreamBatches(corpus, vocabulary, batch_size=1, steps=STEPS):
-        batch = batch.to(device)
-        output = model(batch, state)
-        state = output.state
-        yield Stretch(_hidden(output), batch.targets[:, 0], output.log_probs(batch.targets)[:, 0])
-
-
-@torch.no_grad()
-def _read_sentences(
-    model: LanguageModel, corpus: EncodedCorpus, vocabulary: Vocabulary, ends: bool
-) -> Iterator[Stretch]:
-    """Some thousand sentences at a time, in batches of like length, their words then put in order."""
-    device = model.device
-    for part in _parts(corpus):
-        batches = SentenceBatches(part, vocabulary, TOKEN_BUDGET, shuffle=False, seed=0, ends=ends)
-        places, hidden, words, log_probs = [], [], [], []
-        for batch in batches.iterate(0):
-            places.append(batches.places(batch))
-            batch = batch.to(device)
-            mask = batch.mask()
-            output = model(batch)
-            hidden.append(_hidden(output))
-            words.append(batch.targets[mask])
-            log_probs.append(output.log_probs(batch.targets)[mask])
-        order = torch.cat(places).argsort().to(device)
-        yield Stretch(*(torch.cat(rows)[order] for rows in (hidden, words, log_probs)))
-
-
-def _parts(corpus: EncodedCorpus) -> Iterator[EncodedCorpus]:
-    """The corpus in parts of whole sentences, each of at most TOKENS tokens, or of one sentence."""
-    begins = corpus.offsets + np.arange(len(corpus) + 1)
-    first = 0
-    while first < len(corpus):
-        last = max(first + 1, int(np.searchsorted(begins, begins[first] + TOKENS, side="right")) - 1)
-        offsets = corpus.offsets[first : last + 1]
-        yield EncodedCorpus(corpus.ids[offsets[0] : offsets[-1]], offsets - offsets[0], corpus.line_numbers[first:last])
-        first = last
-
-
-def _hidden(output: Output) -> Tensor:
-    if output.hidden is None:
-        raise InputError("a neural cache compares hidden states, and this model has none. Leave the cache out.")
-    return output.hidden
+    with_cache = without = 0.0
+    for part in scorer.tokens(corpus, hidden=True):
+        cache_probs = cache.probs(part, [settings.theta])[:, 0]
+        with_cache += float(mixed_log_probs(part.log_probs, cache_probs, settings.weight).sum())
+        without += float(part.log_probs.sum(dtype=torch.float64))
+    return with_cache, without

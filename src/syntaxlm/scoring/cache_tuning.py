@@ -17,8 +17,10 @@ import torch
 from torch import Tensor
 
 from syntaxlm.data.corpora import EncodedCorpus
-from syntaxlm.model_io import Mode, ModelBundle
-from syntaxlm.scoring.cache import CACHE_SIZE, CacheSettings, NeuralCache, Stretch, read_in_order
+from syntaxlm.model_io import ModelBundle
+from syntaxlm.models.batches import TextMode
+from syntaxlm.scoring.cache import CACHE_SIZE, CacheSettings, NeuralCache
+from syntaxlm.scoring.engine import ScoredTokens, Scorer
 from syntaxlm.scoring.perplexity import LanguageModelScore, score_of
 
 WEIGHTS = (0.05, 0.1, 0.2, 0.3, 0.4)  # lambda, of the table
@@ -93,23 +95,25 @@ class CacheTuning:
 
 
 @torch.no_grad()
-def tune_cache(stored: ModelBundle, path: str | Path, mode: Mode | None = None, size: int = CACHE_SIZE) -> CacheTuning:
+def tune_cache(
+    stored: ModelBundle, path: str | Path, mode: TextMode | None = None, size: int = CACHE_SIZE
+) -> CacheTuning:
     """Tries weights of a cache of this size on a text file, one sentence a line; "-" is standard input.
 
     mode: how the text is read; as the model was trained when None. All rows that the decoder reads are kept, 4 bytes a
     feature. Raises InputError for a size under 1, a file that is not text, and a model without hidden states.
     """
     CacheSettings(0.0, 0.0, size)
-    mode = mode or stored.settings.mode
+    scorer = Scorer.of(stored, mode)
     with EncodedCorpus.encode(path, stored.normaliser, stored.vocabulary) as corpus:
-        stretches = list(read_in_order(stored.model, corpus, stored.vocabulary, mode))
-        nats = -sum(float(stretch.log_probs.sum(dtype=torch.float64)) for stretch in stretches)
-        without = score_of(corpus, mode, nats)
-    trials = _trials(stretches, size, THETAS)
+        parts = list(scorer.tokens(corpus, hidden=True))
+        nats = -sum(float(part.log_probs.sum(dtype=torch.float64)) for part in parts)
+        without = score_of(corpus, scorer.mode, nats)
+    trials = _trials(parts, size, THETAS)
     for factor in FACTORS:
         while nearby := _nearby(trials, factor):
             best = _best(trials)
-            trials += _trials(stretches, size, nearby)
+            trials += _trials(parts, size, nearby)
             if _best(trials) is best:
                 break
     return CacheTuning(size, without, tuple(sorted(trials, key=lambda trial: trial.theta)))
@@ -126,10 +130,10 @@ def _nearby(trials: Sequence[CacheTrial], factor: float) -> list[float]:
     return [theta for theta in near if theta not in tried and theta <= LARGEST_THETA]
 
 
-def _trials(stretches: Sequence[Stretch], size: int, thetas: Sequence[float]) -> list[CacheTrial]:
+def _trials(parts: Sequence[ScoredTokens], size: int, thetas: Sequence[float]) -> list[CacheTrial]:
     cache = NeuralCache(size)
-    cache_probs = torch.cat([cache.probs(stretch, thetas) for stretch in stretches]).double()
-    log_probs = torch.cat([stretch.log_probs for stretch in stretches]).double()
+    cache_probs = torch.cat([cache.probs(part, thetas) for part in parts]).double()
+    log_probs = torch.cat([part.log_probs for part in parts]).double()
     # p(w) = p_model(w) (1 + lambda gain).
     gains = cache_probs * torch.exp(-log_probs)[:, None] - 1
     return [_trial(theta, log_probs, gain) for theta, gain in zip(thetas, gains.unbind(1), strict=True)]

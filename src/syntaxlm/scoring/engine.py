@@ -1,54 +1,310 @@
-"""The log-probability of whole sentences, each by itself: what choices between sentences are made by."""
+"""Log-probabilities of texts and trees: the one place where batches are read for them.
+
+A `Scorer` is a model and how it reads text. It batches by length, scores a repeated sentence once, restores the order
+of the input, and takes a text in parts, so that memory does not grow with it. Perplexity, surprisal, minimal pairs,
+completion and reranking are sums and differences of what it gives; the neural cache wraps it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence, Sized
+from dataclasses import dataclass
 from itertools import islice
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 
-from syntaxlm.batches.tokens import SentenceBatches
+from syntaxlm.batches import SentenceBatches, StreamBatches, TreeBatches
 from syntaxlm.data.corpora import EncodedCorpus
-from syntaxlm.model_io import ModelBundle, predicts_ends
+from syntaxlm.data.dependencies import DependencyCorpus
+from syntaxlm.errors import InputError
+from syntaxlm.model_io import ModelBundle
+from syntaxlm.models.abilities import GeneratesTrees, HasHiddenStates, Model, ScoresSentences, ScoresTokens, TokenScores
+from syntaxlm.models.batches import State, TextMode, TokenBatch, TreeBatch
+from syntaxlm.models.registry import require
 from syntaxlm.progress import progress_bar
+from syntaxlm.text.vocabulary import Vocabulary
 
-TOKEN_BUDGET = 4096  # tokens of a batch: larger ones are no faster
-SENTENCES_TOGETHER = 1 << 15  # encoded at a time: enough for batches of like length, whatever there is in all
+TOKEN_BUDGET = 8192  # tokens of a batch of sentences or trees, padding included
+SENTENCES = 1 << 15  # taken at a time: enough for batches of like length
+TOKENS = 1 << 15  # of a part of a text whose hidden states are kept until they are in order
+COLUMNS, STEPS = 32, 128  # of a batch of a stream of which only the sum is asked
+STREAM_STEPS = 1024  # of a batch of a stream that is read in one column
 
 LogProbs = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
 
-_PLACED = np.dtype([("place", np.int64), ("log_prob", np.float64)])
 
+@dataclass(frozen=True)
+class ScoredTokens:
+    """The predicted tokens of a part of a text, in its order.
 
-def sentence_log_probs(stored: ModelBundle, sentences: Iterable[Sequence[str]]) -> LogProbs:
-    """Natural log-probability of each tokenised sentence, its end included where the model predicts it: (n,), in order.
-
-    Each is read from no state, with the vocabulary's begin before it. Sentences are taken some ten thousand at a time.
-    One without a token has the probability of ending at once.
+    tokens: (n,) int64, ends of sentences among them where these are predicted.  log_probs: (n,), natural.
+    hidden: (n, F), the decoder's inputs; None where they were not asked for.
     """
-    total = len(sentences) if isinstance(sentences, Sized) else None
-    scored = np.fromiter(progress_bar(_scored(stored, iter(sentences)), "scoring, sentences", total), _PLACED)
-    result = np.empty(len(scored))
-    result[scored["place"]] = scored["log_prob"]
-    return result
+
+    tokens: Tensor
+    log_probs: Tensor
+    hidden: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """The log-probabilities of one model.
+
+    mode: how text is read.  name: of the model type, for messages.
+    """
+
+    model: Model
+    vocabulary: Vocabulary
+    mode: TextMode
+    name: str = "model"
+
+    @classmethod
+    def of(cls, bundle: ModelBundle, mode: TextMode | None = None) -> Scorer:
+        """The scorer of a stored model, which reads text as it was trained to unless a mode is given."""
+        return cls(bundle.model, bundle.vocabulary, mode or bundle.mode, bundle.name)
+
+    def tokens(self, corpus: EncodedCorpus, hidden: bool = False) -> Iterator[ScoredTokens]:
+        """Every predicted token of a text in its order, part by part. Leaves the model in evaluation mode.
+
+        A stream is read in one column. hidden: whether hidden states are wanted, too.
+        Raises InputError for a model without token probabilities, or without hidden states where they are wanted.
+        """
+        model = self._token_model(hidden)
+        if self.mode.carry_state:
+            stream = self.stream(hidden)
+            return (stream.read(part) for part in _parts(corpus))
+        return (self._sentence_tokens(model, part, hidden) for part in _parts(corpus))
+
+    def stream(self, hidden: bool = False) -> TokenStream:
+        """Reads sentences as one stream that goes on from call to call. Raises InputError as `tokens`."""
+        return TokenStream(self._token_model(hidden), self.vocabulary, self.mode.predict_eos, hidden)
+
+    def sentences(self, sentences: Iterable[Sequence[str]]) -> LogProbs:
+        """Natural log-probability of each tokenised sentence, each read by itself: (S,), in order.
+
+        The end of the sentence counts where the model predicts it: then a sentence without tokens has the probability
+        of ending at once. An iterator is read some ten thousand sentences at a time; what repeats is then scored once
+        in each of these parts, and of a sequence once in all.
+        Raises InputError for a model without sentence probabilities, and where it returns NaN.
+        """
+        encode = self.vocabulary.encode
+        if not isinstance(sentences, Sequence):
+            return _checked(self._encoded_sentences(map(encode, sentences)), self.name)
+        ids = [tuple(encode(sentence)) for sentence in sentences]
+        places = {one: place for place, one in enumerate(dict.fromkeys(ids))}
+        return _checked(self._encoded_sentences(places), self.name)[[places[one] for one in ids]]
+
+    def _encoded_sentences(self, sentences: Iterable[Sequence[int]]) -> LogProbs:
+        model = require(self.model, ScoresSentences, self.name, "scoring of sentences")
+        total = len(sentences) if isinstance(sentences, Sized) else None
+        bar = iter(progress_bar(iter(sentences), "scoring sentences", total))
+        parts = []
+        while chunk := list(islice(bar, SENTENCES)):
+            parts.append(self._sentence_sums(model, EncodedCorpus.from_sentences(chunk)))
+        return np.concatenate(parts) if parts else np.zeros(0)
+
+    def trees(self, corpus: DependencyCorpus) -> LogProbs:
+        """Natural log-probability of each word given its path in its tree, in the order of the sentences: (N,).
+
+        Raises InputError for a model that reads text, for trees without labels where the model reads labels, and where
+        the model returns NaN.
+        """
+        return _checked(self._tree_words(corpus), self.name)
+
+    def _tree_words(self, corpus: DependencyCorpus) -> LogProbs:
+        model = self._token_model()
+        require(self.model, GeneratesTrees, self.name, "scoring of dependency trees")
+        check_labels(self.model, corpus)
+        found = np.zeros(corpus.text.word_count)
+        batches = TreeBatches(corpus, TOKEN_BUDGET, shuffle=False, seed=0)
+        for batch, scores in _read(model, batches.iterate()):
+            found[batches.places(batch).numpy()] = scores.log_probs.cpu().numpy()
+        return found
+
+    def total(self, corpus: EncodedCorpus | DependencyCorpus) -> float:
+        """Natural log-probability of a text, or of the words of trees given the trees; may be NaN."""
+        if isinstance(corpus, DependencyCorpus):
+            return float(self._tree_words(corpus).sum())
+        if not self.mode.carry_state:
+            model = require(self.model, ScoresSentences, self.name, "perplexity")
+            return sum(float(self._sentence_sums(model, part).sum()) for part in _parts(corpus, SENTENCES * 8))
+        total = 0.0
+        columns = min(COLUMNS, max(1, (corpus.word_count + len(corpus)) // 2000))
+        batches = StreamBatches(corpus, self.vocabulary, columns, STEPS)
+        for batch, scores in _read(self._token_model(), batches.iterate()):
+            counted = scores.log_probs
+            if not self.mode.predict_eos:
+                counted = counted.masked_fill(batch.targets == self.vocabulary.end_id, 0.0)
+            total += float(counted.sum(dtype=torch.float64))
+        return total
+
+    def _token_model(self, hidden: bool = False) -> ScoresTokens:
+        if hidden:
+            return require(self.model, HasHiddenStates, self.name, "a neural cache")
+        return require(self.model, ScoresTokens, self.name, "scoring of tokens")
+
+    def _batches(self, corpus: EncodedCorpus) -> SentenceBatches:
+        return SentenceBatches(
+            corpus, self.vocabulary, TOKEN_BUDGET, shuffle=False, seed=0, predict_eos=self.mode.predict_eos
+        )
+
+    def _sentence_tokens(self, model: ScoresTokens, corpus: EncodedCorpus, hidden: bool) -> ScoredTokens:
+        """Of the sentences of a part of a text, each read by itself."""
+        distinct, index = _distinct(corpus)
+        batches = self._batches(distinct)
+        places, tokens, log_probs, states = [], [], [], []
+        for batch, scores in _read(model, batches.iterate()):
+            places.append(batches.places(batch))
+            mask = batch.mask()
+            tokens.append(batch.targets[mask])
+            log_probs.append(scores.log_probs[mask])
+            if hidden:
+                assert scores.hidden is not None
+                states.append(scores.hidden)
+        order = torch.cat(places).argsort()
+        if index is not None:
+            order = order[_repeated(distinct, index, int(self.mode.predict_eos))]
+        order = order.to(tokens[0].device)
+        values = torch.cat(log_probs)[order]
+        _check(values, self.name)
+        return ScoredTokens(torch.cat(tokens)[order], values, torch.cat(states)[order] if hidden else None)
+
+    def _sentence_sums(self, model: ScoresSentences, corpus: EncodedCorpus) -> LogProbs:
+        """Of each sentence, read by itself: (S,)."""
+        distinct, index = _distinct(corpus)
+        found = np.zeros(len(distinct))
+        for batch, log_probs in _read_sentences(model, self._batches(distinct).iterate()):
+            assert batch.indices is not None
+            found[batch.indices.numpy(force=True)] = log_probs.double().cpu().numpy()
+        return found if index is None else found[index]
+
+
+class TokenStream:
+    """A text read as one stream, from call to call. The first token follows BOS."""
+
+    def __init__(self, model: ScoresTokens, vocabulary: Vocabulary, predict_eos: bool, hidden: bool) -> None:
+        self._model, self._vocabulary, self._predict_eos, self._hidden = model, vocabulary, predict_eos, hidden
+        self._state: State = None
+        self._last = vocabulary.begin_id  # the token before the next one
+        self._carries = False
+
+    def read(self, corpus: EncodedCorpus) -> ScoredTokens:
+        """The tokens of further sentences, after all those before. Ends are read, and scored where predicted."""
+        ends = corpus.offsets[1:]
+        targets = torch.from_numpy(np.insert(np.asarray(corpus.ids), ends, self._vocabulary.end_id)).long()
+        inputs = torch.cat([torch.tensor([self._last]), targets[:-1]])
+        self._last = int(targets[-1])
+        scored = [scores for _, scores in _read(self._model, self._batches(inputs, targets), self._state)]
+        self._state = scored[-1].state
+        device = scored[0].log_probs.device
+        log_probs = torch.cat([one.log_probs[:, 0] for one in scored])
+        hidden = torch.cat([one.hidden for one in scored if one.hidden is not None]) if self._hidden else None
+        targets = targets.to(device)
+        _check(log_probs, "model")
+        if self._predict_eos:
+            return ScoredTokens(targets, log_probs, hidden)
+        kept = torch.ones(len(targets), dtype=torch.bool, device=device)
+        kept[torch.from_numpy(ends + np.arange(len(ends))).to(device)] = False
+        return ScoredTokens(targets[kept], log_probs[kept], None if hidden is None else hidden[kept])
+
+    def _batches(self, inputs: Tensor, targets: Tensor) -> Iterator[TokenBatch]:
+        for start in range(0, len(targets), STREAM_STEPS):
+            part = slice(start, start + STREAM_STEPS)
+            yield TokenBatch(inputs[part, None], targets[part, None], carries=self._carries)
+            self._carries = True
+
+
+def check_labels(model: Model, corpus: DependencyCorpus) -> None:
+    """Raises InputError where a model reads edge labels and the trees have none."""
+    if isinstance(model, GeneratesTrees) and model.reads_labels and not corpus.labelled:
+        raise InputError(
+            f"{corpus.source or 'the trees'}: no edge has a label; the model reads labels (model.labelled is true)"
+        )
+
+
+AnyBatch = TypeVar("AnyBatch", TokenBatch, TreeBatch)
 
 
 @torch.no_grad()
-def _scored(stored: ModelBundle, sentences: Iterator[Sequence[str]]) -> Iterator[tuple[int, float]]:
-    """The place of each sentence and its log-probability, as batches give them."""
-    model = stored.model.eval()
-    device = model.device
-    ends, first = predicts_ends(stored.settings.mode), 0
-    while chunk := [stored.vocabulary.encode(sentence) for sentence in islice(sentences, SENTENCES_TOGETHER)]:
-        corpus = EncodedCorpus.from_sentences(chunk)
-        for batch in SentenceBatches(corpus, stored.vocabulary, TOKEN_BUDGET, shuffle=False, seed=0, ends=ends).iterate(
-            0
-        ):
-            assert batch.indices is not None
-            places = batch.indices + first
-            batch = batch.to(device)
-            log_probs = model(batch).log_probs(batch.targets).masked_fill(~batch.mask(), 0.0)
-            yield from zip(places.tolist(), log_probs.sum(0, dtype=torch.float64).tolist(), strict=True)
-        first += len(chunk)
+def _read(
+    model: ScoresTokens, batches: Iterable[AnyBatch], state: State = None
+) -> Iterator[tuple[AnyBatch, TokenScores]]:
+    """Each batch, on the model's device, with its scores; the state is carried where a batch continues the last one."""
+    assert isinstance(model, Model)
+    model.eval()
+    for batch in batches:
+        batch = batch.to(model.device)
+        scores = model.token_log_probs(batch, state if batch.carries else None)
+        state = scores.state
+        yield batch, scores
+
+
+@torch.no_grad()
+def _read_sentences(model: ScoresSentences, batches: Iterable[TokenBatch]) -> Iterator[tuple[TokenBatch, Tensor]]:
+    """Each batch of whole sentences with their log-probabilities."""
+    assert isinstance(model, Model)
+    model.eval()
+    for batch in batches:
+        batch = batch.to(model.device)
+        yield batch, model.sentence_log_probs(batch)
+
+
+def _parts(corpus: EncodedCorpus, tokens: int = TOKENS) -> Iterator[EncodedCorpus]:
+    """The corpus in parts of whole sentences, each of at most so many tokens, ends included, or of one sentence."""
+    starts = np.asarray(corpus.offsets) + np.arange(len(corpus) + 1)
+    first = 0
+    while first < len(corpus):
+        last = max(first + 1, int(np.searchsorted(starts, starts[first] + tokens, side="right")) - 1)
+        offsets = np.asarray(corpus.offsets[first : last + 1])
+        yield EncodedCorpus(corpus.ids[offsets[0] : offsets[-1]], offsets - offsets[0], corpus.line_numbers[first:last])
+        first = last
+
+
+def _distinct(corpus: EncodedCorpus) -> tuple[EncodedCorpus, Integers | None]:
+    """The distinct sentences of a corpus, and which of them each sentence is; None where no sentence is repeated.
+
+    Scoring a repeated sentence once saves time, and no rounding error, which differs between batches, breaks a tie.
+    """
+    ids, offsets = np.asarray(corpus.ids), np.asarray(corpus.offsets)
+    places: dict[bytes, int] = {}
+    index = np.empty(len(corpus), np.int64)
+    for number in range(len(corpus)):
+        key = ids[offsets[number] : offsets[number + 1]].tobytes()
+        index[number] = places.setdefault(key, len(places))
+    if len(places) == len(corpus):
+        return corpus, None
+    first = np.unique(index, return_index=True)[1]
+    return EncodedCorpus.from_sentences([ids[offsets[one] : offsets[one + 1]].tolist() for one in first]), index
+
+
+def _repeated(distinct: EncodedCorpus, index: Integers, more: int) -> Tensor:
+    """For the sentences that `index` names, where their tokens are among those of the distinct ones; more: EOS of each.
+
+    (n,) int64.
+    """
+    lengths = distinct.lengths + more
+    starts = np.cumsum(lengths) - lengths
+    counts = lengths[index]
+    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return torch.from_numpy(np.repeat(starts[index], counts) + within)
+
+
+def _check(log_probs: Tensor, name: str) -> None:
+    if bool(log_probs.isnan().any()):
+        raise unusable(name)
+
+
+def _checked(log_probs: LogProbs, name: str) -> LogProbs:
+    if np.isnan(log_probs).any():
+        raise unusable(name)
+    return log_probs
+
+
+def unusable(name: str) -> InputError:
+    """The error for a model that returns NaN."""
+    return InputError(f"{name}: the model returned NaN; its weights are unusable")

@@ -16,12 +16,12 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 
-from syntaxlm.batches.tokens import SentenceBatches
 from syntaxlm.data.corpora import EncodedCorpus
-from syntaxlm.model_io import ModelBundle, predicts_ends
-from syntaxlm.models.contract import State, TokenBatch
-from syntaxlm.scoring.perplexity import STEPS, TOKEN_BUDGET
+from syntaxlm.model_io import ModelBundle
+from syntaxlm.models.batches import TextMode
+from syntaxlm.scoring.engine import ScoredTokens, Scorer
 from syntaxlm.text.normaliser import Normaliser
 
 LINES_TOGETHER = 2000  # few enough for memory and for early output, enough for batches of like length
@@ -89,22 +89,30 @@ def surprisals(
     """
     if isinstance(lines, str):
         raise TypeError("surprisals takes lines, not one string")
-    kind = context or ("carry" if stored.settings.mode == "stream" else "reset")
-    ends = kind == "carry" or predicts_ends(stored.settings.mode)
-    read = _Stream(stored) if kind == "carry" else _sentence_bits(stored, ends)
-    return _rows(stored, iter(lines), read, ends)
+    trained = stored.mode
+    carry = trained.carry_state if context is None else context == "carry"
+    scorer = Scorer.of(stored, TextMode(carry, trained.predict_eos))
+    if carry:
+        stream = scorer.stream()
+        return _rows(stored, iter(lines), stream.read, trained.predict_eos)
+
+    def read(corpus: EncodedCorpus) -> ScoredTokens:
+        parts = list(scorer.tokens(corpus))
+        return ScoredTokens(*(torch.cat([getattr(p, name) for p in parts]) for name in ("tokens", "log_probs")))
+
+    return _rows(stored, iter(lines), read, trained.predict_eos)
 
 
 def _rows(
-    stored: ModelBundle, lines: Iterator[str], read: Callable[[EncodedCorpus], Bits], ends: bool
+    stored: ModelBundle, lines: Iterator[str], read: Callable[[EncodedCorpus], ScoredTokens], ends: bool
 ) -> Iterator[list[WordSurprisal]]:
-    """read: from sentences to the bits of every token, sentence after sentence. ends: whether theirs are among them."""
+    """read: scores every token, sentence after sentence.  ends: whether the ends of sentences are among them."""
     first = 1
     while chunk := list(islice(lines, LINES_TOGETHER)):
         words = [written_words(stored.normaliser, line) for line in chunk]
         ids = [stored.vocabulary.encode(token for word in line for token in word.tokens) for line in words]
         full = [sentence for sentence in ids if sentence]
-        bits = read(EncodedCorpus.from_sentences(full)) if full else np.zeros(0)
+        bits = _bits(read(EncodedCorpus.from_sentences(full)).log_probs) if full else np.zeros(0)
         end = 0
         for number, (line, line_words, line_ids) in enumerate(zip(chunk, words, ids, strict=True), first):
             begin, end = end, end + (len(line_ids) + ends if line_ids else 0)
@@ -135,50 +143,6 @@ def _sentence_rows(
     return rows
 
 
-def _sentence_bits(stored: ModelBundle, ends: bool) -> Callable[[EncodedCorpus], Bits]:
-    """Reads each sentence by itself, with its end or without."""
-
-    @torch.no_grad()
-    def read(corpus: EncodedCorpus) -> Bits:
-        model = stored.model.eval()
-        device = model.device
-        result = np.zeros(corpus.word_count + ends * len(corpus))
-        batches = SentenceBatches(corpus, stored.vocabulary, TOKEN_BUDGET, shuffle=False, seed=0, ends=ends)
-        for batch in batches.iterate(0):
-            places = batches.places(batch)
-            batch = batch.to(device)
-            result[places.numpy()] = model(batch).log_probs(batch.targets)[batch.mask()].cpu().numpy()
-        return _bits(result)
-
-    return read
-
-
-class _Stream:
-    """Reads sentences as one stream, from call to call."""
-
-    def __init__(self, stored: ModelBundle) -> None:
-        self._stored = stored
-        self._state: State = None
-        self._before = stored.vocabulary.begin_id  # the token last read
-        self._carries = False
-
-    @torch.no_grad()
-    def __call__(self, corpus: EncodedCorpus) -> Bits:
-        model = self._stored.model.eval()
-        device = model.device
-        targets = torch.from_numpy(np.insert(corpus.ids, corpus.offsets[1:], self._stored.vocabulary.end_id)).long()
-        tokens = torch.cat([torch.tensor([self._before]), targets[:-1]])
-        parts = []
-        for begin in range(0, len(targets), STEPS):
-            part = slice(begin, begin + STEPS)
-            batch = TokenBatch(tokens[part, None], targets[part, None], carries=self._carries).to(device)
-            output = model(batch, self._state)
-            parts.append(output.log_probs(batch.targets)[:, 0].cpu().numpy())
-            self._state, self._carries = output.state, True
-        self._before = int(targets[-1])
-        return _bits(np.concatenate(parts).astype(np.float64))
-
-
-def _bits(log_probs: Bits) -> Bits:
-    """Of natural log-probabilities; never -0."""
-    return 0.0 - log_probs / math.log(2)
+def _bits(log_probs: Tensor) -> Bits:
+    """Surprisals from natural log-probabilities; never -0."""
+    return 0.0 - log_probs.double().cpu().numpy() / math.log(2)

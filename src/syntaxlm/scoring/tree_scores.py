@@ -9,14 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
-from syntaxlm.data.dependencies import DependencyCorpus, TreeBatches
+from syntaxlm.data.dependencies import DependencyCorpus
 from syntaxlm.data.treebanks import dependency_trees
-from syntaxlm.errors import InputError
 from syntaxlm.model_io import ModelBundle
-from syntaxlm.models.contract import LanguageModel
-from syntaxlm.scoring.perplexity import TOKEN_BUDGET, check_labels
+from syntaxlm.models.abilities import GeneratesTrees
+from syntaxlm.scoring.engine import Scorer
 from syntaxlm.scoring.surprisal import LINES_TOGETHER, WordSurprisal
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees.tree import DependencyTree
@@ -24,48 +22,29 @@ from syntaxlm.trees.tree import DependencyTree
 Values = npt.NDArray[np.float64]
 
 
-@torch.no_grad()
-def word_log_probs(model: LanguageModel, corpus: DependencyCorpus) -> Values:
-    """Natural log-probability of each word given its path, sentence after sentence in their order: (N,).
-
-    Leaves the model in evaluation mode. Raises InputError for trees without labels that the model reads.
-    """
-    check_labels(model, corpus)
-    model.eval()
-    device, found = model.device, np.zeros(corpus.text.word_count)
-    batches = TreeBatches(corpus, TOKEN_BUDGET, shuffle=False, seed=0)
-    for batch in batches.iterate(0):
-        places = batches.places(batch)
-        batch = batch.to(device)
-        found[places.numpy()] = model(batch).log_probs(batch.targets).cpu().numpy()
-    return found
-
-
-def tree_log_probs(model: LanguageModel, corpus: DependencyCorpus) -> Values:
-    """ln P(S | T) of each tree, in nats: (S,). Raises InputError as `word_log_probs`."""
-    return np.add.reduceat(word_log_probs(model, corpus), corpus.text.offsets[:-1])
+def tree_log_probs(stored: ModelBundle, corpus: DependencyCorpus) -> Values:
+    """ln P(S | T) of each tree, in nats: (S,). Raises InputError as `Scorer.trees`."""
+    return np.add.reduceat(Scorer.of(stored).trees(corpus), corpus.text.offsets[:-1])
 
 
 def log_probs_of_trees(stored: ModelBundle, trees: Sequence[DependencyTree], source: str = "") -> Values:
     """ln P(S | T) of trees at hand, in nats: (n,), in their order.
 
     What the model reads as the same tree is scored once: rounding, which differs from batch to batch, parts no tie.
-    source: the file, for messages, which tell trees by their names. Raises InputError as `word_log_probs`, for words
+    source: the file, for messages, which tell trees by their names. Raises InputError as `Scorer.trees`, for words
     that hang on no root, and for a model that does not read trees or gives no number.
     """
-    labels = _labels(stored)
+    labels, model = _labels(stored), stored.require(GeneratesTrees, "scoring of dependency trees")
     vocabulary, normaliser = stored.vocabulary, stored.normaliser
     ids = {word: vocabulary.id(normaliser.word(word)) for tree in trees for word in tree.words}
-    label_ids = [tuple(map(labels.id, tree.labels)) if stored.model.reads_labels else () for tree in trees]
+    label_ids = [tuple(map(labels.id, tree.labels)) if model.reads_labels else () for tree in trees]
     read = [
         (tuple(map(ids.__getitem__, tree.words)), tree.heads, marks)
         for tree, marks in zip(trees, label_ids, strict=True)
     ]
     distinct = dict(zip(reversed(read), reversed(trees), strict=True))  # of equal ones, the first
     corpus = DependencyCorpus.from_trees(distinct.values(), normaliser, vocabulary, labels, source)
-    log_probs = tree_log_probs(stored.model, corpus)
-    if np.isnan(log_probs).any():
-        raise InputError(f"{source}: the model gives probabilities that are no numbers; its weights are of no use")
+    log_probs = tree_log_probs(stored, corpus)
     place = {one: place for place, one in enumerate(distinct)}
     return log_probs[[place[one] for one in read]]
 
@@ -81,7 +60,7 @@ def tree_surprisals(stored: ModelBundle, path: str | Path) -> Iterator[list[Word
     trees, first = dependency_trees(path), 1
     while chunk := list(islice(trees, LINES_TOGETHER)):
         corpus = DependencyCorpus.from_trees(chunk, stored.normaliser, stored.vocabulary, labels, str(path))
-        bits = 0.0 - word_log_probs(stored.model, corpus) / math.log(2)  # never -0
+        bits = 0.0 - Scorer.of(stored).trees(corpus) / math.log(2)  # never -0
         for number, (tree, start, end) in enumerate(
             zip(chunk, corpus.text.offsets[:-1], corpus.text.offsets[1:], strict=True), first
         ):
@@ -90,8 +69,8 @@ def tree_surprisals(stored: ModelBundle, path: str | Path) -> Iterator[list[Word
 
 
 def _labels(stored: ModelBundle) -> Vocabulary:
-    if stored.labels is None:
-        raise InputError(f"a model of the kind {stored.settings.model.name!r} reads text, not trees")
+    stored.require(GeneratesTrees, "scoring of dependency trees")
+    assert stored.labels is not None
     return stored.labels
 
 

@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 
 from syntaxlm.errors import InputError
-from syntaxlm.model_io import distinct_tensors, load_weights, read_tensors, write_tensors
-from syntaxlm.models.contract import LanguageModel, State
+from syntaxlm.model_io import distinct_tensors, load_weights, present_name, read_tensors, write_tensors
+from syntaxlm.models.abilities import Model
+from syntaxlm.models.batches import State
 from syntaxlm.training.averaging import Averaging, WeightAverage
 from syntaxlm.training.schedule import Plateau
 
@@ -22,21 +23,24 @@ CHECKPOINT = "checkpoint.safetensors"
 
 
 @dataclass
-class Progress:
+class TrainerState:
     """Where a run is.
 
     epoch, batch: the next batch to train on, from 0. steps: optimiser steps made. seconds: of training, over all
-    starts. nats, tokens: summed since the last validation. metrics_bytes: how much of metrics.jsonl is of this run.
+    starts. loss_sum, loss_count: since the last validation. best_loss: the lowest cost of a validation. without_best:
+    validations since then. metrics_bytes: length of this run's metrics.jsonl.
     """
 
     epoch: int = 0
     batch: int = 0
     steps: int = 0
     seconds: float = 0.0
-    nats: float = 0.0
-    tokens: int = 0
+    loss_sum: float = 0.0
+    loss_count: int = 0
     best_loss: float | None = None
     best_step: int = 0
+    best_epoch: float = 0.0
+    without_best: int = 0
     metrics_bytes: int = 0
     finished: bool = False
     plateau: Plateau = field(default_factory=Plateau)
@@ -54,14 +58,17 @@ def own_tensors(state: State) -> dict[str, Tensor]:
 
 def write_checkpoint(
     folder: Path,
-    model: LanguageModel,
-    optimiser: torch.optim.Optimizer,
+    model: Model,
+    optimiser: torch.optim.Optimizer | None,
     processes: Sequence[dict[str, Tensor]],
-    progress: Progress,
+    progress: TrainerState,
     average: WeightAverage | None = None,
 ) -> None:
-    """Writes the run's state: weights, optimiser, progress, mean, and `own_tensors` of every process, by rank."""
-    optimiser_state = optimiser.state_dict()
+    """Writes the run's state: weights, optimiser, trainer state, mean, and `own_tensors` of every process, by rank.
+
+    optimiser: None for a model that counts.
+    """
+    optimiser_state = optimiser.state_dict() if optimiser else {"state": {}, "param_groups": []}
     tensors = {f"model/{name}": tensor for name, tensor in distinct_tensors(model).items()}
     for index, values in optimiser_state["state"].items():
         tensors |= {f"optimiser/{index}/{name}": value for name, value in values.items()}
@@ -84,19 +91,22 @@ def _is_of(name: str, rank: int) -> bool:
     return rank > 0 and name.startswith(_of_process(rank))
 
 
-def read_progress(folder: Path) -> Progress:
+def read_trainer_state(folder: Path) -> TrainerState:
     """Where the run of a checkpoint is: it says which optimiser `read_checkpoint` needs. Raises InputError."""
     path = folder / CHECKPOINT
-    return _progress(read_tensors(path)[1], path)
+    return _trainer_state(read_tensors(path)[1], path)
 
 
-def _progress(notes: dict[str, str], path: Path) -> Progress:
+def _trainer_state(notes: dict[str, str], path: Path) -> TrainerState:
     try:
-        progress = json.loads(notes["progress"])
+        progress = {_OLD_FIELDS.get(name, name): value for name, value in json.loads(notes["progress"]).items()}
         plateau, averaging = Plateau(**progress.pop("plateau")), Averaging(**progress.pop("averaging", {}))
-        return Progress(**progress, plateau=plateau, averaging=averaging)
+        return TrainerState(**progress, plateau=plateau, averaging=averaging)
     except (KeyError, TypeError, ValueError) as error:
         raise _foreign(path, error) from None
+
+
+_OLD_FIELDS = {"nats": "loss_sum", "tokens": "loss_count"}
 
 
 def _foreign(path: Path, error: Exception) -> InputError:
@@ -105,12 +115,12 @@ def _foreign(path: Path, error: Exception) -> InputError:
 
 def read_checkpoint(
     folder: Path,
-    model: LanguageModel,
-    optimiser: torch.optim.Optimizer,
+    model: Model,
+    optimiser: torch.optim.Optimizer | None,
     rank: int = 0,
     ranks: int = 1,
     average: WeightAverage | None = None,
-) -> tuple[State, Progress]:
+) -> tuple[State, TrainerState]:
     """Puts a checkpoint into model, optimiser, average and random numbers.
 
     Returns this process's carried state, and progress.
@@ -130,12 +140,12 @@ def read_checkpoint(
         kind, _, rest = name.partition("/")
         if kind in parts:
             parts[kind][rest] = tensor
-    progress = _progress(notes, path)
+    progress = _trainer_state(notes, path)
     try:
         groups = json.loads(notes["groups"])
         random = tensors["random"]
         if average is not None:
-            average.load(parts["average"])
+            average.load({present_name(name): mean for name, mean in parts["average"].items()})
     except (KeyError, TypeError, ValueError) as error:
         raise _foreign(path, error) from None
     load_weights(model, parts["model"], str(path))
@@ -143,10 +153,11 @@ def read_checkpoint(
     for name, tensor in parts["optimiser"].items():
         index, _, what = name.partition("/")
         optimiser_state.setdefault(int(index), {})[what] = tensor
-    optimiser.load_state_dict({"state": optimiser_state, "param_groups": groups})
+    if optimiser is not None:
+        optimiser.load_state_dict({"state": optimiser_state, "param_groups": groups})
     torch.set_rng_state(random)
     if "random/cuda" in tensors and torch.cuda.is_available():
         torch.cuda.set_rng_state(tensors["random/cuda"])
-    device = next(model.parameters()).device
+    device = model.device
     state = {name: tensor.to(device) for name, tensor in parts["state"].items()}
     return state or None, progress

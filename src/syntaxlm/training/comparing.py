@@ -18,7 +18,7 @@ from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.treebanks import dependency_trees
 from syntaxlm.errors import InputError
 from syntaxlm.files import make_folder, write_text
-from syntaxlm.model_io import VOCABULARY, predicts_ends, read_model
+from syntaxlm.model_io import VOCABULARY, read_model
 from syntaxlm.scoring.perplexity import LanguageModelScore
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.recipe import Recipe, find_recipe, read_recipe
@@ -102,15 +102,10 @@ class Comparison:
     def notes(self) -> list[str]:
         """What keeps figures from being compared as they stand."""
         notes = []
-        modes = {row.recipe.batches.mode for row in self.rows}
-        if len(modes) > 1:
-            of_rows = ", ".join(f"{row.name} {row.recipe.batches.mode}" for row in self.rows)
-            told = "state carried in some and reset at each sentence in others"
-            if "trees" in modes:
-                told = "words are predicted given their trees in some, without ends of sentences"
-            elif "stream" not in modes:
-                told = "ends of sentences are predicted in some and not in others"
-            notes.append(f"{told}: {of_rows}")
+        readings = {row.name: _reading(row.recipe) for row in self.rows}
+        if len(set(readings.values())) > 1:
+            of_rows = "; ".join(f"{name}: {reading}" for name, reading in readings.items())
+            notes.append(f"the text is not read in the same way: {of_rows}")
         for text in ("valid", "test"):
             counts = {}
             for row in self.rows:
@@ -161,6 +156,11 @@ class Comparison:
         notes = [f"note: {note}" for note in self.notes]
         stopped = ["Stopped and saved: the same command goes on."] if self.stopped else []
         return "\n".join([*table, *notes, *stopped])
+
+
+def _reading(recipe: Recipe) -> str:
+    """How a recipe's model reads text."""
+    return "words given their trees" if recipe.reads == "trees" else str(recipe.mode)
 
 
 def _shown(figure: Figure | None, decimals: int) -> str:
@@ -279,12 +279,12 @@ def _with_run(row: Row, result: TrainingResult, counted: dict[str, int]) -> Row:
 
 def _epoch_tokens(recipe: Recipe, folder: Path) -> int:
     """How many tokens an epoch of training predicts, ends of sentences included where they are predicted."""
-    if recipe.batches.mode == "trees":
+    if recipe.reads == "trees":
         sizes, most = map(len, dependency_trees(recipe.text.train)), recipe.batches.maximum_words
         return sum(size for size in sizes if most is None or size <= most)
     vocabulary = Vocabulary.read(folder / VOCABULARY)
     with EncodedCorpus.encode(recipe.text.train, recipe.text.normaliser, vocabulary) as corpus:
         lengths, limit = corpus.lengths, recipe.batches.maximum_words
-        if recipe.batches.mode != "stream" and limit is not None:
+        if not recipe.batches.carry_state and limit is not None:
             lengths = lengths[lengths <= limit]
-        return int(lengths.sum()) + len(lengths) * predicts_ends(recipe.batches.mode)
+        return int(lengths.sum()) + len(lengths) * recipe.batches.predict_eos

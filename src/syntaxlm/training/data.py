@@ -1,6 +1,6 @@
 """What a run learns from and is measured on, a text or the dependency trees of one: vocabulary, parts, batches.
 
-The trainer asks both kinds the same; which of them a recipe means, its `batches.mode` says.
+Which of them a recipe means, what its model reads says.
 """
 
 from __future__ import annotations
@@ -8,31 +8,23 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from functools import partial
+from typing import Any
 
 import torch
 
-from syntaxlm.batches.tokens import SentenceBatches, StreamBatches
+from syntaxlm.batches import Batches, SentenceBatches, StreamBatches, TreeBatches
 from syntaxlm.data.corpora import EncodedCorpus, count_tokens
-from syntaxlm.data.dependencies import (
-    ROOT,
-    UNKNOWN,
-    DependencyCorpus,
-    TreeBatches,
-    count_dependencies,
-    label_vocabulary,
-)
+from syntaxlm.data.dependencies import ROOT, UNKNOWN, DependencyCorpus, count_dependencies, label_vocabulary
 from syntaxlm.data.supervision import Supervision, read_supervision
 from syntaxlm.data.treebanks import dependency_trees
-from syntaxlm.errors import InputError
-from syntaxlm.model_io import predicts_ends
-from syntaxlm.models.contract import LanguageModel, TextCounts, TokenBatch
-from syntaxlm.scoring.perplexity import Corpus, check_labels
+from syntaxlm.models.abilities import Model, NeedsTextCounts, TextCounts
+from syntaxlm.models.batches import TokenBatch
+from syntaxlm.scoring.engine import TOKEN_BUDGET, check_labels
+from syntaxlm.scoring.perplexity import Corpus
 from syntaxlm.text.vocabulary import Vocabulary
-from syntaxlm.training.recipe import Recipe, TextSettings
+from syntaxlm.training.recipe import Recipe
 
 COUNTED_TOKENS = 1 << 15  # of a batch that is counted
-
-Batches = StreamBatches | SentenceBatches | TreeBatches
 
 
 class TrainingData(ABC):
@@ -42,29 +34,33 @@ class TrainingData(ABC):
     supervision: gold trees of the training text; None for trees, which have no further ones, and without any.
     """
 
-    train: Corpus
-    valid: Corpus
+    train: Any
+    valid: Any
     test: Corpus | None
     vocabulary: Vocabulary
     labels: Vocabulary | None = None
     supervision: Supervision | None = None
 
     @abstractmethod
-    def setup(self, model: LanguageModel) -> None:
-        """Tells a fresh model what it needs to know of the training part. Raises InputError where it lacks that."""
+    def setup(self, model: Model) -> None:
+        """Gives a fresh model the statistics of the training part it needs. Raises InputError where these lack."""
 
     @abstractmethod
-    def batches(self, recipe: Recipe, model: LanguageModel, rank: int, ranks: int) -> Batches:
+    def batches(self, recipe: Recipe, model: Model, rank: int, ranks: int) -> Batches:
         """The batches of the training part, of one of so many processes."""
 
     @abstractmethod
-    def once(self, recipe: Recipe) -> Iterable[TokenBatch]:
+    def validation_batches(self, recipe: Recipe) -> Iterable[Any]:
+        """The validation part in batches of whole sentences or trees, the same every time."""
+
+    @abstractmethod
+    def full_pass(self, recipe: Recipe) -> Iterable[TokenBatch]:
         """The whole training part once, in batches as large as can be, for a model that counts."""
 
 
 def read_training_data(recipe: Recipe) -> TrainingData:
     """What the recipe names. Raises InputError for files that are not there, or not of the kind that its mode reads."""
-    return TreeTrainingData(recipe.text) if recipe.batches.mode == "trees" else TextTrainingData(recipe)
+    return TreeTrainingData(recipe) if recipe.reads == "trees" else TextTrainingData(recipe)
 
 
 class TextTrainingData(TrainingData):
@@ -75,7 +71,7 @@ class TextTrainingData(TrainingData):
     def __init__(self, recipe: Recipe) -> None:
         text = recipe.text
         normaliser = text.normaliser
-        special = ("<eos>", "<eos>") if recipe.batches.mode == "stream" else ("<s>", "</s>")
+        special = ("<eos>", "<eos>") if recipe.batches.carry_state else ("<s>", "</s>")
         counts, limits = count_tokens(text.train, normaliser), text.vocabulary
         self.vocabulary = Vocabulary.build(
             counts, "<unk>", *special, minimum_count=limits.minimum_count, maximum_size=limits.maximum_size
@@ -87,13 +83,13 @@ class TextTrainingData(TrainingData):
             clean_up = text.trees_preprocessing
             self.supervision = read_supervision(text.trees, clean_up, self.train, normaliser, self.vocabulary)
 
-    def setup(self, model: LanguageModel) -> None:
+    def setup(self, model: Model) -> None:
         """Nothing: text alone is what it reads."""
 
-    def batches(self, recipe: Recipe, model: LanguageModel, rank: int, ranks: int) -> Batches:
+    def batches(self, recipe: Recipe, model: Model, rank: int, ranks: int) -> Batches:
         cut, seed = recipe.batches, recipe.run.seed
         spans = None if self.supervision is None else self.supervision.spans
-        if cut.mode == "stream":
+        if cut.carry_state:
             return StreamBatches(
                 self.train,
                 self.vocabulary,
@@ -116,13 +112,18 @@ class TextTrainingData(TrainingData):
             rank=rank,
             ranks=ranks,
             spans=spans,
-            ends=predicts_ends(cut.mode),
+            predict_eos=cut.predict_eos,
         )
 
-    def once(self, recipe: Recipe) -> Iterable[TokenBatch]:
+    def validation_batches(self, recipe: Recipe) -> Iterable[Any]:
+        return SentenceBatches(
+            self.valid, self.vocabulary, TOKEN_BUDGET, False, 0, predict_eos=recipe.batches.predict_eos
+        ).iterate()
+
+    def full_pass(self, recipe: Recipe) -> Iterable[TokenBatch]:
         """Of a stream, as it stands, in one column."""
         cut = recipe.batches
-        if cut.mode == "stream":
+        if cut.carry_state:
             return StreamBatches(self.train, self.vocabulary, 1, COUNTED_TOKENS).iterate()
         return SentenceBatches(
             self.train,
@@ -131,7 +132,7 @@ class TextTrainingData(TrainingData):
             shuffle=False,
             seed=0,
             maximum_words=cut.maximum_words,
-            ends=predicts_ends(cut.mode),
+            predict_eos=cut.predict_eos,
         ).iterate(0)
 
 
@@ -141,7 +142,8 @@ class TreeTrainingData(TrainingData):
     train: DependencyCorpus
     labels: Vocabulary
 
-    def __init__(self, text: TextSettings) -> None:
+    def __init__(self, recipe: Recipe) -> None:
+        text = recipe.text
         words, labels = count_dependencies(dependency_trees(text.train), text.normaliser)
         limits = text.vocabulary
         self.vocabulary = Vocabulary.build(
@@ -154,15 +156,16 @@ class TreeTrainingData(TrainingData):
         self.train, self.valid = read(text.train), read(text.valid)
         self.test = read(text.test) if text.test else None
 
-    def setup(self, model: LanguageModel) -> None:
+    def setup(self, model: Model) -> None:
         """How frequent words are, how many labels there are."""
         for corpus in (self.train, self.valid, self.test):
             if isinstance(corpus, DependencyCorpus):
                 check_labels(model, corpus)
         words = torch.bincount(torch.from_numpy(self.train.text.ids), minlength=len(self.vocabulary))
-        model.prepare(TextCounts(words, len(self.labels)))
+        if isinstance(model, NeedsTextCounts):
+            model.setup(TextCounts(words, len(self.labels)))
 
-    def batches(self, recipe: Recipe, model: LanguageModel, rank: int, ranks: int) -> Batches:
+    def batches(self, recipe: Recipe, model: Model, rank: int, ranks: int) -> Batches:
         cut = recipe.batches
         return TreeBatches(
             self.train,
@@ -176,5 +179,8 @@ class TreeTrainingData(TrainingData):
             ranks=ranks,
         )
 
-    def once(self, recipe: Recipe) -> Iterable[TokenBatch]:
-        raise InputError("a model that counts learns from text, not from trees")
+    def validation_batches(self, recipe: Recipe) -> Iterable[Any]:
+        return TreeBatches(self.valid, TOKEN_BUDGET, shuffle=False, seed=0).iterate()
+
+    def full_pass(self, recipe: Recipe) -> Iterable[Any]:
+        return TreeBatches(self.train, COUNTED_TOKENS, shuffle=False, seed=0).iterate()

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import time
-from collections.abc import Callable
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
 import torch
-import yaml
 from pydantic import Field
-from torch import nn
 
 from syntaxlm.data.logic import TRAINED_OPERATORS, FormulaPair, read_formula_pairs
 from syntaxlm.errors import InputError
@@ -29,14 +28,15 @@ from syntaxlm.evaluation.logical_inference import (
     write_classifier_settings,
     write_classifier_weights,
 )
-from syntaxlm.files import write_text
-from syntaxlm.model_io import WEIGHTS
-from syntaxlm.models.pair_classifier import ClassifierSettings, PairClassifier
+from syntaxlm.models.pair_classifier import ClassifierSettings, PairBatch, PairClassifier
 from syntaxlm.models.registry import ModelConfig
 from syntaxlm.settings import Count, NonNegative, Positive, Seed, Settings, Size, read_sections, read_settings
-from syntaxlm.training.recipe import find_recipe, shipped_recipes
+from syntaxlm.training.processes import process_group
+from syntaxlm.training.recipe import OptimiserSettings, RunSettings, ScheduleSettings, find_recipe, shipped_recipes
 from syntaxlm.training.result import RESULT
-from syntaxlm.training.trainer import METRICS, RECIPE
+from syntaxlm.training.run import RECIPE, Run
+from syntaxlm.training.run_log import ProgressCallback
+from syntaxlm.training.task import Task, Validation
 
 
 @dataclass(frozen=True)
@@ -75,26 +75,37 @@ class InferenceRecipe(Settings):
     training: TrainingSettings = field(default_factory=TrainingSettings)
 
     @property
+    def optimiser(self) -> OptimiserSettings:
+        """As the training loop wants it."""
+        training = self.training
+        return OptimiserSettings(
+            learning_rate=training.learning_rate,
+            weight_decay=training.weight_decay,
+            gradient_clip=training.gradient_clip,
+        )
+
+    @property
+    def schedule(self) -> ScheduleSettings:
+        """As the training loop wants it."""
+        training = self.training
+        return ScheduleSettings(
+            plateau_patience=training.plateau_patience,
+            plateau_factor=training.plateau_factor,
+            epochs=training.epochs,
+            minutes=training.minutes,
+        )
+
+    @property
+    def run(self) -> RunSettings:
+        """As the training loop wants it."""
+        return RunSettings(seed=self.training.seed, accelerator=self.training.accelerator)
+
+    def as_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    @property
     def settings(self) -> InferenceSettings:
         return InferenceSettings(self.model, self.classifier, self.pairs.maximum_operators)
-
-
-@dataclass(frozen=True)
-class EpochEvent:
-    """What training tells whoever watches, after every epoch. loss: mean over pairs, in nats."""
-
-    epoch: int
-    loss: float
-    accuracy: float  # on the validation pairs
-    seconds: float
-    best: bool
-
-    def __str__(self) -> str:
-        clock = f"{int(self.seconds) // 60}:{int(self.seconds) % 60:02d}"
-        mark = "  best so far" if self.best else ""
-        return (
-            f"epoch {self.epoch}  train loss {self.loss:.4f}  valid accuracy {100 * self.accuracy:.1f}  {clock}{mark}"
-        )
 
 
 @dataclass(frozen=True)
@@ -107,6 +118,7 @@ class InferenceResult:
     seconds: float
     valid: float
     test: InferenceReport | None = None
+    stopped: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         rest = {name: getattr(self, name) for name in ("weights", "epochs", "seconds", "valid")}
@@ -137,104 +149,103 @@ def _found(name: str | Path) -> Path:
 
 
 def train_inference(
-    recipe: InferenceRecipe, folder: str | Path, watcher: Callable[[EpochEvent], None] = lambda event: None
+    recipe: InferenceRecipe, folder: str | Path, callback: ProgressCallback | None = None
 ) -> InferenceResult:
     """Trains a pair classifier into a new folder; the weights kept are those of the best validation accuracy.
 
-    The same recipe gives the same weights, on one processor of the same kind.
+    The same recipe gives the same weights, on one processor of the same type.
     Raises InputError when the folder holds a classifier or a model already, or cannot be written, and for files that
-    are no pairs, before anything is trained.
+    hold no pairs, before anything is trained.
     """
-    return _Training(recipe, Path(folder), watcher).run()
+    with process_group():
+        run = _run(recipe, Path(folder), callback)
+        if (Path(folder) / CLASSIFIER).exists():
+            raise InputError(f"{folder}: already has a {CLASSIFIER}. Name another folder.")
+        with run.start():
+            return _trained(run, recipe)
 
 
-class _Training:
-    def __init__(self, recipe: InferenceRecipe, folder: Path, watcher: Callable[[EpochEvent], None]) -> None:
-        self.recipe, self.folder, self.watcher = recipe, folder, watcher
-        wanted = recipe.training.accelerator
-        if wanted == "cuda" and not torch.cuda.is_available():
-            raise InputError("training.accelerator: found cuda; this machine has none that torch can use")
-        self.device = torch.device("cuda" if wanted != "cpu" and torch.cuda.is_available() else "cpu")
-        _refuse(folder)
-        files, most = recipe.pairs, recipe.pairs.maximum_operators
+def resume_inference(folder: str | Path, callback: ProgressCallback | None = None) -> InferenceResult:
+    """Resumes a run from its last checkpoint, or from its start when it had none yet."""
+    path = Path(folder) / RECIPE
+    if not path.exists():
+        raise InputError(f"{folder}: no run to resume: {RECIPE} is missing")
+    recipe = read_inference_recipe(path)
+    with process_group():
+        run = _run(recipe, Path(folder), callback)
+        with run.resume():
+            return _trained(run, recipe)
+
+
+class InferenceTask(Task):
+    """A pair classifier and its pairs."""
+
+    def __init__(self, recipe: InferenceRecipe, device: torch.device) -> None:
+        self.recipe, files = recipe, recipe.pairs
+        most = files.maximum_operators
         self.train, self.valid = (EncodedPairs(_short_pairs(path, most)) for path in (files.train, files.valid))
         if files.test:
-            read_formula_pairs(files.test)  # a fault in it is told now
-        torch.manual_seed(recipe.training.seed)
-        self.classifier: PairClassifier = recipe.settings.build().to(self.device)
-        settings = recipe.training
-        self.optimiser = torch.optim.Adam(
-            self.classifier.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay
-        )
-        self.plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(
-            # torch counts the epochs that are let pass, we those after which the rate falls
-            self.optimiser, "max", settings.plateau_factor, settings.plateau_patience - 1, threshold=0.0
-        )  # fmt: skip
-        self.started = time.monotonic()
+            read_formula_pairs(files.test)  # a fault in it is reported before training
+        self.model: PairClassifier = recipe.settings.build().to(device)
 
-    def run(self) -> InferenceResult:
-        write_classifier_settings(self.folder, self.recipe.settings)
-        recipe = yaml.safe_dump(json.loads(json.dumps(dataclasses.asdict(self.recipe))), sort_keys=False)
-        write_text(recipe, self.folder / RECIPE)
-        self.started = time.monotonic()
-        events: list[EpochEvent] = []
-        while not events or (len(events) < self.recipe.training.epochs and not self._is_late()):
-            events.append(self._epoch(events))
-            lines = [json.dumps(dataclasses.asdict(event)) for event in events]
-            write_text("\n".join(lines) + "\n", self.folder / METRICS)
-            self.watcher(events[-1])
-        return self._result(events)
+    def batches(self, rank: int, ranks: int) -> PairBatches:
+        return PairBatches(self.train, self.recipe.training.batch_size, self.recipe.run.seed, rank, ranks)
 
-    def _epoch(self, before: list[EpochEvent]) -> EpochEvent:
-        loss = self._pass()
-        found = torch.tensor(answers(self.classifier, self.valid, self.device))
+    def validate(self) -> Validation:
+        found = torch.tensor(answers(self.model, self.valid, self.model.device))
         accuracy = float((found == self.valid.relations).double().mean())
-        best = all(accuracy > event.accuracy for event in before)
-        if best:
-            write_classifier_weights(self.folder, self.classifier)
-        self.plateau.step(accuracy)
-        return EpochEvent(len(before) + 1, loss, accuracy, time.monotonic() - self.started, best)
+        return Validation(self.model.criterion, accuracy, {"valid_accuracy": accuracy})
 
-    def _pass(self) -> float:
-        """One pass over the training pairs in a new order, or until time is up. Returns the mean loss of a pair."""
-        settings, total, seen = self.recipe.training, 0.0, 0
-        self.classifier.train()
-        for places in torch.randperm(len(self.train)).split(settings.batch_size):
-            pairs, relations = self.train.batch(places.tolist())
-            logits, penalties = self.classifier(pairs.to(self.device))
-            loss = nn.functional.cross_entropy(logits, relations.to(self.device))
-            self.optimiser.zero_grad()
-            torch.stack([loss, *penalties.values()]).sum().backward()
-            nn.utils.clip_grad_norm_(self.classifier.parameters(), settings.gradient_clip)
-            self.optimiser.step()
-            total, seen = total + loss.item() * len(places), seen + len(places)
-            if self._is_late():
-                break
-        return total / seen
+    def write_settings(self, folder: Path) -> None:
+        write_classifier_settings(folder, self.recipe.settings)
 
-    def _is_late(self) -> bool:
-        minutes = self.recipe.training.minutes
-        return minutes is not None and time.monotonic() - self.started > 60 * minutes
-
-    def _result(self, events: list[EpochEvent]) -> InferenceResult:
-        stored, test = read_classifier(self.folder), self.recipe.pairs.test
-        result = InferenceResult(
-            self.folder,
-            sum(weight.numel() for weight in stored.classifier.parameters()),
-            len(events),
-            events[-1].seconds,
-            max(event.accuracy for event in events),
-            evaluate_inference(stored, test) if test else None,
-        )
-        write_text(json.dumps(result.as_dict(), indent=2) + "\n", self.folder / RESULT)
-        return result
+    def write_weights(self, folder: Path) -> None:
+        write_classifier_weights(folder, self.model)
 
 
-def _refuse(folder: Path) -> None:
-    """Raises InputError when a folder holds a classifier, a model or a run."""
-    for name in (CLASSIFIER, RECIPE, WEIGHTS):
-        if (folder / name).exists():
-            raise InputError(f"{folder}: has a {name} already. Name another folder.")
+class PairBatches:
+    """Batches of pairs, in a new order every epoch: a function of seed and epoch."""
+
+    carries_state = False
+
+    def __init__(self, pairs: EncodedPairs, size: int, seed: int, rank: int, ranks: int) -> None:
+        self.pairs, self.size, self.seed, self.rank, self.ranks = pairs, size, seed, rank, ranks
+        if len(pairs) < ranks:
+            raise InputError(f"{len(pairs)} training pairs are too few for {ranks} processes: each needs a batch")
+
+    def count(self, epoch: int = 0) -> int:
+        """Number of batches of an epoch, the same in every process."""
+        return -(-(len(self.pairs) // self.ranks) // self.size)
+
+    def iterate(self, epoch: int = 0, start: int = 0) -> Iterator[PairBatch]:
+        """The batches of an epoch from number `start` on."""
+        order = np.random.default_rng([self.seed, epoch]).permutation(len(self.pairs))
+        mine = order[self.rank : len(order) // self.ranks * self.ranks : self.ranks]
+        for number in range(start, self.count()):
+            yield self.pairs.batch(mine[number * self.size : (number + 1) * self.size].tolist())
+
+
+def _run(recipe: InferenceRecipe, folder: Path, callback: ProgressCallback | None) -> Run:
+    return Run(recipe, folder, lambda device: InferenceTask(recipe, device), callback)
+
+
+def _trained(run: Run, recipe: InferenceRecipe) -> InferenceResult:
+    """Trains a prepared run; then tests its best weights and writes the result, unless it was stopped."""
+    finished = run.train()
+    folder, _, epochs, seconds = run.place
+    stored, test = read_classifier(folder), recipe.pairs.test
+    result = InferenceResult(
+        folder,
+        stored.classifier.parameter_count,
+        math.ceil(epochs),
+        seconds,
+        -(run.log.trainer.best_loss or 0.0),
+        evaluate_inference(stored, test) if test and finished else None,
+        stopped=not finished,
+    )
+    if finished:
+        run.write(json.dumps(result.as_dict(), indent=2) + "\n", RESULT)
+    return result
 
 
 def _short_pairs(path: str, most: int) -> list[FormulaPair]:

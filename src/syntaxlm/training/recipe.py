@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from syntaxlm.errors import InputError
-from syntaxlm.model_io import Mode
+from syntaxlm.models.batches import Reads, TextMode
 from syntaxlm.models.registry import ModelConfig, reads
 from syntaxlm.settings import (
     Count,
@@ -39,7 +39,7 @@ class VocabularySettings(Settings, section="text.vocabulary"):
 class TextSettings(Settings, section="text"):
     """The text and how it is read. Files are UTF-8, one sentence per line; paths are relative to the working folder.
 
-    For a dependency-tree model, and `batches.mode` trees, they are files, folders or patterns of dependency trees.
+    For a dependency-tree model they are files, folders or patterns of dependency trees.
     """
 
     train: str  # file
@@ -55,7 +55,8 @@ class TextSettings(Settings, section="text"):
 class BatchSettings(Settings, section="batches"):
     """How the training text is cut into batches."""
 
-    mode: Mode = "sentences"  # each sentence by itself, its end predicted or not, one text with carried state, or trees
+    carry_state: bool = False  # text: read as one stream; else each sentence by itself
+    predict_eos: bool = True  # text: whether ends of sentences are predicted
     token_budget: Count = 2048  # sentences, trees: tokens per batch
     maximum_words: Count | None = 150  # sentences, trees: longer ones are left out of training, and counted
     batch_size: Size = 64  # stream: parallel columns; trees: trees per batch, at most
@@ -112,6 +113,7 @@ class ScheduleSettings(Settings, section="schedule"):
     decay: Literal["none", "linear"] = "none"  # linear: the rate also falls evenly, to 0 at the end of all epochs
     epochs: Count = 20  # passes over the training text
     minutes: Positive | None = None  # training time after which training ends, whatever the epoch; null: no limit
+    stop_patience: Count | None = None  # validations without a better one after which training ends; null: no limit
     validations_per_epoch: Count = 1  # the last one at the end of the epoch
 
 
@@ -137,29 +139,42 @@ class Recipe(Settings):
     schedule: ScheduleSettings = field(default_factory=ScheduleSettings)
     run: RunSettings = field(default_factory=RunSettings)
 
+    @property
+    def reads(self) -> Reads:
+        """What the model reads."""
+        return reads(self.model)
+
+    @property
+    def mode(self) -> TextMode:
+        """How text is read; trees have no ends that are predicted."""
+        if self.reads == "trees":
+            return TextMode(carry_state=False, predict_eos=False)
+        return TextMode(self.batches.carry_state, self.batches.predict_eos)
+
     def as_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
 
     def contradictions(self) -> list[str]:
         """Settings that do not fit those of another section."""
-        faults, mode = [], self.batches.mode
+        faults: list[str] = []
         supervision, trees = getattr(self.model, "supervision", 0.0), self.text.trees
         if trees is not None and not supervision:
             faults.append(f"text.trees: found {trees}; expected null, or a model with model.supervision above 0")
         if trees is None and supervision:
             faults.append(f"model.supervision: found {supervision}; expected 0, or text.trees to learn from")
-        if (mode == "trees") != (reads(self.model) == "trees"):
-            expected = "sentences, open-sentences or stream" if mode == "trees" else "trees"
-            what = "text" if mode == "trees" else "dependency trees"
-            faults.append(f"batches.mode: found {mode}; expected {expected}: {self.model.name} models read {what}")
-        if mode == "trees" and self.text.normaliser.units == "characters":
+        batches, is_trees = self.batches, self.reads == "trees"
+        if is_trees and batches.carry_state:
+            faults.append(f"batches.carry_state: found true; expected false: {self.model.name} models read trees")
+        if is_trees and self.text.normaliser.units == "characters":
             faults.append("text.normaliser.units: found characters; expected words: dependency trees are of words")
-        if self.optimiser.loss_normalisation == "sentences" and mode == "stream":
+        if batches.carry_state and not batches.predict_eos:
+            faults.append("batches.predict_eos: found false; expected true, or batches.carry_state false")
+        if self.optimiser.loss_normalisation == "sentences" and batches.carry_state:
             faults.append(
-                "optimiser.loss_normalisation: found sentences; expected tokens, or batches.mode sentences or trees"
+                "optimiser.loss_normalisation: found sentences; expected tokens, or batches.carry_state false"
             )
-        if self.batches.variable_bptt and mode != "stream":
-            faults.append("batches.variable_bptt: found true; expected false, or batches.mode stream")
+        if batches.variable_bptt and not batches.carry_state:
+            faults.append("batches.variable_bptt: found true; expected false, or batches.carry_state true")
         return faults
 
 

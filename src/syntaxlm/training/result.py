@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -72,13 +71,9 @@ def _told(values: Any) -> str:
 def read_result(folder: Path) -> TrainingResult:
     """How the finished run of a folder ended. Raises InputError where its result is not whole."""
     path = folder / RESULT
-    names = [one.name for one in dataclasses.fields(LanguageModelScore)]
     try:
         data = json.loads(read_text(path))
-        valid, test = (
-            data[text] and LanguageModelScore(**{name: data[text][name] for name in names})
-            for text in ("valid", "test")
-        )
+        valid, test = (data[text] and LanguageModelScore.from_dict(data[text]) for text in ("valid", "test"))
         place = folder, int(data["steps"]), float(data["epochs"]), float(data["seconds"])
         trees = data.get("supervised")
         supervised = None if trees is None else (int(trees["sentences"]), int(trees["of"]))

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from syntaxlm.data.dependencies import TreeBatches
+from syntaxlm.batches import TreeBatches
 from syntaxlm.generation.stop_io import read_stops, write_stops
-from syntaxlm.generation.stops import StopReport, examples, score_stops, tree_corpus, tree_model
+from syntaxlm.generation.stops import StopBatches, StopReport, score_stops, tree_corpus, tree_model
 from syntaxlm.model_io import ModelBundle, read_model
 from syntaxlm.models.stop_classifiers import Reads, Stops, StopSettings
 from syntaxlm.settings import Count, Positive, Seed, Settings, Size
+from syntaxlm.training.gradient import GradientLoop
+from syntaxlm.training.processes import Processes, process_group
+from syntaxlm.training.recipe import OptimiserSettings, RunSettings, ScheduleSettings
+from syntaxlm.training.run_log import ProgressCallback, RunLog
+from syntaxlm.training.task import Task, Validation
 
 
 @dataclass(frozen=True)
@@ -31,21 +35,25 @@ class StopTraining(Settings):
     minutes: Positive | None = None  # training time after which training ends, after the batch; None: no limit
     seed: Seed = 1  # of initial weights and of the order of trees
 
+    @property
+    def optimiser(self) -> OptimiserSettings:
+        """As the training loop wants it."""
+        return OptimiserSettings(learning_rate=self.learning_rate, weight_decay=0.0, gradient_clip=1e9)
 
-@dataclass(frozen=True)
-class StopEvent:
-    """What training tells whoever watches, after every epoch. Losses are nats per word."""
+    @property
+    def schedule(self) -> ScheduleSettings:
+        """As the training loop wants it: the rate never falls."""
+        return ScheduleSettings(
+            plateau_factor=1.0, epochs=self.epochs, minutes=self.minutes, stop_patience=self.patience
+        )
 
-    epoch: int
-    loss: float
-    valid_loss: float
-    seconds: float
-    best: bool
+    @property
+    def run(self) -> RunSettings:
+        """As the training loop wants it."""
+        return RunSettings(seed=self.seed, accelerator="cpu")
 
-    def __str__(self) -> str:
-        clock = f"{int(self.seconds) // 60}:{int(self.seconds) % 60:02d}"
-        mark = "  best so far" if self.best else ""
-        return f"epoch {self.epoch}  train loss {self.loss:.4f}  valid loss {self.valid_loss:.4f}  {clock}{mark}"
+    def as_dict(self) -> dict[str, Any]:
+        return dict(vars(self))
 
 
 @dataclass(frozen=True)
@@ -80,7 +88,7 @@ def train_stops(
     valid: str | Path,
     test: str | Path | None = None,
     settings: StopTraining | None = None,
-    watcher: Callable[[StopEvent], None] = lambda event: None,
+    callback: ProgressCallback | None = None,
 ) -> StopResult:
     """Trains classifiers into the folder of their model; those kept are of the best validation loss.
 
@@ -88,71 +96,47 @@ def train_stops(
     Earlier classifiers of the folder are replaced. The same seed gives the same weights, on one processor of a kind.
     Raises InputError for a model that reads no trees, and for files of none, before anything is trained.
     """
-    return _Training(Path(folder), train, valid, test, settings or StopTraining()).run(watcher)
-
-
-class _Training:
-    def __init__(
-        self, folder: Path, train: str | Path, valid: str | Path, test: str | Path | None, settings: StopTraining
-    ) -> None:
-        self.folder, self.settings = folder, settings
-        self.stored: ModelBundle = read_model(folder)
-        self.model = tree_model(self.stored).requires_grad_(False)
-        corpus, self.valid = (tree_corpus(self.stored, path) for path in (train, valid))
-        self.test = None if test is None else tree_corpus(self.stored, test)
-        self.batches = TreeBatches(corpus, settings.batch_words, shuffle=True, seed=settings.seed, mixed=True)
-        torch.manual_seed(settings.seed)
-        model = self.model
-        sizes = model.state_size, model.word_size, model.input_size, settings.hidden_size or model.state_size
-        self.stops = Stops(StopSettings(*sizes, model.label_count or 0, settings.reads)).to(model.device)
-        self.optimiser = torch.optim.Adam(self.stops.parameters(), lr=settings.learning_rate)
-        self.started = time.monotonic()
-
-    def run(self, watcher: Callable[[StopEvent], None]) -> StopResult:
-        events: list[StopEvent] = []
-        while not events or self._goes_on(events):
-            events.append(self._epoch(events))
-            watcher(events[-1])
-        stops = read_stops(self.folder, self.stored)
-        weights = sum(weight.numel() for weight in stops.parameters())
+    settings = settings or StopTraining()
+    bundle = read_model(folder)
+    torch.manual_seed(settings.seed)
+    with process_group():
+        task = StopTask(bundle, Path(folder), train, valid, settings)
+        measured = None if test is None else tree_corpus(bundle, test)
+        log = RunLog(None, callback, keep=lambda task: task.write_weights(Path(folder)))
+        loop = GradientLoop(task, settings, Processes("cpu", "32"), log)
+        loop.train()
+        stops = read_stops(folder, bundle)
         return StopResult(
-            self.folder,
-            self.settings.reads,
-            weights,
-            max(event.epoch for event in events if event.best),
-            len(events),
-            events[-1].seconds,
-            score_stops(stops, self.model, self.valid),
-            None if self.test is None else score_stops(stops, self.model, self.test),
+            Path(folder),
+            settings.reads,
+            stops.parameter_count,
+            math.ceil(log.trainer.best_epoch),
+            math.ceil(loop.epochs),
+            log.trainer.seconds,
+            score_stops(stops, task.tree_model, task.valid),
+            None if measured is None else score_stops(stops, task.tree_model, measured),
         )
 
-    def _goes_on(self, events: list[StopEvent]) -> bool:
-        recent = events[-self.settings.patience :]
-        stands = len(recent) == self.settings.patience and not any(event.best for event in recent)
-        return not stands and len(events) < self.settings.epochs and not self._is_late()
 
-    def _epoch(self, before: list[StopEvent]) -> StopEvent:
-        loss = self._pass(len(before))
-        valid_loss = score_stops(self.stops, self.model, self.valid).loss
-        best = all(valid_loss < event.valid_loss for event in before)
-        if best:
-            write_stops(self.folder, self.stops, self.model)
-        return StopEvent(len(before) + 1, loss, valid_loss, time.monotonic() - self.started, best)
+class StopTask(Task):
+    """Stop classifiers, and the trees that a dependency-tree model reads for them. That model stays as it is."""
 
-    def _pass(self, epoch: int) -> float:
-        """One pass over the training trees in a new order, or until time is up. Returns the mean loss of a word."""
-        total, words = 0.0, 0
-        self.stops.train()
-        for some in examples(self.model, self.batches, epoch):
-            nats = some.nats(self.stops)
-            self.optimiser.zero_grad()
-            nats.mean().backward()
-            self.optimiser.step()
-            total, words = total + float(nats.detach().sum()), words + len(nats)
-            if self._is_late():
-                break
-        return total / words
+    def __init__(
+        self, bundle: ModelBundle, folder: Path, train: str | Path, valid: str | Path, settings: StopTraining
+    ) -> None:
+        self.tree_model = model = tree_model(bundle).requires_grad_(False)
+        corpus, self.valid = (tree_corpus(bundle, path) for path in (train, valid))
+        trees = TreeBatches(corpus, settings.batch_words, shuffle=True, seed=settings.seed, mixed=True)
+        self._batches = StopBatches(model, trees)
+        sizes = model.state_size, model.word_size, model.input_size, settings.hidden_size or model.state_size
+        self.model = Stops(StopSettings(*sizes, model.label_count or 0, settings.reads)).to(model.device)
 
-    def _is_late(self) -> bool:
-        minutes = self.settings.minutes
-        return minutes is not None and time.monotonic() - self.started > 60 * minutes
+    def batches(self, rank: int, ranks: int) -> StopBatches:
+        return self._batches
+
+    def validate(self) -> Validation:
+        loss = score_stops(self.model, self.tree_model, self.valid).loss
+        return Validation(self.model.criterion, loss, {"valid_loss": loss})
+
+    def write_weights(self, folder: Path) -> None:
+        write_stops(folder, self.model, self.tree_model)

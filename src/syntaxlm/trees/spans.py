@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from syntaxlm.errors import InputError
-from syntaxlm.trees.brackets import INDUCED_LABEL, escaped
+from syntaxlm.trees.bracket_text import INDUCED_LABEL, escaped
 from syntaxlm.trees.tree import Constituent, Tree
 
 Integers = npt.NDArray[np.int64]

@@ -1,0 +1,40 @@
+"""What the batches of streams and of sentences share: look-ups in a corpus and checks of arguments."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from syntaxlm.data.corpora import EncodedCorpus
+from syntaxlm.errors import InputError
+from syntaxlm.trees.spans import SpanSets
+
+Integers = npt.NDArray[np.int64]
+
+
+def words_at(corpus: EncodedCorpus, places: Integers) -> Integers:
+    """corpus.ids[places] as int64, with something where there is no such place: the caller overwrites it."""
+    if not len(corpus.ids):
+        return np.zeros(places.shape, np.int64)
+    return corpus.ids[np.clip(places, 0, len(corpus.ids) - 1)].astype(np.int64)
+
+
+def check_spans(spans: SpanSets | None, corpus: EncodedCorpus) -> None:
+    if spans is not None and not np.array_equal(spans.lengths, corpus.lengths):
+        raise ValueError("the spans are of other sentences than the corpus's")
+
+
+def check_positive(**sizes: int) -> None:
+    faults = [f"{name}: {size}; expected 1 or more" for name, size in sizes.items() if size < 1]
+    if faults:
+        raise InputError("\n".join(faults))
+
+
+def check_seed(seed: int) -> None:
+    if seed < 0:
+        raise InputError(f"seed: {seed}; expected 0 or more")
+
+
+def check_rank(rank: int, ranks: int) -> None:
+    if not 0 <= rank < ranks:
+        raise InputError(f"rank {rank} of {ranks} processes; expected 0 to {ranks - 1}")

@@ -1,0 +1,325 @@
+"""What models can do. A model implements the abstract classes of its abilities; everything else asks for one of them.
+
+A command that needs an ability calls `registry.require`, which refuses a model without it and lists the models that
+have it. Nothing outside `models/` asks for a model's type.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from syntaxlm.models.batches import Reads, State, TokenBatch, TreeBatch
+from syntaxlm.ops.tree_levels.types import Levels, States
+
+
+class Model(nn.Module):
+    """What all models share. A model that no gradient trains keeps its parameters in buffers.
+
+    reads: the type of batches the model takes.
+    has_batch_statistics: whether the tokens of a training batch are normalised together. Batches of sentences must then
+        mix lengths: the statistics of a batch of one length would reveal where its sentences end.
+    """
+
+    vocabulary_size: int
+    reads: ClassVar[Reads] = "tokens"
+    has_batch_statistics: bool = False
+
+    @property
+    def device(self) -> torch.device:
+        """The device that the model's batches must be on."""
+        return next(chain(self.parameters(), self.buffers())).device
+
+    @property
+    def parameter_count(self) -> int:
+        """Number of trained numbers; tied weights count once."""
+        return sum(weight.numel() for weight in self.parameters())
+
+    def resize_buffers(self, tensors: Mapping[str, Tensor]) -> list[str]:
+        """Gives tensors whose sizes depend on the training text the sizes of stored ones, which are loaded next.
+
+        Returns faults of the stored tensors other than wrong shapes.
+        """
+        return []
+
+
+# ---- training
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """A model's own validation criterion. Lower is better unless `maximise`.
+
+    name: e.g. "negative log-likelihood".  unit: e.g. "nats per token".
+    """
+
+    name: str
+    unit: str
+    maximise: bool = False
+
+
+NATS_PER_TOKEN = Criterion("negative log-likelihood", "nats per token")
+
+
+@dataclass(frozen=True)
+class Loss:
+    """The loss of a batch.
+
+    total: scalar, summed over the batch.  count: what the criterion is averaged over (tokens, words, pairs).
+    items: number of sentences, trees or pairs.
+    penalties: named scalars, already weighted, that training adds to the mean loss; empty in evaluation mode.
+    state: carried to the next batch of a stream, detached.
+    """
+
+    total: Tensor
+    count: int
+    items: int
+    penalties: dict[str, Tensor] = field(default_factory=dict)
+    state: State = None
+
+
+class TrainsByGradient(ABC):
+    """Has a loss that gradient descent minimises. In evaluation mode it is the validation criterion."""
+
+    criterion: ClassVar[Criterion] = NATS_PER_TOKEN
+
+    @abstractmethod
+    def loss(self, batch: Any, state: State = None) -> Loss:
+        """The loss of a batch that continues from `state`."""
+
+
+class TrainsByCounting(ABC):
+    """Trained in rounds over the whole text: expected counts are accumulated, then parameters maximise them.
+
+    criterion: of the value that `maximise` reports.  rounds: how many are useful; None for as many as the recipe says.
+    """
+
+    criterion: ClassVar[Criterion] = NATS_PER_TOKEN
+    rounds: ClassVar[int | None] = None
+
+    @abstractmethod
+    def accumulate(self, batch: Any) -> None:
+        """Adds a batch's counts under the present parameters."""
+
+    @abstractmethod
+    def maximise(self) -> dict[str, Any]:
+        """Sets the parameters by the accumulated counts and clears these. Returns figures for the log and the result.
+
+        The figure "objective", where there is one, is what EM never lets rise: the criterion before the update.
+        """
+
+
+@dataclass(frozen=True)
+class TextCounts:
+    """Statistics of the training text that a model may need before its first step.
+
+    words: (V,) int64, frequency of each word.  labels: number of edge labels.
+    """
+
+    words: Tensor
+    labels: int
+
+
+class NeedsTextCounts(ABC):
+    """Needs statistics of the training text before its first step."""
+
+    @abstractmethod
+    def setup(self, counts: TextCounts) -> None:
+        """Takes the statistics of the training text."""
+
+
+# ---- probabilities
+
+
+class ScoresSentences(ABC):
+    """Gives log-probabilities of whole sentences (of dependency-tree models: of the words given the tree)."""
+
+    @abstractmethod
+    def sentence_log_probs(self, batch: Any) -> Tensor:
+        """Natural log-probability of each sentence of a batch of whole sentences: (B,)."""
+
+
+@dataclass(frozen=True)
+class TokenScores:
+    """Log-probabilities of a batch's targets.
+
+    log_probs: natural; (T, B), 0 on padding, for a `TokenBatch`; (n,) for a `TreeBatch`.
+    state: carried to the next batch of a stream.
+    hidden: (n, F), the decoder's input at each real step, in the order of `TokenBatch.mask()` or of a `TreeBatch`'s
+        rows; None for a model without hidden states.
+    """
+
+    log_probs: Tensor
+    state: State = None
+    hidden: Tensor | None = None
+
+
+class ScoresTokens(ScoresSentences):
+    """Gives the log-probability of each token given those before it; they add up to the sentence's."""
+
+    @abstractmethod
+    def token_log_probs(self, batch: Any, state: State = None) -> TokenScores:
+        """Natural log-probability of each target given all tokens before it."""
+
+    def sentence_log_probs(self, batch: TokenBatch | TreeBatch) -> Tensor:
+        log_probs = self.token_log_probs(batch).log_probs
+        if isinstance(batch, TreeBatch):
+            sums = torch.zeros(batch.sentence_count(), dtype=torch.float64, device=log_probs.device)
+            return sums.index_add_(0, batch.trees, log_probs.double())
+        return log_probs.sum(0, dtype=torch.float64)
+
+
+class HasHiddenStates(ScoresTokens):
+    """Gives `TokenScores.hidden`, which a neural cache compares."""
+
+
+class PredictsNextToken(ScoresTokens):
+    """Gives the distribution of the next token, from which sentences are sampled left to right."""
+
+    @abstractmethod
+    def next_log_probs(self, batch: TokenBatch, state: State = None) -> tuple[Tensor, State]:
+        """Natural log-probability of every token after each column's last real step, (B, V), and the next state."""
+
+
+# ---- structure
+
+
+@dataclass(frozen=True)
+class Distances:
+    """Syntactic distances between each token and the one before it; large between constituents.
+
+    values: (layers, T, B).
+    """
+
+    values: Tensor
+
+
+@dataclass(frozen=True)
+class SpanScores:
+    """Log-probability of each span among the spans that end with the same token.
+
+    values: (T, B, m), at step t the spans of 1 to m tokens that end at token t - 1; -inf where there is no such span.
+    """
+
+    values: Tensor
+
+
+Structure = Distances | SpanScores
+"""What a parser gives for a batch. Each type has its own decoders, in `parsing.structure`."""
+
+
+class Parses(ABC):
+    """Gives the structure that trees are decoded from.
+
+    structure_type: the class that `structure` returns.
+    distance_layers: number of layers of distances; 0 for other structures.  default_layer: the one used unless another
+    is named, from 1.
+    """
+
+    structure_type: type[Distances | SpanScores]
+    distance_layers: int = 0
+    default_layer: int = 1
+
+    @abstractmethod
+    def structure(self, batch: TokenBatch) -> Structure:
+        """The structure of whole sentences with BOS and EOS around them, at the least cost that gives it."""
+
+
+@dataclass(frozen=True)
+class Maps:
+    """Internal values of a model to draw.
+
+    earlier_tokens: name -> (T, B, slots), slot k of step t belongs to step t - 1 - k: gates, attention.
+    units: name -> (T, B, units): master gates.
+    """
+
+    earlier_tokens: dict[str, Tensor] = field(default_factory=dict)
+    units: dict[str, Tensor] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.earlier_tokens or self.units)
+
+
+class HasMaps(ABC):
+    """Has gates or attention to draw."""
+
+    @abstractmethod
+    def maps(self, batch: TokenBatch) -> Maps:
+        """Gates and attention while reading a batch; empty where the configuration has none."""
+
+
+# ---- other
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """Features of sentences. features: (B, F).  penalties: as of `Loss`."""
+
+    features: Tensor
+    penalties: dict[str, Tensor] = field(default_factory=dict)
+
+
+class EncodesSentences(ABC):
+    """Gives a vector for a sentence. feature_size: F."""
+
+    feature_size: int
+
+    @abstractmethod
+    def encode(self, batch: TokenBatch) -> Encoding:
+        """The features of each sentence."""
+
+
+class GeneratesTrees(Model, HasHiddenStates):
+    """A dependency-tree model that takes one level of steps at a time, for sampling and for stop classifiers.
+
+    state_size: D, size of a step's hidden state.  word_size: size of a word's embedding.  input_size: E, size of all
+    that is read of the word an edge leaves: its embedding and, where labels are read, the label's.
+    reads_labels: whether edge labels are read.  label_count: number of labels; None before it is known.
+    """
+
+    state_size: int
+    word_size: int
+    input_size: int
+    reads_labels: bool = False
+    label_count: int | None = None
+
+    @abstractmethod
+    def root_states(self) -> States:
+        """The states before the first step: one row, that of ROOT."""
+
+    @abstractmethod
+    def embedded(self, words: Tensor) -> Tensor:
+        """(n,) -> (n, word_size)."""
+
+    @abstractmethod
+    def inputs(self, words: Tensor, labels: Tensor) -> Tensor:
+        """Inputs of steps from the words their edges leave and the labels above these: (n,), (n,) -> (n, E)."""
+
+    @abstractmethod
+    def follow(self, inputs: Tensor, levels: Levels, before: States) -> States:
+        """States of steps, (n, E) -> (n, D), that continue from those before, which `levels.parents` indexes."""
+
+    @abstractmethod
+    def all_log_probs(self, hidden: Tensor, levels: Levels) -> Tensor:
+        """Natural log-probability of every word at each step: (n, D) -> (n, V)."""
+
+
+LACKS: dict[type, str] = {
+    TrainsByGradient: "is not trained by gradient descent",
+    TrainsByCounting: "is not trained by counting",
+    ScoresSentences: "gives no sentence probabilities",
+    ScoresTokens: "gives no token probabilities",
+    HasHiddenStates: "has no hidden states",
+    PredictsNextToken: "does not predict the next token",
+    Parses: "does not parse",
+    HasMaps: "has no gates or attention to draw",
+    EncodesSentences: "does not encode sentences",
+    GeneratesTrees: "does not generate dependency trees",
+}
+"""The abilities, and what is said of a model without each: "a ngram model does not parse"."""

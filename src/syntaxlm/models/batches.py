@@ -1,0 +1,160 @@
+"""The batches that models read: sequences of tokens, and the steps that generate the words of dependency trees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol
+
+import torch
+from torch import Tensor
+
+from syntaxlm.ops.tree_levels.types import EDGES, Levels
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+State = dict[str, Tensor] | None
+"""What a model carries from one batch of a stream to the next, by name; None at the start of a text."""
+
+Reads = Literal["tokens", "trees"]
+"""What a model reads: its batches are `TokenBatch` or `TreeBatch`."""
+
+
+@dataclass(frozen=True)
+class TextMode:
+    """How text is read: as a model was trained, unless a command says otherwise.
+
+    carry_state: whether the text is one stream; else each sentence is read by itself.
+    predict_eos: whether the ends of sentences are predicted.
+    """
+
+    carry_state: bool = False
+    predict_eos: bool = True
+
+    def __str__(self) -> str:
+        if self.carry_state:
+            return "one stream, the state carried from sentence to sentence"
+        return "sentence by sentence" + ("" if self.predict_eos else ", ends of sentences not predicted")
+
+
+class Batch(Protocol):
+    """What training and scoring require of any batch.
+
+    carries: whether this batch continues the one before it, so that the model's state is carried over.
+    """
+
+    @property
+    def carries(self) -> bool: ...
+
+    def to(self, device: torch.device | str) -> Self: ...
+
+
+@dataclass(frozen=True)
+class TokenBatch:
+    """A batch of token sequences, time-major.
+
+    tokens:  (T, B) int64, the input tokens.
+    targets: (T, B) int64, the token after each input token.
+    lengths: (B,) int64, number of real steps of each column, longest first; None if all T steps are real. Steps past a
+             length are padding: they are never counted, and the state of their column is undefined.
+    carries: whether this batch continues the one before it (streams) or starts afresh (sentences).
+    indices: (B,) int64, index of each column's sentence in the corpus; None for streams.
+    spans: (n, 3) int64, constituents of gold trees for supervised training: step t, column, and length of each
+        constituent that ends just before t; None without supervision.
+    """
+
+    tokens: Tensor
+    targets: Tensor
+    lengths: Tensor | None = None
+    carries: bool = False
+    indices: Tensor | None = None
+    spans: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        if self.lengths is not None and bool((self.lengths[1:] > self.lengths[:-1]).any()):
+            raise ValueError("the columns of a batch must come longest first")
+
+    def mask(self) -> Tensor:
+        """(T, B) bool, true on real steps."""
+        steps, columns = self.tokens.shape
+        if self.lengths is None:
+            return torch.ones(steps, columns, dtype=torch.bool, device=self.tokens.device)
+        return torch.arange(steps, device=self.tokens.device)[:, None] < self.lengths.to(self.tokens.device)
+
+    def last_rows(self) -> Tensor:
+        """(B,) int64: row of each column's last real step among all real steps, in the order of `mask()`."""
+        steps, columns = self.tokens.shape
+        if self.lengths is None:
+            return torch.arange((steps - 1) * columns, steps * columns, device=self.tokens.device)
+        rows = self.mask().flatten().cumsum(0).view(steps, columns) - 1
+        return rows.gather(0, (self.lengths - 1).to(rows.device)[None])[0]
+
+    def token_count(self) -> int:
+        """Number of tokens the batch predicts."""
+        return self.tokens.numel() if self.lengths is None else int(self.lengths.sum())
+
+    def sentence_count(self) -> int:
+        """Number of columns: of sentences, where the batch holds whole ones."""
+        return self.tokens.shape[1]
+
+    def to(self, device: torch.device | str) -> TokenBatch:
+        """The same batch on another device. Lengths stay on the host, where loops read them."""
+        return TokenBatch(
+            self.tokens.to(device, non_blocking=True),
+            self.targets.to(device, non_blocking=True),
+            self.lengths,
+            self.carries,
+            self.indices,
+            None if self.spans is None else self.spans.to(device, non_blocking=True),
+        )
+
+
+@dataclass(frozen=True)
+class TreeBatch:
+    """The steps that generate the words of several dependency trees, without padding.
+
+    Row r is a step: its edge leads from `words[r]` to the generated word `targets[r]`. Rows are sorted by path depth
+    and, within a depth, by edge type. `levels` has the edge types and the row whose state each step continues; its pool
+    starts with one state, that of ROOT.
+
+    words:     (n,) int64, w'_t; the vocabulary's BOS for ROOT.
+    targets:   (n,) int64, w_t.
+    labels:    (n,) int64, label of the edge between w'_t and its head; the label vocabulary's BOS for ROOT.
+    trees:     (n,) int64, index of each step's tree in the batch.
+    positions: (n,) int64, position of the generated word in its sentence, from 0.
+    indices:   (B,) int64, index of each tree in the corpus.
+    """
+
+    words: Tensor
+    targets: Tensor
+    labels: Tensor
+    trees: Tensor
+    positions: Tensor
+    indices: Tensor
+    levels: Levels
+
+    @property
+    def carries(self) -> bool:
+        """Trees are independent: no state is carried."""
+        return False
+
+    def token_count(self) -> int:
+        """Number of words the batch predicts. Ends of sentences are not predicted."""
+        return len(self.targets)
+
+    def sentence_count(self) -> int:
+        return len(self.indices)
+
+    def continuations(self) -> Tensor:
+        """(n, 4) bool: whether an edge of each type leaves the generated word."""
+        found = torch.zeros(1 + len(self.targets), EDGES, dtype=torch.bool, device=self.targets.device)
+        found[self.levels.parents, self.levels.edges()] = True
+        return found[1:]
+
+    def to(self, device: torch.device | str) -> TreeBatch:
+        """The same batch on another device. Indices stay on the host, where results are put in order."""
+        moved = {
+            name: getattr(self, name).to(device, non_blocking=True)
+            for name in ("words", "targets", "labels", "trees", "positions")
+        }
+        return TreeBatch(**moved, indices=self.indices, levels=self.levels.to(device))

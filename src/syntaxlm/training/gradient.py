@@ -1,0 +1,244 @@
+"""Training by gradient descent: one loop for language models, sentence-pair classifiers and stop classifiers."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from syntaxlm.allocation import keep_freed_memory
+from syntaxlm.errors import InputError
+from syntaxlm.models.abilities import Loss
+from syntaxlm.models.batches import Batch, State
+from syntaxlm.training.averaging import WeightAverage
+from syntaxlm.training.checkpoint import (
+    CHECKPOINT,
+    TrainerState,
+    own_tensors,
+    read_checkpoint,
+    read_trainer_state,
+    write_checkpoint,
+)
+from syntaxlm.training.processes import Processes
+from syntaxlm.training.run_log import RunLog
+from syntaxlm.training.schedule import Plateau, build_optimiser
+from syntaxlm.training.task import Task, TaskRecipe
+
+
+class _Handed:
+    """Batch and state in one object that wrappers of modules pass on untouched."""
+
+    def __init__(self, batch: Batch, state: State) -> None:
+        self.batch, self.state = batch, state
+
+
+class _LossModule(nn.Module):
+    """A model's loss as the forward pass that data parallel wrappers expect."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, handed: _Handed) -> tuple[Tensor, dict[str, Tensor], dict[str, Tensor], tuple[int, int]]:
+        loss: Loss = self.model.loss(handed.batch, handed.state)  # type: ignore[operator]
+        return loss.total, loss.penalties, loss.state or {}, (loss.count, loss.items)
+
+
+class GradientLoop:
+    """Epochs of steps, validations, checkpoints, until the schedule ends or a stop is asked for.
+
+    log: the run's folder and log; of a run without a folder it keeps nothing.
+    """
+
+    def __init__(self, task: Task, recipe: TaskRecipe, processes: Processes, log: RunLog) -> None:
+        self.task, self.recipe, self.processes, self.log = task, recipe, processes, log
+        self.state: State = None
+        self.stop_asked = False
+        self.gradient_norm = torch.zeros(())
+        self.optimiser = build_optimiser(task.model, recipe.optimiser)
+        self.loss, self.wrapped_optimiser = processes.fabric.setup(_LossModule(task.model), self.optimiser)
+        self.average = WeightAverage(task.model)
+        # Dropout must differ between processes, though weights start the same.
+        torch.manual_seed(recipe.run.seed + 1_000_003 * (1 + processes.rank))
+        self.batches = task.batches(processes.rank, processes.count)
+        self.epoch_batches = self.batches.count(self.trainer.epoch)
+
+    @property
+    def trainer(self) -> TrainerState:
+        """Where the run is."""
+        return self.log.trainer
+
+    @property
+    def epochs(self) -> float:
+        """Number of epochs passed, the fraction of the present one included."""
+        return self.trainer.epoch + self.trainer.batch / self.epoch_batches
+
+    def restore(self) -> None:
+        """Continues from the folder's checkpoint, where there is one."""
+        folder = self.log.folder
+        if folder is None or not (folder / CHECKPOINT).exists():
+            return
+        if read_trainer_state(folder).averaging.began is not None:
+            self._change_to_sgd()
+        place = self.processes.rank, self.processes.count
+        self.state, self.log.trainer = read_checkpoint(
+            folder, self.task.model, self.optimiser, *place, average=self.average
+        )
+        self.epoch_batches = self.batches.count(self.trainer.epoch)
+
+    def train(self) -> None:
+        """Trains until the schedule ends, or until `stop_asked` is found true."""
+        keep_freed_memory()
+        trainer, schedule = self.trainer, self.recipe.schedule
+        self._started = time.monotonic() - trainer.seconds
+        self._saved = time.monotonic()
+        while trainer.epoch < schedule.epochs and not trainer.finished:
+            self.epoch_batches = count = self.batches.count(trainer.epoch)
+            per_epoch = min(schedule.validations_per_epoch, count)
+            validations = {math.ceil(count * part / per_epoch) for part in range(1, per_epoch + 1)}
+            for batch in self.batches.iterate(trainer.epoch, trainer.batch):
+                self._step(batch)
+                if trainer.batch in validations:
+                    self._validate()
+                    self._save()  # with the weights just kept: a run killed now continues from them
+                if trainer.finished or self.processes.any_rank(self._out_of_time()):
+                    if trainer.loss_count:
+                        self._validate()
+                    trainer.finished = True
+                    break
+                if self.processes.any_rank(self.stop_asked):
+                    self._save()
+                    return
+                if self.processes.any_rank(time.monotonic() - self._saved > self.recipe.run.checkpoint_seconds):
+                    self._save()
+            if not trainer.finished:
+                trainer.epoch, trainer.batch = trainer.epoch + 1, 0
+        trainer.finished = True
+        self._save()
+
+    def _step(self, batch: Batch) -> None:
+        """One batch: forward, backward, optimiser."""
+        trainer, settings, processes = self.trainer, self.recipe.optimiser, self.processes
+        self._set_rate(self.task.rate_factor(batch))
+        self.loss.train()
+        batch = batch.to(processes.device)
+        total, penalties, state, (count, items) = self.loss(_Handed(batch, self.state if batch.carries else None))
+        self.state = state if self.batches.carries_state else None
+        # Gradients are averaged over processes: dividing by the mean count gives the mean over all.
+        mean_count, mean_items, mean_total = processes.mean(count, items, float(total.detach()))
+        if not math.isfinite(mean_total):
+            raise self._diverged("the training loss", mean_total)
+        normaliser = mean_items if settings.loss_normalisation == "sentences" else mean_count
+        loss = total / normaliser + sum(penalties.values(), torch.zeros((), device=total.device))
+        self.wrapped_optimiser.zero_grad()
+        processes.fabric.backward(loss)
+        norm = processes.fabric.clip_gradients(
+            self.loss, self.wrapped_optimiser, max_norm=settings.gradient_clip, error_if_nonfinite=False
+        )
+        assert norm is not None
+        self.gradient_norm = norm
+        self.wrapped_optimiser.step()
+        trainer.steps += 1
+        if averaged := trainer.averaging.count(trainer.steps):
+            self.average.add(averaged)
+        trainer.batch += 1
+        trainer.loss_count += round(mean_count * processes.count)
+        trainer.loss_sum += mean_total * processes.count
+        trainer.seconds = time.monotonic() - self._started
+        if trainer.steps % self.recipe.run.log_steps == 0:
+            self._log("step", train_loss=trainer.loss_sum / trainer.loss_count)
+        else:
+            self.log.report("step", self.epoch_batches, {})
+
+    def _set_rate(self, factor: float = 1.0) -> None:
+        """The learning rate of the next batch; factor: see `Task.rate_factor`."""
+        trainer, recipe = self.trainer, self.recipe
+        rate = trainer.plateau.rate(trainer.averaging.rate(recipe.optimiser), self.epochs, recipe.schedule)
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate * factor
+
+    def _validate(self) -> None:
+        """The criterion on the validation data; the best weights so far are kept; the rate falls on a plateau.
+
+        Once weights are averaged, the averaged ones are measured and kept.
+        """
+        trainer, schedule = self.trainer, self.recipe.schedule
+        self._check_gradient()
+        training_loss = trainer.loss_sum / max(1, trainer.loss_count)
+        with self.average.as_weights():
+            found = self.processes.fabric.broadcast(self.task.validate())
+            cost = found.cost
+            if not math.isfinite(cost):
+                raise self._diverged("the validation loss", cost)
+            best = trainer.best_loss is None or cost < trainer.best_loss
+            trainer.without_best = 0 if best else trainer.without_best + 1
+            if best:
+                trainer.best_loss, trainer.best_step, trainer.best_epoch = cost, trainer.steps, self.epochs
+                if self.processes.is_first:
+                    self.log.keep_weights(self.task)
+        fell = trainer.plateau.seen(cost if schedule.plateau_loss == "valid" else training_loss, schedule)
+        if schedule.stop_patience is not None and trainer.without_best >= schedule.stop_patience:
+            trainer.finished = True
+        averaging = self._average_on(cost) if self.recipe.optimiser.averages else {}
+        self._set_rate()
+        trainer.loss_sum, trainer.loss_count = 0.0, 0
+        trainer.seconds = time.monotonic() - self._started
+        criterion = f"{found.criterion.name}, {found.criterion.unit}"
+        figures = found.figures | {"criterion": criterion, "best": best, "rate_fell": fell}
+        self._log("valid", train_loss=training_loss, **figures, **averaging, **self.task.figures())
+
+    def _average_on(self, cost: float) -> dict[str, Any]:
+        """Averaging begins, restarts or ends the run, as the validation says. Returns figures for the log."""
+        trainer, settings = self.trainer, self.recipe.optimiser
+        count = trainer.averaging.count(trainer.steps)
+        change = trainer.averaging.seen(cost, trainer.steps, self.epochs, settings)
+        if change == "ends":
+            trainer.finished = True
+        elif change is not None:
+            self.average.begin()
+            self._change_to_sgd()
+            if settings.average_learning_rate is not None:
+                trainer.plateau = Plateau()
+        return {"averaged_steps": count, "averaging": change}
+
+    def _change_to_sgd(self) -> None:
+        """Plain SGD from here on: the steps of averaged SGD."""
+        self.optimiser = build_optimiser(self.task.model, dataclasses.replace(self.recipe.optimiser, kind="sgd"))
+        self.wrapped_optimiser = self.processes.fabric.setup_optimizers(self.optimiser)
+
+    def _check_gradient(self) -> None:
+        """Raises InputError when the weights took an unbounded gradient: they must not be kept.
+
+        Not at every step, where it would wait for the device: the next step's loss would show it.
+        """
+        if not math.isfinite(norm := float(self.gradient_norm)):
+            raise self._diverged("the gradient's norm", norm)
+
+    def _diverged(self, what: str, value: float) -> InputError:
+        trainer = self.trainer
+        return InputError(
+            f"{self.log.folder or 'training'}: {what} is {value} at step {trainer.steps}, epoch {trainer.epoch + 1}."
+            " Earlier checkpoints are intact. Try a lower optimiser.learning_rate."
+        )
+
+    def _log(self, event: str, **values: Any) -> None:
+        """A line of metrics.jsonl."""
+        rate = self.optimiser.param_groups[0]["lr"]
+        place = {"step": self.trainer.steps, "epoch": round(self.epochs, 4)}
+        self.log.write(event, place, values, rate, self.epoch_batches)
+
+    def _save(self) -> None:
+        self._saved = time.monotonic()
+        self.trainer.seconds = time.monotonic() - self._started
+        self._check_gradient()
+        own = self.processes.gathered(own_tensors(self.state))
+        if self.processes.is_first and self.log.folder is not None:
+            write_checkpoint(self.log.folder, self.task.model, self.optimiser, own, self.trainer, self.average)
+
+    def _out_of_time(self) -> bool:
+        minutes = self.recipe.schedule.minutes
+        return minutes is not None and time.monotonic() - self._started > 60 * minutes

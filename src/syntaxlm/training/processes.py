@@ -1,0 +1,103 @@
+"""The processes of a run: devices, agreement between ranks, the end of the process group."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from lightning.fabric import Fabric
+from lightning.fabric.strategies import DDPStrategy
+from torch import Tensor
+
+from syntaxlm.errors import InputError
+
+for _name in ("lightning.fabric", "lightning.pytorch"):  # they repeat what the recipe says
+    logging.getLogger(_name).setLevel(logging.WARNING)
+
+
+class Processes:
+    """The processes that train together, one or those that torchrun started.
+
+    accelerator: "auto", "cpu", "cuda" or "mps".  precision: "32" or "bf16-mixed".
+    Raises InputError for an accelerator that this machine lacks.
+    """
+
+    def __init__(self, accelerator: str, precision: str) -> None:
+        if (accelerator == "cuda" and not torch.cuda.is_available()) or (
+            accelerator == "mps" and not torch.backends.mps.is_available()
+        ):
+            raise InputError(f"run.accelerator: found {accelerator}; this machine has none that torch can use")
+        parallel = int(os.environ.get("WORLD_SIZE", "1")) > 1
+        self.fabric = Fabric(
+            accelerator=accelerator,
+            devices=int(os.environ.get("LOCAL_WORLD_SIZE", "1")) if parallel else 1,
+            num_nodes=int(os.environ.get("GROUP_WORLD_SIZE", "1")) if parallel else 1,
+            strategy=DDPStrategy(broadcast_buffers=False) if parallel else "auto",
+            precision="bf16-mixed" if precision == "bf16-mixed" else "32-true",
+        )
+        self.fabric.launch()
+
+    @property
+    def rank(self) -> int:
+        return int(self.fabric.global_rank)
+
+    @property
+    def count(self) -> int:
+        return int(self.fabric.world_size)
+
+    @property
+    def is_first(self) -> bool:
+        return self.rank == 0
+
+    @property
+    def device(self) -> torch.device:
+        return self.fabric.device
+
+    def on_rank_zero(self, action: Callable[[], None]) -> None:
+        """Does something in the first process. Its InputError is raised in all, which would otherwise wait for ever."""
+        fault = None
+        if self.is_first:
+            try:
+                action()
+            except InputError as error:
+                fault = str(error)
+        fault = self.fabric.broadcast(fault)
+        if fault is not None:
+            raise InputError(fault)
+
+    def any_rank(self, wanted: bool) -> bool:
+        """Whether any process wants it: all must leave the loop at the same step."""
+        return self.mean(float(wanted))[0] > 0
+
+    def mean(self, *values: float) -> list[float]:
+        """The mean of each value over the processes."""
+        if self.count == 1:
+            return list(values)
+        reduced = self.fabric.all_reduce(torch.tensor(values, dtype=torch.float64), reduce_op="mean")
+        assert isinstance(reduced, Tensor)
+        return reduced.tolist()
+
+    def gathered(self, value: Any) -> list[Any]:
+        """The value of every process, by rank."""
+        found = [value] * self.count
+        if self.count > 1:
+            torch.distributed.all_gather_object(found, value)
+        return found
+
+
+@contextmanager
+def process_group() -> Iterator[None]:
+    """Ends the process group that a run inside started: its threads, alive at Python's exit, may abort it."""
+    distributed = torch.distributed
+    started_before = distributed.is_available() and distributed.is_initialized()
+    try:
+        yield
+    finally:
+        if distributed.is_available() and distributed.is_initialized() and not started_before:
+            gc.collect()  # the wrapped model holds the group, and hooks hold it in cycles
+            distributed.destroy_process_group()

@@ -1,0 +1,148 @@
+"""The shell of every run: its folder, its recipe, its processes, signals, and the loop that fits its model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+
+from syntaxlm.errors import InputError
+from syntaxlm.files import held, make_folder, remove_empty, remove_unfinished, write_text
+from syntaxlm.model_io import WEIGHTS
+from syntaxlm.models.abilities import TrainsByCounting
+from syntaxlm.training.checkpoint import CHECKPOINT
+from syntaxlm.training.counting import CountingLoop
+from syntaxlm.training.gradient import GradientLoop
+from syntaxlm.training.processes import Processes
+from syntaxlm.training.run_log import ProgressCallback, RunLog
+from syntaxlm.training.signals import on_stop_signals
+from syntaxlm.training.task import Task, TaskRecipe
+
+RECIPE = "recipe.yaml"
+
+MakeTask = Callable[[torch.device], Task]
+"""Reads the data and builds the model with fresh weights, drawn from the recipe's seed, on a device."""
+
+
+def refuse_run(folder: Path) -> None:
+    """Raises InputError when a folder holds a run or a model."""
+    if (folder / CHECKPOINT).exists() or (folder / RECIPE).exists():
+        raise InputError(f"{folder}: already holds a run. Resume it with --resume {folder}, or name another folder.")
+    if (folder / WEIGHTS).exists():
+        raise InputError(f"{folder}: already holds a model. Name another folder.")
+
+
+class Run:
+    """A run in its folder. `start` or `resume` prepare it; `train` trains until it is finished or stopped."""
+
+    task: Task
+    loop: GradientLoop | CountingLoop
+
+    def __init__(
+        self, recipe: TaskRecipe, folder: Path, make_task: MakeTask, callback: ProgressCallback | None = None
+    ) -> None:
+        self.recipe, self.folder, self._make_task = recipe, folder, make_task
+        self.processes = Processes(recipe.run.accelerator, recipe.run.precision)
+        self.log = RunLog(folder, callback, self.processes.is_first)
+        self._made: list[Path] = []  # folders that were not there before a new run
+
+    @contextmanager
+    def start(self) -> Iterator[None]:
+        """A new run: the folder belongs to it from the first moment, so that nothing is trained for nothing.
+
+        Raises InputError when the folder holds a run already, or cannot be written, before anything is read.
+        """
+        self.processes.on_rank_zero(self._claim)
+        with self._held():
+            try:
+                self._prepare()
+            except InputError:  # of the data: the folder is free again, or gone where it was not there
+                if self.processes.is_first:
+                    (self.folder / RECIPE).unlink()
+                    remove_empty(self._made)
+                raise
+            yield
+
+    @contextmanager
+    def resume(self) -> Iterator[None]:
+        """A run that continues from the folder's checkpoint, or from the start where there is none."""
+        with self._held():
+            self.processes.on_rank_zero(lambda: remove_unfinished(self.folder))
+            self._prepare()
+            self.processes.on_rank_zero(self._check_whole)
+            self.loop.restore()
+            self.processes.on_rank_zero(self.log.cut)
+            yield
+
+    def train(self) -> bool:
+        """Trains. Returns whether the run is finished; else it was stopped, and is saved."""
+        loop = self.loop
+
+        def ask_to_stop() -> None:
+            loop.stop_asked = True
+
+        if not self.log.trainer.finished:
+            with on_stop_signals(ask_to_stop):
+                loop.train()
+        self.processes.fabric.barrier()
+        return self.log.trainer.finished
+
+    @property
+    def place(self) -> tuple[Path, int, float, float]:
+        """Folder, steps, epochs and seconds of training, as results have them."""
+        trainer = self.log.trainer
+        return self.folder, trainer.steps, self.loop.epochs, trainer.seconds
+
+    def write(self, text: str, name: str) -> None:
+        """Writes a file of the folder, in the first process."""
+        if self.processes.is_first:
+            write_text(text, self.folder / name)
+
+    def _prepare(self) -> None:
+        """Data, model, loop; written is only what all of them accept."""
+        torch.manual_seed(self.recipe.run.seed)
+        self.task = task = self._make_task(self.processes.device)
+        task.check_resumable(self.folder)
+        kind = CountingLoop if isinstance(task.model, TrainsByCounting) else GradientLoop
+        self.loop = kind(task, self.recipe, self.processes, self.log)
+        self.processes.on_rank_zero(lambda: task.write_settings(self.folder))
+
+    def _claim(self) -> None:
+        refuse_run(self.folder)
+        text = yaml.safe_dump(_plain(self.recipe.as_dict()), sort_keys=False, allow_unicode=True)
+        self._made = make_folder(self.folder)
+        try:
+            write_text(text, self.folder / RECIPE)
+        except InputError:
+            remove_empty(self._made)
+            raise
+
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        """Keeps other runs out of the folder."""
+        with ExitStack() as stack:
+            self.processes.on_rank_zero(lambda: stack.enter_context(held(self.folder / RECIPE)))
+            yield
+
+    def _check_whole(self) -> None:
+        """A run without a checkpoint starts afresh, which must not cost weights that are there.
+
+        Counting gives the same again, so a counting run may.
+        """
+        has_weights, has_checkpoint = ((self.folder / name).exists() for name in (WEIGHTS, CHECKPOINT))
+        if has_weights and not has_checkpoint and not isinstance(self.task.model, TrainsByCounting):
+            raise InputError(
+                f"{self.folder}: has {WEIGHTS} but no {CHECKPOINT}: there is nothing to resume."
+                " The model can be used as it is; to train again, name another folder."
+            )
+
+
+def _plain(value: Any) -> Any:
+    """Tuples as lists: YAML's safe form has no tuples."""
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items()}
+    return [_plain(inner) for inner in value] if isinstance(value, (list, tuple)) else value

@@ -1,0 +1,89 @@
+"""What a run tells as it goes: lines of metrics.jsonl, events for whoever shows its progress, the best weights."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from syntaxlm.errors import InputError
+from syntaxlm.training.checkpoint import TrainerState
+from syntaxlm.training.task import Task
+
+METRICS = "metrics.jsonl"
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened in a run: kind "trees" (before training, with supervision), "step", "valid" or "round".
+
+    trainer: where the run is.  batches: of the epoch.  values: as in metrics.jsonl.
+    """
+
+    kind: str
+    trainer: TrainerState
+    batches: int
+    values: dict[str, Any]
+
+
+ProgressCallback = Callable[[Event], None]
+
+
+class RunLog:
+    """The log of a run.
+
+    folder: None for a run that keeps no log and no checkpoints.  active: whether this process writes and reports.
+    keep: writes the best weights; by default into the folder.
+    """
+
+    def __init__(
+        self,
+        folder: Path | None,
+        callback: ProgressCallback | None = None,
+        active: bool = True,
+        keep: Callable[[Task], None] | None = None,
+    ) -> None:
+        self.folder, self.active = folder, active
+        self.trainer = TrainerState()
+        self._callback = callback if callback and active else lambda event: None
+        self._keep = keep
+
+    def keep_weights(self, task: Task) -> None:
+        """Writes the weights of a task's model as the best so far."""
+        if self._keep is not None:
+            self._keep(task)
+        elif self.folder is not None:
+            task.write_weights(self.folder)
+
+    def report(self, kind: str, batches: int, values: dict[str, Any]) -> None:
+        """Calls whoever shows the run's progress."""
+        self._callback(Event(kind, self.trainer, batches, values))
+
+    def write(self, kind: str, place: dict[str, Any], values: dict[str, Any], rate: float | None, batches: int) -> None:
+        """Adds a line to metrics.jsonl and reports it. Raises InputError where it cannot be written."""
+        if self.active and self.folder is not None:
+            rates = {} if rate is None else {"learning_rate": rate}
+            line = {"event": kind} | place | values | rates | {"seconds": round(self.trainer.seconds, 1)}
+            data = (json.dumps(line) + "\n").encode()
+            path = self.folder / METRICS
+            try:
+                with open(path, "ab") as file:
+                    file.write(data)
+            except OSError as error:
+                raise InputError(f"{path}: cannot be written: {error.strerror}") from error
+            self.trainer.metrics_bytes += len(data)
+        self.report(kind, batches, values)
+
+    def cut(self) -> None:
+        """Removes the lines of steps after the checkpoint, which will be made again."""
+        if self.folder is None:
+            return
+        path = self.folder / METRICS
+        try:
+            if path.exists():
+                os.truncate(path, min(self.trainer.metrics_bytes, path.stat().st_size))
+        except OSError as error:
+            raise InputError(f"{path}: cannot be written: {error.strerror}") from error
