@@ -117,9 +117,7 @@ def test_an_old_mode_becomes_two_settings_in_recipes_and_model_folders(tmp_path,
     settings, warning = warned(read_config, ModelSettings, path, 2)
     assert settings.mode == TextMode(**OLD_MODES[mode])
     assert f"mode: {mode} is now carry_state: " in warning
-    with pytest.raises(
-        InputError, match=r"batches\.mode: found \"streams\"; expected one of sentences, open-sentences"
-    ):
+    with pytest.raises(InputError, match=r"batches\.mode: found \"streams\"; expected one of sentences, open"):
         recipe_from(data | {"batches": {"mode": "streams"}}, "my.yaml")
 
 
