@@ -39,7 +39,7 @@ def assert_told(folder, *parts: str) -> str:
 def test_what_is_written_is_read(toy, tmp_path, name, tied):
     config = toy.recipe(name, model={"tied": tied}).model
     vocabulary = Vocabulary.build({"a": 2, "cat": 1})
-    settings = ModelSettings(config, Normaliser(lower_case=True, drop_words=("$", "#")), "stream")
+    settings = ModelSettings(config, Normaliser(lower_case=True, drop_words=("$", "#")), carry_state=True)
     model = build_model(config, len(vocabulary))
     with torch.no_grad():
         for tensor in model.state_dict().values():
@@ -138,7 +138,7 @@ def test_a_missing_folder_and_a_file_in_its_place_are_told(tmp_path):
         (b"\xff\xfe", "damaged or cut short"),
         (b"", "damaged or cut short"),
         (b"[" * 100_000, "damaged or cut short"),
-        (b"[1, 2]", "expected a section with the settings model, normaliser, mode, format"),
+        (b"[1, 2]", "expected a section with the settings model, normaliser, carry_state, predict_eos, format"),
         (b"3", "expected a section"),
         (b"{}", "model: missing"),
     ],
