@@ -25,6 +25,7 @@ Units = Literal["words", "characters"]
 UnicodeForm = Literal["NFC", "NFD", "NFKC", "NFKD", "keep"]
 Splitting = Literal["whitespace", "punctuation"]
 Numbers = Literal["keep", "whole", "runs"]
+Token = Annotated[str, Field(min_length=1)]
 
 REMEMBERED_PIECES = 2**19  # pieces kept in memory before all are forgotten: under 150 MB of words
 REMEMBERED_LENGTH = 50  # characters; longer pieces (lines of a script without spaces) hardly come twice
@@ -110,9 +111,7 @@ class Normaliser(Settings, section="normaliser"):
     numbers: Numbers = "keep"  # which numbers become N; see rule 3
     drop_words: tuple[str, ...] = ()  # tokens left out, compared after normalisation: ("$", "#")
     drop_punctuation: bool = False  # whether tokens without letter, digit or combining mark are left out
-    space: Annotated[str, Field(min_length=1)] | None = (
-        "_"  # units characters: stands for white space; null: nothing does
-    )
+    space: Token | None = "_"  # units characters: what stands for white space; null: nothing
 
     def __post_init__(self) -> None:
         if isinstance(self.drop_words, list):  # JSON and YAML give lists; tuples keep the settings hashable
