@@ -197,7 +197,7 @@ def run(toy, tmp_path_factory):
 def test_training_counts_scores_and_leaves_a_whole_folder(run, toy):
     folder, result = run
     assert {path.name for path in folder.iterdir()} == {
-        "config.json", "recipe.yaml", "result.json", "vocabulary.json", "weights.safetensors",
+        "config.json", "inputs.json", "recipe.yaml", "result.json", "vocabulary.json", "weights.safetensors",
     }  # fmt: skip
     stored = read_model(folder)
     assert result.test.nats == pytest.approx(evaluate_text(stored, toy / "test.txt").nats, rel=1e-12)
