@@ -233,9 +233,9 @@ class _Sampler:
 class _Inside:
     """The inside algorithm for a grammar with symbols, over batches of sentences of one length.
 
-    A chart has one array (symbols, starts, sentences) per width. Symbols come first so that gathering the children of
-    the rules copies whole rows. A narrow symbol covers one word only and so fixes the split: only rules with two wide
-    children look at all splits (`charts.parts`).
+    A chart has one array (starts, symbols, sentences) per width. In memory symbols come first, so that gathering the
+    children of the rules copies whole rows. A narrow symbol covers one word only and so fixes the split: only rules
+    with two wide children look at all splits (`charts.parts`).
     """
 
     def __init__(self, grammar: ToyGrammar) -> None:
@@ -316,7 +316,7 @@ class _Inside:
     def _batch(self, words: NDArray[np.intp]) -> NDArray[np.float64]:
         """Scaled inside probability of each sentence. words: (length, sentences) word numbers. Returns (sentences,)."""
         length, count = words.shape
-        charts = [np.empty((0, 0, count)), self.emissions[:, words]]
+        charts = [np.empty((0, 0, count)), self.emissions[:, words].swapaxes(0, 1)]
         for width in range(2, length + 1):
             starts = length - width + 1
             values = self._pair_sums(charts, width, starts)[self.rule_pairs] * self.rule_weights
@@ -324,19 +324,18 @@ class _Inside:
             chart[self.parents] = np.add.reduceat(values, self.rule_starts, axis=0) if len(values) else 0.0
             bottoms = chart[self.chain_bottoms].reshape(len(self.chain_bottoms), starts * count)
             chart[self.chain_tops] += (self.chains @ bottoms).reshape(len(self.chain_tops), starts, count)
-            charts.append(chart)
+            charts.append(chart.swapaxes(0, 1))
         if length > 1 and self.start >= self.wide:
             return np.zeros(count)
-        return charts[length][self.start, 0]
+        return charts[length][0, self.start]
 
     def _pair_sums(self, charts: Sequence[NDArray[np.float64]], width: int, starts: int) -> NDArray[np.float64]:
         """Sum over splits of left times right probability, for every pair. Returns (pairs, starts, sentences)."""
         sums = np.zeros((len(self.left), starts, charts[1].shape[2]))
-        by_start = [chart.swapaxes(0, 1) for chart in charts]
         for (wide_left, wide_right), rows in self.slices.items():
             splits = range(1 if wide_right else width - 1, (width - 1 if wide_left else 1) + 1)
             own, lefts, rights = sums[rows], self.left[rows], self.right[rows]
-            for left, right in parts(by_start, by_start, width, splits):
+            for left, right in parts(charts, charts, width, splits):
                 products = left.swapaxes(0, 1)[lefts]
                 products *= right.swapaxes(0, 1)[rights]
                 own += products

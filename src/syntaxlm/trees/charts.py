@@ -356,7 +356,7 @@ def _best_spans(
     forced = np.zeros_like(spans) if biased else spans  # right parts that must split after their first word
     marks, forced_marks = spans.ravel(), forced.ravel()
     left_rows, right_rows = (rows * count for rows in _part_rows(length))
-    for width in range(length, 1, -1):
+    for width in range(length, 2, -1):  # spans of two words split in one way, and all words are marked
         start, sentence = np.nonzero(spans[blocks(length)[width]])
         if not len(start):
             continue
