@@ -62,8 +62,8 @@ def assert_refused(folder: Path, *parts: str) -> None:
     [
         ("epoch", -1), ("epoch", "three"), ("epoch", 10**400), ("epoch", 1.5), ("batch", -3), ("steps", None),
         ("seconds", -1.0), ("seconds", float("nan")), ("loss_sum", float("inf")), ("loss_count", True),
-        ("best_loss", "low"), ("metrics_bytes", -1), ("finished", "no"), ("plateau", []), ("plateau", {"best": "x"}), ("averaging", 3),
-        ("averaging", {"losses": ["x"]}), ("unheard", 1),
+        ("best_loss", "low"), ("metrics_bytes", -1), ("finished", "no"), ("plateau", []), ("plateau", {"best": "x"}),
+        ("averaging", 3), ("averaging", {"losses": ["x"]}), ("unheard", 1),
     ],
 )  # fmt: skip
 def test_a_damaged_field_of_the_progress_is_refused_by_name(run, name, value):
