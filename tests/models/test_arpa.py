@@ -12,14 +12,14 @@ import torch
 from syntaxlm.errors import InputError, InputWarning
 from syntaxlm.model_io import ModelBundle, ModelSettings
 from syntaxlm.models.arpa import NGramSummary, read_arpa, write_arpa
-from syntaxlm.models.batches import TokenBatch
+from syntaxlm.models.batches import TextMode, TokenBatch
 from syntaxlm.models.ngram import NEVER, NGramConfig, NGramModel
-from syntaxlm.scoring.engine import sentence_log_probs
+from syntaxlm.scoring.engine import Scorer
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 from tests.fresh_models import fresh
 
-KENLM = Path(__file__).parent / "kenlm"
+KENLM = Path(__file__).parents[1] / "golden_data" / "kenlm"
 
 SMALL = """\\data\\
 ngram 1=5
@@ -68,8 +68,10 @@ def estimated(mode="sentences", order=4) -> ModelBundle:
     text = torch.randint(first, len(vocabulary), (30, 4), generator=generator)
     text[0], text[-1] = vocabulary.begin_id, vocabulary.end_id
     model = NGramModel(NGramConfig(order=order), len(vocabulary))
-    model.count([TokenBatch(text[:-1], text[1:])])
-    return ModelBundle(model.eval(), ModelSettings(model.config, Normaliser(), mode), vocabulary)
+    model.accumulate(TokenBatch(text[:-1], text[1:]))
+    model.maximise()
+    settings = ModelSettings(model.config, Normaliser(), carry_state=mode == "stream")
+    return ModelBundle(model.eval(), settings, vocabulary)
 
 
 def assert_same(one: ModelBundle, other: ModelBundle) -> None:
@@ -105,8 +107,8 @@ def test_a_file_of_another_program_read_and_written_has_every_line_as_it_was(tmp
 
 def test_probabilities_by_hand(written):
     stored = read_arpa(written(SMALL))
-    assert stored.settings.mode == "sentences"
-    found = sentence_log_probs(stored, [["a", "b"], ["b", "zebra"], ["a", "a"]]) / torch.log(torch.tensor(10.0)).item()
+    assert stored.mode == TextMode(carry_state=False, predict_eos=True)
+    found = Scorer.of(stored).sentences([["a", "b"], ["b", "zebra"], ["a", "a"]]) / torch.log(torch.tensor(10.0)).item()
     assert found == pytest.approx(
         [
             -0.1 - 0.04 + (-0.2 - 0.5228787),  # a | <s>; b | <s> a; </s> after b backs off
@@ -123,8 +125,8 @@ def test_what_programs_write_differently_is_read(written):
     lines[9], lines[10] = lines[10], lines[9]
     odd = "made by hand\n\n" + "\n".join(lines).replace("\t", " ").replace("\\2-grams:", "\n\\2-grams: ")
     odd = odd.replace("ngram 1=5", "ngram 1 = 5").replace("</s>\n", "</s> 0\n", 1).replace("\n", "\r\n")
-    assert sentence_log_probs(read_arpa(written(odd, "odd.arpa")), [["a", "b"]]) == sentence_log_probs(
-        plain, [["a", "b"]]
+    assert Scorer.of(read_arpa(written(odd, "odd.arpa"))).sentences([["a", "b"]]) == Scorer.of(plain).sentences(
+        [["a", "b"]]
     )
     path = written("", "model.arpa.gz")
     path.write_bytes(gzip.compress(SMALL.encode()))
@@ -136,7 +138,7 @@ def test_a_file_without_the_unknown_word_gets_one_that_is_never_predicted(writte
     with pytest.warns(InputWarning, match="no <unk> among the 1-grams"):
         stored = read_arpa(written(text))
     assert stored.vocabulary.unknown_id == len(stored.vocabulary) - 1
-    assert sentence_log_probs(stored, [["zebra"]])[0] < NEVER * 2
+    assert Scorer.of(stored).sentences([["zebra"]])[0] < NEVER * 2
     upper = read_arpa(written(SMALL.replace("<unk>", "<UNK>")))
     assert upper.vocabulary.unknown == "<UNK>"
 
@@ -196,7 +198,7 @@ def test_bytes_that_are_no_text_and_a_missing_file_are_told(tmp_path):
 
 
 def test_what_arpa_cannot_hold_is_told_before_anything_is_written(tmp_path):
-    with pytest.raises(InputError, match="a model of the kind 'lstm' has no n-grams"):
+    with pytest.raises(InputError, match="this lstm model has no n-grams"):
         write_arpa(fresh("lstm"), tmp_path / "no.arpa")
     stored = estimated()
     tokens = [token if token != "é" else "é b" for token in stored.vocabulary.tokens]

@@ -50,7 +50,8 @@ class TrainerState:
 
     epoch, batch: the next batch to train on, from 0. steps: optimiser steps made. seconds: of training, over all
     starts. loss_sum, loss_count: since the last validation. best_loss: the lowest cost of a validation. without_best:
-    validations since then. metrics_bytes: length of this run's metrics.jsonl.
+    validations since then. metrics_bytes: length of this run's metrics.jsonl. round_figures: what a model that counts
+    returned of its last round, for JSON.
     """
 
     epoch: Number = 0
@@ -67,6 +68,7 @@ class TrainerState:
     finished: bool = False
     plateau: Plateau = field(default_factory=Plateau)
     averaging: Averaging = field(default_factory=Averaging)
+    round_figures: dict[str, Any] = field(default_factory=dict)
 
 
 def own_tensors(state: State) -> dict[str, Tensor]:

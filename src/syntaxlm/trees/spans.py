@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -116,6 +116,25 @@ def gathered(lengths: Integers, found: Sequence[tuple[Integers, Integers, Intege
     order = np.argsort(sentences, kind="stable")
     offsets = offsets_of(np.bincount(sentences, minlength=len(lengths)))
     return SpanSets(lengths, offsets, starts[order].astype(np.int32), ends[order].astype(np.int32))
+
+
+def top_down(lengths: Integers, split_of: Callable[[Integers, Integers, Integers], Integers]) -> SpanSets:
+    """Binary trees from whole sentences down: all spans of all sentences are split, then all their parts.
+
+    lengths: (S,).  split_of: from (sentence, start, end) of spans of two words or more, (k,) each, k > 0, to where the
+    right part of each starts.  Returns all spans of two words or more.
+    """
+    sentence, start, end = np.arange(len(lengths)), np.zeros_like(lengths), lengths
+    levels: list[tuple[Integers, Integers, Integers]] = []
+    while True:
+        kept = end - start > 1
+        sentence, start, end = sentence[kept], start[kept], end[kept]
+        if not len(sentence):
+            return gathered(lengths, levels)
+        levels.append((sentence, start, end))
+        split = split_of(sentence, start, end)
+        sentence = np.concatenate([sentence, sentence])
+        start, end = np.concatenate([start, split]), np.concatenate([split, end])
 
 
 def trees_of(spans: SpanSets, words: Sequence[Sequence[str]]) -> list[Tree]:
