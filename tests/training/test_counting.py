@@ -36,8 +36,8 @@ class Recipe:
     """What a run needs of a recipe."""
 
     optimiser: OptimiserSettings = field(default_factory=OptimiserSettings)
-    schedule: ScheduleSettings = ScheduleSettings(epochs=ROUNDS)
-    run: RunSettings = RunSettings(accelerator="cpu")
+    schedule: ScheduleSettings = field(default_factory=ScheduleSettings)
+    run: RunSettings = field(default_factory=lambda: RunSettings(accelerator="cpu"))
 
     def as_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
