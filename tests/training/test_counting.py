@@ -37,7 +37,7 @@ class Recipe:
     """What a run needs of a recipe."""
 
     optimiser: OptimiserSettings = field(default_factory=OptimiserSettings)
-    schedule: ScheduleSettings = field(default_factory=lambda: ScheduleSettings(epochs=ROUNDS))
+    schedule: ScheduleSettings = field(default_factory=ScheduleSettings)
     run: RunSettings = field(default_factory=lambda: RunSettings(accelerator="cpu"))
 
     def as_dict(self) -> dict[str, Any]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-import itertools
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -55,7 +55,7 @@ def test_no_round_lowers_the_likelihood_of_what_was_counted(name):
     for _ in range(model.rounds or ROUNDS):
         one_round(model, batches)
         values.append(likelihood(model, batches))
-    assert all(later >= earlier - 1e-9 for earlier, later in itertools.pairwise(values))
+    assert all(later >= earlier - 1e-9 for earlier, later in pairwise(values))
     assert values[-1] > values[0] + 100, "a text of these words is more probable once it was counted"
 
 
