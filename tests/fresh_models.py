@@ -15,7 +15,11 @@ from tests.models.test_contract import TEXT_MODELS, WORDS, built
 
 every_model = pytest.mark.parametrize("name", TEXT_MODELS)
 
-KNOWN = {"words": "the cat dog sees . , ! N a old", "characters": "_ t h e c a d o g s . N \\_ ! é"}
+KNOWN = {
+    "tags": "DT NN VBZ , . JJ",
+    "words": "the cat dog sees . , ! N a old",
+    "characters": "_ t h e c a d o g s . N \\_ ! é",
+}
 
 
 def fresh(name: str, mode: Mode = "sentences", **normalising: object) -> ModelBundle:

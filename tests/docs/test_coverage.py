@@ -90,7 +90,7 @@ def test_defaults_are_told_as_yaml_has_them():
     by_name = {one.name: one for one in all_settings()}
     assert by_name["optimiser.clip"].default == f"`{recipe['optimiser']['clip']}`"
     assert by_name["text.train"].default == "must be given"
-    assert by_name["text.normaliser.units"].takes == "`words`, `characters`"
+    assert by_name["text.normaliser.units"].takes == "`words`, `characters`, `tags`"
     assert by_name["schedule.minutes"].takes == "number or `null`"
 
 

@@ -35,16 +35,32 @@ UNKNOWN = "<unk>"
 DEPTH_NOISE = 2.0
 
 
+def read_words(tree: DependencyTree, normaliser: Normaliser) -> tuple[str, ...]:
+    """What a model reads of each word before normalisation: the words or, where units are tags, the tags.
+
+    Raises InputError for a word without a tag where units are tags.
+    """
+    if normaliser.units != "tags":
+        return tree.words
+    if "" in tree.tags:
+        word = tree.words[tree.tags.index("")]
+        raise InputError(
+            f"sentence {tree.name}: the word {word!r} has no part-of-speech tag; the model reads tags"
+            " (text.normaliser.units: tags)"
+        )
+    return tree.tags
+
+
 def count_dependencies(trees: Iterable[DependencyTree], normaliser: Normaliser) -> tuple[Counter[str], Counter[str]]:
     """How often each normalised word and each label is in trees."""
     written: Counter[str] = Counter()
     labels: Counter[str] = Counter()
     for tree in trees:
-        written.update(tree.words)
+        written.update(read_words(tree, normaliser))
         labels.update(tree.labels)
     words: Counter[str] = Counter()
     for word, count in written.items():
-        words[normaliser.word(word)] += count
+        words[normaliser.word(word, word)] += count
     del labels[""]
     return words, labels
 
@@ -62,7 +78,7 @@ class _Ids(dict[str, int]):
         self._normaliser, self._vocabulary = normaliser, vocabulary
 
     def __missing__(self, written: str) -> int:
-        self[written] = found = self._vocabulary.id(self._normaliser.word(written))
+        self[written] = found = self._vocabulary.id(self._normaliser.word(written, written))
         return found
 
 
@@ -122,12 +138,13 @@ class DependencyCorpus:
         names: list[str] = []
         characters, labelled = 0, False
         for tree in trees:
-            words.extend(map(word_ids.__getitem__, tree.words))
+            read = read_words(tree, normaliser)
+            words.extend(map(word_ids.__getitem__, read))
             heads.extend(tree.heads)
             marks.extend(map(label_ids, tree.labels))
             lengths.append(len(tree))
             names.append(tree.name)
-            characters += sum(map(len, tree.words)) + len(tree)  # white space between two words is one, the end is one
+            characters += sum(map(len, read)) + len(tree)  # white space between two words is one, the end is one
             labelled = labelled or any(tree.labels)
         ids = np.array(words, np.int32)
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.array(lengths, np.int64))])

@@ -15,6 +15,7 @@ from syntaxlm.drawing.svg import TEXT_SIZES, Picture, Theme
 from syntaxlm.drawing.text import right_to_left, text_width
 from syntaxlm.drawing.writing import write_picture
 from syntaxlm.errors import InputError
+from syntaxlm.text_files import content_suffix
 from syntaxlm.trees.conllu import DEPENDENCY_FORMATS
 from syntaxlm.trees.dependencies import steps_of
 from syntaxlm.trees.latex import format_dependency_latex
@@ -94,8 +95,7 @@ def _arc(arc: Arc, layout: ArcLayout, told: str) -> list[str]:
 
 def is_file_of_trees(path: Path) -> bool:
     """Whether a path's name is that of a file of dependency trees."""
-    name = path.with_suffix("") if path.suffix.lower() == ".gz" else path
-    return name.suffix.lower() in DEPENDENCY_FORMATS and not path.is_dir()
+    return content_suffix(path) in DEPENDENCY_FORMATS and not path.is_dir()
 
 
 def read_trees(path: Path, number: int | None = None, clean_up: str = "none") -> list[DependencyTree]:

@@ -52,12 +52,13 @@ class Analysis:
 
 def analyse(
     stored: ModelBundle,
-    sentence: str | Sequence[str],
+    sentence: str | Sequence[str] | Tree,
     decoder: Rule | None = None,
     layer: int | None = None,
 ) -> Analysis:
-    """Parses a line of raw text, or the words of a treebank's sentence, which are neither split nor dropped.
+    """Parses a line of raw text, or a treebank's sentence, whose words are neither split nor dropped.
 
+    sentence: text; words; or a tree, of which words and tags are read, as a model of tags needs.
     decoder, layer: as of `parse_lines`. Raises InputError as that does, and for a sentence without a word.
     """
     if isinstance(sentence, str):
@@ -67,11 +68,13 @@ def analyse(
         words, tokens, tree = parse.words, parse.tokens, parse.tree
         distances, scores = parse.distances, parse.span_scores
     else:
-        words = list(sentence)
-        tokens = [stored.normaliser.word(word) for word in words]
+        words = list(sentence.words if isinstance(sentence, Tree) else sentence)
+        tags = list(sentence.tags) if isinstance(sentence, Tree) else [""] * len(words)
+        tokens = list(map(stored.normaliser.word, words, tags))
         (rule,), (layer,) = rules_for([stored], decoder), layers_for([stored], layer)
         structure = structure_of(stored, [tokens])
-        (tree,) = trees_of(structure.decode(rule, layer), [words])
+        leaves = [tokens] if stored.normaliser.units == "tags" else None
+        (tree,) = trees_of(structure.decode(rule, layer), [words], leaves)
         distances, scores = [], None
         if rule in SPAN_RULES:
             assert structure.span_scores is not None

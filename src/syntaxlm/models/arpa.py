@@ -19,12 +19,13 @@ import torch
 from torch import Tensor, nn
 
 from syntaxlm.errors import InputError, InputWarning
-from syntaxlm.files import read_text, replaced, split_lines
+from syntaxlm.files import replaced, split_lines
 from syntaxlm.model_io import Mode, ModelBundle, ModelSettings
 from syntaxlm.models.ngram import NEVER, Level, NGramConfig, NGramModel
 from syntaxlm.ops.kneser_ney.types import Integers, Numbers
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
+from syntaxlm.text_files import read_whole_text, source_name
 
 DATA, END = "\\data\\", "\\end\\"
 UNKNOWN = "<unk>", "<UNK>"  # how programs write it
@@ -33,6 +34,7 @@ MARKS: dict[Mode, tuple[str, str]] = {"sentences": ("<s>", "</s>"), "stream": ("
 
 _COUNT = re.compile(r"ngram +([0-9]{1,4}) *= *([0-9]{1,15})")
 _SHOWN = 60  # characters of a faulty line
+MAXIMUM_ARPA = 2**32  # bytes after decompression
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ def _written(values: Tensor) -> list[str]:
 
 
 def read_arpa(path: str | Path, normaliser: Normaliser | None = None) -> ModelBundle:
-    """The model of a file; one whose name ends in .gz is decompressed.
+    """The model of an ARPA file, which may be compressed, .gz, .xz, .zst, up to 4 GiB of text; "-" is standard input.
 
     It has the words of the 1-grams, in their order. Sentences stand between `<s>` and `</s>`, or a stream has `<eos>`
     after each; `<s>` is never predicted, whatever the file says. Where there is no `<unk>` it is added, never
@@ -100,7 +102,7 @@ def read_arpa(path: str | Path, normaliser: Normaliser | None = None) -> ModelBu
     normaliser: how the text was made that the model is of; None: words as they stand.
     Raises InputError naming the line where something is missing, doubled, no number, or a probability above 1.
     """
-    reader = _Reader(split_lines(read_text(path)), str(path))
+    reader = _Reader(split_lines(read_whole_text(path, MAXIMUM_ARPA)), source_name(path))
     sections = reader.sections()
     tokens = list(reader.words)
     unknown = next((token for token in UNKNOWN if token in reader.words), None)

@@ -22,7 +22,7 @@ from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.model_io import ModelBundle, predicts_ends
 from syntaxlm.models.contract import State, TokenBatch
 from syntaxlm.scoring.perplexity import STEPS, TOKEN_BUDGET
-from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.normaliser import Normaliser, UntaggedTokenError
 
 LINES_TOGETHER = 2000  # few enough for memory and for early output, enough for batches of like length
 
@@ -101,7 +101,12 @@ def _rows(
     """read: from sentences to the bits of every token, sentence after sentence. ends: whether theirs are among them."""
     first = 1
     while chunk := list(islice(lines, LINES_TOGETHER)):
-        words = [written_words(stored.normaliser, line) for line in chunk]
+        words = []
+        for number, line in enumerate(chunk, first):
+            try:
+                words.append(written_words(stored.normaliser, line))
+            except UntaggedTokenError as error:
+                raise error.at(f"sentence {number}") from None
         ids = [stored.vocabulary.encode(token for word in line for token in word.tokens) for line in words]
         full = [sentence for sentence in ids if sentence]
         bits = read(EncodedCorpus.from_sentences(full)) if full else np.zeros(0)

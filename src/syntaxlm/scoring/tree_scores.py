@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from syntaxlm.data.dependencies import DependencyCorpus, TreeBatches
+from syntaxlm.data.dependencies import DependencyCorpus, TreeBatches, read_words
 from syntaxlm.data.treebanks import dependency_trees
 from syntaxlm.errors import InputError
 from syntaxlm.model_io import ModelBundle
@@ -55,11 +55,12 @@ def log_probs_of_trees(stored: ModelBundle, trees: Sequence[DependencyTree], sou
     """
     labels = _labels(stored)
     vocabulary, normaliser = stored.vocabulary, stored.normaliser
-    ids = {word: vocabulary.id(normaliser.word(word)) for tree in trees for word in tree.words}
+    read_of = [read_words(tree, normaliser) for tree in trees]
+    ids = {word: vocabulary.id(normaliser.word(word, word)) for words in read_of for word in words}
     label_ids = [tuple(map(labels.id, tree.labels)) if stored.model.reads_labels else () for tree in trees]
     read = [
-        (tuple(map(ids.__getitem__, tree.words)), tree.heads, marks)
-        for tree, marks in zip(trees, label_ids, strict=True)
+        (tuple(map(ids.__getitem__, words)), tree.heads, marks)
+        for words, tree, marks in zip(read_of, trees, label_ids, strict=True)
     ]
     distinct = dict(zip(reversed(read), reversed(trees), strict=True))  # of equal ones, the first
     corpus = DependencyCorpus.from_trees(distinct.values(), normaliser, vocabulary, labels, source)
@@ -98,7 +99,7 @@ def _labels(stored: ModelBundle) -> Vocabulary:
 def _rows(stored: ModelBundle, number: int, tree: DependencyTree, bits: list[float]) -> list[WordSurprisal]:
     vocabulary, rows, begin = stored.vocabulary, [], 0
     for position, (word, surprisal) in enumerate(zip(tree.words, bits, strict=True), 1):
-        read = vocabulary.id(stored.normaliser.word(word))
+        read = vocabulary.id(stored.normaliser.word(word, tree.tags[position - 1]))
         end, known = begin + len(word), read != vocabulary.unknown_id
         rows.append(WordSurprisal(number, position, word, begin, end, vocabulary.tokens[read], known, surprisal))
         begin = end + 1

@@ -28,6 +28,7 @@ from syntaxlm.model_io import predicts_ends
 from syntaxlm.models.contract import LanguageModel, TextCounts, TokenBatch
 from syntaxlm.scoring.perplexity import Corpus, check_labels
 from syntaxlm.text.vocabulary import Vocabulary
+from syntaxlm.text_files import STANDARD_INPUT
 from syntaxlm.training.recipe import Recipe, TextSettings
 
 COUNTED_TOKENS = 1 << 15  # of a batch that is counted
@@ -63,7 +64,16 @@ class TrainingData(ABC):
 
 
 def read_training_data(recipe: Recipe) -> TrainingData:
-    """What the recipe names. Raises InputError for files that are not there, or not of the kind that its mode reads."""
+    """What the recipe names.
+
+    Raises InputError for files that are not there, or not of the kind that its mode reads, and for standard input.
+    """
+    for name in ("train", "valid", "test", "trees"):
+        if getattr(recipe.text, name) == STANDARD_INPUT:
+            raise InputError(
+                f"text.{name}: found -, standard input; expected a file, which may be .gz, .xz or .zst: training reads"
+                " it more than once"
+            )
     return TreeTrainingData(recipe.text) if recipe.batches.mode == "trees" else TextTrainingData(recipe)
 
 
