@@ -14,7 +14,7 @@ import tempfile
 import weakref
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -23,8 +23,9 @@ import numpy.typing as npt
 
 from syntaxlm import text_files
 from syntaxlm.data.formats import NO_TEXT_SUFFIXES, is_tagged
+from syntaxlm.data.tagged import tagged_lines
 from syntaxlm.errors import InputError
-from syntaxlm.text.normaliser import Normaliser, UntaggedTokenError, without_tags
+from syntaxlm.text.normaliser import Normaliser, without_tags
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.text_files import STANDARD_INPUT, content_suffix, is_compressed, source_name
 
@@ -48,36 +49,18 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
     return text_files.read_lines(path)
 
 
-def read_sentences(path: str | Path, normaliser: Normaliser) -> Iterator[tuple[int, str]]:
+def read_sentences(path: str | Path, normaliser: Normaliser, warn: bool = True) -> Iterator[tuple[int, str]]:
     """The lines of a text as a normaliser takes them: of tagged text, words without tags unless it reads tags.
 
-    Raises InputError as `read_lines` does, and naming the line of a token without a tag, where the normaliser reads
-    tags or the file's name is that of tagged text.
+    warn: see `tagged_lines`, which reads a text where the normaliser reads tags or the file's name is that of tagged
+        text.
+    Raises InputError as `read_lines` and `tagged_lines` do.
     """
-    lines = read_lines(path)
-    if normaliser.units == "tags":
-        return _tagged(path, lines, normaliser)
-    return _without_tags(path, lines) if is_tagged(path) else lines
-
-
-def _tagged(path: str | Path, lines: Iterable[tuple[int, str]], normaliser: Normaliser) -> Iterator[tuple[int, str]]:
-    for number, line in lines:
-        try:
-            normaliser.tokens(line)
-        except UntaggedTokenError as error:
-            raise error.at(
-                f"{source_name(path)}, line {number}: the model reads tags (text.normaliser.units: tags)"
-            ) from None
-        yield number, line
-
-
-def _without_tags(path: str | Path, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
-    for number, line in lines:
-        try:
-            words = without_tags(line)
-        except UntaggedTokenError as error:
-            raise error.at(f"{source_name(path)}, line {number}") from None
-        yield number, words
+    reads_tags = normaliser.units == "tags"
+    if not (reads_tags or is_tagged(path)):
+        return read_lines(path)
+    lines = tagged_lines(source_name(path), read_lines(path), warn)
+    return lines if reads_tags else ((number, without_tags(line)) for number, line in lines)
 
 
 def count_tokens(path: str | Path, normaliser: Normaliser) -> Counter[str]:
@@ -86,7 +69,7 @@ def count_tokens(path: str | Path, normaliser: Normaliser) -> Counter[str]:
     Raises InputError as `read_lines` does, and for a file without any token.
     """
     counts: Counter[str] = Counter()
-    for _, line in read_sentences(path, normaliser):
+    for _, line in read_sentences(path, normaliser, warn=False):
         for tokens in normaliser.token_parts(line):
             counts.update(tokens)
     if not counts:

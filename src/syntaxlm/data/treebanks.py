@@ -21,9 +21,10 @@ from syntaxlm.data.formats import (
     TREEBANK_SUFFIXES,
     treebank_suffix,
 )
+from syntaxlm.data.tagged import tagged_lines
 from syntaxlm.errors import InputError
 from syntaxlm.files import write_text
-from syntaxlm.text.normaliser import TAG_MARK, Normaliser, UntaggedTokenError, split_tag, split_words
+from syntaxlm.text.normaliser import TAG_MARK, Normaliser, split_tag, split_words
 from syntaxlm.text_files import (
     COMPRESSED_SUFFIXES,
     MAXIMUM_TEXT,
@@ -382,11 +383,8 @@ def _joined(lines: Iterable[tuple[int, str]]) -> str:
 def _tagged_sentences(source: str, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, Tree]]:
     """The sentences of tagged text with their lines, as trees without constituents; a missing word is its tag."""
     any_sentence = False
-    for number, line in lines:
-        try:
-            pairs = [split_tag(token) for token in split_words(line)]
-        except UntaggedTokenError as error:
-            raise error.at(f"{source}, line {number}") from None
+    for number, line in tagged_lines(source, lines):
+        pairs = [split_tag(token) for token in split_words(line)]
         if pairs:
             any_sentence = True
             yield number, Tree(tuple(word or tag for word, tag in pairs), tuple(tag for _, tag in pairs), ())

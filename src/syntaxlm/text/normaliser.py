@@ -49,8 +49,8 @@ class UntaggedTokenError(InputError):
     def __init__(self, token: str) -> None:
         shown = token if len(token) <= _SHOWN else token[:_SHOWN] + " ..."
         super().__init__(
-            f"found {shown!r}, expected word_TAG: tagged text, each word followed by an underscore and its"
-            " part-of-speech tag"
+            f"found {shown!r}, expected word_TAG, such as the_DT. A model of tags (text.normaliser.units: tags) reads"
+            " tagged text"
         )
 
     def at(self, place: str) -> InputError:
@@ -359,11 +359,16 @@ class Normaliser:
         )
 
 
+def has_tag(token: str) -> bool:
+    """Whether a token is one of tagged text: an underscore, and a tag after it."""
+    return TAG_MARK in token and not token.endswith(TAG_MARK)
+
+
 def split_tag(token: str) -> tuple[str, str]:
     """A token of tagged text as word, perhaps "", and tag. Raises UntaggedTokenError."""
-    word, mark, tag = token.rpartition(TAG_MARK)
-    if not mark or not tag:
+    if not has_tag(token):
         raise UntaggedTokenError(token)
+    word, _, tag = token.rpartition(TAG_MARK)
     return word, tag
 
 
