@@ -16,6 +16,9 @@ from syntaxlm.files import write_text
 from syntaxlm.text_files import content_suffix, read_lines, source_name
 from syntaxlm.trees.tree import DependencyTree
 
+MAXIMUM_SENTENCE = 2**28  # bytes of memory, roughly, that the lines of one sentence may take
+
+_ROW = 64  # bytes of memory that a line takes beside its characters
 _COLUMNS = 10  # of a CoNLL-U word line: ID FORM LEMMA UPOS XPOS FEATS HEAD DEPREL DEPS MISC
 _FEWEST_COLUMNS = 8  # of a CoNLL-X word line, ID FORM LEMMA CPOSTAG POSTAG FEATS HEAD DEPREL; PHEAD PDEPREL may follow
 _NOT_A_WORD = re.compile(r"[0-9]+[-.][0-9]+")  # a multiword range, 1-2, or an empty node, 1.1
@@ -144,13 +147,19 @@ def _no_sentence(path: str | Path, kind: _Format) -> InputError:
 def _blocks(path: str | Path, has_comments: bool, lines: Iterable[tuple[int, str]] | None = None) -> Iterator[_Block]:
     """The sentences of a file, separated by blank lines. lines: of the file; None: they are read from it."""
     source = source_name(path)
-    block = _Block(source, 1)
+    block, size = _Block(source, 1), 0
     for number, line in read_lines(path) if lines is None else lines:
+        size += len(line) + _ROW
         if not line or line.isspace():
             if block.rows:
                 yield block
                 block = _Block(source, block.sentence + 1)
-            block.name, block.comments = "", []
+            block.name, block.comments, size = "", [], 0
+        elif size > MAXIMUM_SENTENCE:
+            raise InputError(
+                f"{source}, line {number}, sentence {block.name or block.sentence}: more than"
+                f" {MAXIMUM_SENTENCE / 2**20:,.0f} MiB without a blank line; expected one after each sentence"
+            )
         elif has_comments and line[0] == "#":
             found = _SENTENCE_ID.match(line)
             block.name = found.group(1).strip() if found else block.name
