@@ -6,13 +6,11 @@ may not: the folder may come from somebody else, so nothing in it may lead out o
 
 from __future__ import annotations
 
-import gzip
 import json
 import math
 import os
 import stat
 import uuid
-import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -34,17 +32,15 @@ SAFETENSORS_UNFINISHED = ".tmp??????"  # the pattern of those that the library s
 
 
 def read_text(path: str | Path) -> str:
-    """The text of a UTF-8 file; a byte-order mark is dropped, a name that ends in .gz is decompressed.
+    """The text of a small UTF-8 file, such as a recipe; a byte order mark is dropped, line ends are left as they are.
 
-    Line ends are left as they are.  Raises InputError naming file, line and byte where the file is no UTF-8 text.
+    Files of text and trees, which may be large or compressed, are read by `syntaxlm.text_files`.
+    Raises InputError naming file, line and byte where the file is not UTF-8 text.
     """
-    path = Path(path)
     try:
-        content = path.read_bytes()
-        if path.suffix == ".gz":
-            content = gzip.decompress(content)
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
     return decode_text(content, str(path))
 
 
@@ -57,23 +53,28 @@ def refuse_overwriting(output: str | Path | None, inputs: Iterable[str | Path | 
         raise InputError(f"{output}: is a file that is read; name another one to write to")
 
 
-def decode_text(content: bytes, source: str) -> str:
-    """UTF-8 bytes as text.  Raises InputError naming source, line and byte offset (from 0) of the first fault."""
+def decode_text(content: bytes, source: str, first_line: int = 1, first_byte: int = 0) -> str:
+    """UTF-8 bytes as text.
+
+    first_line, first_byte: where the content begins in its source; lines count from 1, bytes from 0.
+    Raises InputError naming source, line and byte offset of the first fault.
+    """
     zero = content.find(b"\x00")
     if zero >= 0:
-        line = content.count(b"\n", 0, zero) + 1
+        line = first_line + content.count(b"\n", 0, zero)
         raise InputError(
-            f"{source}, line {line}: found a zero byte at offset {zero} (a binary file?), expected UTF-8 text"
+            f"{source}, line {line}: found a zero byte at offset {first_byte + zero} (a binary file, or text in"
+            " UTF-16?), expected UTF-8 text"
         )
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         # With a byte-order mark in front, the decoder counts from behind it.
         offset = error.start + (3 if content.startswith(b"\xef\xbb\xbf") else 0)
-        line = content.count(b"\n", 0, offset) + 1
+        line = first_line + content.count(b"\n", 0, offset)
         found = content[offset : offset + 1].hex()
         raise InputError(
-            f"{source}, line {line}: found byte 0x{found} at offset {offset}, expected UTF-8 text"
+            f"{source}, line {line}: found byte 0x{found} at offset {first_byte + offset}, expected UTF-8 text"
         ) from error
 
 

@@ -97,8 +97,8 @@ def test_what_is_no_model_folder_is_told(refused, text, tmp_path, command):
     [
         (b"", "text.txt: not one"),
         (b"\n\n  \n", "text.txt: not one sentence"),
-        (b"a cat\nthe\x00dog\n", "text.txt, line 2: a NUL byte"),
-        (b"a cat\nna\xefve\n", "text.txt, line 2: byte 8 of the file (0xef) is no UTF-8"),
+        (b"a cat\nthe\x00dog\n", "text.txt, line 2: found a zero byte"),
+        (b"a cat\nna\xefve\n", "text.txt, line 2: found byte 0xef at offset 8, expected UTF-8 text"),
     ],
 )
 @pytest.mark.parametrize("model", ["prpn", "lstm"])
@@ -110,8 +110,8 @@ def test_a_text_that_is_none_is_told_by_file_and_line(refused, text, trained, mo
     ("content", "said"),
     [
         (b"", "not one line in it"),
-        (b"a cat\nthe\x00dog\n", "line 2: a NUL byte"),
-        (b"a cat\nna\xefve\n", "line 2: byte 8 of the file (0xef) is no UTF-8"),
+        (b"a cat\nthe\x00dog\n", "line 2: found a zero byte"),
+        (b"a cat\nna\xefve\n", "line 2: found byte 0xef at offset 8, expected UTF-8 text"),
     ],
 )
 def test_a_text_that_is_none_is_told_by_parse_and_nothing_is_written(refused, text, trained, tmp_path, content, said):

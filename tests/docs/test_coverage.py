@@ -90,7 +90,7 @@ def test_defaults_are_told_as_yaml_has_them():
     by_name = {one.name: one for one in all_settings()}
     assert by_name["optimiser.gradient_clip"].default == f"`{recipe['optimiser']['gradient_clip']}`"
     assert by_name["text.train"].default == "must be given"
-    assert by_name["text.normaliser.units"].takes == "`words`, `characters`"
+    assert by_name["text.normaliser.units"].takes == "`words`, `characters`, `tags`"
     assert by_name["schedule.minutes"].takes == "positive number or `null`"
     assert by_name["optimiser.beta1"].takes == "number from 0 to under 1"
     assert by_name["batches.bptt"].takes == "whole number, 1 to 65,536"

@@ -38,7 +38,9 @@ def _add_from_arpa(kinds: Any) -> None:
         description="Makes a model folder of an ARPA file, from whatever program, so that every command can read it."
         " Words are read as they stand in a text, or as another model reads them.",
     )
-    parser.add_argument("file", type=Path, metavar="FILE", help="an ARPA file; one that ends in .gz is decompressed")
+    parser.add_argument(
+        "file", type=Path, metavar="FILE", help="an ARPA file, perhaps .gz, .xz or .zst; - for standard input"
+    )
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="new folder for the model")
     parser.add_argument(
         "--like", type=Path, metavar="MODEL_DIR",

@@ -27,6 +27,7 @@ from syntaxlm.files import to_json, write_text
 from syntaxlm.model_io import ModelBundle
 from syntaxlm.scoring.engine import LogProbs, Scorer
 from syntaxlm.scoring.tree_scores import log_probs_of_trees
+from syntaxlm.text.normaliser import UntaggedTokenError
 from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.trees import BootstrapResult
 
@@ -397,7 +398,10 @@ def _tokens(
     stored: ModelBundle, question: CompletionQuestion, style: TreebankStyle, name: str
 ) -> list[tuple[str, ...]]:
     """Of each candidate, as a model of text reads it."""
-    read = [tuple(stored.normaliser.tokens(style(candidate))) for candidate in question.candidates]
+    try:
+        read = [tuple(stored.normaliser.tokens(style(candidate))) for candidate in question.candidates]
+    except UntaggedTokenError as error:
+        raise error.at(f"{question.place}, question {question.name}: {name} reads tags") from None
     if not all(read):
         empty = question.candidates[read.index(())]
         raise InputError(f"{question.place}, question {question.name}: nothing is left of {empty!r} as {name} reads it")

@@ -20,6 +20,7 @@ from syntaxlm.errors import InputError
 from syntaxlm.files import to_json, write_text
 from syntaxlm.model_io import ModelBundle
 from syntaxlm.scoring.engine import LogProbs, Scorer
+from syntaxlm.text.normaliser import UntaggedTokenError
 from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.trees import BootstrapResult
 
@@ -299,7 +300,10 @@ def score_pairs(
     for pair in pairs:
         for sentence in (pair.better, pair.worse):
             if sentence not in written:
-                written[sentence] = tuple(stored.normaliser.tokens(style(sentence)))
+                try:
+                    written[sentence] = tuple(stored.normaliser.tokens(style(sentence)))
+                except UntaggedTokenError as error:
+                    raise error.at(f"{pair.place}: {name} reads tags") from None
                 if not written[sentence]:
                     raise InputError(f"{pair.place}: nothing is left of {sentence!r} as {name} reads it")
     vocabulary = stored.vocabulary

@@ -19,11 +19,12 @@ import torch
 from torch import Tensor, nn
 
 from syntaxlm.errors import InputError, InputWarning
-from syntaxlm.files import read_text, replaced, split_lines
+from syntaxlm.files import replaced, split_lines
 from syntaxlm.models.batches import TextMode
 from syntaxlm.models.ngram import NEVER, Level, NGramConfig, NGramModel
 from syntaxlm.ops.kneser_ney.types import Integers, Numbers
 from syntaxlm.text.vocabulary import Vocabulary
+from syntaxlm.text_files import read_whole_text, source_name
 
 DATA, END = "\\data\\", "\\end\\"
 UNKNOWN = "<unk>", "<UNK>"  # how programs write it
@@ -32,6 +33,7 @@ MARKS = {TextMode(carry_state=False): ("<s>", "</s>"), TextMode(carry_state=True
 
 _COUNT = re.compile(r"ngram +([0-9]{1,4}) *= *([0-9]{1,15})")
 _SHOWN = 60  # characters of a faulty line
+MAXIMUM_ARPA = 2**32  # bytes after decompression
 
 
 @dataclass(frozen=True)
@@ -94,14 +96,14 @@ class ArpaModel:
 
 
 def read_arpa(path: str | Path) -> ArpaModel:
-    """The model of a file; one whose name ends in .gz is decompressed.
+    """The model of an ARPA file, which may be compressed, .gz, .xz, .zst, up to 4 GiB of text; "-" is standard input.
 
     It has the words of the 1-grams, in their order. Sentences stand between `<s>` and `</s>`, or a stream has `<eos>`
     after each; `<s>` is never predicted, whatever the file says. Where there is no `<unk>` it is added, never
     predicted either, and an InputWarning says so.
     Raises InputError naming the line where something is missing, doubled, no number, or a probability above 1.
     """
-    reader = _Reader(split_lines(read_text(path)), str(path))
+    reader = _Reader(split_lines(read_whole_text(path, MAXIMUM_ARPA)), source_name(path))
     sections = reader.sections()
     tokens = list(reader.words)
     unknown = next((token for token in UNKNOWN if token in reader.words), None)

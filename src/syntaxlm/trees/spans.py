@@ -137,9 +137,12 @@ def top_down(lengths: Integers, split_of: Callable[[Integers, Integers, Integers
         start, end = np.concatenate([start, split]), np.concatenate([split, end])
 
 
-def trees_of(spans: SpanSets, words: Sequence[Sequence[str]]) -> list[Tree]:
-    """Trees over the words of each sentence, labelled X where the spans have no labels; words get no tags.
+def trees_of(
+    spans: SpanSets, words: Sequence[Sequence[str]], tags: Sequence[Sequence[str]] | None = None
+) -> list[Tree]:
+    """Trees over the words of each sentence, labelled X where the spans have no labels.
 
+    tags: of the words; None: words get no tags.
     Raises InputError naming the sentence (from 1) whose words differ in number or whose spans cross.
     """
     if len(words) != len(spans):
@@ -157,7 +160,8 @@ def trees_of(spans: SpanSets, words: Sequence[Sequence[str]]) -> list[Tree]:
             raise InputError(f"sentence {sentence + 1}: {found}: {' '.join(words[sentence][:12])}")
         constituents = tuple(map(Constituent, names[first:last], starts[first:last], ends[first:last]))
         _check_nested(constituents, sentence)
-        trees.append(Tree(tuple(words[sentence]), ("",) * len(words[sentence]), constituents))
+        of_words = ("",) * len(words[sentence]) if tags is None else tuple(tags[sentence])
+        trees.append(Tree(tuple(words[sentence]), of_words, constituents))
     return trees
 
 
@@ -172,9 +176,12 @@ def _check_nested(constituents: tuple[Constituent, ...], sentence: int) -> None:
         around.append(span)
 
 
-def format_spans(spans: SpanSets, words: Sequence[Sequence[str]]) -> list[str]:
+def format_spans(
+    spans: SpanSets, words: Sequence[Sequence[str]], tags: Sequence[Sequence[str]] | None = None
+) -> list[str]:
     """Induced trees as lines of bracketed text, `(X the (X old cat))`: `format_brackets` of many trees at once.
 
+    tags: of the words; None: words are bare leaves.
     spans: nested, that of the whole sentence among them where it has more than one word; labels are not written.
     Raises InputError for words with white space in them.
     """
@@ -185,9 +192,12 @@ def format_spans(spans: SpanSets, words: Sequence[Sequence[str]]) -> list[str]:
     opening = f"({INDUCED_LABEL} "
     known: dict[str, str] = {}
     lines = []
+    if tags is not None:
+        words = [list(map(_preterminal, *pair)) for pair in zip(words, tags, strict=True)]
+        known = {leaf: leaf for sentence in words for leaf in sentence}
     for start, sentence in zip(offsets.tolist(), words, strict=False):
         if len(sentence) == 1:
-            lines.append(f"{opening}{escaped(sentence[0], 'word')})")
+            lines.append(f"{opening}{escaped(sentence[0], 'word')})" if tags is None else sentence[0])
             continue
         pieces = []
         for place, word in enumerate(sentence, start):
@@ -196,3 +206,7 @@ def format_spans(spans: SpanSets, words: Sequence[Sequence[str]]) -> list[str]:
             pieces.append(f"{opening * opened[place]}{known[word]}{')' * closed[place]}")
         lines.append(" ".join(pieces))
     return lines
+
+
+def _preterminal(word: str, tag: str) -> str:
+    return f"({escaped(tag, 'tag')} {escaped(word, 'word')})"
