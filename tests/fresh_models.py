@@ -7,30 +7,38 @@ import string
 
 import pytest
 
-from syntaxlm.model_io import Mode, ModelBundle, ModelSettings
-from syntaxlm.models.registry import MODELS
+from syntaxlm.model_io import ModelBundle, ModelSettings
+from syntaxlm.models.batches import TextMode
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
-from tests.models.test_contract import TEXT_MODELS, WORDS, built
+from tests.models.variants import TEXT_MODELS, WORDS, built, config_of
 
 every_model = pytest.mark.parametrize("name", TEXT_MODELS)
 
-KNOWN = {"words": "the cat dog sees . , ! N a old", "characters": "_ t h e c a d o g s . N \\_ ! é"}
+KNOWN = {
+    "tags": "DT NN VBZ , . JJ",
+    "words": "the cat dog sees . , ! N a old",
+    "characters": "_ t h e c a d o g s . N \\_ ! é",
+}
 
 
-def fresh(name: str, mode: Mode = "sentences", **normalising: object) -> ModelBundle:
-    """A model of the contract test, with a vocabulary of `KNOWN` tokens and letters; in float64."""
+SENTENCES, STREAM, OPEN = TextMode(), TextMode(carry_state=True), TextMode(predict_eos=False)
+"""Sentence by sentence, as one stream, and sentence by sentence without their ends."""
+
+
+def fresh(name: str, mode: TextMode = SENTENCES, **normalising: object) -> ModelBundle:
+    """A model of `tests.models.variants`, with a vocabulary of `KNOWN` tokens and letters; in float64."""
     normaliser = Normaliser(**normalising)
-    special = ["<unk>", "<s>", "</s>"] if mode != "stream" else ["<unk>", "<eos>"]
+    special = ["<unk>", "<eos>"] if mode.carry_state else ["<unk>", "<s>", "</s>"]
     tokens = list(dict.fromkeys([*special, *KNOWN[normaliser.units].split(), *string.ascii_lowercase]))[:WORDS]
-    settings = ModelSettings(MODELS[name][0](), normaliser, mode)
+    settings = ModelSettings(config_of(name), normaliser, mode.carry_state, mode.predict_eos)
     vocabulary = Vocabulary(tokens, begin=special[1], end=special[-1])
     return ModelBundle(built(name), settings, vocabulary)
 
 
-def layered(mode: Mode = "sentences") -> ModelBundle:
+def layered(mode: TextMode = SENTENCES) -> ModelBundle:
     """An ON-LSTM of three layers."""
-    model = built("on-lstm", layer_sizes=(8, 4, 6))
+    sizes = {"layer_sizes": (8, 4, 6)}
     stored = fresh("on-lstm", mode)
-    settings = dataclasses.replace(stored.settings, model=model.backbone.config)
-    return dataclasses.replace(stored, model=model, settings=settings)
+    settings = dataclasses.replace(stored.settings, model=config_of("on-lstm", **sizes))
+    return dataclasses.replace(stored, model=built("on-lstm", **sizes), settings=settings)

@@ -18,7 +18,8 @@ from syntaxlm.cli import main
 from syntaxlm.errors import InputError, OldSettingWarning
 from syntaxlm.evaluation.logical_inference import CLASSIFIER, FORMAT, InferenceSettings
 from syntaxlm.model_io import CONFIG, VOCABULARY, ModelSettings, read_config, read_model, write_model
-from syntaxlm.old_settings import OLD_DECODERS, OLD_OPTIONS, OLD_SETTINGS, rename_old_settings
+from syntaxlm.models.batches import TextMode
+from syntaxlm.old_settings import OLD_DECODERS, OLD_MODES, OLD_OPTIONS, OLD_SETTINGS, rename_old_settings
 from syntaxlm.settings import override
 from syntaxlm.training.logical_inference import read_inference_recipe
 from syntaxlm.training.recipe import read_recipe, recipe_from
@@ -57,7 +58,7 @@ def recipe_with(old: str) -> dict[str, Any]:
     """A recipe that the setting fits, with its old name."""
     data: dict[str, Any] = {"model": {"name": "on-lstm"}, "text": {"train": "a.txt", "valid": "b.txt"}}
     if old == "batches.random_steps":
-        put(data, "batches.mode", "stream")
+        put(data, "batches.carry_state", True)
     if old == "optimiser.averaged_rate":
         put(data, "optimiser.average_patience", 5)
     return put(data, old, VALUES[old])
@@ -72,7 +73,7 @@ def warned(read: Any, *arguments: Any) -> tuple[Any, str]:
 
 
 def test_every_old_setting_is_tested():
-    assert set(VALUES) == set(OLD_SETTINGS)
+    assert {*VALUES, "mode", "batches.mode"} == set(OLD_SETTINGS)
 
 
 @pytest.mark.parametrize("old", IN_RECIPES)
@@ -95,13 +96,29 @@ def test_the_old_setting_of_a_recipe_of_logical_inference_is_read_with_a_warning
 
 @pytest.mark.parametrize("old", IN_CONFIGS)
 def test_an_old_setting_of_a_model_folder_is_read_with_a_warning(tmp_path, old):
-    data: dict[str, Any] = {"model": {"name": "on-lstm"}, "normaliser": {}, "mode": "stream", "format": 1}
+    data: dict[str, Any] = {"model": {"name": "on-lstm"}, "normaliser": {}, "carry_state": True, "format": 1}
     path = tmp_path / CONFIG
     path.write_text(json.dumps(put(data, old, VALUES[old])))
     settings, warning = warned(read_config, ModelSettings, path, 2)
     assert get(settings, OLD_SETTINGS[old]) == VALUES[old]
     assert settings.format == 2
     assert warning == f"{path}: old names, accepted for now: {old} is now {OLD_SETTINGS[old]}"
+
+
+@pytest.mark.parametrize("mode", OLD_MODES)
+def test_an_old_mode_becomes_two_settings_in_recipes_and_model_folders(tmp_path, mode):
+    model = "tree-rnn" if mode == "trees" else "lstm"
+    data = {"model": {"name": model}, "text": {"train": "a", "valid": "b"}, "batches": {"mode": mode}}
+    recipe, warning = warned(recipe_from, data, "my.yaml")
+    assert recipe.mode == TextMode(**OLD_MODES[mode])
+    assert f"batches.mode: {mode} is " in warning
+    path = tmp_path / CONFIG
+    path.write_text(json.dumps({"model": {"name": model}, "normaliser": {}, "mode": mode, "format": 1}))
+    settings, warning = warned(read_config, ModelSettings, path, 2)
+    assert settings.mode == TextMode(**OLD_MODES[mode])
+    assert f"mode: {mode} is now carry_state: " in warning
+    with pytest.raises(InputError, match=r"batches\.mode: found \"streams\"; expected one of sentences, open"):
+        recipe_from(data | {"batches": {"mode": "streams"}}, "my.yaml")
 
 
 @pytest.mark.parametrize("old", IN_CONFIGS)

@@ -30,7 +30,7 @@ def structure(recipe: Recipe) -> str:
         {
             "model": {name: _switch(value) for name, value in data["model"].items()},
             "text": [recipe.text.trees is not None, recipe.text.normaliser.units],
-            "batches": [recipe.batches.mode, recipe.batches.variable_bptt],
+            "batches": [str(recipe.mode), recipe.reads, recipe.batches.variable_bptt],
             "optimiser": [optimiser.kind, optimiser.loss_normalisation, recipe.schedule.decay],
             "averaging": [one is not None for one in (optimiser.average_patience, optimiser.average_from_epoch)],
         }
@@ -85,7 +85,7 @@ def test_every_recipe_trains_with_small_sizes(path, toy, tmp_path, runs):
 
 def trained_small(path: Path, whole: Recipe, toy: Toy, folder: Path) -> tuple[TrainingResult, list[float]]:
     """A few steps of a recipe with small sizes, on the built-in corpus."""
-    suffix = "conllu" if whole.batches.mode == "trees" else "txt"
+    suffix = "conllu" if whole.reads == "trees" else "txt"
     overrides = [(f"text.{part}", str(toy / f"{part}.{suffix}")) for part in ("train", "valid", "test")]
     overrides.append(("run.accelerator", "cpu"))
     if whole.text.trees is not None:

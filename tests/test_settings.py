@@ -83,7 +83,7 @@ def test_a_key_of_another_model_is_no_setting_of_this_one():
         ("text.normaliser.drop_words", "a b", '"a b"', "array"),
         ("optimiser.learning_rate", None, "null", "number"),
         ("run.accelerator", "gpuu", '"gpuu"', "'auto', 'cpu'"),
-        ("batches.mode", "streams", '"streams"', "'stream'"),
+        ("batches.carry_state", "yes", '"yes"', "boolean"),
     ],
 )
 def test_a_wrong_type_names_key_found_and_expected(key, value, found, expected):
@@ -141,10 +141,15 @@ RANGES = [
 
 @pytest.mark.parametrize(
     ("model", "name", "value"),
-    [(model, *pair) for model, (kind, _) in MODELS.items() for pair in RANGES if pair[0] in kind.__dataclass_fields__],
+    [
+        (model, *pair)
+        for model, kind in MODELS.items()
+        for pair in RANGES
+        if pair[0] in kind.config.__dataclass_fields__
+    ],
 )
 def test_a_model_setting_out_of_range_is_told_by_name_and_not_by_torch(model, name, value):
-    kind = MODELS[model][0]
+    kind = MODELS[model].config
     assert fault_of({"model": {"name": model, name: value}}).startswith(f"my.yaml: model.{name}: found {value}; ")
     with pytest.raises(InputError, match=rf"^model\.{name}: found "):
         kind(**{name: tuple(value) if isinstance(value, list) else value})
@@ -175,7 +180,7 @@ def settings_classes(kind: type) -> set[type]:
     return {kind}.union(*(settings_classes(hints[f.name]) for f in fields(kind) if is_dataclass(hints[f.name])))
 
 
-CLASSES = settings_classes(Recipe) | settings_classes(InferenceRecipe) | {kind for kind, _ in MODELS.values()}
+CLASSES = settings_classes(Recipe) | settings_classes(InferenceRecipe) | {kind.config for kind in MODELS.values()}
 
 
 @pytest.mark.parametrize("kind", sorted(CLASSES | {StopTraining, CacheSettings, Sampling}, key=str))
@@ -267,7 +272,7 @@ def test_settings_that_exclude_each_other_are_told_with_their_section():
     )
     assert fault_of({"batches.variable_bptt": True, "model.supervision": 0.1, "model.name": "palm"}).splitlines() == [
         "my.yaml: model.supervision: found 0.1; expected 0, or text.trees to learn from",
-        "my.yaml: batches.variable_bptt: found true; expected false, or batches.mode stream",
+        "my.yaml: batches.variable_bptt: found true; expected false, or batches.carry_state true",
     ]
 
 

@@ -64,7 +64,7 @@ def all_settings() -> list[Setting]:
 
 def model_settings(name: str) -> list[Setting]:
     """The settings of one model, `model.` before each."""
-    return list(settings_of(MODELS[name][0], "model."))
+    return list(settings_of(MODELS[name].config, "model."))
 
 
 def settings_table(settings: typing.Iterable[Setting]) -> str:

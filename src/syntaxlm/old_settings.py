@@ -165,17 +165,15 @@ def _get(data: Any, key: str) -> Any:
 
 def _with(data: Any, key: str, value: Any) -> dict[str, Any]:
     """A copy of nested dicts with one setting more."""
-    first, _, rest = key.partition(".")
-    if not rest:
-        return {**data, first: value}
-    return {**data, first: _with(data.get(first) or {}, rest, value)}
+    first, *rest = key.split(".", 1)
+    return {**data, first: _with(data.get(first) or {}, rest[0], value) if rest else value}
 
 
 def _without(data: Any, key: str) -> dict[str, Any]:
     """A copy of nested dicts with one setting less."""
-    first, _, rest = key.partition(".")
+    first, *rest = key.split(".", 1)
     if rest:
-        return {**data, first: _without(data[first], rest)}
+        return {**data, first: _without(data[first], rest[0])}
     return {name: value for name, value in data.items() if name != first}
 
 

@@ -272,7 +272,11 @@ def _tags(kind: Any) -> tuple[Any, ...]:
 
 def read_yaml(path: Path) -> Any:
     """The content of a YAML file. Raises InputError naming file and line."""
-    text = read_text(path)
+    return parse_yaml(read_text(path), path)
+
+
+def parse_yaml(text: str, path: str | Path) -> Any:
+    """The content of a YAML text. Raises InputError naming the file it is of, and the line."""
     try:
         return _yaml_value(text)
     except yaml.reader.ReaderError as error:

@@ -1,4 +1,4 @@
-"""What tests of several models ask of them."""
+"""What tests of several models check."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ import pytest
 import torch
 from torch import Tensor
 
-from syntaxlm.models.batches import LanguageModel, TokenBatch
+from syntaxlm.models.backbone import NeuralModel
+from syntaxlm.models.batches import TokenBatch
 
 
-def losses(model: LanguageModel, batch: TokenBatch) -> list[float]:
-    """Log-probabilities of the batch under two seeds of dropout."""
+def losses(model: NeuralModel, batch: TokenBatch) -> list[float]:
+    """The loss of the batch under two seeds of dropout."""
     result = []
     for seed in (1, 2):
         torch.manual_seed(seed)
-        result.append(model(batch).log_probs(batch.targets).sum().item())
+        result.append(model.loss(batch).total.item())
     return result
 
 
-def check_dropout(model: LanguageModel, batch: TokenBatch) -> None:
+def check_dropout(model: NeuralModel, batch: TokenBatch) -> None:
     """It acts in training, and in training alone."""
     first, second = losses(model.train(), batch)
     assert first != second
@@ -29,15 +30,15 @@ def check_dropout(model: LanguageModel, batch: TokenBatch) -> None:
 
 
 def check_against_reference(
-    model: LanguageModel, batch: TokenBatch, put_reference: Callable[[], None], penalties: int | None = None
+    model: NeuralModel, batch: TokenBatch, put_reference: Callable[[], None], penalties: int | None = None
 ) -> None:
-    """Loss and all gradients, in training, before and after `put_reference`. penalties: how many there are to be."""
+    """Loss and all gradients, in training, before and after `put_reference`. penalties: how many are expected."""
 
     def loss() -> Tensor:
         torch.manual_seed(5)
-        output = model(batch)
-        assert penalties is None or len(output.penalties) == penalties
-        return sum(output.penalties.values()) - output.log_probs(batch.targets).sum()
+        found = model.loss(batch)
+        assert penalties is None or len(found.penalties) == penalties
+        return sum(found.penalties.values()) + found.total
 
     found = torch.autograd.grad(fast := loss(), list(model.parameters()))
     put_reference()

@@ -17,23 +17,32 @@ from syntaxlm.batches import SentenceBatches, StreamBatches
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.errors import InputError
 from syntaxlm.generation.sentences import generate
-from syntaxlm.model_io import CONFIG, WEIGHTS, read_model, read_tensors, write_tensors
-from syntaxlm.models.arpa import read_arpa
-from syntaxlm.models.batches import TokenBatch
+from syntaxlm.model_io import CONFIG, WEIGHTS, import_arpa, read_model
+from syntaxlm.models.abilities import Parses
+from syntaxlm.models.batches import TextMode, TokenBatch
 from syntaxlm.models.ngram import NEVER, NGramConfig, NGramModel
 from syntaxlm.ops.kneser_ney.reference import KneserNey
-from syntaxlm.scoring.engine import sentence_log_probs
+from syntaxlm.scoring.engine import Scorer
 from syntaxlm.scoring.perplexity import evaluate_text
 from syntaxlm.scoring.surprisal import surprisals
+from syntaxlm.tensor_files import read_tensors, write_tensors
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.recipe import read_recipe
 from syntaxlm.training.result import read_result
 from syntaxlm.training.trainer import resume, train
+from tests.models.variants import log_probs, word_log_probs
 
 KENLM = Path(__file__).parents[1] / "golden_data" / "kenlm"  # what its lmplz and query made of the texts beside it
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 BEGIN, END, UNKNOWN, WORDS = 1, 2, 0, 7
+
+
+def count(model, batches):
+    """Trains a model on a text. Returns the figures of its training."""
+    for batch in batches:
+        model.accumulate(batch)
+    return model.maximise()
 
 
 def counted(sentences, mode="sentences", **config):
@@ -46,9 +55,9 @@ def counted(sentences, mode="sentences", **config):
     corpus = EncodedCorpus.from_sentences(sentences)
     model = NGramModel(NGramConfig(**config), WORDS)
     if mode == "sentences":
-        model.count(SentenceBatches(corpus, vocabulary, 20, shuffle=False, seed=0).iterate(0))
+        count(model, SentenceBatches(corpus, vocabulary, 20, shuffle=False, seed=0).iterate(0))
     else:
-        model.count(StreamBatches(corpus, vocabulary, 1, 5))
+        count(model, StreamBatches(corpus, vocabulary, 1, 5).iterate())
     return model.eval(), vocabulary
 
 
@@ -65,10 +74,10 @@ def test_after_any_context_the_probabilities_of_all_words_sum_to_one(sentences, 
     read = [[BEGIN if mode == "sentences" else END, *sentences[0]], context]
     for tokens in read:
         column = torch.tensor(tokens)[:, None]
-        output = model(TokenBatch(column, column))
-        every = torch.stack([output.log_probs(torch.full_like(column, word)) for word in range(WORDS)])
+        batch = TokenBatch(column, column)
+        every = word_log_probs(model, batch).movedim(-1, 0)
         torch.testing.assert_close(every.exp().sum(0), torch.ones_like(every[0]), rtol=0, atol=1e-12)
-        torch.testing.assert_close(output.next_log_probs()[0], every[:, -1, 0], rtol=0, atol=1e-12)
+        torch.testing.assert_close(model.next_log_probs(batch)[0][0], every[:, -1, 0], rtol=0, atol=1e-12)
         assert every[UNKNOWN].exp().min() > 0
         assert every[WORDS - 1].exp().min() > 0, "a word of the vocabulary that the text has not"
 
@@ -81,7 +90,7 @@ def test_sentences_have_the_probability_that_the_equations_give_them(sentences, 
     for sentence in others[:3]:
         words = [BEGIN, *sentence, END]
         column = torch.tensor(words)[:, None]
-        found = model(TokenBatch(column[:-1], column[1:])).log_probs(column[1:])[:, 0].exp().tolist()
+        found = log_probs(model, TokenBatch(column[:-1], column[1:]))[:, 0].exp().tolist()
         expected = [reference.probability(word, tuple(words[:place])) for place, word in enumerate(words) if place]
         assert found == pytest.approx(expected, rel=1e-10)
 
@@ -89,23 +98,24 @@ def test_sentences_have_the_probability_that_the_equations_give_them(sentences, 
 def test_begin_is_read_and_never_predicted():
     model, vocabulary = counted([[3, 4], [4]], order=3)
     begin = torch.full((1, 1), vocabulary.begin_id)
-    output = model(TokenBatch(begin, begin))
-    assert float(output.log_probs(begin)) < 0.9 * NEVER * math.log(10)
-    uniform = NGramModel(NGramConfig(), WORDS)(TokenBatch(begin, begin))
-    assert float(uniform.log_probs(begin).exp()) == pytest.approx(1 / WORDS), "before anything is counted"
+    batch = TokenBatch(begin, begin)
+    assert float(log_probs(model, batch)) < 0.9 * NEVER * math.log(10)
+    assert float(log_probs(NGramModel(NGramConfig(), WORDS), batch).exp()) == pytest.approx(1 / WORDS), (
+        "before anything is counted"
+    )
 
 
 def test_the_state_is_what_the_order_needs_and_goes_over_the_batches_of_a_stream():
     stream = torch.randint(3, WORDS, (41, 3), generator=torch.Generator().manual_seed(1))
     model = NGramModel(NGramConfig(order=4), WORDS)
-    model.count([TokenBatch(stream[:-1], stream[1:])])
-    whole = model(TokenBatch(stream[:-1], stream[1:])).log_probs(stream[1:])
+    count(model, [TokenBatch(stream[:-1], stream[1:])])
+    whole = log_probs(model, TokenBatch(stream[:-1], stream[1:]))
     state, parts = None, []
     for begin in range(40):  # one token at a time: fewer than the state holds
         batch = TokenBatch(stream[begin : begin + 1], stream[begin + 1 : begin + 2], carries=begin > 0)
-        output = model(batch, state)
-        state = output.state
-        parts.append(output.log_probs(batch.targets))
+        scores = model.token_log_probs(batch, state)
+        state = scores.state
+        parts.append(scores.log_probs)
         assert state["tokens"].shape == (2, 3)
     torch.testing.assert_close(torch.cat(parts), whole, rtol=0, atol=1e-12)
 
@@ -115,11 +125,10 @@ def test_targets_other_than_what_is_read_next_are_scored_as_well():
     model, _ = counted([[3, 4, 5, 3, 4], [4, 5, 3, 4, 3]], order=4)
     tokens = torch.tensor([[BEGIN, BEGIN], [3, 4], [4, 5], [5, 3]])
     follows = torch.cat([tokens[1:], torch.tensor([[3, 4]])])
-    output = model(TokenBatch(tokens, follows))
-    shared = output.log_probs(follows)
+    shared = log_probs(model, TokenBatch(tokens, follows))
     one_other = follows.clone()
     one_other[0, 0] = END
-    apart = output.log_probs(one_other)
+    apart = log_probs(model, TokenBatch(tokens, one_other))
     assert apart[0, 0] != shared[0, 0]
     shared[0, 0] = apart[0, 0]
     torch.testing.assert_close(apart, shared, rtol=0, atol=0)
@@ -132,14 +141,14 @@ def test_a_stream_is_counted_the_same_in_batches_of_any_length():
     states = []
     for steps in (1, 4, 1000):
         model = NGramModel(NGramConfig(order=3), WORDS)
-        model.count(StreamBatches(corpus, vocabulary, 1, steps))
+        count(model, StreamBatches(corpus, vocabulary, 1, steps).iterate())
         states.append(model.state_dict())
     assert all(torch.equal(tensor, other[name]) for other in states[1:] for name, tensor in states[0].items())
 
 
 def test_nothing_is_no_text_to_count():
-    with pytest.raises(ValueError, match="not one batch"):
-        NGramModel(NGramConfig(), WORDS).count([])
+    with pytest.raises(ValueError, match=r"expected a batch to count before maximise\(\)"):
+        NGramModel(NGramConfig(), WORDS).maximise()
 
 
 @pytest.mark.parametrize(
@@ -152,10 +161,10 @@ def test_nothing_is_no_text_to_count():
 )
 def test_every_probability_and_back_off_is_that_of_kenlm(text, file, order, least, fallbacks):
     """lmplz computes in single precision; -o ORDER, --prune 0 1 2, --discount_fallback."""
-    theirs = read_arpa(KENLM / file)
+    theirs = import_arpa(KENLM / file)
     corpus = EncodedCorpus.encode(KENLM / text, Normaliser(), theirs.vocabulary)
     ours = NGramModel(NGramConfig(order=order, minimum_counts=least), len(theirs.vocabulary))
-    told = ours.count(SentenceBatches(corpus, theirs.vocabulary, 100, shuffle=False, seed=0).iterate(0))
+    told = count(ours, SentenceBatches(corpus, theirs.vocabulary, 100, shuffle=False, seed=0).iterate(0))
     assert told["fallback_discounts_of_orders"] == fallbacks
     for level, other in zip(ours.each_level, theirs.model.each_level, strict=True):
         assert torch.equal(level.keys, other.keys)
@@ -165,7 +174,7 @@ def test_every_probability_and_back_off_is_that_of_kenlm(text, file, order, leas
 
 def test_sentences_are_scored_word_by_word_as_kenlm_does():
     """Known words after known and unknown ones, and a word that is not in the vocabulary."""
-    stored = read_arpa(KENLM / "model.arpa")
+    stored = import_arpa(KENLM / "model.arpa")
     lines = (KENLM / "queries.txt").read_text().splitlines()
     expected = [[float(number) for number in line.split()] for line in (KENLM / "scores.txt").read_text().splitlines()]
     rows = list(surprisals(stored, lines))
@@ -173,7 +182,7 @@ def test_sentences_are_scored_word_by_word_as_kenlm_does():
     assert len(found) == len(expected) == 4
     for one, other in zip(found, expected, strict=True):
         assert one == pytest.approx(other, abs=1e-6)
-    sums = sentence_log_probs(stored, [line.split() for line in lines]) / math.log(10)
+    sums = Scorer.of(stored).sentences([line.split() for line in lines]) / math.log(10)
     assert sums == pytest.approx([sum(one) for one in expected], abs=1e-5)
 
 
@@ -188,7 +197,7 @@ def run(toy, tmp_path_factory):
 def test_training_counts_scores_and_leaves_a_whole_folder(run, toy):
     folder, result = run
     assert {path.name for path in folder.iterdir()} == {
-        "config.json", "recipe.yaml", "result.json", "vocabulary.json", "weights.safetensors",
+        "config.json", "inputs.json", "recipe.yaml", "result.json", "vocabulary.json", "weights.safetensors",
     }  # fmt: skip
     stored = read_model(folder)
     assert result.test.nats == pytest.approx(evaluate_text(stored, toy / "test.txt").nats, rel=1e-12)
@@ -217,10 +226,10 @@ def test_longer_sentences_are_left_out_as_in_all_training_and_a_stream_has_them_
     counts = []
     for name, setting in (("all", []), ("short", [("batches.maximum_words", "6")])):
         counts.append(train(read_recipe("kn5-toy", texts + setting), tmp_path / name).counted["ngrams"][-1])
-    recipe = read_recipe("kn5-toy", [*texts, ("batches.mode", "stream"), ("batches.maximum_words", "6")])
+    recipe = read_recipe("kn5-toy", [*texts, ("batches.carry_state", "true"), ("batches.maximum_words", "6")])
     result = train(recipe, tmp_path / "stream")
     assert counts[1] < counts[0] < result.counted["ngrams"][-1]
-    assert result.valid.mode == "stream"
+    assert result.valid.mode == TextMode(carry_state=True, predict_eos=True)
     assert read_model(tmp_path / "stream").vocabulary.begin == "<eos>"
 
 
@@ -232,7 +241,7 @@ def test_sentences_are_generated_and_the_model_has_no_trees(run):
         bits = sentence.surprisals[: len(sentence.tokens)]
         rows = next(iter(surprisals(stored, [sentence.text])))
         assert bits == pytest.approx([row.surprisal for row in rows[:-1]], rel=1e-5)
-    assert not stored.model.parses
+    assert not isinstance(stored.model, Parses)
 
 
 def damaged(run, tmp_path, change):
@@ -325,7 +334,7 @@ def test_a_hundred_thousand_tokens_a_second_are_scored():
     stream = (torch.rand(300_001, 1, generator=generator) ** 3 * 10_000).long()
     model = NGramModel(NGramConfig(), 10_000)
     batch = TokenBatch(stream[:-1], stream[1:])
-    model.count([batch])
+    count(model, [batch])
     began = time.process_time()
-    model(batch).log_probs(batch.targets)
+    log_probs(model, batch)
     assert 300_000 / (time.process_time() - began) > 100_000

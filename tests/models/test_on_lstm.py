@@ -14,6 +14,7 @@ from syntaxlm.errors import InputError
 from syntaxlm.layers.dropout import drop_weights, embed_with_dropout, locked_dropout
 from syntaxlm.layers.recurrent_stack import RecurrentStack
 from syntaxlm.layers.rows import Rows
+from syntaxlm.models.abilities import HasMaps, Parses
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.on_lstm import ONLSTMConfig, build
 from tests.golden import ON_LSTM_FILES, ON_LSTM_NAMES, released_on_lstm
@@ -88,7 +89,7 @@ def test_penalties_are_means_of_squares_before_or_after_the_output_dropout():
         torch.manual_seed(0)
         model = build(dataclasses.replace(config, ar_after_dropout=after), 11).double().train()
         torch.manual_seed(1)
-        values[after] = model(BATCH).penalties
+        values[after] = model.loss(BATCH).penalties
     seen = {}
     model.backbone.stack.register_forward_hook(lambda module, inputs, read: seen.update(states=read.layers[-1]))
     torch.manual_seed(1)
@@ -103,24 +104,25 @@ def test_penalties_are_means_of_squares_before_or_after_the_output_dropout():
 
 def test_a_single_step_has_no_tar_and_evaluation_no_penalty():
     model = build(SMALL, 11).train()
-    assert set(model(TokenBatch(TOKENS[:1], TOKENS[1:2])).penalties) == {"ar"}
-    assert not model.eval()(BATCH).penalties
+    assert set(model.loss(TokenBatch(TOKENS[:1], TOKENS[1:2])).penalties) == {"ar"}
+    assert not model.eval().loss(BATCH).penalties
 
 
 def test_distances_are_of_every_layer_and_those_of_a_word_do_not_depend_on_what_follows():
     """As the released parser reads a sentence: end, words, end; the first and the last distance are not words'."""
     model = build(SMALL, 11).double().eval()
-    distances = model.syntax(BATCH).distances
+    distances = model.structure(BATCH).values
     assert distances.shape == (2, 8, 3)
     assert ((distances >= 0) & (distances <= 1)).all()
     shorter = TokenBatch(BATCH.tokens[:5], BATCH.targets[:5], lengths=torch.tensor([5, 5, 2]))
-    torch.testing.assert_close(model.syntax(shorter).distances[:, :, :2], distances[:, :5, :2])
+    torch.testing.assert_close(model.structure(shorter).values[:, :, :2], distances[:, :5, :2])
 
 
-def test_a_plain_lstm_has_no_syntax():
+def test_a_plain_lstm_has_no_structure():
     model = build(dataclasses.replace(SMALL, cell="lstm", chunk_size=5), 11)
+    assert not isinstance(model, (Parses, HasMaps))
     assert model.backbone.distance_layers == 0
-    assert model.syntax(BATCH) is None
+    assert model.read(BATCH).distances is None
 
 
 def test_a_locked_mask_is_one_for_all_steps_of_a_column_and_differs_between_columns():

@@ -36,7 +36,7 @@ def test_pairs_in_one_batch_are_classified_as_each_by_itself_from_its_last_token
         states = []
         for sentence in (left, right):
             batch = TokenBatch(sentence[:, None], sentence[:, None])
-            states.append(model.backbone(model.backbone.embed(model.embedding, batch.tokens), batch, None).hidden[-1])
+            states.append(model.encoder.read(batch).hidden[-1])
         u, v = states
         features = torch.cat([u, v, u * v, (u - v).abs()])
         torch.testing.assert_close(model.layers(features), logits)

@@ -30,6 +30,31 @@ def built(**settings):
     return build(dataclasses.replace(SMALL, **settings), 11).double()
 
 
+def padded(rows, batch=BATCH):
+    """(n, F) -> (T, B, F)."""
+    steps, columns = batch.tokens.shape
+    return Rows(steps, columns, batch.lengths, torch.device("cpu")).padded(rows)
+
+
+def scores_in_reading(model, batch, state=None):
+    """Scores of the spans that are attended to while a batch is read, (T, B, m), and the state after it."""
+    seen = {}
+    hook = model.backbone.attention.register_forward_hook(lambda module, inputs, mixed: seen.update(spans=mixed.spans))
+    after = model.read(batch, state).state
+    hook.remove()
+    return padded(seen["spans"].scores, batch), after
+
+
+def normalised(scores):
+    """Log-probabilities among the spans of words that end at one word: step t, length k is of tokens t - k to t - 1."""
+    found = torch.full_like(scores, -torch.inf)
+    for step, of_step in enumerate(scores):
+        words = min(step - 1, scores.shape[2])  # token 0 is BOS
+        if words > 0:
+            found[step, :, :words] = torch.log_softmax(of_step[:, :words], dim=-1)
+    return found
+
+
 @pytest.mark.parametrize("form", ["released", "paper"])
 def test_what_is_found_is_mixed_into_the_state_by_a_gate(form):
     """Equation (6), written out for each form."""
@@ -70,8 +95,8 @@ def test_ar_is_of_what_the_decoder_reads_and_tar_of_the_last_layer():
     model = built(dropout=0.5, ar=3.0, tar=5.0).train()
     seen = {}
     model.backbone.above.register_forward_hook(lambda module, inputs, read: seen.update(states=read.layers[-1]))
-    output = model(BATCH)
-    states = Rows(8, 3, BATCH.lengths, torch.device("cpu")).padded(seen["states"])
+    output = model.read(BATCH)
+    states = padded(seen["states"])
     changes = torch.cat([states[1:length, b] - states[: length - 1, b] for b, length in enumerate([8, 5, 2])])
     assert output.penalties["ar"].item() == pytest.approx(3 * output.hidden.square().mean().item())
     assert output.penalties["tar"].item() == pytest.approx(5 * changes.square().mean().item())
@@ -80,8 +105,8 @@ def test_ar_is_of_what_the_decoder_reads_and_tar_of_the_last_layer():
 def test_supervision_is_the_cross_entropy_of_gold_spans_and_attention_over_all_tokens():
     """Equation (5), token by token. Constituents of a step share its gold attention equally."""
     model = built(supervision=0.01).train()
-    output = model(dataclasses.replace(BATCH, spans=SPANS))
-    attention = output.syntax.maps["span attention"]
+    output = model.read(dataclasses.replace(BATCH, spans=SPANS))
+    attention = output.maps.earlier_tokens["span attention"]
     total = 0.0
     for column, length in enumerate([8, 5, 2]):
         for step in range(length):
@@ -93,12 +118,12 @@ def test_supervision_is_the_cross_entropy_of_gold_spans_and_attention_over_all_t
 
 def test_supervision_acts_in_training_where_there_are_gold_spans_and_a_weight():
     given = dataclasses.replace(BATCH, spans=SPANS)
-    assert "spans" in built(supervision=0.01).train()(given).penalties
-    assert "spans" not in built(supervision=0.01).train()(BATCH).penalties
-    assert "spans" not in built().train()(given).penalties
-    assert not built(supervision=0.01).eval()(given).penalties
+    assert "spans" in built(supervision=0.01).train().loss(given).penalties
+    assert "spans" not in built(supervision=0.01).train().loss(BATCH).penalties
+    assert "spans" not in built().train().loss(given).penalties
+    assert not built(supervision=0.01).eval().loss(given).penalties
     none = dataclasses.replace(BATCH, spans=SPANS[4:5])
-    penalty = built(supervision=0.01).train()(none).penalties["spans"]
+    penalty = built(supervision=0.01).train().loss(none).penalties["spans"]
     assert penalty.item() == 0
     penalty.backward()
 
@@ -109,13 +134,13 @@ def test_supervision_alone_moves_attention_onto_gold_spans():
     optimiser = torch.optim.Adam(model.parameters(), 0.03)
     losses = []
     for _ in range(60):
-        loss = model(batch).penalties["spans"]
+        loss = model.loss(batch).penalties["spans"]
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
         losses.append(loss.item())
     assert losses[-1] < 0.1 * losses[0]
-    attention = model(batch).syntax.maps["span attention"]
+    attention = model.maps(batch).earlier_tokens["span attention"]
     assert attention[3, 0].argmax() == 1
     assert attention[4, 0].argmax() == attention[4, 1].argmax() == 2
 
@@ -131,35 +156,36 @@ def test_every_row_is_counted_once_where_columns_have_ended():
 
 def test_right_branching_attends_most_to_the_longest_span_whatever_the_words():
     model = built(scores="right-branching").eval()
-    syntax = model(BATCH).syntax
     expected = torch.softmax(torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64), 0)
-    attention = syntax.maps["span attention"]
+    attention = model.maps(BATCH).earlier_tokens["span attention"]
     torch.testing.assert_close(attention[BATCH.mask()], expected.expand(15, 3))
-    assert torch.equal(syntax.span_scores[BATCH.mask()], torch.tensor([1.0, 2.0, 3.0]).double().expand(15, 3))
-    assert torch.equal(model.syntax(BATCH).span_scores[3, 1], torch.arange(1.0, 8.0).double())
+    scores, _ = scores_in_reading(model, BATCH)
+    assert torch.equal(scores[BATCH.mask()], torch.tensor([1.0, 2.0, 3.0]).double().expand(15, 3))
+    lengths = torch.arange(1.0, 8.0).double().expand(8, 3, -1)
+    torch.testing.assert_close(model.structure(BATCH).values, normalised(lengths), rtol=0, atol=1e-12)
     assert not any("score" in name for name in model.state_dict())
 
 
 def test_spans_of_any_length_are_scored_when_a_sentence_is_parsed():
-    """As a model scores them that attends to spans so long."""
+    """As by a model that attends to spans so long; as log-probabilities among the spans of words that end together."""
     short, long = built(maximum_span=2).eval(), built(maximum_span=7).eval()
     long.load_state_dict(short.state_dict())
-    found, expected = short.syntax(BATCH).span_scores, long(BATCH).syntax.span_scores
+    found, (expected, _) = short.structure(BATCH).values, scores_in_reading(long, BATCH)
     assert found.shape == expected.shape == (8, 3, 7)
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
-    assert short.syntax(TokenBatch(TOKENS[:1], TOKENS[1:2])).span_scores.shape == (1, 3, 1)
+    real = BATCH.mask()
+    torch.testing.assert_close(found[real], normalised(expected)[real], rtol=0, atol=1e-12)
+    assert short.structure(TokenBatch(TOKENS[:1], TOKENS[1:2])).values.shape == (1, 3, 1)
 
 
 def test_the_state_carries_what_spans_reach_back_to_over_several_short_chunks():
     model = built(maximum_span=5).eval()
-    whole = TokenBatch(TOKENS, TOKENS)
-    expected = model(whole).syntax.span_scores
+    expected, _ = scores_in_reading(model, TokenBatch(TOKENS, TOKENS))
     state, found = None, []
     for start, end in ((0, 1), (1, 3), (3, 4), (4, 9)):
-        output = model(TokenBatch(TOKENS[start:end], TOKENS[start:end], carries=start > 0), state)
-        state = output.state
+        chunk = TokenBatch(TOKENS[start:end], TOKENS[start:end], carries=start > 0)
+        scores, state = scores_in_reading(model, chunk, state)
         assert state["carried.spans"].shape == (5, 3, 7)
-        found.append(output.syntax.span_scores)
+        found.append(scores)
     torch.testing.assert_close(torch.cat(found), expected, rtol=0, atol=1e-12)
 
 
@@ -167,7 +193,7 @@ def test_forms_differ_and_so_does_the_place_of_the_attention():
     log_probs = {}
     for settings in ({}, {"form": "paper"}, {"attention_after": 1}, {"attention_after": 3}):
         model = built(**settings).eval()
-        log_probs[str(settings)] = model(BATCH).log_probs(BATCH.targets).sum().item()
+        log_probs[str(settings)] = model.token_log_probs(BATCH).log_probs.sum().item()
         assert len(model.backbone.below.layers) + len(model.backbone.above.layers) == 3
     assert len(set(log_probs.values())) == 4
 

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 import torch
 
+from syntaxlm.models.abilities import HasMaps, Parses
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.prpn import PredictNetwork, PRPNConfig, ReadingLayer, build
 from tests.golden import PRPN_FILES, released_prpn
+from tests.models.variants import word_log_probs
 
 
 @pytest.mark.parametrize("reference", [False, True])
@@ -23,18 +25,18 @@ def test_equals_the_released_program_with_carried_state(path, reference):
     for suffix in ("", "_next"):
         tokens = torch.from_numpy(golden["x" + suffix])
         expected = torch.from_numpy(golden["logits" + suffix])
-        reading = model.backbone(model.embedding(tokens), TokenBatch(tokens, tokens), state)
+        batch = TokenBatch(tokens, tokens)
+        reading = model.read(batch, state)
         torch.testing.assert_close(model.decoder(reading.hidden).view(expected.shape), expected, rtol=0, atol=1e-9)
-        output = model(TokenBatch(tokens, tokens), state)
-        every = [output.log_probs(torch.full_like(tokens, word)) for word in range(model.vocabulary_size)]
-        torch.testing.assert_close(torch.stack(every, -1), torch.log_softmax(expected, -1), rtol=0, atol=1e-9)
-        state = output.state
-        distances = output.syntax.distances[0]
+        every = word_log_probs(model, batch, state)
+        torch.testing.assert_close(every, torch.log_softmax(expected, -1), rtol=0, atol=1e-9)
+        state = model.token_log_probs(batch, state).state
+        distances = reading.distances[0]
         torch.testing.assert_close(distances, torch.from_numpy(golden["gates" + suffix].T), rtol=0, atol=1e-9)
         if not suffix:
-            maps = np.stack([part.detach().numpy() for part in output.syntax.maps.values()], axis=2)
+            maps = np.stack([part.numpy() for part in model.maps(batch).earlier_tokens.values()], axis=2)
             np.testing.assert_allclose(maps, golden["attentions"], rtol=0, atol=1e-9)
-            parsed = model.syntax(TokenBatch(tokens, tokens)).distances[0]
+            parsed = model.structure(batch).values[0]
             torch.testing.assert_close(parsed, distances, rtol=0, atol=1e-9)
 
 
@@ -45,7 +47,7 @@ BATCH = TokenBatch(TOKENS[:-1], TOKENS[1:], lengths=torch.tensor([8, 5, 2]))
 
 def training_loss(model, seed):
     torch.manual_seed(seed)
-    return -model(BATCH).log_probs(BATCH.targets).sum()
+    return model.loss(BATCH).total
 
 
 @pytest.mark.parametrize("form", ["released", "paper"])
@@ -94,7 +96,7 @@ def test_parsing_runs_neither_the_reader_nor_the_predict_network(monkeypatch):
     monkeypatch.setattr(ReadingLayer, "forward", refuse)
     monkeypatch.setattr(PredictNetwork, "forward", refuse)
     model = build(SMALL, 11).eval()
-    assert model.syntax(BATCH).distances.shape == (1, 8, 3)
+    assert model.structure(BATCH).values.shape == (1, 8, 3)
 
 
 @pytest.mark.parametrize("form", ["released", "paper"])
@@ -106,22 +108,22 @@ def test_distances_for_parsing_equal_those_of_reading(form):
         model.backbone.parser.norm.running_var.uniform_(0.5, 2)
         model.backbone.parser.norm.weight.normal_()
         model.backbone.parser.norm.bias.normal_()
-    read = model(TokenBatch(TOKENS, TOKENS)).syntax.distances
-    torch.testing.assert_close(model.syntax(TokenBatch(TOKENS, TOKENS)).distances, read, rtol=0, atol=1e-12)
+    batch = TokenBatch(TOKENS, TOKENS)
+    torch.testing.assert_close(model.structure(batch).values, model.read(batch).distances, rtol=0, atol=1e-12)
 
 
 def test_the_papers_form_compares_softly_in_training_and_by_sign_in_evaluation():
-    core = build(dataclasses.replace(SMALL, form="paper"), 11).backbone
+    backbone = build(dataclasses.replace(SMALL, form="paper"), 11).backbone
     query, distance = torch.tensor([0.52, 0.5, 0.48]), torch.tensor(0.5)
-    torch.testing.assert_close(core.train().comparison(query, distance), torch.tensor([0.6, 0.5, 0.4]))
-    torch.testing.assert_close(core.eval().comparison(query, distance), torch.tensor([1.0, 0.5, 0.0]))
+    torch.testing.assert_close(backbone.train().comparison(query, distance), torch.tensor([0.6, 0.5, 0.4]))
+    torch.testing.assert_close(backbone.eval().comparison(query, distance), torch.tensor([1.0, 0.5, 0.0]))
 
 
 def test_the_papers_reader_leaves_out_the_comparison_of_a_distance_with_itself():
     torch.manual_seed(0)
     paper = build(dataclasses.replace(SMALL, form="paper"), 11).eval()
-    maps = paper(TokenBatch(TOKENS, TOKENS)).syntax.maps
-    assert (maps["memory gate"][..., 0] == 1).all()
+    maps = paper.maps(TokenBatch(TOKENS, TOKENS))
+    assert (maps.earlier_tokens["memory gate"][..., 0] == 1).all()
 
 
 @pytest.mark.parametrize(
@@ -158,7 +160,7 @@ def test_without_reading_attention_the_reader_is_a_layer_normalised_lstm(parsing
         torch.nn.init.normal_(weight)
     read = []
     model.backbone.predictor.register_forward_pre_hook(lambda module, arguments: read.append(arguments[0]))
-    model(TokenBatch(TOKENS, TOKENS))
+    model.read(TokenBatch(TOKENS, TOKENS))
     expected = list(model.embedding(TOKENS))
     for layer in model.backbone.reader:
         hidden = cell = torch.zeros(3, 8, dtype=torch.float64)
@@ -176,11 +178,12 @@ def test_without_parsing_attention_reaches_all_steps_in_memory_alike():
         for part in (*model.backbone.reader, model.backbone.predictor):
             part.key.weight.zero_()
             part.key.bias.zero_()
-    first = model(TokenBatch(TOKENS[:3], TOKENS[:3]))
-    second = model(TokenBatch(TOKENS[3:], TOKENS[3:], carries=True), first.state)
-    assert first.syntax.maps.keys() == {"attention of layer 1", "attention of layer 2", "predict attention"}
-    for name, attention in first.syntax.maps.items():
-        there = torch.cat([attention, second.syntax.maps[name]])
+    first = model.read(TokenBatch(TOKENS[:3], TOKENS[:3]))
+    second = model.read(TokenBatch(TOKENS[3:], TOKENS[3:], carries=True), first.state)
+    maps = first.maps.earlier_tokens
+    assert maps.keys() == {"attention of layer 1", "attention of layer 2", "predict attention"}
+    for name, attention in maps.items():
+        there = torch.cat([attention, second.maps.earlier_tokens[name]])
         for step in range(len(TOKENS)):
             count = min(step + 1, SMALL.memory_slots)
             expected = torch.tensor([1 / count] * count + [0] * (SMALL.memory_slots - count), dtype=torch.float64)
@@ -214,9 +217,10 @@ def test_without_predict_attention_distances_are_those_of_the_full_model():
     cut = {"convolution": half, "norm": half, "head": 1}
     weights = {name: weight[: cut[name.split(".")[2]]] if weight.dim() else weight for name, weight in weights.items()}
     model.load_state_dict(weights | {"embedding.weight": full.embedding.weight}, strict=False)
-    expected = full(TokenBatch(TOKENS, TOKENS)).syntax.distances
-    torch.testing.assert_close(model(TokenBatch(TOKENS, TOKENS)).syntax.distances, expected, rtol=0, atol=1e-12)
-    torch.testing.assert_close(model.syntax(TokenBatch(TOKENS, TOKENS)).distances, expected, rtol=0, atol=1e-12)
+    batch = TokenBatch(TOKENS, TOKENS)
+    expected = full.read(batch).distances
+    torch.testing.assert_close(model.read(batch).distances, expected, rtol=0, atol=1e-12)
+    torch.testing.assert_close(model.structure(batch).values, expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("parts", [{"parsing": False}, {"reading_attention": False}, {"predict_attention": False}])
@@ -235,12 +239,14 @@ def test_ablations_agree_with_the_reference_under_dropout_and_ended_columns(part
         torch.testing.assert_close(ours, expected, rtol=1e-7, atol=1e-9)
 
 
-def test_a_plain_lstm_gives_no_syntax_and_carries_one_step():
+def test_a_plain_lstm_has_no_structure_and_carries_one_step():
     plain = {"parsing": False, "reading_attention": False, "predict_attention": False}
     model = build(dataclasses.replace(SMALL, **plain), 11)
-    output = model(BATCH)
-    assert output.syntax is None
-    assert {name: tuple(part.shape) for name, part in output.state.items()} == {
+    assert not isinstance(model, (Parses, HasMaps))
+    read = model.read(BATCH)
+    assert read.distances is None
+    assert not read.maps
+    assert {name: tuple(part.shape) for name, part in read.state.items()} == {
         f"{tape}.{layer}": (1, 3, 8) for tape in ("hidden", "cell") for layer in (0, 1)
     }
 

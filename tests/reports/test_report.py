@@ -398,6 +398,12 @@ def test_a_line_that_is_being_written_is_left_out(run_folder):
         '{"event": "step", "step": 1}',
         '{"event": "step", "step": 1, "epoch": "x", "train_loss": 2}',
         '{"event": "valid", "step": 1, "epoch": 1, "train_loss": 2}',
+        '{"event": "step", "step": 1, "epoch": 1e400, "train_loss": 2}',
+        '{"event": "step", "step": 1, "epoch": 1, "train_loss": NaN}',
+        '{"event": "step", "step": 1e308, "epoch": 1, "train_loss": 2}',
+        '{"event": "step", "step": 1, "epoch": null, "train_loss": true}',
+        '{"event": "step", "step": ' + "9" * 400 + ', "epoch": 1, "train_loss": 2}',
+        "[" * 50_000,
     ],
 )
 def test_a_damaged_line_of_metrics_is_told_by_its_number(run_folder, line):

@@ -12,7 +12,8 @@ import torch
 from torch import nn
 
 from syntaxlm.errors import InputError
-from syntaxlm.model_io import distinct_tensors, read_model, write_tensors
+from syntaxlm.model_io import distinct_tensors, read_model
+from syntaxlm.tensor_files import write_tensors
 from syntaxlm.training import trainer
 from syntaxlm.training.averaging import Averaging, WeightAverage
 from syntaxlm.training.checkpoint import CHECKPOINT, read_trainer_state

@@ -15,7 +15,7 @@ import torch
 from syntaxlm.cli import main
 from syntaxlm.data.dependencies import ROOT, DependencyCorpus
 from syntaxlm.data.treebanks import dependency_trees
-from syntaxlm.errors import InputError
+from syntaxlm.errors import InputError, InputWarning
 from syntaxlm.model_io import read_model
 from syntaxlm.reports.report import write_report
 from syntaxlm.scoring.cache import CacheSettings
@@ -279,7 +279,13 @@ def test_labels_that_changed_are_told_when_a_run_is_resumed(toy, tmp_path):
     (tmp_path / "train.conllu").write_text(text, encoding="utf-8")
     train(recipe_of(toy, text={"train": str(tmp_path / "train.conllu")}), tmp_path / "run", stop_at(3))
     (tmp_path / "train.conllu").write_text(text.replace("\tnsubj\t", "\tsubject\t"), encoding="utf-8")
-    with pytest.raises(InputError, match=r"its labels differ from those of .*labels\.json: it changed since"):
+    with pytest.raises(InputError, match=r"train\.conllu: changed since the run began"):
+        resume(tmp_path / "run")
+    (tmp_path / "run" / "inputs.json").unlink()  # as a run of an earlier version
+    with (
+        pytest.warns(InputWarning, match="earlier version"),
+        pytest.raises(InputError, match=r"its labels differ from those of .*labels\.json: it changed since"),
+    ):
         resume(tmp_path / "run")
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import argparse
 import io
 import os
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any, NoReturn
 
 import syntaxlm
@@ -64,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
     parser = build_parser()
     try:
-        with _warnings_printed():
+        with _warnings_printed(), _exiting_on_signals():
             # Taken out first: argparse would take the value of an option that it does not know for the RECIPE.
             rest, overrides = _overrides(rename_old_options(sys.argv[1:] if arguments is None else arguments))
             options = parser.parse_args(rest)
@@ -87,6 +90,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Whoever read our output has enough.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
+
+
+@contextmanager
+def _exiting_on_signals() -> Iterator[None]:
+    """Makes SIGTERM and a closed terminal end the program by an exception, so that temporary files are removed."""
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    if threading.current_thread() is not threading.main_thread():
+        numbers = []
+    numbers = [number for number in numbers if signal.getsignal(number) == signal.SIG_DFL]  # nohup ignores one
+
+    def leave(number: int, frame: FrameType | None) -> NoReturn:
+        raise SystemExit(128 + number)
+
+    for number in numbers:
+        signal.signal(number, leave)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
 
 
 @contextmanager

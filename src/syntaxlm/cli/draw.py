@@ -90,7 +90,7 @@ def _draw(options: argparse.Namespace) -> None:
     check_format(options.output)  # before what takes seconds
     gold = None if options.gold is None else read_gold(options.gold, options.number, options.clean_up)
     stored = read_model(options.model)
-    sentence = options.sentence if gold is None else gold.words
+    sentence = options.sentence if gold is None else gold
     analysis = analyse(stored, sentence, options.decoder, options.layer)
     maps = maps_of(stored, analysis.tokens) if options.maps else None
     Drawing(analysis, gold, maps).write(options.output, options.theme)

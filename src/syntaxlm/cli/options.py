@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from syntaxlm.files import to_json
 from syntaxlm.old_settings import present_decoder
 
 if TYPE_CHECKING:
@@ -123,4 +123,4 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 
 def print_result(result: Any, as_json: bool) -> None:
-    print(json.dumps(result.as_dict(), ensure_ascii=False) if as_json else result)
+    print(to_json(result.as_dict()) if as_json else result)

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from syntaxlm.data.corpora import STANDARD_INPUT, read_lines
 from syntaxlm.errors import InputError
+from syntaxlm.text_files import read_lines, source_name
 
 _CELL = re.compile(r'"((?:[^"]|"")*)"(?=\t|$)|[^\t]*')
 _NEEDS_QUOTES = re.compile('[\t"\r\n]')
@@ -34,7 +34,7 @@ def read_table(path: str | Path, column: str) -> tuple[tuple[str, ...], Iterator
     Raises InputError for a missing or repeated column, for a row with more or fewer cells than the header, and as
     `read_lines` does.
     """
-    source = "the standard input" if str(path) == STANDARD_INPUT else str(path)
+    source = source_name(path)
     lines = read_lines(path)
     header = split_cells(next(lines, (1, ""))[1])
     if header == [""]:

@@ -6,7 +6,6 @@ Bowman, Manning, Potts 2015, section 3; Shen et al. 2019 (ON-LSTM), section 5.4 
 from __future__ import annotations
 
 import dataclasses
-import json
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -20,11 +19,13 @@ from torch import Tensor
 
 from syntaxlm.data.logic import RELATIONS, TOKENS, TRAINED_OPERATORS, FormulaPair, read_formula_pairs
 from syntaxlm.errors import InputError
-from syntaxlm.files import make_folder, write_text
-from syntaxlm.model_io import WEIGHTS, present_name, read_config, read_tensors, write_tensors
+from syntaxlm.files import make_folder, to_json, write_text
+from syntaxlm.model_io import WEIGHTS, distinct_tensors, present_name, put_tensors, read_config
 from syntaxlm.models.pair_classifier import ClassifierSettings, PairBatch, PairClassifier
 from syntaxlm.models.registry import ModelConfig
+from syntaxlm.models.sizes import shapes_of
 from syntaxlm.settings import Settings
+from syntaxlm.tensor_files import TensorFile, read_tensors, refuse, renamed, tensor_faults, write_tensors
 
 CLASSIFIER = "classifier.json"
 FORMAT = 2
@@ -201,7 +202,7 @@ def evaluate_inference(stored: StoredClassifier, path: str | Path) -> InferenceR
 def write_classifier_settings(folder: Path, settings: InferenceSettings) -> None:
     """Writes the JSON of a classifier's folder, which is made where it is not there."""
     make_folder(folder)
-    write_text(json.dumps(dataclasses.asdict(settings), indent=2) + "\n", folder / CLASSIFIER)
+    write_text(to_json(dataclasses.asdict(settings), indent=2) + "\n", folder / CLASSIFIER, stored=True)
 
 
 def write_classifier_weights(folder: Path, classifier: PairClassifier) -> None:
@@ -218,17 +219,21 @@ def read_classifier(folder: str | Path) -> StoredClassifier:
     if not path.exists():
         raise InputError(f"{folder}: no pair classifier: it has no {CLASSIFIER}. syntaxlm logic train makes one")
     settings = read_config(InferenceSettings, path, FORMAT)
-    classifier = settings.build()
     weights = Path(folder) / WEIGHTS
     if not weights.exists():
         raise InputError(f"{folder}: no {WEIGHTS} yet: training has not come to its first validation")
-    tensors, _ = read_tensors(weights)
-    tensors = {_present_name(name): tensor for name, tensor in tensors.items()}
     try:
-        classifier.load_state_dict(tensors)
-    except RuntimeError as error:  # its text has a line for every tensor that does not fit
-        first = str(error).splitlines()[-1].strip()
-        raise InputError(f"{weights}: the weights do not fit {CLASSIFIER}: {first}") from None
+        shapes = shapes_of(settings.build)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+    misfit = f"the weights do not fit {CLASSIFIER}"
+
+    def check(file: TensorFile) -> None:
+        refuse(file.path, misfit, tensor_faults(distinct_tensors(shapes), renamed(file.stored, _present_name)))
+
+    tensors, _ = read_tensors(weights, check)
+    classifier = settings.build()
+    put_tensors(classifier, renamed(tensors, _present_name), str(weights), misfit)
     return StoredClassifier(classifier.eval(), settings)
 
 

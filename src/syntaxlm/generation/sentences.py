@@ -16,10 +16,10 @@ from syntaxlm.model_io import ModelBundle
 from syntaxlm.models.abilities import PredictsNextToken
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.settings import Count, NonNegative, Seed, Settings
-from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.normaliser import Normaliser, UntaggedTokenError
 
 SAMPLED_TOGETHER = 64  # sentences that are sampled side by side
-MAXIMUM = {"words": 100, "characters": 500}  # tokens sampled of a sentence where no limit is given
+MAXIMUM = {"words": 100, "characters": 500, "tags": 100}  # tokens sampled of a sentence where no limit is given
 
 Numbers = npt.NDArray[np.float64]
 
@@ -73,7 +73,10 @@ def generate(
     sampling = Sampling(temperature, top_k, seed, maximum_words, keep_unknown)
     if count < 1:
         raise InputError(f"count: found {count}; expected 1 or more")
-    words = [] if prompt is None else stored.normaliser.tokens(prompt)
+    try:
+        words = [] if prompt is None else stored.normaliser.tokens(prompt)
+    except UntaggedTokenError as error:
+        raise error.at("prompt") from None
     if prompt is not None and not words:
         raise InputError(f"prompt: {prompt!r} has no word that the model reads")
     ids = stored.vocabulary.encode(words)
@@ -137,7 +140,7 @@ def choose(log_probs: Numbers, uniform: Numbers, sampling: Sampling) -> npt.NDAr
 
 def as_text(normaliser: Normaliser, tokens: list[str]) -> str:
     """Tokens as a line of text: words by a space apart, characters together and white space as a space."""
-    if normaliser.units == "words":
+    if normaliser.units != "characters":
         return " ".join(tokens)
     if normaliser.space is None:
         return "".join(tokens)

@@ -83,7 +83,7 @@ class NGramModel(Model, TrainsByCounting, PredictsNextToken):
         super().__init__()
         self.config, self.vocabulary_size = config, vocabulary_size
         self._texts = _Texts()
-        sizes = [vocabulary_size, *[0] * (config.order - 1)]
+        sizes = (vocabulary_size if order == 1 else 0 for order in range(1, config.order + 1))
         self.levels = nn.ModuleList(
             Level(
                 torch.arange(size),
@@ -208,6 +208,8 @@ class NGramModel(Model, TrainsByCounting, PredictsNextToken):
             sizes = {"keys": count, "log_probs": count, "back_offs": count if level is not self.levels[-1] else 0}
             for name, size in sizes.items():
                 setattr(level, name, getattr(level, name).new_empty(size))
+            if keys.is_meta:  # only sizes are known yet
+                continue
             rises = bool((keys[1:] > keys[:-1]).all())
             if len(keys) and not (rises and int(keys[0]) >= 0 and int(keys[-1]) < below * self.vocabulary_size):
                 faults.append(f"{names['keys']} do not rise from 0 to under {below * self.vocabulary_size}")

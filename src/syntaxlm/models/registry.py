@@ -20,6 +20,7 @@ from syntaxlm.models.backbone import (
     neural_model,
 )
 from syntaxlm.models.batches import Reads
+from syntaxlm.models.sizes import shapes_of
 
 ModelConfig = Annotated[
     prpn.PRPNConfig
@@ -105,6 +106,11 @@ def build_model(config: ModelConfig, vocabulary_size: int) -> Model:
     return _built(MODELS[config.name].build, config, vocabulary_size)
 
 
+def model_shapes(config: ModelConfig, vocabulary_size: int) -> Model:
+    """The model on torch's meta device: shapes and dtypes, no values, no memory. Raises InputError as `build_model`."""
+    return shapes_of(lambda: MODELS[config.name].build(config, vocabulary_size))
+
+
 def build_encoder(config: ModelConfig, vocabulary_size: int) -> EncodesSentences:
     """An encoder of sentences with fresh weights: a model without its decoder. Raises InputError as `build_model`."""
     encoder = MODELS[config.name].encoder
@@ -118,6 +124,7 @@ Built = TypeVar("Built")
 
 
 def _built(build: Callable[[Any, int], Built], config: ModelConfig, vocabulary_size: int) -> Built:
+    shapes_of(lambda: build(config, vocabulary_size))  # refuses what memory cannot hold
     try:
         return build(config, vocabulary_size)
     except RuntimeError as error:  # torch's error for a tensor that memory cannot hold

@@ -194,7 +194,7 @@ def _drawn(stored: ModelBundle, parsing: ParsingReport, place: int, sentence: Sc
     index = parsing.scores[parsing.chosen].by_sentence.indices[[place]]
     gold = parsing.gold.trees[int(index[0])]
     (tree,) = trees_of(parsing.predicted[parsing.chosen].select(index), [gold.words])
-    analysis = analyse(stored, gold.words, cast(Rule, parsing.chosen), parsing.layer)
+    analysis = analyse(stored, gold, cast(Rule, parsing.chosen), parsing.layer)
     source = (
         f"F1 {percent(sentence.f1)}, precision {percent(sentence.precision)}, recall {percent(sentence.recall)}."
         f" Sentence {sentence.number:,} of {parsing.gold.source}, {sentence.length} words; {sentence.decoder} decoder;"

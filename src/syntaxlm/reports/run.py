@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from syntaxlm.drawing.charts import Point
 from syntaxlm.errors import InputError
-from syntaxlm.files import read_text
+from syntaxlm.files import parse_json, read_stored_text
 from syntaxlm.training.recipe import Recipe
 from syntaxlm.training.result import RESULT, TrainingResult, read_result
 from syntaxlm.training.trainer import METRICS, RECIPE, read_run_recipe
+
+LARGEST_FIGURE = 1e15  # of a curve: more is no figure of a run, and charts cannot show it
 
 
 @dataclass(frozen=True)
@@ -60,17 +62,24 @@ def read_metrics(path: Path) -> Metrics:
     """
     training: list[Point] = []
     validations: list[Validation] = []
-    for number, line in enumerate(read_text(path).split("\n")[:-1], 1):
+    for number, line in enumerate(read_stored_text(path).split("\n")[:-1], 1):
         try:
-            data = json.loads(line)
-            epoch, step, loss = float(data["epoch"]), int(data["step"]), float(data["train_loss"])
+            data = parse_json(line, "JSON")
+            epoch, step, loss = _figure(data["epoch"]), int(_figure(data["step"])), _figure(data["train_loss"])
             training.append((epoch, loss))
             if data["event"] == "valid":
-                validations.append(Validation(epoch, step, loss, float(data["valid_loss"]), bool(data["best"])))
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+                validations.append(Validation(epoch, step, loss, _figure(data["valid_loss"]), bool(data["best"])))
+        except (InputError, ValueError, KeyError, TypeError) as error:
             shown = line if len(line) <= 60 else line[:60] + " ..."
             raise InputError(
                 f"{path}, line {number}: found {shown!r}; expected a JSON object with event, step, epoch and train_loss"
                 f", and for a validation also valid_loss and best ({type(error).__name__}: {error})"
             ) from error
     return Metrics(tuple(training), tuple(validations))
+
+
+def _figure(value: Any) -> float:
+    """Raises ValueError for what is no figure of a run: no number, or one that no chart can show."""
+    if type(value) not in (int, float) or not abs(value) < LARGEST_FIGURE:
+        raise ValueError(f"found {str(value)[:40]}; expected a number")
+    return float(value)

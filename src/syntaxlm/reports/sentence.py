@@ -15,16 +15,18 @@ from syntaxlm.parsing.evaluation import parse_lines
 from syntaxlm.parsing.structure import Rule, layers_for, rules_for, structure_of
 from syntaxlm.trees.span_decoding import SPAN_RULES, Scores
 from syntaxlm.trees.spans import trees_of
+from syntaxlm.trees.tree import Tree
 
 
 def analyse(
     stored: ModelBundle,
-    sentence: str | Sequence[str],
+    sentence: str | Sequence[str] | Tree,
     decoder: Rule | None = None,
     layer: int | None = None,
 ) -> Analysis:
-    """Parse a line of raw text, or the words of a treebank's sentence, which are neither split nor dropped.
+    """Parse a line of raw text, or a treebank's sentence, whose words are neither split nor dropped.
 
+    sentence: text; words; or a tree, of which words and tags are read, as a model of tags needs.
     decoder, layer: as for `parse_lines`. Raises InputError as that does, and for a sentence without words.
     """
     if not isinstance(sentence, str):
@@ -42,11 +44,16 @@ def analyse(
     )
 
 
-def _analyse_words(stored: ModelBundle, words: Sequence[str], decoder: Rule | None, layer: int | None) -> Analysis:
-    tokens = [stored.normaliser.word(word) for word in words]
+def _analyse_words(
+    stored: ModelBundle, sentence: Sequence[str] | Tree, decoder: Rule | None, layer: int | None
+) -> Analysis:
+    words = list(sentence.words if isinstance(sentence, Tree) else sentence)
+    tags = list(sentence.tags) if isinstance(sentence, Tree) else [""] * len(words)
+    tokens = list(map(stored.normaliser.word, words, tags))
     (rule,), (layer,) = rules_for([stored], decoder), layers_for([stored], layer)
     structure = structure_of(stored, [tokens])
-    (tree,) = trees_of(structure.decode(rule, layer), [words])
+    leaves = [tokens] if stored.normaliser.units == "tags" else None
+    (tree,) = trees_of(structure.decode(rule, layer), [words], leaves)
     distances: list[float] = []
     scores: Scores | None = None
     if rule in SPAN_RULES:

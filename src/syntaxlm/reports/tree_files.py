@@ -7,6 +7,7 @@ from pathlib import Path
 
 from syntaxlm.data.treebanks import dependency_trees
 from syntaxlm.errors import InputError
+from syntaxlm.text_files import content_suffix
 from syntaxlm.trees.brackets import parse_brackets, read_brackets
 from syntaxlm.trees.conllu import DEPENDENCY_FORMATS
 from syntaxlm.trees.dependencies import steps_of
@@ -19,8 +20,7 @@ MOST_WORDS = 1000  # of a tree
 
 def is_dependency_file(path: Path) -> bool:
     """Whether a path has the extension of a file of dependency trees."""
-    name = path.with_suffix("") if path.suffix.lower() == ".gz" else path
-    return name.suffix.lower() in DEPENDENCY_FORMATS and not path.is_dir()
+    return content_suffix(path) in DEPENDENCY_FORMATS and not path.is_dir()
 
 
 def read_gold(text_or_path: str, number: int | None = None, clean_up: str = "none") -> Tree:

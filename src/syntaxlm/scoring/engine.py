@@ -7,6 +7,7 @@ completion and reranking are sums and differences of what it gives; the neural c
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from itertools import islice
@@ -77,12 +78,12 @@ class Scorer:
         model = self._token_model(hidden)
         if self.mode.carry_state:
             stream = self.stream(hidden)
-            return (stream.read(part) for part in _parts(corpus))
-        return (self._sentence_tokens(model, part, hidden) for part in _parts(corpus))
+            return (stream.read(part) for part in _parts(corpus, TOKENS))
+        return (self._sentence_tokens(model, part, hidden) for part in _parts(corpus, TOKENS))
 
     def stream(self, hidden: bool = False) -> TokenStream:
         """Reads sentences as one stream that goes on from call to call. Raises InputError as `tokens`."""
-        return TokenStream(self._token_model(hidden), self.vocabulary, self.mode.predict_eos, hidden)
+        return TokenStream(self._token_model(hidden), self.vocabulary, self.mode.predict_eos, hidden, self.name)
 
     def sentences(self, sentences: Iterable[Sequence[str]]) -> LogProbs:
         """Natural log-probability of each tokenised sentence, each read by itself: (S,), in order.
@@ -175,9 +176,15 @@ class Scorer:
         return ScoredTokens(torch.cat(tokens)[order], values, torch.cat(states)[order] if hidden else None)
 
     def _sentence_sums(self, model: ScoresSentences, corpus: EncodedCorpus) -> LogProbs:
-        """Of each sentence, read by itself: (S,)."""
+        """Of each sentence, read by itself: (S,). One without tokens is certain where its end is not predicted."""
         distinct, index = _distinct(corpus)
         found = np.zeros(len(distinct))
+        if not self.mode.predict_eos and not distinct.lengths.all():
+            full = np.flatnonzero(distinct.lengths)
+            if len(full):
+                sentences = EncodedCorpus.from_sentences([distinct.sentence(int(number)) for number in full])
+                found[full] = self._sentence_sums(model, sentences)
+            return found if index is None else found[index]
         for batch, log_probs in _read_sentences(model, self._batches(distinct).iterate()):
             assert batch.indices is not None
             found[batch.indices.numpy(force=True)] = log_probs.double().cpu().numpy()
@@ -187,8 +194,11 @@ class Scorer:
 class TokenStream:
     """A text read as one stream, from call to call. The first token follows BOS."""
 
-    def __init__(self, model: ScoresTokens, vocabulary: Vocabulary, predict_eos: bool, hidden: bool) -> None:
+    def __init__(
+        self, model: ScoresTokens, vocabulary: Vocabulary, predict_eos: bool, hidden: bool, name: str = "model"
+    ) -> None:
         self._model, self._vocabulary, self._predict_eos, self._hidden = model, vocabulary, predict_eos, hidden
+        self._name = name
         self._state: State = None
         self._last = vocabulary.begin_id  # the token before the next one
         self._carries = False
@@ -205,7 +215,7 @@ class TokenStream:
         log_probs = torch.cat([one.log_probs[:, 0] for one in scored])
         hidden = torch.cat([one.hidden for one in scored if one.hidden is not None]) if self._hidden else None
         targets = targets.to(device)
-        _check(log_probs, "model")
+        _check(log_probs, self._name)
         if self._predict_eos:
             return ScoredTokens(targets, log_probs, hidden)
         kept = torch.ones(len(targets), dtype=torch.bool, device=device)
@@ -254,12 +264,16 @@ def _read_sentences(model: ScoresSentences, batches: Iterable[TokenBatch]) -> It
         yield batch, model.sentence_log_probs(batch)
 
 
-def _parts(corpus: EncodedCorpus, tokens: int = TOKENS) -> Iterator[EncodedCorpus]:
+def _parts(corpus: EncodedCorpus, tokens: int) -> Iterator[EncodedCorpus]:
     """The corpus in parts of whole sentences, each of at most so many tokens, ends included, or of one sentence."""
-    starts = np.asarray(corpus.offsets) + np.arange(len(corpus) + 1)
+
+    def start(sentence: int) -> int:  # found one by one: offsets may be on disk, and are never all in memory
+        return int(corpus.offsets[sentence]) + sentence
+
     first = 0
     while first < len(corpus):
-        last = max(first + 1, int(np.searchsorted(starts, starts[first] + tokens, side="right")) - 1)
+        end = bisect_right(range(len(corpus) + 1), start(first) + tokens, key=start)
+        last = max(first + 1, end - 1)
         offsets = np.asarray(corpus.offsets[first : last + 1])
         yield EncodedCorpus(corpus.ids[offsets[0] : offsets[-1]], offsets - offsets[0], corpus.line_numbers[first:last])
         first = last

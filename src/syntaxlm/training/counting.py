@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import Any
 
 import torch
 
+from syntaxlm.errors import InputError
 from syntaxlm.models.abilities import TrainsByCounting
 from syntaxlm.training.checkpoint import CHECKPOINT, own_tensors, read_checkpoint, write_checkpoint
 from syntaxlm.training.processes import Processes
@@ -15,16 +17,12 @@ from syntaxlm.training.task import Task, TaskRecipe
 
 
 class CountingLoop:
-    """Rounds until the model needs no more, the schedule ends, or a stop is asked for. One process counts.
-
-    figures: of the last round.
-    """
+    """Rounds until the model needs no more, the schedule ends, or a stop is asked for. One process counts."""
 
     def __init__(self, task: Task, recipe: TaskRecipe, processes: Processes, log: RunLog) -> None:
         self.task, self.recipe, self.processes, self.log = task, recipe, processes, log
         self.model: TrainsByCounting = task.model
         self.stop_asked = False
-        self.figures: dict[str, Any] = {}
 
     @property
     def rounds(self) -> int:
@@ -37,6 +35,11 @@ class CountingLoop:
         """Rounds made."""
         return float(self.log.trainer.epoch)
 
+    @property
+    def figures(self) -> dict[str, Any]:
+        """What `maximise` returned in the last round."""
+        return self.log.trainer.round_figures
+
     def restore(self) -> None:
         """Continues from the folder's checkpoint, which is written after every round."""
         folder = self.log.folder
@@ -47,41 +50,43 @@ class CountingLoop:
         """Makes the rounds in the first process; the others wait for its weights."""
         self.processes.on_rank_zero(self._rounds)
         self.log.trainer = self.processes.fabric.broadcast(self.log.trainer)
-        self.figures = self.processes.fabric.broadcast(self.figures)
 
     def _rounds(self) -> None:
         trainer = self.log.trainer
         started = time.monotonic() - trainer.seconds
-        while trainer.epoch < self.rounds and not self.stop_asked:
+        while not trainer.finished and not self.stop_asked:
             with torch.no_grad():
                 for batch in self.task.full_pass():
                     self.model.accumulate(batch)
-                self.figures = self.model.maximise()
+                trainer.round_figures = self.model.maximise()
             trainer.epoch += 1
             trainer.seconds = time.monotonic() - started
+            minutes = self.recipe.schedule.minutes
+            out_of_time = minutes is not None and trainer.seconds > 60 * minutes
+            trainer.finished = trainer.epoch >= self.rounds or out_of_time
             if self.rounds > 1:
                 self._after_round()
-            minutes = self.recipe.schedule.minutes
-            if minutes is not None and trainer.seconds > 60 * minutes:
-                break
-        trainer.finished = not self.stop_asked or trainer.epoch >= self.rounds
-        if self.rounds == 1 and trainer.finished:
-            self.log.keep_weights(self.task)
+            else:
+                self.log.keep_weights(self.task)
 
     def _after_round(self) -> None:
         """Validates, keeps the weights of the best round, writes the log and a checkpoint."""
-        trainer, log = self.log.trainer, self.log
+        trainer, log, patience = self.log.trainer, self.log, self.recipe.schedule.stop_patience
         found = self.task.validate()
+        if not math.isfinite(found.cost):
+            raise InputError(
+                f"{log.folder or 'training'}: the validation's {found.criterion.name} is {found.cost} after round"
+                f" {trainer.epoch}. Earlier checkpoints are intact."
+            )
         best = trainer.best_loss is None or found.cost < trainer.best_loss
         trainer.without_best = 0 if best else trainer.without_best + 1
         if best:
-            trainer.best_loss, trainer.best_step = found.cost, trainer.epoch
+            trainer.best_loss, trainer.best_step, trainer.best_epoch = found.cost, trainer.epoch, self.epochs
             log.keep_weights(self.task)
+        if patience is not None and trainer.without_best >= patience:
+            trainer.finished = True
         criterion = f"{found.criterion.name}, {found.criterion.unit}"
         values = self.figures | found.figures | {"criterion": criterion, "best": best}
         log.write("round", {"step": trainer.epoch, "epoch": trainer.epoch}, values, None, self.rounds)
-        patience = self.recipe.schedule.stop_patience
-        if patience is not None and trainer.without_best >= patience:
-            trainer.epoch = self.rounds
         if log.folder is not None:
             write_checkpoint(log.folder, self.task.model, None, [own_tensors(None)], trainer)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -28,13 +27,26 @@ from syntaxlm.evaluation.logical_inference import (
     write_classifier_settings,
     write_classifier_weights,
 )
+from syntaxlm.files import read_stored_text, to_json
 from syntaxlm.models.pair_classifier import ClassifierSettings, PairBatch, PairClassifier
 from syntaxlm.models.registry import ModelConfig
-from syntaxlm.settings import Count, NonNegative, Positive, Seed, Settings, Size, read_sections, read_settings
+from syntaxlm.settings import (
+    Count,
+    NonNegative,
+    Positive,
+    Seed,
+    Settings,
+    Size,
+    parse_yaml,
+    read_sections,
+    read_settings,
+)
+from syntaxlm.training.fingerprints import fingerprint
 from syntaxlm.training.processes import process_group
 from syntaxlm.training.recipe import OptimiserSettings, RunSettings, ScheduleSettings, find_recipe, shipped_recipes
 from syntaxlm.training.result import RESULT
-from syntaxlm.training.run import RECIPE, Run
+from syntaxlm.training.run import Run
+from syntaxlm.training.run_folder import RECIPE
 from syntaxlm.training.run_log import ProgressCallback
 from syntaxlm.training.task import Task, Validation
 
@@ -148,6 +160,14 @@ def _found(name: str | Path) -> Path:
     return find_recipe(name)
 
 
+def read_inference_run(folder: str | Path) -> InferenceRecipe:
+    """The recipe of the run in a folder. Raises InputError where there is none."""
+    path = Path(folder) / RECIPE
+    if not path.exists():
+        raise InputError(f"{folder}: no run to resume: {RECIPE} is missing")
+    return read_settings(InferenceRecipe, parse_yaml(read_stored_text(path), path), str(path))
+
+
 def train_inference(
     recipe: InferenceRecipe, folder: str | Path, callback: ProgressCallback | None = None
 ) -> InferenceResult:
@@ -167,10 +187,7 @@ def train_inference(
 
 def resume_inference(folder: str | Path, callback: ProgressCallback | None = None) -> InferenceResult:
     """Resumes a run from its last checkpoint, or from its start when it had none yet."""
-    path = Path(folder) / RECIPE
-    if not path.exists():
-        raise InputError(f"{folder}: no run to resume: {RECIPE} is missing")
-    recipe = read_inference_recipe(path)
+    recipe = read_inference_run(folder)
     with process_group():
         run = _run(recipe, Path(folder), callback)
         with run.resume():
@@ -226,7 +243,8 @@ class PairBatches:
 
 
 def _run(recipe: InferenceRecipe, folder: Path, callback: ProgressCallback | None) -> Run:
-    return Run(recipe, folder, lambda device: InferenceTask(recipe, device), callback)
+    files = {f"pairs.{name}": getattr(recipe.pairs, name) for name in ("train", "valid", "test")}
+    return Run(recipe, folder, lambda device: InferenceTask(recipe, device), lambda: fingerprint(files), callback)
 
 
 def _trained(run: Run, recipe: InferenceRecipe) -> InferenceResult:
@@ -244,7 +262,7 @@ def _trained(run: Run, recipe: InferenceRecipe) -> InferenceResult:
         stopped=not finished,
     )
     if finished:
-        run.write(json.dumps(result.as_dict(), indent=2) + "\n", RESULT)
+        run.write(to_json(result.as_dict(), indent=2) + "\n", RESULT)
     return result
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from syntaxlm.batches import TreeBatches
+from syntaxlm.files import held
 from syntaxlm.generation.stop_io import read_stops, write_stops
 from syntaxlm.generation.stops import StopBatches, StopReport, score_stops, tree_corpus, tree_model
 from syntaxlm.model_io import ModelBundle, read_model
@@ -94,12 +95,13 @@ def train_stops(
 
     train, valid, test: dependency trees, each a file, a folder or a pattern; test is only measured, at the end.
     Earlier classifiers of the folder are replaced. The same seed gives the same weights, on one processor of a kind.
-    Raises InputError for a model that reads no trees, and for files of none, before anything is trained.
+    Raises InputError for a model that reads no trees, for files of none, and where another process is at work in the
+    folder, before anything is trained.
     """
     settings = settings or StopTraining()
     bundle = read_model(folder)
     torch.manual_seed(settings.seed)
-    with process_group():
+    with process_group(), held(Path(folder)):
         task = StopTask(bundle, Path(folder), train, valid, settings)
         measured = None if test is None else tree_corpus(bundle, test)
         log = RunLog(None, callback, keep=lambda task: task.write_weights(Path(folder)))

@@ -17,7 +17,8 @@ from typing import NamedTuple, NoReturn
 import nltk
 
 from syntaxlm.errors import InputError
-from syntaxlm.files import read_text, write_text
+from syntaxlm.files import write_text
+from syntaxlm.text_files import read_whole_text, source_name
 from syntaxlm.trees.bracket_text import SPACE, bracket_text, walk
 from syntaxlm.trees.tree import Constituent, Tree
 
@@ -78,11 +79,12 @@ class _Fault(Exception):
 def read_brackets(path_or_lines: str | Path | Iterable[str], labelled: bool | None = None) -> list[Tree]:
     """The trees of a bracketed file (Penn Treebank style and its relatives), or of lines of text.
 
+    A file may be compressed, .gz, .xz, .zst, up to 1 GiB of text; "-" is standard input.
     labelled: whether brackets begin with a label; None: told from the file, see `parse_brackets`.
-    Raises InputError naming file and line: no UTF-8 text, unbalanced brackets, words outside brackets, no tree at all.
+    Raises InputError naming file and line: not UTF-8 text, unbalanced brackets, words outside brackets, no tree at all.
     """
     if isinstance(path_or_lines, str | Path):
-        return parse_brackets(read_text(path_or_lines), labelled, source=str(path_or_lines))
+        return parse_brackets(read_whole_text(path_or_lines), labelled, source=source_name(path_or_lines))
     return parse_brackets("\n".join(line.rstrip("\r\n") for line in path_or_lines), labelled, source="lines")
 
 

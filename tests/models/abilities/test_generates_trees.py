@@ -1,0 +1,48 @@
+"""Dependency-tree models that take one level of steps at a time: as a whole batch is read."""
+
+from __future__ import annotations
+
+import torch
+
+from syntaxlm.models.abilities import GeneratesTrees
+from syntaxlm.ops.tree_levels.types import Levels
+from tests.models.tree_variants import LABELS
+from tests.models.variants import batch_for, built, every
+
+every_model = every(GeneratesTrees)
+
+
+@every_model
+def test_levels_taken_one_by_one_have_the_states_and_probabilities_of_the_whole(name):
+    model, batch = built(name), batch_for(name)
+    whole = model.token_log_probs(batch)
+    states = model.root_states()
+    assert states.hidden.shape == (1, model.state_size)
+    first = before = 0  # of this level and of the level before it, in the batch; ROOT comes before them all
+    for size, counts in zip(batch.levels.sizes, batch.levels.counts, strict=True):
+        rows = slice(first, first + size)
+        parents = batch.levels.parents[rows]
+        if first:
+            parents = parents - 1 - before
+        levels = Levels.of(parents, (counts,))
+        inputs = model.inputs(batch.words[rows], batch.labels[rows])
+        assert inputs.shape == (size, model.input_size)
+        states = model.follow(inputs, levels, states)
+        torch.testing.assert_close(states.hidden, whole.hidden[rows], rtol=0, atol=1e-12)
+        every_word = model.all_log_probs(states.hidden, levels)
+        assert every_word.shape == (size, model.vocabulary_size)
+        found = every_word.gather(1, batch.targets[rows, None])[:, 0]
+        torch.testing.assert_close(found, whole.log_probs[rows], rtol=0, atol=1e-12)
+        before, first = first, first + size
+    assert first == batch.token_count()
+
+
+@every_model
+def test_sizes_are_those_of_what_is_read(name):
+    model = built(name)
+    words = torch.tensor([2, 3, 2])
+    assert model.reads == "trees"
+    assert model.embedded(words).shape == (3, model.word_size)
+    assert model.label_count == (len(LABELS) if model.reads_labels else None)
+    one, other = (model.inputs(words, torch.full((3,), label)) for label in (0, 1))
+    assert torch.equal(one, other) != model.reads_labels

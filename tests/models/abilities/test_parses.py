@@ -1,0 +1,138 @@
+"""Models that parse: their structure has the declared type and shape, is of the sentence alone, and gives trees."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+
+from syntaxlm.models.abilities import Distances, Parses, SpanScores
+from syntaxlm.models.backbone import NeuralParser
+from syntaxlm.models.batches import TokenBatch
+from syntaxlm.parsing.structure import RULES_OF, rules_of, structure_of
+from tests.fresh_models import KNOWN, fresh
+from tests.models.variants import VARIANTS, WORDS, built, class_of, every, names_with, ragged, read
+
+every_model = every(Parses)
+every_left_to_right_model = every(NeuralParser)
+SENTENCES = [KNOWN["words"].split()[:length] for length in (1, 2, 3, 4, 6, 10)] + [["old"] * 7]
+
+
+def real_values(structure, batch):
+    """The values of real steps alone: (layers, n), or (n, m)."""
+    mask = batch.mask()
+    return structure.values[:, mask] if isinstance(structure, Distances) else structure.values[mask]
+
+
+@every_model
+@pytest.mark.parametrize(("steps", "columns"), [(1, 1), (7, 3), (20, 2)])
+def test_structure_has_the_type_and_shape_that_the_model_declares(name, steps, columns):
+    model = built(name)
+    found = model.structure(read(steps, columns))
+    assert type(found) is model.structure_type
+    if isinstance(found, Distances):
+        assert model.distance_layers > 0
+        assert 1 <= model.default_layer <= model.distance_layers
+        assert found.values.shape == (model.distance_layers, steps, columns)
+        assert torch.isfinite(found.values).all()
+    else:
+        assert model.distance_layers == 0
+        assert found.values.shape[:2] == (steps, columns)
+        assert found.values.shape[2] >= steps - 1, "spans of every length are scored"
+
+
+@every_model
+def test_padding_and_company_never_change_the_structure_of_a_sentence(name):
+    model, batch = built(name), ragged(9, (9, 7, 5, 1))
+    together = model.structure(batch).values
+    for column, length in enumerate(batch.lengths.tolist()):
+        part = slice(length), slice(column, column + 1)
+        alone = model.structure(TokenBatch(batch.tokens[part], batch.targets[part])).values
+        if model.structure_type is Distances:
+            found, expected = together[:, :length, column], alone[:, :, 0]
+        else:
+            longest = alone.shape[2]
+            found, expected = together[:length, column, :longest], alone[:, 0]
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+
+
+@every_model
+def test_targets_are_not_looked_at(name):
+    model, batch = built(name), ragged()
+    other = dataclasses.replace(batch, targets=batch.tokens)
+    assert torch.equal(real_values(model.structure(batch), batch), real_values(model.structure(other), batch))
+
+
+@pytest.mark.parametrize("name", [name for name in names_with(Parses) if built(name).structure_type is SpanScores])
+def test_span_scores_are_log_probabilities_among_the_spans_of_words_that_end_together(name):
+    values = built(name).structure(read(8, 2)).values
+    lengths = torch.arange(1, values.shape[2] + 1)
+    for step in range(8):
+        of_words = lengths <= step - 1  # token 0 is BOS
+        assert (values[step][:, ~of_words] == -torch.inf).all()
+        if of_words.any():
+            sums = values[step].exp().sum(-1)
+            torch.testing.assert_close(sums, torch.ones(2, dtype=torch.float64), rtol=0, atol=1e-12)
+
+
+@every_left_to_right_model
+def test_later_tokens_never_change_the_structure_before_them(name):
+    model, batch = built(name), read(10, 2)
+    tokens = batch.tokens.clone()
+    tokens[6:] = (tokens[6:] + 1) % WORDS
+    one, other = (model.structure(each).values for each in (batch, TokenBatch(tokens, batch.targets)))
+    if model.structure_type is SpanScores:
+        torch.testing.assert_close(one[:6], other[:6], rtol=0, atol=1e-12)
+        changes = (one[6:] - other[6:]).nan_to_num().abs().max()
+        assert (changes > 1e-6) == (name != "palm, right-branching")
+    else:
+        torch.testing.assert_close(one[:, :6], other[:, :6], rtol=0, atol=1e-12)
+        assert (one - other).abs().max() > 1e-6
+
+
+@every_left_to_right_model
+def test_structure_alone_equals_that_of_a_whole_reading(name):
+    """Distances as they gate memory; scores of spans as they are attended to, those with BOS left out."""
+    model, batch = built(name), ragged(9, (9, 4, 1))
+    read, alone = model.read(batch), model.structure(batch)
+    if isinstance(alone, Distances):
+        found, expected = alone.values[:, batch.mask()], read.distances[:, batch.mask()]
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+        return
+    attention = read.maps.earlier_tokens["span attention"]
+    for step, column in batch.mask().nonzero().tolist():
+        words = min(step - 1, attention.shape[2], alone.values.shape[2])
+        if words > 0:
+            found = torch.log_softmax(alone.values[step, column, :words], dim=-1)
+            expected = attention[step, column, :words].log().log_softmax(dim=-1)
+            torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+
+
+def crossing(spans: set[tuple[int, int]]) -> bool:
+    return any(start < other < end < other_end for start, end in spans for other, other_end in spans)
+
+
+@every_model
+def test_every_decoder_gives_a_binary_tree_of_every_sentence(name):
+    stored = dataclasses.replace(fresh("lstm"), model=built(name))
+    found = structure_of(stored, SENTENCES)
+    assert rules_of(stored.model) == RULES_OF[stored.model.structure_type]
+    layers = range(1, stored.model.distance_layers + 1) or [1]
+    for layer in layers:
+        for rule in rules_of(stored.model):
+            trees = found.decode(rule, layer)
+            assert trees.lengths.tolist() == [len(sentence) for sentence in SENTENCES]
+            for number, sentence in enumerate(SENTENCES):
+                spans = {(start, end) for start, end in trees.sentence(number) if end - start > 1}
+                assert len(spans) == len(sentence) - 1, "a binary tree has one constituent fewer than words"
+                assert len(sentence) == 1 or (0, len(sentence)) in spans
+                assert all(0 <= start < end <= len(sentence) for start, end in spans)
+                assert not crossing(spans)
+
+
+@pytest.mark.parametrize(
+    "name", ["lstm", "awd-lstm", "ngram", *(name for name in VARIANTS if "without parsing" in name)]
+)
+def test_settings_without_structure_make_a_model_that_does_not_parse(name):
+    assert not issubclass(class_of(name), Parses)

@@ -1,0 +1,52 @@
+"""Models that predict the next token: the distribution is the one that targets are scored by."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+
+from syntaxlm.models.abilities import PredictsNextToken
+from syntaxlm.models.batches import TokenBatch
+from tests.models.variants import WORDS, built, every, read, word_log_probs
+
+every_model = every(PredictsNextToken)
+
+
+@every_model
+@pytest.mark.parametrize("lengths", [None, [7, 4, 1]])
+def test_the_next_token_has_the_probabilities_that_targets_have_at_the_last_step(name, lengths):
+    model = built(name)
+    batch = dataclasses.replace(read(7, 3), lengths=None if lengths is None else torch.tensor(lengths))
+    found, _ = model.next_log_probs(batch)
+    assert found.shape == (3, WORDS)
+    last = torch.tensor(lengths or [7] * 3) - 1
+    expected = word_log_probs(model, batch)[last, torch.arange(3)]
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+
+
+@every_model
+def test_a_text_read_token_by_token_has_the_probabilities_of_one_reading(name):
+    model, batch = built(name), read(9, 2)
+    expected = word_log_probs(model, batch)
+    state = None
+    for start, end in ((0, 3), *((step, step + 1) for step in range(3, 9))):
+        part = TokenBatch(batch.tokens[start:end], batch.targets[start:end], carries=start > 0)
+        found, state = model.next_log_probs(part, state)
+        torch.testing.assert_close(found, expected[end - 1], rtol=0, atol=1e-12)
+
+
+@every_model
+def test_the_state_is_that_of_scoring(name):
+    model, batch = built(name), read(5, 3)
+    _, state = model.next_log_probs(batch)
+    torch.testing.assert_close(state, model.token_log_probs(batch).state, rtol=0, atol=0)
+
+
+@every_model
+def test_targets_are_not_looked_at(name):
+    model, batch = built(name), read(6, 3)
+    found, _ = model.next_log_probs(batch)
+    other, _ = model.next_log_probs(TokenBatch(batch.tokens, batch.tokens))
+    torch.testing.assert_close(found, other, rtol=0, atol=0)

@@ -1,0 +1,71 @@
+"""A stored model is read back as it was, whatever its type and settings."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from syntaxlm.model_io import ModelBundle, ModelSettings, distinct_tensors, read_model, write_model
+from syntaxlm.models.abilities import Parses, ScoresTokens, TrainsByGradient
+from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.vocabulary import Vocabulary
+from tests.models import tree_variants
+from tests.models.variants import EVERY, TREE_VARIANTS, VARIANTS, WORDS, batch_for, built, config_of, every, log_probs
+
+VOCABULARY = Vocabulary(["<unk>", "<s>", "</s>", *(f"w{number}" for number in range(WORDS - 3))])
+
+
+def stored(name: str, **settings: object) -> ModelBundle:
+    """A model in the precision in which models are stored and read."""
+    model = built(name, **settings)
+    if isinstance(model, TrainsByGradient):
+        model.float()
+    config = config_of(name, **settings)
+    if name in TREE_VARIANTS:
+        how = ModelSettings(config, Normaliser(), carry_state=False, predict_eos=False)
+        return ModelBundle(model, how, tree_variants.VOCABULARY, tree_variants.LABELS)
+    return ModelBundle(model, ModelSettings(config, Normaliser()), VOCABULARY)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_model_is_read_back_as_it_was_written(name, tmp_path):
+    bundle = stored(name)
+    write_model(tmp_path, bundle)
+    again = read_model(tmp_path)
+    assert type(again.model) is type(bundle.model)
+    assert (again.settings, again.vocabulary, again.labels) == (bundle.settings, bundle.vocabulary, bundle.labels)
+    assert not again.model.training
+    one, other = distinct_tensors(bundle.model), distinct_tensors(again.model)
+    assert one.keys() == other.keys()
+    for key, tensor in one.items():
+        assert torch.equal(tensor, other[key].to(tensor)), key
+    assert again.model.parameter_count == bundle.model.parameter_count
+
+
+@every(ScoresTokens)
+def test_its_probabilities_are_the_same(name, tmp_path):
+    bundle = stored(name)
+    write_model(tmp_path, bundle)
+    again = read_model(tmp_path).model
+    assert torch.equal(log_probs(bundle.model, batch_for(name)), log_probs(again, batch_for(name)))
+
+
+@every(Parses)
+def test_its_structure_is_the_same(name, tmp_path):
+    bundle = stored(name)
+    write_model(tmp_path, bundle)
+    again = read_model(tmp_path).model
+    mask = batch_for(name).mask()
+    one, other = (model.structure(batch_for(name)).values for model in (bundle.model, again))
+    of_words = (one[:, mask], other[:, mask]) if again.distance_layers else (one[mask], other[mask])
+    assert torch.equal(*of_words)
+
+
+@pytest.mark.parametrize("name", [name for name in VARIANTS if "tied" in vars(config_of(name))])
+def test_untied_weights_are_stored_apart_and_tied_ones_once(name, tmp_path):
+    for tied in (True, False):
+        bundle = stored(name, tied=tied)
+        write_model(tmp_path / str(tied), bundle)
+        again = read_model(tmp_path / str(tied)).model
+        assert (again.decoder.weight is again.embedding.weight) == tied
+        assert torch.equal(log_probs(bundle.model, batch_for(name)), log_probs(again, batch_for(name)))

@@ -1,0 +1,50 @@
+"""Models that score sentences: a sentence has the same log-probability in any batch, the sum of its tokens'."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+
+from syntaxlm.models.abilities import ScoresSentences, ScoresTokens
+from syntaxlm.models.batches import TreeBatch
+from tests.models.tree_variants import TREES, batch_of
+from tests.models.variants import batch_for, built, every, log_probs
+
+
+@every(ScoresSentences)
+def test_each_sentence_has_a_log_probability(name):
+    batch = batch_for(name)
+    values = built(name).sentence_log_probs(batch)
+    assert values.shape == (batch.sentence_count(),)
+    assert (values < 0).all()
+    assert torch.isfinite(values).all()
+
+
+@every(ScoresTokens)
+def test_the_log_probabilities_of_tokens_add_up_to_the_sentences(name):
+    model, batch = built(name), batch_for(name)
+    values, sums = log_probs(model, batch), model.sentence_log_probs(batch)
+    for number in range(batch.sentence_count()):
+        own = values[batch.trees == number] if isinstance(batch, TreeBatch) else values[: batch.lengths[number], number]
+        assert sums[number].item() == pytest.approx(own.sum().item(), abs=1e-12)
+
+
+@every(ScoresTokens)
+def test_sums_are_in_double_precision(name):
+    model = built(name).float()
+    assert model.sentence_log_probs(batch_for(name)).dtype == torch.float64
+
+
+@every(ScoresSentences)
+def test_a_sentence_has_the_log_probability_that_it_has_alone(name):
+    model, batch = built(name), batch_for(name)
+    together = model.sentence_log_probs(batch)
+    for number in range(batch.sentence_count()):
+        if isinstance(batch, TreeBatch):
+            alone = batch_of(TREES[batch.indices[number]])
+        else:
+            part = slice(int(batch.lengths[number])), slice(number, number + 1)
+            alone = dataclasses.replace(batch, tokens=batch.tokens[part], targets=batch.targets[part], lengths=None)
+        torch.testing.assert_close(model.sentence_log_probs(alone), together[number : number + 1], rtol=0, atol=1e-11)

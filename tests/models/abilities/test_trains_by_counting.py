@@ -1,0 +1,126 @@
+"""Models trained by counting or EM: rounds never lower the likelihood of what was counted; counts are cleared."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import torch
+
+from syntaxlm.models.abilities import TrainsByCounting
+from syntaxlm.models.batches import TokenBatch
+from syntaxlm.models.registry import build_model
+from tests.models.mixture import MixtureOfUnigrams
+from tests.models.variants import WORDS, batch_for, built, config_of, names_with, ragged
+
+ROUNDS = 8
+
+
+def fresh(name: str) -> Any:
+    """A model that has counted nothing yet."""
+    return MixtureOfUnigrams(3, WORDS) if name == "mixture" else build_model(config_of(name), WORDS).eval()
+
+
+every_model = pytest.mark.parametrize("name", ["mixture", *names_with(TrainsByCounting)])
+
+
+def texts(count: int = 5) -> list[TokenBatch]:
+    """Sentences of unequal lengths, some words far more frequent than others, in two topics."""
+    found = []
+    for seed in range(count):
+        batch = ragged(14, (14, 11, 9, 6, 2), seed)
+        targets = batch.targets // (1 + torch.arange(5) % 2 * 3)
+        found.append(TokenBatch(batch.tokens, targets, batch.lengths))
+    return found
+
+
+def one_round(model: Any, batches: Iterable[TokenBatch]) -> dict[str, Any]:
+    for batch in batches:
+        model.accumulate(batch)
+    figures: dict[str, Any] = model.maximise()
+    return figures
+
+
+def likelihood(model: Any, batches: Iterable[TokenBatch]) -> float:
+    return sum(float(model.sentence_log_probs(batch).sum()) for batch in batches)
+
+
+@every_model
+def test_no_round_lowers_the_likelihood_of_what_was_counted(name):
+    model, batches = fresh(name), texts()
+    values = [likelihood(model, batches)]
+    for _ in range(model.rounds or ROUNDS):
+        one_round(model, batches)
+        values.append(likelihood(model, batches))
+    assert all(later >= earlier - 1e-9 for earlier, later in pairwise(values))
+    assert values[-1] > values[0] + 100, "a text of these words is more probable once it was counted"
+
+
+@every_model
+def test_the_objective_is_the_criterion_before_the_update_and_never_rises(name):
+    model, batches = fresh(name), texts()
+    tokens = sum(batch.token_count() for batch in batches)
+    objectives = []
+    for _ in range(model.rounds or ROUNDS):
+        before = -likelihood(model, batches) / tokens
+        figures = one_round(model, batches)
+        if "objective" in figures:
+            assert figures["objective"] == pytest.approx(before, rel=1e-12)
+            objectives.append(figures["objective"])
+    assert objectives == sorted(objectives, reverse=True)
+    assert bool(objectives) == (name == "mixture")
+
+
+@every_model
+def test_the_order_of_batches_makes_no_difference(name):
+    one, other = fresh(name), fresh(name)
+    one_round(one, texts())
+    one_round(other, texts()[::-1])
+    for key, tensor in one.state_dict().items():
+        torch.testing.assert_close(tensor, other.state_dict()[key], rtol=1e-12, atol=1e-12)
+
+
+@every_model
+def test_counts_are_taken_under_the_present_parameters_which_accumulating_leaves(name):
+    model, batches = fresh(name), texts()
+    before = copy.deepcopy(model.state_dict())
+    for batch in batches:
+        model.accumulate(batch)
+    assert all(torch.equal(tensor, before[key]) for key, tensor in model.state_dict().items())
+
+
+@every_model
+def test_maximising_clears_the_counts(name):
+    """What was counted in a round has no part in the next one, unless by the parameters; nothing is no text."""
+    model, batches = fresh(name), texts()
+    one_round(model, batches[:3])
+    alone = fresh(name)
+    alone.resize_buffers(model.state_dict())
+    alone.load_state_dict(model.state_dict())
+    one_round(model, batches[3:])
+    one_round(alone, batches[3:])
+    assert all(torch.equal(tensor, alone.state_dict()[key]) for key, tensor in model.state_dict().items())
+    with pytest.raises(ValueError, match=r"expected a batch to count before maximise\(\)"):
+        model.maximise()
+
+
+@pytest.mark.parametrize("name", names_with(TrainsByCounting))
+def test_a_model_of_one_round_forgets_the_text_before(name):
+    model, again = fresh(name), fresh(name)
+    assert model.rounds == 1
+    one_round(model, texts()[:3])
+    one_round(model, texts()[3:])
+    one_round(again, texts()[3:])
+    assert all(torch.equal(tensor, again.state_dict()[key]) for key, tensor in model.state_dict().items())
+
+
+@pytest.mark.parametrize("name", names_with(TrainsByCounting))
+def test_counts_are_in_no_state_dict_and_no_gradient_is_asked(name):
+    model = built(name)
+    keys = set(model.state_dict())
+    model.accumulate(batch_for(name))
+    assert set(model.state_dict()) == keys
+    assert not any(tensor.requires_grad for tensor in model.state_dict().values())

@@ -1,0 +1,144 @@
+"""Models trained by gradient descent: what the loss counts, that all weights learn, that gradients are right."""
+
+from __future__ import annotations
+
+import dataclasses
+from statistics import median
+
+import pytest
+import torch
+
+from syntaxlm.models.abilities import NATS_PER_TOKEN, HasHiddenStates, ScoresTokens, TrainsByCounting, TrainsByGradient
+from tests.models.variants import EVERY, batch_for, built, config_of, every, log_probs, ragged, read
+
+every_model = every(TrainsByGradient)
+
+
+def rates_of(name: str) -> dict[str, float]:
+    """All dropout rates of a model's settings, at a half."""
+    fields = (field for field in dataclasses.fields(config_of(name)) if field.type == "Fraction")
+    return {field.name: 0.5 for field in fields if field.name.endswith("dropout")}
+
+
+@every_model
+def test_a_loss_is_a_sum_and_says_over_what(name):
+    batch = batch_for(name)
+    found = built(name).train().loss(batch)
+    assert found.total.shape == ()
+    assert found.total.requires_grad
+    assert (found.count, found.items) == (batch.token_count(), batch.sentence_count())
+    assert all(penalty.shape == () for penalty in found.penalties.values())
+
+
+@every(TrainsByGradient, ScoresTokens)
+def test_in_evaluation_the_loss_is_the_negative_log_likelihood_without_penalties(name):
+    model, batch = built(name), batch_for(name)
+    assert model.criterion == NATS_PER_TOKEN
+    found = model.loss(batch)
+    torch.testing.assert_close(found.total, -log_probs(model, batch).sum(), rtol=1e-12, atol=0)
+    assert not found.penalties
+
+
+@every(TrainsByGradient, ScoresTokens, text=True)
+def test_the_loss_carries_the_state_that_scoring_carries(name):
+    model, first, second = built(name), read(5, 3, seed=1), read(5, 3, seed=2)
+    loss, scores = model.loss(first), model.token_log_probs(first)
+    assert loss.state.keys() == scores.state.keys()
+    torch.testing.assert_close(loss.state, scores.state, rtol=0, atol=0)
+    expected = -log_probs(model, second, scores.state).sum()
+    torch.testing.assert_close(model.loss(second, loss.state).total, expected, rtol=1e-12, atol=0)
+
+
+@every_model
+@pytest.mark.parametrize("tied", [True, False])
+def test_gradients_reach_every_parameter(name, tied):
+    model = built(name, tied=tied).train()
+    found = model.loss(batch_for(name))
+    (found.total + sum(found.penalties.values())).backward()
+    missing = [key for key, weight in model.named_parameters() if weight.grad is None or not weight.grad.any()]
+    assert not missing
+
+
+@every_model
+def test_the_gradient_in_evaluation_agrees_with_finite_differences(name):
+    model, batch = built(name), batch_for(name)
+    model.loss(batch).total.backward()
+    generator = torch.Generator().manual_seed(5)
+    for key, weight in model.named_parameters():
+        direction = torch.randn(weight.shape, generator=generator, dtype=torch.float64)
+        values = []
+        for step in (1e-6, -1e-6):
+            with torch.no_grad():
+                weight.add_(step * direction)
+                values.append(float(model.loss(batch).total))
+                weight.sub_(step * direction)
+        expected = (values[0] - values[1]) / 2e-6
+        assert float((weight.grad * direction).sum()) == pytest.approx(expected, rel=1e-4, abs=1e-6), key
+
+
+@every(TrainsByGradient, HasHiddenStates, text=True)
+def test_bfloat16_products_stay_near_float32_in_value_and_gradient(name):
+    """In the median of several batches: now and then a norm of eight features makes much of a rounding error."""
+    model = built(name, init_range=0.1).float()
+    value_errors, gradient_errors = [], []
+    for seed in range(5):
+        batch = read(10, 4, seed)
+        results = []
+        for low in (False, True):
+            model.zero_grad()
+            with torch.autocast("cpu", torch.bfloat16, enabled=low):
+                values = log_probs(model, batch)
+                loss = model.loss(batch).total
+            assert values.dtype == loss.dtype == torch.float32
+            loss.backward()
+            results.append((values.detach(), model.embedding.weight.grad.clone()))
+        (exact, exact_grad), (rough, rough_grad) = results
+        value_errors.append(float((exact - rough).abs().max()))
+        gradient_errors.append(float((exact_grad - rough_grad).norm() / exact_grad.norm()))
+    assert 0 < median(value_errors) < 0.1
+    assert median(gradient_errors) < 0.15
+
+
+@every_model
+def test_dropout_works_in_training_only(name):
+    rates = rates_of(name)
+    assert rates
+    model, batch = built(name, **rates), batch_for(name)
+
+    def totals() -> list[float]:
+        return [model.loss(batch).total.item() for _ in range(2)]
+
+    one, other = totals()
+    assert one == other
+    model.train()
+    one, other = totals()
+    assert abs(one - other) > 1e-3
+
+
+@every(TrainsByGradient, ScoresTokens)
+def test_dropout_never_changes_scores_in_evaluation(name):
+    model, batch = built(name, **rates_of(name)), batch_for(name)
+    one, other = (log_probs(model, batch) for _ in range(2))
+    torch.testing.assert_close(one, other, rtol=0, atol=0)
+    model.train()
+    assert (log_probs(model, batch) - one).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_what_is_counted_has_no_weights_for_gradients_and_all_else_has(name):
+    model = built(name)
+    assert isinstance(model, TrainsByGradient) != isinstance(model, TrainsByCounting)
+    assert isinstance(model, TrainsByCounting) == (not list(model.parameters()))
+    assert model.parameter_count > 0
+    assert model.device.type == "cpu"
+
+
+@every(TrainsByGradient, text=True)
+def test_padding_is_no_part_of_the_loss(name):
+    model, batch = built(name), ragged()
+    changed = batch.targets.clone()
+    changed[~batch.mask()] = 0
+    tokens = batch.tokens.clone()
+    tokens[~batch.mask()] = 1
+    other = dataclasses.replace(batch, tokens=tokens, targets=changed)
+    assert model.loss(other).total.item() == model.loss(batch).total.item()

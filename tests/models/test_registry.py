@@ -1,0 +1,95 @@
+"""The registry: model types with the abilities that they declare, and refusals that name them."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from syntaxlm.errors import InputError
+from syntaxlm.models import abilities
+from syntaxlm.models.abilities import LACKS, NeedsTextCounts, Parses, TrainsByCounting
+from syntaxlm.models.registry import MODELS, model_types_with, require
+from tests.models.variants import EVERY, TREE_VARIANTS, VARIANTS, batch_for, built, class_of, config_of
+
+
+def type_of(name: str) -> str:
+    return config_of(name).name
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_each_variant_is_of_a_class_that_its_type_declares(name):
+    assert class_of(name) in MODELS[type_of(name)].classes
+    assert isinstance(built(name), MODELS[type_of(name)].classes)
+    assert built(name).reads == MODELS[type_of(name)].reads
+    assert hasattr(batch_for(name), "tokens") == (built(name).reads == "tokens")
+
+
+@pytest.mark.parametrize("model_type", MODELS)
+def test_each_declared_class_is_that_of_some_variant(model_type):
+    found = {class_of(name) for name in EVERY if type_of(name) == model_type}
+    assert found == set(MODELS[model_type].classes)
+
+
+def test_each_ability_has_words_for_a_model_without_it():
+    classes = [one for _, one in inspect.getmembers(abilities, inspect.isclass) if one.__module__ == abilities.__name__]
+    abstract = {one for one in classes if inspect.isabstract(one)}
+    assert abstract - {NeedsTextCounts} == set(LACKS)
+
+
+@pytest.mark.parametrize("ability", LACKS, ids=lambda ability: ability.__name__)
+@pytest.mark.parametrize("name", EVERY)
+def test_an_ability_is_given_or_refused_with_the_model_types_that_have_it(name, ability):
+    model, model_type = built(name), type_of(name)
+    if isinstance(model, ability):
+        assert require(model, ability, model_type, "a test") is model
+        assert model_type in model_types_with(ability)
+        return
+    with pytest.raises(InputError) as caught:
+        require(model, ability, model_type, "a test")
+    told, _, types = str(caught.value).partition(" Model types that can: ")
+    others = [one for one in model_types_with(ability) if one != model_type]
+    under_others = model_type in model_types_with(ability)
+    settings = " with these settings" if under_others else ""
+    assert told == f"this {model_type} model{settings} {LACKS[ability]}, so a test cannot use it."
+    assert types == (f"{', '.join(others)}." if others else "")
+
+
+@pytest.mark.parametrize("ability", LACKS, ids=lambda ability: ability.__name__)
+def test_the_types_listed_are_those_of_which_some_variant_has_the_ability(ability):
+    found = {type_of(name) for name in EVERY if isinstance(built(name), ability)}
+    assert found == set(model_types_with(ability))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "awd-lstm",
+            "this on-lstm model with these settings does not parse, so drawing cannot use it."
+            " Model types that can: prpn, palm.",
+        ),
+        (
+            "prpn without parsing",
+            "this prpn model with these settings does not parse, so drawing cannot use it."
+            " Model types that can: on-lstm, palm.",
+        ),
+        (
+            "lstm",
+            "this lstm model does not parse, so drawing cannot use it. Model types that can: prpn, on-lstm, palm.",
+        ),
+    ],
+)
+def test_a_model_that_does_not_parse_is_refused_by_name_and_settings(name, message):
+    with pytest.raises(InputError) as caught:
+        require(built(name), Parses, type_of(name), "drawing")
+    assert str(caught.value) == message
+
+
+def test_the_only_type_with_an_ability_is_named_to_all_others():
+    with pytest.raises(InputError, match=r"is not trained by counting, so a test cannot use it\. .*can: ngram\.$"):
+        require(built("prpn"), TrainsByCounting, "prpn", "a test")
+
+
+def test_variants_are_of_all_model_types():
+    assert {type_of(name) for name in [*VARIANTS, *TREE_VARIANTS]} == set(MODELS)

@@ -1,0 +1,126 @@
+"""Small models of every type in the registry, under all settings whose parts differ, and batches for them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from functools import cache
+from itertools import product
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from syntaxlm.models.abilities import Model, TrainsByCounting
+from syntaxlm.models.batches import State, TokenBatch, TreeBatch
+from syntaxlm.models.registry import MODELS, ModelConfig, build_model
+from tests.models import tree_variants
+
+WORDS = 23
+SMALL = {
+    "embedding_size": 6, "hidden_size": 8, "layers": 2, "memory_slots": 4, "look_back": 3, "init_range": 0.5,
+    "layer_sizes": (8, 6), "chunk_size": 2, "attention_after": 1, "span_size": 6, "scorer_size": 5, "maximum_span": 4,
+}  # fmt: skip
+
+
+def ablations_of_prpn() -> dict[str, tuple[str, dict[str, object]]]:
+    """Every possible combination of its parts, by a name that says what is left out."""
+    parts = ("parsing", "reading_attention", "predict_attention")
+    found = {}
+    for kept in product([True, False], repeat=3):
+        settings = dict(zip(parts, kept, strict=True))
+        if not all(kept) and (not settings["parsing"] or any(kept[1:])):
+            found["prpn without " + ", ".join(part for part in parts if not settings[part])] = "prpn", settings
+    return found
+
+
+OTHERS = {
+    "awd-lstm": ("on-lstm", {"cell": "lstm"}),
+    "palm, right-branching": ("palm", {"scores": "right-branching"}),
+    "palm, paper's form": ("palm", {"form": "paper"}),
+    "palm, attention after the last layer": ("palm", {"attention_after": 2}),
+}
+TEXT_MODELS = [name for name, kind in MODELS.items() if kind.reads == "tokens"]
+VARIANTS = {name: (name, {}) for name in TEXT_MODELS} | ablations_of_prpn() | OTHERS
+"""Those that read text: name -> model type and the settings that make the variant."""
+
+TREE_PREFIX = "tree-rnn, "
+TREE_VARIANTS = [TREE_PREFIX + name for name in tree_variants.VARIANTS]
+EVERY = [*VARIANTS, *TREE_VARIANTS]
+
+
+def config_of(name: str, **settings: object) -> ModelConfig:
+    """The settings of a small model. settings: those among them that the model type has are set."""
+    if name in TREE_VARIANTS:
+        return tree_variants.config_of(name.removeprefix(TREE_PREFIX), **settings)
+    model_name, own = VARIANTS[name]
+    kind = MODELS[model_name].config
+    fields = {field.name for field in dataclasses.fields(kind)}
+    assert fields >= own.keys()
+    return kind(**{key: value for key, value in (SMALL | own | settings).items() if key in fields})
+
+
+def built(name: str, **settings: object) -> Any:
+    """A small model with weights large enough that everything in it matters, in float64 and evaluation mode.
+
+    One that learns by counting has counted a text of all words.
+    """
+    if name in TREE_VARIANTS:
+        return tree_variants.built(name.removeprefix(TREE_PREFIX), **settings)
+    torch.manual_seed(3)
+    model = build_model(config_of(name, **settings), WORDS).double()
+    if isinstance(model, TrainsByCounting):
+        model.accumulate(read(400, 5, seed=9))
+        model.maximise()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() > 1:
+                parameter.mul_(2)
+    return model.eval()
+
+
+def read(steps: int, columns: int, seed: int = 1) -> TokenBatch:
+    """A batch of random tokens."""
+    tokens = torch.randint(WORDS, (steps + 1, columns), generator=torch.Generator().manual_seed(seed))
+    return TokenBatch(tokens[:-1], tokens[1:])
+
+
+def ragged(steps: int = 12, lengths: tuple[int, ...] = (12, 9, 7, 3), seed: int = 1) -> TokenBatch:
+    """A batch of random tokens whose columns have these lengths."""
+    return dataclasses.replace(read(steps, len(lengths), seed), lengths=torch.tensor(lengths))
+
+
+def batch_for(name: str) -> TokenBatch | TreeBatch:
+    """A batch of whole sentences, of unequal lengths, of the type that a variant reads."""
+    return tree_variants.batch_of(*tree_variants.TREES) if name in TREE_VARIANTS else ragged()
+
+
+@cache
+def class_of(name: str) -> type[Model]:
+    return type(built(name))
+
+
+def names_with(*abilities: type, among: list[str] | None = None) -> list[str]:
+    """The variants that have all of some abilities."""
+    return [name for name in among or EVERY if all(issubclass(class_of(name), ability) for ability in abilities)]
+
+
+def every(*abilities: type, text: bool = False) -> Callable[[Any], Any]:
+    """Parametrises a test by the `name` of all variants with some abilities. text: only of those that read text."""
+    return pytest.mark.parametrize("name", names_with(*abilities, among=list(VARIANTS) if text else EVERY))
+
+
+def log_probs(model: Any, batch: TokenBatch | TreeBatch, state: State = None) -> Tensor:
+    """The log-probability of each target of a batch."""
+    found: Tensor = model.token_log_probs(batch, state).log_probs
+    return found
+
+
+def word_log_probs(model: Any, batch: TokenBatch | TreeBatch, state: State = None) -> Tensor:
+    """Natural log-probability of every word of the vocabulary at each step, asked one by one: targets' shape + (V,)."""
+    asked = (
+        dataclasses.replace(batch, targets=torch.full_like(batch.targets, word))
+        for word in range(model.vocabulary_size)
+    )
+    return torch.stack([log_probs(model, one, state) for one in asked], dim=-1)

@@ -1,0 +1,226 @@
+"""Rounds of EM in the run shell: folder, log, checkpoints, stopping and resuming, as gradient descent has them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import signal
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors.torch
+import torch
+
+from syntaxlm.errors import InputError
+from syntaxlm.model_io import WEIGHTS, distinct_tensors, write_tensors
+from syntaxlm.models.abilities import NATS_PER_TOKEN
+from syntaxlm.models.batches import TokenBatch
+from syntaxlm.training.checkpoint import CHECKPOINT
+from syntaxlm.training.counting import CountingLoop
+from syntaxlm.training.recipe import OptimiserSettings, RunSettings, ScheduleSettings
+from syntaxlm.training.run import RECIPE, Run
+from syntaxlm.training.run_folder import INPUTS
+from syntaxlm.training.run_log import METRICS, Event
+from syntaxlm.training.task import Task, Validation
+from tests.models.mixture import MixtureOfUnigrams
+from tests.models.variants import WORDS, ragged
+
+ROUNDS = 6
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a run needs of a recipe."""
+
+    optimiser: OptimiserSettings = field(default_factory=OptimiserSettings)
+    schedule: ScheduleSettings = field(default_factory=ScheduleSettings)
+    run: RunSettings = field(default_factory=lambda: RunSettings(accelerator="cpu"))
+
+    def as_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+
+def texts(*seeds: int) -> list[TokenBatch]:
+    batches = (ragged(14, (14, 11, 9, 6, 2), seed) for seed in seeds)
+    return [dataclasses.replace(one, targets=one.targets // (1 + torch.arange(5) % 2 * 3)) for one in batches]
+
+
+class MixtureTask(Task):
+    """EM of a mixture of unigrams. Its batches come one by one, as from disk."""
+
+    def __init__(self, costs: list[float] | None = None) -> None:
+        self.model = MixtureOfUnigrams(4, WORDS, seed=int(torch.randint(1000, ())))
+        self.costs = costs
+
+    def batches(self, rank, ranks):
+        raise AssertionError("a model that counts takes full passes")
+
+    def full_pass(self):
+        return iter(texts(0, 1, 2, 3))
+
+    def validate(self) -> Validation:
+        batches = texts(7, 8)
+        if self.costs is not None:
+            return Validation(NATS_PER_TOKEN, self.costs.pop(0))
+        nats = -sum(float(self.model.sentence_log_probs(batch).sum()) for batch in batches)
+        loss = nats / sum(batch.token_count() for batch in batches)
+        return Validation(NATS_PER_TOKEN, loss, {"valid_loss": loss})
+
+    def write_weights(self, folder: Path) -> None:
+        write_tensors(folder / WEIGHTS, distinct_tensors(self.model))
+
+
+def run_of(folder: Path, callback=None, costs=None, **schedule: object) -> Run:
+    recipe = Recipe(schedule=ScheduleSettings(**{"epochs": ROUNDS} | schedule))
+    return Run(recipe, folder, lambda device: MixtureTask(costs), dict, callback)
+
+
+def started(folder: Path, callback=None, costs=None, **schedule: object) -> tuple[bool, Run]:
+    run = run_of(folder, callback, costs, **schedule)
+    with run.start():
+        return run.train(), run
+
+
+def resumed(folder: Path, callback=None, costs=None, **schedule: object) -> tuple[bool, Run]:
+    run = run_of(folder, callback, costs, **schedule)
+    with run.resume():
+        return run.train(), run
+
+
+def lines_of(folder: Path) -> list[dict[str, Any]]:
+    """metrics.jsonl without times."""
+    lines = map(json.loads, (folder / METRICS).read_text().splitlines())
+    return [{key: value for key, value in line.items() if key != "seconds"} for line in lines]
+
+
+def model_in(folder: Path) -> dict[str, torch.Tensor]:
+    """The model's tensors in the checkpoint."""
+    tensors = safetensors.torch.load_file(folder / CHECKPOINT)
+    return {name: tensor for name, tensor in tensors.items() if name.startswith("model/")}
+
+
+def stop_after(*rounds: int):
+    """A callback that sends this process a signal after some rounds."""
+
+    def callback(event: Event) -> None:
+        if event.kind == "round" and event.trainer.epoch in rounds:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    return callback
+
+
+@pytest.fixture
+def whole(tmp_path):
+    """The folder of an uninterrupted run."""
+    finished, run = started(tmp_path / "whole")
+    assert finished
+    assert isinstance(run.loop, CountingLoop)
+    return tmp_path / "whole"
+
+
+def test_each_round_has_a_line_and_the_objective_never_rises(whole):
+    lines = lines_of(whole)
+    assert [line["event"] for line in lines] == ["round"] * ROUNDS
+    assert [line["epoch"] for line in lines] == list(range(1, ROUNDS + 1))
+    objectives = [line["objective"] for line in lines]
+    assert objectives == sorted(objectives, reverse=True)
+    assert objectives[-1] < objectives[0] - 0.1
+    assert {line["criterion"] for line in lines} == {"negative log-likelihood, nats per token"}
+    assert not any("learning_rate" in line for line in lines)
+
+
+def test_the_weights_kept_are_those_of_the_best_round(whole, tmp_path):
+    lines = lines_of(whole)
+    best = min(range(ROUNDS), key=lambda number: lines[number]["valid_loss"])
+    assert [line["best"] for line in lines][best:] == [True] + [False] * (ROUNDS - 1 - best)
+    started(tmp_path / "best", epochs=best + 1)
+    assert (tmp_path / "best" / WEIGHTS).read_bytes() == (whole / WEIGHTS).read_bytes()
+
+
+@pytest.mark.parametrize("stops", [(1,), (3,), (2, 3, 5), tuple(range(1, ROUNDS))])
+def test_a_run_stopped_between_rounds_and_resumed_has_the_weights_of_an_uninterrupted_one(whole, tmp_path, stops):
+    folder = tmp_path / "run"
+    finished, run = started(folder, stop_after(*stops))
+    for number in stops:
+        assert not finished
+        assert run.loop.epochs == number
+        finished, run = resumed(folder, stop_after(*stops))
+    assert finished
+    assert model_in(folder).keys() == model_in(whole).keys()
+    assert all(torch.equal(tensor, model_in(whole)[name]) for name, tensor in model_in(folder).items())
+    assert (folder / WEIGHTS).read_bytes() == (whole / WEIGHTS).read_bytes()
+    assert lines_of(folder) == lines_of(whole)
+
+
+def test_a_run_killed_within_a_round_repeats_that_round(whole, tmp_path, monkeypatch):
+    folder = tmp_path / "run"
+    full_pass, calls = MixtureTask.full_pass, []
+
+    def killed(task):
+        calls.append(1)
+        for number, batch in enumerate(full_pass(task)):
+            if len(calls) == 4 and number == 2:
+                raise KeyboardInterrupt
+            yield batch
+
+    monkeypatch.setattr(MixtureTask, "full_pass", killed)
+    with pytest.raises(KeyboardInterrupt):
+        started(folder)
+    finished, _ = resumed(folder)
+    assert finished
+    assert len(calls) == ROUNDS + 1
+    assert all(torch.equal(tensor, model_in(whole)[name]) for name, tensor in model_in(folder).items())
+    assert lines_of(folder) == lines_of(whole)
+
+
+def test_a_finished_run_makes_no_round_when_it_is_resumed(whole):
+    before = (whole / WEIGHTS).read_bytes(), lines_of(whole)
+    finished, run = resumed(whole, costs=[])
+    assert finished
+    assert run.loop.epochs == ROUNDS
+    assert run.loop.figures["objective"] == before[1][-1]["objective"]
+    assert ((whole / WEIGHTS).read_bytes(), lines_of(whole)) == before
+
+
+def test_rounds_end_when_none_was_better_for_so_long_and_are_counted_as_they_were(tmp_path):
+    costs = [3.0, 2.0, 2.5, 2.1]
+    finished, run = started(tmp_path / "run", costs=list(costs), epochs=50, stop_patience=2)
+    assert finished
+    assert run.loop.epochs == len(lines_of(tmp_path / "run")) == 4
+    trainer = run.log.trainer
+    assert (trainer.best_loss, trainer.best_step, trainer.best_epoch) == (2.0, 2, 2)
+    finished, run = resumed(tmp_path / "run", costs=[], epochs=50, stop_patience=2)
+    assert finished
+    assert run.loop.epochs == 4
+
+
+def test_rounds_end_when_the_time_is_over_and_are_not_taken_up_again(tmp_path):
+    finished, run = started(tmp_path / "run", minutes=1e-9)
+    assert finished
+    assert run.loop.epochs == 1
+    finished, run = resumed(tmp_path / "run", minutes=1e-9)
+    assert finished
+    assert run.loop.epochs == 1
+
+
+def test_a_criterion_that_is_not_finite_ends_the_run_and_keeps_what_was_saved(tmp_path):
+    folder = tmp_path / "run"
+    with pytest.raises(InputError, match=r"the validation's negative log-likelihood is nan after round 3"):
+        started(folder, costs=[3.0, 2.0, math.nan, 1.0])
+    assert len(lines_of(folder)) == 2
+    assert (folder / WEIGHTS).exists()
+    _, run = resumed(folder, costs=[1.5], epochs=3)
+    assert run.loop.epochs == 3
+
+
+def test_a_model_of_one_round_makes_one_however_many_epochs_there_are(tmp_path, monkeypatch):
+    monkeypatch.setattr(MixtureOfUnigrams, "rounds", 1)
+    finished, run = started(tmp_path / "run")
+    assert finished
+    assert run.loop.epochs == 1
+    assert "objective" in run.loop.figures
+    assert {path.name for path in (tmp_path / "run").iterdir()} == {INPUTS, RECIPE, WEIGHTS}
