@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from syntaxlm.data.parse_candidates import read_candidates
-from syntaxlm.errors import InputError, OldSettingWarning
+from syntaxlm.errors import InputError, InputWarning, OldSettingWarning
 from syntaxlm.evaluation.boundaries import evaluate_boundaries
 from syntaxlm.evaluation.completion import evaluate_completion, scored_questions
 from syntaxlm.evaluation.logical_inference import EncodedPairs, evaluate_inference, read_classifier
@@ -26,9 +26,8 @@ from syntaxlm.generation.sentences import generate
 from syntaxlm.generation.stop_io import read_stops
 from syntaxlm.generation.stops import evaluate_stops, tree_corpus
 from syntaxlm.generation.trees import generate_trees
-from syntaxlm.model_io import ModelBundle, distinct_tensors, read_model, write_model
+from syntaxlm.model_io import ModelBundle, distinct_tensors, export_arpa, import_arpa, read_model, write_model
 from syntaxlm.models.abilities import GeneratesTrees, Parses, SpanScores
-from syntaxlm.models.arpa import read_arpa, write_arpa
 from syntaxlm.models.batches import TextMode
 from syntaxlm.parsing.evaluation import (
     evaluate_parsing,
@@ -54,6 +53,7 @@ from syntaxlm.training.trainer import resume, train
 from syntaxlm.trees.averaging import average_files
 
 __all__ = [
+    "InputWarning",
     "OldSettingWarning",
     "read_classifier",
     "read_inference_recipe",
@@ -242,11 +242,11 @@ def generated(bundle: ModelBundle, count: int, prompt: str | None = None, **samp
 
 def arpa(bundle: ModelBundle, path: Path) -> None:
     """Writes an n-gram model as an ARPA file."""
-    write_arpa(bundle, path)
+    export_arpa(bundle, path)
 
 
 def of_arpa(path: Path) -> ModelBundle:
-    return read_arpa(path)
+    return import_arpa(path)
 
 
 # ---- dependency-tree models

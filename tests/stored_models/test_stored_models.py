@@ -146,7 +146,9 @@ def assert_same_run(figures: dict[str, Any], made: Path, whole: Path, weights: f
 def test_run_stopped_by_the_first_version_resumes_to_the_same_weights(
     name: str, weights: float, perplexity: float, tmp_path: Path
 ) -> None:
-    assert_same_run(*measurements.resumed(name, tmp_path), Path("models", name), weights, perplexity)
+    with pytest.warns(calls.InputWarning, match="earlier version"):  # no hashes of its texts are stored
+        figures, made = measurements.resumed(name, tmp_path)
+    assert_same_run(figures, made, Path("models", name), weights, perplexity)
 
 
 @pytest.mark.parametrize("name", [pytest.param("lstm", marks=pytest.mark.long), "ngram"])
