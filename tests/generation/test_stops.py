@@ -81,9 +81,7 @@ def test_trees_that_do_not_fit_are_told(tmp_path):
     write_conllu([bare], tmp_path / "bare.conllu")
     with pytest.raises(InputError, match=r"bare\.conllu: no edge has a label"):
         evaluate_stops(stored, stops, tmp_path / "bare.conllu")
-    with pytest.raises(
-        InputError, match="this lstm model does not generate dependency trees, so generation"
-    ):
+    with pytest.raises(InputError, match="this lstm model does not generate dependency trees, so generation"):
         evaluate_stops(fresh("lstm"), stops, tmp_path / "bare.conllu")
 
 
@@ -102,9 +100,7 @@ def test_what_is_wrong_with_the_files_is_told_with_what_to_do(tmp_path):
     write_model(tmp_path, stored)
     with pytest.raises(InputError, match=rf"syntaxlm tune stops {tmp_path} TRAIN --valid VALID"):
         read_stops(tmp_path, stored)
-    with pytest.raises(
-        InputError, match="this prpn model does not generate dependency trees, so generation"
-    ):
+    with pytest.raises(InputError, match="this prpn model does not generate dependency trees, so generation"):
         read_stops(tmp_path, fresh("prpn"))
     write_stops(tmp_path, stops, stored.model)
     settings = (tmp_path / STOPS).read_text()

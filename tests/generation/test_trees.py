@@ -175,7 +175,5 @@ def test_settings_that_cannot_be_are_told_before_anything_is_drawn(settings, sai
 
 
 def test_a_model_of_text_is_refused():
-    with pytest.raises(
-        InputError, match="this lstm model does not generate dependency trees, so generation"
-    ):
+    with pytest.raises(InputError, match="this lstm model does not generate dependency trees, so generation"):
         generate_trees(fresh("lstm"), grown("tanh")[1])

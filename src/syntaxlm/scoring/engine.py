@@ -182,7 +182,7 @@ class Scorer:
         if not self.mode.predict_eos and not distinct.lengths.all():
             full = np.flatnonzero(distinct.lengths)
             if len(full):
-                sentences = EncodedCorpus.from_sentences([distinct.sentence(number) for number in full])
+                sentences = EncodedCorpus.from_sentences([distinct.sentence(number) for number in full.tolist()])
                 found[full] = self._sentence_sums(model, sentences)
             return found if index is None else found[index]
         for batch, log_probs in _read_sentences(model, self._batches(distinct).iterate()):
