@@ -10,7 +10,7 @@ help:
 	@echo "make quickstart   install, then train and parse the built-in corpus (MODEL=prpn)"
 	@echo "make test         install, then run the tests"
 	@echo "make test-all     the long tests, too"
-	@echo "make lint         ruff and mypy"
+	@echo "make lint         ruff, mypy, and which package may import which"
 	@echo "make benchmark    speed of the operations, beside their references"
 	@echo "make docs         the documentation as a site: site/index.html"
 
@@ -25,15 +25,16 @@ quickstart: install
 	$(BIN)/syntaxlm quickstart --model $(MODEL) --output runs/quickstart-$$(date +%Y%m%d-%H%M%S)
 
 test: install lint
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
 test-all: $(VENV)/installed-docs lint
-	$(BIN)/python -m pytest -m "long or not long"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal -m "long or not long"
 
 lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 benchmark: install test
 	$(BIN)/python -m benchmarks.gated_memory

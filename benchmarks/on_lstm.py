@@ -26,7 +26,7 @@ from syntaxlm.ops import on_lstm
 from syntaxlm.ops.on_lstm import Recurrence
 from syntaxlm.training.recipe import OptimiserSettings
 
-SETTINGS = OptimiserSettings(learning_rate=0.001, clip=0.25)
+SETTINGS = OptimiserSettings(learning_rate=0.001, gradient_clip=0.25)
 CASES = {  # steps, columns, settings
     "published": (
         70,

@@ -32,7 +32,7 @@ from syntaxlm.training.recipe import OptimiserSettings
 
 STEPS, COLUMNS = 70, 20
 SIZES = (1020, 1020, 400)
-SETTINGS = OptimiserSettings(learning_rate=0.001, clip=0.25)
+SETTINGS = OptimiserSettings(learning_rate=0.001, gradient_clip=0.25)
 AWD_LSTM = ONLSTMConfig(
     cell="lstm",
     embedding_size=400,

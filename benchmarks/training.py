@@ -56,7 +56,7 @@ def contestant(
                 loss = sum(found.penalties.values()) + found.total / real
             optimiser.zero_grad()
             loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
+            torch.nn.utils.clip_grad_norm_(model.parameters(), settings.gradient_clip)
             optimiser.step()
             state = found.state
 

@@ -15,7 +15,11 @@ from tests.models.variants import TEXT_MODELS, WORDS, built, config_of
 
 every_model = pytest.mark.parametrize("name", TEXT_MODELS)
 
-KNOWN = {"words": "the cat dog sees . , ! N a old", "characters": "_ t h e c a d o g s . N \\_ ! é"}
+KNOWN = {
+    "tags": "DT NN VBZ , . JJ",
+    "words": "the cat dog sees . , ! N a old",
+    "characters": "_ t h e c a d o g s . N \\_ ! é",
+}
 
 
 SENTENCES, STREAM, OPEN = TextMode(), TextMode(carry_state=True), TextMode(predict_eos=False)

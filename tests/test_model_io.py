@@ -15,6 +15,7 @@ from syntaxlm.errors import InputError
 from syntaxlm.files import UNFINISHED, remove_unfinished, replaced, write_text
 from syntaxlm.model_io import CONFIG, VOCABULARY, WEIGHTS, ModelSettings, read_model, write_settings, write_weights
 from syntaxlm.models.registry import build_model
+from syntaxlm.tensor_files import read_tensors, write_tensors
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 
@@ -39,7 +40,7 @@ def assert_told(folder, *parts: str) -> str:
 def test_what_is_written_is_read(toy, tmp_path, name, tied):
     config = toy.recipe(name, model={"tied": tied}).model
     vocabulary = Vocabulary.build({"a": 2, "cat": 1})
-    settings = ModelSettings(config, Normaliser(lower_case=True, drop_words=("$", "#")), "stream")
+    settings = ModelSettings(config, Normaliser(lower_case=True, drop_words=("$", "#")), carry_state=True)
     model = build_model(config, len(vocabulary))
     with torch.no_grad():
         for tensor in model.state_dict().values():
@@ -135,10 +136,10 @@ def test_a_missing_folder_and_a_file_in_its_place_are_told(tmp_path):
     ("content", "told"),
     [
         (b'{"model": {"na', "damaged or cut short"),
-        (b"\xff\xfe", "damaged or cut short"),
+        (b"\xff\xfe", "expected UTF-8 text"),
         (b"", "damaged or cut short"),
         (b"[" * 100_000, "damaged or cut short"),
-        (b"[1, 2]", "expected a section with the settings model, normaliser, mode, format"),
+        (b"[1, 2]", "expected a section with the settings model, normaliser, carry_state, predict_eos, format"),
         (b"3", "expected a section"),
         (b"{}", "model: missing"),
     ],
@@ -148,9 +149,79 @@ def test_a_damaged_config_is_told(folder, content, told):
     assert_told(folder, str(folder / CONFIG), told)
 
 
+def test_a_config_with_a_byte_order_mark_is_read_and_one_in_utf_16_is_refused_with_the_reason(folder):
+    text = (folder / CONFIG).read_text()
+    (folder / CONFIG).write_bytes(b"\xef\xbb\xbf" + text.encode())
+    assert read_model(folder).settings.model.name == "lstm"
+    (folder / CONFIG).write_text(text, encoding="utf-16")
+    assert_told(folder, str(folder / CONFIG), "expected UTF-8 text")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="pipes and devices of POSIX")
+@pytest.mark.parametrize("name", [CONFIG, VOCABULARY, WEIGHTS])
+@pytest.mark.parametrize("odd", ["pipe", "/dev/zero", "link"])
+def test_a_pipe_a_device_and_a_link_in_a_model_folder_are_refused_at_once(folder, tmp_path, name, odd):
+    path = folder / name
+    path.rename(tmp_path / "outside")
+    if odd == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(tmp_path / "outside" if odd == "link" else odd)
+    assert_told(folder, f"{path}: is ", "A model or run folder may contain only regular files.")
+
+
+def test_a_model_folder_that_is_a_link_is_read(folder, tmp_path):
+    (tmp_path / "link").symlink_to(folder)
+    assert read_model(tmp_path / "link").vocabulary == read_model(folder).vocabulary
+
+
+def with_weights(folder, change):
+    """Changes the stored weights."""
+    tensors, notes = read_tensors(folder / WEIGHTS)
+    write_tensors(folder / WEIGHTS, change(tensors), notes)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.uint8])
+def test_weights_that_are_not_floating_point_numbers_are_refused(folder, dtype):
+    with_weights(folder, lambda tensors: tensors | {"decoder.bias": tensors["decoder.bias"].to(dtype)})
+    name = str(dtype).removeprefix("torch.")
+    assert_told(folder, str(folder / WEIGHTS), f"decoder.bias has dtype {name}, expected float32")
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_weights_of_another_precision_are_read(folder, dtype):
+    with_weights(folder, lambda tensors: {name: tensor.to(dtype) for name, tensor in tensors.items()})
+    assert read_model(folder).model.decoder.bias.dtype == torch.float32
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_weights_that_are_not_finite_are_refused_by_tensor_and_file(folder, value):
+    def change(tensors):
+        tensors["decoder.bias"][3] = value
+        return tensors
+
+    with_weights(folder, change)
+    assert_told(folder, str(folder / WEIGHTS), "decoder.bias has ", " values")
+
+
+def test_weights_of_wrong_shapes_are_refused_before_a_model_is_built_or_a_tensor_read(folder, monkeypatch):
+    with_weights(folder, lambda tensors: tensors | {"decoder.bias": torch.zeros(1, 7)})
+    monkeypatch.setattr("syntaxlm.model_io.build_model", lambda *_: pytest.fail("a model was built"))
+    monkeypatch.setattr("syntaxlm.tensor_files.TensorFile.read", lambda *_: pytest.fail("a tensor was read"))
+    assert_told(folder, "decoder.bias has shape (1, 7)")
+
+
+@pytest.mark.parametrize(("key", "value"), [("hidden_size", 10**7), ("layers", 10**8), ("embedding_size", 10**400)])
+def test_settings_of_a_model_that_no_machine_can_hold_are_refused(folder, key, value):
+    data = json.loads((folder / CONFIG).read_text())
+    data["model"][key] = value
+    (folder / CONFIG).write_text(json.dumps(data))
+    assert_told(folder, str(folder / CONFIG))
+
+
 def test_a_config_from_the_future_is_told_as_such_whatever_else_is_in_it(folder):
     (folder / CONFIG).write_text(json.dumps({"format": 99, "model": {"name": "mamba"}, "tokeniser": "new"}))
-    assert_told(folder, "format 99 is newer than this program's, 1")
+    assert_told(folder, "format 99 is newer than this program's, 2")
 
 
 @pytest.mark.parametrize(

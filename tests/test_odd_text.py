@@ -139,4 +139,4 @@ def test_a_line_of_a_megabyte_is_scored_and_parsed(folder, tmp_path, capsys):
 def test_a_zero_byte_is_told_by_line_and_place(folder, tmp_path, capsys, command):
     (tmp_path / "odd.txt").write_bytes(b"a cat\r\na\0dog\n")
     assert cli.main([*command, str(folder / "model"), str(tmp_path / "odd.txt")]) == 2
-    assert "odd.txt, line 2: a NUL byte, at byte 8 of the file" in capsys.readouterr().err
+    assert "odd.txt, line 2: found a zero byte at offset 8" in capsys.readouterr().err

@@ -8,9 +8,9 @@ import time
 import pytest
 from rich.console import Console
 
-from syntaxlm import waiting
+from syntaxlm import progress
 from syntaxlm.progress import progress_bar, status
-from syntaxlm.training.checkpoint import Progress
+from syntaxlm.training.checkpoint import TrainerState
 from syntaxlm.training.display import ProgressDisplay
 from syntaxlm.training.trainer import Event
 
@@ -18,7 +18,7 @@ from syntaxlm.training.trainer import Event
 @pytest.fixture(params=[True, False], ids=["terminal", "file"])
 def console(request, monkeypatch):
     console = Console(file=io.StringIO(), force_terminal=request.param, width=120, highlight=False)
-    monkeypatch.setattr(waiting, "error_console", lambda: console)
+    monkeypatch.setattr(progress, "error_console", lambda: console)
     return console
 
 
@@ -29,14 +29,14 @@ def test_nothing_is_said_of_what_is_quick(console):
 
 
 def test_what_takes_long_is_told(console, monkeypatch):
-    monkeypatch.setattr(waiting, "PATIENCE", 0.02)
+    monkeypatch.setattr(progress, "PATIENCE", 0.02)
     with status("reading"):
         time.sleep(0.3)
     assert "reading ..." in console.file.getvalue()
 
 
 def test_items_are_counted_in_a_terminal_only_and_all_given(console, monkeypatch):
-    monkeypatch.setattr(waiting, "PATIENCE", 0.02)
+    monkeypatch.setattr(progress, "PATIENCE", 0.02)
 
     def slow():
         for item in range(4):
@@ -53,9 +53,11 @@ def test_a_fault_inside_passes_through(console):
 
 
 def test_training_is_shown_by_a_bar_in_a_terminal_and_by_lines_of_validations_everywhere(toy, console):
-    with ProgressDisplay(toy.recipe("lstm"), console) as display:
+    with ProgressDisplay(toy.recipe("lstm").schedule, console) as display:
         for batch in range(1, 4):
-            place = Progress(batch=batch, steps=batch, seconds=float(batch), nats=70.0 * batch, tokens=10 * batch)
+            place = TrainerState(
+                batch=batch, steps=batch, seconds=float(batch), loss_sum=70.0 * batch, loss_count=10 * batch
+            )
             display(Event("step", place, 10, {}))
         values = {"train_loss": 3.5, "valid_loss": 3.25, "valid_perplexity": 25.8, "best": True, "rate_fell": True}
         display(Event("valid", place, 10, values))

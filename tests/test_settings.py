@@ -1,24 +1,29 @@
-"""Faults of settings are told by file, key, what was found and what was expected, all of them at once."""
+"""Faults of settings name file, key, what was found and what was expected, all of them at once."""
 
 from __future__ import annotations
 
 import copy
-import dataclasses
+import typing
+from dataclasses import fields, is_dataclass
 
 import pytest
 
 from syntaxlm.errors import InputError
+from syntaxlm.generation.sentences import Sampling
 from syntaxlm.models.lstm import LSTMConfig
 from syntaxlm.models.prpn import PRPNConfig
-from syntaxlm.models.registry import _LIMITS, MODELS, build_model
+from syntaxlm.models.registry import MODELS
+from syntaxlm.scoring.cache import CacheSettings
 from syntaxlm.settings import override, read_yaml
-from syntaxlm.training.recipe import read_recipe, recipe_from
+from syntaxlm.training.logical_inference import InferenceRecipe
+from syntaxlm.training.recipe import Recipe, read_recipe, recipe_from
+from syntaxlm.training.stops import StopTraining
 
 RIGHT = {"model": {"name": "prpn"}, "text": {"train": "a.txt", "valid": "b.txt"}}
 
 
 def fault_of(changes: dict) -> str:
-    """What is said of a right recipe with settings changed, {"model.layers": 0}."""
+    """The message about a correct recipe with settings changed, {"model.layers": 0}."""
     data = copy.deepcopy(RIGHT)
     for key, value in changes.items():
         place = data
@@ -78,7 +83,7 @@ def test_a_key_of_another_model_is_no_setting_of_this_one():
         ("text.normaliser.drop_words", "a b", '"a b"', "array"),
         ("optimiser.learning_rate", None, "null", "number"),
         ("run.accelerator", "gpuu", '"gpuu"', "'auto', 'cpu'"),
-        ("batches.mode", "streams", '"streams"', "'stream'"),
+        ("batches.carry_state", "yes", '"yes"', "boolean"),
     ],
 )
 def test_a_wrong_type_names_key_found_and_expected(key, value, found, expected):
@@ -119,7 +124,7 @@ def test_several_settings_out_of_range_are_told_together():
     assert faults == [
         "my.yaml: model.layers: found 0; expected 1 or more",
         "my.yaml: model.dropout: found 1.5; expected a number from 0 to under 1",
-        "my.yaml: run.seed: found -1; expected 0 to 4294967295",
+        "my.yaml: run.seed: found -1; expected 0 or more",
     ]
 
 
@@ -136,27 +141,32 @@ RANGES = [
 
 @pytest.mark.parametrize(
     ("model", "name", "value"),
-    [(model, *pair) for model, (kind, _) in MODELS.items() for pair in RANGES if pair[0] in kind.__dataclass_fields__],
+    [
+        (model, *pair)
+        for model, kind in MODELS.items()
+        for pair in RANGES
+        if pair[0] in kind.config.__dataclass_fields__
+    ],
 )
 def test_a_model_setting_out_of_range_is_told_by_name_and_not_by_torch(model, name, value):
-    kind = MODELS[model][0]
+    kind = MODELS[model].config
     assert fault_of({"model": {"name": model, name: value}}).startswith(f"my.yaml: model.{name}: found {value}; ")
     with pytest.raises(InputError, match=rf"^model\.{name}: found "):
-        build_model(kind(**{name: value}), 10)
+        kind(**{name: tuple(value) if isinstance(value, list) else value})
 
 
 @pytest.mark.parametrize(
     ("settings", "fault"),
     [
-        ({"layer_sizes": [40, 0]}, "model.layer_sizes: found [40, 0]; expected one or more sizes, each 1 or more"),
-        ({"layer_sizes": []}, "model.layer_sizes: found []; expected one or more sizes, each 1 or more"),
+        ({"layer_sizes": [40, 0]}, "model.layer_sizes.1: found 0; expected 1 or more"),
+        ({"layer_sizes": []}, "model.layer_sizes: found []; expected 1 to 100 entries"),
         ({"layer_sizes": 40}, "model.layer_sizes: found 40; expected a valid array"),
         ({"layer_sizes": [40, "x"]}, 'model.layer_sizes.1: found "x"; expected a valid integer'),
-        ({"layer_sizes": [40, 30]}, "model: layer_sizes: the last is 30; tied weights need that of the embedding, 200"),
+        ({"layer_sizes": [40, 30]}, "model.layer_sizes: the last is 30; tied weights need embedding_size, 200"),
         (
             {"layer_sizes": [45, 200], "chunk_size": 10},
-            "model: layer_sizes, chunk_size: layers of 45, 200 neurons with chunks of 10: every size must be a multiple"
-            " of the chunk's",
+            "model.chunk_size: layers of 45, 200 neurons with chunks of 10: every size must be a multiple of the"
+            " chunk's",
         ),
     ],
 )
@@ -164,10 +174,79 @@ def test_faults_in_a_list_of_sizes_are_told(settings, fault):
     assert fault_of({"model": {"name": "on-lstm", **settings}}) == f"my.yaml: {fault}"
 
 
-@pytest.mark.parametrize("model", MODELS)
-def test_every_number_among_a_models_settings_has_a_range(model):
-    numbers = {field.name for field in dataclasses.fields(MODELS[model][0]) if field.type in ("int", "float")}
-    assert numbers <= set(_LIMITS)
+def settings_classes(kind: type) -> set[type]:
+    """A dataclass and those inside it."""
+    hints = typing.get_type_hints(kind)
+    return {kind}.union(*(settings_classes(hints[f.name]) for f in fields(kind) if is_dataclass(hints[f.name])))
+
+
+CLASSES = settings_classes(Recipe) | settings_classes(InferenceRecipe) | {kind.config for kind in MODELS.values()}
+
+
+@pytest.mark.parametrize("kind", sorted(CLASSES | {StopTraining, CacheSettings, Sampling}, key=str))
+def test_every_number_has_its_limits_with_the_field(kind):
+    hints = typing.get_type_hints(kind, include_extras=True)
+    bare = {
+        field.name
+        for field in fields(kind)
+        if hints[field.name] in (int, float, int | None, float | None, tuple[int, ...]) and field.name != "format"
+    }
+    assert not bare
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        ("model.hidden_size", 10**400, "1 to 65,536"), ("model.layers", 100_000_000, "1 to 100"),
+        ("model.residual_blocks", 10**9, "0 to 100"), ("model.memory_slots", 10**9, "1 to 1,024"),
+        ("model.look_back", 10**9, "0 to 1,024"), ("model.embedding_size", 10**9, "1 to 65,536"),
+        ("model", {"name": "ngram", "order": 10**9}, "1 to 20"),
+        ("model", {"name": "ngram", "minimum_counts": [1] * 21}, "1 to 20 entries"),
+        ("model", {"name": "on-lstm", "layer_sizes": [200] * 101}, "1 to 100 entries"),
+        ("model", {"name": "on-lstm", "layer_sizes": [10**9, 200]}, "1 to 65,536"),
+        ("model", {"name": "palm", "maximum_span": 10**9}, "1 to 1,024"),
+        ("model", {"name": "tree-rnn", "noise_words": 10**9}, "1 to 65,536"),
+        ("batches.batch_size", 10**9, "1 to 65,536"), ("batches.bptt", 10**9, "1 to 65,536"),
+        ("batches.token_budget", 10**10, "1 to 2,147,483,647"),
+        ("schedule.plateau_factor", 1.5, "a number above 0 and up to 1"), ("run.seed", 2**32, "0 to 4,294,967,295"),
+    ],
+)  # fmt: skip
+def test_sizes_that_no_memory_holds_are_refused_with_the_range(key, value, expected):
+    fault = fault_of({key: value})
+    assert fault.startswith(f"my.yaml: {key}")
+    assert fault.endswith(f"; expected {expected}")
+    assert len(fault.splitlines()) == 1
+
+
+def test_faults_of_types_of_ranges_and_between_settings_are_reported_together():
+    faults = fault_of(
+        {"model.hidden_size": 7, "optimiser.beta1": 1.0, "schedule.epochs": "many", "text.normaliser.space": ""}
+    )
+    assert faults.splitlines() == [
+        "my.yaml: model.hidden_size: found 7; expected an even number: each distance reads half",
+        'my.yaml: text.normaliser.space: found ""; expected text that is not empty',
+        "my.yaml: optimiser.beta1: found 1.0; expected a number from 0 to under 1",
+        'my.yaml: schedule.epochs: found "many"; expected a valid integer',
+    ]
+
+
+def test_settings_made_in_python_are_checked_as_those_of_a_file():
+    with pytest.raises(InputError) as caught:
+        PRPNConfig(layers=0, dropout=1.5, form="printed")
+    assert str(caught.value).splitlines() == [
+        "model.layers: found 0; expected 1 or more",
+        "model.dropout: found 1.5; expected a number from 0 to under 1",
+        "model.form: found \"printed\"; expected 'released' or 'paper'",
+    ]
+    with pytest.raises(ValueError, match=r"^model\.hidden_size: found 7; expected an even number"):
+        PRPNConfig(hidden_size=7)
+
+
+def test_an_integer_too_long_to_print_is_refused_with_its_line(tmp_path):
+    path = tmp_path / "long.yaml"
+    path.write_text(f"model: {{name: prpn}}\nrun: {{seed: 0x{'f' * 5000}}}\n")
+    with pytest.raises(InputError, match=r"long\.yaml, line 2: not YAML: found .*, which is not a valid int"):
+        read_recipe(path)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +256,7 @@ def test_every_number_among_a_models_settings_has_a_range(model):
         ("batches.maximum_words", -1), ("batches.batch_size", 0), ("batches.bptt", -3),
         ("optimiser.learning_rate", 0.0), ("optimiser.learning_rate", float("inf")),
         ("optimiser.learning_rate", float("nan")), ("optimiser.beta1", 1.0), ("optimiser.beta2", -0.1),
-        ("optimiser.epsilon", 0.0), ("optimiser.weight_decay", -1e-6), ("optimiser.clip", 0.0),
+        ("optimiser.epsilon", 0.0), ("optimiser.weight_decay", -1e-6), ("optimiser.gradient_clip", 0.0),
         ("schedule.plateau_patience", 0), ("schedule.plateau_factor", 0.0), ("schedule.epochs", 0),
         ("schedule.minutes", -1.0), ("schedule.validations_per_epoch", 0), ("run.seed", -1), ("run.seed", 2**70),
         ("run.checkpoint_seconds", -1.0), ("run.log_steps", 0),
@@ -189,9 +268,12 @@ def test_a_setting_out_of_range_is_told_by_name(key, value):
 
 def test_settings_that_exclude_each_other_are_told_with_their_section():
     assert fault_of({"model.hidden_size": 7}) == (
-        "my.yaml: model: hidden_size must be even (each distance reads one half), not 7"
+        "my.yaml: model.hidden_size: found 7; expected an even number: each distance reads half"
     )
-    assert fault_of({"text.normaliser.space": ""}).startswith("my.yaml: ")
+    assert fault_of({"batches.variable_bptt": True, "model.supervision": 0.1, "model.name": "palm"}).splitlines() == [
+        "my.yaml: model.supervision: found 0.1; expected 0, or text.trees to learn from",
+        "my.yaml: batches.variable_bptt: found true; expected false, or batches.carry_state true",
+    ]
 
 
 def test_a_syntax_error_names_file_and_line(tmp_path):
@@ -204,10 +286,10 @@ def test_a_syntax_error_names_file_and_line(tmp_path):
 @pytest.mark.parametrize(
     ("value", "found"),
     [
-        ("2024-99-99", 'found "2024-99-99", which is no timestamp'),
-        ("!!int ''", 'found "", which is no int'),
-        ("!!float x", 'found "x", which is no float'),
-        ("!!bool perhaps", 'found "perhaps", which is no bool'),
+        ("2024-99-99", 'found "2024-99-99", which is not a valid timestamp'),
+        ("!!int ''", 'found "", which is not a valid int'),
+        ("!!float x", 'found "x", which is not a valid float'),
+        ("!!bool perhaps", 'found "perhaps", which is not a valid bool'),
         ("!!map [a]", "expected a mapping node, but found sequence"),
         ("{<<: 3}", "expected a mapping or list of mappings"),
         ("{[a]: b}", "found unhashable key"),
@@ -245,9 +327,9 @@ def test_nesting_too_deep_is_told_by_name(tmp_path):
 
 def test_text_that_yaml_takes_for_something_else_is_to_stand_in_quotes():
     assert fault_of({"text.train": False}) == (
-        "my.yaml: text.train: found false; expected a valid string; in quotes, it is one"
+        "my.yaml: text.train: found false; expected a valid string; put it in quotes"
     )
-    assert "in quotes" not in fault_of({"text.train": None})
+    assert "quotes" not in fault_of({"text.train": None})
 
 
 def test_a_key_given_twice_is_told_with_its_line(tmp_path):

@@ -1,4 +1,4 @@
-"""A GRU language model that also parses: where its state moves far, constituents part."""
+"""A GRU language model that also parses: a constituent starts where its state moves far."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from syntaxlm.layers.dropout import dropout
-from syntaxlm.models.backbone import Backbone, BackboneOutput, NeuralModel
-from syntaxlm.models.batches import State, Syntax, TokenBatch
+from syntaxlm.models.abilities import Distances
+from syntaxlm.models.backbone import Backbone, BackboneOutput
+from syntaxlm.models.batches import State, TokenBatch
 
 
 @dataclass(frozen=True)
@@ -20,13 +21,14 @@ class GRUConfig:
     name: Literal["gru"] = "gru"
     embedding_size: int = 100  # features of a token's embedding, and of the state
     tied: bool = True  # the decoder's weight is the embedding's
-    dropout: float = 0.1  # rate on embeddings and on what the decoder reads
-    init_range: float = 0.1  # embedding and decoder start uniform in (-spread, spread)
+    dropout: float = 0.1  # rate on embeddings and on the decoder's input
+    init_range: float = 0.1  # embedding and decoder start uniform in (-init_range, init_range)
 
 
 class GRUBackbone(Backbone):
     """One layer. The distance before a word is how far the state moves when the word is read."""
 
+    structure_type = Distances
     distance_layers = 1
 
     def __init__(self, config: GRUConfig) -> None:
@@ -38,12 +40,6 @@ class GRUBackbone(Backbone):
     def forward(self, embedded: Tensor, batch: TokenBatch, state: State) -> BackboneOutput:
         before = embedded.new_zeros(1, *embedded.shape[1:]) if state is None else state["hidden"]
         hidden, last = self.gru(dropout(embedded, self.rate, self.training), before)  # (T, B, E), (1, B, E)
-        moved = hidden - torch.cat([before, hidden[:-1]])
+        moved = (hidden - torch.cat([before, hidden[:-1]])).norm(dim=-1)
         rows = dropout(hidden, self.rate, self.training)[batch.mask()]  # real tokens only, no padding
-        return BackboneOutput(
-            rows, {"hidden": last.detach()}, syntax=Syntax(distances=moved.norm(dim=-1).detach()[None])
-        )
-
-
-def build(config: GRUConfig, vocabulary_size: int) -> NeuralModel:
-    return NeuralModel(GRUBackbone(config), vocabulary_size, config.embedding_size, config.tied, config.init_range)
+        return BackboneOutput(rows, {"hidden": last.detach()}, distances=moved.detach()[None])

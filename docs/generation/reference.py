@@ -1,4 +1,4 @@
-"""The pages of the reference: one a room of the package, a section a module."""
+"""The pages of the reference: one per package, one section per module."""
 
 from __future__ import annotations
 
@@ -8,29 +8,32 @@ from pathlib import Path
 import syntaxlm
 from docs.generation.markdown import table
 
-# From the ground up: a room uses only rooms before it.
-ROOMS = ["trees", "text", "ops", "layers", "models", "storage", "data", "evaluation", "training", "drawing"]
+# From the ground up: a package imports only those before it.
+PACKAGES = [
+    "trees", "drawing", "text", "ops", "layers", "models", "model_io", "data", "batches", "scoring", "parsing",
+    "evaluation", "generation", "training", "reports",
+]  # fmt: skip
 PACKAGE = Path(syntaxlm.__file__).parent
 
 
 def reference_pages() -> dict[str, str]:
     """The name of each page, and its Markdown."""
-    return {"index.md": index_page()} | {f"{room}.md": _room_page(room) for room in all_rooms()}
+    return {"index.md": index_page()} | {f"{package}.md": _package_page(package) for package in all_packages()}
 
 
-def all_rooms() -> list[str]:
+def all_packages() -> list[str]:
     """Those that are there: packages, and the modules beside them that are no part of the command line."""
     found = [module.name for module in pkgutil.iter_modules([str(PACKAGE)]) if not module.name.startswith("_")]
-    known = [room for room in ROOMS if room in found]
+    known = [package for package in PACKAGES if package in found]
     return known + sorted(set(found) - set(known) - {"cli"})
 
 
 def index_page() -> str:
     names = table(["name", "defined in"], ([f"`syntaxlm.{name}`", _link(name)] for name in syntaxlm.__all__))
-    rooms = "".join(f"- [`syntaxlm.{room}`]({room}.md)\n" for room in all_rooms())
+    packages = "".join(f"- [`syntaxlm.{package}`]({package}.md)\n" for package in all_packages())
     return (
         "# Reference\n\nMade from the docstrings in the code. Most programs need no more than these names:\n\n"
-        f"{names}\nEach room of the package has a page:\n\n{rooms}"
+        f"{names}\nEach package has a page:\n\n{packages}"
     )
 
 
@@ -40,11 +43,11 @@ def _link(name: str) -> str:
     return f"[`{defined}`][{defined}.{name}]"
 
 
-def _room_page(room: str) -> str:
-    inner = [room, *(f"{room}.{name}" for name in _modules(PACKAGE / room))]
+def _package_page(package: str) -> str:
+    inner = [package, *(f"{package}.{name}" for name in _modules(PACKAGE / package))]
     inner = [module for module in inner if not _is_empty(module)]
     parts = (f"::: syntaxlm.{module}\n    options:\n      heading_level: 2\n" for module in inner)
-    return f"# `syntaxlm.{room}`\n\n" + "\n".join(parts)
+    return f"# `syntaxlm.{package}`\n\n" + "\n".join(parts)
 
 
 def _is_empty(module: str) -> bool:

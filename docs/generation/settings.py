@@ -1,4 +1,4 @@
-"""The settings of recipes, from the dataclasses in the code and the comments beside their fields."""
+"""The settings of recipes, from the dataclasses in the code, their limits and the comments beside their fields."""
 
 from __future__ import annotations
 
@@ -16,9 +16,13 @@ from functools import cache
 from typing import Any
 
 from docs.generation.markdown import plain, table
-from syntaxlm.models.registry import MODELS
+from syntaxlm.models.registry import MODELS, ModelConfig
+from syntaxlm.old_settings import OLD_DECODERS, OLD_OPTIONS, OLD_SETTINGS
+from syntaxlm.settings import limits_of, range_of
+from syntaxlm.training.logical_inference import InferenceRecipe
 from syntaxlm.training.recipe import Recipe
 
+_UNLIMITED = 2**31 - 1  # an upper limit that is only there to refuse mistyped numbers
 _NAMES = {int: "whole number", float: "number", str: "text", bool: "`true` or `false`", type(None): "`null`"}
 
 
@@ -34,10 +38,12 @@ class Setting:
 
 def settings_of(kind: type, prefix: str = "") -> Iterator[Setting]:
     """The settings of a dataclass, those of the sections inside it in their place."""
-    hints = typing.get_type_hints(kind)
+    hints = typing.get_type_hints(kind, include_extras=True)
     comments = comments_of(kind)
     for field in dataclasses.fields(kind):
         name, hint = f"{prefix}{field.name}", hints[field.name]
+        if hint == ModelConfig:
+            continue  # models have tables of their own
         if dataclasses.is_dataclass(hint):
             yield from settings_of(typing.cast(type, hint), f"{name}.")
         elif not _is_tag(field.name, hint):
@@ -58,7 +64,7 @@ def all_settings() -> list[Setting]:
 
 def model_settings(name: str) -> list[Setting]:
     """The settings of one model, `model.` before each."""
-    return list(settings_of(MODELS[name][0], "model."))
+    return list(settings_of(MODELS[name].config, "model."))
 
 
 def settings_table(settings: typing.Iterable[Setting]) -> str:
@@ -73,6 +79,19 @@ def section_tables() -> str:
         settings = list(settings_of(kind, f"{name}."))
         parts.append(f"## `{name}`\n\n{plain(summary(kind))}\n\n{settings_table(settings)}")
     return "\n".join(parts)
+
+
+def inference_table() -> str:
+    """The settings of recipes of logical inference, the model's aside."""
+    return settings_table(settings_of(InferenceRecipe))
+
+
+def old_names_table() -> str:
+    """The settings, options and decoders that have new names."""
+    rows = [[f"`{old}`", f"`{new}`"] for old, new in OLD_SETTINGS.items() if isinstance(new, str)]
+    rows += [[f"`{old}`", f"`{new}`"] for old, new in OLD_OPTIONS.items()]
+    rows += [[f"`--decoder {old}`", f"`--decoder {new}`"] for old, new in OLD_DECODERS.items()]
+    return table(["old name", "new name"], rows)
 
 
 def summary(kind: type) -> str:
@@ -99,23 +118,30 @@ def comments_of(kind: type) -> dict[str, str]:
 
 
 def _is_tag(name: str, hint: Any) -> bool:
-    """Whether a field only says which model its section is of."""
+    """Whether a field only names the model that its section belongs to."""
     return name == "name" and typing.get_origin(hint) is typing.Literal
 
 
 def _taken(hint: Any) -> str:
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Annotated:
+        limits = limits_of(hint)
+        if arguments[0] is int and limits.get("le", _UNLIMITED) == _UNLIMITED:
+            return f"whole number, {limits['ge']:,} or more"
+        found = range_of(hint).removeprefix("a ")
+        return f"whole number, {found}" if arguments[0] is int and found else found or _taken(arguments[0])
     if origin is typing.Literal:
         return ", ".join(f"`{value}`" for value in arguments)
     if origin in (typing.Union, types.UnionType):
-        return " or ".join(_taken(argument) for argument in arguments)
+        taken = [_taken(argument) for argument in arguments]
+        return (", or " if any(", " in one for one in taken) else " or ").join(taken)
     if origin in (tuple, frozenset, list):
-        return "list of whole numbers" if int in arguments else "list of texts"
+        return "list of texts" if str in arguments else f"list, each a {_taken(arguments[0])}"
     return _NAMES[hint]
 
 
 def _default(field: dataclasses.Field[Any]) -> str:
-    """As YAML has it; nothing where there is none."""
+    """The default as YAML has it."""
     if field.default is not dataclasses.MISSING:
         value = field.default
     elif field.default_factory is not dataclasses.MISSING:

@@ -1,12 +1,14 @@
 """Language models that learn syntax: probabilities and trees from plain text.
 
-The names below are the whole of what most programs need; each room of the package has more.
+Most programs need only the names below; each subpackage has more. They are imported when first used.
 """
 
 from __future__ import annotations
 
 import importlib
 from typing import TYPE_CHECKING, Any
+
+from syntaxlm import display
 
 if TYPE_CHECKING:
     from syntaxlm.data.toy import write_corpus
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_ROOMS = {
+_MODULES = {
     "CacheSettings": "scoring.cache",
     "InputError": "errors",
     "average_files": "trees.averaging",
@@ -80,12 +82,22 @@ __all__ = [
 ]
 
 
+# How results show themselves in notebooks.
+display.register(
+    {
+        "tree": "syntaxlm.drawing.tree:tree_svg",
+        "dependency tree": "syntaxlm.drawing.dependencies:dependency_svg",
+        "facts": "syntaxlm.drawing.page:facts_html",
+    }
+)
+
+
 def __dir__() -> list[str]:
     return __all__
 
 
 def __getattr__(name: str) -> Any:
-    """Imports a name's room when it is first asked for: torch takes seconds."""
-    if name not in _ROOMS:
+    """Import a name's module when the name is first used: torch takes seconds to import."""
+    if name not in _MODULES:
         raise AttributeError(f"module 'syntaxlm' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"syntaxlm.{_ROOMS[name]}"), name)
+    return getattr(importlib.import_module(f"syntaxlm.{_MODULES[name]}"), name)

@@ -1,13 +1,16 @@
-"""The one error, and the one warning, that a user's input can cause."""
+"""The one error that a user's input can cause, and the warnings."""
 
 
 class InputError(Exception):
     """Something the user gave is wrong: a file, a line of it, a setting.
 
-    The message is one that a user can act on: place, what was found, what was expected. Commands print it and exit
-    with 2.
+    The message says where, what was found and what was expected. Commands print it and exit with code 2.
     """
 
 
 class InputWarning(UserWarning):
-    """What the user gave was used, and what came of it is not all that they may expect. Commands print it on stderr."""
+    """The input was used, but the result may not be what the user expects. Commands print it on stderr."""
+
+
+class OldSettingWarning(FutureWarning):
+    """A setting has its name of an earlier version. It was used. Commands print the warning on stderr."""

@@ -1,14 +1,20 @@
-"""Files in and out: UTF-8 text, faults named by place, writing that never leaves half a file."""
+"""Reading and writing files: UTF-8 text, errors that name the place, atomic writes, locks.
+
+Files that a user names (texts, recipes, outputs) may be links and pipes. The *stored* files of a model or run folder
+may not: the folder may come from somebody else, so nothing in it may lead out of it, block, or fill the memory.
+"""
 
 from __future__ import annotations
 
-import gzip
+import json
+import math
 import os
+import stat
 import uuid
-import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any, BinaryIO, cast
 
 from syntaxlm.errors import InputError
 
@@ -17,22 +23,24 @@ try:
 except ImportError:  # not on Windows
     fcntl = None  # type: ignore[assignment]
 
+_ONLY_REGULAR = "A model or run folder may contain only regular files."
+
+LARGEST_JSON = 1 << 30  # bytes of a stored JSON or text file; a vocabulary of millions of words has a few dozen MiB
+
 UNFINISHED = ".unfinished"  # what names of half-written files end in
 SAFETENSORS_UNFINISHED = ".tmp??????"  # the pattern of those that the library safetensors makes on its own
 
 
 def read_text(path: str | Path) -> str:
-    """The text of a UTF-8 file; a byte-order mark is dropped, a name that ends in .gz is decompressed.
+    """The text of a small UTF-8 file, such as a recipe; a byte order mark is dropped, line ends are left as they are.
 
-    Line ends are left as they are.  Raises InputError naming file, line and byte where the file is no UTF-8 text.
+    Files of text and trees, which may be large or compressed, are read by `syntaxlm.text_files`.
+    Raises InputError naming file, line and byte where the file is not UTF-8 text.
     """
-    path = Path(path)
     try:
-        content = path.read_bytes()
-        if path.suffix == ".gz":
-            content = gzip.decompress(content)
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
     return decode_text(content, str(path))
 
 
@@ -45,23 +53,28 @@ def refuse_overwriting(output: str | Path | None, inputs: Iterable[str | Path | 
         raise InputError(f"{output}: is a file that is read; name another one to write to")
 
 
-def decode_text(content: bytes, source: str) -> str:
-    """UTF-8 bytes as text.  Raises InputError naming source, line and byte offset (from 0) of the first fault."""
+def decode_text(content: bytes, source: str, first_line: int = 1, first_byte: int = 0) -> str:
+    """UTF-8 bytes as text.
+
+    first_line, first_byte: where the content begins in its source; lines count from 1, bytes from 0.
+    Raises InputError naming source, line and byte offset of the first fault.
+    """
     zero = content.find(b"\x00")
     if zero >= 0:
-        line = content.count(b"\n", 0, zero) + 1
+        line = first_line + content.count(b"\n", 0, zero)
         raise InputError(
-            f"{source}, line {line}: found a zero byte at offset {zero} (a binary file?), expected UTF-8 text"
+            f"{source}, line {line}: found a zero byte at offset {first_byte + zero} (a binary file, or text in"
+            " UTF-16?), expected UTF-8 text"
         )
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         # With a byte-order mark in front, the decoder counts from behind it.
         offset = error.start + (3 if content.startswith(b"\xef\xbb\xbf") else 0)
-        line = content.count(b"\n", 0, offset) + 1
+        line = first_line + content.count(b"\n", 0, offset)
         found = content[offset : offset + 1].hex()
         raise InputError(
-            f"{source}, line {line}: found byte 0x{found} at offset {offset}, expected UTF-8 text"
+            f"{source}, line {line}: found byte 0x{found} at offset {first_byte + offset}, expected UTF-8 text"
         ) from error
 
 
@@ -73,6 +86,116 @@ def split_lines(text: str) -> list[str]:
     *lines, last = text.split("\n")
     lines = [line.removesuffix("\r") for line in lines]
     return [*lines, last] if last else lines
+
+
+@contextmanager
+def open_stored(path: str | Path) -> Iterator[BinaryIO]:
+    """Opens a file of a model or run folder for reading.
+
+    Only a regular file is opened: no link is followed, and a pipe, socket or device is refused without waiting for it.
+    Raises InputError, also for an OSError in the block.
+    """
+    with _opened_stored(path, os.O_RDONLY) as file:
+        yield file
+
+
+@contextmanager
+def _opened_stored(path: str | Path, flags: int) -> Iterator[BinaryIO]:
+    # What Windows lacks is left out. There, a link is found by lstat, unless it is put in place just after.
+    flags |= sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_NOCTTY", "O_BINARY"))
+    try:
+        if os.path.islink(path):
+            raise InputError(f"{path}: is a link. {_ONLY_REGULAR} Copy the file that it points to.")
+        mode = "ab" if flags & os.O_APPEND else "r+b" if flags & os.O_RDWR else "rb"
+        with cast(BinaryIO, open(os.open(path, flags, 0o666), mode)) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise InputError(f"{path}: is not a regular file. {_ONLY_REGULAR}")
+            yield file
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except OSError as error:
+        doing = "read" if flags & (os.O_RDWR | os.O_WRONLY) == 0 else "written"
+        raise InputError(f"{path}: cannot be {doing}: {error.strerror or error}") from error
+
+
+def read_stored(path: str | Path, most: int = LARGEST_JSON) -> bytes:
+    """The content of a file of a model or run folder, opened as by `open_stored`. most: bytes that it may have."""
+    with open_stored(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > most:
+            raise InputError(f"{path}: found {size:,} bytes; expected at most {most:,}")
+        return file.read(most)
+
+
+def read_stored_text(path: str | Path) -> str:
+    """The UTF-8 text of a file of a model or run folder; a byte-order mark is dropped. Raises InputError."""
+    return decode_text(read_stored(path), str(path))
+
+
+def append_stored(content: bytes, path: str | Path) -> None:
+    """Appends to a file of a run folder, opened as by `open_stored`; creates it where there is none."""
+    with _opened_stored(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT) as file:
+        _refuse_shared(file, path)
+        file.write(content)
+
+
+def truncate_stored(path: str | Path, size: int) -> None:
+    """Cuts a file of a run folder, opened as by `open_stored`, to at most `size` bytes."""
+    with _opened_stored(path, os.O_RDWR) as file:
+        _refuse_shared(file, path)
+        file.truncate(min(size, os.fstat(file.fileno()).st_size))
+
+
+def _refuse_shared(file: BinaryIO, path: str | Path) -> None:
+    """Raises InputError for a file with a second name, perhaps outside the folder: it would change under both."""
+    if os.fstat(file.fileno()).st_nlink > 1:
+        raise InputError(
+            f"{path}: has several hard links, and would change under all its names. Replace it with a copy of its own."
+        )
+
+
+def check_stored(path: str | Path) -> None:
+    """Raises InputError where what is to be replaced in a model or run folder is not a regular file."""
+    if os.path.lexists(path):
+        with open_stored(path):
+            pass
+
+
+def parse_json(content: bytes | str, source: str) -> Any:
+    """A JSON value. Raises InputError where it is damaged, nested too deeply, or has NaN or an infinite number."""
+    text = decode_text(content, source) if isinstance(content, bytes) else content
+    try:
+        return json.loads(text, parse_constant=_refuse_number, parse_float=_finite)
+    except RecursionError:
+        raise InputError(f"{source}: damaged or cut short: nested too deeply") from None
+    except ValueError as error:
+        raise InputError(f"{source}: damaged or cut short: {error}") from None
+
+
+def _refuse_number(text: str) -> float:
+    raise ValueError(f"found {text}, which is not a JSON number")
+
+
+def _finite(text: str) -> float:
+    if math.isinf(number := float(text)):
+        raise ValueError(f"found {text[:40]}, which is out of range")
+    return number
+
+
+def to_json(value: Any, indent: int | None = None) -> str:
+    """Figures as JSON, on one line unless `indent` is given. NaN and infinity, which JSON lacks, become null."""
+    try:
+        return json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
+    except ValueError:  # the common case is written without a copy
+        return json.dumps(_without_infinities(value), indent=indent, ensure_ascii=False, allow_nan=False)
+
+
+def _without_infinities(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_infinities(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_infinities(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def make_folder(path: Path) -> list[Path]:
@@ -98,11 +221,14 @@ def remove_empty(folders: Iterable[Path]) -> None:
 
 
 @contextmanager
-def replaced(path: Path) -> Iterator[Path]:
+def replaced(path: Path, stored: bool = False) -> Iterator[Path]:
     """Gives a temporary path beside `path`; what was written there takes its place when the block ends well.
 
     A failed write (a full disk) removes the temporary file and leaves the old one whole; it raises InputError.
+    stored: whether `path` is a file of a model or run folder, where a link is refused instead of followed.
     """
+    if stored:
+        check_stored(path)
     if os.path.isdir(path):
         raise InputError(f"{path}: cannot be written: it is a folder")
     if os.path.exists(path) and not os.path.isfile(path):  # a pipe or a device: nothing to replace
@@ -111,7 +237,8 @@ def replaced(path: Path) -> Iterator[Path]:
         except OSError as error:
             raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
         return
-    path = path.resolve()  # a link stays one: what it points to is replaced
+    if not stored:
+        path = path.resolve()  # a link stays one: what it points to is replaced
     # Not tempfile: its files are readable by their owner alone, and would stay so under the final name.
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}{UNFINISHED}")
     try:
@@ -129,19 +256,34 @@ def replaced(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def held(path: Path) -> Iterator[None]:
-    """Holds a file while the block runs, so that no other process can; a killed process holds nothing.
+    """Holds a file or folder while the block runs: no other process can; a killed process holds nothing.
 
     Raises InputError when another process holds it. Does nothing where the system has no such locks.
     """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    except OSError as error:
+        if fcntl is None:  # Windows opens no folders
+            yield
+            return
+        raise InputError(f"{path}: cannot be opened: {error.strerror or error}") from error
+    try:
+        lock(descriptor, path if os.path.isdir(path) else path.parent)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def lock(descriptor: int, folder: Path) -> None:
+    """Locks an open file until it is closed. Raises InputError naming the folder when another process holds it."""
     if fcntl is None:
-        yield
         return
-    with open(path, "rb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputError(f"{path.parent}: another process is at work in this folder") from None
-        yield
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise InputError(f"{folder}: another process is at work in this folder") from None
+    except OSError:
+        return  # a network file system without locks
 
 
 def remove_unfinished(folder: Path) -> None:
@@ -153,8 +295,8 @@ def remove_unfinished(folder: Path) -> None:
             raise InputError(f"{path}: cannot be removed: {error.strerror or error}") from error
 
 
-def write_text(text: str, path: str | Path) -> None:
-    """Writes UTF-8 text, whole or not at all.
+def write_text(text: str, path: str | Path, stored: bool = False) -> None:
+    """Writes UTF-8 text atomically. stored: as for `replaced`.
 
     Raises InputError when the folder cannot be written or the text holds what UTF-8 cannot.
     """
@@ -163,5 +305,5 @@ def write_text(text: str, path: str | Path) -> None:
         content = text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise InputError(f"{path}: found {text[error.start]!r}, which UTF-8 cannot hold") from error
-    with replaced(path) as temporary:
+    with replaced(path, stored) as temporary:
         temporary.write_bytes(content)

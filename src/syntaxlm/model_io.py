@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
-import safetensors
-import safetensors.torch
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from syntaxlm import display
 from syntaxlm.errors import InputError
-from syntaxlm.files import make_folder, replaced, write_text
+from syntaxlm.files import make_folder, parse_json, read_stored, to_json, write_text
 from syntaxlm.models.abilities import GeneratesTrees, Model, Parses, SpanScores
+from syntaxlm.models.arpa import NGramSummary, read_arpa, write_arpa
 from syntaxlm.models.batches import TextMode
-from syntaxlm.models.registry import ModelConfig, build_model, config_faults, require
-from syntaxlm.settings import Settings, read_settings
+from syntaxlm.models.ngram import NGramModel
+from syntaxlm.models.registry import ModelConfig, build_model, model_shapes, require
+from syntaxlm.models.sizes import without_memory
+from syntaxlm.settings import Settings, T, read_settings
+from syntaxlm.tensor_files import TensorFile, check_finite, read_tensors, refuse, renamed, tensor_faults, write_tensors
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 
@@ -27,12 +29,13 @@ CONFIG, VOCABULARY, WEIGHTS = "config.json", "vocabulary.json", "weights.safeten
 LABELS = "labels.json"  # of the edges of trees, for a model that reads these
 OF_VOCABULARY = "vocabulary"  # the note beside weights that says of which vocabulary they are
 FORMAT = 2
+LARGEST_CONFIG = 1 << 24  # bytes
 
 Ability = TypeVar("Ability")
 
 
 @dataclass(frozen=True)
-class ModelSettings:
+class ModelSettings(Settings):
     """The contents of `config.json`: all that is needed, besides the vocabulary, to read text as the model does.
 
     carry_state, predict_eos: how the model was trained, see `TextMode`; both false for dependency-tree models.
@@ -81,21 +84,20 @@ class ModelBundle:
         return require(self.model, ability, self.name, use)
 
     def _repr_html_(self) -> str:
-        """Type, size and settings of the model, for notebooks."""
-        from syntaxlm.drawing.page import facts_html  # a lower room; nothing of it is loaded unless a notebook asks
+        """The model's type, size and settings as a table, for notebooks."""
 
-        def shown(settings: object) -> str:
+        def listed(settings: object) -> str:
             return ", ".join(f"{name} {value}" for name, value in vars(settings).items() if name[0] != "_")
 
         facts = {
             "parameters": f"{self.model.parameter_count:,}",
-            "vocabulary": f"{len(self.vocabulary):,} tokens, unknown written {self.vocabulary.unknown}",
+            "vocabulary": f"{len(self.vocabulary):,} tokens, unknown words written {self.vocabulary.unknown}",
             "trained on": self.trained_on,
             "structure": structure_name(self.model),
-            "settings": shown(self.settings.model),
-            "normaliser": shown(self.settings.normaliser),
+            "settings": listed(self.settings.model),
+            "normaliser": listed(self.settings.normaliser),
         }
-        return facts_html(f"Model {self.name}", facts)
+        return display.render("facts", f"Model {self.name}", facts)
 
 
 def structure_name(model: Model) -> str:
@@ -107,35 +109,12 @@ def structure_name(model: Model) -> str:
     return "distances" if model.distance_layers == 1 else f"distances of {model.distance_layers} layers"
 
 
-def upgraded(data: dict[str, Any]) -> dict[str, Any]:
-    """The settings of `config.json` under their present names: format 1 had one setting, `mode`."""
-    if "mode" not in data:
-        return data
-    kept = {name: value for name, value in data.items() if name != "mode"}
-    return kept | mode_settings(data["mode"]) | {"format": FORMAT}
-
-
-def mode_settings(mode: object) -> dict[str, bool]:
-    """The two settings that replace a `mode` of format 1."""
-    if mode not in _MODES:
-        raise InputError(f"mode: found {mode!r}; expected one of {', '.join(_MODES)}")
-    return dict(zip(("carry_state", "predict_eos"), _MODES[str(mode)], strict=True))
-
-
-_MODES = {
-    "sentences": (False, True),
-    "open-sentences": (False, False),
-    "stream": (True, True),
-    "trees": (False, False),
-}
-
-
 def write_settings(
     folder: Path, settings: ModelSettings, vocabulary: Vocabulary, labels: Vocabulary | None = None
 ) -> None:
     """Writes the JSON files of a model folder, which is made where it is not there."""
     make_folder(folder)
-    write_text(json.dumps(dataclasses.asdict(settings), indent=2, ensure_ascii=False) + "\n", folder / CONFIG)
+    write_text(to_json(dataclasses.asdict(settings), indent=2) + "\n", folder / CONFIG, stored=True)
     vocabulary.write(folder / VOCABULARY)
     if labels is not None:
         labels.write(folder / LABELS)
@@ -152,52 +131,24 @@ def write_weights(folder: Path, model: Model, vocabulary: Vocabulary) -> None:
     write_tensors(folder / WEIGHTS, distinct_tensors(model), {OF_VOCABULARY: vocabulary.fingerprint()})
 
 
-def write_tensors(path: Path, tensors: dict[str, Tensor], notes: dict[str, str] | None = None) -> None:
-    """Writes named tensors, and short texts beside them, as one safetensors file, atomically."""
-    with replaced(path) as temporary:
-        temporary.touch()
-        usual_mode = temporary.stat().st_mode
-        try:
-            safetensors.torch.save_file({name: t.contiguous() for name, t in tensors.items()}, temporary, notes)
-            temporary.chmod(usual_mode)  # safetensors lets nobody but the owner read it
-        except safetensors.SafetensorError as error:  # how it reports a full disk
-            raise OSError(str(error)) from error
+def read_config(kind: type[T], path: Path, newest: int) -> T:
+    """Settings of a JSON file with an entry `format`, which is `newest` in what is returned.
 
-
-def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The tensors and texts of a safetensors file. Raises InputError when it is missing or damaged."""
-    try:
-        with safetensors.safe_open(path, "pt") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
-    except (safetensors.SafetensorError, OSError) as error:
-        raise InputError(f"{path}: damaged or cut short: {error}") from None
-
-
-def read_config(
-    kind: type[Settings],
-    path: Path,
-    newest: int,
-    upgrade: Callable[[dict[str, Any]], dict[str, Any]] = lambda data: data,
-) -> Settings:
-    """Settings of a JSON file with an entry `format`.
-
-    upgrade: translates the settings of older formats. Raises InputError, also for a format above `newest`.
+    Old names of settings are accepted with a warning. Raises InputError, also for a format above `newest`.
     """
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError, OSError) as error:
-        raise InputError(f"{path}: damaged or cut short: {error}") from None
+    data = parse_json(read_stored(path, LARGEST_CONFIG), str(path))
     form = data.get("format") if isinstance(data, dict) else None
-    if isinstance(form, int) and form > newest:  # before the settings: a newer form may have others
+    if isinstance(form, int) and form > newest:  # before the settings: a newer format may have others
         raise InputError(f"{path}: format {form} is newer than this program's, {newest}")
-    return read_settings(kind, upgrade(data) if isinstance(data, dict) else data, str(path))
+    if isinstance(form, int):  # an old one is translated
+        data["format"] = newest
+    return read_settings(kind, data, str(path))
 
 
 def read_model(folder: str | Path) -> ModelBundle:
     """The model of a folder, in evaluation mode on the processor.
 
+    The weights are checked against settings and vocabulary before memory is taken for either.
     Raises InputError naming the file that is missing, damaged, or does not fit the others.
     """
     folder = Path(folder)
@@ -205,45 +156,63 @@ def read_model(folder: str | Path) -> ModelBundle:
         raise InputError(f"{folder}: no such model folder")
     if not (folder / CONFIG).exists():
         raise InputError(f"{folder}: no model folder: it has no {CONFIG}")
-    settings = read_config(ModelSettings, folder / CONFIG, FORMAT, upgraded)
-    faults = config_faults(settings.model)
-    if faults:
-        raise InputError("\n".join(f"{folder / CONFIG}: {fault}" for fault in faults))
+    settings = read_config(ModelSettings, folder / CONFIG, FORMAT)
     vocabulary = Vocabulary.read(folder / VOCABULARY)
-    if not (folder / WEIGHTS).exists():
+    weights = folder / WEIGHTS
+    if not weights.exists():
         raise InputError(f"{folder}: no {WEIGHTS} yet: training has not come to its first validation")
+    try:
+        shapes = model_shapes(settings.model, len(vocabulary))
+    except InputError as error:
+        raise InputError(f"{folder / CONFIG}: {error}") from error
+
+    def check(file: TensorFile) -> None:
+        _check_shapes(shapes, file)
+        if file.notes.get(OF_VOCABULARY, vocabulary.fingerprint()) != vocabulary.fingerprint():
+            raise InputError(f"{weights}: the weights are of another vocabulary than {folder / VOCABULARY}")
+
+    tensors, _ = read_tensors(weights, check)
     model = build_model(settings.model, len(vocabulary))
-    tensors, notes = read_tensors(folder / WEIGHTS)
-    load_weights(model, tensors, str(folder / WEIGHTS))
-    if notes.get(OF_VOCABULARY, vocabulary.fingerprint()) != vocabulary.fingerprint():
-        raise InputError(f"{folder / WEIGHTS}: the weights are of another vocabulary than {folder / VOCABULARY}")
+    load_weights(model, tensors, str(weights))
     labels = Vocabulary.read(folder / LABELS) if model.reads == "trees" else None
     if labels is not None and isinstance(model, GeneratesTrees) and model.label_count not in (None, len(labels)):
         raise InputError(
-            f"{folder / WEIGHTS}: the weights are of {model.label_count} labels, {folder / LABELS} has {len(labels)}"
+            f"{weights}: the weights are of {model.label_count} labels, {folder / LABELS} has {len(labels)}"
         )
     return ModelBundle(model.eval(), settings, vocabulary, labels)
 
 
-def load_weights(model: Model, tensors: dict[str, Tensor], source: str) -> None:
-    """Puts named tensors into a model. Raises InputError with the first few that do not fit."""
-    tensors = {present_name(name): tensor for name, tensor in tensors.items()}
+def _check_shapes(shapes: Model, file: TensorFile) -> None:
+    """Raises InputError for stored weights that do not fit a model without values, which takes sizes of theirs."""
+    found = renamed(file.stored, present_name)
+    with without_memory():
+        stored = {name: torch.empty(one.shape, dtype=one.dtype) for name, one in found.items()}
+        faults = shapes.resize_buffers(stored)
+    faults += tensor_faults(distinct_tensors(shapes), found)
+    refuse(file.path, _MISFIT.format(size=shapes.vocabulary_size), faults)
+
+
+_MISFIT = "the weights do not fit settings and vocabulary ({size} words)"
+
+
+def load_weights(model: Model, tensors: Mapping[str, Tensor], source: str) -> None:
+    """Puts named tensors into a model. Raises InputError where they do not fit, or are NaN or infinite."""
+    tensors = renamed(tensors, present_name)
     faults = model.resize_buffers(tensors)
-    expected = distinct_tensors(model)
-    faults += [f"{name} is missing" for name in expected if name not in tensors]
-    faults += [f"{name} is not of this model" for name in tensors if name not in expected]
-    faults += [
-        f"{name} has shape {tuple(tensors[name].shape)}, expected {tuple(tensor.shape)}"
-        for name, tensor in expected.items()
-        if name in tensors and tensors[name].shape != tensor.shape
-    ]
-    if faults:
-        rest = f" (and {len(faults) - 3} more)" if len(faults) > 3 else ""
-        raise InputError(
-            f"{source}: the weights do not fit settings and vocabulary ({model.vocabulary_size} words): "
-            + "; ".join(faults[:3])
-            + rest
-        )
+    put_tensors(model, tensors, source, _MISFIT.format(size=model.vocabulary_size), faults)
+
+
+def put_tensors(
+    module: nn.Module, tensors: Mapping[str, Tensor], source: str, misfit: str, faults: list[str] | None = None
+) -> None:
+    """Puts tensors by name into a module. misfit: what to say where they do not fit; faults: those found already.
+
+    Raises InputError where they do not fit, or are NaN or infinite.
+    """
+    expected = distinct_tensors(module)
+    refuse(source, misfit, [*(faults or []), *tensor_faults(expected, tensors)])
+    # Buffers may hold logarithms of what never happens.
+    check_finite(source, tensors, may_be_minus_infinity=[name for name, _ in module.named_buffers()])
     with torch.no_grad():
         for name, tensor in expected.items():
             tensor.copy_(tensors[name])
@@ -254,7 +223,7 @@ def present_name(name: str) -> str:
     return f"backbone.{name.removeprefix('core.')}" if name.startswith("core.") else name
 
 
-def distinct_tensors(model: Model) -> dict[str, Tensor]:
+def distinct_tensors(model: nn.Module) -> dict[str, Tensor]:
     """Weights and buffers by name, tied ones once, under their first name."""
     seen: dict[int, str] = {}
     result = {}
@@ -262,3 +231,22 @@ def distinct_tensors(model: Model) -> dict[str, Tensor]:
         if seen.setdefault(id(tensor), name) == name:
             result[name] = tensor.detach()
     return result
+
+
+def import_arpa(path: str | Path, normaliser: Normaliser | None = None) -> ModelBundle:
+    """The n-gram model of an ARPA file.
+
+    normaliser: how the text was made that the model is of; None: words as they stand.
+    Raises InputError as `models.arpa.read_arpa` does.
+    """
+    found = read_arpa(path)
+    mode = found.mode
+    settings = ModelSettings(found.model.config, normaliser or Normaliser(), mode.carry_state, mode.predict_eos)
+    return ModelBundle(found.model, settings, found.vocabulary)
+
+
+def export_arpa(bundle: ModelBundle, path: str | Path) -> NGramSummary:
+    """Writes an n-gram model as an ARPA file. Raises InputError for another model, and as `write_arpa` does."""
+    if not isinstance(bundle.model, NGramModel):
+        raise InputError(f"this {bundle.name} model has no n-grams; expected an n-gram model (ngram)")
+    return write_arpa(bundle.model, bundle.vocabulary, path)

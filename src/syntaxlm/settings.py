@@ -1,4 +1,14 @@
-"""Settings: typed dataclasses read from YAML and JSON, every fault of a file told at once."""
+"""Settings: typed dataclasses whose limits stand with their fields, read from YAML and JSON or made in Python.
+
+    @dataclass(frozen=True)
+    class EncoderSettings(Settings, section="encoder"):
+        hidden_size: Size = 400  # features of a state
+        dropout: Fraction = 0.2  # rate on what the first layer reads
+
+        def contradictions(self) -> list[str]: ...
+
+A limit is an `Annotated` type of pydantic, such as those below. All faults of a file are reported together.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +18,97 @@ import json
 import re
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import pydantic
 import yaml
+from pydantic import Field
+from pydantic.fields import FieldInfo
 
 from syntaxlm.errors import InputError
 from syntaxlm.files import read_text
+from syntaxlm.old_settings import rename_old_assignments, rename_old_settings
 
-Settings = TypeVar("Settings")
-Limits = Mapping[str, tuple[str, Callable[[Any], bool]]]
-"""What a setting may be, by its name: in words, and as a test."""
+T = TypeVar("T")
 
+# The limits that most settings share. Upper limits are far above what is useful: they stop a mistyped number before
+# memory is allocated for it.
+Count = Annotated[int, Field(ge=1, le=2**31 - 1)]  # how many: words, epochs, steps
+Size = Annotated[int, Field(ge=1, le=65_536)]  # of one dimension of a tensor
+Layers = Annotated[int, Field(ge=1, le=100)]  # stacked
+Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]  # of a random generator
+Fraction = Annotated[float, Field(ge=0, lt=1)]  # dropout rates, decay rates
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+
+_STRICT = pydantic.ConfigDict(strict=True)  # no 4 for 3.5, no "yes" for true
 _MOST_VALUES = 100_000  # of a YAML file
+_MOST_BITS = 4096  # of an integer in a YAML file; Python refuses to print one of over 14,000
+
+
+class SettingsError(InputError, ValueError):
+    """Settings that are out of range or contradict each other.
+
+    faults: one line each, which begins with the name of the setting.
+    """
+
+    def __init__(self, faults: Sequence[str], section: str = "") -> None:
+        self.faults = list(faults)
+        super().__init__("\n".join(_dotted(section, fault) for fault in faults))
+
+
+class Settings:
+    """Base of frozen dataclasses of settings, which are checked when one is made: types and limits, then
+    `contradictions`.
+
+    section: where a recipe has these settings; it stands before their names in messages, "model.hidden_size".
+    """
+
+    _section = ""
+
+    def __init_subclass__(cls, section: str = "") -> None:
+        super().__init_subclass__()
+        cls._section = section
+
+    def __post_init__(self) -> None:
+        faults = [
+            fault
+            for name, reader in _field_readers(typing.cast(typing.Hashable, type(self))).items()
+            for fault in _faults_of_field(type(self), name, reader, getattr(self, name))
+        ]
+        faults = faults or self.contradictions()
+        if faults:
+            raise SettingsError(faults, self._section)
+
+    def contradictions(self) -> list[str]:
+        """Settings that do not fit each other: "chunk_size: found 3; expected a divisor of every layer's size".
+
+        Asked only once every setting is within its own limits.
+        """
+        return []
+
+
+@cache
+def _field_readers(kind: Any) -> dict[str, pydantic.TypeAdapter[Any]]:
+    """What checks each field of a dataclass, those aside that are dataclasses: they have checked themselves."""
+    hints = _hints(kind)
+    return {
+        name: pydantic.TypeAdapter(hint, config=_STRICT)
+        for name, hint in hints.items()
+        if not any(dataclasses.is_dataclass(option) for option in _flat(hint))
+    }
+
+
+def _faults_of_field(kind: type, name: str, reader: pydantic.TypeAdapter[Any], value: Any) -> list[str]:
+    try:
+        reader.validate_python(value)
+    except pydantic.ValidationError as error:
+        return [line for fault in error.errors() for line in _lines(kind, {**fault, "loc": (name, *fault["loc"])})]
+    return []
 
 
 @cache
@@ -33,7 +118,7 @@ def _reader(kind: Any) -> pydantic.TypeAdapter[Any]:
 
 
 def _refuse_unknown_keys(kind: Any) -> None:
-    """Marks a dataclass, and those inside it, strict: no unknown key, no 4 for 3.5, no "yes" for true."""
+    """Makes a dataclass, and those inside it, strict: unknown keys are refused, and 4 for 3.5, and "yes" for true."""
     if dataclasses.is_dataclass(kind):
         setattr(kind, "__pydantic_config__", pydantic.ConfigDict(extra="forbid", strict=True))  # noqa: B010
         for hint in typing.get_type_hints(kind).values():
@@ -42,60 +127,114 @@ def _refuse_unknown_keys(kind: Any) -> None:
         _refuse_unknown_keys(part)
 
 
-def read_settings(kind: type[Settings], data: Any, source: str) -> Settings:
+def read_settings(kind: type[T], data: Any, source: str) -> T:
     """`data` (nested dicts as YAML or JSON gives them) as the dataclass `kind`.
 
-    Raises InputError with a line for every fault: source, dotted key, what was found, what was expected, and for an
-    unknown key the nearest right one.
+    Old names of settings are accepted with a warning, see `syntaxlm.old_settings`.
+    Raises InputError with one line per fault: source, dotted key, what was found, what was expected; for an unknown
+    key, the closest match.
     """
     try:
-        settings: Settings = _reader(typing.cast(typing.Hashable, kind)).validate_json(
-            json.dumps(data, default=str)  # YAML reads 2024-01-31 as a date; as a file's name it is text
+        settings: T = _reader(typing.cast(typing.Hashable, kind)).validate_json(
+            json.dumps(rename_old_settings(data, source), default=str)  # a date of YAML's, 2024-01-31, is text
         )
     except pydantic.ValidationError as error:
-        raise InputError("\n".join(_fault(kind, fault, source) for fault in error.errors())) from None
-    except (TypeError, ValueError, RecursionError, InputError) as error:
+        lines = [line for fault in error.errors() for line in _lines(kind, fault)]
+        raise InputError("\n".join(f"{source}: {line}" for line in lines)) from None
+    except (TypeError, ValueError, RecursionError) as error:
         raise InputError(f"{source}: {error}") from None
     return settings
 
 
-def _fault(kind: type, fault: Any, source: str) -> str:
-    place = [str(part) for part in fault["loc"]]
+def _lines(kind: type, fault: Any) -> list[str]:
+    """A fault that pydantic found, as one line, or as several where settings contradict each other."""
+    place = fault["loc"]
     if fault["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
         path, section = _followed(kind, place[:-1])
         names = list(dict.fromkeys(name for option in _flat(section) for name in _hints(option)))
-        close = difflib.get_close_matches(place[-1], names, n=1, cutoff=0.5)
-        hint = f"Did you mean {'.'.join([*path, close[0]])}?" if close else f"There are: {', '.join(names)}."
-        return f"{source}: {'.'.join([*path, place[-1]])}: no such setting. {hint}"
-    path, section = _followed(kind, place)
-    key = ".".join(path)
+        close = difflib.get_close_matches(str(place[-1]), names, n=1, cutoff=0.5)
+        hint = f"Did you mean {_dotted(path, close[0])}?" if close else f"There are: {', '.join(names)}."
+        return [f"{_dotted(path, str(place[-1]))}: no such setting. {hint}"]
+    key, hint = _followed(kind, place)
     if fault["type"] in ("union_tag_invalid", "union_tag_not_found"):
-        tags = ", ".join(str(tag) for option in _flat(section) for tag in _tags(option))
+        tags = ", ".join(str(tag) for option in _flat(hint) for tag in _tags(option))
         if "name" not in fault["input"]:
-            return f"{source}: {key}.name: missing; expected one of {tags}"
-        return f"{source}: {key}.name: found {_shown(fault['input']['name'])}; expected one of {tags}"
+            return [f"{key}.name: missing; expected one of {tags}"]
+        return [f"{key}.name: found {_shown(fault['input']['name'])}; expected one of {tags}"]
     if fault["type"] in ("missing", "missing_argument"):
-        return f"{source}: {key}: missing"
-    if fault["type"] == "value_error":  # of a section's own check, which names the setting
-        return f"{source}: {key}: {fault['msg'].removeprefix('Value error, ')}"
-    options = [option for option in _flat(section) if dataclasses.is_dataclass(option)]
+        return [f"{key}: missing"]
+    if fault["type"] == "value_error":  # from a section's own check
+        error = fault["ctx"]["error"]
+        return [_dotted(key, line) for line in (error.faults if isinstance(error, SettingsError) else [str(error)])]
+    return [f"{key + ': ' if key else ''}found {_shown(fault['input'])}; expected {_expected(fault, hint)}"]
+
+
+def _expected(fault: Any, hint: Any) -> str:
+    """What pydantic's fault says was expected, with the limits of the setting where it is out of them."""
+    options = [option for option in _flat(hint) if dataclasses.is_dataclass(option)]
     if options:
         names = list(dict.fromkeys(name for option in options for name in _hints(option)))
-        expected = f"expected a section with the settings {', '.join(names)}"
-    else:
-        expected = fault["msg"].replace("Input should be ", "expected ")
-        if fault["type"] == "string_type" and isinstance(fault["input"], bool | int | float):
-            expected += "; in quotes, it is one"  # to YAML, NO and 007 are no text
-    return f"{source}: {key + ': ' if key else ''}found {_shown(fault['input'])}; {expected}"
+        return f"a section with the settings {', '.join(names)}"
+    limits = limits_of(hint)
+    if fault["type"] == "greater_than_equal" and int in _flat(hint):
+        return f"{limits['ge']:,} or more"
+    if fault["type"] in ("greater_than", "greater_than_equal", "less_than", "less_than_equal", "finite_number"):
+        return range_of(hint) or "a finite number"
+    if fault["type"] in ("too_short", "too_long"):
+        least, most = limits.get("min_length", 0), limits.get("max_length")
+        return f"{least} or more entries" if most is None else f"{least} to {most} entries"
+    if fault["type"] == "string_too_short":
+        return "text that is not empty"
+    expected = str(fault["msg"]).removeprefix("Input should be ")
+    if fault["type"] == "string_type" and isinstance(fault["input"], bool | int | float):
+        expected += "; put it in quotes"  # to YAML, NO and 007 are not text
+    return expected
+
+
+def range_of(hint: Any) -> str:
+    """The range of a number with limits, in words: "1 to 65,536", "a number from 0 to under 1"; "" without limits."""
+    limits = {name: value for name, value in limits_of(hint).items() if name in ("gt", "ge", "lt", "le")}
+    if not limits:
+        return ""
+    if int in _flat(hint):
+        return f"{limits['ge']:,} to {limits['le']:,}" if "le" in limits else f"{limits['ge']:,} or more"
+    if limits == {"gt": 0}:
+        return "a positive number"
+    if limits.keys() == {"ge"}:
+        return f"a finite number, {limits['ge']:g} or more"
+    lower = f"from {limits['ge']:g}" if "ge" in limits else f"above {limits['gt']:g} and" if "gt" in limits else ""
+    upper = f"to {limits['le']:g}" if "le" in limits else f"under {limits['lt']:g}" if "lt" in limits else ""
+    between = " to" if "ge" in limits and "lt" in limits else " up" if "gt" in limits and "le" in limits else ""
+    return f"a number {lower}{between} {upper}"
+
+
+def limits_of(hint: Any) -> dict[str, Any]:
+    """What `Field` was given for a setting: {"ge": 1, "le": 65536}. Of a union, all of its parts' limits."""
+    found: dict[str, Any] = {}
+    for part in typing.get_args(hint):
+        if isinstance(part, FieldInfo):
+            for limit in part.metadata:
+                found |= {
+                    name: value
+                    for name in ("gt", "ge", "lt", "le", "min_length", "max_length")
+                    if (value := getattr(limit, name, None)) is not None
+                }
+        elif typing.get_origin(hint) in (typing.Union, types.UnionType, typing.Annotated):
+            found |= limits_of(part)
+    return found
+
+
+def _dotted(*parts: str) -> str:
+    return ".".join(part for part in parts if part)
 
 
 def _shown(value: Any) -> str:
-    text = json.dumps(value, default=str, ensure_ascii=False)
+    text = repr(value) if isinstance(value, float) else json.dumps(value, default=str, ensure_ascii=False)
     return text if len(text) <= 60 else text[:60] + " ..."
 
 
-def _followed(kind: Any, place: list[str]) -> tuple[list[str], Any]:
-    """The dotted path that a fault's place means, without unions' tags, and the kind of what is expected there."""
+def _followed(kind: Any, place: Sequence[str | int]) -> tuple[str, Any]:
+    """The dotted key that a fault's place means, without the tags of unions, and the type of what is expected there."""
     path = []
     for part in place:
         inner = next((_hints(option)[part] for option in _flat(kind) if part in _hints(option)), None)
@@ -103,20 +242,28 @@ def _followed(kind: Any, place: list[str]) -> tuple[list[str], Any]:
         if inner is None and tagged is not None:
             kind = tagged
         else:
-            path.append(part)
+            path.append(str(part))
+            if inner is None and isinstance(part, int):  # an entry of a list
+                inner = next((argument for option in _flat(kind) for argument in typing.get_args(option)), None)
             kind = inner
-    return path, kind
+    return ".".join(path), kind
 
 
 def _flat(kind: Any) -> list[Any]:
-    arguments = typing.get_args(kind)
-    if typing.get_origin(kind) in (typing.Union, types.UnionType, typing.Annotated):
-        return [option for argument in arguments for option in _flat(argument)]
+    """A type, or the types of a union, without their limits."""
+    if typing.get_origin(kind) is typing.Annotated:
+        return _flat(typing.get_args(kind)[0])
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        return [option for argument in typing.get_args(kind) for option in _flat(argument)]
     return [kind]
 
 
 def _hints(kind: Any) -> dict[str, Any]:
-    return typing.get_type_hints(kind, include_extras=True) if dataclasses.is_dataclass(kind) else {}
+    """The types of a dataclass's fields, with their limits; nothing for other types."""
+    if not dataclasses.is_dataclass(kind):
+        return {}
+    hints = typing.get_type_hints(kind, include_extras=True)
+    return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
 
 
 def _tags(kind: Any) -> tuple[Any, ...]:
@@ -125,13 +272,17 @@ def _tags(kind: Any) -> tuple[Any, ...]:
 
 def read_yaml(path: Path) -> Any:
     """The content of a YAML file. Raises InputError naming file and line."""
-    text = read_text(path)
+    return parse_yaml(read_text(path), path)
+
+
+def parse_yaml(text: str, path: str | Path) -> Any:
+    """The content of a YAML text. Raises InputError naming the file it is of, and the line."""
     try:
         return _yaml_value(text)
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         found = f"the character U+{ord(text[error.position]):04X}"
-        raise InputError(f"{path}, line {line}: not YAML: found {found}, which may not stand there as such") from None
+        raise InputError(f"{path}, line {line}: not YAML: found {found}, which YAML does not allow unescaped") from None
     except RecursionError:
         raise InputError(f"{path}: nested too deeply") from None
     except yaml.YAMLError as error:
@@ -142,12 +293,12 @@ def read_yaml(path: Path) -> Any:
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML with 1e-3 as a number (PyYAML reads it as text), without a key twice or values by the million."""
+    """YAML that reads 1e-3 as a number (PyYAML reads text) and refuses duplicate keys and millions of values."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
-        self._values = 0  # met so far, those that an alias stands for among them
-        self._sizes: dict[int, int] = {}  # by node, the values in it
+        self._values = 0  # read so far, including those that aliases stand for
+        self._sizes: dict[int, int] = {}  # by node, the number of values in it
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         alias, before = self.check_event(yaml.AliasEvent), self._values
@@ -155,17 +306,20 @@ class _Loader(yaml.SafeLoader):
         self._values += self._sizes.get(id(node), 0) if alias else 1
         self._sizes.setdefault(id(node), self._values - before)
         if self._values > _MOST_VALUES:  # aliases of aliases double with every line
-            found = f"over {_MOST_VALUES:,} values, those that aliases stand for among them"
+            found = f"over {_MOST_VALUES:,} values, including those that aliases stand for"
             raise yaml.composer.ComposerError(None, None, found, node.start_mark if node else None)
         return node
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         try:
-            return super().construct_object(node, deep)
+            value = super().construct_object(node, deep)
+            if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+                raise ValueError("Python refuses to print such numbers")
+            return value
         except (AttributeError, LookupError, TypeError, ValueError):  # PyYAML's own, of 2024-99-99 or !!int x
             kind = node.tag.rpartition(":")[2]
             raise yaml.constructor.ConstructorError(
-                None, None, f"found {_shown(node.value)}, which is no {kind}", node.start_mark
+                None, None, f"found {_shown(node.value)}, which is not a valid {kind}", node.start_mark
             ) from None
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
@@ -189,32 +343,20 @@ def _yaml_value(text: str) -> Any:
 
 
 def read_sections(path: Path, overrides: list[tuple[str, str]], expected: str) -> dict[str, Any]:
-    """The nested dicts of a YAML file, dotted assignments put into them (`override`). expected: some of its sections.
+    """The nested dicts of a YAML file with dotted assignments put into them, see `override`.
 
-    Raises InputError.
+    expected: some of the file's sections, for the message when it has none. Raises InputError.
     """
-    data = read_yaml(path)
+    data = rename_old_settings(read_yaml(path), str(path))
     if not isinstance(data, dict):
         raise InputError(f"{path}: found {type(data).__name__}; expected the sections {expected}, ...")
     override(data, overrides)
     return data
 
 
-def range_faults(limits: Limits, value_of: Callable[[str], Any], prefix: str = "") -> list[str]:
-    """Settings that are out of range: "model.hidden_size: found 0; expected 1 or more".
-
-    value_of: a setting by its name among the limits; None where it is unset, or there is none of the name.
-    """
-    return [
-        f"{prefix}{name}: found {list(value) if isinstance(value, tuple) else value}; expected {expected}"
-        for name, (expected, right) in limits.items()
-        if (value := value_of(name)) is not None and not right(value)
-    ]
-
-
 def override(data: Any, assignments: list[tuple[str, str]]) -> None:
     """Puts dotted assignments, ("model.layers", "3"), into nested dicts; values are read as YAML."""
-    for key, text in assignments:
+    for key, value in rename_old_assignments([(key, _value_of(key, text)) for key, text in assignments]):
         place = data
         *path, last = key.split(".")
         for part in path:
@@ -224,7 +366,11 @@ def override(data: Any, assignments: list[tuple[str, str]]) -> None:
             if not isinstance(inner, dict):
                 raise InputError(f"--{key}: {part} is a single setting, not a section")
             place = inner
-        try:
-            place[last] = _yaml_value(text)
-        except (yaml.YAMLError, RecursionError):
-            raise InputError(f"--{key}: {text!r} is not a value YAML can read") from None
+        place[last] = value
+
+
+def _value_of(key: str, text: str) -> Any:
+    try:
+        return _yaml_value(text)
+    except (yaml.YAMLError, RecursionError):
+        raise InputError(f"--{key}: {text!r} is not a value YAML can read") from None

@@ -9,8 +9,7 @@ import pytest
 from syntaxlm import cli
 from syntaxlm.drawing.png import _has_fonts
 from syntaxlm.trees import parse_brackets
-
-from .drawing.reading import drawn, of_role, read_svg
+from tests.drawing.reading import drawn, of_role, read_svg
 
 SENTENCE = "the cat sees a dog"
 GOLD = "(S (NP (DT the) (NN cat)) (VP (VBZ sees) (NP (DT a) (NN dog))))"
@@ -102,7 +101,7 @@ def test_a_png_tells_of_letters_without_a_font(draw):
         pytest.skip("this machine has none of the usual fonts")
     code, path, said = draw("the \U0010fffd sleeps", name="out.png")
     assert (code, path.exists()) == (0, True)
-    assert said.startswith("syntaxlm: warning: boxes are drawn for 1 of the picture's characters")
+    assert said.startswith("syntaxlm: warning: characters drawn as boxes because no font on this machine has them: 1")
     assert "U+10FFFD" in said
     assert said.count("\n") == 1
     assert draw("the \U0010fffd sleeps", name="out.svg")[2] == ""
@@ -116,12 +115,12 @@ def test_the_theme_fixes_the_colours(draw):
 @pytest.mark.parametrize(
     ("arguments", "name", "said"),
     [
-        ([], "out.svg", "one of them; found neither"),
-        ([SENTENCE, "--gold", GOLD], "out.svg", "one of them; found both"),
+        ([], "out.svg", "found neither"),
+        ([SENTENCE, "--gold", GOLD], "out.svg", "found both"),
         ([SENTENCE, "--number", "1"], "out.svg", "there is no --gold"),
-        ([SENTENCE], "out.gif", "out.gif: found the ending '.gif'; expected a name that ends in .svg, .png, .html"),
-        ([SENTENCE], "out", "found no ending"),
-        ([SENTENCE, "--maps"], "out.tex", "LaTeX is of trees alone"),
+        ([SENTENCE], "out.gif", "out.gif: found the extension '.gif'; expected one of .svg, .png, .html"),
+        ([SENTENCE], "out", "found no extension"),
+        ([SENTENCE, "--maps"], "out.tex", "LaTeX output contains only trees"),
         ([SENTENCE, "--layer", "2"], "out.svg", "layer 2: the model has distances of layers 1 to 1"),
         ([" "], "out.svg", "has no word that the model reads"),
         (["--gold", "(S (A a)"], "out.svg", "the gold tree, line 1"),

@@ -59,9 +59,9 @@ def test_json_lines_tell_the_surprisals_that_score_tells(generate, trained, tmp_
     [
         (["--prompt", ""], "prompt: '' has no word"),
         (["--temperature", "-1"], "temperature: found -1.0"),
-        (["--temperature", "nan", "--top-k", "0"], "top-k: found 0"),
+        (["--temperature", "nan", "--top-k", "0"], "top_k: found 0"),
         (["--count", "0"], "count: found 0; expected 1 or more"),
-        (["--maximum-words", "0"], "maximum-words: found 0"),
+        (["--maximum-words", "0"], "maximum_words: found 0"),
         (["--seed", "-1"], "seed: found -1"),
     ],
 )

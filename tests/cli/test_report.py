@@ -46,10 +46,10 @@ def test_what_is_left_out_is_printed_as_text_and_json(make, toy, trained):
     code, path, out, _ = make(toy / "test.mrg", model=trained.lstm)
     assert code == 0
     assert out.splitlines()[0] == str(path)
-    assert "left out: Trees beside gold. This model, of the kind lstm, gives no distances" in out
+    assert "left out: Unlabelled F1. This model, of type lstm, gives neither distances" in out
     figures = json.loads(make("--json")[2])
     assert figures["path"] == str(path)
-    assert list(figures["left_out"]) == ["Trees beside gold"]
+    assert list(figures["left_out"]) == ["Unlabelled F1"]
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,7 @@ def test_columns_named_as_ours_go_into_every_row_under_another_name(score):
         ("item\ttext\n", ["--column", "text"], "not one row in it"),
         ("item\ttext\n1\ta\n", ["--column", "sentence"], "no column 'sentence'; found item, text."),
         ("item\ttext\n1\n", ["--column", "text"], "line 2: found 1 cells, expected 2"),
-        (b"a cat\n\xff\n", [], "line 2: byte 6 of the file (0xff) is no UTF-8"),
+        (b"a cat\n\xff\n", [], "line 2: found byte 0xff at offset 6, expected UTF-8 text"),
     ],
 )
 def test_what_cannot_be_scored_is_told(score, content, options, said):

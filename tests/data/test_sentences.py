@@ -13,6 +13,7 @@ from syntaxlm import cli
 from syntaxlm.data import sentences as sentences_room
 from syntaxlm.data.sentences import Splitter, read_paragraphs, write_sentences
 from syntaxlm.errors import InputError
+from syntaxlm.text_files import read_whole_text
 
 GUM = Path(__file__).parents[3] / "shared" / "data" / "gum"
 
@@ -216,7 +217,7 @@ def test_the_command_writes_both_files_and_tells_them(book, paragraphs, tmp_path
 def test_sentences_of_fiction_are_found_where_people_put_their_ends():
     documents: dict[str, list[str]] = {}
     name = ""
-    for line in (GUM / "train.conllu").read_text(encoding="utf-8").splitlines():
+    for line in read_whole_text(GUM / "train.conllu.gz").splitlines():
         if found := re.match(r"# sent_id = (GUM_fiction_.*)-\d+", line):
             name = found[1]
         elif line.startswith("# sent_id"):

@@ -1,4 +1,4 @@
-"""Tables of cells parted by tabs."""
+"""Tables of cells separated by tabs."""
 
 from __future__ import annotations
 

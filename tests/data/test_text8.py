@@ -43,7 +43,10 @@ def test_a_cut_between_words_parts_none(short, tmp_path, content):
 @pytest.mark.parametrize("size", [0, 39, 41])
 def test_a_file_of_another_size_is_told_with_both_and_nothing_is_written(short, tmp_path, size):
     (tmp_path / "text8").write_bytes(b"a" * size)
-    with pytest.raises(InputError, match=rf"text8: found {size} bytes; expected text8, unpacked, which has 40"):
+    with pytest.raises(
+        InputError,
+        match=rf"text8: found .*{min(size, 40)} bytes; expected text8, .* has 40",
+    ):
         split_text8(tmp_path / "text8", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from syntaxlm.data.toy import Rule, ToyGrammar, ToySentence, english_fragment, read_rules, write_corpus
-from syntaxlm.data.toy_lexicon import LexicalCategory, verb_forms
+from syntaxlm.data.toy import write_corpus
+from syntaxlm.data.toy_grammar import ToyGrammar, ToySentence, english_fragment
+from syntaxlm.data.toy_lexicon import LexicalCategory, Rule, read_rules, verb_forms
 from syntaxlm.trees import dependency_faults, read_brackets, read_conllu
 
 Construction = Callable[[ToySentence], bool]

@@ -149,14 +149,14 @@ def test_unequal_counts_name_the_first_sentence_without_a_partner(folder):
 def test_the_wrong_kind_of_file_is_refused_by_name(folder):
     with pytest.raises(InputError, match="expected constituency trees first"):
         read_treebank(folder / "dep", "none", folder / "mrg")
-    with pytest.raises(InputError, match="README: a treebank of an unknown kind"):
+    with pytest.raises(InputError, match="README: a treebank of an unknown format"):
         read_treebank(folder / "mrg" / "README")
     with pytest.raises(InputError, match=r"none\.mrg: no such file"):
         read_treebank(folder / "none.mrg")
     with pytest.raises(InputError, match="no treebank in this folder"):
         read_treebank(folder)
     (folder / "mrg" / "more.conllu").write_text(conllu(FIRST_ARCS))
-    with pytest.raises(InputError, match="both constituency and dependency files"):
+    with pytest.raises(InputError, match="files of different kinds"):
         read_treebank(folder / "mrg")
     with pytest.raises(InputError, match="clean-up 'ptb': no such rule"):
         read_treebank(folder / "mrg" / "*.mrg", "ptb")

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from docs.generation.commands import WRITTEN, all_commands, command_page, index_page, page_name
 from docs.generation.recipes import all_recipes, recipe_sections
-from docs.generation.reference import all_rooms
+from docs.generation.reference import all_packages
 from docs.generation.scoring import clean_up_table, protocol_table
 from docs.generation.settings import all_settings, model_settings, section_tables, settings_table
 
@@ -57,7 +57,7 @@ def test_every_model_has_a_page_with_its_settings(name):
     assert "$$" in page
     assert f"models/{name}.md" in (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     table = settings_table(model_settings(name))
-    fields = set(MODELS[name][0].__dataclass_fields__) - {"name"}
+    fields = set(MODELS[name].config.__dataclass_fields__) - {"name"}
     assert {f"`model.{field}`" for field in fields} == set(re.findall("^[|] (`[^`]+`)", table, re.MULTILINE))
 
 
@@ -88,10 +88,14 @@ def test_defaults_are_told_as_yaml_has_them():
             assert one.default.startswith("`")
             yaml.safe_load(one.default.strip("`"))
     by_name = {one.name: one for one in all_settings()}
-    assert by_name["optimiser.clip"].default == f"`{recipe['optimiser']['clip']}`"
+    assert by_name["optimiser.gradient_clip"].default == f"`{recipe['optimiser']['gradient_clip']}`"
     assert by_name["text.train"].default == "must be given"
-    assert by_name["text.normaliser.units"].takes == "`words`, `characters`"
-    assert by_name["schedule.minutes"].takes == "number or `null`"
+    assert by_name["text.normaliser.units"].takes == "`words`, `characters`, `tags`"
+    assert by_name["schedule.minutes"].takes == "positive number or `null`"
+    assert by_name["optimiser.beta1"].takes == "number from 0 to under 1"
+    assert by_name["batches.bptt"].takes == "whole number, 1 to 65,536"
+    assert by_name["schedule.epochs"].takes == "whole number, 1 or more"
+    assert by_name["model.layer_sizes"].takes == "list, each a whole number, 1 to 65,536"
 
 
 def test_every_recipe_has_its_section_with_its_comment_and_its_command():
@@ -110,6 +114,6 @@ def test_every_protocol_and_clean_up_rule_is_told():
     assert all(f"`{name}`" in clean_up_table() for name in PREPROCESSINGS)
 
 
-def test_the_reference_has_every_room():
-    assert {"trees", "models", "storage", "settings"} <= set(all_rooms())
-    assert "cli" not in all_rooms()
+def test_the_reference_has_every_package():
+    assert {"trees", "models", "model_io", "settings"} <= set(all_packages())
+    assert "cli" not in all_packages()

@@ -10,9 +10,9 @@ import pytest
 
 from syntaxlm import cli
 from syntaxlm.drawing import dependency_picture, dependency_svg
-from syntaxlm.drawing.dependencies import MOST_TREES, MOST_WORDS, read_trees
 from syntaxlm.drawing.png import _has_fonts
 from syntaxlm.errors import InputError
+from syntaxlm.reports.tree_files import MOST_TREES, MOST_WORDS, read_trees
 from syntaxlm.trees import DependencyTree, write_conllu
 
 from .reading import drawn, of_role, read_svg, styled_roles, told, used_roles
@@ -130,7 +130,7 @@ def test_a_picture_is_written_as_png(draw):
     [
         ([TREE], ["the cat"], "out.svg", "found sentence with a file of dependency trees"),
         ([TREE], ["--maps", "--layer", "1"], "out.svg", "found --layer, --maps with a file"),
-        ([TREE], [], "out.gif", "found the ending '.gif'"),
+        ([TREE], [], "out.gif", "found the extension '.gif'"),
         ([TREE], ["--number", "0"], "out.svg", "no tree has the number 0"),
         ([TREE, OTHER], ["--number", "3"], "out.svg", "there are 1 to 2"),
         ([TREE] * (MOST_TREES + 1), [], "out.svg", "more than 30 trees; choose one by --number"),

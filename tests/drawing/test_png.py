@@ -55,8 +55,8 @@ class TestWithTheLibrary:
         (warning,) = told
         assert content[:8] == b"\x89PNG\r\n\x1a\n"
         assert str(warning.message).startswith(
-            "boxes are drawn for 4 of the picture's characters, which no font found here has"
-            " (\U0010fffd U+10FFFD, \U0010fffc U+10FFFC, \U0010fffb U+10FFFB, ...). Install one"
+            "characters drawn as boxes because no font on this machine has them: 4"
+            " (\U0010fffd U+10FFFD, \U0010fffc U+10FFFC, \U0010fffb U+10FFFB, ...). Install a font"
         )
 
     def test_nothing_is_told_of_characters_with_a_font_and_of_marks_that_are_not_drawn(self):

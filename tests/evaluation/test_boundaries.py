@@ -29,7 +29,7 @@ def stored_model(name="prpn", lines=LINES, **normaliser) -> ModelBundle:
     """A model of characters with fresh weights, large enough that distances differ."""
     reads = Normaliser(**{"units": "characters"} | normaliser)
     vocabulary = Vocabulary.build(Counter(token for line in lines for token in reads.tokens(line)))
-    config = MODELS[name][0](embedding_size=8, hidden_size=8)
+    config = MODELS[name].config(embedding_size=8, hidden_size=8)
     torch.manual_seed(0)
     model = build_model(config, len(vocabulary))
     with torch.no_grad():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,6 @@ import pytest
 
 from syntaxlm.data.completion import CompletionQuestion
 from syntaxlm.errors import InputError
-from syntaxlm.evaluation import completion as completion_room
 from syntaxlm.evaluation.completion import (
     Accuracy,
     CompletionReport,
@@ -26,7 +26,7 @@ from syntaxlm.evaluation.completion import (
     write_questions,
 )
 from syntaxlm.model_io import ModelBundle
-from syntaxlm.scoring.engine import sentence_log_probs
+from syntaxlm.scoring.engine import Scorer
 from syntaxlm.scoring.tree_scores import log_probs_of_trees
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.treebank_style import TreebankStyle
@@ -64,11 +64,12 @@ def spoken(monkeypatch, log_probs):
     """Puts log-probabilities of sentences, by their tokens joined, in the place of a model's; returns those asked."""
     asked = []
 
-    def scored(stored, sentences):
-        asked.extend(" ".join(sentence) for sentence in sentences)
-        return np.array([log_probs[" ".join(sentence)] for sentence in sentences], np.float64)
+    def scored(scorer, encoded):
+        sentences = [" ".join(scorer.vocabulary.decode(ids)) for ids in encoded]
+        asked.extend(sentences)
+        return np.array([log_probs[sentence] for sentence in sentences], np.float64)
 
-    monkeypatch.setattr(completion_room, "sentence_log_probs", scored)
+    monkeypatch.setattr(Scorer, "_encoded_sentences", scored)
     return asked
 
 
@@ -136,7 +137,7 @@ def test_a_trained_model_scores_candidates_as_it_scores_sentences(prpn, toy, tmp
     questions.write_text("\n\n".join("\n".join(one) for one in lines))
     answers.write_text("".join(one[0] + "\n" for one in lines))
     report = evaluate_completion(prpn, questions, answers)
-    expected = sentence_log_probs(prpn, [prpn.normaliser.tokens(line) for one in lines for line in one])
+    expected = Scorer.of(prpn).sentences([prpn.normaliser.tokens(line) for one in lines for line in one])
     assert report.models[0].log_probs.ravel() == pytest.approx(expected, rel=1e-5)
     best = expected.reshape(12, 3).argmax(1)
     assert report.models[0].accuracy().credit == (best == 0).sum()
@@ -240,13 +241,14 @@ def two(small, monkeypatch):
     sentences = ["the cat", "the cats", "the sleep", "the sleeps", "cat .", "cats ."]
     log_probs = {"one": [-1, -9, -1, -2, -1, -2], "two": [-4, -3, -9, -1, -9, -1]}
     tables = {name: dict(zip(sentences, values, strict=True)) for name, values in log_probs.items()}
-    models = {name: replace(small) for name in tables}
+    models = {name: replace(small, vocabulary=copy(small.vocabulary)) for name in tables}
 
-    def scored(stored, asked):
-        (name,) = (name for name, model in models.items() if model is stored)
-        return np.array([tables[name][" ".join(sentence)] for sentence in asked], np.float64)
+    def scored(scorer, asked):
+        (name,) = (name for name, model in models.items() if model.vocabulary is scorer.vocabulary)
+        sentences = map(scorer.vocabulary.decode, asked)
+        return np.array([tables[name][" ".join(sentence)] for sentence in sentences], np.float64)
 
-    monkeypatch.setattr(completion_room, "sentence_log_probs", scored)
+    monkeypatch.setattr(Scorer, "_encoded_sentences", scored)
     return models
 
 
@@ -322,7 +324,7 @@ def test_what_cannot_be_scored_or_weighted_is_told(small, two, files, monkeypatc
     with pytest.raises(InputError, match=r"questions.txt, line 1, question 4: nothing is left of '\?!' as model reads"):
         score_questions(dropping, [question("the cat", "?!", name="4")])
     spoken(monkeypatch, {"the cat": math.nan, "the cats": -1.0})
-    with pytest.raises(InputError, match="model: gives probabilities that are no numbers"):
+    with pytest.raises(InputError, match="prpn: the model returned NaN; its weights are unusable"):
         score_questions(small, [question("the cat", "the cats")])
     files[0].write_text("the cat\nthe cats\n")
     files[1].write_text("the cat\n")
@@ -425,9 +427,7 @@ def test_candidates_without_trees_are_told(parsed, small):
 @pytest.mark.skipif(not MSR.is_dir(), reason=f"no completion questions in {MSR}")
 def test_a_model_that_knows_no_word_is_as_good_as_chance_on_the_published_questions(small, monkeypatch):
     small = replace(small, vocabulary=Vocabulary(["<unk>", "<s>", "</s>"]))
-    monkeypatch.setattr(
-        completion_room, "sentence_log_probs", lambda stored, sentences: -1.0 * np.arange(len(sentences))
-    )
+    monkeypatch.setattr(Scorer, "_encoded_sentences", lambda scorer, sentences: -1.0 * np.arange(len(sentences)))
     report = evaluate_completion(small, MSR / "Holmes.lm_format.questions.txt", MSR / "Holmes.lm_format.answers.txt")
     figures = report.models[0].as_dict()
     assert (report.candidate_count, report.chance) == (5200, pytest.approx(0.2))

@@ -11,7 +11,6 @@ import pytest
 
 from syntaxlm.data.pairs import MinimalPair, read_pairs
 from syntaxlm.errors import InputError
-from syntaxlm.evaluation import pairs as pairs_room
 from syntaxlm.evaluation.pairs import (
     PairScores,
     PairsReport,
@@ -22,7 +21,7 @@ from syntaxlm.evaluation.pairs import (
     write_pairs,
 )
 from syntaxlm.model_io import ModelBundle
-from syntaxlm.scoring.engine import sentence_log_probs
+from syntaxlm.scoring.engine import Scorer
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.text.vocabulary import Vocabulary
@@ -34,11 +33,12 @@ def spoken(monkeypatch, log_probs):
     """Puts log-probabilities of sentences, by their tokens joined, in the place of a model's; returns those asked."""
     asked = []
 
-    def scored(stored, sentences):
-        asked.extend(" ".join(sentence) for sentence in sentences)
-        return np.array([log_probs[" ".join(sentence)] for sentence in sentences], np.float64)
+    def scored(scorer, encoded):
+        sentences = [" ".join(scorer.vocabulary.decode(ids)) for ids in encoded]
+        asked.extend(sentences)
+        return np.array([log_probs[sentence] for sentence in sentences], np.float64)
 
-    monkeypatch.setattr(pairs_room, "sentence_log_probs", scored)
+    monkeypatch.setattr(Scorer, "_encoded_sentences", scored)
     return asked
 
 
@@ -171,7 +171,7 @@ def test_a_trained_model_scores_pairs_as_it_scores_sentences(prpn, toy, tmp_path
     path = tmp_path / "pairs.jsonl"
     path.write_text("".join(json.dumps(item) + "\n" for item in items))
     report = evaluate_pairs({"one": prpn}, path)
-    expected = sentence_log_probs(prpn, [prpn.normaliser.tokens(line) for line in words])
+    expected = Scorer.of(prpn).sentences([prpn.normaliser.tokens(line) for line in words])
     assert report.models[0].better == pytest.approx(expected, rel=1e-5)
     write_pairs(report, tmp_path / "rows.jsonl")
     rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
@@ -204,7 +204,7 @@ def test_what_the_words_of_penn_treebank_text_know_of_the_published_pairs(
     vocabulary = Vocabulary(["<unk>", "<s>", "</s>", *sorted(words)])
     normaliser = Normaliser(lower_case=True, numbers="whole", drop_words=("$", "#"))
     stored = ModelBundle(prpn.model, replace(prpn.settings, normaliser=normaliser), vocabulary)
-    monkeypatch.setattr(pairs_room, "sentence_log_probs", lambda stored, sentences: np.zeros(len(sentences)))
+    monkeypatch.setattr(Scorer, "_encoded_sentences", lambda scorer, sentences: np.zeros(len(sentences)))
     found = score_pairs(stored, read_pairs([DATA / name]), TreebankStyle("drop", "split"))
     assert len(found.better) == count
     assert round(100 * found.differing_known.mean(), 1) == differing

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import lzma
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,11 +16,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from syntaxlm.data.corpora import EncodedCorpus, count_tokens, read_lines
-from syntaxlm.data.treebanks import read_treebank, treebank_tokens, write_words
+from syntaxlm.data.corpora import EncodedCorpus, count_tokens, read_lines, read_sentences
+from syntaxlm.data.treebanks import read_treebank, treebank_tokens, write_tags, write_words
 from syntaxlm.errors import InputError
 from syntaxlm.files import read_text, split_lines
-from syntaxlm.models.arpa import read_arpa, write_arpa
+from syntaxlm.model_io import export_arpa, import_arpa
 from syntaxlm.settings import override
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
@@ -142,6 +143,9 @@ NORMALISERS = [
     Normaliser(units="characters", splitting="punctuation", unicode_form="NFKD", lower_case=True, numbers="whole"),
     Normaliser(unicode_form="keep", numbers="runs", drop_words=("the", "N")),
 ]
+TAGS = Normaliser(units="tags", drop_punctuation=True)
+TAGGED = ["The_DT old_cat_NN sat_VBD ._.\n\n_PRP 3\\/4_CD -LRB-_-LRB- naïve_JJ\r\n", "友情_N 是_V\u3000鄰居_N\n"]
+TAGGED_PIECES = ["_", "__", " _", "_ ", "_A", "a_", "a_B|C", "_\u200b"]
 
 
 @contextmanager
@@ -225,14 +229,36 @@ def text(path: Path) -> None:
 
 def arpa(path: Path) -> None:
     again = path.with_name("again.arpa")
-    stored = read_arpa(path)
+    stored = import_arpa(path)
     with refusal("has white space in it"):  # of a carriage return within a word
-        write_arpa(stored, again)
-        assert read_arpa(again).vocabulary == stored.vocabulary
+        export_arpa(stored, again)
+        assert import_arpa(again).vocabulary == stored.vocabulary
         assert again.read_text(encoding="utf-8").count("\n") > stored.model.parameter_count / 2
 
 
+def tagged(path: Path) -> None:
+    """As tagged text by its name, and as compressed text."""
+    for name, compress in ((".gz", gzip.compress), (".xz", lzma.compress)):
+        path.with_name(path.name + name).write_bytes(compress(path.read_bytes()))
+    with refusal(path):
+        treebank = read_treebank(path, "letters")
+        assert treebank_tokens(treebank, TAGS) == [list(one.tags) for one in treebank]
+        assert write_words(treebank, path.with_name("words.txt")).words <= sum(map(len, treebank))
+        with refusal("expected a part-of-speech tag"):
+            write_tags(treebank, path.with_name("again.tagged.txt"))
+            again = read_treebank(path.with_name("again.tagged.txt"))
+            assert [one.tags for one in again] == [one.tags for one in treebank]
+    lines = [line for _, line in read_sentences(path, TAGS)]
+    for line in lines:
+        tokens, aligned = TAGS.tokens(line), TAGS.align(line)
+        assert TAGS.written_tokens(line)[1] == tokens == [one.token for one in aligned if one.token is not None]
+        assert all(one.written == line[one.start : one.end] for one in aligned)
+    for name in (".gz", ".xz"):
+        assert [line for _, line in read_sentences(path.with_name(path.name + name), TAGS)] == lines
+
+
 READERS = [
+    pytest.param(tagged, ".tagged.txt", mutated(TAGGED, TAGGED_PIECES), id="tagged"),
     pytest.param(brackets, ".mrg", mutated(BRACKETS, BRACKET_PIECES), id="brackets"),
     pytest.param(conllu, ".conllu", mutated(CONLLU, COLUMN_PIECES), id="conllu"),
     pytest.param(dp, ".dp", mutated(DP, COLUMN_PIECES), id="dp"),
@@ -291,9 +317,10 @@ def test_every_cut_of_a_shipped_recipe_is_read_or_refused_by_name(path, tmp_path
 
 
 @pytest.mark.parametrize("reader", [read_brackets, read_conllu], ids=["brackets", "conllu"])
-def test_damaged_compressed_files_are_refused_by_name(tmp_path, reader):
-    content = gzip.compress((BRACKETS[0] if reader is read_brackets else CONLLU[0]).encode() * 9, mtime=0)
-    path = tmp_path / "file.gz"
+@pytest.mark.parametrize(("suffix", "compress"), [(".gz", gzip.compress), (".xz", lzma.compress)])
+def test_damaged_compressed_files_are_refused_by_name(tmp_path, reader, suffix, compress):
+    content = compress((BRACKETS[0] if reader is read_brackets else CONLLU[0]).encode() * 9)
+    path = tmp_path / f"file{suffix}"
     for place in range(len(content)):
         for damaged in (content[:place], content[:place] + bytes([content[place] ^ 0xFF]) + content[place + 1 :]):
             path.write_bytes(damaged)

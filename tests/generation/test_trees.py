@@ -163,9 +163,9 @@ def test_top_k_is_of_words_alone():
     ("settings", "said"),
     [
         ({"temperature": -1.0}, "temperature: found -1.0"),
-        ({"top_k": 0}, "top-k: found 0"),
-        ({"maximum_words": 0}, "maximum-words: found 0"),
-        ({"maximum_depth": 0}, "maximum-depth: found 0"),
+        ({"top_k": 0}, "top_k: found 0"),
+        ({"maximum_words": 0}, "maximum_words: found 0"),
+        ({"maximum_depth": 0}, "maximum_depth: found 0"),
         ({"count": 0}, "count: found 0"),
     ],
 )

@@ -17,15 +17,15 @@ from syntaxlm.batches import SentenceBatches, StreamBatches
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.errors import InputError
 from syntaxlm.generation.sentences import generate
-from syntaxlm.model_io import CONFIG, WEIGHTS, read_model, read_tensors, write_tensors
+from syntaxlm.model_io import CONFIG, WEIGHTS, import_arpa, read_model
 from syntaxlm.models.abilities import Parses
-from syntaxlm.models.arpa import read_arpa
 from syntaxlm.models.batches import TextMode, TokenBatch
 from syntaxlm.models.ngram import NEVER, NGramConfig, NGramModel
 from syntaxlm.ops.kneser_ney.reference import KneserNey
 from syntaxlm.scoring.engine import Scorer
 from syntaxlm.scoring.perplexity import evaluate_text
 from syntaxlm.scoring.surprisal import surprisals
+from syntaxlm.tensor_files import read_tensors, write_tensors
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.recipe import read_recipe
@@ -161,7 +161,7 @@ def test_nothing_is_no_text_to_count():
 )
 def test_every_probability_and_back_off_is_that_of_kenlm(text, file, order, least, fallbacks):
     """lmplz computes in single precision; -o ORDER, --prune 0 1 2, --discount_fallback."""
-    theirs = read_arpa(KENLM / file)
+    theirs = import_arpa(KENLM / file)
     corpus = EncodedCorpus.encode(KENLM / text, Normaliser(), theirs.vocabulary)
     ours = NGramModel(NGramConfig(order=order, minimum_counts=least), len(theirs.vocabulary))
     told = count(ours, SentenceBatches(corpus, theirs.vocabulary, 100, shuffle=False, seed=0).iterate(0))
@@ -174,7 +174,7 @@ def test_every_probability_and_back_off_is_that_of_kenlm(text, file, order, leas
 
 def test_sentences_are_scored_word_by_word_as_kenlm_does():
     """Known words after known and unknown ones, and a word that is not in the vocabulary."""
-    stored = read_arpa(KENLM / "model.arpa")
+    stored = import_arpa(KENLM / "model.arpa")
     lines = (KENLM / "queries.txt").read_text().splitlines()
     expected = [[float(number) for number in line.split()] for line in (KENLM / "scores.txt").read_text().splitlines()]
     rows = list(surprisals(stored, lines))
@@ -197,7 +197,7 @@ def run(toy, tmp_path_factory):
 def test_training_counts_scores_and_leaves_a_whole_folder(run, toy):
     folder, result = run
     assert {path.name for path in folder.iterdir()} == {
-        "config.json", "recipe.yaml", "result.json", "vocabulary.json", "weights.safetensors",
+        "config.json", "inputs.json", "recipe.yaml", "result.json", "vocabulary.json", "weights.safetensors",
     }  # fmt: skip
     stored = read_model(folder)
     assert result.test.nats == pytest.approx(evaluate_text(stored, toy / "test.txt").nats, rel=1e-12)

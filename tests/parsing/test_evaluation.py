@@ -14,9 +14,10 @@ import torch
 from syntaxlm.cli import main
 from syntaxlm.cli.options import add_decoding
 from syntaxlm.errors import InputError
-from syntaxlm.evaluation import parsing, structure
 from syntaxlm.model_io import read_model, write_settings, write_weights
 from syntaxlm.models.batches import TokenBatch
+from syntaxlm.parsing import evaluation as parsing
+from syntaxlm.parsing import structure
 from syntaxlm.parsing.evaluation import (
     RandomWeights,
     evaluate_parsing,

@@ -15,29 +15,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syntaxlm.drawing.sentence import Drawing, analyse
+from syntaxlm.drawing.sentence import Drawing
 from syntaxlm.errors import InputError
 from syntaxlm.model_io import read_model
 from syntaxlm.parsing.evaluation import evaluate_parsing, scored_sentences
-from syntaxlm.reports import report
-from syntaxlm.reports.report import (
-    POINTS,
-    best_and_worst,
-    key_figures,
-    page_of,
-    read_metrics,
-    read_run,
-    thinned,
-    write_report,
-)
+from syntaxlm.reports.model_sections import POINTS, thinned
+from syntaxlm.reports.parsing_sections import DRAWN_WORDS, best_and_worst
+from syntaxlm.reports.report import key_figures, page_of, write_report
+from syntaxlm.reports.run import read_metrics, read_run
+from syntaxlm.reports.sentence import analyse
 from syntaxlm.training.trainer import train
 from syntaxlm.trees import PROTOCOLS, trees_of
 from tests.fresh_models import layered
 
 VOID = {"meta", "link"}
 PARTS = [
-    "Settings", "Training", "Perplexity", "Trees beside gold", "F1 by length", "Recall by label", "Depth and branching",
-    "The best sentences", "The worst sentences",
+    "Settings", "Training", "Perplexity", "Unlabelled F1", "F1 by length", "Recall by label", "Depth and branching",
+    "Best sentences", "Worst sentences",
 ]  # fmt: skip
 
 
@@ -127,7 +121,7 @@ def test_the_page_needs_no_network_no_other_file_and_no_script(page, theme):
     links = [value for _, attributes, _ in Read(html).elements for name, value in attributes.items()
              if name in ("src", "href", "xlink:href", "srcset", "action")]  # fmt: skip
     assert links
-    assert all(link == "data:," or link.startswith("#part-") for link in links)
+    assert all(link == "data:," or link.startswith("#section-") for link in links)
     assert not re.search(r"<script|@import|url\(|\bon\w+=", html)
     assert set(re.findall(r"https?://[^\"' <]*", html)) == {"http://www.w3.org/2000/svg"}
 
@@ -194,14 +188,14 @@ def test_a_model_of_several_layers_has_a_table_of_their_f1(page, toy, tmp_path):
     names = ["layer 1", "layer 2", "layer 3 (chosen)"]
     expected = [percents(values["biased"], values["unbiased"]) for values in parsing.f1_by_layer.values()]
     assert rows == [[name, *values] for name, values in zip(names, expected, strict=True)]
-    assert built.figures[0].source.endswith("layer 3")
-    assert built.html().count("distances of layer 3, by") == 4
-    assert built.html().count("distances of each layer, by") == 1
+    assert built.key_figures[0].source.endswith("layer 3")
+    assert built.html().count("distances of layer 3, decoded by") == 4
+    assert built.html().count("distances of each layer, decoded by") == 1
     assert "F1 by layer, percent" not in Read(page.html()).tables
     # The bars of a drawn sentence are the distances of that layer.
     (best, *_), *_ = best_and_worst(parsing, scored_sentences(parsing))
     words = scored_sentences(parsing)[best].words
-    drawn = next(block for part in built.parts[-2:] for block in part.blocks if block.kind == "figure")
+    drawn = next(block for section in built.sections[-2:] for block in section.blocks if block.kind == "figure")
     own = Drawing(analyse(stored, words, layer=3), parsing.gold.trees[best])
     assert drawn.picture.svg() == own.tree_picture().svg()
 
@@ -239,7 +233,7 @@ def test_every_figure_of_the_trees_says_its_data_and_protocol(page, parsing):
     assert len(of_trees) == 4 + 6  # four measures, six sentences
     for source in of_trees:
         assert parsing.gold.source in source
-        assert "clean-up ptb-keep" in source
+        assert "preprocessing ptb-keep" in source
     assert sum("15 sentences of" in source and "distances of layer 1" in source for source in of_trees) == 4
 
 
@@ -248,7 +242,7 @@ def test_protocol_decoder_and_limit_come_through(trained, toy, tmp_path):
     write_report(trained.prpn, tmp_path, toy / "test.mrg", protocol, "unbiased", "letters")
     text = Read((tmp_path / "report.html").read_text(encoding="utf-8")).text
     assert "protocol evalb (corpus, whole-sentence span kept, up to 9 words)" in text
-    assert "clean-up letters" in text
+    assert "preprocessing letters" in text
     assert "unbiased decoder (chosen)" in text
     assert "biased decoder (chosen)" not in text.replace("unbiased", "")
     assert re.search(r"sentences of \d to 9 words", text)
@@ -263,7 +257,7 @@ def test_the_settings_are_those_of_the_recipe(page, trained):
     assert ["tied", "true"] in tables["model"]
     assert ["unicode_form", "NFC"] in tables["text.normaliser"]
     assert {"text.vocabulary", "batches", "optimiser", "run"} < tables.keys()
-    assert ["layers of distances", "1"] in tables["the model in short"]
+    assert ["distance layers", "1"] in tables["summary"]
 
 
 def test_the_curves_are_those_of_the_metrics(page, trained):
@@ -287,15 +281,15 @@ def test_perplexity_is_that_of_the_result(page, trained):
         assert row[0] == f"{part} ({result[part]['source']})"
         assert row[1] == f"{result[part]['perplexity']:,.2f}"
         assert row[4] == f"{result[part]['tokens']:,}"
-    assert "each sentence by itself" in read.text
-    assert (page.figures[0].name, page.figures[0].value) == ("test perplexity", rows[1][1])
+    assert "each sentence separately" in read.text
+    assert (page.key_figures[0].name, page.key_figures[0].value) == ("test perplexity", rows[1][1])
 
 
 def test_a_known_floor_is_told(prpn, trained):
     run = read_run(trained.prpn)
     html = page_of(prpn, run, None, floor=run.result.test.perplexity / 2).html()
-    assert "this one is at 2.00 times this floor" in html
-    assert "times this floor" not in page_of(prpn, run, None).html()
+    assert "this model has 2.00 times that" in html
+    assert "lowest possible perplexity" not in page_of(prpn, run, None).html()
 
 
 def test_best_and_worst_are_the_ends_of_the_order_by_f1(parsing):
@@ -303,7 +297,7 @@ def test_best_and_worst_are_the_ends_of_the_order_by_f1(parsing):
     best, worst, rule = best_and_worst(parsing, sentences)
     assert len(best) == len(worst) == 3
     assert not set(best) & set(worst)
-    eligible = [place for place, one in enumerate(sentences) if one.length in report.DRAWN_WORDS]
+    eligible = [place for place, one in enumerate(sentences) if one.length in DRAWN_WORDS]
     others = set(eligible) - set(best) - set(worst)
     lowest_best = min(sentences[place].f1 for place in best)
     highest_worst = max(sentences[place].f1 for place in worst)
@@ -321,14 +315,14 @@ def test_of_few_sentences_none_is_both_best_and_worst(prpn, tmp_path):
     assert (best, worst) == ([0], [])  # of two words, nothing counts: it tells nothing
     assert "among all 1 sentences" in rule
     page = page_of(prpn, read_run(tmp_path), parsing)
-    assert "The worst sentences" in page.left_out
-    assert "The best sentences" not in page.left_out
+    assert "Worst sentences" in page.left_out
+    assert "Best sentences" not in page.left_out
 
 
 def test_the_sentences_are_drawn_as_they_were_scored(page, prpn, parsing):
     sentences = scored_sentences(parsing)
     best, worst, _ = best_and_worst(parsing, sentences)
-    blocks = [block for part in page.parts[-2:] for block in part.blocks if block.kind == "figure"]
+    blocks = [block for section in page.sections[-2:] for block in section.blocks if block.kind == "figure"]
     rows = parsing.scores["biased"].by_sentence
     html = page.html()
     for place, block in zip([*best, *worst], blocks, strict=True):
@@ -361,8 +355,8 @@ def test_what_has_no_source_is_left_out_and_said(run_folder, toy, tmp_path):
 
 def test_without_a_treebank_the_page_is_of_the_language_model(trained, tmp_path):
     written = write_report(trained.prpn, tmp_path)
-    assert list(written.left_out) == ["Trees beside gold"]
-    assert "No treebank was given" in written.left_out["Trees beside gold"]
+    assert list(written.left_out) == ["Unlabelled F1"]
+    assert "No treebank was given" in written.left_out["Unlabelled F1"]
     read = Read(written.path.read_text(encoding="utf-8"))
     assert read.parts == PARTS[:4]
     assert "Scores of the kept weights" in read.tables
@@ -370,10 +364,10 @@ def test_without_a_treebank_the_page_is_of_the_language_model(trained, tmp_path)
 
 def test_a_model_without_trees_gets_a_page_of_the_language_model(trained, toy, tmp_path):
     written = write_report(trained.lstm, tmp_path, toy / "test.mrg")
-    assert "of the kind lstm, gives no distances" in written.left_out["Trees beside gold"]
+    assert "of type lstm, gives neither distances" in written.left_out["Unlabelled F1"]
     assert "test perplexity" in written.path.read_text(encoding="utf-8")
     assert str(written).splitlines()[0] == str(tmp_path / "report.html")
-    assert "left out: Trees beside gold" in str(written)
+    assert "left out: Unlabelled F1" in str(written)
 
 
 def test_a_run_that_is_not_validated_yet_and_one_without_a_line_say_so(prpn, run_folder):
@@ -383,7 +377,7 @@ def test_a_run_that_is_not_validated_yet_and_one_without_a_line_say_so(prpn, run
     path.write_text(first + "\n")
     assert "Not validated yet" in page_of(prpn, read_run(run_folder), None).html()
     path.write_text("")
-    assert "nothing in its metrics.jsonl yet" in page_of(prpn, read_run(run_folder), None).left_out["Training"]
+    assert "an empty metrics.jsonl" in page_of(prpn, read_run(run_folder), None).left_out["Training"]
 
 
 def test_a_line_that_is_being_written_is_left_out(run_folder):
@@ -404,6 +398,12 @@ def test_a_line_that_is_being_written_is_left_out(run_folder):
         '{"event": "step", "step": 1}',
         '{"event": "step", "step": 1, "epoch": "x", "train_loss": 2}',
         '{"event": "valid", "step": 1, "epoch": 1, "train_loss": 2}',
+        '{"event": "step", "step": 1, "epoch": 1e400, "train_loss": 2}',
+        '{"event": "step", "step": 1, "epoch": 1, "train_loss": NaN}',
+        '{"event": "step", "step": 1e308, "epoch": 1, "train_loss": 2}',
+        '{"event": "step", "step": 1, "epoch": null, "train_loss": true}',
+        '{"event": "step", "step": ' + "9" * 400 + ', "epoch": 1, "train_loss": 2}',
+        "[" * 50_000,
     ],
 )
 def test_a_damaged_line_of_metrics_is_told_by_its_number(run_folder, line):

@@ -12,7 +12,8 @@ import torch
 from torch import nn
 
 from syntaxlm.errors import InputError
-from syntaxlm.model_io import distinct_tensors, read_model, write_tensors
+from syntaxlm.model_io import distinct_tensors, read_model
+from syntaxlm.tensor_files import write_tensors
 from syntaxlm.training import trainer
 from syntaxlm.training.averaging import Averaging, WeightAverage
 from syntaxlm.training.checkpoint import CHECKPOINT, read_trainer_state
@@ -23,7 +24,11 @@ from syntaxlm.training.run import Run
 from syntaxlm.training.trainer import METRICS, Event, resume, train
 
 STREAM = {"carry_state": True, "batch_size": 16}
-NOISY = {"kind": "sgd", "learning_rate": 20.0, "clip": 0.25}  # the weights jump about: their mean is better by far
+NOISY = {
+    "kind": "sgd",
+    "learning_rate": 20.0,
+    "gradient_clip": 0.25,
+}  # the weights jump about: their mean is better by far
 
 
 def validations(folder: Path) -> list[dict]:
@@ -156,7 +161,7 @@ def test_averaged_weights_are_better_than_those_they_are_the_mean_of_and_are_kep
 
 def test_adam_gives_way_to_sgd_with_its_own_rate_and_a_fresh_plateau(toy, tmp_path):
     schedule = {"epochs": 3, "plateau_patience": 1, "plateau_factor": 0.5}
-    optimiser = {"average_from_epoch": 1, "averaged_rate": 2.0, "weight_decay": 0.0, "clip": 1e9}
+    optimiser = {"average_from_epoch": 1, "average_learning_rate": 2.0, "weight_decay": 0.0, "gradient_clip": 1e9}
     recipe = toy.recipe("lstm", optimiser=optimiser, schedule=schedule)
     run, weights, _ = watched(recipe, tmp_path / "run")
     assert isinstance(run.loop.optimiser, torch.optim.SGD)
@@ -240,15 +245,15 @@ def test_each_random_length_has_its_own_rate(toy, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("sections", "fault"),
     [
-        ({"optimiser": {"average_patience": 0}}, "optimiser.average_patience: found 0; expected a positive number"),
-        ({"optimiser": {"average_from_epoch": 0}}, "optimiser.average_from_epoch: found 0; expected a positive number"),
+        ({"optimiser": {"average_patience": 0}}, "optimiser.average_patience: found 0; expected 1 or more"),
+        ({"optimiser": {"average_from_epoch": 0}}, "optimiser.average_from_epoch: found 0; expected 1 or more"),
         (
-            {"optimiser": {"averaged_rate": -1.0, "average_patience": 5}},
-            "optimiser.averaged_rate: found -1.0; expected a positive number",
+            {"optimiser": {"average_learning_rate": -1.0, "average_patience": 5}},
+            "optimiser.average_learning_rate: found -1.0; expected a positive number",
         ),
         (
-            {"optimiser": {"averaged_rate": 30.0}},
-            "optimiser.averaged_rate: found 30.0; expected null, or what begins the averaging: "
+            {"optimiser": {"average_learning_rate": 30.0}},
+            "optimiser.average_learning_rate: found 30.0; expected null, or a setting that begins averaging: "
             "optimiser.average_patience, average_from_epoch or finetune_epoch",
         ),
         (

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from syntaxlm.errors import InputError
+from syntaxlm.files import held
 from syntaxlm.model_io import read_model
 from syntaxlm.training import comparing
 from syntaxlm.training.comparing import COMPARISON, compare, read_recipes
@@ -217,6 +218,12 @@ def test_recipes_are_read_by_name_with_one_budget_and_all_faults_are_told_togeth
         read_recipes([paths[0], paths[0], "none"])
     with pytest.raises(InputError, match=r"(?s)one\.yaml: text\.test: nowhere\.txt: no such file.*two\.yaml"):
         read_recipes(paths, [("text.test", "nowhere.txt")])
+
+
+def test_a_folder_that_another_comparison_is_at_work_in_is_refused(two, tmp_path):
+    with held(tmp_path), pytest.raises(InputError, match="another process is at work"):
+        compare({"lstm": two["lstm"]}, tmp_path, 1, watching)
+    assert not list(tmp_path.iterdir())
 
 
 def test_several_processes_are_told(two, tmp_path, monkeypatch):

@@ -23,6 +23,7 @@ from syntaxlm.training.checkpoint import CHECKPOINT
 from syntaxlm.training.counting import CountingLoop
 from syntaxlm.training.recipe import OptimiserSettings, RunSettings, ScheduleSettings
 from syntaxlm.training.run import RECIPE, Run
+from syntaxlm.training.run_folder import INPUTS
 from syntaxlm.training.run_log import METRICS, Event
 from syntaxlm.training.task import Task, Validation
 from tests.models.mixture import MixtureOfUnigrams
@@ -75,7 +76,7 @@ class MixtureTask(Task):
 
 def run_of(folder: Path, callback=None, costs=None, **schedule: object) -> Run:
     recipe = Recipe(schedule=ScheduleSettings(**{"epochs": ROUNDS} | schedule))
-    return Run(recipe, folder, lambda device: MixtureTask(costs), callback)
+    return Run(recipe, folder, lambda device: MixtureTask(costs), dict, callback)
 
 
 def started(folder: Path, callback=None, costs=None, **schedule: object) -> tuple[bool, Run]:
@@ -222,4 +223,4 @@ def test_a_model_of_one_round_makes_one_however_many_epochs_there_are(tmp_path, 
     assert finished
     assert run.loop.epochs == 1
     assert "objective" in run.loop.figures
-    assert {path.name for path in (tmp_path / "run").iterdir()} == {RECIPE, WEIGHTS}
+    assert {path.name for path in (tmp_path / "run").iterdir()} == {INPUTS, RECIPE, WEIGHTS}

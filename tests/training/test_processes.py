@@ -139,7 +139,7 @@ def test_two_processes_average_and_fine_tune_alike_in_batches_of_the_same_random
     data = toy.recipe_data(
         "lstm",
         batches={"carry_state": True, "batch_size": 12, "variable_bptt": True},
-        optimiser={"average_from_epoch": 1, "average_patience": 1, "averaged_rate": 20.0, "finetune_epoch": 2},
+        optimiser={"average_from_epoch": 1, "average_patience": 1, "average_learning_rate": 20.0, "finetune_epoch": 2},
         schedule={"epochs": 40, "plateau_factor": 1.0},
     )
     recipe, run = written(tmp_path, data), tmp_path / "run"

@@ -110,7 +110,7 @@ AVERAGING = [
     pytest.param(
         "prpn",
         {"carry_state": False},
-        {"average_from_epoch": 1, "averaged_rate": 1.0, "average_patience": 3, "finetune_epoch": 2},
+        {"average_from_epoch": 1, "average_learning_rate": 1.0, "average_patience": 3, "finetune_epoch": 2},
         id="adam-epoch-sentences",
     ),
 ]
@@ -370,12 +370,17 @@ def test_a_text_that_cannot_be_read_leaves_the_folder_free_for_another_try(toy, 
     ("settings", "said"),
     [
         ({"text": {"train": "nothing.txt"}}, r"nothing\.txt"),
-        ({"model": {"layers": 10**9, "hidden_size": 10**9}}, "cannot be made"),
+        ({"model": {"layers": 99}}, "a model of these sizes cannot be built: not enough memory"),
         ({"batches": {"maximum_words": 1}}, "longer than 1 words"),
     ],
     ids=["no text", "no such model", "no batch"],
 )
 def test_a_refused_run_removes_the_folders_that_it_made_and_no_other(toy, tmp_path, monkeypatch, settings, said):
+    def without_memory(*sizes: object, **rates: object) -> None:
+        raise RuntimeError("not enough memory")
+
+    if "model" in settings:
+        monkeypatch.setattr(torch.nn, "LSTM", without_memory)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine").mkdir()
     (tmp_path / "used").mkdir()

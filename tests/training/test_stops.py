@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,10 @@ import torch
 
 from syntaxlm.cli import main
 from syntaxlm.errors import InputError
+from syntaxlm.files import held
 from syntaxlm.generation.stop_io import STOP_WEIGHTS, STOPS, read_stops
 from syntaxlm.model_io import WEIGHTS, read_model
+from syntaxlm.tensor_files import read_tensors, write_tensors
 from syntaxlm.training.stops import StopTraining, train_stops
 from syntaxlm.training.trainer import train
 from syntaxlm.trees import dependency_faults, read_conllu
@@ -76,6 +79,32 @@ def test_the_classifiers_kept_are_those_of_the_best_epoch(toy, folder, tmp_path)
     assert found.test is None
 
 
+def test_a_folder_that_another_process_is_at_work_in_is_refused(toy, folder):
+    before = {path.name for path in folder.iterdir()}
+    with held(folder), pytest.raises(InputError, match="another process is at work"):
+        train_stops(folder, toy / "train.conllu", toy / "valid.conllu")
+    assert {path.name for path in folder.iterdir()} == before
+
+
+def test_classifiers_of_other_types_and_values_are_refused(folder, result, tmp_path):
+    copy = Path(shutil.copytree(folder, tmp_path / "model"))
+    tensors, notes = read_tensors(copy / STOP_WEIGHTS)
+    name = next(iter(tensors))
+    changes = {
+        "has dtype int64, expected float32": tensors[name].long(),
+        "has NaN values": tensors[name] * float("nan"),
+        "has shape": tensors[name][:1],
+    }
+    for told, tensor in changes.items():
+        write_tensors(copy / STOP_WEIGHTS, tensors | {name: tensor}, notes)
+        with pytest.raises(InputError, match=rf"stops\.safetensors: .*{name} {told}"):
+            read_stops(copy, read_model(copy))
+    (copy / STOP_WEIGHTS).unlink()
+    (copy / STOP_WEIGHTS).symlink_to(folder / STOP_WEIGHTS)
+    with pytest.raises(InputError, match=r"stops\.safetensors: is a link"):
+        read_stops(copy, read_model(copy))
+
+
 def test_the_same_seed_gives_the_same_classifiers(toy, folder, result, tmp_path):
     before = (folder / STOP_WEIGHTS).read_bytes()
     settings = StopTraining(epochs=12, learning_rate=0.01, batch_words=128)
@@ -137,7 +166,7 @@ def test_the_command_trains_and_prints_figures(toy, folder, result, capsys):
     [
         (["--prompt", "the"], "--prompt: a model of trees begins with the root word"),
         (["--temperature", "-1"], "temperature: found -1.0"),
-        (["--maximum-depth", "0"], "maximum-depth: found 0"),
+        (["--maximum-depth", "0"], "maximum_depth: found 0"),
         (["--count", "0"], "count: found 0; expected 1 or more"),
     ],
 )

@@ -143,7 +143,9 @@ def test_trees_without_a_model_that_learns_from_them_are_refused_and_the_other_w
 @pytest.mark.parametrize("mode", ["sentences", "stream"])
 def test_two_processes_learn_from_the_trees_of_their_own_shares(toy, tmp_path: Path, mode):
     """Without dropout, in stream mode: the gradient of both together is that of one process."""
-    data = data_of(toy, batches={"mode": mode, "batch_size": 4}, model=WITHOUT_DROPOUT, schedule={"epochs": 1})
+    data = data_of(
+        toy, batches={"carry_state": mode == "stream", "batch_size": 4}, model=WITHOUT_DROPOUT, schedule={"epochs": 1}
+    )
     recipe, gradients = written(tmp_path, data), []
 
     def watch(event: Event) -> None:

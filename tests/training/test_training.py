@@ -95,7 +95,7 @@ def test_the_plateau_is_that_of_the_loss_the_recipe_names(toy, tmp_path, monkeyp
         return dataclasses.replace(score, nats=score.tokens * (5.0 + next(rising)))
 
     monkeypatch.setattr(trainer, "evaluate_language_model", falsified)
-    schedule = {"epochs": 3, "plateau_of": watched, "plateau_patience": 1, "plateau_factor": 0.5}
+    schedule = {"epochs": 3, "plateau_loss": watched, "plateau_patience": 1, "plateau_factor": 0.5}
     train(toy.recipe("lstm", schedule=schedule), tmp_path / "run")
     fell = [line["rate_fell"] for line in metrics(tmp_path / "run", "valid")]
     rates = [line["learning_rate"] for line in metrics(tmp_path / "run", "valid")]

@@ -15,7 +15,7 @@ import torch
 from syntaxlm.cli import main
 from syntaxlm.data.dependencies import ROOT, DependencyCorpus
 from syntaxlm.data.treebanks import dependency_trees
-from syntaxlm.errors import InputError
+from syntaxlm.errors import InputError, InputWarning
 from syntaxlm.model_io import read_model
 from syntaxlm.reports.report import write_report
 from syntaxlm.scoring.cache import CacheSettings
@@ -50,7 +50,7 @@ def data_of(toy, **sections) -> dict:
             "learning_rate": 0.1,
             "weight_decay": 0.0,
             "loss_normalisation": "sentences",
-            "clip": 5.0,
+            "gradient_clip": 5.0,
         },
         "schedule": {"epochs": 2},
         "run": {"accelerator": "cpu", "log_steps": 3},
@@ -88,7 +88,7 @@ def test_a_run_interrupted_in_an_epoch_ends_bit_for_bit_as_one_that_was_not(toy,
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_training_lowers_the_perplexity_of_the_softmax_far_under_that_of_chance(toy, tmp_path, kind):
-    optimiser = {"kind": "adam", "learning_rate": 0.02, "loss_normalisation": "tokens", "clip": 1.0}
+    optimiser = {"kind": "adam", "learning_rate": 0.02, "loss_normalisation": "tokens", "gradient_clip": 1.0}
     result = train(recipe_of(toy, model=KINDS[kind], optimiser=optimiser, schedule={"epochs": 6}), tmp_path / "run")
     words = len(read_model(tmp_path / "run").vocabulary)
     assert result.test.perplexity < words / 3
@@ -132,7 +132,7 @@ def test_the_loss_may_be_a_mean_over_sentences_or_over_words(toy, tmp_path, monk
     """One step of plain SGD without clipping: the gradients differ by the words of a sentence."""
     steps = {}
     for loss_normalisation in ("tokens", "sentences"):
-        optimiser = {"loss_normalisation": loss_normalisation, "clip": 1e9, "learning_rate": 1e-3}
+        optimiser = {"loss_normalisation": loss_normalisation, "gradient_clip": 1e9, "learning_rate": 1e-3}
         run = trainer._run(recipe_of(toy, optimiser=optimiser), tmp_path / loss_normalisation, None)
         with run.start():
             model = run.task.model
@@ -279,7 +279,13 @@ def test_labels_that_changed_are_told_when_a_run_is_resumed(toy, tmp_path):
     (tmp_path / "train.conllu").write_text(text, encoding="utf-8")
     train(recipe_of(toy, text={"train": str(tmp_path / "train.conllu")}), tmp_path / "run", stop_at(3))
     (tmp_path / "train.conllu").write_text(text.replace("\tnsubj\t", "\tsubject\t"), encoding="utf-8")
-    with pytest.raises(InputError, match=r"its labels differ from those of .*labels\.json: it changed since"):
+    with pytest.raises(InputError, match=r"train\.conllu: changed since the run began"):
+        resume(tmp_path / "run")
+    (tmp_path / "run" / "inputs.json").unlink()  # as a run of an earlier version
+    with (
+        pytest.warns(InputWarning, match="earlier version"),
+        pytest.raises(InputError, match=r"its labels differ from those of .*labels\.json: it changed since"),
+    ):
         resume(tmp_path / "run")
 
 

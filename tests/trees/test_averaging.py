@@ -88,6 +88,19 @@ def test_ties_split_first_whatever_the_order_and_the_scale_of_weights():
     assert average([one, one, other], [0.1, 0.21, 0.3]).sentence(0) == {(0, 3), (0, 2)}
 
 
+def test_random_ties_share_as_many_spans_and_do_not_branch_to_the_right():
+    predictions = [n_ary([3, 4, 5, 6] * 20, seed) for seed in range(2)]
+    first, tied = average(predictions), average(predictions, ties="random")
+    for sentence in range(80):
+        assert shared(tied.sentence(sentence), predictions, sentence, [1, 1]) == shared(
+            first.sentence(sentence), predictions, sentence, [1, 1]
+        )
+    lengths = range(10, 60)
+    tied, right_branching = average([SpanSets.from_lists([[]] * 50, lengths)], ties="random"), right(lengths)
+    shares = [len(tied.sentence(i) & right_branching.sentence(i)) / (lengths[i] - 1) for i in range(50)]
+    assert np.mean(shares) < 0.2
+
+
 def test_words_that_no_prediction_brackets_are_right_branching_as_in_the_binary_bound():
     gold = n_ary(np.random.default_rng(5).integers(1, 30, 100).tolist(), 5)
     averaged, bound = average([gold]), binary_upper_bound(gold)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from syntaxlm.errors import InputError
 from syntaxlm.trees import (
     DependencyTree,
+    conllu,
     dependency_faults,
     format_conllu,
     is_projective,
@@ -68,7 +69,7 @@ def test_compressed_files_are_read(tmp_path):
         file.write(SAMPLE)
     assert len(read_conllu(tmp_path / "file.conllu.gz")) == 2
     (tmp_path / "bad.conllu.gz").write_bytes(b"no gzip")
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match=r"bad\.conllu\.gz: found uncompressed content"):
         read_conllu(tmp_path / "bad.conllu.gz")
 
 
@@ -236,3 +237,15 @@ def test_any_file_gives_trees_or_an_input_error(tmp_path_factory, read, content)
     except InputError as error:
         trees, message = [], str(error)
     assert trees or "fuzz.conllu" in message
+
+
+def test_a_sentence_without_end_does_not_fill_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(conllu, "MAXIMUM_SENTENCE", 2**16)
+    for line in ("1\tgo\tV\t0\n", "# a comment\n"):
+        (tmp_path / "long.conllu").write_text(line * 2000)
+        with pytest.raises(
+            InputError, match=r"long\.conllu, line \d+, sentence 1: more than 0 MiB without a blank line"
+        ):
+            read_conllu(tmp_path / "long.conllu")
+        (tmp_path / "short.conllu").write_text("# a comment\n\n" * 2000 + SAMPLE)
+        assert len(read_conllu(tmp_path / "short.conllu")) == 2

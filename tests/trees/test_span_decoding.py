@@ -98,7 +98,7 @@ def test_sentences_of_any_length_do_not_touch_each_other(rule, monkeypatch):
     lengths = np.random.default_rng(1).integers(1, 25, 40).tolist()
     scores = drawn(lengths, 2)
     together = decode_spans(scores, rule)
-    monkeypatch.setattr("syntaxlm.trees.span_decoding._CHART_BYTES", 1)
+    monkeypatch.setattr("syntaxlm.trees.charts._CHART_BYTES", 1)
     for index, length in enumerate(lengths):
         alone = SpanScores(np.array([length]), scores.values[scores.offsets[index] : scores.offsets[index + 1]])
         assert decode_spans(alone, rule).sentence(0) == together.sentence(index)
@@ -188,7 +188,7 @@ def test_arguments_that_do_not_fit_are_refused():
         SpanScores(np.array([2, 3]), np.zeros(8))
     with pytest.raises(ValueError, match="without words"):
         SpanScores(np.array([2, 0]), np.zeros(3))
-    with pytest.raises(ValueError, match="'biased': expected one of right, sum, total"):
+    with pytest.raises(ValueError, match="'biased': expected one of greedy-right, greedy-sum, cky"):
         decode_spans(drawn([2], 0), "biased")
 
 

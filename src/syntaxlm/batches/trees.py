@@ -14,20 +14,11 @@ from syntaxlm.data.dependencies import DependencyCorpus
 from syntaxlm.errors import InputError
 from syntaxlm.models.batches import TreeBatch
 from syntaxlm.ops.tree_levels.types import EDGES, Levels
-from syntaxlm.settings import Limits, range_faults
 
 Integers = npt.NDArray[np.int64]
 
 # Trees of like depth are batched in an order of depth + at most this, so that neighbours differ from epoch to epoch.
 DEPTH_NOISE = 2.0
-
-_LIMITS: Limits = {
-    "token_budget": ("1 or more", lambda value: value >= 1),
-    "maximum_trees": ("1 or more", lambda value: value >= 1),
-    "maximum_words": ("1 or more", lambda value: value >= 1),
-    "seed": ("0 or more", lambda value: value >= 0),
-    "ranks": ("1 or more", lambda value: value >= 1),
-}
 
 
 class TreeBatches:
@@ -59,11 +50,13 @@ class TreeBatches:
         rank: int = 0,
         ranks: int = 1,
     ) -> None:
-        given = {
-            "token_budget": token_budget, "maximum_trees": maximum_trees, "maximum_words": maximum_words,
-            "seed": seed, "ranks": ranks,
-        }  # fmt: skip
-        faults = range_faults(_LIMITS, given.get)
+        least = {"token_budget": (token_budget, 1), "maximum_trees": (maximum_trees, 1),
+                 "maximum_words": (maximum_words, 1), "seed": (seed, 0), "ranks": (ranks, 1)}  # fmt: skip
+        faults = [
+            f"{name}: found {value}; expected {limit} or more"
+            for name, (value, limit) in least.items()
+            if value is not None and value < limit
+        ]
         if not 0 <= rank < max(1, ranks):
             faults.append(f"rank: found {rank}; expected 0 to {ranks - 1}")
         if faults:

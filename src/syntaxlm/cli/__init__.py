@@ -1,14 +1,17 @@
-"""The commands: parse arguments, call the rooms, print. One module a command, or a few that belong together."""
+"""The commands: parse arguments, call the library, print. One module per command, or for a few that belong together."""
 
 from __future__ import annotations
 
 import argparse
 import io
 import os
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any, NoReturn
 
 import syntaxlm
@@ -25,7 +28,8 @@ from syntaxlm.cli.rerank import add_rerank
 from syntaxlm.cli.score import add_score
 from syntaxlm.cli.train import add_compare, add_train
 from syntaxlm.cli.tune import add_tune
-from syntaxlm.errors import InputError, InputWarning
+from syntaxlm.errors import InputError, InputWarning, OldSettingWarning
+from syntaxlm.old_settings import rename_old_options
 
 # In the order of the help.
 COMMANDS = (
@@ -63,13 +67,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
     parser = build_parser()
     try:
-        # Taken out first: argparse would take the value of an option that it does not know for the RECIPE.
-        rest, overrides = _overrides(sys.argv[1:] if arguments is None else arguments)
-        options = parser.parse_args(rest)
-        if overrides and not getattr(options, "takes_overrides", False):
-            parser.error(f"unrecognized arguments: --{overrides[0][0]}")
-        options.overrides = overrides
-        with _warnings_told():
+        with _warnings_printed(), _exiting_on_signals():
+            # Taken out first: argparse would take the value of an option that it does not know for the RECIPE.
+            rest, overrides = _overrides(rename_old_options(sys.argv[1:] if arguments is None else arguments))
+            options = parser.parse_args(rest)
+            if overrides and not getattr(options, "takes_overrides", False):
+                parser.error(f"unrecognized arguments: --{overrides[0][0]}")
+            options.overrides = overrides
             options.run(options)
         sys.stdout.flush()
     except InputError as error:
@@ -89,14 +93,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 @contextmanager
-def _warnings_told() -> Iterator[None]:
-    """Prints an InputWarning as errors are printed, without a line of our source; other warnings as Python has them."""
+def _exiting_on_signals() -> Iterator[None]:
+    """Makes SIGTERM and a closed terminal end the program by an exception, so that temporary files are removed."""
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    if threading.current_thread() is not threading.main_thread():
+        numbers = []
+    numbers = [number for number in numbers if signal.getsignal(number) == signal.SIG_DFL]  # nohup ignores one
+
+    def leave(number: int, frame: FrameType | None) -> NoReturn:
+        raise SystemExit(128 + number)
+
+    for number in numbers:
+        signal.signal(number, leave)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
+
+
+@contextmanager
+def _warnings_printed() -> Iterator[None]:
+    """Prints our own warnings as errors are printed, without a line of source code; others as Python prints them."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", InputWarning)
+        warnings.simplefilter("default", OldSettingWarning)  # once per text: a file may be read several times
         others = warnings.showwarning
 
         def tell(message: Warning | str, category: type[Warning], *place: Any, **further: Any) -> None:
-            if issubclass(category, InputWarning):
+            if issubclass(category, (InputWarning, OldSettingWarning)):
                 print(f"syntaxlm: warning: {message}", file=sys.stderr)
             else:
                 others(message, category, *place, **further)

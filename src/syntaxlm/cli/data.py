@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from syntaxlm.cli.logic import add_data_logic
 from syntaxlm.cli.options import add_clean_up, add_json, print_result
 from syntaxlm.cli.sentences import add_data_sentences
 from syntaxlm.errors import InputError
+from syntaxlm.files import to_json
 
 
 def add_data(commands: Any) -> None:
@@ -39,17 +39,33 @@ def add_data(commands: Any) -> None:
     text8.set_defaults(run=_data_text8)
     words = kinds.add_parser(
         "words",
-        help="a treebank's words as plain text",
-        description="Writes the words of a treebank after clean-up, one sentence a line: text to train a model on that"
-        " never sees the trees.",
+        help="extract the words of a treebank as plain text",
+        description="Write the words of a treebank after gold-tree preprocessing, one sentence per line: training text"
+        " for a model that never sees the trees.",
     )
-    words.add_argument("treebank", metavar="TREEBANK", help="a bracket or CoNLL-U file, a folder or a quoted pattern")
-    words.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="text file to write")
-    add_clean_up(words, "ptb-keep")
-    add_json(words)
-    words.set_defaults(run=_data_words)
+    _add_extraction(words, tagged=False)
+    tags = kinds.add_parser(
+        "tags",
+        help="extract the words of a treebank with their tags",
+        description="Write a treebank after gold-tree preprocessing as tagged text, word_TAG tokens, one sentence per"
+        " line: training text for models of part-of-speech tags (text.normaliser.units: tags). TREEBANK may be tagged"
+        " text itself, to remove its punctuation.",
+        epilog="example: syntaxlm data tags masc.tagged.txt.gz -o train.tagged.txt --clean-up ptb-keep",
+    )
+    _add_extraction(tags, tagged=True)
     add_data_sentences(kinds)
     add_data_logic(kinds)
+
+
+def _add_extraction(parser: argparse.ArgumentParser, tagged: bool) -> None:
+    parser.add_argument(
+        "treebank", metavar="TREEBANK",
+        help="a file of trees or tagged text, a folder or a quoted pattern; - for standard input",
+    )  # fmt: skip
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="text file to write")
+    add_clean_up(parser, "ptb-keep")
+    add_json(parser)
+    parser.set_defaults(run=_data_extracted, tagged=tagged)
 
 
 def _data_toy(options: argparse.Namespace) -> None:
@@ -63,7 +79,7 @@ def _data_toy(options: argparse.Namespace) -> None:
     with status("sampling, and finding exact sentence probabilities"):
         summary = write_corpus(options.output, options.sentences, options.seed)
     if options.json:
-        print(json.dumps(dataclasses.asdict(summary)))
+        print(to_json(dataclasses.asdict(summary)))
         return
     print(f"{options.output}: {summary.vocabulary} word forms")
     for name in ("train", "valid", "test"):
@@ -81,15 +97,16 @@ def _data_text8(options: argparse.Namespace) -> None:
     print_result(summary, options.json)
 
 
-def _data_words(options: argparse.Namespace) -> None:
-    from syntaxlm.data.treebanks import read_treebank, write_words
+def _data_extracted(options: argparse.Namespace) -> None:
+    from syntaxlm.data.treebanks import read_treebank, write_tags, write_words
     from syntaxlm.files import refuse_overwriting
     from syntaxlm.progress import status
 
     refuse_overwriting(options.output, [options.treebank])
     with status("reading"):
-        written = write_words(read_treebank(options.treebank, options.clean_up), options.output)
+        treebank = read_treebank(options.treebank, options.clean_up)
+        written = write_tags(treebank, options.output) if options.tagged else write_words(treebank, options.output)
     if options.json:
-        print(json.dumps(written.as_dict()))
+        print(to_json(written.as_dict()))
         return
     print(f"{options.output}: {written}")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 from typing import TYPE_CHECKING, Any
 
 from syntaxlm.cli.options import add_model
 from syntaxlm.errors import InputError
+from syntaxlm.files import to_json
 
 if TYPE_CHECKING:
     from syntaxlm.model_io import ModelBundle
@@ -77,7 +77,7 @@ def _generate(options: argparse.Namespace) -> None:
         **_sampling(options),
     )
     for sentence in progress_bar(sentences, "sampling", options.count):
-        print(json.dumps(sentence.as_dict(), ensure_ascii=False) if options.format == "json" else sentence.text)
+        print(to_json(sentence.as_dict()) if options.format == "json" else sentence.text)
 
 
 def _sampling(options: argparse.Namespace) -> dict[str, Any]:
@@ -105,4 +105,4 @@ def _generate_trees(options: argparse.Namespace, stored: ModelBundle) -> None:
         if options.format == "conllu":
             print(format_conllu(one.tree, one.comments()), end="")
         else:
-            print(json.dumps(one.as_dict(), ensure_ascii=False) if options.format == "json" else one.text)
+            print(to_json(one.as_dict()) if options.format == "json" else one.text)

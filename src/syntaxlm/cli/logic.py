@@ -72,13 +72,17 @@ def _data(options: argparse.Namespace) -> None:
 def _train(options: argparse.Namespace) -> None:
     from syntaxlm.progress import error_console
     from syntaxlm.training.display import ProgressDisplay
-    from syntaxlm.training.logical_inference import read_inference_recipe, resume_inference, train_inference
-    from syntaxlm.training.run import RECIPE
+    from syntaxlm.training.logical_inference import (
+        read_inference_recipe,
+        read_inference_run,
+        resume_inference,
+        train_inference,
+    )
 
     if options.resume is not None:
         if options.logic_recipe is not None or options.output is not None or options.overrides:
             raise InputError("--resume DIR stands alone: the run's recipe is in its folder")
-        recipe = read_inference_recipe(options.resume / RECIPE)
+        recipe = read_inference_run(options.resume)
         with ProgressDisplay(recipe.schedule, error_console(), "pairs") as display:
             print_result(resume_inference(options.resume, display), options.json)
         return

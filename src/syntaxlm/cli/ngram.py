@@ -38,7 +38,9 @@ def _add_from_arpa(kinds: Any) -> None:
         description="Makes a model folder of an ARPA file, from whatever program, so that every command can read it."
         " Words are read as they stand in a text, or as another model reads them.",
     )
-    parser.add_argument("file", type=Path, metavar="FILE", help="an ARPA file; one that ends in .gz is decompressed")
+    parser.add_argument(
+        "file", type=Path, metavar="FILE", help="an ARPA file, perhaps .gz, .xz or .zst; - for standard input"
+    )
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="new folder for the model")
     parser.add_argument(
         "--like", type=Path, metavar="MODEL_DIR",
@@ -49,24 +51,25 @@ def _add_from_arpa(kinds: Any) -> None:
 
 
 def _to_arpa(options: argparse.Namespace) -> None:
-    from syntaxlm.model_io import read_model
-    from syntaxlm.models.arpa import write_arpa
+    from syntaxlm.model_io import export_arpa, read_model
     from syntaxlm.progress import status
 
     with status("writing"):
-        summary = write_arpa(read_model(options.model), options.output)
+        summary = export_arpa(read_model(options.model), options.output)
     print_result(summary, options.json)
 
 
 def _from_arpa(options: argparse.Namespace) -> None:
-    from syntaxlm.model_io import read_model, write_model
-    from syntaxlm.models.arpa import NGramSummary, read_arpa
+    from syntaxlm.model_io import import_arpa, read_model, write_model
+    from syntaxlm.models.arpa import NGramSummary
+    from syntaxlm.models.ngram import NGramModel
     from syntaxlm.progress import status
     from syntaxlm.training.trainer import refuse_run
 
     refuse_run(options.output)
     with status("reading"):
         like = read_model(options.like).normaliser if options.like else None
-        stored = read_arpa(options.file, like)
+        stored = import_arpa(options.file, like)
         write_model(options.output, stored)
-    print_result(NGramSummary.of(stored, options.output), options.json)
+    assert isinstance(stored.model, NGramModel)
+    print_result(NGramSummary.of(stored.model, options.output), options.json)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from syntaxlm.files import to_json
+from syntaxlm.old_settings import present_decoder
 
 if TYPE_CHECKING:
     from syntaxlm.model_io import ModelBundle
@@ -36,8 +38,8 @@ def add_context(parser: argparse.ArgumentParser) -> None:
 
 def text_mode(options: argparse.Namespace, bundle: ModelBundle) -> TextMode | None:
     """How a text is to be read: as `--context` says, or `--mode`, its old spelling; None: as the model was trained."""
-    from syntaxlm.model_io import mode_settings
     from syntaxlm.models.batches import TextMode
+    from syntaxlm.old_settings import mode_settings
 
     if options.mode is not None:
         return TextMode(**mode_settings(options.mode))
@@ -72,7 +74,7 @@ def add_clean_up(parser: argparse.ArgumentParser, default: str) -> None:
 
 def add_decoding(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--decoder", choices=["biased", "unbiased", "greedy-right", "greedy-sum", "cky"],
+        "--decoder", type=present_decoder, choices=["biased", "unbiased", "greedy-right", "greedy-sum", "cky"],
         help="decoding algorithm. Distances: biased (default), the rule of the published figures, which leans to the"
         " right; unbiased. Span scores: greedy-right (default), which splits where the right part scores highest, as"
         " published; greedy-sum, where both parts together score highest; cky, the tree with the greatest total score."
@@ -121,4 +123,4 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 
 def print_result(result: Any, as_json: bool) -> None:
-    print(json.dumps(result.as_dict(), ensure_ascii=False) if as_json else result)
+    print(to_json(result.as_dict()) if as_json else result)

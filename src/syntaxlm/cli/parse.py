@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator
 from itertools import islice
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from syntaxlm.cli.options import add_also, add_decoding, add_model
 from syntaxlm.errors import InputError
+from syntaxlm.files import to_json
 
 if TYPE_CHECKING:
     from syntaxlm.model_io import ModelBundle
@@ -24,13 +24,17 @@ SCORED_TOGETHER = 2_000  # the same of a model that scores spans, of which a lon
 def add_parse(commands: Any) -> None:
     parser = commands.add_parser(
         "parse",
-        help="trees of plain text",
-        description="Parses plain text, one sentence a line, and writes one tree a line (an empty line for a line"
-        " without a word). brackets: (X the (X old cat)); json: words, tokens, spans and, of one model,"
-        " its distances or the scores of the spans; latex: forest.",
+        help="parse plain or tagged text",
+        description="Parse text, one sentence per line, and write one tree per line (an empty line for a line"
+        " without a word). A model of tags reads tagged text, word_TAG; a model of words reads plain text, and of files"
+        " named .tagged or .tagged.txt the words. brackets: (X the (X old cat)), with tags (X (DT the) (NN cat));"
+        " json: words, tokens, spans and, of one model, its distances or the scores of the spans; latex: forest.",
     )
     add_model(parser)
-    parser.add_argument("text", nargs="?", default="-", metavar="FILE", help="a UTF-8 file; - or none: standard input")
+    parser.add_argument(
+        "text", nargs="?", default="-", metavar="FILE",
+        help="a UTF-8 file, perhaps .gz, .xz or .zst; - or none: standard input",
+    )  # fmt: skip
     add_also(parser)
     parser.add_argument("--format", choices=["brackets", "json", "latex"], default="brackets", help="default: brackets")
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write there, whole or not at all")
@@ -54,12 +58,14 @@ def _parse(options: argparse.Namespace) -> None:
 
 def _parsed(models: list[ModelBundle], options: argparse.Namespace) -> Iterator[str]:
     """The parsed text, some thousand lines a piece."""
-    from syntaxlm.data.corpora import read_lines
+    from syntaxlm.data.corpora import read_sentences
     from syntaxlm.models.abilities import Parses, SpanScores
     from syntaxlm.parsing.evaluation import parse_lines, parse_lines_together
     from syntaxlm.progress import progress_bar
 
-    lines = (line for _, line in read_lines(options.text))
+    normalisers = [one.normaliser for one in models]
+    reader = next((one for one in normalisers if one.units == "tags"), normalisers[0])
+    lines = (line for _, line in read_sentences(options.text, reader))
     first = 1
     together = (
         SCORED_TOGETHER
@@ -86,5 +92,5 @@ def _formatted(parse: Parse | None, kind: str) -> str:
     from syntaxlm.trees.latex import format_latex
 
     if kind == "json":
-        return json.dumps(parse and parse.as_dict(), ensure_ascii=False)
+        return to_json(parse and parse.as_dict())
     return format_latex(parse.tree) if parse else ""

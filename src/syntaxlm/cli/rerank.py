@@ -22,7 +22,12 @@ def add_rerank(commands: Any) -> None:
         epilog="example: syntaxlm rerank MODEL_DIR k-best.conllu --gold test.conllu --tune dev-best.conllu dev.conllu",
     )
     add_model(parser)
-    parser.add_argument("candidates", metavar="CANDIDATES", type=Path, help="CoNLL-U (.gz too), k trees a sentence")
+    parser.add_argument(
+        "candidates",
+        metavar="CANDIDATES",
+        type=Path,
+        help="CoNLL-U, perhaps compressed, k trees per sentence; - for standard input",
+    )
     parser.add_argument("--gold", type=Path, metavar="FILE", help="the right trees, a sentence each, to score by")
     parser.add_argument(
         "--weight", type=float, metavar="W",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator
 from itertools import tee
@@ -12,6 +11,7 @@ from typing import Any
 
 from syntaxlm.cli.options import add_model
 from syntaxlm.errors import InputError
+from syntaxlm.files import to_json
 
 
 def add_score(commands: Any) -> None:
@@ -27,7 +27,10 @@ def add_score(commands: Any) -> None:
         epilog="example: syntaxlm score MODEL_DIR items.tsv --column sentence -o surprisals.tsv",
     )
     add_model(parser)
-    parser.add_argument("text", nargs="?", default="-", metavar="FILE", help="a UTF-8 file; - or none: standard input")
+    parser.add_argument(
+        "text", nargs="?", default="-", metavar="FILE",
+        help="a UTF-8 file, perhaps .gz, .xz or .zst; - or none: standard input",
+    )  # fmt: skip
     parser.add_argument(
         "--context", choices=["reset", "carry"],
         help="each sentence by itself, or after all before it, with carried state; as trained when not given"
@@ -56,34 +59,36 @@ def _score(options: argparse.Namespace) -> None:
 
 def _scored(stored: Any, options: argparse.Namespace) -> Iterator[str]:
     """The rows, a sentence a piece."""
-    from syntaxlm.data.corpora import STANDARD_INPUT, read_lines
+    from syntaxlm.data.corpora import read_sentences
     from syntaxlm.data.tables import Row, format_cells, names_beside, read_table
     from syntaxlm.progress import progress_bar
     from syntaxlm.scoring.surprisal import WordSurprisal, surprisals
     from syntaxlm.scoring.tree_scores import tree_surprisals
 
     names: tuple[str, ...] = ()
-    read: Iterator[Row] = (Row(line, ()) for _, line in read_lines(options.text))
-    if options.column is not None:
-        names, read = read_table(options.text, options.column)
     columns = WordSurprisal._fields
-    names = names_beside(columns, names)
     scored: Iterator[tuple[Row, list[WordSurprisal]]]
     if stored.model.reads == "trees":
-        if options.text == STANDARD_INPUT or options.column is not None or options.context is not None:
+        if options.column is not None or options.context is not None:
             raise InputError(
-                f"{options.model}: a model of trees scores a file of them, one tree by itself: FILE must be given,"
-                " --column and --context may not"
+                f"{options.model}: a dependency-tree model scores each tree by itself, so --column and --context do"
+                " not apply; expected FILE alone, dependency trees"
             )
         scored = ((Row("", ()), words) for words in tree_surprisals(stored, options.text))
     else:
+        read: Iterator[Row]
+        if options.column is None:
+            read = (Row(line, ()) for _, line in read_sentences(options.text, stored.normaliser))
+        else:
+            names, read = read_table(options.text, options.column)
+            names = names_beside(columns, names)
         texts, rows = tee(read)
         scored = zip(rows, surprisals(stored, (row.text for row in texts), options.context), strict=True)
     any_sentence = False
     for row, words in progress_bar(scored, "scoring, sentences"):
         if options.format == "json":
             others = dict(zip(names, row.others, strict=True))
-            piece = "".join(json.dumps(word.as_dict() | others, ensure_ascii=False) + "\n" for word in words)
+            piece = "".join(to_json(word.as_dict() | others) + "\n" for word in words)
         else:
             piece = "".join(format_cells([*_cells(word), *row.others]) + "\n" for word in words)
             if not any_sentence:

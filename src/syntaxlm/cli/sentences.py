@@ -17,7 +17,9 @@ def add_data_sentences(kinds: Any) -> None:
         " paragraphs. Which words are abbreviations, whose full stop ends no sentence, is learnt from the text itself.",
         epilog="example: syntaxlm data sentences novels/*.txt -o train.txt --valid valid.txt",
     )
-    parser.add_argument("files", nargs="+", metavar="FILES", help="plain text, .gz too")
+    parser.add_argument(
+        "files", nargs="+", metavar="FILES", help="plain text, perhaps .gz, .xz or .zst; - for standard input"
+    )
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="text file to write")
     parser.add_argument(
         "--valid", type=Path, metavar="FILE",

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shlex
 from typing import Any
 
 from syntaxlm.cli.options import add_context, add_json, add_model, print_result, text_mode
+from syntaxlm.files import to_json
 
 
 def add_tune(commands: Any) -> None:
@@ -103,7 +103,7 @@ def _cache(options: argparse.Namespace) -> None:
     ]
     command = shlex.join(words)
     if options.json:
-        print(json.dumps(tuning.as_dict() | {"command": command}, ensure_ascii=False))
+        print(to_json(tuning.as_dict() | {"command": command}))
     elif best.weight == 0:
         print(f"{tuning}\n\nA cache does not help this model on this text.")
     else:

@@ -15,13 +15,13 @@ from pathlib import Path
 from string import ascii_lowercase
 from typing import NamedTuple
 
-from syntaxlm.data.corpora import STANDARD_INPUT, read_lines
 from syntaxlm.errors import InputError
 from syntaxlm.text.normaliser import split_words
+from syntaxlm.text_files import content_suffix, read_lines, source_name
 from syntaxlm.trees.conllu import read_conllu
 from syntaxlm.trees.tree import DependencyTree
 
-PARSED_SUFFIXES = (".conllu", ".conllu.gz")
+PARSED_SUFFIX = ".conllu"
 
 _BEGIN, _END = "<s>", "</s>"  # around the sentences of published files
 _LABEL = re.compile(r"\s*([1-9]\d{0,8})([a-z])\)(?:\s+|$)")
@@ -76,7 +76,7 @@ def read_questions(
 ) -> list[CompletionQuestion]:
     """The questions of a file, in order, with the right candidate of each from a file of answers.
 
-    questions: plain text, or CoNLL-U (see PARSED_SUFFIXES). Which lines are one question is told by labels, `3a)`,
+    questions: plain text, or CoNLL-U, by its name. Which lines are one question is told by labels, `3a)`,
         `3b)` before the candidates of the third; else by blank lines between questions; else there are as many
         candidates in each as sentences for an answer.
     answers: an answer for each question, in order: the right sentence, a label `3d)`, or both. In labelled lines the
@@ -89,13 +89,13 @@ def read_questions(
     """
     asked, given = _read(questions), _read(answers)
     if parses is not None:
-        asked = _with_trees(asked, _told(questions), parses)
-    groups = _groups(asked, given, _told(questions), _told(answers))
+        asked = _with_trees(asked, source_name(questions), parses)
+    groups = _groups(asked, given, source_name(questions), source_name(answers))
     if len(groups) != len(given):
         beyond = f"; question {_name(groups, len(given))} has none" if len(given) < len(groups) else ""
         raise InputError(
-            f"{_told(answers)}: {len(given):,} answers for the {len(groups):,} questions of {_told(questions)}{beyond};"
-            " expected one for each"
+            f"{source_name(answers)}: {len(given):,} answers for the {len(groups):,} questions of"
+            f" {source_name(questions)}{beyond}; expected one for each"
         )
     return [
         _question(group, answer, _name(groups, place), str(questions if parses is None else parses))
@@ -105,7 +105,7 @@ def read_questions(
 
 def _read(path: str | Path) -> list[_Sentence]:
     """The sentences of a file. Raises InputError for a file without one."""
-    if str(path).endswith(PARSED_SUFFIXES):
+    if content_suffix(path) == PARSED_SUFFIX:
         trees = enumerate(read_conllu(path), 1)
         named = (tree if tree.name else replace(tree, name=str(number)) for number, tree in trees)
         return [_Sentence(" ".join(tree.words), f"{path}, sentence {tree.name}", tree=tree) for tree in named]
@@ -115,21 +115,21 @@ def _read(path: str | Path) -> list[_Sentence]:
         if not line.strip():
             blank += bool(sentences)
             continue
-        place = f"{_told(path)}, line {number}"
+        place = f"{source_name(path)}, line {number}"
         if found := _LABEL.match(line):
             text = _FILLED_GAP.sub(r"\1", line[found.end() :])
             sentences.append(_Sentence(_bare(text), place, int(found[1]), found[2], blank))
         else:
             sentences.append(_Sentence(_bare(line), place, block=blank))
     if not sentences:
-        raise InputError(f"{_told(path)}: no sentence in it; expected one a line")
+        raise InputError(f"{source_name(path)}: no sentence in it; expected one a line")
     return sentences
 
 
 def _with_trees(asked: Sequence[_Sentence], source: str, parses: str | Path) -> list[_Sentence]:
     """Candidates with the trees of another file."""
-    if not str(parses).endswith(PARSED_SUFFIXES):
-        raise InputError(f"{parses}: expected a tree for each candidate, in a file that ends in .conllu or .conllu.gz")
+    if content_suffix(parses) != PARSED_SUFFIX:
+        raise InputError(f"{parses}: expected a tree for each candidate, in a .conllu file")
     parsed = _read(parses)
     counts = f"{len(parsed):,} trees for the {len(asked):,} candidates of {source}; expected one each, in their order"
     for sentence, tree in zip(asked, parsed, strict=False):
@@ -262,7 +262,3 @@ def _right(group: tuple[_Sentence, ...], answer: _Sentence, name: str) -> int:
     if answer.text and answer.text != texts[right]:
         raise InputError(f"{place}: found {answer.told}, but candidate {answer.letter} is {texts[right]!r}")
     return right
-
-
-def _told(path: str | Path) -> str:
-    return "the standard input" if str(path) == STANDARD_INPUT else str(path)

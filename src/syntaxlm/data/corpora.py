@@ -1,6 +1,7 @@
-"""Plain text as arrays of token ids: read once, as a stream, and kept in files that memory only maps.
+"""Text as arrays of token ids: read once, as a stream, and kept in files that are mapped into memory.
 
-One line is one sentence. Empty lines, and lines that the normaliser leaves nothing of, are none.
+One line is one sentence. Empty lines, and lines of which the normaliser leaves no token, are skipped. Text is plain, or
+tagged (`word_TAG` tokens) where the file is named so or the model reads tags.
 """
 
 from __future__ import annotations
@@ -9,70 +10,57 @@ import hashlib
 import json
 import os
 import shutil
-import sys
 import tempfile
 import weakref
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
-from syntaxlm.data.treebanks import NO_TEXT_SUFFIXES
+from syntaxlm import text_files
+from syntaxlm.data.formats import NO_TEXT_SUFFIXES, is_tagged
+from syntaxlm.data.tagged import tagged_lines
 from syntaxlm.errors import InputError
-from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.normaliser import Normaliser, without_tags
 from syntaxlm.text.vocabulary import Vocabulary
+from syntaxlm.text_files import STANDARD_INPUT, content_suffix, is_compressed, source_name
 
-STANDARD_INPUT = "-"
-IN_MEMORY = 64 * 2**20  # bytes of text; the ids of a larger file are written to a temporary folder
+IN_MEMORY = 64 * 2**20  # bytes of plain text; the ids of larger and of compressed files go to a temporary folder
 CHUNK = 2**20  # words held before they are written out
 
 _FORMAT = 2  # of the cache; a new one makes old caches unread
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
-    """The lines of a UTF-8 file with their numbers, 1 first, without line ends (\\n or \\r\\n) and byte order mark.
+    """The lines of a text with their numbers, as `text_files.read_lines` gives them.
 
-    path: a file; "-" is the standard input.
-    Raises InputError for a file that cannot be read, for bytes that are no UTF-8 (with line and byte offset, counted
-    from 0 at the beginning of the file), for binary files (those with a NUL byte), and for one named as a treebank is.
+    Raises InputError as that does, and for a file whose name is that of a treebank.
     """
-    suffix = Path(path).suffix.lower()
+    suffix = content_suffix(path)
     if suffix in NO_TEXT_SUFFIXES:
         raise InputError(
-            f"{path}: found a name that ends in {suffix}, a file of trees; expected plain text, one sentence a line."
-            f" The words of a treebank: syntaxlm data words {path} -o FILE"
+            f"{path}: found a name that ends in {suffix}, a treebank; expected plain text, one sentence per line."
+            f" Extract its words with: syntaxlm data words {path} -o FILE"
         )
-    offset = 0
-    try:
-        with _opened(path) as file:
-            for number, raw in enumerate(file, 1):
-                if number == 1 and raw.startswith(_BYTE_ORDER_MARK):
-                    offset, raw = len(_BYTE_ORDER_MARK), raw[len(_BYTE_ORDER_MARK) :]
-                    if not raw:  # nothing behind the mark: an empty file
-                        return
-                nul = raw.find(b"\0")
-                if nul >= 0:
-                    raise InputError(
-                        f"{_name(path)}, line {number}: a NUL byte, at byte {offset + nul} of the file. This is a"
-                        " binary file, or text in UTF-16; expected text in UTF-8."
-                    )
-                try:
-                    line = raw.decode("utf-8")
-                except UnicodeDecodeError as error:
-                    raise InputError(
-                        f"{_name(path)}, line {number}: byte {offset + error.start} of the file (0x"
-                        f"{raw[error.start]:02x}) is no UTF-8: {error.reason}. Expected text in UTF-8."
-                    ) from error
-                offset += len(raw)
-                yield number, line.removesuffix("\n").removesuffix("\r") if line.endswith("\n") else line
-    except OSError as error:
-        raise InputError(f"{_name(path)}: cannot be read: {error.strerror or error}") from error
+    return text_files.read_lines(path)
+
+
+def read_sentences(path: str | Path, normaliser: Normaliser, warn: bool = True) -> Iterator[tuple[int, str]]:
+    """The lines of a text as a normaliser takes them: of tagged text, words without tags unless it reads tags.
+
+    warn: see `tagged_lines`, which reads a text where the normaliser reads tags or the file's name is that of tagged
+        text.
+    Raises InputError as `read_lines` and `tagged_lines` do.
+    """
+    reads_tags = normaliser.units == "tags"
+    if not (reads_tags or is_tagged(path)):
+        return read_lines(path)
+    lines = tagged_lines(source_name(path), read_lines(path), warn)
+    return lines if reads_tags else ((number, without_tags(line)) for number, line in lines)
 
 
 def count_tokens(path: str | Path, normaliser: Normaliser) -> Counter[str]:
@@ -81,11 +69,11 @@ def count_tokens(path: str | Path, normaliser: Normaliser) -> Counter[str]:
     Raises InputError as `read_lines` does, and for a file without any token.
     """
     counts: Counter[str] = Counter()
-    for _, line in read_lines(path):
+    for _, line in read_sentences(path, normaliser, warn=False):
         for tokens in normaliser.token_parts(line):
             counts.update(tokens)
     if not counts:
-        raise InputError(f"{_name(path)}: no text in it. Expected one sentence a line.")
+        raise InputError(f"{source_name(path)}: no text in it. Expected one sentence per line.")
     return counts
 
 
@@ -125,7 +113,7 @@ class EncodedCorpus:
     def encode(
         cls, path: str | Path, normaliser: Normaliser, vocabulary: Vocabulary, cache: Path | None = None
     ) -> EncodedCorpus:
-        """Read a file, one sentence a line; "-" is the standard input.
+        """Read a file, one sentence per line; "-" is standard input.
 
         cache: a folder to keep the ids in. They are used again while the file (by path, size and time of change), the
         normaliser and the vocabulary are the same. None: in memory, or for a large file in a temporary folder.
@@ -140,15 +128,15 @@ class EncodedCorpus:
             if kept is None:
                 raise InputError(f"{folder}: the cache of {path} was changed while it was written.")
             return kept
-        if str(path) != STANDARD_INPUT and _size(path) < IN_MEMORY:
+        if _fits_memory(path):
             sink = _MemorySink()
             numbers = _encode_into(sink, path, normaliser, vocabulary)
-            return cls(*sink.arrays(_word_type(vocabulary)), *numbers, source=_name(path))
+            return cls(*sink.arrays(_word_type(vocabulary)), *numbers, source=source_name(path))
         temporary = Path(tempfile.mkdtemp(prefix="syntaxlm-corpus-"))
         try:
             folder = temporary / "corpus"
             _write_folder(folder, path, normaliser, vocabulary)
-            kept = _read_folder(folder, _name(path), temporary)
+            kept = _read_folder(folder, source_name(path), temporary)
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
             raise
@@ -249,7 +237,7 @@ def _encode_into(
         del words[:], lengths[:], lines[:]
 
     any_sentence = False
-    for number, line in read_lines(path):
+    for number, line in read_sentences(path, normaliser):
         begin = len(words)
         written = 0
         for tokens in normaliser.token_parts(line):
@@ -266,7 +254,7 @@ def _encode_into(
             any_sentence = True
     write_out()
     if not any_sentence:
-        raise InputError(f"{_name(path)}: not one sentence in it. Expected one sentence a line.")
+        raise InputError(f"{source_name(path)}: not one sentence in it. Expected one sentence per line.")
     return unknown_count, character_count
 
 
@@ -319,8 +307,10 @@ def _read_folder(folder: Path, source: str, temporary: Path | None = None) -> En
 
 
 def _fingerprint(path: str | Path, normaliser: Normaliser, vocabulary: Vocabulary) -> str:
-    _size(path)
-    state = os.stat(path)
+    try:
+        state = os.stat(path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
     file = [os.path.realpath(path), state.st_size, state.st_mtime_ns]
     what = [_FORMAT, file, normaliser.as_dict(), vocabulary.as_dict()]
     return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:32]
@@ -330,17 +320,6 @@ def _word_type(vocabulary: Vocabulary) -> npt.DTypeLike:
     return np.uint16 if len(vocabulary) <= 2**16 else np.int32
 
 
-def _size(path: str | Path) -> int:
-    """Bytes of a file. Raises InputError for one that is not there."""
-    try:
-        return os.stat(path).st_size
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
-
-
-def _name(path: str | Path) -> str:
-    return "the standard input" if str(path) == STANDARD_INPUT else str(path)
-
-
-def _opened(path: str | Path) -> AbstractContextManager[BinaryIO]:
-    return nullcontext(sys.stdin.buffer) if str(path) == STANDARD_INPUT else open(path, "rb")
+def _fits_memory(path: str | Path) -> bool:
+    """Whether a file is plain text of known, small size. A pipe is not: it can be opened only once."""
+    return os.path.isfile(path) and os.path.getsize(path) < IN_MEMORY and not is_compressed(path)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.treebanks import dependency_trees
+from syntaxlm.errors import InputError
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees.dependencies import Paths, paths_of
@@ -25,16 +26,32 @@ ROOT = "<root>"  # what an edge from ROOT leaves, among words and among labels
 UNKNOWN = "<unk>"
 
 
+def read_words(tree: DependencyTree, normaliser: Normaliser) -> tuple[str, ...]:
+    """What a model reads of each word before normalisation: the words or, where units are tags, the tags.
+
+    Raises InputError for a word without a tag where units are tags.
+    """
+    if normaliser.units != "tags":
+        return tree.words
+    if "" in tree.tags:
+        word = tree.words[tree.tags.index("")]
+        raise InputError(
+            f"sentence {tree.name}: the word {word!r} has no part-of-speech tag; the model reads tags"
+            " (text.normaliser.units: tags)"
+        )
+    return tree.tags
+
+
 def count_dependencies(trees: Iterable[DependencyTree], normaliser: Normaliser) -> tuple[Counter[str], Counter[str]]:
     """How often each normalised word and each label is in trees."""
     written: Counter[str] = Counter()
     labels: Counter[str] = Counter()
     for tree in trees:
-        written.update(tree.words)
+        written.update(read_words(tree, normaliser))
         labels.update(tree.labels)
     words: Counter[str] = Counter()
     for word, count in written.items():
-        words[normaliser.word(word)] += count
+        words[normaliser.word(word, word)] += count
     del labels[""]
     return words, labels
 
@@ -52,7 +69,7 @@ class _Ids(dict[str, int]):
         self._normaliser, self._vocabulary = normaliser, vocabulary
 
     def __missing__(self, written: str) -> int:
-        self[written] = found = self._vocabulary.id(self._normaliser.word(written))
+        self[written] = found = self._vocabulary.id(self._normaliser.word(written, written))
         return found
 
 
@@ -112,12 +129,13 @@ class DependencyCorpus:
         names: list[str] = []
         characters, labelled = 0, False
         for tree in trees:
-            words.extend(map(word_ids.__getitem__, tree.words))
+            read = read_words(tree, normaliser)
+            words.extend(map(word_ids.__getitem__, read))
             heads.extend(tree.heads)
             marks.extend(map(label_ids, tree.labels))
             lengths.append(len(tree))
             names.append(tree.name)
-            characters += sum(map(len, tree.words)) + len(tree)  # white space between two words is one, the end is one
+            characters += sum(map(len, read)) + len(tree)  # white space between two words is one, the end is one
             labelled = labelled or any(tree.labels)
         ids = np.array(words, np.int32)
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.array(lengths, np.int64))])

@@ -18,9 +18,9 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from syntaxlm.data.corpora import STANDARD_INPUT, read_lines
 from syntaxlm.errors import InputError
 from syntaxlm.files import make_folder, write_text
+from syntaxlm.text_files import read_lines, source_name
 
 VARIABLES, OPERATORS = tuple("abcdef"), ("and", "or", "not")
 TOKENS = ("(", ")", *VARIABLES, *OPERATORS)  # in the order of their ids
@@ -243,7 +243,7 @@ def read_formula_pairs(path: str | Path) -> list[FormulaPair]:
     A header may come first, as `write_pairs` writes it; published files have none. Operators are counted.
     Raises InputError, naming file and line, for what is no pair, and for a file without one.
     """
-    source = "the standard input" if str(path) == STANDARD_INPUT else str(path)
+    source = source_name(path)
     pairs = [
         _pair_of(line, f"{source}, line {number}")
         for number, line in read_lines(path)

@@ -13,8 +13,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from syntaxlm.data.corpora import STANDARD_INPUT, read_lines
 from syntaxlm.errors import InputError
+from syntaxlm.text_files import STANDARD_INPUT, read_lines, source_name, uncompressed_name
 
 _GROUPINGS = ("field", "linguistics_term", "group")  # entries that say what an item belongs to
 _SHOWN = 60  # characters of a faulty entry
@@ -88,7 +88,7 @@ def _files(path: str | Path) -> list[str | Path]:
 
 def _pairs_of_file(path: str | Path) -> Iterator[MinimalPair]:
     any_pair = False
-    source = "the standard input" if str(path) == STANDARD_INPUT else str(path)
+    source = source_name(path)
     for number, line in read_lines(path):
         if line.strip():
             any_pair = True
@@ -106,7 +106,7 @@ def _pairs_of_line(line: str, source: str, number: int) -> Iterator[MinimalPair]
     if not isinstance(item, dict):
         raise InputError(f"{place}: found {_short(item)}; expected an object with sentence_good and sentence_bad")
     sentences = _sentences(item, place)
-    case = _text(item, "UID" if "UID" in item else "case", place) or Path(source).stem
+    case = _text(item, "UID" if "UID" in item else "case", place) or uncompressed_name(source).stem
     groups = {name: found for name in _GROUPINGS if (found := _text(item, name, place))}
     if "field" in groups:  # BLiMP spells one of them both syntax/semantics and syntax_semantics
         groups["field"] = groups["field"].replace("/", "_")

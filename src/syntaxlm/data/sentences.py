@@ -8,9 +8,7 @@ known, and nothing is downloaded.
 from __future__ import annotations
 
 import codecs
-import gzip
 import re
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,8 +18,9 @@ import numpy as np
 from nltk.tokenize.punkt import PunktLanguageVars, PunktSentenceTokenizer, PunktTrainer
 
 from syntaxlm.errors import InputError
-from syntaxlm.files import read_text, refuse_overwriting, replaced, split_lines
+from syntaxlm.files import refuse_overwriting, replaced, split_lines
 from syntaxlm.progress import progress_bar
+from syntaxlm.text_files import read_bytes, read_whole_text, source_name
 
 LEARNT = 5_000_000  # characters, from all books together, that abbreviations are learnt from: about 8 seconds
 LONGEST = 50_000  # characters that are read at once: nltk gives up a line that takes it 5 seconds
@@ -206,13 +205,15 @@ class Book:
 
 
 def read_paragraphs(path: str | Path, lines_are_paragraphs: bool = False, encoding: str = "utf-8") -> Book:
-    """The paragraphs of a plain text file (.gz too): blank lines part them; lines_are_paragraphs: so does every line.
+    """The paragraphs of a plain text file, perhaps compressed, or of "-", standard input.
+
+    Blank lines separate paragraphs; with lines_are_paragraphs, so does every line end.
 
     Lines are joined by a space, without one after a hyphen. _Emphasis_ loses its marks, dashes (-- and —) get a space
     on both sides. Paragraphs without a letter or digit (* * *) are left out. Raises InputError for a file that cannot
     be read, is no text of this encoding, or has no paragraph.
     """
-    text = _decoded(Path(path), encoding)
+    text = _decoded(path, encoding)
     begin, end = 0, len(text)
     for found in _NOTICE_BEFORE.finditer(text):
         begin = found.end()
@@ -221,7 +222,7 @@ def read_paragraphs(path: str | Path, lines_are_paragraphs: bool = False, encodi
     written = filter(_LETTER.search, _paragraphs(text[begin:end], lines_are_paragraphs))
     paragraphs = tuple(_DASH.sub(r" \1 ", _EMPHASIS.sub(r"\1", one)).strip() for one in written)
     if not paragraphs:
-        raise InputError(f"{path}: no sentence in it; expected running text")
+        raise InputError(f"{source_name(path)}: no sentence in it; expected running text")
     return Book(paragraphs, begin > 0 or end < len(text))
 
 
@@ -238,21 +239,18 @@ def _paragraphs(text: str, lines_are_paragraphs: bool) -> Iterator[str]:
             pieces.append(" ".join(words))
 
 
-def _decoded(path: Path, encoding: str) -> str:
+def _decoded(path: str | Path, encoding: str) -> str:
     if codecs.lookup(encoding).name == "utf-8":
         try:
-            return read_text(path)
+            return read_whole_text(path)
         except InputError as error:
             if isinstance(error.__cause__, UnicodeDecodeError):
                 raise InputError(f"{error}. Older books are often in latin-1: give its name as the encoding") from error
             raise
     try:
-        content = path.read_bytes()
-        return (gzip.decompress(content) if path.suffix == ".gz" else content).decode(encoding)
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
+        return read_bytes(path).decode(encoding)
     except (UnicodeDecodeError, LookupError) as error:
-        raise InputError(f"{path}: cannot be read as {encoding}: {error}") from error
+        raise InputError(f"{source_name(path)}: cannot be read as {encoding}: {error}") from error
 
 
 def _check(paths: Sequence[str | Path], train: str | Path, valid: str | Path | None, encoding: str) -> None:

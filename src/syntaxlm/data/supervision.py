@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 
 from syntaxlm.data.corpora import EncodedCorpus
-from syntaxlm.data.treebanks import Treebank, read_treebank
+from syntaxlm.data.treebanks import Treebank, check_tags, read_treebank
 from syntaxlm.errors import InputError
-from syntaxlm.text.normaliser import Normaliser, split_words
+from syntaxlm.text.normaliser import TAG_MARK, Normaliser, split_words
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees.preprocessing import GoldPreprocessing, find_preprocessing
 from syntaxlm.trees.span_index import span_keys, spans_of_keys
@@ -123,6 +123,12 @@ class _Reader:
             tokens.insert(0, str(self.normaliser.space))
         return tuple(self._codes.get(_plain(token), 0) for token in tokens)
 
+    def written(self, words: Sequence[str], tags: Sequence[str]) -> Sequence[str]:
+        """The words of a tree as a text has them: with their tags where units are tags."""
+        if self.normaliser.units != "tags":
+            return words
+        return [f"{word}{TAG_MARK}{tag}" for word, tag in zip(words, tags, strict=True)]
+
     def tokens(self, words: Sequence[str]) -> list[str]:
         """Of a text's line of these words; one with white space in it is written without, as `write_words` does."""
         return self.normaliser.tokens(" ".join("".join(split_words(word)) for word in words))
@@ -144,7 +150,9 @@ class _GoldTokens:
         self._trees = [sentence.tree for sentence in treebank if sentence.tree is not None]
         if len(self._trees) < len(treebank):
             raise InputError(f"{treebank.source}: dependency trees; expected constituency trees")
-        words = list(chain.from_iterable(tree.words for tree in self._trees))
+        if reader.normaliser.units == "tags":
+            check_tags(treebank)
+        words = list(chain.from_iterable(reader.written(tree.words, tree.tags) for tree in self._trees))
         known = {word: reader.codes(word) for word in dict.fromkeys(words)}
         sizes = np.fromiter((len(known[word]) for word in words), np.int64, len(words))
         self._words_before = offsets_of(np.array([len(tree) for tree in self._trees], np.int64))
@@ -224,7 +232,8 @@ class _Alignment:
         return self.reader.vocabulary.decode(self.corpus.sentence(place))
 
     def _tree_tokens(self, place: int) -> list[str]:
-        return self.reader.tokens(self.treebank.sentences[self.gold.numbers[place]].words)
+        sentence = self.treebank.sentences[self.gold.numbers[place]]
+        return self.reader.tokens(self.reader.written(sentence.words, sentence.tags))
 
 
 def _around(tokens: Sequence[str], place: int) -> str:

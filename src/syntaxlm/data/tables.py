@@ -1,7 +1,8 @@
-"""Tables as text: a header line, then a row a line, cells parted by tabs, as spreadsheets, R and pandas write them.
+"""Tables as text: a header line, one row per line, cells separated by tabs, as spreadsheets, R and pandas write them.
 
-A cell that holds a tab or a quotation mark stands in quotation marks, those inside it twice. A quotation mark anywhere
-else is a character like others.
+A cell that holds a tab or a quotation mark is in quotation marks, and those inside it are doubled. Any other quotation
+mark is an ordinary character. That is why the cells are split here: the `csv` module reads a cell that only begins with
+a quotation mark, such as `"Yes, he said.`, without it and joins it to the cells after it.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from syntaxlm.data.corpora import STANDARD_INPUT, read_lines
 from syntaxlm.errors import InputError
+from syntaxlm.text_files import read_lines, source_name
 
 _CELL = re.compile(r'"((?:[^"]|"")*)"(?=\t|$)|[^\t]*')
 _NEEDS_QUOTES = re.compile('[\t"\r\n]')
@@ -29,15 +30,15 @@ class Row(NamedTuple):
 def read_table(path: str | Path, column: str) -> tuple[tuple[str, ...], Iterator[Row]]:
     """The names of a table's other columns, and its rows; "-" is the standard input.
 
-    column: the one whose cells are the text. An empty line is a row of empty cells.
-    Raises InputError for a column there is not or a name given twice, for a row with more or fewer cells than the
-    header, and as `read_lines` does.
+    column: the column with the text. An empty line is a row of empty cells.
+    Raises InputError for a missing or repeated column, for a row with more or fewer cells than the header, and as
+    `read_lines` does.
     """
-    source = "the standard input" if str(path) == STANDARD_INPUT else str(path)
+    source = source_name(path)
     lines = read_lines(path)
     header = split_cells(next(lines, (1, ""))[1])
     if header == [""]:
-        raise InputError(f"{source}, line 1: no header; expected the names of the columns, parted by tabs")
+        raise InputError(f"{source}, line 1: no header; expected the names of the columns, separated by tabs")
     twice = sorted({name for name in header if header.count(name) > 1})
     if twice:
         raise InputError(f"{source}, line 1: more than one column is named {', '.join(map(repr, twice))}")
@@ -60,9 +61,9 @@ def read_table(path: str | Path, column: str) -> tuple[tuple[str, ...], Iterator
 
 
 def names_beside(columns: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
-    """Names of a table's columns where `columns` stand beside them: one that these have, too, gets `input_` before it.
+    """Names of a table's columns beside `columns`: a name that these also have gets the prefix `input_`.
 
-    As often as makes it another name than all others. columns: each of another name; names: likewise.
+    The prefix is repeated until the name is unique. columns, names: no name occurs twice.
     """
     result: list[str] = []
     for name in names:
@@ -88,5 +89,5 @@ def split_cells(line: str) -> list[str]:
 
 
 def format_cells(cells: Iterable[str]) -> str:
-    """A line of these cells, without its end."""
+    """A line of these cells, without its line end."""
     return "\t".join('"' + cell.replace('"', '""') + '"' if _NEEDS_QUOTES.search(cell) else cell for cell in cells)

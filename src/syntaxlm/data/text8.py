@@ -6,7 +6,6 @@ Memory in Recurrent Neural Networks"; Shen et al. 2018 after them). The file is 
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ import numpy as np
 
 from syntaxlm.errors import InputError
 from syntaxlm.files import make_folder, replaced
+from syntaxlm.text_files import open_bytes, source_name
 
 BYTES = 100_000_000
 TRAINING_BYTES = 99_000_000
@@ -64,17 +64,16 @@ def split_text8(path: str | Path, folder: str | Path) -> Text8Summary:
 
 
 def _read(path: Path) -> bytes:
-    try:
-        size = os.stat(path).st_size
-        if size != BYTES:
-            raise InputError(f"{path}: found {size:,} bytes; expected text8, unpacked, which has {BYTES:,}")
-        text = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+    with open_bytes(path) as file:
+        text = file.read(BYTES + 1)
+    if len(text) != BYTES:
+        found = f"{len(text):,}" if len(text) < BYTES else f"more than {BYTES:,}"
+        raise InputError(f"{source_name(path)}: found {found} bytes; expected text8, unpacked, which has {BYTES:,}")
     other = _OTHER.search(text)
     if other is not None:
         raise InputError(
-            f"{path}: found byte 0x{other.group()[0]:02x} at offset {other.start():,}; text8 has only a to z and spaces"
+            f"{source_name(path)}: found byte 0x{other.group()[0]:02x} at offset {other.start():,}; text8 has only a to"
+            " z and spaces"
         )
     return text
 

@@ -1,24 +1,42 @@
-"""Gold treebanks: constituency trees, dependency trees, or both of the same sentences, after one clean-up."""
+"""Gold treebanks: constituency trees, dependency trees, or both of the same sentences, after preprocessing.
+
+Tagged text, `word_TAG` tokens, is read as a treebank without trees. Files may be compressed (.gz, .xz, .zst); "-" is
+standard input.
+"""
 
 from __future__ import annotations
 
 import glob
-from collections.abc import Iterator, Sequence
+import io
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import accumulate
+from itertools import accumulate, chain
 from pathlib import Path
+from typing import NamedTuple
 
+from syntaxlm.data.formats import (
+    DEPENDENCY_SUFFIXES,
+    TAGGED_SUFFIX,
+    TREEBANK_SUFFIXES,
+    treebank_suffix,
+)
+from syntaxlm.data.tagged import tagged_lines
 from syntaxlm.errors import InputError
 from syntaxlm.files import write_text
-from syntaxlm.text.normaliser import Normaliser, split_words
-from syntaxlm.trees.brackets import read_brackets
-from syntaxlm.trees.conllu import DEPENDENCY_FORMATS, iterate_dependencies
+from syntaxlm.text.normaliser import TAG_MARK, Normaliser, split_tag, split_words
+from syntaxlm.text_files import (
+    COMPRESSED_SUFFIXES,
+    MAXIMUM_TEXT,
+    STANDARD_INPUT,
+    read_lines,
+    source_name,
+    uncompressed_name,
+)
+from syntaxlm.trees.brackets import parse_brackets, read_brackets
+from syntaxlm.trees.conllu import iterate_dependencies
 from syntaxlm.trees.preprocessing import EMPTY_TAG, PREPROCESSINGS, GoldPreprocessing, clean_all, find_preprocessing
 from syntaxlm.trees.tree import DependencyTree, Tree
-
-CONSTITUENCY_SUFFIXES = (".mrg", ".brackets", ".txt", ".tree", ".trees", ".ptb", ".clean")
-DEPENDENCY_SUFFIXES = tuple(DEPENDENCY_FORMATS)
-NO_TEXT_SUFFIXES = (".mrg", ".brackets", ".tree", ".trees", *DEPENDENCY_SUFFIXES)  # the others may be of plain text
 
 # Two preparations of a treebank may write a few words differently (brackets, quotes, slashes). Sentences that agree in
 # fewer of their words than this are not the same.
@@ -30,9 +48,9 @@ class TreebankSentence:
     """One gold sentence after clean-up.
 
     words, tags: as the file writes them; tags are "" where it has none.
-    tree: its constituency tree over `words`; None if only dependencies were read.
+    tree: its constituency tree over `words`; None if only dependencies or tagged text were read.
     heads: the 1-based position in `words` of each word's head, 0 for the root; labels: of the arcs. None, and (), if
-        only constituents were read.
+        no dependencies were read.
     number: which sentence of the treebank it was before clean-up, 1 first.
     name: its id in a dependency file, or "".
     """
@@ -70,10 +88,14 @@ class Treebank:
 
 @dataclass(frozen=True)
 class _Read:
-    """A sentence of a file. Exactly one of the trees is there."""
+    """A sentence of a file.
+
+    words: as a tree, without constituents unless it has a constituency tree.
+    """
 
     place: str
-    tree: Tree | None = None
+    words: Tree
+    has_tree: bool = False
     dependencies: DependencyTree | None = None
 
 
@@ -82,33 +104,38 @@ def read_treebank(
 ) -> Treebank:
     """Read gold trees.
 
-    path: a file; a folder, of which all files of a known suffix are read, sorted by name; or a pattern such as
-        "mrg/wsj_00*.mrg". The suffix tells the kind: see CONSTITUENCY_SUFFIXES and DEPENDENCY_SUFFIXES; .gz
-        may follow it.
+    path: a file; a folder, of which all files of a known suffix are read, sorted by name; a pattern such as
+        "mrg/wsj_00*.mrg", which compressed files match, too; or "-", standard input. The suffix tells the format: see
+        `data.formats`; .gz, .xz or .zst may follow it. On standard input the first line tells it.
     clean_up: which words stay: a name, a YAML file or the rule as such; "none" still drops empty nodes. The head of a
         dropped word becomes the head of its dependents; where that was the root, the first of them becomes the root
         and has the others.
-    dependencies: the dependency trees of the same sentences, in the same order; a path of the same three forms.
-    Raises InputError for files that are not there, of no known suffix, or of both kinds; for faults in them; and where
-    the two kinds have not the same sentences, naming the file and the sentence.
+    dependencies: the dependency trees of the same sentences, in the same order; a path of the same forms.
+    Raises InputError for files that are not there, of unknown or of different formats; for faults in them; and where
+    trees and dependencies are not of the same sentences, naming the file and the sentence.
     """
     rule = find_preprocessing(clean_up)
-    read = _read_all(path)
+    return _treebank(path, _files(path), rule, dependencies)
+
+
+def _treebank(
+    path: str | Path, files: Sequence[_File], rule: GoldPreprocessing, dependencies: str | Path | None = None
+) -> Treebank:
+    read = _read_all(files)
     if dependencies is None:
-        trees = [sentence.tree or _flat(sentence.dependencies) for sentence in read]
-        arcs = [sentence.dependencies for sentence in read]
+        trees, arcs = [sentence.words for sentence in read], [sentence.dependencies for sentence in read]
     else:
-        trees, arcs = _paired(path, read, dependencies, _read_all(dependencies))
-    cleaned, indices = clean_all(trees, rule, str(path))
+        trees, arcs = _paired(path, read, dependencies, _read_all(_files(dependencies)))
+    cleaned, indices = clean_all(trees, rule, source_name(path))
     sentences = []
     for tree, index in zip(cleaned, indices, strict=True):
-        gold, arc = (tree if read[index].tree is not None else None), arcs[index]
+        gold, arc = (tree if read[index].has_tree else None), arcs[index]
         heads, labels = (None, ()) if arc is None else _projected(trees[index], arc, rule)
         name = "" if arc is None else arc.name
         sentences.append(TreebankSentence(tree.words, tree.tags, gold, heads, labels, index + 1, name))
     left = set(indices)
     emptied = tuple(index + 1 for index in range(len(trees)) if index not in left)
-    return Treebank(tuple(sentences), str(path), emptied)
+    return Treebank(tuple(sentences), source_name(path), emptied)
 
 
 def dependency_trees(path: str | Path, clean_up: GoldPreprocessing | str | Path = "none") -> Iterator[DependencyTree]:
@@ -118,25 +145,31 @@ def dependency_trees(path: str | Path, clean_up: GoldPreprocessing | str | Path 
     Raises InputError as `read_treebank` does, and for constituency trees.
     """
     files = _files(path)
-    if _suffix(files[0]) not in DEPENDENCY_SUFFIXES:
+    if files[0].suffix not in DEPENDENCY_SUFFIXES:
         raise InputError(
-            f"{files[0]}: found a name that ends in {_suffix(files[0])}; expected dependency trees, in files that end"
-            f" in {' '.join(DEPENDENCY_SUFFIXES)}"
+            f"{source_name(files[0].path)}: found {files[0].suffix}; expected dependency trees, in files that end in"
+            f" {' '.join(DEPENDENCY_SUFFIXES)}"
         )
     rule = find_preprocessing(clean_up)
     if rule != PREPROCESSINGS["none"]:
-        for sentence in read_treebank(path, rule):
+        for sentence in _treebank(path, files, rule):
             name = sentence.name or str(sentence.number)
             yield DependencyTree(sentence.words, sentence.tags, sentence.heads or (), sentence.labels, name)
         return
     for file in files:
-        prefix = "" if len(files) == 1 else f"{file.name} "
-        for number, tree in enumerate(iterate_dependencies(file), 1):
+        prefix = "" if len(files) == 1 else f"{file.path.name} "
+        for number, tree in enumerate(iterate_dependencies(file.path, file.suffix, file.lines), 1):
             yield tree if tree.name else replace(tree, name=f"{prefix}{number}")
 
 
 def treebank_tokens(treebank: Treebank, normaliser: Normaliser) -> list[list[str]]:
-    """The sentences as the tokens that a model reads, one for each word: `Normaliser.word` of every one."""
+    """The sentences as the tokens that a model reads, one for each word: `Normaliser.word` of every one.
+
+    Raises InputError naming the sentence where units are tags and a word has none.
+    """
+    if normaliser.units == "tags":
+        check_tags(treebank)
+        return [list(sentence.tags) for sentence in treebank]
     normal: dict[str, str] = {}
     for sentence in treebank:
         for word in sentence.words:
@@ -145,9 +178,20 @@ def treebank_tokens(treebank: Treebank, normaliser: Normaliser) -> list[list[str
     return [[normal[word] for word in sentence.words] for sentence in treebank]
 
 
+def check_tags(treebank: Treebank) -> None:
+    """Raises InputError naming the first sentence with a word that has no part-of-speech tag."""
+    for sentence in treebank:
+        if "" in sentence.tags:
+            word = sentence.words[sentence.tags.index("")]
+            raise InputError(
+                f"{treebank.source}, sentence {sentence.number}: the word {word!r} has no part-of-speech tag, and the"
+                " model reads tags (text.normaliser.units: tags); expected trees such as (NP (DT the) (NN cat))"
+            )
+
+
 @dataclass(frozen=True)
 class WrittenWords:
-    """What `write_words` wrote.
+    """What `write_words` or `write_tags` wrote.
 
     joined: words that had white space in them; blank: words that were nothing else, and are left out.
     emptied: sentences that are left out, for clean-up left no word of them.
@@ -174,16 +218,43 @@ class WrittenWords:
 
 
 def write_words(treebank: Treebank, path: str | Path) -> WrittenWords:
-    """Writes the words of a treebank as plain text, one sentence a line: text to train on, without the trees.
+    """Writes the words of a treebank as plain text, one sentence per line: text to train on, without the trees.
 
     A word with white space in it is written without, for a reader of lines would take it for several; it is then the
-    word that `treebank_tokens` gives. The file appears whole or not at all. Raises InputError.
+    word that `treebank_tokens` gives. The file is written atomically. Raises InputError.
     """
+    return _write(treebank, path, lambda sentence: sentence.words)
+
+
+def write_tags(treebank: Treebank, path: str | Path) -> WrittenWords:
+    """Writes a treebank as tagged text, `word_TAG` tokens, one sentence per line: text to train models of tags on.
+
+    Words as of `write_words`. Raises InputError, also naming the sentence of a word without a tag, or with one that has
+    an underscore or white space in it.
+    """
+    return _write(treebank, path, lambda sentence: _tagged_words(sentence, treebank.source))
+
+
+def _tagged_words(sentence: TreebankSentence, source: str) -> list[str]:
+    tagged = []
+    for word, tag in zip(sentence.words, sentence.tags, strict=True):
+        if not tag or TAG_MARK in tag or split_words(tag) != [tag]:
+            found = f"the tag {tag!r}" if tag else "no tag"
+            raise InputError(
+                f"{source}, sentence {sentence.number}: the word {word!r} has {found}; expected a part-of-speech tag"
+                " without underscore or white space"
+            )
+        tagged.append(f"{word}{TAG_MARK}{tag}" if split_words(word) else word)
+    return tagged
+
+
+def _write(treebank: Treebank, path: str | Path, words_of: Callable[[TreebankSentence], Sequence[str]]) -> WrittenWords:
     lines: list[str] = []
     words = joined = blank = 0
     for sentence in treebank:
-        written = ["".join(split_words(word)) for word in sentence.words]
-        joined += sum(0 < len(new) < len(word) for new, word in zip(written, sentence.words, strict=True))
+        read = words_of(sentence)
+        written = ["".join(split_words(word)) for word in read]
+        joined += sum(0 < len(new) < len(word) for new, word in zip(written, read, strict=True))
         kept = [word for word in written if word]
         words += len(kept)
         blank += len(written) - len(kept)
@@ -195,70 +266,147 @@ def write_words(treebank: Treebank, path: str | Path) -> WrittenWords:
     return WrittenWords(len(lines), words, joined, blank, len(treebank.emptied) + len(treebank) - len(lines))
 
 
-def _files(path: str | Path) -> list[Path]:
-    """The files that a path means, sorted; all of one kind."""
-    path = Path(path)
-    known = CONSTITUENCY_SUFFIXES + DEPENDENCY_SUFFIXES
+def treebank_files(path: str | Path) -> list[Path]:
+    """The files that a path, a folder or a pattern stands for, sorted; all of one type. Raises InputError."""
+    return [file.path for file in _files(path)]
+
+
+class _File(NamedTuple):
+    """A file of a treebank. suffix: one of TREEBANK_SUFFIXES; lines: where its lines are being read already."""
+
+    path: Path
+    suffix: str
+    lines: Iterator[tuple[int, str]] | None = None
+
+
+def _files(path: str | Path) -> list[_File]:
+    """The files that a path stands for, sorted; all of one kind."""
+    if str(path) == STANDARD_INPUT:
+        return [_standard_input()]
+    path, known = Path(path), " ".join(TREEBANK_SUFFIXES)
     if path.is_dir():
-        files = [file for file in sorted(path.iterdir()) if file.is_file() and _suffix(file) in known]
-        if not files:
-            raise InputError(f"{path}: no treebank in this folder; expected files that end in {' '.join(known)}")
+        found = [file for file in sorted(path.iterdir()) if file.is_file()]
+        found = [file for file in found if treebank_suffix(file) in TREEBANK_SUFFIXES]
+        if not found:
+            raise InputError(f"{path}: no treebank in this folder; expected files that end in {known}")
     elif path.exists():
-        files = [path]
+        found = [path]
     else:
-        files = sorted(Path(name) for name in glob.glob(str(path), recursive=True))
-        if not files:
-            raise InputError(f"{path}: no such file or folder, and no file of this pattern")
-    strange = [file for file in files if _suffix(file) not in known]
-    if strange:
-        raise InputError(f"{strange[0]}: a treebank of an unknown kind; expected a name that ends in {' '.join(known)}")
-    kinds = {_suffix(file) in DEPENDENCY_SUFFIXES for file in files}
-    if len(kinds) > 1:
+        found = _matching(str(path))
+    files = [_File(file, treebank_suffix(file)) for file in found]
+    strange = next((file for file in files if file.suffix not in TREEBANK_SUFFIXES), None)
+    if strange is not None:
         raise InputError(
-            f"{path}: both constituency and dependency files; expected one kind. Give a pattern such as"
-            f" {path / '*.mrg' if path.is_dir() else '*.mrg'}, and the dependencies apart."
+            f"{strange.path}: a treebank of an unknown format; expected a name that ends in {known},"
+            f" {', '.join(COMPRESSED_SUFFIXES)} perhaps after it"
         )
+    if len({_kind(file.suffix) for file in files}) > 1:
+        raise InputError(
+            f"{path}: files of different kinds (constituency trees, dependency trees, tagged text); expected one kind."
+            f" Give a pattern such as {path / '*.mrg' if path.is_dir() else '*.mrg'}, and dependencies separately."
+        )
+    twice = Counter(uncompressed_name(file) for file in found).most_common(1)[0]
+    if twice[1] > 1:
+        raise InputError(f"{twice[0]}: found both compressed and uncompressed; expected it once")
     return files
 
 
-def _suffix(path: Path) -> str:
-    """The suffix that tells the kind, without .gz."""
-    return Path(path.stem).suffix.lower() if path.suffix.lower() == ".gz" else path.suffix.lower()
+def _kind(suffix: str) -> str:
+    return "dependencies" if suffix in DEPENDENCY_SUFFIXES else "tagged" if suffix == TAGGED_SUFFIX else "constituents"
 
 
-def _read_all(path: str | Path) -> list[_Read]:
-    sentences: list[_Read] = []
-    for file in _files(path):
-        suffix = _suffix(file)
-        if suffix in CONSTITUENCY_SUFFIXES:
-            trees = read_brackets(file)
-            sentences.extend(_Read(f"{file}, sentence {number}", tree=tree) for number, tree in enumerate(trees, 1))
-        else:
-            sentences.extend(
-                _Read(f"{file}, sentence {number}", dependencies=arcs)
-                for number, arcs in enumerate(iterate_dependencies(file), 1)
-            )
-    return sentences
+def _matching(pattern: str) -> list[Path]:
+    """The files of a pattern, sorted: *.mrg finds a.mrg and, where that is not there, a.mrg.gz."""
+    names = set(glob.glob(pattern, recursive=True))
+    beside = [name for suffix in COMPRESSED_SUFFIXES for name in sorted(glob.glob(pattern + suffix, recursive=True))]
+    if glob.escape(pattern) == pattern:
+        hint = f". There is {beside[0]}" if beside else ""
+        raise InputError(f"{pattern}: no such file or folder{hint}")
+    names.update(name for name in beside if str(uncompressed_name(name)) not in names)
+    if not names:
+        raise InputError(f"{pattern}: no such file or folder, and no file matches this pattern")
+    return sorted(map(Path, names))
 
 
-def _flat(arcs: DependencyTree | None) -> Tree:
-    """The words of a dependency tree as a tree without constituents, so that clean-up has one form."""
-    assert arcs is not None
-    return Tree(arcs.words, arcs.tags, ())
+def _standard_input() -> _File:
+    """Standard input, its format told by its first line that is not blank or a comment."""
+    lines = read_lines(STANDARD_INPUT)
+    begun = []
+    for number, line in lines:
+        begun.append((number, line))
+        if line.strip() and not line.startswith("#"):
+            return _File(Path(STANDARD_INPUT), _suffix_of(line), chain(begun, lines))
+    raise InputError("standard input: no sentence in it; expected a treebank")
+
+
+def _suffix_of(line: str) -> str:
+    """How a file with this line is read. CoNLL-X of ten columns is taken for CoNLL-U. Raises InputError."""
+    if line.lstrip().startswith("(") and not line.startswith("(\t"):
+        return ".mrg"
+    by_columns = {3: ".dp", 4: ".dp", 8: ".conllx", 9: ".conllx", 10: ".conllu"}
+    columns = line.count("\t") + 1
+    if columns in by_columns:
+        return by_columns[columns]
+    if all(TAG_MARK in token for token in split_words(line)):
+        return TAGGED_SUFFIX
+    raise InputError(
+        f"standard input: found {line[:40]!r}; expected a treebank: bracketed trees, CoNLL-U, CoNLL-X, columns of word,"
+        " tag and head, or tagged text"
+    )
+
+
+def _read_all(files: Sequence[_File]) -> list[_Read]:
+    return [sentence for file in files for sentence in _read_file(file)]
+
+
+def _read_file(file: _File) -> Iterator[_Read]:
+    path, suffix, lines = file
+    source = source_name(path)
+    if suffix in DEPENDENCY_SUFFIXES:
+        for number, arcs in enumerate(iterate_dependencies(path, suffix, lines), 1):
+            yield _Read(f"{source}, sentence {number}", Tree(arcs.words, arcs.tags, ()), dependencies=arcs)
+        return
+    if suffix == TAGGED_SUFFIX:
+        for number, tree in _tagged_sentences(source, read_lines(path) if lines is None else lines):
+            yield _Read(f"{source}, line {number}", tree)
+        return
+    trees = read_brackets(path) if lines is None else parse_brackets(_joined(lines), source=source)
+    for number, tree in enumerate(trees, 1):
+        yield _Read(f"{source}, sentence {number}", tree, has_tree=True)
+
+
+def _joined(lines: Iterable[tuple[int, str]]) -> str:
+    """Lines as one text. Raises InputError beyond the limit of texts that are read as a whole."""
+    text = io.StringIO()
+    for _, line in lines:
+        text.write(line + "\n")
+        if text.tell() > MAXIMUM_TEXT:
+            raise InputError(f"standard input: more than {MAXIMUM_TEXT / 2**20:,.0f} MiB of trees; split it")
+    return text.getvalue()
+
+
+def _tagged_sentences(source: str, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, Tree]]:
+    """The sentences of tagged text with their lines, as trees without constituents; a missing word is its tag."""
+    any_sentence = False
+    for number, line in tagged_lines(source, lines):
+        pairs = [split_tag(token) for token in split_words(line)]
+        if pairs:
+            any_sentence = True
+            yield number, Tree(tuple(word or tag for word, tag in pairs), tuple(tag for _, tag in pairs), ())
+    if not any_sentence:
+        raise InputError(f"{source}: no sentence in it; expected word_TAG tokens, one sentence per line")
 
 
 def _paired(
     path: str | Path, trees: Sequence[_Read], dependencies: str | Path, arcs: Sequence[_Read]
 ) -> tuple[list[Tree], list[DependencyTree | None]]:
     """The trees and the dependency trees of the same sentences. Raises InputError at the first that is not the same."""
-    if trees[0].tree is None or arcs[0].dependencies is None:
+    if not trees[0].has_tree or arcs[0].dependencies is None:
         raise InputError(f"{path} and {dependencies}: expected constituency trees first, then dependency trees")
     for first, second in zip(trees, arcs, strict=False):
-        assert first.tree is not None
-        assert second.dependencies is not None
-        tags = zip(first.tree.words, first.tree.tags, strict=True)
+        tags = zip(first.words.words, first.words.tags, strict=True)
         words = [word for word, tag in tags if tag != EMPTY_TAG]
-        others = second.dependencies.words
+        others = second.words.words
         same = sum(map(str.__eq__, words, others))
         if len(words) != len(others) or same < SAME_SENTENCE * len(words):
             raise InputError(
@@ -271,7 +419,7 @@ def _paired(
             f"{path} has {len(trees)} sentences and {dependencies} has {len(arcs)}; expected the same sentences."
             f" The first without a partner is {longer[min(len(trees), len(arcs))].place}."
         )
-    return [sentence.tree for sentence in trees if sentence.tree is not None], [each.dependencies for each in arcs]
+    return [sentence.words for sentence in trees], [each.dependencies for each in arcs]
 
 
 def _projected(tree: Tree, arcs: DependencyTree, rule: GoldPreprocessing) -> tuple[tuple[int, ...], tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""Pictures of trees, distances, gates, attention and figures, as SVG, HTML and PNG.  No torch."""
+"""Pictures of trees, distances, gates, attention and charts, as SVG, HTML and PNG. Imports no torch and no model."""
 
 from syntaxlm.drawing.charts import bar_chart, bar_chart_svg, line_chart, line_chart_svg
 from syntaxlm.drawing.dependencies import dependency_picture, dependency_svg

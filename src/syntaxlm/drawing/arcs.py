@@ -1,8 +1,8 @@
-"""Where everything of a drawn dependency tree stands: words in a row, over them an arc from each head to its dependent.
+"""The layout of a dependency tree: words in a row, and above them an arc from each head to its dependent.
 
-Arcs have upright legs and level tops. One stands higher than all that it reaches over, so that in a projective tree
-none meets another. The legs at a word stand side by side, those of longer arcs nearer to its middle; there, over the
-root, stands ROOT's arrow. Words are moved apart until every label has room over its own arc.
+Arcs have vertical legs and horizontal tops. An arc is higher than all arcs below it, so the arcs of a projective tree
+never cross. The legs at a word are side by side, those of longer arcs nearer to its middle, where the root has ROOT's
+arrow. Words are moved apart until every label fits over its own arc.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from syntaxlm.trees.tree import DependencyTree
 
 LEG = 6.0  # pixels between two legs at a word
 BEND = 7.0  # pixels: radius of an arc's corners
-LEVEL, BARE_LEVEL = 20.0, 11.0  # pixels from level to level, with labels and without
-FOOT = 14.0  # pixels from the foot of the arcs to the lowest level
-RAISED = 5.0  # pixels from an arc to its label's baseline
-COLUMN = 26.0  # least pixels of a word's column
-ROOT_LABEL = "root"  # of an arrow from ROOT whose arc has no label
+LEVEL, BARE_LEVEL = 20.0, 11.0  # pixels between levels, with labels and without
+FOOT = 14.0  # pixels from the bottom of the arcs to the lowest level
+RAISED = 5.0  # pixels between an arc and its label's baseline
+COLUMN = 26.0  # pixels: least width of a word's column
+ROOT_LABEL = "root"  # of ROOT's arrow if the file gives it no label
 
 Leg = tuple[int, int]
-"""Of an arc: the word it stands at, and the arc's dependent, which names the arc."""
+"""One end of an arc: the word it is at, and the arc's dependent, which identifies the arc."""
 
 
 @dataclass(frozen=True)
 class Arc:
-    """An arc from a head to a dependent, positions from 1; from ROOT, head 0, an upright arrow.
+    """An arc from a head to a dependent, positions from 1; from ROOT, head 0, a vertical arrow.
 
-    start, end: x of its legs at the head and at the dependent.  top: y of its level.  label: as drawn, "" for none;
-    label_x, label_y: of its anchor, in the middle of the baseline.  full: the whole label.
-    crossing: whether words under it hang on others than its head (not so in a projective tree).
+    start, end: x of its legs at the head and at the dependent.  top: y of its horizontal line.  label: as drawn, ""
+    for none; label_x, label_y: its anchor, in the middle of the baseline.  full: the label, not shortened.
+    crossing: whether some word below it does not depend, directly or not, on its head (never in a projective tree).
     """
 
     head: int
@@ -52,9 +52,9 @@ class Arc:
 
 @dataclass(frozen=True)
 class ArcLayout:
-    """A dependency tree in pixels from the top left corner. foot: y where arcs end. tags: none where the tree has none.
+    """A dependency tree in pixels from the top left corner. foot: y where arcs end. tags: may be empty.
 
-    mirrored: whether the first word stands at the right.
+    mirrored: whether the first word is at the right.
     """
 
     width: float
@@ -68,7 +68,7 @@ class ArcLayout:
 
 @dataclass(frozen=True)
 class _Span:
-    """An arc by the words it is between, low < high; level 1 is the lowest."""
+    """An arc between the words low < high. level: 1 is the lowest."""
 
     low: int
     high: int
@@ -77,7 +77,7 @@ class _Span:
 
 
 def lay_out_arcs(tree: DependencyTree) -> ArcLayout:
-    """Raises InputError for a word that is its own head."""
+    """Lay out a dependency tree. Raises InputError for a word that is its own head."""
     _check(tree)
     shown = [shortened(visible(word), LONGEST_WORD) for word in tree.words]
     tags = [shortened(visible(tag), LONGEST_LABEL) if tag else "" for tag in tree.tags]
@@ -92,7 +92,7 @@ def lay_out_arcs(tree: DependencyTree) -> ArcLayout:
 
     step = LEVEL if any(labels[span.word - 1] for span in spans) else BARE_LEVEL
     highest = max([span.level for span in spans], default=0) + (1 if 0 in tree.heads else 0)
-    top = MARGIN + TEXT_SIZES["relation"] + 3  # of the highest: of ROOT's arrows, where there are any
+    top = MARGIN + TEXT_SIZES["relation"] + 3  # of the highest arcs, or of ROOT's arrows
     foot = top + FOOT + max(0, highest - 1) * step
     uprights = {key: centres[key[0] - 1] + leg for key, leg in legs.items()}
     levels = {span.word: span.level for span in spans}
@@ -142,7 +142,7 @@ def _label(tree: DependencyTree, word: int) -> str:
 
 
 def _levels(tree: DependencyTree) -> list[_Span]:
-    """The arcs between words, shortest first, each on the lowest level above all that it shares a gap with."""
+    """The arcs between words, shortest first, each on the lowest level above all the arcs below it."""
     pairs = sorted(
         (abs(head - word), min(head, word), max(head, word), word) for word, head in enumerate(tree.heads, 1) if head
     )
@@ -154,7 +154,7 @@ def _levels(tree: DependencyTree) -> list[_Span]:
 
 
 def _legs(tree: DependencyTree, spans: Sequence[_Span]) -> dict[Leg, float]:
-    """Where legs stand, from the middle of their word. spans: shorter ones first."""
+    """The x of each leg, relative to the middle of its word. spans: shorter ones first."""
     found: dict[Leg, float] = {}
     for place, head in enumerate(tree.heads, 1):
         before = [span.word for span in spans if span.high == place]
@@ -172,7 +172,7 @@ def _columns(
     spans: Sequence[_Span],
     legs: Mapping[Leg, float],
 ) -> tuple[list[float], float]:
-    """The middle of each word's column, and the width of all with margins."""
+    """The middle of each word's column, and the total width with margins."""
     counts = [0] * len(words)
     for place, _ in legs:
         counts[place - 1] += 1
@@ -186,11 +186,11 @@ def _columns(
         for word, tag, count in zip(words, tags, counts, strict=True)
     ]
     gaps = [(left + right) / 2 for left, right in pairwise(widths)]
-    for span in spans:  # shorter ones first: what they need, longer ones have
+    for span in spans:  # shorter ones first: the width they need also widens longer ones
         label = labels[span.word - 1]
         needed = text_width(label, TEXT_SIZES["relation"]) + 6 if label else 2 * BEND
         if label and _is_crossed(tree, span, spans):
-            needed *= 2  # then one side of a leg has room
+            needed *= 2  # then the label fits on one side of the leg
         has = sum(gaps[span.low - 1 : span.high - 1]) + legs[span.high, span.word] - legs[span.low, span.word]
         if has < needed:
             more = (needed - has) / (span.high - span.low)
@@ -203,7 +203,7 @@ def _columns(
         more = (needed - sum(gaps[before - 1 : after - 1])) / (after - before)
         gaps[before - 1 : after - 1] = [gap + max(0.0, more) for gap in gaps[before - 1 : after - 1]]
     places = list(accumulate(gaps, initial=0.0))
-    # A label over a root near an end may reach farther than the first or the last word.
+    # The label of a root near an end may be wider than the first or the last word.
     halves = [(places[word - 1], text_width(labels[word - 1], TEXT_SIZES["relation"]) / 2) for word in roots]
     before_first = max(widths[0] / 2, *(half - x for x, half in halves), 0.0)
     behind_last = max(widths[-1] / 2, *(half - (places[-1] - x) for x, half in halves), 0.0)
@@ -211,7 +211,7 @@ def _columns(
 
 
 def _is_crossed(tree: DependencyTree, span: _Span, spans: Sequence[_Span]) -> bool:
-    """Whether a leg of another arc, or ROOT's arrow, goes through an arc's level line."""
+    """Whether a leg of another arc, or ROOT's arrow, crosses an arc's horizontal line."""
     inside = range(span.low + 1, span.high)
     return any(not tree.heads[place - 1] for place in inside) or any(
         other.level > span.level and (other.low in inside or other.high in inside) for other in spans
@@ -221,10 +221,10 @@ def _is_crossed(tree: DependencyTree, span: _Span, spans: Sequence[_Span]) -> bo
 def _label_place(
     word: int, head: int, ends: Sequence[float], uprights: Mapping[Leg, float], levels: Mapping[int, int], width: float
 ) -> float:
-    """The middle of an arc's label: that of the arc, or of the widest part of it that no leg of another crosses.
+    """The middle of an arc's label: that of the arc, or of its widest segment that no other arc's leg crosses.
 
-    ends: x of the arc's own legs.  uprights: x of all legs.  levels: of arcs by their dependents; a root's has none and
-    reaches over all.
+    ends: x of the arc's own legs.  uprights: x of all legs.  levels: of arcs by their dependents; ROOT's arrow has none
+    and is above all.
     """
     own = levels[word]
     crossed = sorted(
@@ -244,7 +244,7 @@ def _between(word: int, head: int) -> range:
 
 
 def _hangs_on(tree: DependencyTree, word: int, head: int) -> bool:
-    """Whether heads lead from a word to this one; in a cycle, too, the walk ends."""
+    """Whether a word depends, directly or not, on this head. Terminates for cycles, too."""
     for _ in range(len(tree)):
         word = tree.heads[word - 1]
         if word in (0, head):

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
 from pathlib import Path
 
-from syntaxlm.data.treebanks import dependency_trees
 from syntaxlm.drawing import svg
 from syntaxlm.drawing.arcs import BEND, Arc, ArcLayout, lay_out_arcs
 from syntaxlm.drawing.layout import MARGIN, Word
@@ -14,14 +12,9 @@ from syntaxlm.drawing.page import Section, html_page
 from syntaxlm.drawing.svg import TEXT_SIZES, Picture, Theme
 from syntaxlm.drawing.text import right_to_left, text_width
 from syntaxlm.drawing.writing import write_picture
-from syntaxlm.errors import InputError
-from syntaxlm.trees.conllu import DEPENDENCY_FORMATS
-from syntaxlm.trees.dependencies import steps_of
 from syntaxlm.trees.latex import format_dependency_latex
 from syntaxlm.trees.tree import DependencyTree
 
-MOST_TREES = 30  # of a file, in one picture
-MOST_WORDS = 1000  # of a tree
 ARROW = 7.0, 3.2  # pixels: length of an arrow's head, half its width
 
 
@@ -31,15 +24,15 @@ def dependency_svg(tree: DependencyTree, theme: Theme = "auto") -> str:
 
 
 def dependency_picture(tree: DependencyTree) -> Picture:
-    """Words and, where there are any, tags in a row, over them an arc from each head to its dependent, with its label.
+    """Words and tags in a row, and above them a labelled arc from each head to its dependent.
 
-    The root has an arrow from above. Arcs that make a tree non-projective have a colour of their own.
+    The root has an arrow from above. Arcs that make a tree non-projective have another colour.
     Raises InputError for a word that is its own head.
     """
     layout = lay_out_arcs(tree)
-    told = [_told(tree, word) for word in range(1, len(tree) + 1)]
+    descriptions = [_description(tree, word) for word in range(1, len(tree) + 1)]
     lower_last = sorted(layout.arcs, key=lambda arc: arc.top)
-    elements = [element for arc in lower_last for element in _arc(arc, layout, told[arc.word - 1])]
+    elements = [element for arc in lower_last for element in _arc(arc, layout, descriptions[arc.word - 1])]
     elements += [
         svg.text(arc.label_x, arc.label_y, arc.label, f"relation{'' if arc.head else '-root'}", "middle")
         for arc in layout.arcs
@@ -48,11 +41,11 @@ def dependency_picture(tree: DependencyTree) -> Picture:
     elements += [_text(word, "word", layout.mirrored) for word in layout.words]
     elements += [_text(tag, "tag", False) for tag in layout.tags]
     title = f"Dependency tree: {' '.join(tree.words)}"
-    return Picture(layout.width, layout.height, tuple(elements), title, "; ".join(told))
+    return Picture(layout.width, layout.height, tuple(elements), title, "; ".join(descriptions))
 
 
-def _told(tree: DependencyTree, word: int) -> str:
-    """The arc to a word, in words: "cat: nsubj of sleeps"."""
+def _description(tree: DependencyTree, word: int) -> str:
+    """The arc to a word as text: "cat: nsubj of sleeps"."""
     head, label = tree.heads[word - 1], tree.labels[word - 1]
     if not head:
         return f"{tree.words[word - 1]}: {label or 'root'}"
@@ -64,7 +57,7 @@ def _text(word: Word, role: str, mirrored: bool) -> str:
     return svg.text(word.x, word.y, word.text, role, "middle", title=title, within_right_to_left=mirrored)
 
 
-def _arc(arc: Arc, layout: ArcLayout, told: str) -> list[str]:
+def _arc(arc: Arc, layout: ArcLayout, tooltip: str) -> list[str]:
     length, half = ARROW
     foot = layout.foot
     kind = "-crossing" if arc.crossing else "" if arc.head else "-root"
@@ -77,54 +70,13 @@ def _arc(arc: Arc, layout: ArcLayout, told: str) -> list[str]:
     else:
         line = ["M", arc.end, arc.top]
     line += ["V", foot - length + 1]
-    head: list[str | float] = [
-        "M",
-        arc.end,
-        foot,
-        "L",
-        arc.end - half,
-        foot - length,
-        "L",
-        arc.end + half,
-        foot - length,
-        "Z",
-    ]
-    return [svg.path(line, f"arc{kind}", told), svg.path(head, f"arrow{kind}")]
-
-
-def is_file_of_trees(path: Path) -> bool:
-    """Whether a path's name is that of a file of dependency trees."""
-    name = path.with_suffix("") if path.suffix.lower() == ".gz" else path
-    return name.suffix.lower() in DEPENDENCY_FORMATS and not path.is_dir()
-
-
-def read_trees(path: Path, number: int | None = None, clean_up: str = "none") -> list[DependencyTree]:
-    """The trees of a file to draw. number: of one of them, 1 is the first; None: all, at most MOST_TREES.
-
-    Raises InputError as `dependency_trees` does, for a number that no tree has, for more trees than fit, and for heads
-    that lead to no root.
-    """
-    if number is not None and number < 1:
-        raise InputError(f"{path}: no tree has the number {number}; 1 is the first")
-    most = MOST_TREES + 1 if number is None else number
-    trees = list(islice(dependency_trees(path, clean_up), most))
-    if number is None and len(trees) > MOST_TREES:
-        raise InputError(f"{path}: found more than {MOST_TREES} trees; choose one by --number")
-    if number is not None and len(trees) < number:
-        raise InputError(f"{path}: no tree has the number {number}; there are 1 to {len(trees)}")
-    chosen = trees if number is None else trees[-1:]
-    for tree in chosen:
-        if len(tree) > MOST_WORDS:
-            raise InputError(f"{path}, sentence {tree.name}: {len(tree):,} words; a picture has room for {MOST_WORDS}")
-        try:
-            steps_of(tree)
-        except InputError as error:
-            raise InputError(f"{path}, {error}") from error
-    return chosen
+    tip: list[str | float] = ["M", arc.end, foot, "L", arc.end - half, foot - length]
+    tip += ["L", arc.end + half, foot - length, "Z"]
+    return [svg.path(line, f"arc{kind}", tooltip), svg.path(tip, f"arrow{kind}")]
 
 
 def write_dependencies(trees: Sequence[DependencyTree], path: Path, theme: Theme = "auto") -> None:
-    """Writes trees as SVG, PNG, HTML or LaTeX, as the file's name ends, one below the other. Raises InputError."""
+    """Write trees, one below the other, as SVG, PNG, HTML or LaTeX, chosen by the extension. Raises InputError."""
     write_picture(
         path,
         lambda: _stacked(trees),
@@ -144,7 +96,7 @@ def _stacked(trees: Sequence[DependencyTree]) -> Picture:
 
 
 def _headed(tree: DependencyTree) -> Picture:
-    """A tree with its name over it, on the side where the sentence begins."""
+    """A tree with its name above it, on the side where the sentence starts."""
     picture = dependency_picture(tree)
     height = TEXT_SIZES["heading"] + MARGIN
     width = max(picture.width, text_width(tree.name, TEXT_SIZES["heading"]) + 2 * MARGIN)

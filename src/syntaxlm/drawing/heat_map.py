@@ -1,4 +1,7 @@
-"""Matrices as fields of cells: gates, attention."""
+"""Matrices as heat maps: gates, attention, span scores.
+
+Our own instead of matplotlib's for the reasons given in `charts`; tooltips name the row, column and value of a cell.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,11 @@ from syntaxlm.drawing.layout import MARGIN
 from syntaxlm.drawing.svg import TEXT_SIZES, Anchor, Picture, Theme
 from syntaxlm.drawing.text import figure, right_to_left, shortened, text_width, visible
 
-LABEL = 28  # characters of a row's or column's label; of longer ones, beginning and end
-CELL, ROOMY_CELL, SMALL_CELL = 20.0, 32.0, 15.0  # pixels: usual, with its figure inside, of large maps
-FIGURED, LARGE = 12, 24  # rows or columns: up to so many have figures, more than so many are small
-TURNED = 65.0  # degrees of column labels wider than their cells
-DARK = 0.72  # share of the full colour from which a figure is drawn in the paper's
+LABEL = 28  # characters of a label; longer ones are shortened in the middle
+CELL, ROOMY_CELL, SMALL_CELL = 20.0, 32.0, 15.0  # pixels: default, with its value inside, in large maps
+MOST_WITH_VALUES, LARGE = 12, 24  # rows or columns: most with values in the cells; above this, cells are small
+TURNED = 65.0  # degrees: rotation of column labels wider than their cells
+DARK = 0.72  # share of the full colour from which a value is drawn in the background's colour
 
 Matrix = npt.NDArray[np.floating] | Sequence[Sequence[float]]
 
@@ -45,12 +48,12 @@ def heat_map(
     column_axis: str = "",
     mirrored: bool | None = None,
 ) -> Picture:
-    """A cell for each value, the fuller its colour the greater the value; negative ones in another colour.
+    """One cell per value: the larger the value, the stronger the colour; negative values have another colour.
 
-    matrix: (rows, columns); where it is not a number there is no cell. The full colour is the value furthest from 0.
-    row_axis, column_axis: what rows and columns are, for the line under the map and what a pointer is told.
-    mirrored: whether the first column is at the right; None: where most labels are of a right-to-left script.
-    Raises ValueError where labels and matrix do not fit.
+    matrix: (rows, columns); NaN and infinity have no cell. The value furthest from 0 has the full colour.
+    row_axis, column_axis: what rows and columns are, for the line below the map.
+    mirrored: whether the first column is at the right; None: if most labels are in a right-to-left script.
+    Raises ValueError if labels and matrix have different sizes.
     """
     values = np.asarray(matrix, np.float64)
     if values.shape != (len(row_labels), len(column_labels)):
@@ -65,7 +68,7 @@ def heat_map(
 
 
 class _Map:
-    """Sizes and places of one map, and its elements."""
+    """The layout of one heat map, and its elements."""
 
     def __init__(
         self,
@@ -80,8 +83,8 @@ class _Map:
         self.values, self.rows, self.columns = values, rows, columns
         self.title, self.row_axis, self.column_axis = title, row_axis, column_axis
         most = max(values.shape)
-        self.figured = most <= FIGURED
-        self.cell = ROOMY_CELL if self.figured else CELL if most <= LARGE else SMALL_CELL
+        self.with_values = most <= MOST_WITH_VALUES
+        self.cell = ROOMY_CELL if self.with_values else CELL if most <= LARGE else SMALL_CELL
         self.mirrored = mirrored
         finite = np.abs(values[np.isfinite(values)])
         self.largest = float(finite.max()) if finite.size else 0.0
@@ -105,7 +108,7 @@ class _Map:
         return text_width(label, TEXT_SIZES["label"])
 
     def _legend_texts(self) -> tuple[str, str, str]:
-        """What stands before and behind the colours, and what the axes are."""
+        """The texts before and after the colour scale, and the names of the axes."""
         scale = (0.0, self.largest)
         least = "0" if not (self.values < 0).any() else figure(-self.largest, scale)
         axes = " ".join(
@@ -155,17 +158,17 @@ class _Map:
                 self.across(self.start + j * self.cell) - (self.cell if self.mirrored else 0),
                 self.top + i * self.cell,
             )
-            told = f"{self.rows[i]} → {self.columns[j]}: {value:.4g}"
+            tooltip = f"{self.rows[i]} → {self.columns[j]}: {value:.4g}"
             role = "negative" if value < 0 else "cell"
-            parts.append(svg.rectangle(x, y, self.cell, self.cell, role, told, share))
+            parts.append(svg.rectangle(x, y, self.cell, self.cell, role, tooltip, share))
             shown = figure(value, scale)
-            if self.figured and text_width(shown, TEXT_SIZES["small"]) <= self.cell - 2:
+            if self.with_values and text_width(shown, TEXT_SIZES["small"]) <= self.cell - 2:
                 role = "inverse" if share > DARK else "figure"
                 parts.append(svg.text(x + self.cell / 2, y + self.cell / 2 + 3.5, shown, role, "middle"))
         return parts
 
     def _legend(self) -> list[str]:
-        """The colours from least to greatest, and the axes."""
+        """The colour scale from least to greatest, and the names of the axes."""
         least, greatest, axes = self.legend
         y = self.bottom + 16
         x = MARGIN

@@ -1,8 +1,8 @@
-"""Where everything of a drawn tree stands: nodes, edges, tags, bars and words. What draws it reads nothing else.
+"""The layout of a constituency tree: positions of nodes, edges, tags, bars and words, which `tree` then draws.
 
-Edges are upright and level, so that they never cross, whatever the tree: a node's level line reaches from its first
-child to its last, and its children hang from it. A node stands as many levels above the words as its deepest word is
-below it, so right-branching trees of many words are stairs, not diagonals through the page.
+Edges are vertical and horizontal, so they never cross: a node's horizontal line reaches from its first child to its
+last, and its children hang from it. A node is as many levels above the words as its deepest word is below it, so
+right-branching trees over many words look like stairs and stay compact.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from dataclasses import dataclass
 
 from syntaxlm.drawing.svg import TEXT_SIZES
 from syntaxlm.drawing.text import right_to_left, shortened, text_width, visible
-from syntaxlm.trees.brackets import INDUCED_LABEL
+from syntaxlm.trees.bracket_text import INDUCED_LABEL
 from syntaxlm.trees.tree import Constituent, Tree
 
 MARGIN = 12.0  # pixels around everything
-WIDEST = 1150.0  # pixels: sentences wider than this have their words slanted
+WIDEST = 1150.0  # pixels: words of wider sentences are slanted
 SLANT = 45.0  # degrees
-COLUMN = 34.0  # least pixels of a column: room for a bar's figure
-NARROW_COLUMN = 25.0  # the same of slanted words and of long sentences
+COLUMN = 34.0  # pixels: least width of a column, room for a bar's value
+NARROW_COLUMN = 25.0  # the same for slanted words and for long sentences
 ROOMY_WORDS = 24  # longer sentences get narrow columns
-LONGEST_WORD, LONGEST_LABEL = 48, 18  # characters drawn; of longer ones, beginning and end
-BAR_ZONE = 64.0  # pixels that the highest bar reaches
-AXIS = 48.0  # pixels left of the bars, for their scale
-TREE_HEIGHT = 420.0  # pixels that a deep tree's levels are drawn together to
+LONGEST_WORD, LONGEST_LABEL = 48, 18  # characters drawn; longer ones are shortened in the middle
+BAR_ZONE = 64.0  # pixels: height of the highest bar
+AXIS = 48.0  # pixels left of the bars for their axis
+TREE_HEIGHT = 420.0  # pixels: levels of deeper trees are moved closer together
 
 Span = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class Columns:
-    """A column for each word. edges: (n + 1,) the left edge of each and the right edge of the last, pixels from 0."""
+    """One column per word. edges: (n + 1,), the left edge of each column and the right edge of the last, in pixels."""
 
     edges: tuple[float, ...]
     slanted: bool
@@ -43,10 +43,10 @@ class Columns:
 
 @dataclass(frozen=True)
 class Node:
-    """A constituent. x, y: where its own edge begins; left, right: the ends of its level line at height y.
+    """A constituent. x, y: where the edge to its parent starts; left, right: the ends of its horizontal line at y.
 
-    label: "" for an induced one. shared: whether the other tree has the span; None where there is no other, or where
-    the span is of one word.
+    label: "" for an induced one. shared: whether the other tree has the span; None without another tree and for a span
+    of one word.
     """
 
     x: float
@@ -60,7 +60,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Edge:
-    """What a child, node or word, hangs by: upright, from the parent's line to it. shared: as of the child's node."""
+    """A vertical line from a parent to a child, node or word. shared: as of the child's node."""
 
     x: float
     top: float
@@ -70,7 +70,7 @@ class Edge:
 
 @dataclass(frozen=True)
 class Bar:
-    """A distance between the words `after` - 1 and `after`. x: its centre; top, bottom: of the bar."""
+    """A distance between the words `after` - 1 and `after`. x: centre of the bar."""
 
     x: float
     width: float
@@ -82,7 +82,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Word:
-    """A word or a tag. x, y: of its anchor on the baseline. text: as drawn; full: all of it."""
+    """A word or a tag. x, y: its anchor on the baseline. text: as drawn; full: not shortened."""
 
     x: float
     y: float
@@ -94,8 +94,8 @@ class Word:
 class TreeLayout:
     """A tree in pixels from the top left corner.
 
-    guides: (x, top, bottom), from the tree through the bars to each word. scale: the values at the bars' foot and at
-    the height of the highest, (0, 0) without bars. mirrored: whether the first word stands at the right.
+    guides: (x, top, bottom), from the tree through the bars to each word. scale: the values at the bottom of the bars
+    and at the top of the highest, (0, 0) without bars. mirrored: whether the first word is at the right.
     """
 
     width: float
@@ -112,7 +112,7 @@ class TreeLayout:
 
 
 def columns_of(trees: Sequence[Tree], words: Sequence[str]) -> Columns:
-    """Columns wide enough for the words, and for the labels and tags of every one of the trees over them."""
+    """Columns wide enough for the words and for the labels and tags of all the trees over them."""
     shown = [_word(word) for word in words]
     roomy = COLUMN if len(words) <= ROOMY_WORDS else NARROW_COLUMN
     widths = _widths(trees, [max(roomy, text_width(word, TEXT_SIZES["word"]) + 14) for word in shown])
@@ -125,7 +125,7 @@ def columns_of(trees: Sequence[Tree], words: Sequence[str]) -> Columns:
 
 
 def _widths(trees: Sequence[Tree], widths: list[float]) -> list[float]:
-    """Column widths, made greater where a tag or a constituent's label is wider than its words."""
+    """Column widths, increased where a tag or a constituent's label is wider than its words."""
     for tree in trees:
         for place, tag in enumerate(tree.tags):
             widths[place] = max(widths[place], _text_width(tag, "tag") + 8)
@@ -158,11 +158,12 @@ def lay_out(
     shared: Set[Span] | None = None,
     columns: Columns | None = None,
 ) -> TreeLayout:
-    """Lays out a tree over `words`, which are drawn in place of its own.
+    """Lay out a tree over `words`, which replace its own.
 
-    distances: one for each word, that of word i between words i - 1 and i, so the first is not drawn; None: no bars.
-    shared: the spans that another tree has, too. columns: of several trees under each other; None: this one's own.
-    Raises ValueError where words or distances are not as many as the tree's words, or a distance is not finite.
+    distances: one per word; that of word i is between words i - 1 and i, so the first is not drawn. None: no bars.
+    shared: spans that another tree also has. columns: shared by several trees; None: fitted to this tree.
+    Raises ValueError for more or fewer words or distances than the tree has words, and for a distance that is not
+    finite.
     """
     _check(tree, words, distances)
     columns = columns or columns_of([tree], words)
@@ -185,7 +186,7 @@ def lay_out(
     bars, scale = _bars(distances[1:] if distances is not None else [], place, tags_foot)
     baseline = (bars[0].bottom if bars else tags_foot) + (16 if columns.slanted else 22)
     back = 0.0
-    if columns.slanted:  # the letters' middle, not their baseline, comes out of the column's
+    if columns.slanted:  # the middle of the letters, not their baseline, starts at the column's centre
         back = TEXT_SIZES["word"] / 4 * (-1 if place.mirrored else 1)
     drop = math.sin(math.radians(SLANT)) * max(lengths, default=0) if columns.slanted else 0
     return TreeLayout(
@@ -212,14 +213,14 @@ def _check(tree: Tree, words: Sequence[str], distances: Sequence[float] | None) 
     if distances is None:
         return
     if len(distances) != len(tree):
-        raise ValueError(f"{len(tree)} words have {len(distances)} distances, expected one for each word")
+        raise ValueError(f"{len(tree)} words have {len(distances)} distances; expected one per word")
     if not all(map(math.isfinite, distances[1:])):
         raise ValueError("a distance is not finite")
 
 
 @dataclass(frozen=True)
 class _Placing:
-    """From places along the sentence to places on the page. start: what is left before the first column."""
+    """Converts positions along the sentence to positions on the page. start: space before the first column."""
 
     columns: Columns
     start: float
@@ -236,7 +237,7 @@ class _Placing:
 def _tree_parts(
     tree: Tree, place: _Placing, shared: Set[Span] | None
 ) -> tuple[tuple[Node, ...], tuple[Edge, ...], float]:
-    """The nodes, what hangs from them, and where the tree ends, in pixels from the top."""
+    """The nodes, the edges, and the y where the tree ends."""
     parts, columns = tree.constituents, place.columns
     parents, word_parents = parents_of(tree)
     labels = [_label(part) for part in parts]
@@ -247,7 +248,7 @@ def _tree_parts(
             lefts[parent], rights[parent] = min(lefts[parent], centre), max(rights[parent], centre)
     middles = [0.0] * len(parts)
     for child in range(len(parts) - 1, -1, -1):  # children come after their parents
-        # Within its own columns, a label meets no other.
+        # A label that stays within its own columns overlaps no other.
         half = text_width(labels[child], TEXT_SIZES["label"]) / 2 + 2 if labels[child] else 0.0
         low, high = columns.edges[parts[child].start] + half, columns.edges[parts[child].end] - half
         middle = middles[child] = min(max((lefts[child] + rights[child]) / 2, low), max(low, high))
@@ -282,13 +283,13 @@ def _tree_parts(
 
 
 def _step(levels: int, labelled: bool) -> float:
-    """Pixels from level to level: less in deep trees."""
+    """Pixels between levels: fewer in deep trees."""
     usual, least = (34.0, 26.0) if labelled else (26.0, 11.0)
     return max(least, min(usual, TREE_HEIGHT / max(1, levels)))
 
 
 def parents_of(tree: Tree) -> tuple[list[int], list[int]]:
-    """The place of the parent of each constituent, and of each word, among the constituents; -1 where there is none."""
+    """The index of each constituent's parent and of each word's parent among the constituents; -1 without a parent."""
     parents: list[int] = []
     word_parents = [-1] * len(tree)
     around: list[int] = []
@@ -302,12 +303,12 @@ def parents_of(tree: Tree) -> tuple[list[int], list[int]]:
 
 
 def _bars(values: Sequence[float], place: _Placing, top: float) -> tuple[tuple[Bar, ...], tuple[float, float]]:
-    """A bar for each distance between neighbours, and the values at their foot and of the highest."""
+    """A bar per distance between neighbours, and the values at the bottom and the top of the axis."""
     if not values:
         return (), (0.0, 0.0)
     low, high = scale_of(values)
     edges = place.columns.edges
-    bottom = top + 20 + BAR_ZONE  # over the highest stands its figure
+    bottom = top + 20 + BAR_ZONE  # leaves room for the value above the highest bar
     bars = []
     for after, value in enumerate(values, 1):
         room = min(edges[after] - edges[after - 1], edges[after + 1] - edges[after])
@@ -317,7 +318,7 @@ def _bars(values: Sequence[float], place: _Placing, top: float) -> tuple[tuple[B
 
 
 def scale_of(values: Sequence[float]) -> tuple[float, float]:
-    """From 0 where that lets differences be seen, else from a little under the least value."""
+    """The range of the axis: from 0 if differences are then visible, else from a little below the least value."""
     low, high = min(values), max(values)
     if low >= 0 and low <= high / 2:
         return 0.0, high or 1.0

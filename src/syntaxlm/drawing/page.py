@@ -1,4 +1,4 @@
-"""Pictures and facts as HTML: whole pages, and the tables that notebooks show."""
+"""Pictures and facts as HTML: whole pages, and tables for notebooks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from syntaxlm.drawing.svg import Picture, Theme, escaped, number
 
-SMALLEST = 0.65  # of a picture's own size: what wide ones shrink to on a narrow page, before they scroll
+SMALLEST = 0.65  # of a picture's size: wide ones shrink to this on a narrow page, then scroll
 
 _STYLE = """
 :root{{color-scheme:{scheme}}}
@@ -27,7 +27,7 @@ _LIGHT, _DARK = "background:#fff;color:#1d2125", "background:#16191d;color:#e8ea
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a page. text: a paragraph under the heading; preformatted: below the pictures, folded away."""
+    """text: a paragraph below the heading. preformatted: texts by name, below the pictures, shown on demand."""
 
     heading: str
     pictures: tuple[Picture, ...] = ()
@@ -36,7 +36,7 @@ class Section:
 
 
 def html_page(title: str, sections: Sequence[Section], theme: Theme = "auto") -> str:
-    """A page by itself: no other file, no script. Wide pictures shrink with the page, then scroll by themselves."""
+    """A page that needs no other file and no script. Wide pictures shrink with the page, then scroll on their own."""
     scheme = "light dark" if theme == "auto" else theme
     style = _STYLE.format(scheme=scheme, light=_DARK if theme == "dark" else _LIGHT, smallest=SMALLEST)
     if theme == "auto":
@@ -63,7 +63,7 @@ def _section(section: Section, theme: Theme) -> str:
 
 
 def facts_html(title: str, facts: Mapping[str, str]) -> str:
-    """Named facts as a table, to stand in another page, a notebook's; that page gives the colours."""
+    """Named facts as a table for a notebook, in the notebook's own colours."""
     rows = "".join(
         f'<tr><th style="text-align:left;font-weight:normal;opacity:.7">{escaped(name)}</th>'
         f'<td style="text-align:left">{escaped(value)}</td></tr>'

@@ -1,4 +1,4 @@
-"""Pictures as PNG, painted from their SVG."""
+"""Pictures as PNG, rendered from their SVG by resvg."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from pathlib import Path
 from syntaxlm.drawing.svg import FONTS, Picture, Theme
 from syntaxlm.errors import InputError, InputWarning
 
-SCALE = 2.0  # pixels of the PNG for one of the picture
-LARGEST = 30_000, 2.5e8  # pixels on a side, and in all
-NAMED = 3  # characters without a font that are told by name
+SCALE = 2.0  # PNG pixels per pixel of the picture
+LARGEST = 30_000, 2.5e8  # pixels: longest side, and area
+NAMED = 3  # characters without a font that the warning names
 
-# The library tells which characters it draws as boxes only to the output of its process. One pixel is painted.
+# The library reports the characters that it draws as boxes only on the output of its process. One pixel is rendered.
 _ASK = (
     "import sys, resvg_py; "
     "resvg_py.svg_to_bytes(svg_string=sys.stdin.buffer.read().decode('utf-8'), width=1, log_information=True)"
@@ -26,18 +26,16 @@ _NO_FONT = re.compile(rb"No fonts with a .*?/U\+([0-9A-F]+) character")
 
 
 def png(picture: Picture, theme: Theme = "light") -> bytes:
-    """The picture as a PNG file's content, twice as large; a huge one as large as it is.
+    """The picture as the content of a PNG file, at twice its size; a huge one at its own size.
 
-    Letters are drawn with the system's fonts; what they lack becomes boxes, with an InputWarning that names it.
-    auto is light: a PNG does not change.
-    Raises InputError without the library resvg-py (the extra `draw`) or any font, or for a picture too large.
+    Text is drawn with the system's fonts. Characters that they lack become boxes, with an InputWarning that names them.
+    theme: auto is light, for a PNG cannot follow the reader's system.
+    Raises InputError without resvg-py (the extra `draw`), without fonts, and for a picture that is too large.
     """
     try:
         import resvg_py
     except ImportError:
-        raise InputError(
-            "PNG needs the library resvg-py: pip install 'syntaxlm[draw]'; SVG and HTML need nothing"
-        ) from None
+        raise InputError("PNG needs the library resvg-py: pip install 'syntaxlm[draw]'; SVG and HTML do not") from None
     scale = SCALE if _fits(picture, SCALE) else 1.0
     if not _fits(picture, scale):
         raise InputError(
@@ -45,17 +43,17 @@ def png(picture: Picture, theme: Theme = "light") -> bytes:
         )
     if not _has_fonts():
         raise InputError(
-            "a PNG's letters are drawn with this machine's fonts, and it has none of the usual ones; write SVG or HTML"
+            "PNG text is drawn with this machine's fonts, and none of the usual ones was found; write SVG or HTML"
         )
     document = picture.svg("light" if theme == "auto" else theme)
     painted: bytes = resvg_py.svg_to_bytes(svg_string=document, zoom=scale)
     if boxes := _drawn_as_boxes(document):
         named = [f"{one} {unicodedata.name(one, f'U+{ord(one):04X}')}" for one in boxes]
-        told = ", ".join(named if len(named) <= NAMED else [*named[:NAMED], "..."])
+        shown = ", ".join(named if len(named) <= NAMED else [*named[:NAMED], "..."])
         warnings.warn(
-            f"boxes are drawn for {len(boxes)} of the picture's characters, which no font found here has ({told})."
-            " Install one that has them on this machine (Noto has fonts of all scripts), or write SVG or HTML, which"
-            " are drawn with the fonts of whoever looks at them.",
+            f"characters drawn as boxes because no font on this machine has them: {len(boxes)} ({shown})."
+            " Install a font for them (the Noto fonts cover all scripts), or write SVG or HTML, which use the fonts of"
+            " the reader's machine.",
             InputWarning,
             stacklevel=2,
         )
@@ -63,16 +61,16 @@ def png(picture: Picture, theme: Theme = "light") -> bytes:
 
 
 def _drawn_as_boxes(document: str) -> list[str]:
-    """The characters of an SVG document that the library finds no font for, in the order it meets them.
+    """The characters of an SVG document for which there is no font, in order.
 
-    Empty, too, where no other process can be begun: the picture is drawn all the same.
+    Also empty if no process can be started: the picture is drawn nevertheless.
     """
     import resvg_py
 
     if document.isascii():  # every font has these
         return []
     command = [sys.executable, "-c", _ASK]
-    place = Path(resvg_py.__file__).parents[1]  # there the process finds the same library, and no file of the user
+    place = Path(resvg_py.__file__).parents[1]  # the process finds the same library there, and no file of the user
     try:
         asked = subprocess.run(
             command, input=document.encode(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=place, check=False
@@ -84,7 +82,7 @@ def _drawn_as_boxes(document: str) -> list[str]:
 
 @cache
 def _has_fonts() -> bool:
-    """Whether a letter leaves a trace: without a font that it can find, the library paints none and does not say so."""
+    """Whether a letter is visible: without fonts, the library draws no text and reports no error."""
     import resvg_py
 
     blank = '<svg xmlns="http://www.w3.org/2000/svg" width="20" height="20">{}</svg>'

@@ -1,8 +1,7 @@
-"""Pictures: SVG elements in a box, their colours, and the documents they become.
+"""Pictures: SVG elements with a size, their style sheet, and the documents made of them.
 
-A picture's elements have roles, not colours. The style sheet gives each role its colour, in light and in dark, and its
-size of text; layouts measure text by the same sizes. Every document paints its own background, so that it is legible
-wherever it is shown.
+A picture's elements have roles, not colours. The style sheet gives each role its colour, light and dark, and its text
+size; layouts measure text with the same sizes. Every document draws its own background, so it is legible anywhere.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from syntaxlm.drawing.text import directed, printable
 Theme = Literal["auto", "light", "dark"]
 Anchor = Literal["start", "middle", "end"]
 
-# Named, for a renderer other than a browser knows no default font. Sans-serif ones of the usual systems, then those of
-# scripts that these lack.
+# By name, because renderers other than browsers have no default font: sans-serif fonts of common systems, then fonts
+# for scripts that these lack.
 FONTS = ",".join(
     f"'{name}'"
     for name in (
@@ -30,7 +29,7 @@ FONTS = ",".join(
     )
 ) + ",sans-serif"  # fmt: skip
 
-# Of each role of text, pixels.
+# Text size of each role, in pixels.
 TEXT_SIZES = {
     "word": 15,
     "tag": 10,
@@ -46,7 +45,7 @@ TEXT_SIZES = {
     "relation-root": 11,
 }
 
-# name: light, dark. The series' colours are told apart by the colour-blind (after Okabe and Ito 2008).
+# name: (light, dark). The colours of series are safe for colour-blind readers (after Okabe and Ito 2008).
 _COLOURS = {
     "paper": ("#ffffff", "#16191d"),
     "ink": ("#1d2125", "#e8eaed"),
@@ -97,7 +96,7 @@ _RULES = {
     "arrow": "fill:{edge}",
     "arrow-crossing": "fill:{negative}",
     "arrow-root": "fill:{shared}",
-    # A rim of the paper's colour keeps letters legible over a line.
+    # An outline in the background's colour keeps letters legible over a line.
     "relation": "fill:{ink};stroke:{paper};stroke-width:2;paint-order:stroke",
     "relation-root": "fill:{shared};stroke:{paper};stroke-width:2;paint-order:stroke;font-weight:bold",
 }
@@ -105,9 +104,10 @@ _RULES = {
 
 @dataclass(frozen=True)
 class Picture:
-    """Elements in a box, painted in their order.
+    """SVG elements with a size, drawn in order.
 
-    width, height: pixels. title: what it shows, in a line; description: the same in full, for those who cannot see it.
+    width, height: pixels. title: what the picture shows, in one line. description: the full content as text, for
+    screen readers.
     """
 
     width: float
@@ -117,7 +117,7 @@ class Picture:
     description: str = ""
 
     def svg(self, theme: Theme = "auto") -> str:
-        """The picture as an SVG document, which may also stand in an HTML page. auto: as the reader's system is set."""
+        """The picture as an SVG document, also for embedding in HTML. theme: auto follows the reader's system."""
         size = f'width="{number(self.width)}" height="{number(self.height)}"'
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" class="syntaxlm" {size}'
@@ -132,7 +132,7 @@ class Picture:
 
 
 def stacked(pictures: Sequence[Picture], title: str = "", gap: float = 16, align_right: bool = False) -> Picture:
-    """One below the other. title: of the whole; the first one's when not given."""
+    """Pictures one below the other. title: by default that of the first."""
     width = max(picture.width for picture in pictures)
     elements: list[str] = []
     height = -gap
@@ -144,7 +144,7 @@ def stacked(pictures: Sequence[Picture], title: str = "", gap: float = 16, align
 
 
 def beside(pictures: Sequence[Picture], title: str = "", gap: float = 24) -> Picture:
-    """From left to right. title: of the whole; the first one's when not given."""
+    """Pictures from left to right. title: by default that of the first."""
     elements: list[str] = []
     width = -gap
     for picture in pictures:
@@ -155,7 +155,7 @@ def beside(pictures: Sequence[Picture], title: str = "", gap: float = 24) -> Pic
 
 
 def flowing(pictures: Sequence[Picture], width: float, title: str = "", align_right: bool = False) -> Picture:
-    """In rows of at most `width` pixels, or of one picture that is wider."""
+    """Pictures in rows of at most `width` pixels; a wider picture has a row of its own."""
     rows: list[list[Picture]] = [[]]
     for picture in pictures:
         if rows[-1] and sum(one.width for one in rows[-1]) + picture.width > width:
@@ -174,7 +174,7 @@ def _descriptions(pictures: Sequence[Picture]) -> str:
 
 
 def style_sheet(theme: Theme = "auto") -> str:
-    """The colours and text sizes of all roles, in rules that hold within our own pictures only."""
+    """Colours and text sizes of all roles, as rules that apply only inside our pictures."""
     if theme != "auto":
         return _rules(dark=theme == "dark")
     return f"{_rules(dark=False)}@media (prefers-color-scheme:dark){{{_rules(dark=True)}}}"
@@ -195,12 +195,12 @@ def _rules(dark: bool) -> str:
 
 
 def escaped(text: str) -> str:
-    """Text as the content or an attribute of an element."""
+    """Text escaped for the content or an attribute of an element."""
     return html.escape(printable(text), quote=True)
 
 
 def number(value: float) -> str:
-    """A coordinate, to a tenth of a pixel."""
+    """A coordinate, rounded to a tenth of a pixel."""
     return f"{value:.1f}".removesuffix(".0")
 
 
@@ -220,7 +220,7 @@ def polyline(points: Sequence[tuple[float, float]], role: str) -> str:
 
 
 def path(steps: Sequence[str | float], role: str, title: str = "") -> str:
-    """steps: the letters and coordinates of SVG's path data."""
+    """steps: the commands and coordinates of SVG path data."""
     drawn = " ".join(step if isinstance(step, str) else number(step) for step in steps)
     return _titled("path", role, f'd="{drawn}"', title)
 
@@ -228,7 +228,7 @@ def path(steps: Sequence[str | float], role: str, title: str = "") -> str:
 def rectangle(
     x: float, y: float, width: float, height: float, role: str, title: str = "", opacity: float | None = None
 ) -> str:
-    """opacity: of the fill, 0 to 1."""
+    """opacity: fill opacity, 0 to 1."""
     sides = zip(("x", "y", "width", "height"), (x, y, width, height), strict=True)
     attributes = " ".join(f'{name}="{number(value)}"' for name, value in sides)
     if opacity is not None:
@@ -250,9 +250,9 @@ def text(
     title: str = "",
     within_right_to_left: bool = False,
 ) -> str:
-    """One line of text. x, y: of the anchor on the baseline; turned: degrees, clockwise, around it."""
+    """One line of text. x, y: the anchor on the baseline. turned: rotation around it, degrees clockwise."""
     place = f'x="{number(x)}" y="{number(y)}" text-anchor="{anchor}"'
     if turned:
         place += f' transform="rotate({number(turned)} {number(x)} {number(y)})"'
-    told = f"<title>{escaped(title)}</title>" if title else ""
-    return f'<text class="slm-{role}" {place}>{told}{escaped(directed(content, within_right_to_left))}</text>'
+    tooltip = f"<title>{escaped(title)}</title>" if title else ""
+    return f'<text class="slm-{role}" {place}>{tooltip}{escaped(directed(content, within_right_to_left))}</text>'

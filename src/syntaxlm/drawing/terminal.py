@@ -1,4 +1,4 @@
-"""Trees drawn with characters."""
+"""Trees drawn with box characters."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from nltk.tree.prettyprinter import TreePrettyPrinter
 
 from syntaxlm.trees import Tree, to_nltk
 
-WIDEST = 40  # words; nltk's drawing is recursive and a wider one fits no terminal
+WIDEST = 40  # words; nltk's printer is recursive, and wider trees do not fit a terminal
 
 
 def draw_tree(tree: Tree) -> str:
-    """The tree top-down in box characters; past 40 words, only how long it is."""
+    """The tree, top down, in box characters; for more than 40 words only their number."""
     if len(tree) > WIDEST:
         return f"(a tree over {len(tree)} words is too wide to draw here)"
     drawn = to_nltk(tree)
     for number, place in enumerate(drawn.treepositions("leaves")):
-        drawn[place] = number  # the printer orders words by itself, and wrongly beside subtrees; not numbers
+        drawn[place] = number  # nltk sorts leaves, strings wrongly beside subtrees; numbers stay in order
     text: str = TreePrettyPrinter(drawn, list(tree.words)).text(unicodelines=True)
     return text.rstrip()

@@ -1,7 +1,7 @@
-"""How wide text is, which way it runs, and how what cannot be seen is shown.
+"""Width and direction of text, and visible forms of invisible characters.
 
-No font is read: whoever looks at a picture has fonts of their own. Widths are of common sans-serif ones, rather too
-wide than too narrow, by Unicode's East Asian width (annex 11), category and script.
+No font is read, because readers have fonts of their own. Widths are estimates for common sans-serif fonts, rather too
+wide than too narrow, from Unicode's East Asian width (annex 11), category and script.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _FLAG_LETTERS = range(0x1F1E6, 0x1F200)
 
 
 def text_width(text: str, size: float) -> float:
-    """The width of one line of text in pixels. size: of the font, in pixels."""
+    """The width of one line of text in pixels. size: font size in pixels."""
     total = 0.0
     joined = False
     for character in text:
-        # An emoji after a joiner is drawn within the one before it.
+        # An emoji after a joiner is part of the one before it.
         total += 0.0 if joined and unicodedata.category(character) == "So" else _ems(character)
         joined = character == _JOINER and total > 0
     return total * size
@@ -36,7 +36,7 @@ def text_width(text: str, size: float) -> float:
 
 @lru_cache(maxsize=2**16)
 def _ems(character: str) -> float:
-    """A character's width in units of the font's size."""
+    """A character's width as a multiple of the font size."""
     category = unicodedata.category(character)
     if category in ("Mn", "Me", "Cf") or ord(character) in _SKIN_TONES:
         return 0.0
@@ -56,7 +56,7 @@ def _ems(character: str) -> float:
 
 
 def right_to_left(texts: Iterable[str]) -> bool:
-    """Whether most letters of the texts are of a script that runs from right to left."""
+    """Whether most letters of the texts are in a right-to-left script."""
     balance = 0
     for text in texts:
         for character in text:
@@ -66,10 +66,10 @@ def right_to_left(texts: Iterable[str]) -> bool:
 
 
 def directed(text: str, within_right_to_left: bool = False) -> str:
-    """Text in its own order: one that begins in a right-to-left script gets marks of this direction around it.
+    """Text with its direction: if it starts in a right-to-left script, it is put between right-to-left marks.
 
-    within_right_to_left: the direction of text without letters, whose brackets are then turned.
-    Marks, because renderers other than browsers know no `direction`.
+    within_right_to_left: the direction of text without letters, whose brackets are then mirrored.
+    Marks are used because renderers other than browsers ignore `direction`.
     """
     runs_left = within_right_to_left
     for character in text:
@@ -81,7 +81,7 @@ def directed(text: str, within_right_to_left: bool = False) -> str:
 
 
 def visible(word: str) -> str:
-    """A word as it is drawn: white space, combining marks and invisible characters by themselves become visible."""
+    """A word as it is drawn: white space, lone combining marks and invisible characters become visible."""
     if any(_ems(character) and not character.isspace() for character in word) or not word:
         return printable(word)
     if any(character.isspace() or character == _ZERO_WIDTH_SPACE for character in word):
@@ -92,7 +92,7 @@ def visible(word: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Text with control characters as pictures of them, and what XML cannot hold as U+FFFD."""
+    """Text with symbols for control characters, and U+FFFD for characters that XML cannot hold."""
     return text if text.isprintable() else "".join(map(_printable, text))
 
 
@@ -107,24 +107,24 @@ def _printable(character: str) -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    """Text of at most `most` characters: of a longer one, beginning and end around an ellipsis."""
+    """Text of at most `most` characters; a longer one keeps its start and end around an ellipsis."""
     if len(text) <= most:
         return text
     head = (most - 1) * 2 // 3
     tail = len(text) - (most - 1 - head)
-    while head > 1 and _belongs_to_the_one_before(text, head):
+    while head > 1 and _continues_previous(text, head):
         head -= 1
-    while tail < len(text) and _belongs_to_the_one_before(text, tail):
+    while tail < len(text) and _continues_previous(text, tail):
         tail += 1
     return text[:head] + ELLIPSIS + text[tail:]
 
 
-def _belongs_to_the_one_before(text: str, place: int) -> bool:
+def _continues_previous(text: str, place: int) -> bool:
     return _ems(text[place]) == 0.0 or text[place - 1] == _JOINER
 
 
 def figure(value: float, scale: tuple[float, float]) -> str:
-    """A number in as few digits as tell values of a scale (its least and greatest) apart."""
+    """A number with as few digits as distinguish values on a scale. scale: its least and greatest value."""
     if value == 0:
         return "0"
     least, greatest = scale

@@ -1,4 +1,4 @@
-"""Constituency trees as pictures: with the distances they come from, and beside gold trees."""
+"""Constituency trees as pictures, with the distances they come from and beside gold trees."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from syntaxlm.errors import InputError
 from syntaxlm.trees.brackets import format_brackets
 from syntaxlm.trees.tree import Tree
 
-BESIDE = 1000.0  # pixels: of two trees that are wider together, one is drawn below the other
-NODE = 4.0  # radius of a mark
-TOLD_WORDS = 20  # of a longer span, these many are told where a pointer rests on its mark
+BESIDE = 1000.0  # pixels: two trees that are wider together are drawn one below the other
+NODE = 4.0  # pixels: radius of a marker
+TOOLTIP_WORDS = 20  # words of a longer span in its tooltip
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """How many spans of two trees over the same words are in both.
+    """Number of spans that two trees over the same words share.
 
-    Of two words or more; that of the whole sentence, which every tree has, is not counted.
+    Spans have two words or more; that of the whole sentence is not counted.
     """
 
     shared: int
@@ -36,12 +36,12 @@ class Comparison:
 
 
 def spans_of(tree: Tree) -> set[Span]:
-    """The spans of two words or more."""
+    """A tree's spans of two words or more."""
     return {(part.start, part.end) for part in tree.constituents if part.end - part.start > 1}
 
 
 def compare(tree: Tree, gold: Tree) -> Comparison:
-    """Raises InputError where the trees differ in their number of words."""
+    """Count shared spans. Raises InputError for trees with different numbers of words."""
     if len(tree) != len(gold):
         raise InputError(
             f"the induced tree has {len(tree)} words, the gold tree {len(gold)}; expected trees over the same words"
@@ -70,14 +70,13 @@ def tree_picture(
     words: Sequence[str] | None = None,
     notes: Sequence[str] | None = None,
 ) -> Picture:
-    """A tree, below it a bar between each two neighbouring words, below these the words.
+    """A tree, below it a bar for each distance between neighbouring words, below these the words.
 
-    distances: one for each word, that of word i between words i - 1 and i, so the first is not drawn; None: no bars.
-    gold: a tree over the same words, drawn beside (a wide one: below) the first, shared spans marked in both.
-    words: drawn in place of the tree's own. notes: what is told of each word where a pointer rests on it; one with a
-    note is underlined.
-    Raises ValueError where distances, words or notes are not one for each word, InputError for a gold tree of another
-    number of words.
+    distances: one per word; that of word i is between words i - 1 and i, so the first is not drawn. None: no bars.
+    gold: a tree over the same words, drawn beside the first (or below, if too wide), with shared spans marked in both.
+    words: drawn instead of the tree's own. notes: tooltips of words; words with a note are underlined.
+    Raises ValueError if distances, words or notes are not one per word, InputError for a gold tree with another number
+    of words.
     """
     words = tree.words if words is None else words
     notes = [""] * len(words) if notes is None else notes
@@ -99,7 +98,7 @@ def _two_trees(
     shared: Set[Span] = spans_of(tree) & spans_of(gold)
     own = [columns_of([one], words) for one in (tree, gold)]
     are_beside = sum(columns.edges[-1] for columns in own) + AXIS + 5 * MARGIN <= BESIDE
-    # Below each other, trees are read by columns: both have the same.
+    # One below the other, both trees have the same columns.
     columns: Sequence[Columns | None] = own if are_beside else [columns_of([tree, gold], words)] * 2
     induced_layout = lay_out(tree, words, distances, shared, columns[0])
     gold_layout = lay_out(gold, words, None, shared, columns[1])
@@ -112,7 +111,7 @@ def _two_trees(
     if are_beside:
         both = svg.beside(pictures[::-1] if mirrored else pictures, title)
     else:
-        # The bars' scale stands before the first column; the gold tree has none.
+        # Only the first tree has an axis before its first column.
         shifted = _wider(pictures[1], induced_layout.width - gold_layout.width, mirrored)
         both = svg.stacked([pictures[0], shifted], title, align_right=mirrored)
     return svg.stacked([both, _legend(comparison)], title, gap=4, align_right=mirrored)
@@ -124,7 +123,7 @@ def _wider(picture: Picture, by: float, at_right: bool) -> Picture:
 
 
 def _headed(picture: Picture, heading: str, layout: TreeLayout) -> Picture:
-    """A picture with a word over it, on the side where its sentence begins."""
+    """A picture with a heading, on the side where its sentence starts."""
     height = TEXT_SIZES["heading"] + MARGIN
     anchor: Anchor = "end" if layout.mirrored else "start"
     x = picture.width - MARGIN if layout.mirrored else MARGIN
@@ -146,10 +145,10 @@ def _legend(comparison: Comparison) -> Picture:
 
 
 def _paint(tree: Tree, layout: TreeLayout, notes: Sequence[str], title: str) -> Picture:
-    """The elements of a layout. Nothing is moved here."""
-    spoken = [word.full for word in layout.words]
+    """The elements of a layout, drawn at its positions."""
+    full_words = [word.full for word in layout.words]
     elements = [svg.line(x, top, x, bottom, "guide") for x, top, bottom in layout.guides]
-    for shared_too in (False, True):  # marked edges over the others
+    for shared_too in (False, True):  # marked edges are drawn over the others
         role = "edge-shared" if shared_too else "edge"
         elements += [
             svg.line(edge.x, edge.top, edge.x, edge.bottom, role)
@@ -161,52 +160,56 @@ def _paint(tree: Tree, layout: TreeLayout, notes: Sequence[str], title: str) -> 
             for node in layout.nodes
             if bool(node.shared) == shared_too and node.left < node.right
         ]
-    elements += [element for node in layout.nodes for element in _node(node, spoken)]
+    elements += [element for node in layout.nodes for element in _node(node, full_words)]
     elements += [
-        svg.text(tag.x, tag.y, tag.text, "tag", "middle", title=_more(tag.text, tag.full)) for tag in layout.tags
+        svg.text(tag.x, tag.y, tag.text, "tag", "middle", title=_unshortened(tag.text, tag.full)) for tag in layout.tags
     ]
-    elements += _painted_bars(layout, spoken)
+    elements += _painted_bars(layout, full_words)
     for word, note in zip(layout.words, notes, strict=True):
-        told = f"{word.full}: {note}" if note else _more(word.text, word.full)
+        tooltip = f"{word.full}: {note}" if note else _unshortened(word.text, word.full)
         anchor: Anchor = "middle"
         turned = 0.0
         if layout.slanted:
             anchor, turned = ("end", -SLANT) if layout.mirrored else ("start", SLANT)
         elements.append(
-            svg.text(word.x, word.y, word.text, "unknown" if note else "word", anchor, turned, told, layout.mirrored)
+            svg.text(word.x, word.y, word.text, "unknown" if note else "word", anchor, turned, tooltip, layout.mirrored)
         )
     return Picture(layout.width, layout.height, tuple(elements), title, _brackets(tree))
 
 
-def _more(drawn: str, full: str) -> str:
-    """What is told of a word that is not drawn as it is."""
+def _unshortened(drawn: str, full: str) -> str:
+    """The tooltip of a word or tag that is not drawn in full."""
     return "" if drawn == full else full
 
 
 def _brackets(tree: Tree) -> str:
     try:
         return format_brackets(tree) if tree.words else ""
-    except InputError:  # a word that brackets cannot hold; the picture has no such limit
+    except InputError:  # brackets cannot hold every word, pictures can
         return ""
 
 
-def _node(node: Node, spoken: Sequence[str]) -> list[str]:
+def _node(node: Node, full_words: Sequence[str]) -> list[str]:
     elements = []
     if node.shared is not None:
         role = "node-shared" if node.shared else "node-other"
-        elements.append(svg.circle(node.x, node.y, NODE, role, _told_span(spoken[slice(*node.span)])))
+        elements.append(svg.circle(node.x, node.y, NODE, role, _span_tooltip(full_words[slice(*node.span)])))
     if node.label:
         elements.append(svg.text(node.x, node.y - 6, node.label, "label", "middle"))
     return elements
 
 
-def _told_span(words: Sequence[str]) -> str:
-    """The words of a span, of a long one its ends."""
-    ends = words if len(words) <= TOLD_WORDS else [*words[: TOLD_WORDS // 2], ELLIPSIS, *words[-TOLD_WORDS // 2 :]]
+def _span_tooltip(words: Sequence[str]) -> str:
+    """The words of a span; of a long one, the first and the last."""
+    ends = (
+        words
+        if len(words) <= TOOLTIP_WORDS
+        else [*words[: TOOLTIP_WORDS // 2], ELLIPSIS, *words[-TOOLTIP_WORDS // 2 :]]
+    )
     return " ".join(ends)
 
 
-def _painted_bars(layout: TreeLayout, spoken: Sequence[str]) -> list[str]:
+def _painted_bars(layout: TreeLayout, full_words: Sequence[str]) -> list[str]:
     bars = layout.bars
     if not bars:
         return []
@@ -215,15 +218,15 @@ def _painted_bars(layout: TreeLayout, spoken: Sequence[str]) -> list[str]:
     has_room = all(abs(after.x - before.x) >= 2 * half for before, after in pairwise(bars))
     elements = []
     for bar, shown in zip(bars, figures, strict=True):
-        told = f"{spoken[bar.after - 1]} | {spoken[bar.after]}: {bar.value:.4g}"
-        elements.append(svg.rectangle(bar.x - bar.width / 2, bar.top, bar.width, bar.bottom - bar.top, "bar", told))
+        tooltip = f"{full_words[bar.after - 1]} | {full_words[bar.after]}: {bar.value:.4g}"
+        elements.append(svg.rectangle(bar.x - bar.width / 2, bar.top, bar.width, bar.bottom - bar.top, "bar", tooltip))
         if has_room:
             elements.append(svg.text(bar.x, bar.top - 4, shown, "small", "middle"))
     return elements + _axis(layout)
 
 
 def _axis(layout: TreeLayout) -> list[str]:
-    """The bars' scale, on the side where the sentence begins."""
+    """The axis of the bars, on the side where the sentence starts."""
     bottom, top = layout.bars[0].bottom, min(bar.top for bar in layout.bars)
     x = layout.width - MARGIN - AXIS + 6 if layout.mirrored else MARGIN + AXIS - 6
     outward = 1 if layout.mirrored else -1

@@ -1,4 +1,4 @@
-"""Pictures into files: SVG, PNG, HTML or LaTeX, as the file's name ends."""
+"""Pictures as files: SVG, PNG, HTML or LaTeX, chosen by the extension."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ FORMATS = (".svg", ".png", ".html", ".tex")
 
 
 def check_format(path: Path) -> str:
-    """The ending of a picture's file, in small letters. Raises InputError for one that is none of ours."""
+    """The extension of a picture's file, in lower case. Raises InputError for an unsupported one."""
     if path.suffix.lower() not in FORMATS:
-        found = f"the ending {path.suffix!r}" if path.suffix else "no ending"
-        raise InputError(f"{path}: found {found}; expected a name that ends in {', '.join(FORMATS)}")
+        found = f"the extension {path.suffix!r}" if path.suffix else "no extension"
+        raise InputError(f"{path}: found {found}; expected one of {', '.join(FORMATS)}")
     return path.suffix.lower()
 
 
 def write_picture(
     path: Path, picture: Callable[[], Picture], page: Callable[[], str], latex: Callable[[], str], theme: Theme
 ) -> None:
-    """Writes one of the three, which is made when it is asked for. Raises InputError."""
+    """Write the form that the extension asks for; only that one is made. Raises InputError."""
     kind = check_format(path)
     if kind == ".png":
         content = png(picture(), theme)

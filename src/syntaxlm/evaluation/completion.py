@@ -9,7 +9,6 @@ section 4.2, who interpolate two models.
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,10 +23,11 @@ import numpy.typing as npt
 from syntaxlm.data.completion import CompletionQuestion, read_questions
 from syntaxlm.errors import InputError
 from syntaxlm.evaluation.pairs import FEW_KNOWN, Credits, Flags, compare_credits
-from syntaxlm.files import write_text
+from syntaxlm.files import to_json, write_text
 from syntaxlm.model_io import ModelBundle
 from syntaxlm.scoring.engine import LogProbs, Scorer
 from syntaxlm.scoring.tree_scores import log_probs_of_trees
+from syntaxlm.text.normaliser import UntaggedTokenError
 from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.trees import BootstrapResult
 
@@ -398,7 +398,10 @@ def _tokens(
     stored: ModelBundle, question: CompletionQuestion, style: TreebankStyle, name: str
 ) -> list[tuple[str, ...]]:
     """Of each candidate, as a model of text reads it."""
-    read = [tuple(stored.normaliser.tokens(style(candidate))) for candidate in question.candidates]
+    try:
+        read = [tuple(stored.normaliser.tokens(style(candidate))) for candidate in question.candidates]
+    except UntaggedTokenError as error:
+        raise error.at(f"{question.place}, question {question.name}: {name} reads tags") from None
     if not all(read):
         empty = question.candidates[read.index(())]
         raise InputError(f"{question.place}, question {question.name}: nothing is left of {empty!r} as {name} reads it")
@@ -497,7 +500,7 @@ def _merit(models: Sequence[CompletionScores], weights: Weights, among: Flags) -
 
 def write_questions(report: CompletionReport, path: str | Path) -> None:
     """Writes every question with each model's scores as JSON lines, whole or not at all. Raises InputError."""
-    rows = (json.dumps(row, ensure_ascii=False) for row in scored_questions(report))
+    rows = (to_json(row) for row in scored_questions(report))
     write_text("".join(row + "\n" for row in rows), path)
 
 

@@ -6,53 +6,49 @@ Bowman, Manning, Potts 2015, section 3; Shen et al. 2019 (ON-LSTM), section 5.4 
 from __future__ import annotations
 
 import dataclasses
-import json
 import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from syntaxlm.data.logic import RELATIONS, TOKENS, TRAINED_OPERATORS, FormulaPair, read_formula_pairs
 from syntaxlm.errors import InputError
-from syntaxlm.files import make_folder, write_text
-from syntaxlm.model_io import WEIGHTS, present_name, read_config, read_tensors, write_tensors
+from syntaxlm.files import make_folder, to_json, write_text
+from syntaxlm.model_io import WEIGHTS, distinct_tensors, present_name, put_tensors, read_config
 from syntaxlm.models.pair_classifier import ClassifierSettings, PairBatch, PairClassifier
-from syntaxlm.models.registry import ModelConfig, config_faults
+from syntaxlm.models.registry import ModelConfig
+from syntaxlm.models.sizes import shapes_of
+from syntaxlm.settings import Settings
+from syntaxlm.tensor_files import TensorFile, read_tensors, refuse, renamed, tensor_faults, write_tensors
 
 CLASSIFIER = "classifier.json"
-FORMAT = 1
+FORMAT = 2
 BATCH = 256  # pairs answered together
+
+Operators = Annotated[int, Field(ge=0, le=1000)]  # of a formula
 
 _SIGNS = tuple(RELATIONS)  # in the order of the classes
 _IDS = {token: number for number, token in enumerate(TOKENS)}
 
 
 @dataclass(frozen=True)
-class InferenceSettings:
-    """What `classifier.json` holds. maximum_operators: of the pairs it was trained on."""
+class InferenceSettings(Settings):
+    """The content of `classifier.json`."""
 
     model: ModelConfig
     classifier: ClassifierSettings
-    maximum_operators: int = TRAINED_OPERATORS
+    maximum_operators: Operators = TRAINED_OPERATORS  # of the pairs that the classifier was trained on
     format: int = FORMAT
 
     def build(self) -> PairClassifier:
-        """A classifier of fresh weights."""
+        """A classifier with fresh weights."""
         return PairClassifier(self.model, self.classifier, len(TOKENS), len(_SIGNS))
-
-    def faults(self) -> list[str]:
-        """Settings that are out of range: "classifier.dropout: found 2; expected ..."."""
-        faults, layers = config_faults(self.model), self.classifier
-        if layers.hidden_size < 1:
-            faults.append(f"classifier.hidden_size: found {layers.hidden_size}; expected 1 or more")
-        if not 0 <= layers.dropout < 1:
-            faults.append(f"classifier.dropout: found {layers.dropout}; expected a number from 0 to under 1")
-        return faults
 
 
 @dataclass(frozen=True)
@@ -206,7 +202,7 @@ def evaluate_inference(stored: StoredClassifier, path: str | Path) -> InferenceR
 def write_classifier_settings(folder: Path, settings: InferenceSettings) -> None:
     """Writes the JSON of a classifier's folder, which is made where it is not there."""
     make_folder(folder)
-    write_text(json.dumps(dataclasses.asdict(settings), indent=2) + "\n", folder / CLASSIFIER)
+    write_text(to_json(dataclasses.asdict(settings), indent=2) + "\n", folder / CLASSIFIER, stored=True)
 
 
 def write_classifier_weights(folder: Path, classifier: PairClassifier) -> None:
@@ -223,20 +219,21 @@ def read_classifier(folder: str | Path) -> StoredClassifier:
     if not path.exists():
         raise InputError(f"{folder}: no pair classifier: it has no {CLASSIFIER}. syntaxlm logic train makes one")
     settings = read_config(InferenceSettings, path, FORMAT)
-    faults = settings.faults()
-    if faults:
-        raise InputError("\n".join(f"{path}: {fault}" for fault in faults))
-    classifier = settings.build()
     weights = Path(folder) / WEIGHTS
     if not weights.exists():
         raise InputError(f"{folder}: no {WEIGHTS} yet: training has not come to its first validation")
-    tensors, _ = read_tensors(weights)
-    tensors = {_present_name(name): tensor for name, tensor in tensors.items()}
     try:
-        classifier.load_state_dict(tensors)
-    except RuntimeError as error:  # its text has a line for every tensor that does not fit
-        first = str(error).splitlines()[-1].strip()
-        raise InputError(f"{weights}: the weights do not fit {CLASSIFIER}: {first}") from None
+        shapes = shapes_of(settings.build)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+    misfit = f"the weights do not fit {CLASSIFIER}"
+
+    def check(file: TensorFile) -> None:
+        refuse(file.path, misfit, tensor_faults(distinct_tensors(shapes), renamed(file.stored, _present_name)))
+
+    tensors, _ = read_tensors(weights, check)
+    classifier = settings.build()
+    put_tensors(classifier, renamed(tensors, _present_name), str(weights), misfit)
     return StoredClassifier(classifier.eval(), settings)
 
 

@@ -6,7 +6,6 @@ from no state, its end predicted. Marvin & Linzen 2018, section 2; Warstadt et a
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,9 +17,10 @@ import numpy.typing as npt
 
 from syntaxlm.data.pairs import MinimalPair, read_pairs
 from syntaxlm.errors import InputError
-from syntaxlm.files import write_text
+from syntaxlm.files import to_json, write_text
 from syntaxlm.model_io import ModelBundle
 from syntaxlm.scoring.engine import LogProbs, Scorer
+from syntaxlm.text.normaliser import UntaggedTokenError
 from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.trees import BootstrapResult
 
@@ -300,7 +300,10 @@ def score_pairs(
     for pair in pairs:
         for sentence in (pair.better, pair.worse):
             if sentence not in written:
-                written[sentence] = tuple(stored.normaliser.tokens(style(sentence)))
+                try:
+                    written[sentence] = tuple(stored.normaliser.tokens(style(sentence)))
+                except UntaggedTokenError as error:
+                    raise error.at(f"{pair.place}: {name} reads tags") from None
                 if not written[sentence]:
                     raise InputError(f"{pair.place}: nothing is left of {sentence!r} as {name} reads it")
     vocabulary = stored.vocabulary
@@ -339,7 +342,7 @@ def compare_credits(
 
 def write_pairs(report: PairsReport, path: str | Path) -> None:
     """Writes every pair with each model's scores as JSON lines, whole or not at all. Raises InputError."""
-    rows = (json.dumps(row, ensure_ascii=False) for row in scored_pairs(report))
+    rows = (to_json(row) for row in scored_pairs(report))
     write_text("".join(row + "\n" for row in rows), path)
 
 

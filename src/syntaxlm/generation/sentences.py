@@ -15,36 +15,24 @@ from syntaxlm.errors import InputError
 from syntaxlm.model_io import ModelBundle
 from syntaxlm.models.abilities import PredictsNextToken
 from syntaxlm.models.batches import TokenBatch
-from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.settings import Count, NonNegative, Seed, Settings
+from syntaxlm.text.normaliser import Normaliser, UntaggedTokenError
 
 SAMPLED_TOGETHER = 64  # sentences that are sampled side by side
-MAXIMUM = {"words": 100, "characters": 500}  # tokens sampled of a sentence where no limit is given
+MAXIMUM = {"words": 100, "characters": 500, "tags": 100}  # tokens sampled of a sentence where no limit is given
 
 Numbers = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Sampling:
+class Sampling(Settings):
     """How the next token is drawn."""
 
-    temperature: float = 1.0  # log-probabilities are divided by it; 0: always the likeliest token
-    top_k: int | None = None  # only so many of the likeliest tokens are drawn from; None: all
-    seed: int = 0  # a sentence depends on this and its number, not on how many there are
-    maximum_words: int | None = None  # words (characters) drawn at most, the prompt's aside; None: `MAXIMUM`
+    temperature: NonNegative = 1.0  # log-probabilities are divided by it; 0: always the most probable token
+    top_k: Count | None = None  # draw from so many most probable tokens only; None: from all
+    seed: Seed = 0  # a sentence depends on this and on its number, not on how many are drawn
+    maximum_words: Count | None = None  # words (characters) drawn at most, besides the prompt's; None: `MAXIMUM`
     keep_unknown: bool = False  # whether the unknown token may be drawn
-
-    def __post_init__(self) -> None:
-        faults = []
-        if not 0 <= self.temperature < math.inf:
-            faults.append(f"temperature: found {self.temperature}; expected a number from 0 on")
-        if self.top_k is not None and self.top_k < 1:
-            faults.append(f"top-k: found {self.top_k}; expected 1 or more")
-        if self.seed < 0:
-            faults.append(f"seed: found {self.seed}; expected 0 or more")
-        if self.maximum_words is not None and self.maximum_words < 1:
-            faults.append(f"maximum-words: found {self.maximum_words}; expected 1 or more")
-        if faults:
-            raise InputError("\n".join(faults))
 
 
 @dataclass(frozen=True)
@@ -85,7 +73,10 @@ def generate(
     sampling = Sampling(temperature, top_k, seed, maximum_words, keep_unknown)
     if count < 1:
         raise InputError(f"count: found {count}; expected 1 or more")
-    words = [] if prompt is None else stored.normaliser.tokens(prompt)
+    try:
+        words = [] if prompt is None else stored.normaliser.tokens(prompt)
+    except UntaggedTokenError as error:
+        raise error.at("prompt") from None
     if prompt is not None and not words:
         raise InputError(f"prompt: {prompt!r} has no word that the model reads")
     ids = stored.vocabulary.encode(words)
@@ -149,7 +140,7 @@ def choose(log_probs: Numbers, uniform: Numbers, sampling: Sampling) -> npt.NDAr
 
 def as_text(normaliser: Normaliser, tokens: list[str]) -> str:
     """Tokens as a line of text: words by a space apart, characters together and white space as a space."""
-    if normaliser.units == "words":
+    if normaliser.units != "characters":
         return " ".join(tokens)
     if normaliser.space is None:
         return "".join(tokens)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
 from pathlib import Path
 
 import torch
 
 from syntaxlm.errors import InputError
-from syntaxlm.files import write_text
+from syntaxlm.files import to_json, write_text
 from syntaxlm.generation.stops import tree_model
-from syntaxlm.model_io import ModelBundle, distinct_tensors, read_config, read_tensors, write_tensors
+from syntaxlm.model_io import ModelBundle, distinct_tensors, put_tensors, read_config
 from syntaxlm.models.abilities import Model
+from syntaxlm.models.sizes import shapes_of
 from syntaxlm.models.stop_classifiers import FORMAT, Stops, StopSettings
+from syntaxlm.tensor_files import TensorFile, read_tensors, refuse, tensor_faults, write_tensors
 
 STOPS, STOP_WEIGHTS = "stops.json", "stops.safetensors"
 OF_MODEL = "model"  # the note beside their weights that says over which model's states they were trained
@@ -22,8 +23,7 @@ OF_MODEL = "model"  # the note beside their weights that says over which model's
 
 def write_stops(folder: Path, stops: Stops, model: Model) -> None:
     """Writes classifiers into the folder of their model, each file atomically, the weights last."""
-    settings = json.dumps(dataclasses.asdict(stops.settings), indent=2) + "\n"
-    write_text(settings, folder / STOPS)
+    write_text(to_json(dataclasses.asdict(stops.settings), indent=2) + "\n", folder / STOPS, stored=True)
     tensors = {name: tensor.cpu() for name, tensor in stops.state_dict().items()}
     write_tensors(folder / STOP_WEIGHTS, tensors, {OF_MODEL: fingerprint(model)})
 
@@ -50,18 +50,19 @@ def read_stops(folder: str | Path, stored: ModelBundle) -> Stops:
             f"{folder / STOPS}: found state, word, input sizes and labels {found}, hidden_size {settings.hidden_size};"
             f" the model has {expected}, and hidden_size is 1 or more"
         )
-    tensors, notes = read_tensors(folder / STOP_WEIGHTS)
-    if notes.get(OF_MODEL) != fingerprint(model):
-        raise InputError(
-            f"{folder / STOP_WEIGHTS}: the classifiers are of other weights than the model has now. Train them anew:"
-            f"\n  {train}"
-        )
+    shapes = shapes_of(lambda: Stops(settings))
+    misfit = f"the weights do not fit {STOPS}"
+
+    def check(file: TensorFile) -> None:
+        if file.notes.get(OF_MODEL) != fingerprint(model):
+            raise InputError(
+                f"{file.path}: the classifiers are of other weights than the model has now. Train them anew:\n  {train}"
+            )
+        refuse(file.path, misfit, tensor_faults(distinct_tensors(shapes), file.stored))
+
+    tensors, _ = read_tensors(folder / STOP_WEIGHTS, check)
     stops = Stops(settings)
-    try:
-        stops.load_state_dict(tensors)
-    except RuntimeError as error:  # its text has a line for every tensor that does not fit
-        first = str(error).splitlines()[-1].strip()
-        raise InputError(f"{folder / STOP_WEIGHTS}: the weights do not fit {STOPS}: {first}") from None
+    put_tensors(stops, tensors, str(folder / STOP_WEIGHTS), misfit)
     return stops.to(next(model.parameters()).dtype).eval()
 
 

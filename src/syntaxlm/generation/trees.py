@@ -24,6 +24,7 @@ from syntaxlm.model_io import ModelBundle
 from syntaxlm.models.abilities import GeneratesTrees
 from syntaxlm.models.stop_classifiers import Stops
 from syntaxlm.ops.tree_levels.types import EDGES, Levels, States
+from syntaxlm.settings import Count
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees.dependencies import Edge, in_order, tree_of_steps
 from syntaxlm.trees.tree import DependencyTree
@@ -40,13 +41,8 @@ Answers = npt.NDArray[np.bool_]
 class TreeSampling(Sampling):
     """How words, labels and the answers where a tree goes on are drawn; top_k is of words alone."""
 
-    maximum_depth: int | None = None  # heads above a word at most, ROOT among them; None: MAXIMUM_DEPTH
-    redraw: bool = False  # whether a tree that meets a limit is drawn anew; else it ends there
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.maximum_depth is not None and self.maximum_depth < 1:
-            raise InputError(f"maximum-depth: found {self.maximum_depth}; expected 1 or more")
+    maximum_depth: Count | None = None  # heads above a word at most, including ROOT; None: MAXIMUM_DEPTH
+    redraw: bool = False  # whether a tree that reaches a limit is redrawn; otherwise it ends there
 
     @property
     def most_words(self) -> int:

@@ -23,10 +23,10 @@ class EdgeDecoder(nn.Module):
         self.shared = shared
         self.decoders = nn.ModuleList(Decoder(size, vocabulary_size) for _ in range(1 if shared else EDGES))
 
-    def initialise(self, spread: float) -> None:
-        """Weights uniform in (-spread, spread), biases 0."""
+    def initialise(self, init_range: float) -> None:
+        """Weights uniform in (-init_range, init_range), biases 0."""
         for decoder in self.decoders:
-            cast(Decoder, decoder).initialise(spread)
+            cast(Decoder, decoder).initialise(init_range)
 
     def log_probs(self, rows: Tensor, targets: Tensor, levels: Levels) -> Tensor:
         """Log-probability of each row's target: (n, D), (n,) -> (n,). levels: of the rows."""

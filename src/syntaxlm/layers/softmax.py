@@ -19,9 +19,9 @@ class Decoder(nn.Module):
         self.weight = tied_to.weight if tied_to is not None else nn.Parameter(torch.empty(vocabulary_size, size))
         self.bias = nn.Parameter(torch.zeros(vocabulary_size))
 
-    def initialise(self, spread: float) -> None:
-        """Weights uniform in (-spread, spread), bias 0."""
-        nn.init.uniform_(self.weight, -spread, spread)
+    def initialise(self, init_range: float) -> None:
+        """Weights uniform in (-init_range, init_range), bias 0."""
+        nn.init.uniform_(self.weight, -init_range, init_range)
         nn.init.zeros_(self.bias)
 
     def forward(self, rows: Tensor) -> Tensor:

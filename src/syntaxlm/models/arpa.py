@@ -19,13 +19,12 @@ import torch
 from torch import Tensor, nn
 
 from syntaxlm.errors import InputError, InputWarning
-from syntaxlm.files import read_text, replaced, split_lines
-from syntaxlm.model_io import ModelBundle, ModelSettings
+from syntaxlm.files import replaced, split_lines
 from syntaxlm.models.batches import TextMode
 from syntaxlm.models.ngram import NEVER, Level, NGramConfig, NGramModel
 from syntaxlm.ops.kneser_ney.types import Integers, Numbers
-from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
+from syntaxlm.text_files import read_whole_text, source_name
 
 DATA, END = "\\data\\", "\\end\\"
 UNKNOWN = "<unk>", "<UNK>"  # how programs write it
@@ -34,6 +33,7 @@ MARKS = {TextMode(carry_state=False): ("<s>", "</s>"), TextMode(carry_state=True
 
 _COUNT = re.compile(r"ngram +([0-9]{1,4}) *= *([0-9]{1,15})")
 _SHOWN = 60  # characters of a faulty line
+MAXIMUM_ARPA = 2**32  # bytes after decompression
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class NGramSummary:
     counts: tuple[int, ...]
 
     @classmethod
-    def of(cls, stored: ModelBundle, path: Path) -> NGramSummary:
-        return cls(path, tuple(len(level.keys) for level in _ngram_model(stored).each_level))
+    def of(cls, model: NGramModel, path: Path) -> NGramSummary:
+        return cls(path, tuple(len(level.keys) for level in model.each_level))
 
     def as_dict(self) -> dict[str, Any]:
         return {"path": str(self.path), "counts": list(self.counts)}
@@ -54,16 +54,16 @@ class NGramSummary:
         return f"{self.path}: " + "   ".join(f"{number:,} {order}-grams" for order, number in enumerate(self.counts, 1))
 
 
-def write_arpa(stored: ModelBundle, path: str | Path) -> NGramSummary:
+def write_arpa(model: NGramModel, vocabulary: Vocabulary, path: str | Path) -> NGramSummary:
     """Writes an n-gram model, each number with as many digits as tell it from its neighbours.
 
-    Raises InputError for a model of another kind, for a token with white space in it, and where it cannot be written.
+    Raises InputError for a token with white space in it, and where it cannot be written.
     """
-    path, levels, tokens = Path(path), _ngram_model(stored).each_level, stored.vocabulary.tokens
+    path, levels, tokens = Path(path), model.each_level, vocabulary.tokens
     odd = next((token for token in tokens if re.search(r"[ \t\r\n]", token)), None)
     if odd is not None:
         raise InputError(f"{path}: the token {odd!r} has white space in it, which parts words in ARPA files")
-    summary = NGramSummary.of(stored, path)
+    summary = NGramSummary.of(model, path)
     with replaced(path) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as file:
         file.write(
             "\n".join([DATA, *(f"ngram {order}={number}" for order, number in enumerate(summary.counts, 1))]) + "\n"
@@ -81,27 +81,29 @@ def write_arpa(stored: ModelBundle, path: str | Path) -> NGramSummary:
     return summary
 
 
-def _ngram_model(stored: ModelBundle) -> NGramModel:
-    if not isinstance(stored.model, NGramModel):
-        raise InputError(f"this {stored.name} model has no n-grams; expected an n-gram model (ngram)")
-    return stored.model
-
-
 def _written(values: Tensor) -> list[str]:
     """Each number in the fewest digits that are read as it again."""
     return [repr(value).removesuffix(".0") for value in values.tolist()]
 
 
-def read_arpa(path: str | Path, normaliser: Normaliser | None = None) -> ModelBundle:
-    """The model of a file; one whose name ends in .gz is decompressed.
+@dataclass(frozen=True)
+class ArpaModel:
+    """The model of a file, its words, and whether these are a stream."""
+
+    model: NGramModel
+    vocabulary: Vocabulary
+    mode: TextMode
+
+
+def read_arpa(path: str | Path) -> ArpaModel:
+    """The model of an ARPA file, which may be compressed, .gz, .xz, .zst, up to 4 GiB of text; "-" is standard input.
 
     It has the words of the 1-grams, in their order. Sentences stand between `<s>` and `</s>`, or a stream has `<eos>`
     after each; `<s>` is never predicted, whatever the file says. Where there is no `<unk>` it is added, never
     predicted either, and an InputWarning says so.
-    normaliser: how the text was made that the model is of; None: words as they stand.
     Raises InputError naming the line where something is missing, doubled, no number, or a probability above 1.
     """
-    reader = _Reader(split_lines(read_text(path)), str(path))
+    reader = _Reader(split_lines(read_whole_text(path, MAXIMUM_ARPA)), source_name(path))
     sections = reader.sections()
     tokens = list(reader.words)
     unknown = next((token for token in UNKNOWN if token in reader.words), None)
@@ -123,8 +125,7 @@ def read_arpa(path: str | Path, normaliser: Normaliser | None = None) -> ModelBu
     config = NGramConfig(order=len(levels))
     model = NGramModel(config, len(tokens))
     model.levels = nn.ModuleList(levels)
-    settings = ModelSettings(config, normaliser or Normaliser(), mode.carry_state, mode.predict_eos)
-    return ModelBundle(model.eval(), settings, vocabulary)
+    return ArpaModel(model.eval(), vocabulary, mode)
 
 
 @dataclass(frozen=True)

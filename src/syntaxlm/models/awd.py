@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Annotated
 
+from pydantic import Field
 from torch import Tensor, nn
 
 from syntaxlm.layers.dropout import embed_with_dropout, locked_dropout
@@ -16,11 +18,14 @@ from syntaxlm.layers.rows import Rows
 from syntaxlm.models.abilities import Maps
 from syntaxlm.models.backbone import Backbone, BackboneOutput
 from syntaxlm.models.batches import State, TokenBatch
+from syntaxlm.settings import Size
+
+LayerSizes = Annotated[tuple[Size, ...], Field(min_length=1, max_length=100)]
 
 
 @dataclass(frozen=True)
 class Regularisation:
-    """Rates of dropout of word types, of what the first layer reads, of what the decoder reads; weights of penalties.
+    """Dropout rates of word types, of the first layer's input and of the decoder's input; weights of AR and TAR.
 
     after_dropout: whether AR applies to the last layer's states after the output dropout, or before it.
     """
@@ -79,7 +84,7 @@ class AWDBackbone(Backbone):
         return rows, locked_dropout(rows.of(embedded), self.regularisation.input_dropout, rows, self.training)
 
     def _penalties(self, states: Tensor, dropped: Tensor, rows: Rows) -> dict[str, Tensor]:
-        """AR and TAR, section 4.6, as means; TAR is always that of the states before dropout."""
+        """AR and TAR (section 4.6) as means; TAR always applies to the states before dropout."""
         penalties = {}
         if self.regularisation.ar:
             active = dropped if self.regularisation.after_dropout else states
@@ -89,8 +94,8 @@ class AWDBackbone(Backbone):
         return penalties
 
 
-def tied_fault(embedding_size: int, layer_sizes: Sequence[int]) -> str | None:
-    """What is wrong where the last layer does not give what tied weights read."""
+def tied_faults(embedding_size: int, layer_sizes: Sequence[int]) -> list[str]:
+    """The fault of a last layer that does not have the size tied weights need."""
     if layer_sizes[-1] == embedding_size:
-        return None
-    return f"layer_sizes: the last is {layer_sizes[-1]}; tied weights need that of the embedding, {embedding_size}"
+        return []
+    return [f"layer_sizes: the last is {layer_sizes[-1]}; tied weights need embedding_size, {embedding_size}"]

@@ -10,20 +10,21 @@ from torch import Tensor, nn
 from syntaxlm.layers.dropout import dropout
 from syntaxlm.models.backbone import Backbone, BackboneOutput, NeuralModel, neural_model
 from syntaxlm.models.batches import State, TokenBatch
+from syntaxlm.settings import Fraction, Layers, Positive, Settings, Size
 
 
 @dataclass(frozen=True)
-class LSTMConfig:
+class LSTMConfig(Settings, section="model"):
     """Settings of the LSTM language model."""
 
     name: Literal["lstm"] = "lstm"
-    embedding_size: int = 200  # features of a token's embedding
-    hidden_size: int = 400  # features of each layer's state
-    layers: int = 2  # stacked
-    tied: bool = True  # the decoder's weight is the embedding's; a projection joins them where sizes differ
-    dropout: float = 0.2  # rate on embeddings and on what the decoder reads
-    layer_dropout: float = 0.2  # rate between layers
-    init_range: float = 0.1  # embedding and decoder start uniform in (-spread, spread)
+    embedding_size: Size = 200  # features of a token's embedding
+    hidden_size: Size = 400  # features of each layer's state
+    layers: Layers = 2  # stacked LSTM layers
+    tied: bool = True  # the decoder shares the embedding's weight; a projection joins them where sizes differ
+    dropout: Fraction = 0.2  # rate on embeddings and on what the decoder reads
+    layer_dropout: Fraction = 0.2  # rate between layers
+    init_range: Positive = 0.1  # initial weights of embedding and decoder: uniform in (-init_range, init_range)
 
 
 class LSTMBackbone(Backbone):

@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 import numpy as np
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from syntaxlm.models.abilities import Model, PredictsNextToken, TokenScores, TrainsByCounting
@@ -20,17 +21,26 @@ from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.ops import kneser_ney
 from syntaxlm.ops.kneser_ney import Grams
 from syntaxlm.ops.kneser_ney.types import Integers
+from syntaxlm.settings import Count, Settings
+
+MinimumCounts = Annotated[tuple[Count, ...], Field(min_length=1, max_length=20)]
 
 NEVER = -99.0  # log10 of the probability of what is never predicted, as ARPA files have it
 
 
 @dataclass(frozen=True)
-class NGramConfig:
+class NGramConfig(Settings, section="model"):
     """Settings of the n-gram model."""
 
     name: Literal["ngram"] = "ngram"
-    order: int = 5  # words of the longest n-grams: a word is predicted from one less
-    minimum_counts: tuple[int, ...] = (1,)  # occurrences to be kept, of n-grams of 1, 2, ... words; the last for longer
+    order: Annotated[int, Field(ge=1, le=20)] = 5  # words of the longest n-grams: a word is predicted from order - 1
+    minimum_counts: MinimumCounts = (1,)  # occurrences to keep an n-gram of 1, 2, ... words; the last for longer ones
+
+    def contradictions(self) -> list[str]:
+        counts = list(self.minimum_counts)
+        if counts[0] == 1 and counts == sorted(counts):
+            return []
+        return [f"minimum_counts: found {counts}; expected 1 first, and no count below the one before it"]
 
 
 class Level(nn.Module):
@@ -73,7 +83,7 @@ class NGramModel(Model, TrainsByCounting, PredictsNextToken):
         super().__init__()
         self.config, self.vocabulary_size = config, vocabulary_size
         self._texts = _Texts()
-        sizes = [vocabulary_size, *[0] * (config.order - 1)]
+        sizes = (vocabulary_size if order == 1 else 0 for order in range(1, config.order + 1))
         self.levels = nn.ModuleList(
             Level(
                 torch.arange(size),
@@ -198,6 +208,8 @@ class NGramModel(Model, TrainsByCounting, PredictsNextToken):
             sizes = {"keys": count, "log_probs": count, "back_offs": count if level is not self.levels[-1] else 0}
             for name, size in sizes.items():
                 setattr(level, name, getattr(level, name).new_empty(size))
+            if keys.is_meta:  # only sizes are known yet
+                continue
             rises = bool((keys[1:] > keys[:-1]).all())
             if len(keys) and not (rises and int(keys[0]) >= 0 and int(keys[-1]) < below * self.vocabulary_size):
                 faults.append(f"{names['keys']} do not rise from 0 to under {below * self.vocabulary_size}")

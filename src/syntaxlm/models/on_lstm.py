@@ -15,42 +15,37 @@ from torch import Tensor
 from syntaxlm.layers.recurrent_stack import Cell, RecurrentStack, chunk_fault
 from syntaxlm.layers.rows import Rows
 from syntaxlm.models.abilities import Distances, Maps
-from syntaxlm.models.awd import AWDBackbone, LayersOutput, Regularisation, tied_fault
+from syntaxlm.models.awd import AWDBackbone, LayerSizes, LayersOutput, Regularisation, tied_faults
 from syntaxlm.models.backbone import NeuralModel, neural_model
 from syntaxlm.models.batches import State, TokenBatch
+from syntaxlm.settings import Fraction, NonNegative, Positive, Settings, Size
 
 
 @dataclass(frozen=True)
-class ONLSTMConfig:
+class ONLSTMConfig(Settings, section="model"):
     """Settings of ON-LSTM, and of AWD-LSTM."""
 
     name: Literal["on-lstm"] = "on-lstm"
     cell: Cell = "on-lstm"  # lstm: a plain LSTM's, which has no distances
-    embedding_size: int = 200  # features of a token's embedding
-    layer_sizes: tuple[int, ...] = (400, 400, 200)  # neurons of each layer; the last as the embedding where tied
-    chunk_size: int = 10  # neurons that one master gate serves; every layer's size is a multiple of it
-    tied: bool = True  # the decoder's weight is the embedding's
-    dropout: float = 0.3  # rate on what the decoder reads; this one, and the next two, one mask for all steps
-    layer_dropout: float = 0.2  # rate between layers
-    input_dropout: float = 0.3  # rate on the embeddings that the first layer reads
-    embedding_dropout: float = 0.05  # rate of word types whose embedding is 0 for a batch
-    weight_drop: float = 0.2  # rate on the recurrent weights
+    embedding_size: Size = 200  # features of a token's embedding
+    layer_sizes: LayerSizes = (400, 400, 200)  # neurons of each layer; if tied, the last equals embedding_size
+    chunk_size: Size = 10  # neurons that share one master gate; divides every layer's size
+    tied: bool = True  # the decoder shares the embedding's weight
+    dropout: Fraction = 0.3  # rate on what the decoder reads; here and in the next two, one mask for all steps
+    layer_dropout: Fraction = 0.2  # rate between layers
+    input_dropout: Fraction = 0.3  # rate on the embeddings that the first layer reads
+    embedding_dropout: Fraction = 0.05  # rate of word types whose embedding is 0 for a batch
+    weight_drop: Fraction = 0.2  # rate on the recurrent weights
     weight_drop_rescaled: bool = False  # true: kept weights are divided by 1 - rate, as in AWD-LSTM
-    ar: float = 2.0  # alpha: weight of the last layer's mean square, added to the training loss
-    ar_after_dropout: bool = False  # true: of that layer after the output dropout, as in AWD-LSTM
-    tar: float = 1.0  # beta: weight of the mean square of that layer's change from step to step
-    init_range: float = 0.1  # embedding and decoder start uniform in (-spread, spread)
+    ar: NonNegative = 2.0  # activation regularisation, alpha: weight of the mean square of the last layer's states
+    ar_after_dropout: bool = False  # true: the penalty applies after the output dropout, as in AWD-LSTM
+    tar: NonNegative = 1.0  # temporal AR, beta: weight of the mean square of their change per step
+    init_range: Positive = 0.1  # initial weights of embedding and decoder: uniform in (-init_range, init_range)
 
-    def __post_init__(self) -> None:
-        sizes = self.layer_sizes
-        if min((self.embedding_size, self.chunk_size, *sizes)) < 1 or not sizes:
-            return  # told with the limits of all settings
-        fault = tied_fault(self.embedding_size, sizes) if self.tied else None
-        if fault:
-            raise ValueError(fault)
-        fault = chunk_fault(sizes, self.chunk_size) if self.cell == "on-lstm" else None
-        if fault:
-            raise ValueError(f"layer_sizes, chunk_size: {fault}")
+    def contradictions(self) -> list[str]:
+        faults = tied_faults(self.embedding_size, self.layer_sizes) if self.tied else []
+        fault = chunk_fault(self.layer_sizes, self.chunk_size) if self.cell == "on-lstm" else None
+        return [*faults, f"chunk_size: {fault}"] if fault else faults
 
 
 class ONLSTMBackbone(AWDBackbone):

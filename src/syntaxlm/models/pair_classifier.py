@@ -17,14 +17,15 @@ from torch.nn.functional import cross_entropy
 from syntaxlm.models.abilities import Criterion, Encoding, Loss, Model, TrainsByGradient
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.registry import ModelConfig, build_encoder
+from syntaxlm.settings import Fraction, Settings, Size
 
 
 @dataclass(frozen=True)
-class ClassifierSettings:
+class ClassifierSettings(Settings, section="classifier"):
     """The layers above the encoder."""
 
-    hidden_size: int = 400  # neurons of the hidden layer
-    dropout: float = 0.2  # rate on what that layer reads, and on what it gives
+    hidden_size: Size = 400  # neurons of the hidden layer
+    dropout: Fraction = 0.2  # rate on the input and the output of that layer
 
 
 @dataclass(frozen=True)

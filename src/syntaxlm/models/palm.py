@@ -8,9 +8,10 @@ Shapes: T time, B batch, E embedding size, m longest span, n real tokens of a ba
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from syntaxlm.layers.dropout import locked_dropout
@@ -18,50 +19,47 @@ from syntaxlm.layers.recurrent_stack import RecurrentStack
 from syntaxlm.layers.rows import Rows
 from syntaxlm.layers.span_attention import SpanAttention, supervision_loss
 from syntaxlm.models.abilities import Maps, SpanScores
-from syntaxlm.models.awd import AWDBackbone, LayersOutput, Regularisation, tied_fault
+from syntaxlm.models.awd import AWDBackbone, LayerSizes, LayersOutput, Regularisation, tied_faults
 from syntaxlm.models.backbone import NeuralModel, neural_model
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.ops.span_attention import Form, SpanReading
+from syntaxlm.settings import Fraction, Layers, NonNegative, Positive, Settings, Size
 
 
 @dataclass(frozen=True)
-class PaLMConfig:
+class PaLMConfig(Settings, section="model"):
     """Settings of PaLM."""
 
     name: Literal["palm"] = "palm"
-    embedding_size: int = 200  # features of a token's embedding
-    layer_sizes: tuple[int, ...] = (400, 400, 200)  # neurons of each LSTM layer; the last as the embedding where tied
-    attention_after: int = 2  # layers below the span attention; those above it read what it gives
-    span_size: int = 200  # features of a span, of both directions together, and so even
-    scorer_size: int = 100  # neurons of the network that scores a span for a word
-    maximum_span: int = 20  # words of the longest span attended to; for parsing there is no limit
+    embedding_size: Size = 200  # features of a token's embedding
+    layer_sizes: LayerSizes = (400, 400, 200)  # neurons of each LSTM layer; if tied, the last equals embedding_size
+    attention_after: Layers = 2  # LSTM layers below the span attention; the others read its output
+    span_size: Annotated[int, Field(ge=2, le=65_536)] = 200  # features of a span, half for each direction; even
+    scorer_size: Size = 100  # neurons of the network that scores a span for a word
+    maximum_span: Annotated[int, Field(ge=1, le=1024)] = 20  # longest span attended to, in words; parsing: no limit
     scores: Literal["learned", "right-branching"] = "learned"  # right-branching: a span's score is its length (PaLM-RB)
-    supervision: float = 0.0  # lambda: weight of the cross-entropy of gold spans, where trees are given (PaLM-S: 0.01)
+    supervision: NonNegative = 0.0  # lambda: weight of the cross-entropy of gold spans, with text.trees
     form: Form = "released"  # tanh on a span's updates, the gate of a span, and how attention is mixed into the state
-    tied: bool = True  # the decoder's weight is the embedding's
-    dropout: float = 0.3  # rate on what the decoder reads; this one, and the next two, one mask for all steps
-    layer_dropout: float = 0.2  # rate between layers, before and behind the span attention
-    input_dropout: float = 0.3  # rate on the embeddings that the first layer reads
-    embedding_dropout: float = 0.05  # rate of word types whose embedding is 0 for a batch
-    weight_drop: float = 0.2  # rate on the recurrent weights; those kept are divided by 1 - rate
-    ar: float = 2.0  # alpha: weight of the mean square of what the decoder reads, added to the training loss
-    tar: float = 1.0  # beta: weight of the mean square of the last layer's change from step to step
-    init_range: float = 0.1  # embedding and decoder start uniform in (-spread, spread)
+    tied: bool = True  # the decoder shares the embedding's weight
+    dropout: Fraction = 0.3  # rate on what the decoder reads; here and in the next two, one mask for all steps
+    layer_dropout: Fraction = 0.2  # rate between layers, before and after the span attention
+    input_dropout: Fraction = 0.3  # rate on the embeddings that the first layer reads
+    embedding_dropout: Fraction = 0.05  # rate of word types whose embedding is 0 for a batch
+    weight_drop: Fraction = 0.2  # rate on the recurrent weights; those kept are divided by 1 - rate
+    ar: NonNegative = 2.0  # activation regularisation, alpha: weight of the mean square of what the decoder reads
+    tar: NonNegative = 1.0  # temporal AR, beta: weight of the mean square of the last layer's change per step
+    init_range: Positive = 0.1  # initial weights of embedding and decoder: uniform in (-init_range, init_range)
 
-    def __post_init__(self) -> None:
-        sizes = self.layer_sizes
-        if min((self.embedding_size, *sizes)) < 1 or not sizes:
-            return  # told with the limits of all settings
-        faults = [tied_fault(self.embedding_size, sizes)] if self.tied else []
-        if self.attention_after > len(sizes):
-            faults.append(f"attention_after: found {self.attention_after}; expected at most the {len(sizes)} layers")
+    def contradictions(self) -> list[str]:
+        layers = len(self.layer_sizes)
+        faults = tied_faults(self.embedding_size, self.layer_sizes) if self.tied else []
+        if self.attention_after > layers:
+            faults.append(f"attention_after: found {self.attention_after}; expected at most {layers}, the layers")
         if self.span_size % 2:
             faults.append(f"span_size: found {self.span_size}; expected an even number, half for each direction")
         if self.supervision and self.scores != "learned":
-            faults.append(f"supervision: found {self.supervision}; expected 0, or scores: learned, which it teaches")
-        told = [fault for fault in faults if fault]
-        if told:
-            raise ValueError("; ".join(told))
+            faults.append(f"supervision: found {self.supervision}; expected 0, or model.scores learned")
+        return faults
 
 
 class PaLMBackbone(AWDBackbone):

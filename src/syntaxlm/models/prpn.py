@@ -11,9 +11,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import embedding_bag, linear
 
@@ -25,44 +26,46 @@ from syntaxlm.models.backbone import Backbone, BackboneOutput, NeuralModel, neur
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.ops import gated_memory
 from syntaxlm.ops.gated_memory import Comparison, ReaderWeights
+from syntaxlm.settings import Fraction, Layers, Positive, Settings, Size
 
 _CACHED_ROWS = 4096
 
 
 @dataclass(frozen=True)
-class PRPNConfig:
+class PRPNConfig(Settings, section="model"):
     """Settings of PRPN."""
 
     name: Literal["prpn"] = "prpn"
-    embedding_size: int = 200  # features of a token's embedding
-    hidden_size: int = 400  # features of each reading layer's state, and of the parsing network's convolution
-    layers: int = 2  # of the reading network
-    parsing: bool = True  # without, no distances: attention reaches all steps in memory alike, its gates 1
-    reading_attention: bool = True  # without, the reader is a plain LSTM, layer-normalised as before
-    predict_attention: bool = True  # without, the top layer's state alone is projected and decoded
-    memory_slots: int = 15  # earlier steps that the reader and the predict network can attend to
-    look_back: int = 5  # earlier tokens that the parsing network sees beside the current one
-    residual_blocks: int = 1  # of the predict network
-    tied: bool = True  # the decoder's weight is the embedding's
-    dropout: float = 0.2  # rate on embeddings read and on what the decoder reads
-    layer_dropout: float = 0.2  # rate between layers, on keys, and before each convolution
-    recurrent_dropout: float = 0.0  # rate on the attended hidden state, one mask a layer and chunk
+    embedding_size: Size = 200  # features of a token's embedding
+    hidden_size: Size = 400  # features of each reading layer's state, and of the parsing network's convolution
+    layers: Layers = 2  # of the reading network
+    parsing: bool = True  # false: no distances; all gates are 1, so attention reaches all memory slots
+    reading_attention: bool = True  # false: the reader is a plain LSTM, still layer-normalised
+    predict_attention: bool = True  # false: only the top layer's state is projected and decoded
+    memory_slots: Annotated[int, Field(ge=1, le=1024)] = 15  # earlier steps that attention can reach
+    look_back: Annotated[int, Field(ge=0, le=1024)] = 5  # earlier tokens that the parsing network reads
+    residual_blocks: Annotated[int, Field(ge=0, le=100)] = 1  # of the predict network
+    tied: bool = True  # the decoder shares the embedding's weight
+    dropout: Fraction = 0.2  # rate on embeddings read and on what the decoder reads
+    layer_dropout: Fraction = 0.2  # rate between layers, on keys, and before each convolution
+    recurrent_dropout: Fraction = 0.0  # rate on the attended hidden state, one mask per layer and chunk
     form: Literal["released", "paper"] = "released"  # distances, their comparison, gates
     comparison: Literal["hard", "soft"] = "hard"  # hardtanh (equation 6) or, in the released form only, a sigmoid
-    resolution: float = 0.1  # distances that differ by this much are told apart (released form)
-    temperature: float = 10.0  # tau of equation 6 (paper form); evaluation takes its limit, infinity
-    init_range: float = 0.01  # embedding and decoder start uniform in (-spread, spread)
+    resolution: Positive = 0.1  # distances that differ by this much are distinguished (released form)
+    temperature: Positive = 10.0  # tau of equation 6 (paper form); evaluation takes its limit, infinity
+    init_range: Positive = 0.01  # initial weights of embedding and decoder: uniform in (-init_range, init_range)
 
-    def __post_init__(self) -> None:
+    def contradictions(self) -> list[str]:
+        faults = []
         if self.parsing and self.hidden_size % 2:
-            raise ValueError(f"hidden_size must be even (each distance reads one half), not {self.hidden_size}")
+            faults.append(f"hidden_size: found {self.hidden_size}; expected an even number: each distance reads half")
         if self.parsing and not self.has_attention:
-            raise ValueError(
-                "parsing: distances gate attention, and without reading_attention and predict_attention there is none;"
-                " expected false"
+            faults.append(
+                "parsing: found true; expected false, or reading_attention or predict_attention: distances gate these"
             )
         if self.form == "paper" and self.comparison == "soft":
-            raise ValueError("comparison: soft exists in the released form only; the paper's form is hard")
+            faults.append("comparison: found soft; expected hard, or model.form released: the paper has no soft one")
+        return faults
 
     @property
     def has_attention(self) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
@@ -21,7 +20,7 @@ from syntaxlm.models.backbone import (
     neural_model,
 )
 from syntaxlm.models.batches import Reads
-from syntaxlm.settings import Limits, range_faults
+from syntaxlm.models.sizes import shapes_of
 
 ModelConfig = Annotated[
     prpn.PRPNConfig
@@ -97,74 +96,23 @@ def require(model: object, ability: type[Ability], name: str, use: str) -> Abili
     raise InputError(f"this {name} model{settings} {LACKS[ability]}, so {use} cannot use it.{can}")
 
 
-def _at_least(least: int) -> tuple[str, Callable[[float], bool]]:
-    return f"{least} or more", lambda value: value >= least
-
-
-_RATE = "a number from 0 to under 1", lambda value: 0 <= value < 1
-_POSITIVE = "a positive number", lambda value: 0 < value < math.inf
-_NOT_NEGATIVE = "0 or more", lambda value: 0 <= value < math.inf
-
-# What a setting of this name may be, in whichever model.
-_LIMITS: Limits = {
-    "embedding_size": _at_least(1),
-    "layer_sizes": ("one or more sizes, each 1 or more", lambda sizes: len(sizes) > 0 and min(sizes) >= 1),
-    "chunk_size": _at_least(1),
-    "attention_after": _at_least(1),
-    "span_size": _at_least(2),
-    "scorer_size": _at_least(1),
-    "maximum_span": _at_least(1),
-    "supervision": _NOT_NEGATIVE,
-    "order": _at_least(1),
-    "minimum_counts": (
-        "one or more counts, the first 1, none under the one before",
-        lambda counts: list(counts[:1]) == [1] and list(counts) == sorted(counts),
-    ),
-    "hidden_size": _at_least(1),
-    "label_size": _at_least(1),
-    "noise_words": _at_least(1),
-    "log_normaliser": ("a number", math.isfinite),
-    "layers": _at_least(1),
-    "memory_slots": _at_least(1),
-    "look_back": _at_least(0),
-    "residual_blocks": _at_least(0),
-    "dropout": _RATE,
-    "layer_dropout": _RATE,
-    "recurrent_dropout": _RATE,
-    "input_dropout": _RATE,
-    "embedding_dropout": _RATE,
-    "weight_drop": _RATE,
-    "ar": _NOT_NEGATIVE,
-    "tar": _NOT_NEGATIVE,
-    "resolution": _POSITIVE,
-    "temperature": _POSITIVE,
-    "init_range": _POSITIVE,
-}
-
-
 def reads(config: ModelConfig) -> Reads:
     """What a model of these settings reads."""
     return MODELS[config.name].reads
 
 
-def config_faults(config: ModelConfig) -> list[str]:
-    """Settings that are out of range: "model.hidden_size: found 0; expected 1 or more"."""
-    return range_faults(_LIMITS, lambda name: getattr(config, name, None), "model.")
-
-
 def build_model(config: ModelConfig, vocabulary_size: int) -> Model:
-    """A model with fresh weights. Raises InputError for settings out of range."""
-    faults = config_faults(config)
-    if faults:
-        raise InputError("\n".join(faults))
+    """A model with fresh weights. Raises InputError where memory cannot hold it."""
     return _built(MODELS[config.name].build, config, vocabulary_size)
+
+
+def model_shapes(config: ModelConfig, vocabulary_size: int) -> Model:
+    """The model on torch's meta device: shapes and dtypes, no values, no memory. Raises InputError as `build_model`."""
+    return shapes_of(lambda: MODELS[config.name].build(config, vocabulary_size))
 
 
 def build_encoder(config: ModelConfig, vocabulary_size: int) -> EncodesSentences:
     """An encoder of sentences with fresh weights: a model without its decoder. Raises InputError as `build_model`."""
-    faults = config_faults(config)
-    if faults:
-        raise InputError("\n".join(faults))
     encoder = MODELS[config.name].encoder
     if encoder is None:
         can = ", ".join(name for name, kind in MODELS.items() if kind.encoder is not None)
@@ -176,6 +124,7 @@ Built = TypeVar("Built")
 
 
 def _built(build: Callable[[Any, int], Built], config: ModelConfig, vocabulary_size: int) -> Built:
+    shapes_of(lambda: build(config, vocabulary_size))  # refuses what memory cannot hold
     try:
         return build(config, vocabulary_size)
     except RuntimeError as error:  # torch's error for a tensor that memory cannot hold

@@ -12,15 +12,17 @@ Shapes: n words, D features of a state, E of what is read of a word.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from syntaxlm.models.abilities import Criterion, Loss, Model, TrainsByGradient
 from syntaxlm.models.batches import State
 from syntaxlm.ops.tree_levels.types import EDGES
+from syntaxlm.settings import Count, Settings, Size
 
 FORMAT = 1
 
@@ -28,15 +30,15 @@ Reads = Literal["states", "states-and-words"]
 
 
 @dataclass(frozen=True)
-class StopSettings:
+class StopSettings(Settings):
     """What the classifiers read, and sizes; those of a model are D, E and what goes with them."""
 
-    state_size: int  # features of a state, D
-    word_size: int  # features of a word's embedding
-    input_size: int  # features of what the model reads of a word, E: its embedding and, perhaps, its label's
-    hidden_size: int  # neurons of the classifiers' hidden layer
-    labels: int = 0  # that the label of an edge is one of; 0: the model reads none
-    reads: Reads = "states-and-words"  # what the classifiers read of each word: its state; or the word (and label), too
+    state_size: Size  # features of a state, D
+    word_size: Size  # features of a word's embedding
+    input_size: Count  # features of what the model reads of a word, E: embedding and, if labelled, label
+    hidden_size: Size  # neurons of the classifiers' hidden layer
+    labels: Annotated[int, Field(ge=0, le=65_536)] = 0  # how many labels edges have; 0: the model reads none
+    reads: Reads = "states-and-words"  # per word: its state; or also the word, and its label
     format: int = FORMAT
 
 

@@ -28,27 +28,28 @@ from syntaxlm.models.abilities import (
 )
 from syntaxlm.models.batches import State, TreeBatch
 from syntaxlm.ops.tree_levels import EDGES, EdgeWeights, Levels, States, recurrence
+from syntaxlm.settings import Finite, Fraction, Positive, Settings, Size
 
 _LABELS = "label_embedding.weight"
 
 
 @dataclass(frozen=True)
-class TreeRNNConfig:
+class TreeRNNConfig(Settings, section="model"):
     """Settings of TreeRNN; labelled, it is LTreeRNN, and with LSTM cells TreeLSTM."""
 
     name: Literal["tree-rnn"] = "tree-rnn"
-    cell: Literal["tanh", "lstm"] = "tanh"  # what goes along an edge: one layer, or gates with biases and a memory
-    labelled: bool = False  # whether it also reads the label of the edge above the word that the edge leaves
-    embedding_size: int = 100  # features of a word's embedding
-    label_size: int = 30  # labelled: features of a label's embedding
-    hidden_size: int = 200  # features of a state
-    output: Literal["by-edge", "shared"] | None = None  # softmaxes: one a type of edge, or one; null: tanh by-edge
-    loss: Literal["softmax", "nce"] = "softmax"  # trained by; perplexity is that of the softmax in either case
-    noise_words: int = 20  # nce: of each step
-    shared_noise: bool = True  # nce: whether all steps of a batch that share a softmax have the same noise words
-    log_normaliser: float = 9.5  # nce: ln Z, fixed
-    dropout: float = 0.0  # rate on embeddings and on what the softmax reads
-    init_range: float = 0.2  # all weights start uniform in (-spread, spread), biases at 0
+    cell: Literal["tanh", "lstm"] = "tanh"  # what an edge computes: one layer, or an LSTM with biases
+    labelled: bool = False  # whether the model also reads the label of the edge above each word
+    embedding_size: Size = 100  # features of a word's embedding
+    label_size: Size = 30  # labelled: features of a label's embedding
+    hidden_size: Size = 200  # features of a state
+    output: Literal["by-edge", "shared"] | None = None  # softmax per type of edge, or one; null: by-edge for tanh
+    loss: Literal["softmax", "nce"] = "softmax"  # training loss; perplexity is that of the softmax in either case
+    noise_words: Size = 20  # nce: noise words per step
+    shared_noise: bool = True  # nce: whether all steps that share a softmax share the noise words of a batch
+    log_normaliser: Finite = 9.5  # nce: ln Z, fixed
+    dropout: Fraction = 0.0  # rate on embeddings and on what the softmax reads
+    init_range: Positive = 0.2  # initial weights: uniform in (-init_range, init_range); biases: 0
 
 
 class TreeRNN(GeneratesTrees, TrainsByGradient, NeedsTextCounts):
@@ -83,9 +84,9 @@ class TreeRNN(GeneratesTrees, TrainsByGradient, NeedsTextCounts):
     def _make_labels(self, count: int) -> None:
         """Fresh embeddings of so many labels, where it reads any."""
         if self.label_embedding is not None:
-            spread = self.config.init_range
+            init_range = self.config.init_range
             self.label_embedding = nn.Embedding(count, self.config.label_size).to(self.embedding.weight)
-            nn.init.uniform_(self.label_embedding.weight, -spread, spread)
+            nn.init.uniform_(self.label_embedding.weight, -init_range, init_range)
             self.label_count = count
 
     def setup(self, counts: TextCounts) -> None:

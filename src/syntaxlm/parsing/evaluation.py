@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import json
+import warnings
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby, takewhile
+from itertools import chain, groupby, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from syntaxlm import display
 from syntaxlm.data.treebanks import Treebank, read_treebank, treebank_tokens
-from syntaxlm.errors import InputError
-from syntaxlm.files import write_text
+from syntaxlm.errors import InputError, InputWarning
+from syntaxlm.files import to_json, write_text
 from syntaxlm.model_io import ModelBundle
 from syntaxlm.models.registry import build_model
 from syntaxlm.parsing.structure import (
@@ -27,6 +29,7 @@ from syntaxlm.parsing.structure import (
     rules_of,
     structure_of,
 )
+from syntaxlm.text.normaliser import UntaggedTokenError, without_tags
 from syntaxlm.trees import (
     DECODING_RULES,
     PROTOCOLS,
@@ -54,11 +57,15 @@ from syntaxlm.trees import (
 from syntaxlm.trees.matching import GOLD_ADVICE, beginning, gold_sides, read_matching
 from syntaxlm.trees.span_decoding import SPAN_RULES, Scores, SpanScores
 
+MOST_UNKNOWN_TAGS = 0.5  # of a treebank's words; more are of another tag set than the model's
+TAGS_SHOWN = 10  # of those that a model does not know
+
 
 @dataclass(frozen=True)
 class Parse:
     """One sentence, parsed. words: as written; tokens: as the (first) model read them.
 
+    tree: over the words; of a model of tags, with the tags above them.
     distances: one for each; none where the tree is not of distances, or is the average of several models'.
     number: its place in the input, 1 first.
     span_scores: (n, n), by first and last word of the span; None where the tree is not of such scores.
@@ -82,16 +89,15 @@ class Parse:
         return rest
 
     def _repr_svg_(self) -> str:
-        """The tree over its distances as a picture: notebooks ask for it."""
-        from syntaxlm.drawing.tree import tree_svg  # a lower room; nothing of it is loaded unless a picture is wanted
-
-        return tree_svg(self.tree, self.distances or None, words=self.words)
+        """The tree over its distances as a picture, for notebooks."""
+        return display.render("tree", self.tree, self.distances or None, words=self.words)
 
 
 @dataclass(frozen=True)
 class Parses:
     """The parses of many lines. Words stand in the trees as written; what the normaliser drops does not stand there.
 
+    tagged: whether tokens are tags, which then stand above the words.
     words, tokens: of each line, empty for a line without a word; distances (all words) and spans are of the others.
     distances: none, (0,), where the trees are averages or not of distances.
     first: number of the first line.
@@ -104,15 +110,16 @@ class Parses:
     spans: SpanSets | None
     first: int
     span_scores: SpanScores | None = None
+    tagged: bool = False
 
     def brackets(self) -> list[str]:
         """Each line's tree, "" for a line without a word."""
-        drawn = iter(format_spans(self.spans, self._bracketed()) if self.spans else [])
+        drawn = iter(format_spans(self.spans, self._bracketed(), self._tags()) if self.spans else [])
         return [next(drawn) if words else "" for words in self.words]
 
     def __iter__(self) -> Iterator[Parse | None]:
         """Each line's parse, None for a line without a word."""
-        trees = iter(trees_of(self.spans, self._bracketed()) if self.spans else [])
+        trees = iter(trees_of(self.spans, self._bracketed(), self._tags()) if self.spans else [])
         values = self.distances.tolist()
         end = sentence = 0
         for number, (words, tokens) in enumerate(zip(self.words, self.tokens, strict=True), self.first):
@@ -123,6 +130,9 @@ class Parses:
             scores = None if self.span_scores is None else self.span_scores.chart(sentence)
             sentence += 1
             yield Parse(number, words, tokens, values[start:end], next(trees), scores)
+
+    def _tags(self) -> list[list[str]] | None:
+        return [tokens for tokens in self.tokens if tokens] if self.tagged else None
 
     def _bracketed(self) -> list[list[str]]:
         """Words that brackets can hold: white space, and what is read as its sign, are characters to some models."""
@@ -156,16 +166,24 @@ def parse_lines(
 
 
 def _parsed(stored: ModelBundle, lines: Sequence[str], rule: Rule, first: int, layer: int) -> Parses:
-    pairs = [stored.normaliser.written_tokens(line) for line in lines]
-    words, tokens = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    tagged = stored.normaliser.units == "tags"
+    words: list[list[str]] = []
+    tokens: list[list[str]] = []
+    for number, line in enumerate(lines, first):
+        try:
+            written, read = stored.normaliser.written_tokens(line)
+        except UntaggedTokenError as error:
+            raise error.at(f"sentence {number}") from None
+        words.append(written)
+        tokens.append(read)
     full = [sentence for sentence in tokens if sentence]
     if not full:
-        return Parses(words, tokens, np.zeros(0, np.float32), None, first)
+        return Parses(words, tokens, np.zeros(0, np.float32), None, first, tagged=tagged)
     structure = structure_of(stored, full)
     spans = structure.decode(rule, layer)
     if rule in SPAN_RULES:
-        return Parses(words, tokens, np.zeros(0, np.float32), spans, first, structure.span_scores)
-    return Parses(words, tokens, structure.distances[layer - 1], spans, first)
+        return Parses(words, tokens, np.zeros(0, np.float32), spans, first, structure.span_scores, tagged)
+    return Parses(words, tokens, structure.distances[layer - 1], spans, first, tagged=tagged)
 
 
 def parse_lines_together(
@@ -178,7 +196,8 @@ def parse_lines_together(
 ) -> Parses:
     """Parses lines with several models: the average of their trees, over the words of the first; no distances.
 
-    Vocabularies may differ. decoder: of the models that have this rule; the others parse by their defaults (all, where
+    Vocabularies may differ. Where one of the models reads tags, the lines are tagged text, of which models of words
+    read the words. decoder: of the models that have this rule; the others parse by their defaults (all, where
     it is None). layer: as of `parse_lines`, of every model with distances. names: of the models, for messages.
     Raises InputError as `parse_lines`, for a decoder that none of the models has, and naming the sentence that
     normalisers split or drop differently.
@@ -186,14 +205,29 @@ def parse_lines_together(
     if not stored:
         raise ValueError("expected one model or more")
     chosen = zip(stored, rules_for(stored, decoder), layers_for(stored, layer), strict=True)
-    parses = [_parsed(one, lines, rule, first, number) for one, rule, number in chosen]
+    parses = [_parsed(one, _lines_for(one, lines, stored, first), rule, first, number) for one, rule, number in chosen]
     names = names or [f"model {number}" for number in range(1, len(stored) + 1)]
     for name, one in zip(names[1:], parses[1:], strict=True):
         for number, (words, others) in enumerate(zip(parses[0].words, one.words, strict=True), first):
             if words != others:
                 raise _read_differently(number, words, others, names[0], name)
     spans = [one.spans for one in parses if one.spans is not None]
-    return Parses(parses[0].words, parses[0].tokens, np.zeros(0, np.float32), average(spans) if spans else None, first)
+    combined = average(spans) if spans else None
+    none = np.zeros(0, np.float32)
+    return Parses(parses[0].words, parses[0].tokens, none, combined, first, tagged=parses[0].tagged)
+
+
+def _lines_for(one: ModelBundle, lines: Sequence[str], models: Sequence[ModelBundle], first: int) -> Sequence[str]:
+    """Lines as one of several models takes them. first: number of the first line."""
+    if one.normaliser.units == "tags" or all(other.normaliser.units != "tags" for other in models):
+        return lines
+    words = []
+    for number, line in enumerate(lines, first):
+        try:
+            words.append(without_tags(line))
+        except UntaggedTokenError as error:
+            raise error.at(f"sentence {number}") from None
+    return words
 
 
 def _read_differently(number: int, words: list[str], others: list[str], name: str, other_name: str) -> InputError:
@@ -418,7 +452,7 @@ def scored_sentences(report: ParsingReport, name: str | None = None) -> list[Sco
 
 def write_sentences(report: ParsingReport, path: str | Path) -> None:
     """Writes `scored_sentences` as JSON lines, whole or not at all. Raises InputError."""
-    rows = (json.dumps(sentence.as_dict(), ensure_ascii=False) for sentence in scored_sentences(report))
+    rows = (to_json(sentence.as_dict()) for sentence in scored_sentences(report))
     write_text("".join(row + "\n" for row in rows), path)
 
 
@@ -452,7 +486,9 @@ def gold_trees(treebank: Treebank) -> list[Tree]:
     """The constituency trees of a treebank. Raises InputError where it has none."""
     trees = [sentence.tree for sentence in treebank if sentence.tree is not None]
     if len(trees) != len(treebank):
-        raise InputError(f"{treebank.source}: found dependency trees only, expected constituency trees (.mrg)")
+        raise InputError(
+            f"{treebank.source}: found dependency trees or tagged text only, expected constituency trees (.mrg)"
+        )
     return trees
 
 
@@ -474,7 +510,8 @@ def evaluate_parsing(
     also: further models; what is scored is then the average of the trees of all, by that layer of each. A decoder that
     a model has not leaves it at its default.
     random_weights: how many models of fresh weights to score beside the model, seeds 0, 1, ...; of a single model.
-    Raises InputError as `parse_lines` and `read_treebank` do.
+    Raises InputError as `parse_lines` and `read_treebank` do, and for a model of tags where words have no tags or most
+    have tags that the model does not know; a few such tags raise an InputWarning.
     """
     models = [stored, *also]
     chosen, layers = rules_for(models, decoder), layers_for(models, layer)
@@ -485,7 +522,7 @@ def evaluate_parsing(
     read = read_treebank(treebank, rule)
     trees = gold_trees(read)
     gold = GoldTrees(trees, SpanSets.of(trees), [sentence.number for sentence in read], str(treebank), rule.name)
-    structures = [structure_of(one, treebank_tokens(read, one.normaliser)) for one in models]
+    structures = [structure_of(one, _tokens_for(one, read)) for one in models]
     predicted = {}
     for rules in _ways(models, chosen):
         ways = zip(structures, rules, layers, strict=True)
@@ -500,6 +537,30 @@ def evaluate_parsing(
         f1_by_layer=_f1_by_layer(structures[0], gold, protocol),
         random_weights=_random_weights(stored, read, gold, protocol, chosen[0], layers[0], random_weights),
     )
+
+
+def _tokens_for(stored: ModelBundle, treebank: Treebank) -> list[list[str]]:
+    """`treebank_tokens`, tags compared with those that the model knows.
+
+    Raises InputError where a model of tags knows less than half of them; warns where there are unknown ones.
+    """
+    tokens = treebank_tokens(treebank, stored.normaliser)
+    if stored.normaliser.units != "tags":
+        return tokens
+    counts = Counter(chain.from_iterable(tokens))
+    unknown = Counter({tag: count for tag, count in counts.items() if not stored.vocabulary.knows(tag)})
+    if not unknown:
+        return tokens
+    share = unknown.total() / counts.total()
+    found = (
+        f"{treebank.source}: {unknown.total():,} of {counts.total():,} words ({100 * share:.1f}%) have tags that the"
+        f" model does not know: {', '.join(tag for tag, _ in unknown.most_common(TAGS_SHOWN))}"
+    )
+    if share > MOST_UNKNOWN_TAGS:
+        known = ", ".join(tag for tag in stored.vocabulary.tokens if stored.vocabulary.knows(tag))
+        raise InputError(f"{found}.\n  known tags: {known}\nExpected a treebank of the tag set that it was trained on.")
+    warnings.warn(InputWarning(found), stacklevel=2)
+    return tokens
 
 
 def _ways(models: Sequence[ModelBundle], chosen: tuple[Rule, ...]) -> list[tuple[Rule, ...]]:

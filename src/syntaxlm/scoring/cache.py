@@ -24,31 +24,20 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from syntaxlm.data.corpora import EncodedCorpus
-from syntaxlm.errors import InputError
 from syntaxlm.scoring.engine import ScoredTokens, Scorer
+from syntaxlm.settings import Count, Fraction, NonNegative, Settings
 
 CACHE_SIZE = 2000  # words, where none is given
 ROWS = 128  # whose products are made at once: with 2,000 words to look back to, a processor's cache holds them
 
 
 @dataclass(frozen=True)
-class CacheSettings:
+class CacheSettings(Settings, section="cache"):
     """Settings of the neural cache. Raises InputError for those out of range."""
 
-    weight: float  # lambda, the share of the cache in the mixture: from 0 to under 1
-    theta: float  # theta, from 0: all words in the cache alike; the larger, the more those after a state like this
-    size: int = CACHE_SIZE  # N, words that the cache holds
-
-    def __post_init__(self) -> None:
-        faults = []
-        if self.size < 1:
-            faults.append(f"cache size: found {self.size}; expected 1 or more")
-        if not 0 <= self.weight < 1:
-            faults.append(f"cache weight: found {self.weight}; expected a number from 0 to under 1")
-        if not 0 <= self.theta < math.inf:
-            faults.append(f"cache theta: found {self.theta}; expected a number of 0 or more")
-        if faults:
-            raise InputError("\n".join(faults))
+    weight: Fraction  # lambda, the weight of the cache in the mixture
+    theta: NonNegative  # 0: all words in the cache count alike; larger: those after a similar state count more
+    size: Count = CACHE_SIZE  # N, words that the cache holds
 
     def __str__(self) -> str:
         return f"cache of {self.size:,} words, weight {self.weight:g}, theta {self.theta:g}"

@@ -1,7 +1,7 @@
-"""The two weights of a neural cache, chosen on a text that is not the one to be measured.
+"""Tuning of a neural cache: lambda and theta are chosen on a text other than the one to be measured.
 
-The model reads the text once. A theta then takes one pass over the rows that the decoder read; for each, the
-text's log-probability is a concave function of lambda, so that the best lambda is where its derivative is zero.
+The model reads the text once. Each theta then takes one pass over the rows that the decoder read. For a given theta,
+the text's log-probability is a concave function of lambda, so the best lambda is where its derivative is zero.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from syntaxlm.scoring.engine import ScoredTokens, Scorer
 from syntaxlm.scoring.perplexity import LanguageModelScore, score_of
 
 WEIGHTS = (0.05, 0.1, 0.2, 0.3, 0.4)  # lambda, of the table
-THETAS = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # theta, tried first
+THETAS = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # tried first
 FACTORS = (1.5, 1.2)  # then the best times and by these, as long as that is better
-MOST_THETA = 1000.0
+LARGEST_THETA = 1000.0
 MOST_WEIGHT = 0.999
 
 
@@ -127,7 +127,7 @@ def _nearby(trials: Sequence[CacheTrial], factor: float) -> list[float]:
     """The best theta times and by the factor, in two digits, where not tried yet."""
     best, tried = _best(trials).theta, {trial.theta for trial in trials}
     near = [float(f"{theta:.2g}") for theta in (best / factor, best * factor)]
-    return [theta for theta in near if theta not in tried and theta <= MOST_THETA]
+    return [theta for theta in near if theta not in tried and theta <= LARGEST_THETA]
 
 
 def _trials(parts: Sequence[ScoredTokens], size: int, thetas: Sequence[float]) -> list[CacheTrial]:

@@ -95,10 +95,10 @@ class Scorer:
         """
         encode = self.vocabulary.encode
         if not isinstance(sentences, Sequence):
-            return self._encoded_sentences(map(encode, sentences))
+            return _checked(self._encoded_sentences(map(encode, sentences)), self.name)
         ids = [tuple(encode(sentence)) for sentence in sentences]
         places = {one: place for place, one in enumerate(dict.fromkeys(ids))}
-        return self._encoded_sentences(places)[[places[one] for one in ids]]
+        return _checked(self._encoded_sentences(places), self.name)[[places[one] for one in ids]]
 
     def _encoded_sentences(self, sentences: Iterable[Sequence[int]]) -> LogProbs:
         model = require(self.model, ScoresSentences, self.name, "scoring of sentences")
@@ -106,7 +106,7 @@ class Scorer:
         bar = iter(progress_bar(iter(sentences), "scoring sentences", total))
         parts = []
         while chunk := list(islice(bar, SENTENCES)):
-            parts.append(_checked(self._sentence_sums(model, EncodedCorpus.from_sentences(chunk)), self.name))
+            parts.append(self._sentence_sums(model, EncodedCorpus.from_sentences(chunk)))
         return np.concatenate(parts) if parts else np.zeros(0)
 
     def trees(self, corpus: DependencyCorpus) -> LogProbs:
@@ -182,7 +182,7 @@ class Scorer:
         if not self.mode.predict_eos and not distinct.lengths.all():
             full = np.flatnonzero(distinct.lengths)
             if len(full):
-                sentences = EncodedCorpus.from_sentences([distinct.sentence(number) for number in full.tolist()])
+                sentences = EncodedCorpus.from_sentences([distinct.sentence(int(number)) for number in full])
                 found[full] = self._sentence_sums(model, sentences)
             return found if index is None else found[index]
         for batch, log_probs in _read_sentences(model, self._batches(distinct).iterate()):

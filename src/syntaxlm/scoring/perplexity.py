@@ -11,8 +11,9 @@ from typing import Any
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.dependencies import DependencyCorpus
 from syntaxlm.errors import InputError
-from syntaxlm.model_io import ModelBundle, mode_settings
+from syntaxlm.model_io import ModelBundle
 from syntaxlm.models.batches import TextMode
+from syntaxlm.old_settings import mode_settings
 from syntaxlm.scoring.cache import CacheSettings, log_probs_with_cache
 from syntaxlm.scoring.engine import Scorer, unusable
 

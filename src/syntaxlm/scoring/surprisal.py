@@ -22,7 +22,7 @@ from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.model_io import ModelBundle
 from syntaxlm.models.batches import TextMode
 from syntaxlm.scoring.engine import ScoredTokens, Scorer
-from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.normaliser import Normaliser, UntaggedTokenError
 
 LINES_TOGETHER = 2000  # few enough for memory and for early output, enough for batches of like length
 
@@ -109,7 +109,12 @@ def _rows(
     """read: scores every token, sentence after sentence.  ends: whether the ends of sentences are among them."""
     first = 1
     while chunk := list(islice(lines, LINES_TOGETHER)):
-        words = [written_words(stored.normaliser, line) for line in chunk]
+        words = []
+        for number, line in enumerate(chunk, first):
+            try:
+                words.append(written_words(stored.normaliser, line))
+            except UntaggedTokenError as error:
+                raise error.at(f"sentence {number}") from None
         ids = [stored.vocabulary.encode(token for word in line for token in word.tokens) for line in words]
         full = [sentence for sentence in ids if sentence]
         bits = _bits(read(EncodedCorpus.from_sentences(full)).log_probs) if full else np.zeros(0)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from syntaxlm.data.dependencies import DependencyCorpus
+from syntaxlm.data.dependencies import DependencyCorpus, read_words
 from syntaxlm.data.treebanks import dependency_trees
 from syntaxlm.model_io import ModelBundle
 from syntaxlm.models.abilities import GeneratesTrees
@@ -36,11 +36,12 @@ def log_probs_of_trees(stored: ModelBundle, trees: Sequence[DependencyTree], sou
     """
     labels, model = _labels(stored), stored.require(GeneratesTrees, "scoring of dependency trees")
     vocabulary, normaliser = stored.vocabulary, stored.normaliser
-    ids = {word: vocabulary.id(normaliser.word(word)) for tree in trees for word in tree.words}
+    read_of = [read_words(tree, normaliser) for tree in trees]
+    ids = {word: vocabulary.id(normaliser.word(word, word)) for words in read_of for word in words}
     label_ids = [tuple(map(labels.id, tree.labels)) if model.reads_labels else () for tree in trees]
     read = [
-        (tuple(map(ids.__getitem__, tree.words)), tree.heads, marks)
-        for tree, marks in zip(trees, label_ids, strict=True)
+        (tuple(map(ids.__getitem__, words)), tree.heads, marks)
+        for words, tree, marks in zip(read_of, trees, label_ids, strict=True)
     ]
     distinct = dict(zip(reversed(read), reversed(trees), strict=True))  # of equal ones, the first
     corpus = DependencyCorpus.from_trees(distinct.values(), normaliser, vocabulary, labels, source)
@@ -77,7 +78,7 @@ def _labels(stored: ModelBundle) -> Vocabulary:
 def _rows(stored: ModelBundle, number: int, tree: DependencyTree, bits: list[float]) -> list[WordSurprisal]:
     vocabulary, rows, begin = stored.vocabulary, [], 0
     for position, (word, surprisal) in enumerate(zip(tree.words, bits, strict=True), 1):
-        read = vocabulary.id(stored.normaliser.word(word))
+        read = vocabulary.id(stored.normaliser.word(word, tree.tags[position - 1]))
         end, known = begin + len(word), read != vocabulary.unknown_id
         rows.append(WordSurprisal(number, position, word, begin, end, vocabulary.tokens[read], known, surprisal))
         begin = end + 1

@@ -14,14 +14,18 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Generic, Literal, NamedTuple, TypeVar, get_args
+from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
+
+from pydantic import Field
 
 from syntaxlm.errors import InputError
+from syntaxlm.settings import Settings
 
-Units = Literal["words", "characters"]
+Units = Literal["words", "characters", "tags"]
 UnicodeForm = Literal["NFC", "NFD", "NFKC", "NFKD", "keep"]
 Splitting = Literal["whitespace", "punctuation"]
 Numbers = Literal["keep", "whole", "runs"]
+Token = Annotated[str, Field(min_length=1)]
 
 REMEMBERED_PIECES = 2**19  # pieces kept in memory before all are forgotten: under 150 MB of words
 REMEMBERED_LENGTH = 50  # characters; longer pieces (lines of a script without spaces) hardly come twice
@@ -37,6 +41,25 @@ _WHOLE_NUMBER = re.compile(r"[-+−.,:/\\%]*\d[-.,:/\\%\d]*|%")
 _DIGIT_RUN = re.compile(r"\d+")
 _LONGEST_SEGMENT = 32  # characters that the Unicode form may join; real ones are under 10, and each is tried in turn
 _MARKUP = re.compile(r"<[A-Za-z/]+>")
+_SHOWN = 60  # characters of a faulty token
+
+
+TAG_MARK = "_"  # between a word and its tag; the last one counts
+
+
+class UntaggedTokenError(InputError):
+    """A token of a text that should be `word_TAG` and is not."""
+
+    def __init__(self, token: str) -> None:
+        shown = token if len(token) <= _SHOWN else token[:_SHOWN] + " ..."
+        super().__init__(
+            f"found {shown!r}, expected word_TAG, such as the_DT. A model of tags (text.normaliser.units: tags) reads"
+            " tagged text"
+        )
+
+    def at(self, place: str) -> InputError:
+        """The same error with its place: "text.txt, line 3"."""
+        return InputError(f"{place}: {self}")
 
 
 class AlignedToken(NamedTuple):
@@ -79,7 +102,7 @@ class _Memory(dict[str, _Found], Generic[_Found]):
 
 
 @dataclass(frozen=True)
-class Normaliser:
+class Normaliser(Settings, section="normaliser"):
     """What is done to text before a model sees it, in this order.
 
     1. Splitting. `whitespace`: at runs of white space, as str.split() knows it (so also at no-break spaces), and at
@@ -98,38 +121,25 @@ class Normaliser:
        that is `space` itself becomes another token, \\_ where that is _: so no text is read as another. Where `space`
        is None white space is left out, as a script without spaces has none.
     5. Dropping: tokens in `drop_words`, or without letter, digit or combining mark. The `space` is never dropped.
+
+    With units `tags` text is `word_TAG` tokens with white space between them, and a model reads the tags, what follows
+    the last underscore, as written: rules 1 to 3 do not apply, rule 5 does. A word may be left out: `_DT`.
     """
 
-    units: Units = "words"  # what a token is
+    units: Units = "words"  # what a token is; tags: the part-of-speech tags of tagged text, word_TAG, and of treebanks
     unicode_form: UnicodeForm = "NFC"  # normal form of the Unicode standard, annex 15; keep: as written
     splitting: Splitting = "whitespace"  # where words end; see rule 1
     lower_case: bool = False  # whether capitals are lowered
     numbers: Numbers = "keep"  # which numbers become N; see rule 3
     drop_words: tuple[str, ...] = ()  # tokens left out, compared after normalisation: ("$", "#")
     drop_punctuation: bool = False  # whether tokens without letter, digit or combining mark are left out
-    space: str | None = "_"  # what stands for white space when units are characters; None: nothing
+    space: Token | None = "_"  # units characters: what stands for white space; null: nothing
 
     def __post_init__(self) -> None:
-        faults = []
-        for name, choices in (
-            ("units", get_args(Units)),
-            ("unicode_form", get_args(UnicodeForm)),
-            ("splitting", get_args(Splitting)),
-            ("numbers", get_args(Numbers)),
-        ):
-            if getattr(self, name) not in choices:
-                faults.append(f"normaliser.{name}: {getattr(self, name)!r} is none of {', '.join(choices)}")
-        for name in ("lower_case", "drop_punctuation"):
-            if not isinstance(getattr(self, name), bool):
-                faults.append(f"normaliser.{name}: {getattr(self, name)!r} is neither true nor false")
-        if isinstance(self.drop_words, str) or not all(isinstance(word, str) for word in self.drop_words):
-            faults.append(f"normaliser.drop_words: {self.drop_words!r} is no list of words")
-        if self.space is not None and (not isinstance(self.space, str) or not self.space):
-            faults.append(f"normaliser.space: {self.space!r} is no token; null leaves white space out")
-        if faults:
-            raise InputError("\n".join(faults))
-        # JSON and YAML give lists; tuples keep the settings hashable. The memory is no setting, and so no field.
-        object.__setattr__(self, "drop_words", tuple(self.drop_words))
+        if isinstance(self.drop_words, list):  # JSON and YAML give lists; tuples keep the settings hashable
+            object.__setattr__(self, "drop_words", tuple(self.drop_words))
+        super().__post_init__()
+        # The memory is no setting, and so no field.
         object.__setattr__(self, "_dropped", frozenset(self.drop_words))
         object.__setattr__(self, "_spaced", self.units == "characters" and self.space is not None)
         object.__setattr__(self, "_memory", _Memory(self._tokens_of_piece))
@@ -156,7 +166,10 @@ class Normaliser:
         return cls(**settings)
 
     def tokens(self, line: str) -> list[str]:
-        """The tokens of a line, without begin and end. In character units no space is at either end."""
+        """The tokens of a line, without BOS and EOS. In character units no space is at either end.
+
+        Raises UntaggedTokenError where units are tags, as all that reads a line does.
+        """
         if _ZERO_WIDTH_SPACE in line:
             line = line.replace(_ZERO_WIDTH_SPACE, " ")
         memory: _Memory[tuple[str, ...]] = self._memory  # type: ignore[attr-defined]
@@ -177,6 +190,7 @@ class Normaliser:
         """Every token of a line with where it stands there, and what was dropped with token None.
 
         In order; start and end are characters of the original line. `tokens(line)` are the tokens that are not None.
+        A tag stands for its word, or for itself where the word is left out.
         In character units white space is a token too, or dropped beside a dropped piece; and characters that the
         Unicode form composes, decomposes or removes stand for the smallest stretch that it treats by itself, so tokens
         of one decomposed character share its start and end.
@@ -203,7 +217,7 @@ class Normaliser:
         """How many characters of a line its tokens stand for: what bits per character are counted by.
 
         White space between two words is one character, or none where the model does not read it. White space at the
-        ends of the line and what is dropped are none. The line's end is not counted.
+        ends of the line and what is dropped are none. The line's end is not counted. Tags have their own length.
         """
         memory: _Memory[int] = self._length_memory  # type: ignore[attr-defined]
         total = sum(sum(map(memory.__getitem__, split_words(part))) for part in _parts_of_line(line))
@@ -215,12 +229,15 @@ class Normaliser:
 
     def _length_of_piece(self, piece: str) -> int:
         """Characters of what is kept of a piece, and of the space that parts it from another; 0 when nothing is."""
-        length = sum(part.end - part.start for part in self._parts(piece) if part.tokens)
+        if self.units == "tags":
+            length = sum(len(token) for part in self._parts(piece) for token in part.tokens)
+        else:
+            length = sum(part.end - part.start for part in self._parts(piece) if part.tokens)
         return length and length + self._space_length
 
     def written_tokens(self, line: str) -> tuple[list[str], list[str]]:
         """The kept tokens of a line as written there, and as the model reads them: `align` in short, and fast."""
-        if self.units == "words":
+        if self.units != "characters":
             if _ZERO_WIDTH_SPACE in line:
                 line = line.replace(_ZERO_WIDTH_SPACE, " ")
             memory: _Memory[tuple[str, ...]] = self._written_memory  # type: ignore[attr-defined]
@@ -234,11 +251,17 @@ class Normaliser:
         pairs = ((piece[part.start : part.end], token) for part in self._parts(piece) for token in part.tokens)
         return tuple(chain.from_iterable(pairs))
 
-    def word(self, written: str) -> str:
-        """One word of a treebank, normalised: never split, never dropped; a word with nothing left becomes itself.
+    def word(self, written: str, tag: str = "") -> str:
+        """The token of one word of a treebank: never split, never dropped; a word with nothing left becomes itself.
 
+        tag: its part-of-speech tag, which is the token where units are tags.
         In character units a treebank's words should be characters; a longer one stays one token, unknown to the model.
+        Raises InputError for a word without a tag where units are tags.
         """
+        if self.units == "tags":
+            if not tag:
+                raise InputError(f"the word {written!r} has no part-of-speech tag, and the model reads tags")
+            return tag
         return self._normal(written) or written
 
     def _tokens_of_piece(self, piece: str) -> tuple[str, ...]:
@@ -247,7 +270,11 @@ class Normaliser:
         return (str(self.space), *tokens) if tokens and self._spaced else tokens  # type: ignore[attr-defined]
 
     def _parts(self, piece: str) -> list[_Part]:
-        """The stretches of a piece, in order and without a gap, and the tokens kept of each."""
+        """The stretches of a piece, in order, and the tokens kept of each; without a gap but for tags."""
+        if self.units == "tags":
+            word, tag = split_tag(piece)
+            end = len(word)
+            return [_Part(0, end, self._kept([tag])) if word else _Part(len(TAG_MARK), len(piece), self._kept([tag]))]
         stretches = _split_punctuation(piece) if self.splitting == "punctuation" else [(0, len(piece))]
         parts: list[_Part] = []
         for start, end in stretches:
@@ -318,6 +345,24 @@ class Normaliser:
             for token in tokens
             if token and token not in dropped and not (self.drop_punctuation and not _has_letter(token))
         )
+
+
+def has_tag(token: str) -> bool:
+    """Whether a token is one of tagged text: an underscore, and a tag after it."""
+    return TAG_MARK in token and not token.endswith(TAG_MARK)
+
+
+def split_tag(token: str) -> tuple[str, str]:
+    """A token of tagged text as word, perhaps "", and tag. Raises UntaggedTokenError."""
+    if not has_tag(token):
+        raise UntaggedTokenError(token)
+    word, _, tag = token.rpartition(TAG_MARK)
+    return word, tag
+
+
+def without_tags(line: str) -> str:
+    """The words of a line of tagged text; a tag whose word is left out goes. Raises UntaggedTokenError."""
+    return " ".join(word for word, _ in map(split_tag, split_words(line)) if word)
 
 
 def split_words(line: str) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from syntaxlm.errors import InputError
+from syntaxlm.files import parse_json, read_stored, replaced
 
 _FORMAT = "syntaxlm vocabulary 1"
 
@@ -111,29 +111,19 @@ class Vocabulary:
 
     def write(self, path: str | Path) -> None:
         """Write as JSON, one token a line. A reader finds the old file or the new one, never half of one."""
-        path = Path(path)
         text = json.dumps({"format": _FORMAT, **self.as_dict()}, ensure_ascii=False, indent=0) + "\n"
-        unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
-        try:
-            with open(unfinished, "wb") as file:
-                # A lone surrogate, which JSON text can spell, is no UTF-8, but must come back as it was.
-                file.write(text.encode("utf-8", "surrogatepass"))
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(unfinished, path)
-        except OSError as error:
-            unfinished.unlink(missing_ok=True)
-            raise InputError(f"{path}: the vocabulary cannot be written: {error.strerror}") from error
+        with replaced(Path(path), stored=True) as temporary:
+            # A lone surrogate, which JSON text can spell, is no UTF-8, but must come back as it was.
+            temporary.write_bytes(text.encode("utf-8", "surrogatepass"))
 
     @classmethod
     def read(cls, path: str | Path) -> Vocabulary:
         """Read what `write` wrote. Raises InputError, with the file's name, for anything else."""
         try:
-            content = json.loads(Path(path).read_bytes().decode("utf-8", "surrogatepass"))
-        except OSError as error:
-            raise InputError(f"{path}: the vocabulary cannot be read: {error.strerror}") from error
-        except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise InputError(f"{path}: no vocabulary, or one cut short: {error}") from error
+            text = read_stored(path).decode("utf-8-sig", "surrogatepass")
+        except UnicodeDecodeError as error:
+            raise InputError(f"{path}: damaged or cut short: {error}") from error
+        content = parse_json(text, str(path))
         if not isinstance(content, dict) or content.get("format") != _FORMAT:
             raise InputError(f'{path}: JSON, but no vocabulary: a vocabulary has the entry "format": "{_FORMAT}"')
         for name in ("unknown", "begin", "end"):

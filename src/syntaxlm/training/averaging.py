@@ -63,7 +63,7 @@ class Averaging:
 
     def rate(self, settings: OptimiserSettings) -> float:
         """The learning rate before any fall."""
-        averaged = settings.averaged_rate if self.began is not None else None
+        averaged = settings.average_learning_rate if self.began is not None else None
         return settings.learning_rate if averaged is None else averaged
 
 

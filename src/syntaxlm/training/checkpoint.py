@@ -1,25 +1,47 @@
-"""A checkpoint: the whole state of a run in one safetensors file, so that replacing it is one atomic step."""
+"""A checkpoint: the whole state of a run in one safetensors file, so that replacing it is one atomic step.
+
+Every field is checked when it is read: the file may be damaged, or edited by somebody else.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from syntaxlm.errors import InputError
-from syntaxlm.model_io import distinct_tensors, load_weights, present_name, read_tensors, write_tensors
+from syntaxlm.files import to_json
+from syntaxlm.model_io import distinct_tensors, load_weights, present_name
 from syntaxlm.models.abilities import Model
 from syntaxlm.models.batches import State
+from syntaxlm.settings import Finite, NonNegative, read_settings
+from syntaxlm.tensor_files import (
+    StoredTensor,
+    TensorFile,
+    check_finite,
+    read_notes,
+    read_tensors,
+    refuse,
+    renamed,
+    tensor_faults,
+    write_tensors,
+)
 from syntaxlm.training.averaging import Averaging, WeightAverage
 from syntaxlm.training.schedule import Plateau
 
 CHECKPOINT = "checkpoint.safetensors"
+
+_LARGEST = 1e300  # of a setting
+_ADAM = {"step", "exp_avg", "exp_avg_sq"}  # what Adam keeps of each weight
+
+Number = Annotated[int, Field(ge=0, le=2**62)]
 
 
 @dataclass
@@ -32,17 +54,17 @@ class TrainerState:
     returned of its last round, for JSON.
     """
 
-    epoch: int = 0
-    batch: int = 0
-    steps: int = 0
-    seconds: float = 0.0
-    loss_sum: float = 0.0
-    loss_count: int = 0
-    best_loss: float | None = None
-    best_step: int = 0
-    best_epoch: float = 0.0
-    without_best: int = 0
-    metrics_bytes: int = 0
+    epoch: Number = 0
+    batch: Number = 0
+    steps: Number = 0
+    seconds: NonNegative = 0.0
+    loss_sum: Finite = 0.0
+    loss_count: Number = 0
+    best_loss: Finite | None = None
+    best_step: Number = 0
+    best_epoch: NonNegative = 0.0
+    without_best: Number = 0
+    metrics_bytes: Number = 0
     finished: bool = False
     plateau: Plateau = field(default_factory=Plateau)
     averaging: Averaging = field(default_factory=Averaging)
@@ -79,8 +101,8 @@ def write_checkpoint(
     for rank, own in enumerate(processes):
         tensors |= {_of_process(rank) + name: tensor for name, tensor in own.items()}
     notes = {
-        "progress": json.dumps(dataclasses.asdict(progress)),
-        "groups": json.dumps(optimiser_state["param_groups"]),
+        "progress": to_json(dataclasses.asdict(progress)),
+        "groups": to_json(optimiser_state["param_groups"]),
     }
     write_tensors(folder / CHECKPOINT, tensors, notes)
 
@@ -96,23 +118,25 @@ def _is_of(name: str, rank: int) -> bool:
 def read_trainer_state(folder: Path) -> TrainerState:
     """Where the run of a checkpoint is: it says which optimiser `read_checkpoint` needs. Raises InputError."""
     path = folder / CHECKPOINT
-    return _trainer_state(read_tensors(path)[1], path)
+    return _trainer_state(read_notes(path), path)
 
 
-def _trainer_state(notes: dict[str, str], path: Path) -> TrainerState:
-    try:
-        progress = {_OLD_FIELDS.get(name, name): value for name, value in json.loads(notes["progress"]).items()}
-        plateau, averaging = Plateau(**progress.pop("plateau")), Averaging(**progress.pop("averaging", {}))
-        return TrainerState(**progress, plateau=plateau, averaging=averaging)
-    except (KeyError, TypeError, ValueError) as error:
-        raise _foreign(path, error) from None
+def _trainer_state(notes: Mapping[str, str], path: Path) -> TrainerState:
+    fields = _note("progress", notes, path)
+    if isinstance(fields, dict):
+        fields = {_OLD_FIELDS.get(name, name): value for name, value in fields.items()}
+    return read_settings(TrainerState, fields, f"{path}: progress")
 
 
 _OLD_FIELDS = {"nats": "loss_sum", "tokens": "loss_count"}
 
 
-def _foreign(path: Path, error: Exception) -> InputError:
-    return InputError(f"{path}: no checkpoint of this program: {error!r}")
+def _note(name: str, notes: Mapping[str, str], path: Path) -> Any:
+    """A JSON value among the notes. Checkpoints of format 1 have Infinity where there is no best loss yet."""
+    try:
+        return json.loads(notes[name], parse_constant=lambda text: None)
+    except (KeyError, ValueError, RecursionError) as error:
+        raise InputError(f"{path}: no checkpoint of this program: {error!r}") from None
 
 
 def read_checkpoint(
@@ -127,39 +151,109 @@ def read_checkpoint(
 
     Returns this process's carried state, and progress.
 
-    Raises InputError when it is missing or damaged, or of a run of another number of processes.
+    Raises InputError when it is missing or damaged, or of a run of another number of processes. Nothing was put
+    anywhere then, but perhaps into `average`.
     """
     path = folder / CHECKPOINT
-    tensors, notes = read_tensors(path)
-    written = 1
-    while f"{_of_process(written)}random" in tensors:
-        written += 1
-    if written != ranks:
-        raise InputError(f"{path}: of a run of {written} processes; go on with as many, not {ranks}")
-    tensors |= {name.removeprefix(_of_process(rank)): tensors[name] for name in tensors if _is_of(name, rank)}
-    parts: dict[str, dict[str, Tensor]] = {"model": {}, "optimiser": {}, "average": {}, "state": {}}
-    for name, tensor in tensors.items():
-        kind, _, rest = name.partition("/")
-        if kind in parts:
-            parts[kind][rest] = tensor
-    progress = _trainer_state(notes, path)
-    try:
-        groups = json.loads(notes["groups"])
-        random = tensors["random"]
-        if average is not None:
-            average.load({present_name(name): mean for name, mean in parts["average"].items()})
-    except (KeyError, TypeError, ValueError) as error:
-        raise _foreign(path, error) from None
+
+    def check(file: TensorFile) -> None:
+        _trainer_state(file.notes, path)
+        _note("groups", file.notes, path)
+        written = 1
+        while f"{_of_process(written)}random" in file.stored:
+            written += 1
+        if written != ranks:
+            raise InputError(f"{path}: of a run of {written} processes; go on with as many, not {ranks}")
+        refuse(path, "the checkpoint does not fit the recipe", _misfits(_parts(file.stored, rank), model, optimiser))
+
+    tensors, notes = read_tensors(path, check)
+    progress, groups = _trainer_state(notes, path), _checked_groups(_note("groups", notes, path), optimiser, path)
+    parts = _parts(tensors, rank)
+    for name in ("optimiser", "average"):
+        check_finite(path, parts[name])
+    # Memory of what is not there yet may be infinitely far away.
+    if nan := [name for name, tensor in parts["state"].items() if bool(tensor.isnan().any())]:
+        raise InputError(f"{path}: the carried state {nan[0]} has NaN values")
     load_weights(model, parts["model"], str(path))
+    if average is not None:
+        average.load(renamed(parts["average"], present_name))
     optimiser_state: dict[int, dict[str, Any]] = {}
     for name, tensor in parts["optimiser"].items():
         index, _, what = name.partition("/")
         optimiser_state.setdefault(int(index), {})[what] = tensor
     if optimiser is not None:
         optimiser.load_state_dict({"state": optimiser_state, "param_groups": groups})
-    torch.set_rng_state(random)
-    if "random/cuda" in tensors and torch.cuda.is_available():
-        torch.cuda.set_rng_state(tensors["random/cuda"])
+    try:
+        torch.set_rng_state(parts["random"][""])
+        if "cuda" in parts["random"] and torch.cuda.is_available():
+            torch.cuda.set_rng_state(parts["random"]["cuda"])
+    except RuntimeError as error:
+        raise InputError(f"{path}: the state of the random numbers is damaged: {error}") from None
     device = model.device
     state = {name: tensor.to(device) for name, tensor in parts["state"].items()}
     return state or None, progress
+
+
+def _parts(tensors: Mapping[str, Any], rank: int) -> dict[str, dict[str, Any]]:
+    """The tensors by what they are of, "model", "random", ...: those of all processes, and those of one."""
+    own = {name.removeprefix(_of_process(rank)): tensor for name, tensor in tensors.items() if _is_of(name, rank)}
+    parts: dict[str, dict[str, Any]] = {"model": {}, "optimiser": {}, "average": {}, "state": {}, "random": {}}
+    for name, tensor in (dict(tensors) | own).items():
+        kind, _, rest = name.partition("/")
+        if kind in parts:
+            parts[kind][rest] = tensor
+    return parts
+
+
+def _misfits(
+    parts: Mapping[str, Mapping[str, StoredTensor]], model: Model, optimiser: torch.optim.Optimizer | None
+) -> list[str]:
+    """What in a checkpoint's header does not fit."""
+    weights_of_model = {name: one.detach() for name, one in model.named_parameters()}
+    stored_model = renamed(parts["model"], present_name)
+    # Sizes of buffers may depend on the text; `load_weights` checks them.
+    faults = tensor_faults(
+        weights_of_model, {name: one for name, one in stored_model.items() if name in weights_of_model}
+    )
+    if parts["average"]:
+        faults += tensor_faults(weights_of_model, renamed(parts["average"], present_name))
+    random, usual = parts["random"].get(""), torch.get_rng_state()
+    if random is None or random.dtype != usual.dtype or random.shape != usual.shape:
+        faults.append(f"random: expected {len(usual):,} bytes")
+    groups = [] if optimiser is None else optimiser.param_groups
+    weights = [weight for group in groups for weight in group["params"]]
+    found: dict[str, set[str]] = {}
+    for name, stored in parts["optimiser"].items():
+        index, _, what = name.partition("/")
+        found.setdefault(index, set()).add(what)
+        place = int(index) if index.isascii() and index.isdigit() and len(index) < 10 else len(weights)
+        shape = None if place >= len(weights) else torch.Size() if what == "step" else weights[place].shape
+        if stored.shape != shape or not stored.dtype.is_floating_point:
+            faults.append(f"optimiser/{name} is not of a weight of this model")
+    expected = _ADAM if isinstance(optimiser, torch.optim.Adam) else set()
+    return faults + [f"optimiser/{index} lacks its state" for index, names in found.items() if not names >= expected]
+
+
+def _checked_groups(groups: Any, optimiser: torch.optim.Optimizer | None, path: Path) -> list[dict[str, Any]]:
+    """An optimiser's groups of weights, with settings of their own as far as they are stored. Raises InputError."""
+    own = [] if optimiser is None else optimiser.state_dict()["param_groups"]
+    fits = isinstance(groups, list) and len(groups) == len(own) and all(isinstance(group, dict) for group in groups)
+    if not fits or any(group.get("params") != usual["params"] for group, usual in zip(groups, own, strict=True)):
+        raise InputError(f"{path}: groups: expected those of the {type(optimiser).__name__} optimiser of this model")
+    checked = []
+    for group, usual in zip(groups, own, strict=True):
+        stored = {name: value for name, value in group.items() if name in usual}
+        for name, value in stored.items():
+            if not _is_like(value, usual[name]):
+                raise InputError(f"{path}: groups: {name}: found {str(value)[:40]}; expected such as {usual[name]}")
+        checked.append(usual | stored)
+    return checked
+
+
+def _is_like(value: Any, usual: Any) -> bool:
+    """Whether a setting is of the same type, and finite."""
+    if isinstance(usual, list | tuple):
+        return isinstance(value, list) and len(value) == len(usual) and all(map(_is_like, value, usual))
+    if isinstance(usual, float):
+        return isinstance(value, float | int) and not isinstance(value, bool) and abs(value) < _LARGEST
+    return type(value) is type(usual)

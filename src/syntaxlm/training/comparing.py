@@ -7,7 +7,6 @@ it reads the runs that are finished, goes on with one that was interrupted, and 
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from typing import Any
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.treebanks import dependency_trees
 from syntaxlm.errors import InputError
-from syntaxlm.files import make_folder, write_text
+from syntaxlm.files import held, make_folder, to_json, write_text
 from syntaxlm.model_io import VOCABULARY, read_model
 from syntaxlm.scoring.perplexity import LanguageModelScore
 from syntaxlm.text.vocabulary import Vocabulary
@@ -217,6 +216,19 @@ def compare(
     for (_, run_folder), recipe in runs.items():
         _check_settings(run_folder, recipe)
     make_folder(folder)
+    with held(folder):
+        return _compare(recipes, runs, folder, seeds, watching, say)
+
+
+def _compare(
+    recipes: Mapping[str, Recipe],
+    runs: Mapping[tuple[str, Path], Recipe],
+    folder: Path,
+    seeds: int,
+    watching: Watching,
+    say: Callable[[str], None],
+) -> Comparison:
+    """`compare`, in a folder that no other process is at work in. runs: recipes by their names and folders."""
     rows = {name: Row(name, recipe) for name, recipe in recipes.items()}
     faults: dict[str, str] = {}
     stopped = False
@@ -232,7 +244,7 @@ def compare(
             faults[str(run_folder)] = str(error)
             say(str(error))
         comparison = Comparison(folder, list(rows.values()), seeds, faults, stopped)
-        write_text(json.dumps(comparison.as_dict(), indent=2, ensure_ascii=False) + "\n", folder / COMPARISON)
+        write_text(to_json(comparison.as_dict(), indent=2) + "\n", folder / COMPARISON, stored=True)
         if stopped:
             break
     return comparison

@@ -17,12 +17,16 @@ from syntaxlm.data.corpora import EncodedCorpus, count_tokens
 from syntaxlm.data.dependencies import ROOT, UNKNOWN, DependencyCorpus, count_dependencies, label_vocabulary
 from syntaxlm.data.supervision import Supervision, read_supervision
 from syntaxlm.data.treebanks import dependency_trees
+from syntaxlm.errors import InputError
 from syntaxlm.models.abilities import Model, NeedsTextCounts, TextCounts
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.scoring.engine import TOKEN_BUDGET, check_labels
 from syntaxlm.scoring.perplexity import Corpus
 from syntaxlm.text.vocabulary import Vocabulary
+from syntaxlm.text_files import STANDARD_INPUT
+from syntaxlm.training.fingerprints import Fingerprints, fingerprint
 from syntaxlm.training.recipe import Recipe
+from syntaxlm.trees.preprocessing import PREPROCESSINGS
 
 COUNTED_TOKENS = 1 << 15  # of a batch that is counted
 
@@ -58,8 +62,32 @@ class TrainingData(ABC):
         """The whole training part once, in batches as large as can be, for a model that counts."""
 
 
+def fingerprint_texts(recipe: Recipe) -> Fingerprints:
+    """Hashes of all files that a run reads. Raises InputError for one that cannot be read, or not repeatedly."""
+    text = recipe.text
+    paths = {f"text.{name}": getattr(text, name) for name in ("train", "valid", "test", "trees")}
+    if text.trees is not None and text.trees_preprocessing not in PREPROCESSINGS:
+        paths["text.trees_preprocessing"] = text.trees_preprocessing
+    found = fingerprint(paths, paths if recipe.reads == "trees" else ["text.trees"])
+    if None in found["text.train"].values():
+        raise InputError(
+            f"text.train: found {text.train}, standard input or a pipe, which can be read only once; training reads its"
+            " text several times. Give a file."
+        )
+    return found
+
+
 def read_training_data(recipe: Recipe) -> TrainingData:
-    """What the recipe names. Raises InputError for files that are not there, or not of the kind that its mode reads."""
+    """What the recipe names.
+
+    Raises InputError for files that are not there, or not of the type that its model reads, and for standard input.
+    """
+    for name in ("train", "valid", "test", "trees"):
+        if getattr(recipe.text, name) == STANDARD_INPUT:
+            raise InputError(
+                f"text.{name}: found -, standard input; expected a file, which may be .gz, .xz or .zst: training reads"
+                " it more than once"
+            )
     return TreeTrainingData(recipe) if recipe.reads == "trees" else TextTrainingData(recipe)
 
 
@@ -80,7 +108,7 @@ class TextTrainingData(TrainingData):
         self.train, self.valid = encode(text.train), encode(text.valid)
         self.test = encode(text.test) if text.test else None
         if text.trees is not None:
-            clean_up = text.trees_clean_up
+            clean_up = text.trees_preprocessing
             self.supervision = read_supervision(text.trees, clean_up, self.train, normaliser, self.vocabulary)
 
     def setup(self, model: Model) -> None:

@@ -137,7 +137,7 @@ class GradientLoop:
         self.wrapped_optimiser.zero_grad()
         processes.fabric.backward(loss)
         norm = processes.fabric.clip_gradients(
-            self.loss, self.wrapped_optimiser, max_norm=settings.clip, error_if_nonfinite=False
+            self.loss, self.wrapped_optimiser, max_norm=settings.gradient_clip, error_if_nonfinite=False
         )
         assert norm is not None
         self.gradient_norm = norm
@@ -180,7 +180,7 @@ class GradientLoop:
                 trainer.best_loss, trainer.best_step, trainer.best_epoch = cost, trainer.steps, self.epochs
                 if self.processes.is_first:
                     self.log.keep_weights(self.task)
-        fell = trainer.plateau.seen(cost if schedule.plateau_of == "valid" else training_loss, schedule)
+        fell = trainer.plateau.seen(cost if schedule.plateau_loss == "valid" else training_loss, schedule)
         if schedule.stop_patience is not None and trainer.without_best >= schedule.stop_patience:
             trainer.finished = True
         averaging = self._average_on(cost) if self.recipe.optimiser.averages else {}
@@ -201,7 +201,7 @@ class GradientLoop:
         elif change is not None:
             self.average.begin()
             self._change_to_sgd()
-            if settings.averaged_rate is not None:
+            if settings.average_learning_rate is not None:
                 trainer.plateau = Plateau()
         return {"averaged_steps": count, "averaging": change}
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from operator import attrgetter
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
+from pydantic import Field
 
 from syntaxlm.data.logic import TRAINED_OPERATORS, FormulaPair, read_formula_pairs
 from syntaxlm.errors import InputError
@@ -21,51 +20,65 @@ from syntaxlm.evaluation.logical_inference import (
     EncodedPairs,
     InferenceReport,
     InferenceSettings,
+    Operators,
     answers,
     evaluate_inference,
     read_classifier,
     write_classifier_settings,
     write_classifier_weights,
 )
+from syntaxlm.files import read_stored_text, to_json
 from syntaxlm.models.pair_classifier import ClassifierSettings, PairBatch, PairClassifier
 from syntaxlm.models.registry import ModelConfig
-from syntaxlm.settings import Limits, range_faults, read_sections, read_settings
+from syntaxlm.settings import (
+    Count,
+    NonNegative,
+    Positive,
+    Seed,
+    Settings,
+    Size,
+    parse_yaml,
+    read_sections,
+    read_settings,
+)
+from syntaxlm.training.fingerprints import fingerprint
 from syntaxlm.training.processes import process_group
 from syntaxlm.training.recipe import OptimiserSettings, RunSettings, ScheduleSettings, find_recipe, shipped_recipes
 from syntaxlm.training.result import RESULT
-from syntaxlm.training.run import RECIPE, Run
+from syntaxlm.training.run import Run
+from syntaxlm.training.run_folder import RECIPE
 from syntaxlm.training.run_log import ProgressCallback
 from syntaxlm.training.task import Task, Validation
 
 
 @dataclass(frozen=True)
-class PairFiles:
-    """The files of formula pairs, as `syntaxlm data logic` writes them; relative to the working folder."""
+class PairFiles(Settings, section="pairs"):
+    """The files of formula pairs, as `syntaxlm data logic` writes them; paths are relative to the working folder."""
 
     train: str  # file
-    valid: str  # file; the weights kept are those of the highest accuracy on it
+    valid: str  # file; the weights with the highest accuracy on it are kept
     test: str | None = None  # file; only measured, at the end
-    maximum_operators: int = TRAINED_OPERATORS  # longer pairs of train and valid are left out
+    maximum_operators: Operators = TRAINED_OPERATORS  # longer pairs of train and valid are left out
 
 
 @dataclass(frozen=True)
-class TrainingSettings:
-    """Adam, at a rate that falls when accuracy on the validation pairs stays where it was."""
+class TrainingSettings(Settings, section="training"):
+    """Adam, at a rate that falls when accuracy on the validation pairs no longer improves."""
 
-    batch_size: int = 128  # pairs
-    learning_rate: float = 1e-3  # at the first step
-    weight_decay: float = 1.2e-6  # L2, added to the gradient
-    clip: float = 1.0  # norm that the gradient is scaled down to
-    plateau_patience: int = 3  # epochs without a better accuracy before the rate falls
-    plateau_factor: float = 0.5  # the rate is multiplied by this
-    epochs: int = 50  # passes over the training pairs
-    minutes: float | None = None  # training time after which it ends, at the end of a batch; None for no limit
-    seed: int = 1  # of all that is drawn at random: first weights, dropout, order of pairs
-    accelerator: Literal["auto", "cpu", "cuda"] = "auto"  # auto: a GPU where torch finds one
+    batch_size: Size = 128  # pairs
+    learning_rate: Positive = 1e-3  # at the first step
+    weight_decay: NonNegative = 1.2e-6  # L2, added to the gradient
+    gradient_clip: Positive = 1.0  # largest norm of the gradient; larger ones are scaled down to it
+    plateau_patience: Count = 3  # epochs without a better accuracy before the rate falls
+    plateau_factor: Annotated[float, Field(gt=0, lt=1)] = 0.5  # the rate is multiplied by this
+    epochs: Count = 50  # passes over the training pairs
+    minutes: Positive | None = None  # training time after which training ends, after the batch; null: no limit
+    seed: Seed = 1  # of everything drawn at random: initial weights, dropout, order of pairs
+    accelerator: Literal["auto", "cpu", "cuda"] = "auto"  # auto: a GPU if torch finds one
 
 
 @dataclass(frozen=True)
-class InferenceRecipe:
+class InferenceRecipe(Settings):
     """Encoder, layers above it, files, training: the sections of a recipe of logical inference."""
 
     model: ModelConfig
@@ -78,7 +91,9 @@ class InferenceRecipe:
         """As the training loop wants it."""
         training = self.training
         return OptimiserSettings(
-            learning_rate=training.learning_rate, weight_decay=training.weight_decay, clip=training.clip
+            learning_rate=training.learning_rate,
+            weight_decay=training.weight_decay,
+            gradient_clip=training.gradient_clip,
         )
 
     @property
@@ -135,11 +150,7 @@ def read_inference_recipe(path: str | Path, overrides: list[tuple[str, str]] | N
     Raises InputError with every fault.
     """
     path = _found(path)
-    recipe = read_settings(InferenceRecipe, read_sections(path, overrides or [], "model, pairs"), str(path))
-    faults = [*recipe.settings.faults(), *range_faults(_LIMITS, lambda name: attrgetter(name)(recipe))]
-    if faults:
-        raise InputError("\n".join(f"{path}: {fault}" for fault in faults))
-    return recipe
+    return read_settings(InferenceRecipe, read_sections(path, overrides or [], "model, pairs"), str(path))
 
 
 def _found(name: str | Path) -> Path:
@@ -149,20 +160,12 @@ def _found(name: str | Path) -> Path:
     return find_recipe(name)
 
 
-_POSITIVE = "a positive number", lambda value: 0 < value < math.inf
-
-_LIMITS: Limits = {
-    "pairs.maximum_operators": ("0 or more", lambda value: value >= 0),
-    "training.batch_size": _POSITIVE,
-    "training.learning_rate": _POSITIVE,
-    "training.weight_decay": ("0 or more", lambda value: 0 <= value < math.inf),
-    "training.clip": _POSITIVE,
-    "training.plateau_patience": _POSITIVE,
-    "training.plateau_factor": ("a number over 0, under 1", lambda value: 0 < value < 1),
-    "training.epochs": _POSITIVE,
-    "training.minutes": _POSITIVE,
-    "training.seed": (f"0 to {2**32 - 1}", lambda value: 0 <= value < 2**32),
-}
+def read_inference_run(folder: str | Path) -> InferenceRecipe:
+    """The recipe of the run in a folder. Raises InputError where there is none."""
+    path = Path(folder) / RECIPE
+    if not path.exists():
+        raise InputError(f"{folder}: no run to resume: {RECIPE} is missing")
+    return read_settings(InferenceRecipe, parse_yaml(read_stored_text(path), path), str(path))
 
 
 def train_inference(
@@ -184,10 +187,7 @@ def train_inference(
 
 def resume_inference(folder: str | Path, callback: ProgressCallback | None = None) -> InferenceResult:
     """Resumes a run from its last checkpoint, or from its start when it had none yet."""
-    path = Path(folder) / RECIPE
-    if not path.exists():
-        raise InputError(f"{folder}: no run to resume: {RECIPE} is missing")
-    recipe = read_inference_recipe(path)
+    recipe = read_inference_run(folder)
     with process_group():
         run = _run(recipe, Path(folder), callback)
         with run.resume():
@@ -243,7 +243,8 @@ class PairBatches:
 
 
 def _run(recipe: InferenceRecipe, folder: Path, callback: ProgressCallback | None) -> Run:
-    return Run(recipe, folder, lambda device: InferenceTask(recipe, device), callback)
+    files = {f"pairs.{name}": getattr(recipe.pairs, name) for name in ("train", "valid", "test")}
+    return Run(recipe, folder, lambda device: InferenceTask(recipe, device), lambda: fingerprint(files), callback)
 
 
 def _trained(run: Run, recipe: InferenceRecipe) -> InferenceResult:
@@ -261,7 +262,7 @@ def _trained(run: Run, recipe: InferenceRecipe) -> InferenceResult:
         stopped=not finished,
     )
     if finished:
-        run.write(json.dumps(result.as_dict(), indent=2) + "\n", RESULT)
+        run.write(to_json(result.as_dict(), indent=2) + "\n", RESULT)
     return result
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 
 from syntaxlm.errors import InputError
-from syntaxlm.files import read_text
+from syntaxlm.files import parse_json, read_stored
 from syntaxlm.scoring.perplexity import LanguageModelScore
 
 RESULT = "result.json"
+
+_LARGEST = 1e300  # figure that a run can have; beyond it, arithmetic overflows
 
 
 @dataclass(frozen=True)
@@ -71,18 +73,53 @@ def _told(values: Any) -> str:
 def read_result(folder: Path) -> TrainingResult:
     """How the finished run of a folder ended. Raises InputError where its result is not whole."""
     path = folder / RESULT
+    content = read_stored(path)
     try:
-        data = json.loads(read_text(path))
-        valid, test = (data[text] and LanguageModelScore.from_dict(data[text]) for text in ("valid", "test"))
-        place = folder, int(data["steps"]), float(data["epochs"]), float(data["seconds"])
-        trees = data.get("supervised")
-        supervised = None if trees is None else (int(trees["sentences"]), int(trees["of"]))
+        data = parse_json(content, "JSON")
+        valid, test = (None if data[text] is None else _score(data[text]) for text in ("valid", "test"))
+        trees, counted = data.get("supervised"), data.get("counted")
+        if counted is not None and not (isinstance(counted, dict) and all(map(_are_numbers, counted.values()))):
+            raise ValueError("counted does not map names to numbers")
         return TrainingResult(
-            *place, valid, test,
-            averaged=bool(data.get("averaged", False)), supervised=supervised, counted=data.get("counted")
-        )  # fmt: skip
-    except (ValueError, KeyError, TypeError) as error:
+            folder,
+            _count(data["steps"]),
+            _amount(data["epochs"]),
+            _amount(data["seconds"]),
+            valid,
+            test,
+            averaged=bool(data.get("averaged", False)),
+            supervised=None if trees is None else (_count(trees["sentences"]), _count(trees["of"])),
+            counted=counted,
+        )
+    except (InputError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"{path}: no result of this program: {error!r}. Remove it to have it made again.") from error
+
+
+def _score(data: Any) -> LanguageModelScore:
+    """Nats that are null are infinite: the model gave a token no probability, and JSON has no infinity."""
+    for name in ("tokens", "sentences", "unknown", "characters"):
+        _count(data[name])
+    if not data["tokens"] or not isinstance(data["source"], str):
+        raise ValueError("found no tokens, or a source that is not text")
+    nats = math.inf if data["nats"] is None else _amount(data["nats"])
+    return LanguageModelScore.from_dict(data | {"nats": nats})
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or not 0 <= value < 2**62:
+        raise ValueError(f"found {str(value)[:40]}; expected an integer, 0 or more")
+    return value
+
+
+def _amount(value: Any) -> float:
+    if type(value) not in (int, float) or not 0 <= value < _LARGEST:
+        raise ValueError(f"found {str(value)[:40]}; expected a number, 0 or more")
+    return float(value)
+
+
+def _are_numbers(value: Any) -> bool:
+    """Whether a value is a number, or lists of them."""
+    return all(map(_are_numbers, value)) if isinstance(value, list) else type(value) in (int, float)
 
 
 @dataclass(frozen=True)

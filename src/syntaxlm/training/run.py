@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +12,18 @@ import torch
 import yaml
 
 from syntaxlm.errors import InputError
-from syntaxlm.files import held, make_folder, remove_empty, remove_unfinished, write_text
+from syntaxlm.files import remove_unfinished, write_text
 from syntaxlm.model_io import WEIGHTS
 from syntaxlm.models.abilities import TrainsByCounting
 from syntaxlm.training.checkpoint import CHECKPOINT
 from syntaxlm.training.counting import CountingLoop
+from syntaxlm.training.fingerprints import Fingerprints, check_fingerprints, write_fingerprints
 from syntaxlm.training.gradient import GradientLoop
 from syntaxlm.training.processes import Processes
+from syntaxlm.training.run_folder import INPUTS, RECIPE, HeldFolder, claim, held
 from syntaxlm.training.run_log import ProgressCallback, RunLog
 from syntaxlm.training.signals import on_stop_signals
 from syntaxlm.training.task import Task, TaskRecipe
-
-RECIPE = "recipe.yaml"
 
 MakeTask = Callable[[torch.device], Task]
 """Reads the data and builds the model with fresh weights, drawn from the recipe's seed, on a device."""
@@ -37,18 +38,26 @@ def refuse_run(folder: Path) -> None:
 
 
 class Run:
-    """A run in its folder. `start` or `resume` prepare it; `train` trains until it is finished or stopped."""
+    """A run in its folder. `start` or `resume` prepare it; `train` trains until it is finished or stopped.
+
+    fingerprint: gives the hashes of all files that the task reads.
+    """
 
     task: Task
     loop: GradientLoop | CountingLoop
 
     def __init__(
-        self, recipe: TaskRecipe, folder: Path, make_task: MakeTask, callback: ProgressCallback | None = None
+        self,
+        recipe: TaskRecipe,
+        folder: Path,
+        make_task: MakeTask,
+        fingerprint: Callable[[], Fingerprints],
+        callback: ProgressCallback | None = None,
     ) -> None:
-        self.recipe, self.folder, self._make_task = recipe, folder, make_task
+        self.recipe, self.folder, self._make_task, self._fingerprint = recipe, folder, make_task, fingerprint
         self.processes = Processes(recipe.run.accelerator, recipe.run.precision)
         self.log = RunLog(folder, callback, self.processes.is_first)
-        self._made: list[Path] = []  # folders that were not there before a new run
+        self._held: HeldFolder | None = None  # in the first process, while the run is at work
 
     @contextmanager
     def start(self) -> Iterator[None]:
@@ -56,23 +65,21 @@ class Run:
 
         Raises InputError when the folder holds a run already, or cannot be written, before anything is read.
         """
-        self.processes.on_rank_zero(self._claim)
-        with self._held():
+        with self._holding(self._claim):
             try:
-                self._prepare()
-            except InputError:  # of the data: the folder is free again, or gone where it was not there
-                if self.processes.is_first:
-                    (self.folder / RECIPE).unlink()
-                    remove_empty(self._made)
+                self._prepare(new=True)
+            except BaseException:  # the data cannot be read, perhaps: the folder is as it was before
+                if self._held is not None:
+                    self._held.abandon()
                 raise
             yield
 
     @contextmanager
     def resume(self) -> Iterator[None]:
         """A run that continues from the folder's checkpoint, or from the start where there is none."""
-        with self._held():
+        with self._holding(self._hold):
             self.processes.on_rank_zero(lambda: remove_unfinished(self.folder))
-            self._prepare()
+            self._prepare(new=False)
             self.processes.on_rank_zero(self._check_whole)
             self.loop.restore()
             self.processes.on_rank_zero(self.log.cut)
@@ -100,10 +107,11 @@ class Run:
     def write(self, text: str, name: str) -> None:
         """Writes a file of the folder, in the first process."""
         if self.processes.is_first:
-            write_text(text, self.folder / name)
+            write_text(text, self.folder / name, stored=True)
 
-    def _prepare(self) -> None:
+    def _prepare(self, new: bool) -> None:
         """Data, model, loop; written is only what all of them accept."""
+        self.processes.on_rank_zero(lambda: self._check_inputs(new))
         torch.manual_seed(self.recipe.run.seed)
         self.task = task = self._make_task(self.processes.device)
         task.check_resumable(self.folder)
@@ -114,19 +122,28 @@ class Run:
     def _claim(self) -> None:
         refuse_run(self.folder)
         text = yaml.safe_dump(_plain(self.recipe.as_dict()), sort_keys=False, allow_unicode=True)
-        self._made = make_folder(self.folder)
-        try:
-            write_text(text, self.folder / RECIPE)
-        except InputError:
-            remove_empty(self._made)
-            raise
+        self._held = claim(self.folder, text)
+
+    def _hold(self) -> None:
+        self._held = held(self.folder)
 
     @contextmanager
-    def _held(self) -> Iterator[None]:
+    def _holding(self, take: Callable[[], None]) -> Iterator[None]:
         """Keeps other runs out of the folder."""
-        with ExitStack() as stack:
-            self.processes.on_rank_zero(lambda: stack.enter_context(held(self.folder / RECIPE)))
+        try:
+            self.processes.on_rank_zero(take)
             yield
+        finally:
+            if self._held is not None:
+                self._held.release()
+
+    def _check_inputs(self, new: bool) -> None:
+        """Stores the hashes of the files that the task reads, or compares them with those at the start of the run."""
+        found = self._fingerprint()
+        if new or not any(os.path.lexists(self.folder / name) for name in (INPUTS, CHECKPOINT)):
+            write_fingerprints(self.folder, found)
+        else:
+            check_fingerprints(self.folder, found)
 
     def _check_whole(self) -> None:
         """A run without a checkpoint starts afresh, which must not cost weights that are there.

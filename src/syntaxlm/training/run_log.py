@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from syntaxlm.errors import InputError
+from syntaxlm.files import append_stored, to_json, truncate_stored
 from syntaxlm.training.checkpoint import TrainerState
+from syntaxlm.training.run_folder import METRICS
 from syntaxlm.training.task import Task
-
-METRICS = "metrics.jsonl"
 
 
 @dataclass(frozen=True)
@@ -67,23 +65,12 @@ class RunLog:
         if self.active and self.folder is not None:
             rates = {} if rate is None else {"learning_rate": rate}
             line = {"event": kind} | place | values | rates | {"seconds": round(self.trainer.seconds, 1)}
-            data = (json.dumps(line) + "\n").encode()
-            path = self.folder / METRICS
-            try:
-                with open(path, "ab") as file:
-                    file.write(data)
-            except OSError as error:
-                raise InputError(f"{path}: cannot be written: {error.strerror}") from error
+            data = (to_json(line) + "\n").encode()
+            append_stored(data, self.folder / METRICS)
             self.trainer.metrics_bytes += len(data)
         self.report(kind, batches, values)
 
     def cut(self) -> None:
         """Removes the lines of steps after the checkpoint, which will be made again."""
-        if self.folder is None:
-            return
-        path = self.folder / METRICS
-        try:
-            if path.exists():
-                os.truncate(path, min(self.trainer.metrics_bytes, path.stat().st_size))
-        except OSError as error:
-            raise InputError(f"{path}: cannot be written: {error.strerror}") from error
+        if self.folder is not None and os.path.lexists(self.folder / METRICS):
+            truncate_stored(self.folder / METRICS, self.trainer.metrics_bytes)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -29,13 +28,13 @@ def build_optimiser(model: nn.Module, settings: OptimiserSettings) -> torch.opti
 class Plateau:
     """Lowers the learning rate by a factor after `patience` validations without a better loss."""
 
-    best: float = math.inf
+    best: float | None = None  # lowest loss so far
     waited: int = 0
     scale: float = 1.0  # what the rate is multiplied by, so far
 
     def seen(self, loss: float, settings: ScheduleSettings) -> bool:
         """Takes note of a loss; returns whether the rate falls."""
-        if loss < self.best:
+        if self.best is None or loss < self.best:
             self.best, self.waited = loss, 0
             return False
         self.waited += 1

@@ -10,12 +10,12 @@ from typing import Any
 import torch
 
 from syntaxlm.batches import TreeBatches
-from syntaxlm.errors import InputError
+from syntaxlm.files import held
 from syntaxlm.generation.stop_io import read_stops, write_stops
 from syntaxlm.generation.stops import StopBatches, StopReport, score_stops, tree_corpus, tree_model
 from syntaxlm.model_io import ModelBundle, read_model
 from syntaxlm.models.stop_classifiers import Reads, Stops, StopSettings
-from syntaxlm.settings import Limits, range_faults
+from syntaxlm.settings import Count, Positive, Seed, Settings, Size
 from syntaxlm.training.gradient import GradientLoop
 from syntaxlm.training.processes import Processes, process_group
 from syntaxlm.training.recipe import OptimiserSettings, RunSettings, ScheduleSettings
@@ -24,27 +24,22 @@ from syntaxlm.training.task import Task, Validation
 
 
 @dataclass(frozen=True)
-class StopTraining:
-    """Adam at one rate, until the validation loss does not fall any more."""
+class StopTraining(Settings):
+    """Adam at a constant rate, until the validation loss no longer falls."""
 
     reads: Reads = StopSettings.reads  # what the classifiers read of each word
-    hidden_size: int | None = None  # neurons of their hidden layer; None: as many as the model's state has
-    batch_words: int = 512  # words of a batch, of whole trees
-    learning_rate: float = 1e-3  # of the optimiser
-    patience: int = 3  # epochs without a better validation loss after which training ends
-    epochs: int = 30  # passes over the training trees at most
-    minutes: float | None = None  # training time after which it ends, at the end of a batch; None for no limit
-    seed: int = 1  # of first weights and of the order of trees
-
-    def __post_init__(self) -> None:
-        faults = range_faults(_LIMITS, lambda name: getattr(self, name))
-        if faults:
-            raise InputError("\n".join(faults))
+    hidden_size: Size | None = None  # neurons of their hidden layer; None: the size of the model's state
+    batch_words: Count = 512  # words per batch of whole trees
+    learning_rate: Positive = 1e-3  # of the optimiser
+    patience: Count = 3  # epochs without a better validation loss after which training ends
+    epochs: Count = 30  # passes over the training trees at most
+    minutes: Positive | None = None  # training time after which training ends, after the batch; None: no limit
+    seed: Seed = 1  # of initial weights and of the order of trees
 
     @property
     def optimiser(self) -> OptimiserSettings:
         """As the training loop wants it."""
-        return OptimiserSettings(learning_rate=self.learning_rate, weight_decay=0.0, clip=math.inf)
+        return OptimiserSettings(learning_rate=self.learning_rate, weight_decay=0.0, gradient_clip=1e9)
 
     @property
     def schedule(self) -> ScheduleSettings:
@@ -60,19 +55,6 @@ class StopTraining:
 
     def as_dict(self) -> dict[str, Any]:
         return dict(vars(self))
-
-
-_POSITIVE = "a positive number", lambda value: 0 < value < math.inf
-
-_LIMITS: Limits = {
-    "hidden_size": ("1 or more", lambda value: value >= 1),
-    "batch_words": ("1 or more", lambda value: value >= 1),
-    "learning_rate": _POSITIVE,
-    "patience": ("1 or more", lambda value: value >= 1),
-    "epochs": ("1 or more", lambda value: value >= 1),
-    "minutes": _POSITIVE,
-    "seed": (f"0 to {2**32 - 1}", lambda value: 0 <= value < 2**32),
-}
 
 
 @dataclass(frozen=True)
@@ -113,12 +95,13 @@ def train_stops(
 
     train, valid, test: dependency trees, each a file, a folder or a pattern; test is only measured, at the end.
     Earlier classifiers of the folder are replaced. The same seed gives the same weights, on one processor of a kind.
-    Raises InputError for a model that reads no trees, and for files of none, before anything is trained.
+    Raises InputError for a model that reads no trees, for files of none, and where another process is at work in the
+    folder, before anything is trained.
     """
     settings = settings or StopTraining()
     bundle = read_model(folder)
     torch.manual_seed(settings.seed)
-    with process_group():
+    with process_group(), held(Path(folder)):
         task = StopTask(bundle, Path(folder), train, valid, settings)
         measured = None if test is None else tree_corpus(bundle, test)
         log = RunLog(None, callback, keep=lambda task: task.write_weights(Path(folder)))

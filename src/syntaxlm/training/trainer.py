@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,19 +11,22 @@ import torch
 
 from syntaxlm.batches import Batches
 from syntaxlm.errors import InputError
+from syntaxlm.files import read_stored_text, to_json
 from syntaxlm.model_io import LABELS, VOCABULARY, ModelSettings, read_model, write_settings, write_weights
 from syntaxlm.models.abilities import NATS_PER_TOKEN, Model, ScoresSentences, TrainsByGradient
 from syntaxlm.models.registry import build_model
 from syntaxlm.scoring.engine import Scorer
 from syntaxlm.scoring.perplexity import Corpus, LanguageModelScore, evaluate_language_model
+from syntaxlm.settings import parse_yaml
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.counting import CountingLoop
-from syntaxlm.training.data import TrainingData, read_training_data
+from syntaxlm.training.data import TrainingData, fingerprint_texts, read_training_data
 from syntaxlm.training.processes import process_group
-from syntaxlm.training.recipe import Recipe, read_recipe
+from syntaxlm.training.recipe import Recipe, recipe_from
 from syntaxlm.training.result import RESULT, TrainingResult
-from syntaxlm.training.run import RECIPE, Run, refuse_run
-from syntaxlm.training.run_log import METRICS, Event, ProgressCallback
+from syntaxlm.training.run import Run, refuse_run
+from syntaxlm.training.run_folder import METRICS, RECIPE
+from syntaxlm.training.run_log import Event, ProgressCallback
 from syntaxlm.training.task import Task, Validation
 
 __all__ = ["METRICS", "RECIPE", "Event", "ProgressCallback", "read_run_recipe", "refuse_run", "resume", "train"]
@@ -55,7 +57,7 @@ def read_run_recipe(folder: str | Path) -> Recipe:
     path = Path(folder) / RECIPE
     if not path.exists():
         raise InputError(f"{folder}: no run to resume: {RECIPE} is missing")
-    return read_recipe(path)
+    return recipe_from(parse_yaml(read_stored_text(path), path), str(path))
 
 
 class LanguageModelTask(Task):
@@ -131,7 +133,9 @@ class LanguageModelTask(Task):
 
 
 def _run(recipe: Recipe, folder: Path, callback: ProgressCallback | None) -> Run:
-    return Run(recipe, folder, lambda device: LanguageModelTask(recipe, device), callback)
+    return Run(
+        recipe, folder, lambda device: LanguageModelTask(recipe, device), lambda: fingerprint_texts(recipe), callback
+    )
 
 
 def _trained(run: Run, recipe: Recipe) -> TrainingResult:
@@ -156,5 +160,5 @@ def _trained(run: Run, recipe: Recipe) -> TrainingResult:
         supervised=None if supervision is None else (supervision.count, len(task.data.train)),
         counted=run.loop.figures if isinstance(run.loop, CountingLoop) else None,
     )
-    run.write(json.dumps(result.as_dict(), indent=2) + "\n", RESULT)
+    run.write(to_json(result.as_dict(), indent=2) + "\n", RESULT)
     return result

@@ -1,7 +1,7 @@
-"""The trees that several parsers agree on most, and how far they agree.
+"""The trees that several parsers agree on most, and the agreement between them.
 
-The average of k trees of a sentence is the binary tree with the greatest expected number of spans in common with one of
-them (minimum Bayes risk; Goodman 1996, "Parsing algorithms and metrics", on labelled recall).
+The average of k trees of a sentence is the binary tree that shares the most spans with them in expectation (minimum
+Bayes risk; Goodman 1996, "Parsing algorithms and metrics", on labelled recall).
 """
 
 from __future__ import annotations
@@ -16,22 +16,25 @@ import numpy.typing as npt
 
 from syntaxlm.errors import InputError
 from syntaxlm.trees.brackets import read_brackets
-from syntaxlm.trees.charts import best_trees
+from syntaxlm.trees.charts import TieBreaking, best_trees
 from syntaxlm.trees.matching import Side, read_matching
 from syntaxlm.trees.scoring import Fractions, Protocol, score
 from syntaxlm.trees.span_index import span_keys, spans_of_keys
 from syntaxlm.trees.spans import SpanSets, format_spans
 from syntaxlm.trees.tree import Tree
 
-_DECIMALS = 9  # of weights that count, behind the leading digit of the greatest
+_DECIMALS = 9  # of weights, after the leading digit of the greatest
 
 
-def average(predictions: Sequence[SpanSets], weights: Sequence[float] | None = None) -> SpanSets:
-    """For each sentence, the binary tree that shares the most spans with its trees of all predictions, taken together.
+def average(
+    predictions: Sequence[SpanSets], weights: Sequence[float] | None = None, ties: TieBreaking = "first"
+) -> SpanSets:
+    """For each sentence, the binary tree that shares the most spans with the trees of all predictions.
 
-    predictions: of the same sentences in the same order; trees may be n-ary.  weights: one for each, positive; all
-    alike when None.  Of equally good splits of a span the first is taken, so that words which no prediction brackets
-    are right branching, as in `binary_upper_bound`, and the order of predictions is of no account.
+    predictions: of the same sentences in the same order; trees may be n-ary.  weights: one positive number for each,
+    default equal.  ties: of equally good splits of a span, `first` takes the first, so that words which no prediction
+    brackets are right branching, as in `binary_upper_bound`; `random` takes each with the same probability (see
+    `charts.best`). The order of predictions does not matter.
     Raises InputError where sentences differ in number or length, or weights do not fit.
     """
     if not predictions:
@@ -44,7 +47,7 @@ def average(predictions: Sequence[SpanSets], weights: Sequence[float] | None = N
     shared = np.zeros(len(distinct), counted.dtype)
     for found, weight in zip(keys, counted, strict=True):
         shared[np.searchsorted(distinct, found)] += weight
-    return best_trees(spans_of_keys(distinct, lengths), shared, "unbiased")
+    return best_trees(spans_of_keys(distinct, lengths), shared, ties=ties)
 
 
 def agreement(predictions: Sequence[SpanSets], protocol: Protocol) -> Fractions:
@@ -151,7 +154,7 @@ def average_files(
 
 
 def _whole_numbers(weights: Sequence[float] | None, count: int) -> npt.NDArray[np.signedinteger[Any]]:
-    """Weights as whole numbers, scaled by a power of ten: so 0.1 and 0.2 together weigh as much as 0.3."""
+    """Weights as integers, scaled by a power of ten, so that 0.1 and 0.2 add up to exactly 0.3."""
     if weights is None:
         return np.ones(count, np.int32)
     given = np.asarray(weights, np.float64)

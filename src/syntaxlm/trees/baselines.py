@@ -1,6 +1,6 @@
-"""Trees that need no model, and the best trees there are: what a parser's figure is read against.
+"""Baselines and upper bounds: trees that need no model, and the best trees for given gold trees.
 
-Each gives the spans of two words or more of one binary tree a sentence, the whole sentence among them.
+Each function gives one binary tree per sentence: its spans of two words or more, the whole sentence included.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 from syntaxlm.trees.charts import best_trees
 from syntaxlm.trees.decoding import decode
 from syntaxlm.trees.span_index import span_keys, spans_of_keys
-from syntaxlm.trees.spans import Integers, SpanSets, gathered, offsets_of
+from syntaxlm.trees.spans import Integers, SpanSets, offsets_of, top_down
 
 
 def left(lengths: Sequence[int] | Integers) -> SpanSets:
@@ -33,16 +33,7 @@ def right(lengths: Sequence[int] | Integers) -> SpanSets:
 def balanced(lengths: Sequence[int] | Integers) -> SpanSets:
     """Every span splits in the middle; of an odd number of words the right part has one more."""
     lengths, _, _ = _binary(lengths)
-    sentence, start, end = np.arange(len(lengths)), np.zeros_like(lengths), lengths
-    levels: list[tuple[Integers, Integers, Integers]] = []
-    while len(sentence):
-        long = end - start > 1
-        sentence, start, end = sentence[long], start[long], end[long]
-        levels.append((sentence, start, end))
-        middle = start + (end - start) // 2
-        sentence = np.concatenate([sentence, sentence])
-        start, end = np.concatenate([start, middle]), np.concatenate([middle, end])
-    return gathered(lengths, levels)
+    return top_down(lengths, lambda _, start, end: start + (end - start) // 2)
 
 
 def random_trees(lengths: Sequence[int] | Integers, seed: int) -> SpanSets:
@@ -70,10 +61,7 @@ def binary_upper_bound(gold: SpanSets) -> SpanSets:
 
 
 def biased_upper_bound(gold: SpanSets) -> SpanSets:
-    """Of the trees that the `biased` decoding rule can give, one that shares the most spans with gold.
-
-    By dynamic programming over spans: O(n^3) time.
-    """
+    """A tree that shares the most spans with gold, of those that the `biased` decoding rule can give.  O(n^3) time."""
     keys, _ = span_keys(gold, keep_whole=True)
     return best_trees(spans_of_keys(keys, gold.lengths), np.ones(len(keys), np.int64), "biased")
 

@@ -17,20 +17,17 @@ from typing import NamedTuple, NoReturn
 import nltk
 
 from syntaxlm.errors import InputError
-from syntaxlm.files import read_text, write_text
+from syntaxlm.files import write_text
+from syntaxlm.text_files import read_whole_text, source_name
+from syntaxlm.trees.bracket_text import SPACE, bracket_text, walk
 from syntaxlm.trees.tree import Constituent, Tree
 
-INDUCED_LABEL = "X"  # of a constituent that has no label of its own
-
-# Only ASCII white space separates: a no-break space is part of a word.
-_SPACE = r"[ \t\r\n\f\v]"
 _ATOM = r"[^ \t\r\n\f\v()]"
 _TOKEN = re.compile(
-    rf"\({_SPACE}*({_ATOM}+){_SPACE}+({_ATOM}+){_SPACE}*\)"  # 1, 2: a bracket of two atoms
-    rf"|(\(){_SPACE}*({_ATOM}*)"  # 3: an opening bracket, 4: the atom behind it
+    rf"\({SPACE}*({_ATOM}+){SPACE}+({_ATOM}+){SPACE}*\)"  # 1, 2: a bracket of two atoms
+    rf"|(\(){SPACE}*({_ATOM}*)"  # 3: an opening bracket, 4: the atom behind it
     rf"|({_ATOM}+|\))"  # 5: a further atom, a closing bracket
 )
-_UNSAFE = re.compile(rf"{_SPACE}")
 _READ = {
     "-LRB-": "(",
     "-RRB-": ")",
@@ -41,9 +38,7 @@ _READ = {
     "\\/": "/",
     "\\*": "*",
 }
-_WRITTEN = {"(": "-LRB-", ")": "-RRB-", "{": "-LCB-", "}": "-RCB-", "\\/": "\\\\/", "\\*": "\\\\*"}
 _TO_READ = re.compile(r"-[LR][RCS]B-|\\[/*]")
-_TO_WRITE = re.compile(r"[(){}]|\\[/*]")
 
 
 # Constituent(...) goes through Python code, three times as slow; millions are made.
@@ -84,11 +79,12 @@ class _Fault(Exception):
 def read_brackets(path_or_lines: str | Path | Iterable[str], labelled: bool | None = None) -> list[Tree]:
     """The trees of a bracketed file (Penn Treebank style and its relatives), or of lines of text.
 
+    A file may be compressed, .gz, .xz, .zst, up to 1 GiB of text; "-" is standard input.
     labelled: whether brackets begin with a label; None: told from the file, see `parse_brackets`.
-    Raises InputError naming file and line: no UTF-8 text, unbalanced brackets, words outside brackets, no tree at all.
+    Raises InputError naming file and line: not UTF-8 text, unbalanced brackets, words outside brackets, no tree at all.
     """
     if isinstance(path_or_lines, str | Path):
-        return parse_brackets(read_text(path_or_lines), labelled, source=str(path_or_lines))
+        return parse_brackets(read_whole_text(path_or_lines), labelled, source=source_name(path_or_lines))
     return parse_brackets("\n".join(line.rstrip("\r\n") for line in path_or_lines), labelled, source="lines")
 
 
@@ -271,46 +267,6 @@ def _label_less_tree(words: list[str], starts: list[int], ends: list[int], leave
     return Tree(tuple(words), ("",) * len(words), tuple(kept))
 
 
-def _steps(tree: Tree) -> Iterator[tuple[str, int | str]]:
-    """Walks a tree in order: ("open", label), ("word", position), ("close", ""); one outermost bracket always.
-
-    A tree without a constituent over all its words is given one, labelled X (a one-word tree with a tag needs none).
-    Raises ValueError where the constituents are no tree in pre-order.
-    """
-    length = len(tree.words)
-    constituents = [constituent for constituent in tree.constituents if constituent.start < constituent.end]
-    whole = bool(constituents) and constituents[0].start == 0 and constituents[0].end == length
-    if not whole and not (length == 1 and tree.tags[0]):
-        constituents.insert(0, Constituent(INDUCED_LABEL, 0, length))
-    ends: list[int] = []
-    following = 0
-    for position in range(length):
-        while following < len(constituents) and constituents[following].start == position:
-            label, _, end = constituents[following]
-            if end > (ends[-1] if ends else length):
-                raise ValueError(
-                    f"constituent {constituents[following]} crosses the one before it, or is out of pre-order"
-                )
-            ends.append(end)
-            following += 1
-            yield "open", label
-        yield "word", position
-        while ends and ends[-1] == position + 1:
-            ends.pop()
-            yield "close", ""
-    if following < len(constituents):
-        raise ValueError(f"constituent {constituents[following]} is out of pre-order or outside its {length} words")
-
-
-def escaped(text: str, what: str) -> str:
-    """A word or label as a bracketed file holds it; `what` it is, for the InputError that white space raises."""
-    if not text or _UNSAFE.search(text):
-        raise InputError(
-            f"found the {what} {text!r}, which bracketed text cannot hold: it is empty or has white space in it"
-        )
-    return _TO_WRITE.sub(lambda match: _WRITTEN[match.group()], text)
-
-
 def format_brackets(tree: Tree, labelled: bool = True) -> str:
     """A tree as one line of bracketed text.
 
@@ -321,31 +277,7 @@ def format_brackets(tree: Tree, labelled: bool = True) -> str:
     sentence, if the tree had none).  A constituent that holds one bare leaf, `(X word)`, reads as that word's tag.
     Raises InputError for a tree without words and for words or labels with white space in them.
     """
-    if not tree.words:
-        raise InputError("found a tree without words, expected at least one")
-    if not labelled:
-        kept = tuple(span for span in tree.constituents if span.end - span.start > 1)
-        tree = Tree(tree.words, ("",) * len(tree.words), kept)
-    wrapped = len(tree.constituents) > 1 and tree.constituents[0][1:] == tree.constituents[1][1:]
-    parts: list[str] = []
-    fresh = True  # nothing yet, or an unlabelled bracket just opened: no space wanted before what follows
-    for kind, item in _steps(tree):
-        if kind == "close":
-            parts.append(")")
-            continue
-        if not fresh:
-            parts.append(" ")
-        fresh = False
-        if isinstance(item, int):
-            word = escaped(tree.words[item], "word")
-            tag = tree.tags[item]
-            parts.append(f"({escaped(tag, 'tag')} {word})" if tag else word)
-        elif not labelled:
-            parts.append("(")
-            fresh = True
-        else:
-            parts.append("(" + ("" if not (item or parts) and wrapped else escaped(item or INDUCED_LABEL, "label")))
-    return "".join(parts)
+    return bracket_text(tree.words, tree.tags, tree.constituents, labelled)
 
 
 def write_brackets(trees: Iterable[Tree], path: str | Path, labelled: bool = True) -> None:
@@ -371,7 +303,7 @@ def to_nltk(tree: Tree) -> nltk.Tree:
         raise InputError("found a tree without words, expected at least one")
     top = nltk.Tree("", [])
     stack = [top]
-    for kind, item in _steps(tree):
+    for kind, item in walk(tree.words, tree.tags, tree.constituents):
         if kind == "close":
             stack.pop()
         elif isinstance(item, int):

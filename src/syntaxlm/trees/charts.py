@@ -1,98 +1,402 @@
-"""The best trees of weighted spans, by dynamic programming over all spans of a sentence (CYK).
+"""Dynamic programming over the binary trees of a batch of sentences of one length.
 
-Sentences of equal length are done together and stand side by side in the last axis, so that each step, one split of all
-spans of one width, adds long rows.
+A tree's weight is the sum of the weights of its spans. `total`, `best` and `marginals` give the log-sum of exp(weight)
+over all trees, a tree of greatest weight, and the probability of each span where trees have probabilities proportional
+to exp(weight). `syntaxlm.ops.charts` has the same functions for torch, with gradients.
+
+A chart of B sentences of n words is an array (n(n + 1)/2, B): one row per span, by width, then by start. Spans of one
+width are therefore one block, and their left and right parts are slices of the blocks of narrower spans (`parts`).
+
+Optional split weights, (C(n + 1, 3), B), are added where a tree splits a span: one row per span and split, by width,
+then by the length of the left part, then by start.
+
+All functions take O(n^3) time and O(n^2) memory per sentence. Sentences are processed in groups that fit the cache.
 """
 
 from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from syntaxlm.trees.decoding import DecodingRule
-from syntaxlm.trees.spans import Integers, SpanSets, gathered
+from syntaxlm.trees.spans import Integers, SpanSets, gathered, offsets_of
 
-_CHART_BYTES = 2_000_000  # of sentences done together: what stays near the core
+TieBreaking = Literal["first", "random"]
+Chart: TypeAlias = npt.NDArray[Any]
+Floats: TypeAlias = npt.NDArray[np.float64]
 
-Splits = npt.NDArray[np.int16]
-Weights = npt.NDArray[np.integer]
+_CHART_BYTES = 2_000_000  # of one group of sentences: about what the cache of a core holds
 
 
-def best_trees(spans: SpanSets, weights: Weights, rule: DecodingRule) -> SpanSets:
-    """Of the binary trees that a decoding rule can give, for each sentence one whose spans weigh most together.
+class Marginals(NamedTuple):
+    """log_totals: (B,) as `total` gives them.  spans: (n(n + 1)/2, B) the probability of each span, 0 to 1."""
 
-    spans: distinct in each sentence, crossing or not; any other weighs 0.  weights: (N,) one for each, 0 or more.
-    rule: `unbiased` can give every binary tree, see `decode` for `biased`.
-    Of equal splits of a span the first is taken.  O(n^3) time, O(n^2) memory.
-    Returns all spans of two words or more, the whole sentence among them: n - 1 for n words.
+    log_totals: Floats
+    spans: Floats
+
+
+class BestTrees(NamedTuple):
+    """scores: (B,) the weight of the best tree.  spans: (n(n + 1)/2, B) whether each span is in it."""
+
+    scores: Chart
+    spans: npt.NDArray[np.bool_]
+
+
+def total(weights: Chart, split_weights: Chart | None = None) -> Floats:
+    """Log of the sum of exp(weight) over all binary trees: the inside algorithm.
+
+    weights: (n(n + 1)/2, B), finite or -inf, those of one-word spans and of the whole sentence included.
+    split_weights: (C(n + 1, 3), B) or None.
+    Returns (B,); -inf where every tree has a weight of -inf.
+    Raises ValueError for wrong shapes and for weights of NaN or infinity.
     """
-    found: list[tuple[Integers, Integers, Integers]] = []
-    for length in np.unique(spans.lengths).tolist():
-        indices = np.flatnonzero(spans.lengths == length)
-        together = max(1, _CHART_BYTES // (4 * (length + 1) ** 2))
-        for low in range(0, len(indices), together):
-            chosen = indices[low : low + together]
-            splits = _best_splits(spans.select(chosen), weights[spans.places(chosen)], length, rule)
-            found += [(chosen[sentence], start, end) for sentence, start, end in _followed(splits, rule)]
-    return gathered(spans.lengths, found)
+    length = checked_length(weights, split_weights)
+    result = np.empty(weights.shape[1])
+    for columns in _groups(length, weights.shape[1]):
+        result[columns] = _log_inside(*_columns(weights, split_weights, columns), length)[-1]
+    _check_numbers(result)
+    return result
 
 
-def _best_splits(spans: SpanSets, weights: Weights, length: int, rule: DecodingRule) -> Splits:
-    """For sentences of one length: (n + 1, n, B), at [w, l, b] how far into the span [l, l + w) its best split lies.
+def marginals(weights: Chart, split_weights: Chart | None = None) -> Marginals:
+    """The probability of each span under P(tree) proportional to exp(weight): the inside-outside algorithm.
 
-    With `inside` the most that the spans of a tree over [l, r) weigh, and `tail` that of [i, r) behind a split at i:
+    These are expected counts, and the gradient of `total`. Arguments and errors: see `total`. A sentence whose trees
+    all have a weight of -inf has marginals of 0; elsewhere one-word spans and the whole sentence have 1.
+    """
+    length = checked_length(weights, split_weights)
+    result = Marginals(np.empty(weights.shape[1]), np.empty(weights.shape))
+    for columns in _groups(length, weights.shape[1]):
+        own, own_splits = _columns(weights, split_weights, columns)
+        inside = _log_inside(own, own_splits, length)
+        result.log_totals[columns] = inside[-1]
+        result.spans[:, columns] = _span_probabilities(inside, own, own_splits, length)
+    _check_numbers(result.log_totals)
+    return result
+
+
+def best(weights: Chart, split_weights: Chart | None = None, ties: TieBreaking = "first") -> BestTrees:
+    """A binary tree of greatest weight: the CYK algorithm.
+
+    `spans_of(best(marginals(weights).spans).spans)` is minimum Bayes risk decoding.
+    weights, split_weights: see `total`. Integer weights are added exactly, so that ties do not depend on rounding.
+    ties: of equally good splits of a span, `first` takes the one with the shortest left part. `random` takes each with
+    the same probability: a fixed pseudo-random choice that depends on n, the span and the split alone, so results are
+    reproducible and lean to neither side.
+    Raises ValueError for wrong shapes, for weights of NaN or infinity, and for integers that overflow 64 bits.
+    """
+    length = checked_length(weights, split_weights)
+    groups = [_columns(weights, split_weights, columns) for columns in _groups(length, weights.shape[1])]
+    found = [_best(*group, length, "unbiased", ties) for group in groups]
+    return BestTrees(np.concatenate([one.scores for one in found]), np.concatenate([one.spans for one in found], 1))
+
+
+def spans_of(chart: npt.NDArray[np.bool_]) -> SpanSets:
+    """The spans of two words or more of a chart, (n(n + 1)/2, B), that is true where a sentence has a span."""
+    length = checked_length(chart)
+    return gathered(np.full(chart.shape[1], length), [_listed(chart, length)])
+
+
+def best_trees(
+    spans: SpanSets, weights: npt.NDArray[np.integer], rule: DecodingRule = "unbiased", ties: TieBreaking = "first"
+) -> SpanSets:
+    """`best` for sentences of any lengths, given the spans whose weight is not 0.
+
+    spans: distinct within a sentence; they may cross.  weights: (N,) integers, one for each.
+    rule: `unbiased` allows every binary tree, `biased` those that `decode` can give under its rule of that name.
+    Returns all spans of two words or more, the whole sentence included: n - 1 for n words.
+    """
+
+    def chart_of(chosen: Integers, length: int) -> Chart:
+        places = spans.places(chosen)
+        sentence = np.repeat(np.arange(len(chosen)), np.diff(spans.offsets)[chosen])
+        rows = positions(length, spans.starts[places], spans.ends[places])
+        chart = np.zeros((length * (length + 1) // 2, len(chosen)), weights.dtype)
+        chart.ravel()[rows * len(chosen) + sentence] = weights[places]
+        return chart
+
+    return best_trees_of_charts(spans.lengths, chart_of, rule, ties)
+
+
+def best_trees_of_charts(
+    lengths: Integers,
+    chart_of: Callable[[Integers, int], Chart],
+    rule: DecodingRule = "unbiased",
+    ties: TieBreaking = "first",
+) -> SpanSets:
+    """`best` for sentences of any lengths, whose charts are made one group at a time.
+
+    lengths: (S,).  chart_of: from the indices of some sentences and their common length to their chart.
+    Returns all spans of two words or more, the whole sentence included: n - 1 for n words.
+    """
+    found = []
+    for length, chosen in equal_lengths(lengths, group_size):
+        sentence, start, end = _listed(_best(chart_of(chosen, length), None, length, rule, ties).spans, length)
+        found.append((chosen[sentence], start, end))
+    return gathered(lengths, found)
+
+
+def group_size(length: int) -> int:
+    """How many sentences of this length to process together: those whose charts of 8-byte numbers fit the cache."""
+    return max(1, _CHART_BYTES // (4 * length * (length + 1)))
+
+
+def equal_lengths(lengths: Integers, size: Callable[[int], int]) -> Iterator[tuple[int, Integers]]:
+    """Groups of sentences of one length: (length, indices of the sentences), shortest first.
+
+    size: from a length to the greatest number of sentences in a group.
+    """
+    order = np.argsort(lengths, kind="stable")
+    values, first = np.unique(lengths[order], return_index=True)
+    for length, chosen in zip(values.tolist(), np.split(order, first[1:]), strict=False):
+        for low in range(0, len(chosen), size(length)):
+            yield length, chosen[low : low + size(length)]
+
+
+def checked_length(weights: Any, split_weights: Any = None) -> int:
+    """The number of words of a chart's sentences.  Raises ValueError for arrays of wrong shapes (NumPy or torch)."""
+    cells = weights.shape[0] if weights.ndim == 2 else 0
+    length = (math.isqrt(8 * cells + 1) - 1) // 2
+    if not cells or length * (length + 1) // 2 != cells:
+        raise ValueError(f"weights of shape {tuple(weights.shape)}: expected (n(n + 1)/2, sentences) for n words")
+    expected = (math.comb(length + 1, 3), weights.shape[1])
+    if split_weights is not None and tuple(split_weights.shape) != expected:
+        raise ValueError(f"split weights of shape {tuple(split_weights.shape)}: expected {expected} for {length} words")
+    return length
+
+
+def positions(length: int, starts: Chart, ends: Chart) -> Integers:
+    """The rows of spans [start, end) in the chart of a sentence."""
+    before = np.asarray(ends, np.int64) - starts - 1
+    rows: Integers = before * length - before * (before - 1) // 2 + starts
+    return rows
+
+
+@cache
+def spans_in(length: int) -> tuple[Integers, Integers]:
+    """The start and end of each row's span: (n(n + 1)/2,) both."""
+    widths = np.repeat(np.arange(1, length + 1), np.arange(length, 0, -1))
+    starts = np.concatenate([np.arange(length - width + 1) for width in range(1, length + 1)])
+    ends = starts + widths
+    starts.flags.writeable = ends.flags.writeable = False  # the cache hands out the same arrays again
+    return starts, ends
+
+
+@cache
+def blocks(length: int) -> list[slice]:
+    """The rows of each width, from 0 (none) to n."""
+    edges = offsets_of(np.arange(length, 0, -1)).tolist()
+    return [slice(0, 0), *map(slice, edges, edges[1:])]
+
+
+@cache
+def split_blocks(length: int) -> list[slice]:
+    """The rows of each width in an array of split weights, from 0 to n; reshaped, (width - 1, n - width + 1, B)."""
+    widths = np.arange(1, length + 1)
+    edges = offsets_of((widths - 1) * (length - widths + 1)).tolist()
+    return [slice(0, 0), *map(slice, edges, edges[1:])]
+
+
+def parts(
+    lefts: Sequence[Chart], rights: Sequence[Chart], width: int, splits: Sequence[int] | None = None
+) -> Iterator[tuple[Chart, Chart]]:
+    """The left and right parts of all spans of one width, one split after the other.
+
+    lefts, rights: for each narrower width, (spans of that width, ...): what spans are worth as left and right parts.
+    splits: lengths of the left part, default all.
+    Yields two views (n - width + 1, ...) per split.
+    """
+    count = len(lefts[1]) - width + 1
+    for left in range(1, width) if splits is None else splits:
+        yield lefts[left][:count], rights[width - left][left : left + count]
+
+
+def tie_priorities(length: int, widths: Chart, starts: Chart, splits: Chart) -> Integers:
+    """Fixed pseudo-random numbers, 0 or more: of tied splits, `ties="random"` takes the one with the greatest."""
+    with np.errstate(over="ignore"):
+        mixed = np.zeros((), np.uint64)
+        for part in (np.asarray(length), widths, starts, splits):  # SplitMix64, Steele et al. 2014
+            mixed = mixed + part.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+            mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+            mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+            mixed ^= mixed >> np.uint64(31)
+    return (mixed >> np.uint64(1)).astype(np.int64)
+
+
+def _listed(chart: npt.NDArray[np.bool_], length: int) -> tuple[Integers, Integers, Integers]:
+    """(sentence, start, end) of the spans of two words or more that a chart marks."""
+    starts, ends = spans_in(length)
+    sentence, place = np.nonzero(chart[length:].T)
+    return sentence, starts[length + place], ends[length + place]
+
+
+def _groups(length: int, count: int) -> Iterator[slice]:
+    """Columns to process together; of an empty chart, one empty group."""
+    size = group_size(length)
+    for low in range(0, max(1, count), size):
+        yield slice(low, min(low + size, count))
+
+
+def _columns(weights: Chart, split_weights: Chart | None, columns: slice) -> tuple[Chart, Chart | None]:
+    return np.ascontiguousarray(weights[:, columns]), None if split_weights is None else split_weights[:, columns]
+
+
+def _check_numbers(totals: Chart) -> None:
+    if totals.dtype.kind == "f" and not (totals < np.inf).all():
+        raise ValueError("weights include NaN or infinity: expected finite numbers or -inf")
+
+
+def _split_sums(
+    lefts: Sequence[Chart], rights: Sequence[Chart], width: int, length: int, split_weights: Chart | None
+) -> Iterator[Chart]:
+    """left + right (+ split weight) of all spans of one width, one split after the other, in one reused array."""
+    sums = np.empty((length - width + 1, lefts[1].shape[1]), lefts[1].dtype)
+    by_split = None
+    if split_weights is not None:
+        by_split = split_weights[split_blocks(length)[width]].reshape(width - 1, *sums.shape)
+    for place, (left, right) in enumerate(parts(lefts, rights, width)):
+        np.add(left, right, out=sums)
+        if by_split is not None:
+            sums += by_split[place]
+        yield sums
+
+
+def _log_inside(weights: Chart, split_weights: Chart | None, length: int) -> Floats:
+    """log inside(l, r) = weight(l, r) + log sum over l < i < r of inside(l, i) inside(i, r), as a chart."""
+    inside = np.empty(weights.shape)
+    inside[:length] = weights[:length]
+    rows = [inside[block] for block in blocks(length)]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for width in range(2, length + 1):
+            greatest, row = np.full_like(rows[width], -np.inf), rows[width]
+            for sums in _split_sums(rows, rows, width, length, split_weights):
+                np.maximum(greatest, sums, out=greatest)
+            greatest[np.isneginf(greatest)] = 0
+            row[...] = 0
+            for sums in _split_sums(rows, rows, width, length, split_weights):
+                sums -= greatest
+                row += np.exp(sums, out=sums)
+            np.log(row, out=row)
+            row += greatest
+            row += weights[blocks(length)[width]]
+    return inside
+
+
+def _span_probabilities(inside: Floats, weights: Chart, split_weights: Chart | None, length: int) -> Floats:
+    """From the widest spans down: each passes its probability on to the parts of its splits."""
+    probabilities = np.zeros_like(inside)
+    probabilities[-1] = inside[-1] > -np.inf
+    rows = [inside[block] for block in blocks(length)]
+    shares = [probabilities[block] for block in blocks(length)]
+    for width in range(length, 1, -1):
+        with np.errstate(invalid="ignore"):
+            of_splits = rows[width] - weights[blocks(length)[width]]
+        of_splits[np.isneginf(rows[width])] = np.inf  # a span of no tree passes nothing on
+        splits = _split_sums(rows, rows, width, length, split_weights)
+        for sums, (left, right) in zip(splits, parts(shares, shares, width), strict=True):
+            sums -= of_splits
+            np.exp(sums, out=sums)
+            sums *= shares[width]
+            left += sums
+            right += sums
+    return probabilities
+
+
+def _best(weights: Chart, split_weights: Chart | None, length: int, rule: DecodingRule, ties: TieBreaking) -> BestTrees:
+    inside, tail = _best_inside(weights, split_weights, length, rule)
+    scores = inside[-1] + weights[:length].sum(0)
+    _check_numbers(scores)
+    return BestTrees(scores, _best_spans(inside, tail, split_weights, length, ties))
+
+
+def _best_inside(weights: Chart, split_weights: Chart | None, length: int, rule: DecodingRule) -> tuple[Chart, Chart]:
+    """The greatest weight of a tree over each span, one-word spans left out; and the same of right parts.
+
         inside(l, r) = weight(l, r) + max over l < i < r of inside(l, i) + tail(i, r)
-    Unbiased, tail is inside.  Biased, [i, r) becomes (word i, [i + 1, r)), and a span may split so at its own start:
-        tail(i, r)   = weight(i, r) + inside(i + 1, r)
-        inside(l, r) = max(tail(l, r), the above)
+
+    Unbiased, tail is inside. The biased rule splits [l, r) at a word i, l <= i, into (w_<i, (w_i, w_>i)). So a right
+    part splits after its first word, and any tree may follow a left part of one word (i = l):
+        tail(i, r) = weight(i, r) + inside(i + 1, r), except that tail(l + 1, r) in inside(l, r) is inside(l + 1, r)
     """
-    size = len(spans)
-    # All are multiples of `unit`. The bits below it hold the split while a maximum is taken; the first is the greatest.
-    unit = 1 << (length + 1).bit_length()
-    greatest = int(weights.max(initial=0)) * length * unit
-    number_type = np.int32 if greatest + unit < 2**31 else np.int64
-    weight = np.zeros((length + 1, length, size), number_type)
-    weight[spans.ends - spans.starts, spans.starts, spans.sentences()] = weights.astype(number_type) * unit
-    weight[:2] = 0
-    inside = np.zeros_like(weight)
-    tail = np.zeros_like(weight) if rule == "biased" else inside
-    splits = np.zeros_like(weight, np.int16)
+    number_type = _number_type(weights, split_weights, length)
+    weights = weights.astype(number_type, copy=False)
+    inside = np.empty(weights.shape, number_type)
+    tail = np.empty(weights.shape, number_type) if rule == "biased" else inside
+    inside[:length] = tail[:length] = 0
+    own, rows, tails = ([chart[block] for block in blocks(length)] for chart in (weights, inside, tail))
+    lowest = -np.inf if number_type.kind == "f" else np.iinfo(number_type).min
     for width in range(2, length + 1):
-        count = length - width + 1
-        here = weight[width, :count]
-        best, both = np.zeros_like(here), np.empty_like(here)
-        for left in range(1, width):
-            np.add(inside[left, :count], tail[width - left, left : left + count], out=both)
-            both += unit - 1 - left
-            np.maximum(best, both, out=best)
-        split = unit - 1 - (best & (unit - 1))
-        best = (best & -unit) + here
+        row = rows[width]
+        row[...] = lowest
+        for sums in _split_sums(rows, [*tails[: width - 1], rows[width - 1]], width, length, split_weights):
+            np.maximum(row, sums, out=row)
+        row += own[width]
         if rule == "biased":
-            first = here + inside[width - 1, 1 : count + 1]
-            split = np.where(best > first, split, 0)
-            best = np.maximum(best, first)
-            tail[width, :count] = first
-        inside[width, :count] = best
-        splits[width, :count] = split
-    return splits
+            np.add(own[width], rows[width - 1][1:], out=tails[width])
+    return inside, tail
 
 
-def _followed(splits: Splits, rule: DecodingRule) -> list[tuple[Integers, Integers, Integers]]:
-    """Follows the best splits from the whole sentences down: (sentence, start, end) of all spans, level by level."""
-    _, length, size = splits.shape
-    sentence = np.arange(size)
-    start, end = np.zeros(size, np.int64), np.full(size, length)
-    levels: list[tuple[Integers, Integers, Integers]] = []
-    while len(sentence):
-        long = end - start > 1
-        sentence, start, end = sentence[long], start[long], end[long]
-        levels.append((sentence, start, end))
-        split = start + splits[end - start, start, sentence]
-        behind = split
-        if rule == "biased":
-            second = (split > start) & (end - split > 1)  # (w_i, w_>i), where it is not the span itself
-            levels.append((sentence[second], split[second], end[second]))
-            behind = split + 1
-        sentence = np.concatenate([sentence, sentence])
-        start, end = np.concatenate([start, behind]), np.concatenate([split, end])
-    return levels
+def _best_spans(
+    inside: Chart, tail: Chart, split_weights: Chart | None, length: int, ties: TieBreaking
+) -> npt.NDArray[np.bool_]:
+    """Which spans the best trees have, from the widest spans down, as a chart.
+
+    Only the spans of these trees look for their best split, so no chart holds one for every span.
+    """
+    count = inside.shape[1]
+    biased = tail is not inside
+    values, tails = inside.ravel(), tail.ravel()
+    spans = np.zeros(inside.shape, np.bool_)
+    spans[:length] = spans[-1] = True
+    forced = np.zeros_like(spans) if biased else spans  # right parts that must split after their first word
+    marks, forced_marks = spans.ravel(), forced.ravel()
+    left_rows, right_rows = (rows * count for rows in _part_rows(length))
+    for width in range(length, 2, -1):  # spans of two words split in one way, and all words are marked
+        start, sentence = np.nonzero(spans[blocks(length)[width]])
+        if not len(start):
+            continue
+        place = start * count + sentence
+        lefts, rights = left_rows[width, : width - 1], right_rows[width, : width - 1]
+        right_place = place[:, None] + rights
+        sums = values.take(place[:, None] + lefts)
+        sums += values.take(right_place) if not biased else tails.take(right_place)
+        if biased:
+            sums[:, 0] += values.take(right_place[:, 0]) - tails.take(right_place[:, 0])
+        if split_weights is not None:
+            by_split = split_weights[split_blocks(length)[width]].reshape(width - 1, length - width + 1, count)
+            sums += by_split[:, start, sentence].T
+        if ties == "random":
+            starts, splits = np.arange(length - width + 1)[:, None], np.arange(1, width)
+            priorities = tie_priorities(length, np.array(width), starts, splits)
+            sums = np.where(sums == sums.max(1, keepdims=True), priorities[start], -1)
+        split = sums.argmax(1)  # the first of equal ones
+        if biased:
+            split[forced[blocks(length)[width]][start, sentence]] = 0
+            forced_marks[place + rights[split]] = split > 0
+        marks[place + lefts[split]] = True
+        marks[place + rights[split]] = True
+    return spans
+
+
+@cache
+def _part_rows(length: int) -> tuple[Integers, Integers]:
+    """(n + 1, n) twice: at [width, split - 1] the rows of the left and right part of the first span of that width."""
+    first = np.array([block.start for block in blocks(length)])
+    width, split = np.arange(length + 1)[:, None], np.arange(1, length + 1)
+    return np.broadcast_to(first[split], (length + 1, length)), first[np.maximum(width - split, 0)] + split
+
+
+def _number_type(weights: Chart, split_weights: Chart | None, length: int) -> np.dtype[Any]:
+    """float64, or the smallest type of integers that holds the weight of every tree."""
+    given = [weights] if split_weights is None else [weights, split_weights]
+    if any(part.dtype.kind not in "iub" for part in given):
+        return np.dtype(np.float64)
+    greatest = sum(max(abs(int(part.max(initial=0))), abs(int(part.min(initial=0)))) for part in given) * 2 * length
+    if greatest >= 2**63:
+        raise ValueError(f"integer weights of trees reach {greatest}: expected less than 2^63")
+    return np.dtype(np.int32 if greatest < 2**31 else np.int64)

@@ -1,19 +1,24 @@
-"""Dependency trees in files: CoNLL-U read and written, CoNLL-X and word-tag-head columns read; a tree's faults."""
+"""Dependency trees in files: CoNLL-U read and written, CoNLL-X and word-tag-head columns read; faults of a tree.
+
+Files may be compressed, .gz, .xz, .zst, and "-" is standard input.
+"""
 
 from __future__ import annotations
 
-import gzip
 import re
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, cast
+from typing import NamedTuple
 
 from syntaxlm.errors import InputError
-from syntaxlm.files import read_text, write_text
+from syntaxlm.files import write_text
+from syntaxlm.text_files import content_suffix, read_lines, source_name
 from syntaxlm.trees.tree import DependencyTree
 
+MAXIMUM_SENTENCE = 2**28  # bytes of memory, roughly, that the lines of one sentence may take
+
+_ROW = 64  # bytes of memory that a line takes beside its characters
 _COLUMNS = 10  # of a CoNLL-U word line: ID FORM LEMMA UPOS XPOS FEATS HEAD DEPREL DEPS MISC
 _FEWEST_COLUMNS = 8  # of a CoNLL-X word line, ID FORM LEMMA CPOSTAG POSTAG FEATS HEAD DEPREL; PHEAD PDEPREL may follow
 _NOT_A_WORD = re.compile(r"[0-9]+[-.][0-9]+")  # a multiword range, 1-2, or an empty node, 1.1
@@ -26,7 +31,7 @@ _POSITIONS = {str(number): number for number in range(512)}  # nearly all ids an
 class _Block:
     """The lines of one sentence of a file, comments apart from the others, which are its rows."""
 
-    path: str | Path
+    path: str
     sentence: int  # of the file, 1 first
     name: str = ""
     rows: list[str] = field(default_factory=list)
@@ -69,7 +74,7 @@ class ConlluSentence(NamedTuple):
 
 
 def iterate_conllu(path: str | Path) -> Iterator[ConlluSentence]:
-    """The sentences of a CoNLL-U file (.gz too), one at a time, with all that their lines hold.
+    """The sentences of a CoNLL-U file, one at a time, with all that their lines hold.
 
     Sentences without a word are left out.  Raises InputError as `read_conllu` does.
     """
@@ -84,7 +89,7 @@ def iterate_conllu(path: str | Path) -> Iterator[ConlluSentence]:
 
 
 def read_conllu(path: str | Path) -> list[DependencyTree]:
-    """The dependency trees of a CoNLL-U file (.gz too): FORM, UPOS (XPOS where UPOS is _), HEAD, DEPREL, sent_id.
+    """The dependency trees of a CoNLL-U file: FORM, UPOS (XPOS where UPOS is _), HEAD, DEPREL, sent_id.
 
     Multiword ranges and empty nodes are skipped.  Trees may be non-projective, have several roots or none, even cycles:
     see `dependency_faults`.  Raises InputError naming file, line and sentence.
@@ -93,7 +98,7 @@ def read_conllu(path: str | Path) -> list[DependencyTree]:
 
 
 def read_conllx(path: str | Path) -> list[DependencyTree]:
-    """The dependency trees of a CoNLL-X file (.gz too): FORM, POSTAG (CPOSTAG where POSTAG is _), HEAD, DEPREL.
+    """The dependency trees of a CoNLL-X file: FORM, POSTAG (CPOSTAG where POSTAG is _), HEAD, DEPREL.
 
     The last two columns, PHEAD and PDEPREL, may be left off.  Raises InputError naming file, line and sentence.
     """
@@ -108,23 +113,25 @@ def read_dp(path: str | Path) -> list[DependencyTree]:
     return list(_read(path, _DP))
 
 
-def iterate_dependencies(path: str | Path) -> Iterator[DependencyTree]:
+def iterate_dependencies(
+    path: str | Path, suffix: str | None = None, lines: Iterable[tuple[int, str]] | None = None
+) -> Iterator[DependencyTree]:
     """The trees of a file, one at a time: for files that are larger than memory.
 
-    The name tells the kind, .gz may follow: .conllu; .conll or .conllx, which are CoNLL-X; .dp.  Raises InputError as
-    `read_conllu` does, and for another name.
+    suffix: .conllu; .conll or .conllx, which are CoNLL-X; .dp. None: that of the file's name, without .gz, .xz, .zst.
+    lines: of the file, with their numbers, where they are being read already.
+    Raises InputError as `read_conllu` does, and for another suffix.
     """
-    path = Path(path)
-    kind = Path(path.stem).suffix.lower() if path.suffix.lower() == ".gz" else path.suffix.lower()
-    if kind not in DEPENDENCY_FORMATS:
+    suffix = content_suffix(path) if suffix is None else suffix
+    if suffix not in DEPENDENCY_FORMATS:
         expected = " ".join(DEPENDENCY_FORMATS)
-        raise InputError(f"{path}: dependency trees of an unknown kind; expected a name that ends in {expected}")
-    return _read(path, DEPENDENCY_FORMATS[kind])
+        raise InputError(f"{path}: unknown format of dependency trees; expected a name that ends in {expected}")
+    return _read(path, DEPENDENCY_FORMATS[suffix], lines)
 
 
-def _read(path: str | Path, kind: _Format) -> Iterator[DependencyTree]:
+def _read(path: str | Path, kind: _Format, lines: Iterable[tuple[int, str]] | None = None) -> Iterator[DependencyTree]:
     any_tree = False
-    for block in _blocks(path, kind.has_comments):
+    for block in _blocks(path, kind.has_comments, lines):
         tree = kind.tree_of(block)
         if tree is not None:
             any_tree = True
@@ -134,18 +141,25 @@ def _read(path: str | Path, kind: _Format) -> Iterator[DependencyTree]:
 
 
 def _no_sentence(path: str | Path, kind: _Format) -> InputError:
-    return InputError(f"{path}: no sentence was found, expected {kind.expected}")
+    return InputError(f"{source_name(path)}: no sentence was found, expected {kind.expected}")
 
 
-def _blocks(path: str | Path, has_comments: bool) -> Iterator[_Block]:
-    """The sentences of a file, parted by blank lines."""
-    block = _Block(path, 1)
-    for number, line in enumerate(_lines(Path(path)), 1):
+def _blocks(path: str | Path, has_comments: bool, lines: Iterable[tuple[int, str]] | None = None) -> Iterator[_Block]:
+    """The sentences of a file, separated by blank lines. lines: of the file; None: they are read from it."""
+    source = source_name(path)
+    block, size = _Block(source, 1), 0
+    for number, line in read_lines(path) if lines is None else lines:
+        size += len(line) + _ROW
         if not line or line.isspace():
             if block.rows:
                 yield block
-                block = _Block(path, block.sentence + 1)
-            block.name, block.comments = "", []
+                block = _Block(source, block.sentence + 1)
+            block.name, block.comments, size = "", [], 0
+        elif size > MAXIMUM_SENTENCE:
+            raise InputError(
+                f"{source}, line {number}, sentence {block.name or block.sentence}: more than"
+                f" {MAXIMUM_SENTENCE / 2**20:,.0f} MiB without a blank line; expected one after each sentence"
+            )
         elif has_comments and line[0] == "#":
             found = _SENTENCE_ID.match(line)
             block.name = found.group(1).strip() if found else block.name
@@ -155,27 +169,6 @@ def _blocks(path: str | Path, has_comments: bool) -> Iterator[_Block]:
             block.numbers.append(number)
     if block.rows:
         yield block
-
-
-def _lines(path: Path) -> Iterator[str]:
-    """The lines of a UTF-8 file as they come from the disk, without \\n or \\r\\n, and without a byte-order mark."""
-    try:
-        with cast(BinaryIO, gzip.open(path) if path.suffix == ".gz" else open(path, "rb")) as file:
-            mark = "\ufeff"
-            for raw in file:
-                if b"\0" in raw:
-                    break
-                try:
-                    line = raw.decode("utf-8")
-                except UnicodeDecodeError:
-                    break
-                yield (line[:-1].removesuffix("\r") if line[-1] == "\n" else line).removeprefix(mark)
-                mark = ""
-            else:
-                return
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
-    read_text(path)  # tells which byte is no text
 
 
 def _conllu_tree(block: _Block) -> DependencyTree | None:

@@ -1,13 +1,11 @@
-"""From span scores to trees, by three rules.
+"""Decoding of span scores into binary trees.
 
-Scores of all sentences stand in one flat array. The trees of all grow together, level by level: every open span of
-every sentence is split, then all parts are. Two rules look at the scores of the parts when they split (greedy, no chart
-is needed); `cky` has found each span's best split before, by dynamic programming over sentences of equal length.
+The scores of all sentences are one flat array. Greedy rules split all spans of all sentences at once, level by level.
+`cky` finds the trees of greatest total score by dynamic programming (`charts`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -15,14 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from syntaxlm.errors import InputError
-from syntaxlm.trees.spans import Integers, SpanSets, gathered, offsets_of
+from syntaxlm.trees.charts import Chart, best_trees_of_charts, spans_in
+from syntaxlm.trees.spans import Integers, SpanSets, offsets_of, top_down
 
 SpanRule = Literal["greedy-right", "greedy-sum", "cky"]
 SPAN_RULES: tuple[SpanRule, ...] = get_args(SpanRule)
 Scores = npt.NDArray[np.floating]
-Splits = npt.NDArray[np.int16]
-
-_CHART_BYTES = 2_000_000  # of sentences done together: what stays near the core
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,27 +63,28 @@ class SpanScores:
 
 
 def decode_spans(scores: SpanScores, rule: SpanRule) -> SpanSets:
-    """The binary trees that the span scores of many sentences stand for.
+    """The binary trees of the span scores of many sentences.
 
-    rule: `greedy-right` and `greedy-sum` go from the whole sentence down and split each span where the score of its
-    right part, or the sum of the scores of both parts, is greatest, parts of one word included.  `cky`: the tree whose
-    spans have the greatest total score (spans of one word and the whole sentence are in every tree, so theirs do not
-    matter).
-    Of equal splits of a span the first is taken.
-    Returns all spans of two words or more, the whole sentence among them: n - 1 for n words.
+    rule: `greedy-right` and `greedy-sum` split each span, from the whole sentence down, where the score of its right
+    part, or the sum of the scores of both parts, is greatest; one-word parts count. `cky` gives the tree whose spans
+    have the greatest total score. (Every tree has the one-word spans and the whole sentence, so their scores do not
+    matter.)  Of equally good splits of a span the first is taken.
+    Returns all spans of two words or more, the whole sentence included: n - 1 for n words.
     O(n^2) time for `greedy-right` and `greedy-sum`, O(n^3) for `cky`, O(n^2) memory.
-    Raises ValueError for a rule there is not, InputError where a score is not a finite number.
+    Raises ValueError for an unknown rule, InputError where a score is not a finite number.
     Peng, Schwartz, Smith 2019 (PaLM), equation 4: `greedy-right`.
     """
     if rule not in SPAN_RULES:
         raise ValueError(f"decoding rule {rule!r}: expected one of {', '.join(SPAN_RULES)}")
     _check_finite(scores)
     offsets, values = scores.offsets, scores.values
+
+    def chart_of(sentences: Integers, length: int) -> Chart:
+        chart: Chart = values[offsets[sentences] + _places(0, *spans_in(length))[:, None]]
+        return chart
+
     if rule == "cky":
-        splits = _best_splits(scores)
-        return _grown(
-            scores.lengths, lambda sentence, start, end: start + splits[_places(offsets[sentence], start, end)]
-        )
+        return best_trees_of_charts(scores.lengths, chart_of)
 
     def greedy(sentence: Integers, start: Integers, end: Integers) -> Integers:
         counts = end - start - 1
@@ -101,11 +98,11 @@ def decode_spans(scores: SpanScores, rule: SpanRule) -> SpanSets:
         best = np.flatnonzero(found == np.maximum.reduceat(found, first)[span])
         return split[best[np.searchsorted(best, first)]]
 
-    return _grown(scores.lengths, greedy)
+    return top_down(scores.lengths, greedy)
 
 
-def _places(begin: Integers, start: Integers, end: Integers) -> Integers:
-    """Where the scores of spans stand among those of a sentence whose first stands at `begin`."""
+def _places(begin: Integers | int, start: Integers, end: Integers) -> Integers:
+    """The indices of the scores of spans [start, end) of a sentence whose first score has the index `begin`."""
     return begin + (end - 1) * end // 2 + end - start - 1
 
 
@@ -119,62 +116,3 @@ def _check_finite(scores: SpanScores) -> None:
         f"sentence {sentence + 1}, words {last - width + 1} to {last + 1}: the score of the span is"
         f" {scores.values[wrong[0]]}; expected a finite number"
     )
-
-
-def _grown(lengths: Integers, split_of: Callable[[Integers, Integers, Integers], Integers]) -> SpanSets:
-    """Trees from whole sentences down. split_of: (sentence, start, end) of spans, (k,) each, to where they split."""
-    sentence, start, end = np.arange(len(lengths)), np.zeros_like(lengths), lengths
-    levels: list[tuple[Integers, Integers, Integers]] = []
-    while len(sentence):
-        long = end - start > 1
-        sentence, start, end = sentence[long], start[long], end[long]
-        if not len(sentence):
-            break
-        levels.append((sentence, start, end))
-        split = split_of(sentence, start, end)
-        sentence = np.concatenate([sentence, sentence])
-        start, end = np.concatenate([start, split]), np.concatenate([split, end])
-    return gathered(lengths, levels)
-
-
-def _best_splits(scores: SpanScores) -> Splits:
-    """(N,) how far into each span its best split lies, in the order of the scores; 0 for spans of one word."""
-    splits = np.zeros(len(scores.values), np.int16)
-    offsets = scores.offsets
-    for length in np.unique(scores.lengths).tolist():
-        indices = np.flatnonzero(scores.lengths == length)
-        spans = np.arange(length * (length + 1) // 2)
-        together = max(1, _CHART_BYTES // (8 * len(spans)))
-        for low in range(0, len(indices), together):
-            places = offsets[indices[low : low + together]] + spans[:, None]
-            splits[places] = _best_of_equal_length(scores.values[places], length)
-    return splits
-
-
-def _best_of_equal_length(scores: Scores, length: int) -> Splits:
-    """The same for B sentences of n words. scores: (n(n + 1)/2, B).  Returns as many splits.
-
-    With `inside` the most that the spans of a tree over [l, r) score together, its own included (CYK):
-        inside(l, r) = score(l, r) + max over l < i < r of inside(l, i) + inside(i, r)
-    Sentences stand side by side in the last axis, so that each step, one split of all spans of one width, adds long
-    rows.
-    """
-    splits = np.zeros(scores.shape, np.int16)
-    size = scores.shape[1]
-    # By width, (spans of it, B). Of one word: nothing, for they are in every tree.
-    inside = [np.zeros((0, size)), np.zeros((length, size))]
-    for width in range(2, length + 1):
-        ends = np.arange(width, length + 1)
-        here = (ends - 1) * ends // 2 + width - 1
-        count = len(ends)
-        best = inside[1][:count] + inside[width - 1][1 : count + 1]
-        split = np.ones(best.shape, np.int16)
-        both, better = np.empty_like(best), np.empty(best.shape, np.bool_)
-        for left in range(2, width):
-            np.add(inside[left][:count], inside[width - left][left : left + count], out=both)
-            np.greater(both, best, out=better)
-            np.maximum(best, both, out=best)
-            np.copyto(split, left, where=better)
-        inside.append(best + scores[here])
-        splits[here] = split
-    return splits

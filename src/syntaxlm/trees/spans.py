@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from syntaxlm.errors import InputError
-from syntaxlm.trees.brackets import INDUCED_LABEL, escaped
+from syntaxlm.trees.bracket_text import INDUCED_LABEL, escaped
 from syntaxlm.trees.tree import Constituent, Tree
 
 Integers = npt.NDArray[np.int64]
@@ -118,9 +118,31 @@ def gathered(lengths: Integers, found: Sequence[tuple[Integers, Integers, Intege
     return SpanSets(lengths, offsets, starts[order].astype(np.int32), ends[order].astype(np.int32))
 
 
-def trees_of(spans: SpanSets, words: Sequence[Sequence[str]]) -> list[Tree]:
-    """Trees over the words of each sentence, labelled X where the spans have no labels; words get no tags.
+def top_down(lengths: Integers, split_of: Callable[[Integers, Integers, Integers], Integers]) -> SpanSets:
+    """Binary trees from whole sentences down: all spans of all sentences are split, then all their parts.
 
+    lengths: (S,).  split_of: from (sentence, start, end) of spans of two words or more, (k,) each, k > 0, to where the
+    right part of each starts.  Returns all spans of two words or more.
+    """
+    sentence, start, end = np.arange(len(lengths)), np.zeros_like(lengths), lengths
+    levels: list[tuple[Integers, Integers, Integers]] = []
+    while True:
+        kept = end - start > 1
+        sentence, start, end = sentence[kept], start[kept], end[kept]
+        if not len(sentence):
+            return gathered(lengths, levels)
+        levels.append((sentence, start, end))
+        split = split_of(sentence, start, end)
+        sentence = np.concatenate([sentence, sentence])
+        start, end = np.concatenate([start, split]), np.concatenate([split, end])
+
+
+def trees_of(
+    spans: SpanSets, words: Sequence[Sequence[str]], tags: Sequence[Sequence[str]] | None = None
+) -> list[Tree]:
+    """Trees over the words of each sentence, labelled X where the spans have no labels.
+
+    tags: of the words; None: words get no tags.
     Raises InputError naming the sentence (from 1) whose words differ in number or whose spans cross.
     """
     if len(words) != len(spans):
@@ -138,7 +160,8 @@ def trees_of(spans: SpanSets, words: Sequence[Sequence[str]]) -> list[Tree]:
             raise InputError(f"sentence {sentence + 1}: {found}: {' '.join(words[sentence][:12])}")
         constituents = tuple(map(Constituent, names[first:last], starts[first:last], ends[first:last]))
         _check_nested(constituents, sentence)
-        trees.append(Tree(tuple(words[sentence]), ("",) * len(words[sentence]), constituents))
+        of_words = ("",) * len(words[sentence]) if tags is None else tuple(tags[sentence])
+        trees.append(Tree(tuple(words[sentence]), of_words, constituents))
     return trees
 
 
@@ -153,9 +176,12 @@ def _check_nested(constituents: tuple[Constituent, ...], sentence: int) -> None:
         around.append(span)
 
 
-def format_spans(spans: SpanSets, words: Sequence[Sequence[str]]) -> list[str]:
+def format_spans(
+    spans: SpanSets, words: Sequence[Sequence[str]], tags: Sequence[Sequence[str]] | None = None
+) -> list[str]:
     """Induced trees as lines of bracketed text, `(X the (X old cat))`: `format_brackets` of many trees at once.
 
+    tags: of the words; None: words are bare leaves.
     spans: nested, that of the whole sentence among them where it has more than one word; labels are not written.
     Raises InputError for words with white space in them.
     """
@@ -166,9 +192,12 @@ def format_spans(spans: SpanSets, words: Sequence[Sequence[str]]) -> list[str]:
     opening = f"({INDUCED_LABEL} "
     known: dict[str, str] = {}
     lines = []
+    if tags is not None:
+        words = [list(map(_preterminal, *pair)) for pair in zip(words, tags, strict=True)]
+        known = {leaf: leaf for sentence in words for leaf in sentence}
     for start, sentence in zip(offsets.tolist(), words, strict=False):
         if len(sentence) == 1:
-            lines.append(f"{opening}{escaped(sentence[0], 'word')})")
+            lines.append(f"{opening}{escaped(sentence[0], 'word')})" if tags is None else sentence[0])
             continue
         pieces = []
         for place, word in enumerate(sentence, start):
@@ -177,3 +206,7 @@ def format_spans(spans: SpanSets, words: Sequence[Sequence[str]]) -> list[str]:
             pieces.append(f"{opening * opened[place]}{known[word]}{')' * closed[place]}")
         lines.append(" ".join(pieces))
     return lines
+
+
+def _preterminal(word: str, tag: str) -> str:
+    return f"({escaped(tag, 'tag')} {escaped(word, 'word')})"

@@ -1,10 +1,13 @@
-"""The two kinds of tree of the house: constituency and dependency, both flat, so that depth never meets recursion."""
+"""Constituency and dependency trees. Both are stored flat, so nothing recurses, however deep a tree is."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
+
+from syntaxlm import display
+from syntaxlm.trees.bracket_text import bracket_text
 
 
 class Constituent(NamedTuple):
@@ -36,15 +39,11 @@ class Tree:
 
     def __str__(self) -> str:
         """The tree as bracketed text."""
-        from syntaxlm.trees.brackets import format_brackets
-
-        return format_brackets(self)
+        return bracket_text(self.words, self.tags, self.constituents)
 
     def _repr_svg_(self) -> str:
-        """The tree as a picture: notebooks ask for it."""
-        from syntaxlm.drawing.tree import tree_svg  # a lower room; nothing of it is loaded unless a picture is wanted
-
-        return tree_svg(self)
+        """The tree as a picture, for notebooks."""
+        return display.render("tree", self)
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,5 @@ class DependencyTree:
         return len(self.words)
 
     def _repr_svg_(self) -> str:
-        """The tree as a picture: notebooks ask for it."""
-        from syntaxlm.drawing.dependencies import dependency_svg  # a lower room, as for `Tree`
-
-        return dependency_svg(self)
+        """The tree as a picture, for notebooks."""
+        return display.render("dependency tree", self)

@@ -16,7 +16,7 @@ every_model = every(TrainsByGradient)
 
 def rates_of(name: str) -> dict[str, float]:
     """All dropout rates of a model's settings, at a half."""
-    fields = (field for field in dataclasses.fields(config_of(name)) if field.type in ("float", float))
+    fields = (field for field in dataclasses.fields(config_of(name)) if field.type == "Fraction")
     return {field.name: 0.5 for field in fields if field.name.endswith("dropout")}
 
 

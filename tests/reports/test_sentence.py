@@ -8,16 +8,17 @@ import numpy as np
 import pytest
 import torch
 
-from syntaxlm.drawing.sentence import Drawing, analyse, map_pictures, maps_of, over_earlier_steps, read_gold
+from syntaxlm.drawing.sentence import Drawing, map_pictures, over_earlier_steps
 from syntaxlm.errors import InputError
 from syntaxlm.model_io import ModelBundle, ModelSettings
 from syntaxlm.models.prpn import PRPNConfig
 from syntaxlm.models.registry import build_model
 from syntaxlm.parsing.evaluation import parse_lines
+from syntaxlm.reports.sentence import analyse, maps_of
+from syntaxlm.reports.tree_files import read_gold
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
-
-from .reading import drawn, of_role, read_svg, styled_roles, told, used_roles
+from tests.drawing.reading import drawn, of_role, read_svg, styled_roles, told, used_roles
 
 GOLD = "(S (NP-SBJ (DT The) (NN cat)) (VP (VBD cost) (NP ($ $) (CD 50) (-NONE- *U*))))"
 
@@ -93,7 +94,7 @@ def test_slots_become_the_steps_they_stand_for():
 
 
 def test_maps_are_those_of_the_model_and_attention_is_shared_out(prpn):
-    maps, _ = maps_of(prpn, ["the", "cat", "sees", "a", "dog", "and", "sleeps"])
+    maps = maps_of(prpn, ["the", "cat", "sees", "a", "dog", "and", "sleeps"]).over_steps
     assert set(maps) >= {"memory gate", "next gate", "predict attention"}
     for name, values in maps.items():
         assert values.shape == (8, 4)
@@ -105,8 +106,9 @@ def test_maps_are_those_of_the_model_and_attention_is_shared_out(prpn):
 
 def test_a_map_says_who_looks_at_whom(prpn):
     analysis = analyse(prpn, "the cat sees a dog")
-    values = maps_of(prpn, analysis.tokens)[0]["memory gate"]
-    picture = next(one for one in map_pictures(prpn, analysis) if one.title == "memory gate")
+    maps = maps_of(prpn, analysis.tokens)
+    values = maps.over_steps["memory gate"]
+    picture = next(one for one in map_pictures(analysis.words, maps) if one.title == "memory gate")
     document = picture.svg()
     cells = dict(told(cell).rsplit(": ", 1) for cell in of_role(read_svg(document), "cell") if told(cell))
     # Four slots: the last word no longer sees the begin.
@@ -162,8 +164,8 @@ def test_latex_holds_each_tree(penn):
 
 def test_a_drawing_stacks_its_maps_under_its_tree(prpn):
     analysis = analyse(prpn, "the cat sees a dog")
-    maps = tuple(map_pictures(prpn, analysis))
-    whole = Drawing(analysis, maps=maps).picture()
+    whole = Drawing(analysis, maps=maps_of(prpn, analysis.tokens)).picture()
+    maps = map_pictures(analysis.words, maps_of(prpn, analysis.tokens))
     tree = Drawing(analysis).picture()
     assert whole.height > tree.height + max(one.height for one in maps)
     root = read_svg(whole.svg())

@@ -9,9 +9,11 @@ import pytest
 
 from syntaxlm import quickstart
 from syntaxlm.cli import main
-from syntaxlm.drawing.sentence import Drawing, analyse
+from syntaxlm.drawing.sentence import Drawing
 from syntaxlm.parsing.evaluation import evaluate_parsing, parse_lines
-from syntaxlm.reports.report import page_of, read_run
+from syntaxlm.reports.report import page_of
+from syntaxlm.reports.run import read_run
+from syntaxlm.reports.sentence import analyse
 from syntaxlm.trees import parse_brackets
 from syntaxlm.trees.span_decoding import SPAN_RULES
 from tests.drawing.reading import drawn, of_role, read_svg, told
@@ -70,21 +72,21 @@ def test_a_report_has_all_rules_and_the_best_and_worst_trees(toy, trained):
     text = page.html()
     assert page.left_out == {}
     for row in (
-        "right decoder",
-        "greedy-sum (chosen)",
-        "total decoder",
-        "scores of spans, by the right and the sum and",
+        "greedy-right decoder",
+        "greedy-sum decoder (chosen)",
+        "cky decoder",
+        "span scores, decoded by greedy-right and greedy-sum and",
     ):
         assert row in text
-    assert "layer" not in "".join(figure.source for figure in page.figures)
-    assert "gives no distances" not in text
+    assert "layer" not in "".join(figure.source for figure in page.key_figures)
+    assert "neither distances" not in text
 
 
 def test_the_command_report_measures_it(toy, trained, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("syntaxlm.reports.report.read_model", lambda folder: scoring())
     assert main(["report", str(trained.lstm), str(toy / "test.mrg"), "-o", str(tmp_path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["left_out"] == {}
-    assert "right decoder (chosen)" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "greedy-right decoder (chosen)" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 def test_random_weights_are_a_row_of_the_report(prpn, toy, trained):
@@ -104,4 +106,4 @@ def test_the_quickstart_parses_by_the_default_rule(toy, trained, tmp_path, monke
     result = quickstart.run_quickstart(tmp_path / "quick", "lstm", say=lambda line: None)
     assert result.parsing.chosen == "greedy-right"
     assert len(result.drawn) == 3
-    assert "right decoder (chosen)" in result.report.read_text(encoding="utf-8")
+    assert "greedy-right decoder (chosen)" in result.report.read_text(encoding="utf-8")

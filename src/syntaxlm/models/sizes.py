@@ -1,0 +1,79 @@
+"""How large a model is, found before it takes memory: built on torch's meta device, where tensors have only shapes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from syntaxlm.allocation import memory_size
+from syntaxlm.errors import InputError
+
+MOST_TENSORS = 5_000  # of a model; the largest language models have about a thousand
+
+Built = TypeVar("Built")
+
+
+class _WithoutValues(TorchFunctionMode):
+    """Leaves out what gives tensors values: on the meta device there are none, and torch takes seconds to find out."""
+
+    _FILLING = frozenset({"uniform_", "normal_", "trunc_normal_", "kaiming_uniform_", "xavier_uniform_", "orthogonal_",
+                          "fill_", "zero_", "zeros_", "ones_", "constant_", "copy_"})  # fmt: skip
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if getattr(function, "__name__", "") in self._FILLING:
+            return kwargs["tensor"] if "tensor" in kwargs else args[0]
+        if function is torch.arange and len(args) == 1 and isinstance(args[0], int):
+            return torch.empty(args[0], dtype=kwargs.get("dtype", torch.int64))
+        return function(*args, **kwargs)
+
+
+@contextmanager
+def without_memory() -> Iterator[None]:
+    """Modules and tensors that are made in the block have shapes and dtypes, and no values.
+
+    Raises InputError where the modules that are made have more tensors, or more bytes, than any model of this machine.
+    """
+    this_thread, size = threading.get_ident(), 0
+    seen: dict[int, Tensor] = {}
+
+    def count(module: nn.Module, name: str, tensor: Tensor | None) -> None:
+        nonlocal size
+        if tensor is None or threading.get_ident() != this_thread or id(tensor) in seen:
+            return
+        seen[id(tensor)] = tensor
+        size += tensor.nbytes
+        if len(seen) > MOST_TENSORS:
+            raise InputError(f"the model has over {MOST_TENSORS:,} weight tensors; expected fewer or smaller layers")
+        if size > memory_size():
+            raise InputError(
+                f"the model has over {size // 4:,} parameters ({size / 2**30:,.1f} GiB);"
+                f" this machine has {memory_size() / 2**30:,.1f} GiB of memory"
+            )
+
+    hooks = [
+        nn.modules.module.register_module_parameter_registration_hook(count),
+        nn.modules.module.register_module_buffer_registration_hook(count),
+    ]
+    try:
+        with torch.device("meta"), _WithoutValues():
+            yield
+    except (RuntimeError, OverflowError, TypeError) as error:  # torch's words for a shape beyond what it can count
+        if isinstance(error, TypeError) and "argument 'size'" not in str(error):
+            raise
+        raise InputError(f"a model of these sizes cannot be built: {str(error).splitlines()[0]}") from error
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def shapes_of(build: Callable[[], Built]) -> Built:
+    """A module without values, on the meta device. Raises InputError where the real one would be too large."""
+    with without_memory():
+        return build()

@@ -1,0 +1,125 @@
+"""The page of a report: sections of paragraphs, tables and pictures, rendered by a Jinja template."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import syntaxlm
+from syntaxlm.drawing.svg import Picture, Theme
+from syntaxlm.drawing.text import printable
+from syntaxlm.files import write_text
+
+TEMPLATE = "report.html.jinja"
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """missing: the text says why something is left out."""
+
+    kind: ClassVar[str] = "paragraph"
+    text: str
+    missing: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """rows: the first cell is the row's name. source: data and protocol of the figures.
+
+    numeric: whether the cells are numbers. folded: shown on demand.
+    """
+
+    kind: ClassVar[str] = "table"
+    title: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    source: str = ""
+    numeric: bool = True
+    folded: bool = False
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A picture. source: data and protocol. heading: above it, "" for none. table: the same figures as a table."""
+
+    kind: ClassVar[str] = "figure"
+    picture: Picture
+    source: str
+    heading: str = ""
+    table: Table | None = None
+
+
+Block = Paragraph | Table | Figure
+
+
+@dataclass(frozen=True)
+class Section:
+    """Blocks under a heading. columns: whether they are set in columns."""
+
+    heading: str
+    blocks: tuple[Block, ...]
+    columns: bool = False
+
+    @property
+    def missing(self) -> str:
+        """Why something is left out, "" if nothing is."""
+        return " ".join(block.text for block in self.blocks if isinstance(block, Paragraph) and block.missing)
+
+
+@dataclass(frozen=True)
+class KeyFigure:
+    """A number for the top of the page. source: data and protocol."""
+
+    name: str
+    value: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Page:
+    """The content of a report. key_figures: at the top."""
+
+    title: str
+    key_figures: tuple[KeyFigure, ...]
+    sections: tuple[Section, ...]
+
+    @property
+    def left_out(self) -> dict[str, str]:
+        """Why something is left out, by the section's heading."""
+        return {section.heading: section.missing for section in self.sections if section.missing}
+
+    def html(self, theme: Theme = "auto") -> str:
+        """The page as HTML. theme: auto follows the reader's system."""
+        import jinja2  # only reports need it
+        from markupsafe import Markup
+
+        environment = jinja2.Environment(
+            loader=jinja2.FileSystemLoader(Path(__file__).parent),
+            autoescape=True,
+            undefined=jinja2.StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            keep_trailing_newline=True,
+            finalize=lambda value: value if isinstance(value, Markup) else printable(str(value)),
+        )
+        return environment.get_template(TEMPLATE).render(page=self, theme=theme, version=syntaxlm.__version__)
+
+    def write(self, path: Path, theme: Theme = "auto") -> WrittenReport:
+        """Write the page atomically. Raises InputError."""
+        write_text(self.html(theme), path)
+        return WrittenReport(path, self.left_out)
+
+
+@dataclass(frozen=True)
+class WrittenReport:
+    """Where a page is. left_out: as in `Page.left_out`."""
+
+    path: Path
+    left_out: dict[str, str]
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"path": str(self.path), "left_out": self.left_out}
+
+    def __str__(self) -> str:
+        return "\n".join([str(self.path), *(f"left out: {name}. {why}" for name, why in self.left_out.items())])

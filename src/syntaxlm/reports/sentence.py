@@ -1,0 +1,85 @@
+"""One sentence through a model: its tree and the model's gates and attention, for a drawing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from syntaxlm.drawing.sentence import Analysis, SentenceMaps
+from syntaxlm.errors import InputError
+from syntaxlm.model_io import ModelBundle
+from syntaxlm.models.abilities import HasMaps
+from syntaxlm.models.batches import TokenBatch
+from syntaxlm.parsing.evaluation import parse_lines
+from syntaxlm.parsing.structure import Rule, layers_for, rules_for, structure_of
+from syntaxlm.trees.span_decoding import SPAN_RULES, Scores
+from syntaxlm.trees.spans import trees_of
+from syntaxlm.trees.tree import Tree
+
+
+def analyse(
+    stored: ModelBundle,
+    sentence: str | Sequence[str] | Tree,
+    decoder: Rule | None = None,
+    layer: int | None = None,
+) -> Analysis:
+    """Parse a line of raw text, or a treebank's sentence, whose words are neither split nor dropped.
+
+    sentence: text; words; or a tree, of which words and tags are read, as a model of tags needs.
+    decoder, layer: as for `parse_lines`. Raises InputError as that does, and for a sentence without words.
+    """
+    if not isinstance(sentence, str):
+        return _analyse_words(stored, sentence, decoder, layer)
+    (parse,) = parse_lines(stored, [sentence], decoder, layer=layer)
+    if parse is None:
+        raise InputError(f"the sentence {sentence[:40]!r} has no word that the model reads")
+    return Analysis(
+        tuple(parse.words),
+        tuple(parse.tokens),
+        tuple(parse.distances),
+        _unknown(stored, parse.tokens),
+        parse.tree,
+        parse.span_scores,
+    )
+
+
+def _analyse_words(
+    stored: ModelBundle, sentence: Sequence[str] | Tree, decoder: Rule | None, layer: int | None
+) -> Analysis:
+    words = list(sentence.words if isinstance(sentence, Tree) else sentence)
+    tags = list(sentence.tags) if isinstance(sentence, Tree) else [""] * len(words)
+    tokens = list(map(stored.normaliser.word, words, tags))
+    (rule,), (layer,) = rules_for([stored], decoder), layers_for([stored], layer)
+    structure = structure_of(stored, [tokens])
+    leaves = [tokens] if stored.normaliser.units == "tags" else None
+    (tree,) = trees_of(structure.decode(rule, layer), [words], leaves)
+    distances: list[float] = []
+    scores: Scores | None = None
+    if rule in SPAN_RULES:
+        assert structure.span_scores is not None
+        scores = structure.span_scores.chart(0)
+    else:
+        distances = structure.distances[layer - 1].tolist()
+    return Analysis(tuple(words), tuple(tokens), tuple(distances), _unknown(stored, tokens), tree, scores)
+
+
+def _unknown(stored: ModelBundle, tokens: Sequence[str]) -> tuple[bool, ...]:
+    return tuple(not stored.vocabulary.knows(token) for token in tokens)
+
+
+@torch.no_grad()
+def maps_of(stored: ModelBundle, tokens: Sequence[str]) -> SentenceMaps:
+    """The model's gates and attention (`Maps`) over one sentence. Raises InputError for a model without any."""
+    vocabulary = stored.vocabulary
+    ids = vocabulary.encode(tokens)
+    read = torch.tensor([[vocabulary.begin_id, *ids]]).T
+    batch = TokenBatch(read, torch.tensor([[*ids, vocabulary.end_id]]).T)
+    maps = stored.require(HasMaps, "drawing of maps").maps(batch.to(stored.model.device))
+    if not maps:
+        raise InputError(f"this {stored.name} model has no gates or attention to draw")
+    over_steps, over_units = (
+        {name: values[:, 0].float().cpu().numpy() for name, values in group.items()}
+        for group in (maps.earlier_tokens, maps.units)
+    )
+    return SentenceMaps(over_steps, over_units, vocabulary.begin)

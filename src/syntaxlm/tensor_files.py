@@ -1,0 +1,224 @@
+"""Tensors in safetensors files, checked before memory is taken for them.
+
+The safetensors library writes. Reading is our own: the library opens by path and maps the file, so that a link put in
+its place would be followed, and a file cut short while it is read would end the process. Here the file is opened once,
+its header is checked against the file's size and what the caller expects, and only then are tensors read.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import BufferedReader
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar, cast
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from syntaxlm.allocation import memory_size
+from syntaxlm.errors import InputError
+from syntaxlm.files import open_stored, replaced
+
+_DTYPES = {
+    "F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "I64": torch.int64,
+    "I32": torch.int32, "I16": torch.int16, "I8": torch.int8, "U8": torch.uint8, "BOOL": torch.bool,
+}  # fmt: skip
+Found = TypeVar("Found")
+
+_LARGEST_HEADER = 100_000_000  # bytes; that of the safetensors library
+_SHOWN_FAULTS = 3
+
+
+@dataclass(frozen=True)
+class StoredTensor:
+    """What a header says of a tensor. start, end: bytes of the data that follow the header."""
+
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class TensorFile:
+    """An open safetensors file. notes: short texts that stand beside the tensors. data: where these begin, in bytes."""
+
+    path: Path
+    stored: Mapping[str, StoredTensor]
+    notes: dict[str, str]
+    file: BinaryIO
+    data: int
+
+    def read(self) -> dict[str, Tensor]:
+        """All tensors. Raises InputError where memory cannot hold them, or the file was cut short meanwhile."""
+        size = sum(one.end - one.start for one in self.stored.values())
+        if size > memory_size():
+            raise InputError(
+                f"{self.path}: has {size:,} bytes of tensors; this machine has {memory_size():,} of memory"
+            )
+        return {name: self._tensor(name) for name in self.stored}
+
+    def _tensor(self, name: str) -> Tensor:
+        stored = self.stored[name]
+        try:
+            tensor = torch.empty(stored.shape, dtype=stored.dtype)
+        except (RuntimeError, MemoryError) as error:
+            raise InputError(f"{self.path}: {name}: {str(error).splitlines()[0]}") from None
+        if stored.end > stored.start:
+            self.file.seek(self.data + stored.start)
+            content = memoryview(cast(Any, tensor.reshape(-1).view(torch.uint8).numpy()))
+            if cast(BufferedReader, self.file).readinto(content) != len(content):
+                raise InputError(f"{self.path}: damaged or cut short: {name} is not complete")
+        return tensor
+
+
+@contextmanager
+def open_tensors(path: str | Path) -> Iterator[TensorFile]:
+    """Opens a safetensors file of a model or run folder and checks its header. Raises InputError."""
+    with open_stored(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        try:
+            length = int.from_bytes(_exactly(file, 8), "little")
+            if length > min(size - 8, _LARGEST_HEADER):
+                raise ValueError(f"the header has {length:,} bytes, the file {size:,}")
+            header = json.loads(_exactly(file, length).decode("utf-8"), object_pairs_hook=_without_repetition)
+            if not isinstance(header, dict):
+                raise ValueError("the header is not a JSON object")
+            notes = header.pop("__metadata__", {})
+            if not isinstance(notes, dict) or not all(isinstance(note, str) for note in notes.values()):
+                raise ValueError("__metadata__ does not map texts to texts")
+            stored = {name: _stored_tensor(name, entry) for name, entry in header.items()}
+            end = 0
+            for name, one in sorted(stored.items(), key=lambda item: (item[1].start, item[1].end)):
+                if one.start != end:
+                    raise ValueError(f"{name} does not begin where the tensor before it ends")
+                end = one.end
+            if end != size - 8 - length:
+                raise ValueError(f"the header describes {end:,} bytes of tensors, the file has {size - 8 - length:,}")
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{path}: damaged or cut short: {error}") from None
+        yield TensorFile(Path(path), stored, notes, file, 8 + length)
+
+
+def _exactly(file: BinaryIO, count: int) -> bytes:
+    content = file.read(count)
+    if len(content) < count:
+        raise ValueError(f"expected {count:,} bytes of a header, found {len(content):,}")
+    return content
+
+
+def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name appears twice in the header")
+    return found
+
+
+def _stored_tensor(name: str, entry: Any) -> StoredTensor:
+    """Raises ValueError."""
+    if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
+        raise ValueError(f"{name} is not described by dtype, shape and data_offsets")
+    shape, offsets = entry["shape"], entry["data_offsets"]
+    if not all(isinstance(numbers, list) and all(map(_is_size, numbers)) for numbers in (shape, offsets)):
+        raise ValueError(f"{name} has a shape or offsets that are not lists of sizes")
+    dtype = _DTYPES.get(entry["dtype"]) if isinstance(entry["dtype"], str) else None
+    if dtype is None:
+        raise ValueError(f"{name} has dtype {str(entry['dtype'])[:40]}; expected one of {', '.join(_DTYPES)}")
+    if len(shape) > 64 or math.prod(max(size, 1) for size in shape) >= 2**60:
+        raise ValueError(f"{name} has a shape that is too large")
+    if len(offsets) != 2 or offsets[1] - offsets[0] != math.prod(shape) * dtype.itemsize:
+        raise ValueError(f"{name} has a shape that does not fit its offsets")
+    return StoredTensor(dtype, tuple(shape), *offsets)
+
+
+def _is_size(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 2**62
+
+
+def read_tensors(
+    path: str | Path, check: Callable[[TensorFile], None] = lambda file: None
+) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The tensors and notes of a safetensors file. check: called with the header before any tensor is read.
+
+    Raises InputError when the file is missing or damaged, or memory cannot hold it.
+    """
+    with open_tensors(path) as file:
+        check(file)
+        return file.read(), file.notes
+
+
+def read_notes(path: str | Path) -> dict[str, str]:
+    """The notes of a safetensors file, without its tensors. Raises InputError."""
+    with open_tensors(path) as file:
+        return file.notes
+
+
+def tensor_faults(
+    expected: Mapping[str, Tensor], found: Mapping[str, StoredTensor] | Mapping[str, Tensor]
+) -> list[str]:
+    """Which stored tensors do not fit: their names, shapes and dtypes. Any floating dtype fits any other.
+
+    expected: of a model, perhaps one on the meta device.
+    """
+    faults = [f"{name} is missing" for name in expected if name not in found]
+    faults += [f"{name} is not of this model" for name in found if name not in expected]
+    for name, tensor in expected.items():
+        stored = found.get(name)
+        if stored is None:
+            continue
+        if stored.shape != tensor.shape:
+            faults.append(f"{name} has shape {tuple(stored.shape)}, expected {tuple(tensor.shape)}")
+        if stored.dtype != tensor.dtype and not (stored.dtype.is_floating_point and tensor.is_floating_point()):
+            faults.append(f"{name} has dtype {_plain(stored.dtype)}, expected {_plain(tensor.dtype)}")
+    return faults
+
+
+def renamed(tensors: Mapping[str, Found], rename: Callable[[str], str]) -> dict[str, Found]:
+    """Tensors, or what a header says of them, under other names."""
+    return {rename(name): tensor for name, tensor in tensors.items()}
+
+
+def _plain(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def refuse(source: str | Path, problem: str, faults: list[str]) -> None:
+    """Raises InputError with the first few faults, where there are any."""
+    if faults:
+        rest = f" (and {len(faults) - _SHOWN_FAULTS} more)" if len(faults) > _SHOWN_FAULTS else ""
+        raise InputError(f"{source}: {problem}: " + "; ".join(faults[:_SHOWN_FAULTS]) + rest)
+
+
+def check_finite(source: str | Path, tensors: Mapping[str, Tensor], may_be_minus_infinity: Iterable[str] = ()) -> None:
+    """Raises InputError naming tensors with NaN or infinite values.
+
+    may_be_minus_infinity: names of log-probabilities, which may be of what never happens.
+    """
+    faults, log_probs = [], set(may_be_minus_infinity)
+    for name, tensor in tensors.items():
+        if not tensor.is_floating_point() or bool(tensor.isfinite().all()):
+            continue
+        if bool(tensor.isnan().any()):
+            faults.append(f"{name} has NaN values")
+        elif name not in log_probs or bool(tensor.isposinf().any()):
+            faults.append(f"{name} has infinite values")
+    refuse(source, "the tensors are unusable", faults)
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], notes: dict[str, str] | None = None) -> None:
+    """Writes named tensors, and short texts beside them, as one safetensors file, atomically."""
+    with replaced(path, stored=True) as temporary:
+        temporary.touch()
+        usual_mode = temporary.stat().st_mode
+        try:
+            safetensors.torch.save_file({name: t.contiguous() for name, t in tensors.items()}, temporary, notes)
+            temporary.chmod(usual_mode)  # safetensors lets nobody but the owner read it
+        except safetensors.SafetensorError as error:  # how it reports a full disk
+            raise OSError(str(error)) from error

@@ -1,0 +1,25 @@
+"""What the command line loads before it has anything to compute."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = {"jinja2", "lightning", "nltk", "numpy", "pydantic", "rich", "safetensors", "torch", "yaml"}
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["train", "--help"], ["draw", "--help"]])
+def test_help_loads_no_heavy_library(arguments):
+    program = (
+        "import sys\n"
+        "from syntaxlm.cli import main\n"
+        "try:\n"
+        f"    main({arguments!r})\n"
+        "except SystemExit:\n"
+        "    print(*sys.modules, file=sys.stderr)\n"
+    )
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "syntaxlm" in result.stdout
+    assert HEAVY & set(result.stderr.split()) == set()

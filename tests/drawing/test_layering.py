@@ -1,0 +1,49 @@
+"""What drawing may import, and how results below it show themselves in notebooks."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import subprocess
+import sys
+
+import pytest
+
+from syntaxlm import display, drawing
+
+
+def loaded_by(program: str) -> set[str]:
+    """The modules that are loaded after a program ran in a process of its own."""
+    command = [sys.executable, "-c", f"{program}\nimport sys\nprint(*sys.modules)"]
+    return set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
+
+
+def test_drawing_loads_no_model_no_corpus_and_no_torch():
+    modules = [f"syntaxlm.drawing.{module.name}" for module in pkgutil.iter_modules(drawing.__path__)]
+    loaded = loaded_by(f"import {', '.join(modules)}")
+    assert set(modules) <= loaded
+    own = {name for name in loaded if name.startswith("syntaxlm.")}
+    below = ("drawing", "trees", "display", "errors", "files", "settings")
+    assert {name for name in own if name.split(".")[1] not in below} == set()
+    assert "torch" not in loaded
+
+
+@pytest.mark.parametrize("package", ["syntaxlm", "syntaxlm.trees"])
+def test_what_draws_is_not_loaded_until_a_picture_is_wanted(package):
+    loaded = loaded_by(f"import {package}")
+    assert not {name for name in loaded if name.startswith("syntaxlm.drawing")}
+
+
+def test_a_tree_shows_itself_where_only_trees_were_imported():
+    loaded = loaded_by(
+        "from syntaxlm.trees import parse_brackets\n"
+        "assert parse_brackets('(S (A a) (B b))')[0]._repr_svg_().startswith('<svg')"
+    )
+    assert "syntaxlm.drawing.tree" in loaded
+    assert "torch" not in loaded
+
+
+@pytest.mark.parametrize("name", display.registered())
+def test_every_registered_renderer_exists(name):
+    module, _, function = display.registered()[name].partition(":")
+    assert callable(getattr(importlib.import_module(module), function))

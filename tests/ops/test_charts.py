@@ -1,0 +1,307 @@
+"""Charts in NumPy and in torch: both against all binary trees of up to 6 words, and against each other."""
+
+import math
+import tracemalloc
+from functools import cache
+from types import ModuleType
+
+import numpy as np
+import pytest
+import torch
+
+from syntaxlm.ops import charts as torch_charts
+from syntaxlm.trees import balanced, left, right
+from syntaxlm.trees import charts as numpy_charts
+from tests.trees.enumeration import all_binary_trees
+
+FORMS = {"NumPy": numpy_charts, "torch": torch_charts}
+WEIGHTS = ["normal", "zero", "equal", "small integers", "large", "partly -inf", "tree or -inf"]
+
+
+def call(form: str, function: str, *arrays, **options):
+    """A function of one of the modules on NumPy arrays, its results as NumPy arrays."""
+    module: ModuleType = FORMS[form]
+    if form == "torch":
+        arrays = tuple(None if array is None else torch.from_numpy(array) for array in arrays)
+    result = getattr(module, function)(*arrays, **options)
+    return tuple(map(np.asarray, result)) if isinstance(result, tuple) else np.asarray(result)
+
+
+@cache
+def tree_matrices(length: int) -> tuple[np.ndarray, np.ndarray]:
+    """Which spans, one-word spans included, and which splits each binary tree has, in the order of the rows."""
+    rows = [(start, start + width) for width in range(1, length + 1) for start in range(length - width + 1)]
+    splits = [
+        (start, start + part, start + width)
+        for width in range(2, length + 1)
+        for part in range(1, width)
+        for start in range(length - width + 1)
+    ]
+    trees = [tree | {(word, word + 1) for word in range(length)} for tree in all_binary_trees(0, length)]
+    spans = np.array([[row in tree for row in rows] for tree in trees])
+    made = [[(a, b) in tree and (b, c) in tree and (a, c) in tree for a, b, c in splits] for tree in trees]
+    return spans, np.array(made, bool).reshape(len(trees), -1)
+
+
+def drawn(kind: str, rows: int, count: int, seed: int = 0) -> np.ndarray:
+    source = np.random.default_rng([seed, rows, count])
+    weights = source.standard_normal((rows, count))
+    if kind == "zero":
+        weights[:] = 0
+    if kind == "equal":
+        weights[:] = -2.5
+    if kind == "small integers":
+        weights = source.integers(-1, 2, (rows, count)).astype(np.float64)
+    if kind == "large":
+        weights *= 1000
+    if kind == "partly -inf":
+        weights[source.random((rows, count)) < 0.2] = -np.inf
+    if kind == "tree or -inf":
+        weights[source.random((rows, count)) < 0.6] = -np.inf
+    return weights
+
+
+def with_all_trees(length: int, weights: np.ndarray, split_weights: np.ndarray | None):
+    """(trees, B) the weight of every tree."""
+    spans, splits = tree_matrices(length)
+    weighed = np.stack([np.where(tree[:, None], weights, 0).sum(0) for tree in spans])
+    if split_weights is not None:
+        weighed += np.stack([np.where(tree[:, None], split_weights, 0).sum(0) for tree in splits])
+    return weighed
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("kind", WEIGHTS)
+@pytest.mark.parametrize("with_splits", [False, True])
+@pytest.mark.parametrize("length", range(1, 7))
+def test_total_best_and_marginals_are_those_of_all_binary_trees(form, kind, with_splits, length):
+    spans, _ = tree_matrices(length)
+    for count in (0, 1, 5):
+        weights = drawn(kind, length * (length + 1) // 2, count)
+        split_weights = drawn(kind, math.comb(length + 1, 3), count, seed=1) if with_splits else None
+        weighed = with_all_trees(length, weights, split_weights)
+        expected = np.logaddexp.reduce(weighed, axis=0)
+        np.testing.assert_allclose(call(form, "total", weights, split_weights), expected, rtol=1e-12, atol=1e-12)
+
+        with np.errstate(invalid="ignore"):
+            probabilities = np.nan_to_num(np.exp(weighed - expected))
+        log_totals, marginals = call(form, "marginals", weights, split_weights)
+        np.testing.assert_allclose(log_totals, expected, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(marginals, spans.T.astype(float) @ probabilities, rtol=1e-9, atol=1e-12)
+
+        scores, best = call(form, "best", weights, split_weights)
+        np.testing.assert_allclose(scores, weighed.max(0), rtol=1e-12, atol=1e-12)
+        assert best.dtype == bool
+        found = [np.flatnonzero((spans == column).all(1)) for column in best.T]
+        for sentence, trees in enumerate(found):
+            assert len(trees) == 1
+            assert weighed[trees[0], sentence] == pytest.approx(weighed[:, sentence].max())
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("number_type", [np.int32, np.int64, np.float64])
+@pytest.mark.parametrize("length", range(1, 7))
+def test_ties_go_to_the_first_split_of_every_span(form, number_type, length):
+    """The enumeration has the trees of an earlier first split first, and so on in both parts."""
+    weights = np.random.default_rng(length).integers(-1, 2, (length * (length + 1) // 2, 300)).astype(number_type)
+    spans, _ = tree_matrices(length)
+    expected = spans[with_all_trees(length, weights, None).argmax(0)]
+    assert np.array_equal(call(form, "best", weights)[1], expected.T)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_random_ties_give_best_trees_that_lean_to_neither_side(form):
+    for length in range(1, 7):
+        weights = np.random.default_rng(length).integers(0, 2, (length * (length + 1) // 2, 200))
+        first, tied = (call(form, "best", weights, ties=ties) for ties in ("first", "random"))
+        assert np.array_equal(first[0], tied[0])
+        assert np.array_equal(tied[1], call("NumPy", "best", weights, ties="random")[1])
+        assert np.array_equal((weights * tied[1]).sum(0), tied[0])
+        alone = call(form, "best", np.ascontiguousarray(weights[:, :1]), ties="random")
+        assert np.array_equal(alone[1][:, 0], tied[1][:, 0])
+    at_first = at_last = 0
+    for length in range(3, 60):
+        starts, ends = numpy_charts.spans_in(length)
+        inner = call(form, "best", np.zeros((len(starts), 1), np.int64), ties="random")[1][:, 0]
+        inner &= (ends - starts > 1) & (ends - starts < length)
+        at_first += (inner & (starts == 0)).sum()
+        at_last += (inner & (ends == length)).sum()
+    # Right branching has 0 and 1,653, left branching the reverse; here both have ln(n) - 1 per sentence on average.
+    assert at_first == pytest.approx(at_last, rel=0.25)
+    assert 100 < at_first < 300
+
+
+def test_random_ties_take_each_split_with_the_same_probability():
+    chosen = np.zeros(4)
+    for length in range(5, 200):
+        starts = np.arange(length - 4)[:, None]
+        split = numpy_charts.tie_priorities(length, np.array(5), starts, np.arange(1, 5)).argmax(1)
+        chosen += np.bincount(split, minlength=4)
+    assert chosen / chosen.sum() == pytest.approx([0.25] * 4, abs=0.02)
+
+
+@pytest.mark.parametrize("with_splits", [False, True])
+@pytest.mark.parametrize(("length", "count"), [(1, 2), (2, 0), (2, 3), (5, 4), (6, 1)])
+def test_gradients_of_the_total_are_those_of_the_sum_over_all_trees(length, count, with_splits):
+    spans, splits = (torch.from_numpy(part).double() for part in tree_matrices(length))
+    weights = torch.from_numpy(drawn("normal", length * (length + 1) // 2, count)).requires_grad_()
+    split_weights = torch.from_numpy(drawn("normal", math.comb(length + 1, 3), count, seed=1)).requires_grad_()
+    given = (weights, split_weights) if with_splits else (weights,)
+    outer = torch.linspace(-1, 2, count, dtype=torch.float64)
+    found = torch.autograd.grad(torch_charts.total(*given) @ outer, given)
+    weighed = spans @ weights + (splits @ split_weights if with_splits else 0)
+    expected = torch.autograd.grad(weighed.logsumexp(0) @ outer, given)
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize(("length", "count"), [(3, 1), (23, 4), (60, 2)])
+def test_both_forms_agree_on_long_sentences_and_gradients_are_marginals(length, count):
+    weights = drawn("normal", length * (length + 1) // 2, count)
+    tensor = torch.from_numpy(weights).requires_grad_()
+    log_totals, marginals = call("NumPy", "marginals", weights)
+    result = torch_charts.total(tensor)
+    np.testing.assert_allclose(result.detach(), log_totals, rtol=1e-12)
+    np.testing.assert_allclose(torch.autograd.grad(result.sum(), tensor)[0], marginals, rtol=1e-9, atol=1e-13)
+    np.testing.assert_allclose(torch_charts.marginals(tensor).spans, marginals, rtol=1e-9, atol=1e-13)
+    np.testing.assert_allclose(marginals.sum(0), 2 * length - 1)
+    scores, spans = torch_charts.best(tensor)
+    own_scores, own_spans = numpy_charts.best(weights)
+    assert np.array_equal(spans, own_spans)
+    np.testing.assert_allclose(scores.detach(), own_scores, rtol=1e-12)
+    assert torch.equal(torch.autograd.grad(scores.sum(), tensor)[0], spans.double())
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("length", [1, 2, 10, 60])
+def test_equal_weights_count_the_binary_trees(form, length):
+    weights = np.zeros((length * (length + 1) // 2, 2))
+    catalan = math.comb(2 * length - 2, length - 1) // length
+    assert call(form, "total", weights) == pytest.approx([math.log(catalan)] * 2)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_sentences_without_a_possible_tree_have_no_mass_and_leave_others_alone(form):
+    weights = drawn("normal", 15, 3)
+    alone = call(form, "marginals", np.ascontiguousarray(weights[:, ::2]))
+    weights[2, 1] = -np.inf  # a one-word span, which every tree has
+    log_totals, marginals = call(form, "marginals", weights)
+    assert np.isneginf(log_totals).tolist() == [False, True, False]
+    assert not marginals[:, 1].any()
+    np.testing.assert_array_equal(marginals[:, ::2], alone[1])
+    tensor = torch.from_numpy(weights).requires_grad_()
+    gradient = torch.autograd.grad(torch_charts.total(tensor).exp().sum(), tensor)[0]
+    assert gradient.isfinite().all()
+    assert not gradient[:, 1].any()
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_integers_are_added_exactly(form):
+    """The last digit decides, far below the precision of float64."""
+    weights = np.full((6, 2), 10**17)
+    weights[3, 0] += 1  # words 1 and 2
+    weights[4, 1] += 1  # words 2 and 3
+    scores, spans = call(form, "best", weights)
+    assert scores.tolist() == [5 * 10**17 + 1] * 2
+    assert spans[3].tolist() == [True, False]
+    assert spans[4].tolist() == [False, True]
+
+
+def test_integers_that_overflow_are_refused():
+    with pytest.raises(ValueError, match=r"reach 24000000000000000000: expected less than 2\^63"):
+        numpy_charts.best(np.full((6, 1), 4 * 10**18))
+
+
+@pytest.mark.parametrize("function", ["total", "marginals", "best"])
+def test_the_size_of_a_group_does_not_change_results(monkeypatch, function):
+    weights = drawn("normal", 55, 12)
+    together = call("NumPy", function, weights)
+    monkeypatch.setattr("syntaxlm.trees.charts._CHART_BYTES", 1500)  # three sentences
+    apart = call("NumPy", function, weights)
+    for one, other in zip(together, apart, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("function", ["total", "marginals", "best"])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_weights_that_are_no_numbers_are_refused(function, value):
+    weights = drawn("normal", 10, 3)
+    weights[5, 1] = value
+    with pytest.raises(ValueError, match="weights include NaN or infinity: expected finite numbers or -inf"):
+        call("NumPy", function, weights)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("function", ["total", "marginals", "best"])
+def test_arrays_of_wrong_shapes_are_refused(form, function):
+    for shape in ((0, 2), (5, 2), (6,), (3, 2, 2)):
+        with pytest.raises(ValueError, match=r"expected \(n\(n \+ 1\)/2, sentences\) for n words"):
+            call(form, function, np.zeros(shape))
+    for shape in ((3, 2), (4, 1)):
+        with pytest.raises(ValueError, match=r"expected \(4, 2\) for 3 words"):
+            call(form, function, np.zeros((6, 2)), np.zeros(shape))
+
+
+def test_the_rows_of_a_chart_are_where_the_module_says():
+    for length in range(1, 8):
+        starts, ends = numpy_charts.spans_in(length)
+        assert numpy_charts.positions(length, starts, ends).tolist() == list(range(len(starts)))
+        spans = list(zip(starts.tolist(), ends.tolist(), strict=True))
+        assert spans == sorted(spans, key=lambda span: (span[1] - span[0], span[0]))
+        by_width = [np.array(spans)[block] for block in numpy_charts.blocks(length)]
+        for width in range(2, length + 1):
+            for split, (lefts, rights) in enumerate(numpy_charts.parts(by_width, by_width, width), 1):
+                assert np.array_equal(lefts[:, 0], by_width[width][:, 0])
+                assert np.array_equal(lefts[:, 1], by_width[width][:, 0] + split)
+                assert np.array_equal(rights[:, 0], by_width[width][:, 0] + split)
+                assert np.array_equal(rights[:, 1], by_width[width][:, 1])
+
+
+@pytest.mark.parametrize("length", [1, 2, 9])
+def test_a_marked_chart_becomes_its_spans(length):
+    for trees in (left, right, balanced):
+        expected = trees([length])
+        chart = np.zeros((length * (length + 1) // 2, 3), bool)
+        chart[numpy_charts.positions(length, expected.starts, expected.ends), 1] = True
+        found = numpy_charts.spans_of(chart)
+        assert [found.sentence(i) for i in range(3)] == [set(), expected.sentence(0), set()]
+
+
+def test_random_split_weights_of_a_span_make_every_split_equally_probable():
+    """The start of EM of a constituent-context model: spans weigh -log of how many splits they have."""
+    starts, ends = numpy_charts.spans_in(4)
+    weights = -np.log(np.maximum(ends - starts - 1, 1))[:, None]
+    marginals = numpy_charts.marginals(weights)
+    assert marginals.log_totals == pytest.approx([0])
+    by_span = dict(zip(zip(starts.tolist(), ends.tolist(), strict=True), marginals.spans[:, 0], strict=True))
+    assert by_span[0, 2] == pytest.approx(1 / 3 + 1 / 6)
+    assert by_span[1, 3] == pytest.approx(1 / 3)
+    assert by_span[1, 4] == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize("function", ["total", "marginals", "best"])
+def test_memory_is_that_of_some_charts(function):
+    weights = drawn("normal", 100 * 101 // 2, 20)
+    numpy_charts.spans_in(100)
+    tracemalloc.start()
+    try:
+        getattr(numpy_charts, function)(weights)
+        assert tracemalloc.get_traced_memory()[1] < 5 * weights.nbytes
+    finally:
+        tracemalloc.stop()
+
+
+def test_the_backward_pass_keeps_charts_and_no_splits():
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: kept.append(tensor.nbytes), lambda tensor: tensor):
+        weights = torch.zeros(40 * 41 // 2, 3, requires_grad=True)
+        torch_charts.total(weights)
+    assert sum(kept) < 6 * weights.nbytes
+
+
+@pytest.mark.parametrize("number_type", [torch.float32, torch.bfloat16])
+def test_torch_results_have_the_type_of_the_weights(number_type):
+    weights = torch.zeros(10, 2, dtype=number_type, requires_grad=True)
+    result = torch_charts.total(weights)
+    assert result.dtype == torch.autograd.grad(result.sum(), weights)[0].dtype == number_type
+    assert torch_charts.best(weights).scores.dtype == torch_charts.marginals(weights).spans.dtype == number_type

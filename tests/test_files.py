@@ -1,0 +1,165 @@
+"""Stored files: nothing in a model or run folder leads out of it, blocks, or fills the memory. Valid JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from syntaxlm.errors import InputError
+from syntaxlm.files import (
+    LARGEST_JSON,
+    append_stored,
+    held,
+    open_stored,
+    parse_json,
+    read_stored,
+    read_stored_text,
+    to_json,
+    truncate_stored,
+    write_text,
+)
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="links, pipes and devices of POSIX")
+
+
+def link(path: Path) -> None:
+    target = path.with_name("outside")
+    target.write_text("outside")
+    path.symlink_to(target)
+
+
+def dangling_link(path: Path) -> None:
+    path.symlink_to(path.with_name("made"))
+
+
+def pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def socket_file(path: Path) -> None:
+    os.chdir(path.parent)  # a socket's path has at most 100 bytes
+    with socket.socket(socket.AF_UNIX) as one:
+        one.bind(path.name)
+
+
+def folder(path: Path) -> None:
+    path.mkdir()
+
+
+ODD = [link, dangling_link, pipe, device, socket_file, folder]
+
+
+@posix
+@pytest.mark.parametrize("make", ODD, ids=lambda make: make.__name__)
+@pytest.mark.parametrize(
+    "use",
+    [
+        read_stored,
+        lambda path: append_stored(b"more", path),
+        lambda path: truncate_stored(path, 0),
+        lambda path: write_text("text", path, stored=True),
+    ],
+    ids=["read", "append", "truncate", "replace"],
+)
+def test_what_is_not_a_regular_file_is_refused_at_once_and_nothing_outside_is_changed(tmp_path, monkeypatch, make, use):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "metrics.jsonl"
+    make(path)
+    before = {one.name: one.lstat().st_mode for one in tmp_path.iterdir()}
+    with pytest.raises(InputError, match=r"metrics\.jsonl"):
+        use(path)
+    assert {one.name: one.lstat().st_mode for one in tmp_path.iterdir()} == before
+    assert make is not link or (tmp_path / "outside").read_text() == "outside"
+
+
+@posix
+def test_a_link_that_is_put_in_place_after_the_check_is_not_followed(tmp_path, monkeypatch):
+    link(tmp_path / "file")
+    monkeypatch.setattr(os.path, "islink", lambda path: False)
+    for use in (read_stored, lambda path: append_stored(b"more", path), lambda path: truncate_stored(path, 0)):
+        with pytest.raises(InputError, match="cannot be"):
+            use(tmp_path / "file")
+    assert (tmp_path / "outside").read_text() == "outside"
+
+
+@posix
+def test_a_folder_that_is_a_link_may_be_used(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "name").symlink_to(tmp_path / "folder")
+    write_text("text", tmp_path / "name" / "file", stored=True)
+    assert read_stored(tmp_path / "name" / "file") == b"text"
+    with held(tmp_path / "name"):
+        pass
+
+
+def test_a_file_with_a_second_name_is_not_changed_under_both(tmp_path):
+    (tmp_path / "outside").write_text("outside")
+    os.link(tmp_path / "outside", tmp_path / "metrics.jsonl")
+    for use in (lambda path: append_stored(b"more", path), lambda path: truncate_stored(path, 0)):
+        with pytest.raises(InputError, match="hard links"):
+            use(tmp_path / "metrics.jsonl")
+    assert (tmp_path / "outside").read_text() == "outside"
+
+
+def test_files_are_appended_to_truncated_and_created(tmp_path):
+    path = tmp_path / "file"
+    append_stored(b"abc", path)
+    append_stored(b"def", path)
+    truncate_stored(path, 4)
+    truncate_stored(path, 10**9)
+    assert read_stored(path) == b"abcd"
+    (tmp_path / "usual").write_text("")
+    assert path.stat().st_mode == (tmp_path / "usual").stat().st_mode
+
+
+def test_a_file_beyond_its_limit_is_refused_before_it_is_read(tmp_path):
+    with open(tmp_path / "vocabulary.json", "wb") as file:
+        file.truncate(LARGEST_JSON + 1)  # a hole: it has no blocks
+    with pytest.raises(InputError, match=r"vocabulary\.json: found 1,073,741,825 bytes; expected at most"):
+        read_stored(tmp_path / "vocabulary.json")
+
+
+def test_a_missing_stored_file_is_named_and_an_error_while_reading_too(tmp_path):
+    with pytest.raises(InputError, match="nothing: no such file"):
+        read_stored(tmp_path / "nothing")
+    (tmp_path / "file").write_text("")
+
+    def failing() -> None:
+        with open_stored(tmp_path / "file"):
+            raise OSError(5, "Input/output error")
+
+    with pytest.raises(InputError, match="file: cannot be read: Input/output error"):
+        failing()
+
+
+def test_a_byte_order_mark_is_dropped_and_utf_16_is_refused(tmp_path):
+    (tmp_path / "config.json").write_bytes(b'\xef\xbb\xbf{"a": 1}')
+    assert parse_json(read_stored_text(tmp_path / "config.json"), "config.json") == {"a": 1}
+    with pytest.raises(InputError, match="expected UTF-8 text"):
+        parse_json('{"a": 1}'.encode("utf-16"), "config.json")
+
+
+@pytest.mark.parametrize("text", ["[" * 50_000 + "]" * 50_000, "NaN", "-Infinity", "[1e400]", "{", "9" * 5000])
+def test_json_that_is_damaged_too_deep_or_not_finite_is_refused_by_name(text):
+    with pytest.raises(InputError, match=r"^file\.json: damaged or cut short"):
+        parse_json(text, "file.json")
+
+
+def test_json_that_is_written_has_no_number_that_json_lacks():
+    value = {"a": [1.5, math.nan, (math.inf, "é")], "b": {"c": -math.inf, "d": None, "e": True}}
+    expected = {"a": [1.5, None, [None, "é"]], "b": {"c": None, "d": None, "e": True}}
+    for indent in (None, 2):
+        text = to_json(value, indent)
+        assert parse_json(text, "text") == expected
+        assert "é" in text
+    assert to_json([1, 2.5, "x"]) == json.dumps([1, 2.5, "x"])

@@ -1,0 +1,165 @@
+"""Tensor files: read as the safetensors library reads them, and checked before memory is taken."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import sys
+
+import pytest
+import safetensors.torch
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from syntaxlm import tensor_files
+from syntaxlm.errors import InputError
+from syntaxlm.tensor_files import check_finite, open_tensors, read_notes, read_tensors, tensor_faults, write_tensors
+
+DTYPES = [
+    torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16, torch.int8,
+    torch.uint8, torch.bool,
+]  # fmt: skip
+MIB = 1 << 20
+
+
+def some_tensors() -> dict[str, torch.Tensor]:
+    torch.manual_seed(3)
+    tensors = {str(dtype): (torch.randn(3, 5) * 4).to(dtype) for dtype in DTYPES}
+    return tensors | {"scalar": torch.tensor(2.5), "empty": torch.zeros(0, 4), "flat": torch.arange(7)}
+
+
+def stored(path, header: object, data: bytes = b"") -> None:
+    content = header if isinstance(header, bytes) else json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(content)) + content + data)
+
+
+def test_tensors_of_every_dtype_are_read_bit_for_bit_as_the_library_reads_them(tmp_path):
+    path = tmp_path / "a.safetensors"
+    write_tensors(path, some_tensors(), {"note": "é"})
+    tensors, notes = read_tensors(path)
+    library = safetensors.torch.load_file(path)
+    assert notes == read_notes(path) == {"note": "é"}
+    assert tensors.keys() == library.keys()
+    for name, tensor in tensors.items():
+        assert tensor.dtype == library[name].dtype
+        assert torch.equal(tensor, library[name])
+
+
+GOOD = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
+
+
+@pytest.mark.parametrize(
+    ("header", "data"),
+    [
+        ([], b""),
+        (b"{", b""),
+        (b"\xff", b""),
+        (b"[" * 50_000, b""),
+        (b'{"a": 1, "a": 2}', b""),
+        ({"a": 3}, b""),
+        ({"a": GOOD}, bytes(7)),
+        ({"a": GOOD}, bytes(9)),
+        ({"a": GOOD | {"dtype": "F31"}}, bytes(8)),
+        ({"a": GOOD | {"dtype": ["F32"]}}, bytes(8)),
+        ({"a": GOOD | {"shape": [3]}}, bytes(8)),
+        ({"a": GOOD | {"shape": [-2]}}, bytes(8)),
+        ({"a": GOOD | {"shape": [2.0]}}, bytes(8)),
+        ({"a": GOOD | {"shape": [True]}}, bytes(8)),
+        ({"a": GOOD | {"shape": [10**400]}}, bytes(8)),
+        ({"a": GOOD | {"shape": 2}}, bytes(8)),
+        ({"a": GOOD | {"shape": [2**61, 2**61, 0], "data_offsets": [0, 0]}}, b""),
+        ({"a": GOOD | {"shape": [1] * 65, "data_offsets": [0, 4]}}, bytes(4)),
+        ({"a": GOOD | {"data_offsets": [8, 0]}}, bytes(8)),
+        ({"a": GOOD | {"data_offsets": [0, 8, 8]}}, bytes(8)),
+        ({"a": GOOD | {"data_offsets": [4, 12]}}, bytes(12)),
+        ({"a": GOOD, "b": GOOD}, bytes(8)),
+        ({"a": GOOD | {"more": 1}}, bytes(8)),
+        ({"a": GOOD, "__metadata__": {"note": 3}}, bytes(8)),
+        ({"a": GOOD, "__metadata__": "note"}, bytes(8)),
+    ],
+)
+def test_a_damaged_header_is_refused_by_name(tmp_path, header, data):
+    stored(tmp_path / "a.safetensors", header, data)
+    with pytest.raises(InputError, match=r"a\.safetensors: damaged or cut short"):
+        read_tensors(tmp_path / "a.safetensors")
+
+
+@settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_a_file_with_changed_bytes_is_read_or_refused_by_name(tmp_path, data):
+    path = tmp_path / "a.safetensors"
+    if not path.exists():
+        write_tensors(path, some_tensors())
+    content = bytearray(path.read_bytes())
+    for _ in range(data.draw(st.integers(1, 4))):
+        content[data.draw(st.integers(0, min(len(content), 1200) - 1))] = data.draw(st.integers(0, 255))
+    damaged = tmp_path / "damaged.safetensors"
+    damaged.write_bytes(content[: data.draw(st.just(len(content)) | st.integers(0, len(content)))])
+    message = str(damaged)
+    try:
+        read_tensors(damaged)
+    except InputError as error:
+        message = str(error)
+    assert str(damaged) in message
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="holes in files")
+def test_a_header_that_claims_gigabytes_takes_no_memory_for_them(tmp_path, monkeypatch):
+    path = tmp_path / "a.safetensors"
+    size = 64 << 30
+    stored(path, {"a": {"dtype": "F32", "shape": [size // 4], "data_offsets": [0, size]}})
+    with pytest.raises(InputError, match="damaged or cut short"):
+        read_tensors(path)
+    with open(path, "r+b") as file:
+        file.truncate(path.stat().st_size + size)  # a hole: it has no blocks
+    monkeypatch.setattr(tensor_files, "memory_size", lambda: 32 << 30)
+    with pytest.raises(InputError, match=r"has 68,719,476,736 bytes of tensors; this machine has 34,359,738,368"):
+        read_tensors(path)
+
+
+def test_a_file_that_is_replaced_while_it_is_read_is_read_to_its_end_and_one_cut_short_is_told(tmp_path):
+    path, other = tmp_path / "a.safetensors", tmp_path / "b.safetensors"
+    write_tensors(path, {"a": torch.ones(MIB), "b": torch.ones(MIB)})
+    write_tensors(other, {"a": torch.zeros(MIB), "b": torch.zeros(MIB)})
+    tensors, _ = read_tensors(path, lambda file: os.replace(other, path))
+    assert all(tensor.sum() == MIB for tensor in tensors.values())
+    with pytest.raises(InputError, match="b is not complete"):
+        read_tensors(path, lambda file: os.truncate(path, path.stat().st_size - MIB))
+
+
+def test_shapes_and_dtypes_are_compared_without_reading_a_tensor(tmp_path):
+    path = tmp_path / "a.safetensors"
+    expected = {
+        name: torch.empty(3, 5, device="meta") for name in ("fits", "half", "whole", "flags", "long", "missing")
+    }
+    tensors = {
+        "fits": torch.zeros(3, 5),
+        "half": torch.zeros(3, 5, dtype=torch.bfloat16),
+        "whole": torch.zeros(3, 5, dtype=torch.int64),
+        "flags": torch.zeros(3, 5, dtype=torch.bool),
+        "long": torch.zeros(3, 6),
+        "new": torch.zeros(1),
+    }
+    write_tensors(path, tensors)
+    with open_tensors(path) as file:
+        assert tensor_faults(expected, file.stored) == [
+            "missing is missing",
+            "new is not of this model",
+            "whole has dtype int64, expected float32",
+            "flags has dtype bool, expected float32",
+            "long has shape (3, 6), expected (3, 5)",
+        ]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_values_that_are_not_finite_are_named(value):
+    tensors = {"good": torch.zeros(3), "bad": torch.tensor([0.0, value]), "count": torch.tensor(3)}
+    with pytest.raises(InputError, match=r"file: the tensors are unusable: bad has (NaN|infinite) values"):
+        check_finite("file", tensors)
+    if value == -float("inf"):
+        check_finite("file", tensors, may_be_minus_infinity=["bad"])
+    else:
+        with pytest.raises(InputError, match="bad has"):
+            check_finite("file", tensors, may_be_minus_infinity=["bad"])

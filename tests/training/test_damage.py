@@ -1,0 +1,192 @@
+"""Run folders that are damaged, or edited by somebody else: refused by name, and nothing outside is touched."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+
+from syntaxlm.errors import InputError
+from syntaxlm.tensor_files import read_tensors, write_tensors
+from syntaxlm.training.checkpoint import CHECKPOINT
+from syntaxlm.training.result import RESULT, read_result
+from syntaxlm.training.run_folder import METRICS, RECIPE
+from syntaxlm.training.trainer import Event, resume, train
+
+
+def stop(event: Event) -> None:
+    if event.kind == "step" and event.trainer.steps == 5:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+@pytest.fixture(scope="module")
+def stopped_run(toy, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("damage") / "run"
+    assert train(
+        toy.recipe("lstm", batches={"carry_state": True, "batch_size": 8}, run={"log_steps": 1}), folder, stop
+    ).stopped
+    return folder
+
+
+@pytest.fixture
+def run(stopped_run, tmp_path) -> Path:
+    return Path(shutil.copytree(stopped_run, tmp_path / "run"))
+
+
+def edit(folder: Path, *, progress=None, groups=None, tensors=None) -> None:
+    """Changes a checkpoint: settings of its progress, its groups, its tensors; None removes a tensor."""
+    stored, notes = read_tensors(folder / CHECKPOINT)
+    notes["progress"] = json.dumps(json.loads(notes["progress"]) | (progress or {}))
+    if groups is not None:
+        notes["groups"] = groups if isinstance(groups, str) else json.dumps(groups(json.loads(notes["groups"])))
+    stored |= tensors or {}
+    write_tensors(folder / CHECKPOINT, {name: one for name, one in stored.items() if one is not None}, notes)
+
+
+def assert_refused(folder: Path, *parts: str) -> None:
+    before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    with pytest.raises(InputError) as caught:
+        resume(folder)
+    assert all(part in str(caught.value) for part in (str(folder), *parts)), caught.value
+    assert {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("epoch", -1), ("epoch", "three"), ("epoch", 10**400), ("epoch", 1.5), ("batch", -3), ("steps", None),
+        ("seconds", -1.0), ("seconds", float("nan")), ("loss_sum", float("inf")), ("loss_count", True),
+        ("best_loss", "low"), ("metrics_bytes", -1), ("finished", "no"), ("plateau", []), ("plateau", {"best": "x"}),
+        ("averaging", 3),        ("averaging", {"losses": ["x"]}), ("unheard", 1),
+    ],
+)  # fmt: skip
+def test_a_damaged_field_of_the_progress_is_refused_by_name(run, name, value):
+    edit(run, progress={name: value})
+    assert_refused(run, CHECKPOINT, f"progress: {name}")
+
+
+def test_an_infinite_best_loss_of_an_earlier_version_is_read(run):
+    plateau = {"best": float("inf"), "waited": 0, "scale": 1.0}
+    edit(run, progress={"plateau": plateau})
+    _, notes = read_tensors(run / CHECKPOINT)
+    assert "Infinity" in notes["progress"]
+    assert not resume(run).stopped
+
+
+def test_a_checkpoint_is_valid_json(run):
+    def refuse(text: str) -> None:
+        pytest.fail(f"{text} is not JSON")
+
+    _, notes = read_tensors(run / CHECKPOINT)
+    for note in notes.values():
+        json.loads(note, parse_constant=refuse)
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        "{",
+        "[" * 50_000,
+        lambda groups: [],
+        lambda groups: [{}],
+        lambda groups: {},
+        lambda groups: [3],
+        lambda groups: [*groups, *groups],
+        lambda groups: [groups[0] | {"params": []}],
+        lambda groups: [groups[0] | {"lr": "fast"}],
+        lambda groups: [groups[0] | {"betas": [0.9]}],
+        lambda groups: [groups[0] | {"eps": float("inf")}],
+        lambda groups: [groups[0] | {"weight_decay": 10**400}],
+    ],
+)
+def test_damaged_groups_of_the_optimiser_are_refused(run, groups):
+    edit(run, groups=groups)
+    assert_refused(run, CHECKPOINT)
+
+
+@pytest.mark.parametrize(
+    ("tensors", "told"),
+    [
+        ({"random": torch.zeros(3, dtype=torch.uint8)}, "random: expected"),
+        ({"random": torch.zeros(5056, dtype=torch.uint8)}, "random"),
+        ({"model/decoder.bias": None}, "decoder.bias is missing"),
+        ({"model/decoder.bias": torch.zeros(3)}, "decoder.bias has shape (3,)"),
+        ({"model/more": torch.zeros(3)}, "more is not of this model"),
+        ({"optimiser/0/exp_avg": None}, "optimiser/0 lacks its state"),
+        ({"optimiser/0/exp_avg": torch.zeros(2)}, "optimiser/0/exp_avg"),
+        ({"optimiser/99/exp_avg": torch.zeros(2)}, "optimiser/99/exp_avg"),
+        ({"optimiser/x/exp_avg": torch.zeros(2)}, "optimiser/x/exp_avg"),
+        ({"optimiser/0/step": torch.tensor(float("nan"))}, "0/step has NaN"),
+        ({"average/decoder.bias": torch.zeros(2)}, "embedding.weight is missing"),
+        ({"state/hidden": torch.full((2, 8, 16), float("nan"))}, "hidden has NaN"),
+    ],
+)
+def test_damaged_tensors_of_a_checkpoint_are_refused(run, tensors, told):
+    edit(run, tensors=tensors)
+    assert_refused(run, CHECKPOINT, told)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links and pipes of POSIX")
+@pytest.mark.parametrize("name", [METRICS, RECIPE, CHECKPOINT, "vocabulary.json", "inputs.json"])
+@pytest.mark.parametrize("odd", ["link", "pipe", "device"])
+def test_a_link_and_a_pipe_are_refused_and_what_a_link_points_to_is_not_touched(run, tmp_path, name, odd):
+    edit(run, progress={"metrics_bytes": 3})
+    outside = tmp_path / "outside"
+    (run / name).rename(outside)
+    before = outside.read_bytes()
+    if odd == "pipe":
+        os.mkfifo(run / name)
+    else:
+        (run / name).symlink_to(outside if odd == "link" else "/dev/zero")
+    with pytest.raises(InputError, match=re.escape(name)):
+        resume(run)
+    assert outside.read_bytes() == before
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links of POSIX")
+@pytest.mark.parametrize("name", ["config.json", "weights.safetensors", RESULT, METRICS])
+def test_what_a_link_points_to_is_not_made_either(run, tmp_path, name):
+    (run / name).unlink(missing_ok=True)
+    (run / name).symlink_to(tmp_path / "outside")
+    with pytest.raises(InputError, match=re.escape(name)):
+        resume(run)
+    assert not (tmp_path / "outside").exists()
+
+
+@pytest.fixture(scope="module")
+def result(trained) -> dict:
+    return json.loads((trained.lstm / RESULT).read_text())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"steps": -1}, {"steps": "x"}, {"epochs": 1e308 * 10}, {"seconds": None}, {"steps": 10**400}, {"valid": 3},
+        {"valid": {}}, {"supervised": [1]}, {"counted": {"discounts": "many"}}, {"counted": 3},
+    ],
+)  # fmt: skip
+def test_a_damaged_result_is_refused(result, tmp_path, change):
+    (tmp_path / RESULT).write_text(json.dumps(result | change))
+    with pytest.raises(InputError, match=r"result\.json: no result of this program"):
+        read_result(tmp_path)
+
+
+@pytest.mark.parametrize("change", [{"nats": "x"}, {"tokens": 0}, {"tokens": 1.5}, {"mode": "trance"}, {"source": 3}])
+def test_a_damaged_score_is_refused(result, tmp_path, change):
+    (tmp_path / RESULT).write_text(json.dumps(result | {"valid": result["valid"] | change}))
+    with pytest.raises(InputError, match=r"result\.json: no result of this program"):
+        read_result(tmp_path)
+
+
+def test_a_result_that_is_nested_deeply_is_refused_and_an_infinite_score_is_kept(result, tmp_path):
+    (tmp_path / RESULT).write_text("[" * 50_000 + "]" * 50_000)
+    with pytest.raises(InputError, match=r"result\.json: no result of this program.*nested too deeply"):
+        read_result(tmp_path)
+    (tmp_path / RESULT).write_text(json.dumps(result | {"valid": result["valid"] | {"nats": None}}))
+    assert read_result(tmp_path).valid.nats == float("inf")

@@ -1,0 +1,110 @@
+"""Texts that change between the start of a run and its resumption are found, file by file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+
+import pytest
+
+from syntaxlm.errors import InputError, InputWarning
+from syntaxlm.training.fingerprints import (
+    check_fingerprints,
+    fingerprint,
+    read_fingerprints,
+    write_fingerprints,
+)
+from syntaxlm.training.run_folder import INPUTS
+from syntaxlm.training.trainer import Event, resume, train
+
+
+def stop(event: Event) -> None:
+    if event.kind == "step" and event.trainer.steps == 3:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+@pytest.fixture
+def stopped(toy, tmp_path):
+    """A run that was stopped, and copies of its texts."""
+    texts = {part: str(tmp_path / f"{part}.txt") for part in ("train", "valid", "test")}
+    for part, path in texts.items():
+        shutil.copy(toy / f"{part}.txt", path)
+    assert train(toy.recipe("lstm", text=texts), tmp_path / "run", stop).stopped
+    return tmp_path
+
+
+def test_the_hashes_are_those_of_the_files(stopped):
+    found = read_fingerprints(stopped / "run")
+    texts = {part: stopped / f"{part}.txt" for part in ("train", "valid", "test")}
+    expected = {
+        f"text.{part}": {str(path): hashlib.sha256(path.read_bytes()).hexdigest()} for part, path in texts.items()
+    }
+    assert found == expected
+    assert not resume(stopped / "run").stopped
+    assert read_fingerprints(stopped / "run") == expected
+
+
+@pytest.mark.parametrize("part", ["train", "valid", "test"])
+def test_a_text_with_the_same_words_in_another_order_is_refused_by_name_and_the_run_left_as_it_was(stopped, part):
+    path = stopped / f"{part}.txt"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(reversed(lines)))
+    before = {file.name: file.read_bytes() for file in (stopped / "run").iterdir()}
+    with pytest.raises(InputError, match=rf"{part}\.txt: changed since the run began \(text\.{part}\)"):
+        resume(stopped / "run")
+    assert {file.name: file.read_bytes() for file in (stopped / "run").iterdir()} == before
+    path.write_text("".join(lines))
+    assert not resume(stopped / "run").stopped
+
+
+def test_a_run_of_an_earlier_version_resumes_with_a_warning(stopped):
+    (stopped / "run" / INPUTS).unlink()
+    with pytest.warns(InputWarning, match=r"has no inputs\.json.*cannot be checked"):
+        assert not resume(stopped / "run").stopped
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"sha256": 3}', '{"sha256": {"text.train": "x"}}', "[" * 50_000])
+def test_damaged_hashes_are_refused_by_name(stopped, content):
+    (stopped / "run" / INPUTS).write_text(content)
+    with pytest.raises(InputError, match=r"inputs\.json"):
+        resume(stopped / "run")
+
+
+def test_every_file_of_a_treebank_counts_those_that_are_new_or_gone_too(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("b", "a", "c"):
+        (tmp_path / f"{name}.conllu").write_text(name)
+    paths = {"text.train": str(tmp_path), "text.valid": "*.conllu", "text.test": None}
+    found = fingerprint(paths, paths)
+    assert [list(files) for files in found.values()] == [
+        [str(tmp_path / f"{name}.conllu") for name in "abc"], ["a.conllu", "b.conllu", "c.conllu"]
+    ]  # fmt: skip
+    write_fingerprints(tmp_path, found)
+    check_fingerprints(tmp_path, fingerprint(paths, paths))
+    (tmp_path / "b.conllu").rename(tmp_path / "d.conllu")
+    (tmp_path / "a.conllu").write_text("changed")
+    with pytest.raises(InputError) as caught:
+        check_fingerprints(tmp_path, fingerprint(paths, paths))
+    message = str(caught.value)
+    assert f"{tmp_path / 'd.conllu'}: was not there when the run began (text.train)" in message
+    assert "a.conllu: changed since the run began (text.valid)" in message
+    assert "b.conllu: changed" in message
+    assert "c.conllu" not in message
+
+
+def test_a_run_that_reads_standard_input_says_that_it_cannot_be_resumed(tmp_path):
+    found = fingerprint({"text.valid": "-"})
+    with pytest.warns(InputWarning, match=r"text\.valid \(-\) can be read only once: this run cannot be resumed"):
+        write_fingerprints(tmp_path, found)
+    assert json.loads((tmp_path / INPUTS).read_text())["sha256"] == {"text.valid": {"-": None}}
+    with pytest.raises(InputError, match=r"cannot be resumed: text\.valid \(-\) was read from standard input"):
+        check_fingerprints(tmp_path, found)
+
+
+def test_a_training_text_that_can_be_read_only_once_is_refused(toy, tmp_path):
+    with pytest.raises(InputError, match=r"text\.train: found -, standard input"):
+        train(toy.recipe("lstm", text={"train": "-"}), tmp_path / "run")
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,160 @@
+"""The folder of a run: of all that want it at one instant exactly one has it, and the others leave nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import yaml
+
+from syntaxlm.errors import InputError
+from syntaxlm.training import run_folder
+from syntaxlm.training.run_folder import INPUTS, RECIPE, claim, held
+
+RACERS, ROUNDS = 4, 100
+
+# Each process claims one folder after the other as soon as a line comes, and says how it went.
+RACER = """
+import sys, time
+from pathlib import Path
+from syntaxlm.errors import InputError
+from syntaxlm.training.run_folder import claim
+print("ready", flush=True)
+for line in sys.stdin:
+    folder, moment = line.split()
+    while time.monotonic() < float(moment):
+        pass
+    try:
+        taken = claim(Path(folder), f"{sys.argv[1]}\\n" * 1000)
+    except InputError as error:
+        print("lost", error, flush=True)
+    else:
+        print("won", flush=True)
+        sys.stdin.readline()
+        taken.release()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="one clock for all processes")
+def test_of_several_processes_that_claim_a_folder_at_one_instant_exactly_one_has_it(tmp_path):
+    import time
+
+    racers = [
+        subprocess.Popen(
+            [sys.executable, "-c", RACER, str(number)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        for number in range(RACERS)
+    ]
+    try:
+        assert [racer.stdout.readline() for racer in racers] == ["ready\n"] * RACERS
+        for number in range(ROUNDS):
+            folder = tmp_path / f"new{number}" / "run"
+            moment = time.monotonic() + 0.005
+            for racer in racers:
+                racer.stdin.write(f"{folder} {moment}\n")
+                racer.stdin.flush()
+            told = [racer.stdout.readline().split(" ", 1) for racer in racers]
+            won = [place for place, (word, *_) in enumerate(told) if word == "won\n"]
+            assert len(won) == 1, told
+            assert all(str(folder) in rest[0] for word, *rest in told if word == "lost")
+            assert [path.name for path in folder.iterdir()] == [RECIPE], "a loser left something"
+            assert (folder / RECIPE).read_text() == f"{won[0]}\n" * 1000
+            racers[won[0]].stdin.write("\n")
+            racers[won[0]].stdin.flush()
+    finally:
+        for racer in racers:
+            racer.stdin.close()
+            racer.wait(30)
+
+
+def test_two_runs_started_at_one_instant_train_once(toy, tmp_path):
+    (tmp_path / "lstm.yaml").write_text(yaml.safe_dump(toy.recipe_data("lstm", schedule={"epochs": 1})))
+    folder = tmp_path / "new" / "run"
+    arguments = "train", str(tmp_path / "lstm.yaml"), "--output", str(folder), "--json"
+    command = [sys.executable, "-m", "syntaxlm", *arguments]
+
+    def start(_: int) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(command, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+
+    with ThreadPoolExecutor(2) as pool:
+        ended = list(pool.map(start, range(2)))
+    assert sorted(one.returncode for one in ended) == [0, 2], [one.stderr for one in ended]
+    for one in ended:
+        if one.returncode:
+            assert f"{folder}: " in one.stderr
+            assert "Traceback" not in one.stderr
+            assert not one.stdout
+    steps = next(json.loads(one.stdout)["steps"] for one in ended if not one.returncode)
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines] == sorted({line["step"] for line in lines})
+    assert lines[-1]["step"] == steps
+    assert not list(folder.glob(".*"))
+
+
+def test_a_claim_that_is_abandoned_leaves_the_folder_as_it_was(tmp_path):
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "notes.txt").write_text("")
+    for folder in ("there", "new/run"):
+        claim(tmp_path / folder, "a: 1\n").abandon()
+        claim(tmp_path / folder, "a: 1\n").abandon()
+    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")) == ["there", "there/notes.txt"]
+
+
+def test_a_folder_is_held_from_its_claim_until_it_is_released(tmp_path):
+    pytest.importorskip("fcntl")
+    taken = claim(tmp_path / "run", "a: 1\n")
+    for take in (held, lambda folder: claim(folder, "a: 1\n")):
+        with pytest.raises(InputError, match="another"):
+            take(tmp_path / "run")
+    taken.release()
+    again = held(tmp_path / "run")
+    with pytest.raises(InputError, match="another process is at work"):
+        held(tmp_path / "run")
+    again.release()
+    assert [path.name for path in (tmp_path / "run").iterdir()] == [RECIPE]
+
+
+def test_a_recipe_that_is_a_link_counts_as_a_run_and_is_not_written_through(tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / RECIPE).symlink_to(tmp_path / "outside")
+    with pytest.raises(InputError, match="another run has this folder"):
+        claim(tmp_path / "run", "a: 1\n")
+    with pytest.raises(InputError, match=r"recipe\.yaml: cannot be opened"):
+        held(tmp_path / "run")
+    assert not (tmp_path / "outside").exists()
+
+
+def test_a_file_system_without_hard_links_has_claims_too(tmp_path, monkeypatch):
+    def refuse(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(run_folder.os, "link", refuse)
+    taken = claim(tmp_path / "run", "a: 1\n")
+    assert [path.name for path in (tmp_path / "run").iterdir()] == [RECIPE]
+    assert (tmp_path / "run" / RECIPE).read_text() == "a: 1\n"
+    with pytest.raises(InputError, match="another run has this folder"):
+        claim(tmp_path / "run", "b: 1\n")
+    taken.abandon()
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_full_disk_leaves_no_claim(tmp_path, monkeypatch):
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(run_folder.os, "fsync", full)
+    with pytest.raises(InputError, match=r"recipe\.yaml: cannot be written: No space left"):
+        claim(tmp_path / "new" / "run", "a: 1\n")
+    assert not list(tmp_path.iterdir())
+
+
+def test_hashes_are_removed_with_an_abandoned_claim(tmp_path: Path):
+    taken = claim(tmp_path / "run", "a: 1\n")
+    (tmp_path / "run" / INPUTS).write_text("{}")
+    taken.abandon()
+    assert not (tmp_path / "run").exists()
