@@ -88,7 +88,7 @@ def test_spans_of_stream_batches_are_the_words_of_the_constituents_inside_a_colu
     corpus, spans = made(drawn)
     batches = StreamBatches(corpus, vocabulary, size, steps, variable_bptt=variable_bptt, seed=3, spans=spans)
     read, told = {}, []
-    for batch in batches.iterate(0, epoch=2):
+    for batch in batches.iterate(2):
         begins = {column: len(tokens) for column, tokens in read.items()}
         for column in range(batch.tokens.shape[1]):
             read.setdefault(column, []).extend(batch.tokens[batch.mask()[:, column], column].tolist())
@@ -135,7 +135,7 @@ def test_an_interrupted_epoch_goes_on_with_the_same_spans(drawn, size, start, va
     stream = StreamBatches(corpus, VOCABULARY, size, 5, variable_bptt=variable_bptt, spans=spans)
     sentences = SentenceBatches(corpus, VOCABULARY, size, True, 2, spans=spans)
     for again, before in (
-        (stream.iterate(start, 1), stream.iterate(0, 1)),
+        (stream.iterate(1, start), stream.iterate(1)),
         (sentences.iterate(1, start), sentences.iterate(1)),
     ):
         rest = list(before)[start:]

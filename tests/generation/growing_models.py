@@ -1,4 +1,4 @@
-"""Models of trees with fresh weights, and stop classifiers for them, in which everything matters."""
+"""Dependency-tree models with fresh weights, and stop classifiers for them, in which everything matters."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import torch
 from syntaxlm.model_io import ModelBundle, ModelSettings
 from syntaxlm.models.stop_classifiers import Stops, StopSettings
 from syntaxlm.text.normaliser import Normaliser
-from tests.models.test_tree_rnn import LABELS, VOCABULARY, built
+from tests.models.tree_variants import LABELS, VOCABULARY, built
 
 
 def grown(name: str, reads: str = "states-and-words", bias: float = -0.5) -> tuple[ModelBundle, Stops]:
     """A variant of the model's own test, and classifiers; bias: of every answer, low for small trees. In float64."""
     model = built(name)
-    stored = ModelBundle(model, ModelSettings(model.config, Normaliser(), "trees"), VOCABULARY, LABELS)
+    settings = ModelSettings(model.config, Normaliser(), carry_state=False, predict_eos=False)
+    stored = ModelBundle(model, settings, VOCABULARY, LABELS)
     sizes = model.state_size, model.word_size, model.input_size, 8
     torch.manual_seed(2)
     stops = Stops(StopSettings(*sizes, model.label_count or 0, reads)).double().eval()

@@ -17,12 +17,15 @@ from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.registry import build_model
 from syntaxlm.scoring.surprisal import surprisals
 from syntaxlm.text.normaliser import Normaliser
-
-from .fresh_models import every_model, fresh
+from tests.fresh_models import OPEN, SENTENCES, STREAM, every_model, fresh
+from tests.models.mixture import MixtureOfUnigrams
+from tests.models.variants import WORDS, log_probs
 
 
 @every_model
-@pytest.mark.parametrize(("mode", "prompt"), [("sentences", None), ("stream", "the xyzzy cat")])
+@pytest.mark.parametrize(
+    ("mode", "prompt"), [(SENTENCES, None), (STREAM, "the xyzzy cat")], ids=["sentences", "stream"]
+)
 def test_the_surprisals_are_those_of_reading_the_sentence_at_once(name, mode, prompt, monkeypatch):
     monkeypatch.setattr(generation, "SAMPLED_TOGETHER", 3)
     stored = fresh(name, mode)
@@ -44,7 +47,7 @@ def test_at_temperature_0_each_token_is_the_likeliest(name):
     for place in range(3, len(ids)):
         read = torch.tensor(ids[:place])[:, None].repeat(1, len(vocabulary))
         with torch.no_grad():
-            values = stored.model(TokenBatch(read, read)).log_probs(torch.arange(len(vocabulary)).expand(place, -1))
+            values = log_probs(stored.model, TokenBatch(read, torch.arange(len(vocabulary)).expand(place, -1)))
         allowed = values[-1].clone()
         allowed[vocabulary.begin_id] = -math.inf
         assert ids[place] == int(allowed.argmax())
@@ -58,7 +61,7 @@ def test_a_sentence_depends_on_the_seed_and_its_number_alone(monkeypatch):
     assert [sentence.text for sentence in generate(stored, 3, seed=2, maximum_words=9)] != few
 
 
-@pytest.mark.parametrize("mode", ["sentences", "stream"])
+@pytest.mark.parametrize("mode", [SENTENCES, STREAM], ids=["sentences", "stream"])
 def test_special_tokens_are_not_drawn_and_every_sentence_has_a_word(mode):
     stored = fresh("lstm", mode)
     with torch.no_grad():
@@ -97,7 +100,7 @@ def test_what_is_impossible_is_not_chosen_at_the_very_ends():
 
 
 def test_characters_become_text_that_reads_as_they_do():
-    stored = fresh("prpn", "stream", units="characters")
+    stored = fresh("prpn", STREAM, units="characters")
     for sentence in generate(stored, 5, "the _", maximum_words=30):
         assert sentence.text.startswith("the _")
         assert len(sentence.text) == len(sentence.tokens) <= 35
@@ -127,11 +130,21 @@ def test_settings_that_cannot_be_are_told_before_anything_is_drawn(lstm, setting
         syntaxlm.generate(lstm, **settings)
 
 
-def test_a_model_that_does_not_go_word_by_word_is_told(lstm, monkeypatch):
-    forward = lstm.model.forward
-    monkeypatch.setattr(lstm.model, "forward", lambda *given: dataclasses.replace(forward(*given), next_log_probs=None))
-    with pytest.raises(InputError, match="'lstm' does not generate"):
-        list(generate(lstm))
+def test_a_model_that_does_not_predict_the_next_token_is_refused():
+    stored = dataclasses.replace(fresh("lstm"), model=MixtureOfUnigrams(2, WORDS))
+    with pytest.raises(InputError, match="does not predict the next token, so generate cannot use it"):
+        list(generate(stored))
+
+
+@every_model
+def test_a_model_that_does_not_predict_ends_never_draws_one(name):
+    """Every sentence is as long as the limit; its surprisals are those of reading it."""
+    stored = fresh(name, OPEN)
+    for sentence in generate(stored, 6, "the", maximum_words=9, seed=2):
+        assert not sentence.ended
+        assert len(sentence.tokens) == 10
+        (rows,) = surprisals(stored, [sentence.text])
+        assert sentence.surprisals == pytest.approx([row.surprisal for row in rows], abs=1e-9)
 
 
 def test_a_vocabulary_without_words_is_told():

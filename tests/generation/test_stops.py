@@ -12,15 +12,14 @@ from syntaxlm.batches import TreeBatches
 from syntaxlm.data.dependencies import DependencyCorpus
 from syntaxlm.errors import InputError
 from syntaxlm.generation.stop_io import STOP_WEIGHTS, STOPS, fingerprint, read_stops, write_stops
-from syntaxlm.generation.stops import QUESTIONS, evaluate_stops, examples, score_stops
+from syntaxlm.generation.stops import QUESTIONS, StopBatches, evaluate_stops, score_stops
 from syntaxlm.model_io import write_model
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.trees import DependencyTree, steps_of, write_conllu
 from syntaxlm.trees.dependencies import Edge
-from tests.models.test_tree_rnn import LABELS, SENTENCE, TREES, VOCABULARY
-
-from .fresh_models import fresh
-from .growing_models import grown
+from tests.fresh_models import fresh
+from tests.generation.growing_models import grown
+from tests.models.tree_variants import LABELS, SENTENCE, TREES, VOCABULARY
 
 
 def corpus_of(*trees: DependencyTree) -> DependencyCorpus:
@@ -30,7 +29,7 @@ def corpus_of(*trees: DependencyTree) -> DependencyCorpus:
 def test_targets_are_the_edges_of_the_tree_and_impossible_ones_never_are():
     stored, _ = grown("tanh")
     batches = TreeBatches(corpus_of(SENTENCE), 100, shuffle=False, seed=0)
-    (some,) = examples(stored.model, batches)
+    (some,) = StopBatches(stored.model, batches).iterate()
     (batch,) = batches.iterate(0)
     leaving = {step.word: set() for step in steps_of(SENTENCE)}
     own = {}
@@ -82,7 +81,7 @@ def test_trees_that_do_not_fit_are_told(tmp_path):
     write_conllu([bare], tmp_path / "bare.conllu")
     with pytest.raises(InputError, match=r"bare\.conllu: no edge has a label"):
         evaluate_stops(stored, stops, tmp_path / "bare.conllu")
-    with pytest.raises(InputError, match="'lstm' reads text and grows no dependency trees"):
+    with pytest.raises(InputError, match="this lstm model does not generate dependency trees, so generation"):
         evaluate_stops(fresh("lstm"), stops, tmp_path / "bare.conllu")
 
 
@@ -101,7 +100,7 @@ def test_what_is_wrong_with_the_files_is_told_with_what_to_do(tmp_path):
     write_model(tmp_path, stored)
     with pytest.raises(InputError, match=rf"syntaxlm tune stops {tmp_path} TRAIN --valid VALID"):
         read_stops(tmp_path, stored)
-    with pytest.raises(InputError, match="'prpn' reads text"):
+    with pytest.raises(InputError, match="this prpn model does not generate dependency trees, so generation"):
         read_stops(tmp_path, fresh("prpn"))
     write_stops(tmp_path, stops, stored.model)
     settings = (tmp_path / STOPS).read_text()

@@ -13,14 +13,13 @@ from syntaxlm.batches import TreeBatches
 from syntaxlm.data.dependencies import DependencyCorpus
 from syntaxlm.errors import InputError
 from syntaxlm.generation import trees as tree_generation
-from syntaxlm.generation.stops import examples
+from syntaxlm.generation.stops import StopBatches
 from syntaxlm.generation.trees import GeneratedTree, generate_trees
-from syntaxlm.scoring.tree_scores import word_log_probs
+from syntaxlm.scoring.engine import Scorer
 from syntaxlm.trees import dependency_faults
-from tests.models.test_tree_rnn import LABELS, VOCABULARY, every_variant
-
-from .fresh_models import fresh
-from .growing_models import grown
+from tests.fresh_models import fresh
+from tests.generation.growing_models import grown
+from tests.models.tree_variants import LABELS, VOCABULARY, every_variant
 
 
 def depth_of(tree, word: int) -> int:
@@ -33,8 +32,8 @@ def depth_of(tree, word: int) -> int:
 def read(stored, stops, one: GeneratedTree) -> tuple[list[float], float]:
     """Bits of each word, and of the tree, by reading it whole."""
     corpus = DependencyCorpus.from_trees([one.tree], stored.normaliser, stored.vocabulary, stored.labels)
-    words = (-word_log_probs(stored.model, corpus) / math.log(2)).tolist()
-    (some,) = examples(stored.model, TreeBatches(corpus, 1000, shuffle=False, seed=0))
+    words = (-Scorer.of(stored).trees(corpus) / math.log(2)).tolist()
+    (some,) = StopBatches(stored.model, TreeBatches(corpus, 1000, shuffle=False, seed=0)).iterate()
     logits = stops(some.hidden, some.inputs)
     nats = torch.nn.functional.binary_cross_entropy_with_logits(logits, some.leaving.double(), reduction="none")
     total = float((nats * some.possible).sum().detach())
@@ -125,7 +124,7 @@ def test_roots_are_drawn_as_often_as_they_are_likely():
         [one.tree for one in generate_trees(stored, stops, 200, keep_unknown=True)],
         stored.normaliser, VOCABULARY, LABELS,
     )  # fmt: skip
-    probabilities = dict(zip(corpus.text.ids.tolist(), np.exp(word_log_probs(model, corpus)).tolist(), strict=True))
+    probabilities = dict(zip(corpus.text.ids.tolist(), np.exp(Scorer.of(stored).trees(corpus)).tolist(), strict=True))
     allowed = 1 - math.exp(root_log_probs(model)[VOCABULARY.begin_id])
     for word, probability in probabilities.items():
         expected = probability / allowed
@@ -176,5 +175,5 @@ def test_settings_that_cannot_be_are_told_before_anything_is_drawn(settings, sai
 
 
 def test_a_model_of_text_is_refused():
-    with pytest.raises(InputError, match="'lstm' reads text and grows no dependency trees"):
+    with pytest.raises(InputError, match="this lstm model does not generate dependency trees, so generation"):
         generate_trees(fresh("lstm"), grown("tanh")[1])

@@ -42,7 +42,7 @@ from syntaxlm.trees import (
 )
 from syntaxlm.trees.span_decoding import SPAN_RULES
 from tests.fresh_models import layered
-from tests.models.test_contract import built
+from tests.models.variants import built
 from tests.parsing.span_models import NAMES, Ends, scoring
 from tests.trees.test_span_decoding import ORACLES
 

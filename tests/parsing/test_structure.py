@@ -1,4 +1,4 @@
-"""What models say of sentences, read in batches, and which rules make trees of it."""
+"""The structure of sentences, read in batches, and the decoders that make trees of it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import pytest
 import torch
 
 from syntaxlm.errors import InputError
-from syntaxlm.models.batches import LanguageModel, Syntax, TokenBatch
+from syntaxlm.models.abilities import Model, SpanScores
+from syntaxlm.models.batches import TokenBatch
 from syntaxlm.parsing import structure
-from syntaxlm.parsing.structure import RULES, layers_for, rules_for, rules_of, structure_of
+from syntaxlm.parsing.structure import layers_for, rules_for, rules_of, structure_of
 from syntaxlm.trees import DECODING_RULES, decode
 from syntaxlm.trees.span_decoding import SPAN_RULES, decode_spans
 from tests.fresh_models import fresh, layered
@@ -32,11 +33,12 @@ def test_the_score_of_a_span_is_its_share_of_the_step_after_it_reading_the_sente
     for index, sentence in enumerate(SENTENCES):
         ids = torch.tensor([vocabulary.begin_id, *vocabulary.encode(sentence), vocabulary.end_id])[:, None]
         with torch.no_grad():
-            expected = stored.model.syntax(TokenBatch(ids, ids)).span_scores[:, 0]
+            expected = stored.model.structure(TokenBatch(ids, ids)).values[:, 0]
         chart = scores.chart(index)
         for last in range(len(sentence)):
             # The step of word `last` is one later, for begin comes first; the step after it one more.
             shares = expected[last + 2, : last + 1].log_softmax(0).flip(0)
+            np.testing.assert_allclose(expected[last + 2, : last + 1].flip(0), shares, rtol=0, atol=1e-6)
             np.testing.assert_allclose(chart[: last + 1, last], shares.numpy(), rtol=0, atol=1e-5)
 
 
@@ -55,8 +57,8 @@ def test_neither_company_nor_order_nor_budget_changes_a_score(name, monkeypatch,
 
 def test_no_batch_has_more_spans_than_the_budget(monkeypatch):
     stored, read = scoring(), []
-    syntax = stored.model.syntax
-    monkeypatch.setattr(stored.model, "syntax", lambda batch: read.append(batch.tokens.shape) or syntax(batch))
+    of_batch = stored.model.structure
+    monkeypatch.setattr(stored.model, "structure", lambda batch: read.append(batch.tokens.shape) or of_batch(batch))
     monkeypatch.setattr(structure, "SPAN_BUDGET", 200)
     sentences = [["cat"] * length for length in [1] * 50 + [2] * 9 + [8] * 3 + [30]]
     structure_of(stored, sentences)
@@ -67,32 +69,38 @@ def test_no_batch_has_more_spans_than_the_budget(monkeypatch):
 
 def test_a_model_that_does_not_give_all_lengths_is_told(monkeypatch):
     stored = scoring()
-    syntax = stored.model.syntax
-    monkeypatch.setattr(stored.model, "syntax", lambda batch: Syntax(span_scores=syntax(batch).span_scores[..., :4]))
+    of_batch = stored.model.structure
+    monkeypatch.setattr(stored.model, "structure", lambda batch: SpanScores(of_batch(batch).values[..., :4]))
     structure_of(stored, [["cat"] * 4])
     with pytest.raises(ValueError, match="scores of spans of up to 4 words, expected those of up to 5"):
         structure_of(stored, [["cat"] * 5])
 
 
-def test_a_model_that_says_both_has_the_rules_of_both_and_is_read_once(monkeypatch):
-    stored, readings = scoring(both=True), []
-    syntax = stored.model.syntax
-    monkeypatch.setattr(stored.model, "syntax", lambda batch: readings.append(batch) or syntax(batch))
-    said = structure_of(stored, SENTENCES)
+@pytest.mark.parametrize("kind", ["distances", "spans"])
+def test_a_model_is_read_once_for_all_decoders_and_layers(monkeypatch, kind):
+    stored, readings = scoring() if kind == "spans" else layered(), []
+    of_batch = stored.model.structure
+    monkeypatch.setattr(stored.model, "structure", lambda batch: readings.append(batch) or of_batch(batch))
+    found = structure_of(stored, SENTENCES)
     assert len(readings) == 1
-    assert rules_of(stored.model) == RULES
-    for layer in (1, 2):
+    if kind == "spans":
+        assert rules_of(stored.model) == SPAN_RULES
+        assert found.distances.shape == (0, sum(map(len, SENTENCES)))
+        for rule in SPAN_RULES:
+            assert np.array_equal(found.decode(rule).starts, decode_spans(found.span_scores, rule).starts)
+        return
+    assert rules_of(stored.model) == DECODING_RULES
+    assert found.span_scores is None
+    for layer in (1, 2, 3):
         for rule in DECODING_RULES:
-            expected = decode(said.distances[layer - 1], said.lengths, rule)
-            assert np.array_equal(said.decode(rule, layer).starts, expected.starts)
-    for rule in SPAN_RULES:
-        assert np.array_equal(said.decode(rule).starts, decode_spans(said.span_scores, rule).starts)
+            expected = decode(found.distances[layer - 1], found.lengths, rule)
+            assert np.array_equal(found.decode(rule, layer).starts, expected.starts)
 
 
 def test_the_rules_of_a_model_are_those_of_what_it_says_and_the_first_is_its_default():
     assert rules_of(fresh("prpn").model) == DECODING_RULES == ("biased", "unbiased")
     assert rules_of(scoring().model) == SPAN_RULES == ("greedy-right", "greedy-sum", "cky")
-    assert rules_of(LanguageModel()) == ()
+    assert rules_of(fresh("lstm").model) == rules_of(Model()) == ()
     prpn, spans = fresh("prpn"), scoring()
     assert rules_for([prpn, spans, prpn], None) == ("biased", "greedy-right", "biased")
     assert rules_for([prpn, spans], "unbiased") == ("unbiased", "greedy-right")
@@ -101,13 +109,13 @@ def test_the_rules_of_a_model_are_those_of_what_it_says_and_the_first_is_its_def
 
 def test_a_rule_that_no_model_has_is_told_with_those_they_have():
     prpn, spans = fresh("prpn"), scoring()
-    with pytest.raises(InputError, match=r"^decoder total: a model of the kind 'prpn' has biased, unbiased$"):
+    with pytest.raises(InputError, match=r"^decoder cky: prpn models have biased, unbiased$"):
         rules_for([prpn, prpn], "cky")
-    with pytest.raises(InputError, match=r"^decoder biased: a model of the kind 'lstm' has right, sum, total$"):
+    with pytest.raises(InputError, match=r"^decoder biased: lstm models have greedy-right, greedy-sum, cky$"):
         rules_for([spans], "biased")
-    with pytest.raises(InputError, match=r"^decoder best: .*'prpn' has biased, unbiased; .*'lstm' has right, sum"):
+    with pytest.raises(InputError, match=r"^decoder best: prpn models have biased, unbiased; lstm models have greedy"):
         rules_for([prpn, spans], "best")
-    with pytest.raises(InputError, match="'lstm' has no distances or span scores: it does not parse"):
+    with pytest.raises(InputError, match="this lstm model does not parse, so parsing cannot use it"):
         rules_for([prpn, fresh("lstm")], None)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 from collections import defaultdict
@@ -13,12 +12,14 @@ import torch
 
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.errors import InputError
-from syntaxlm.evaluation import cache as cache_room
 from syntaxlm.models.batches import TokenBatch
-from syntaxlm.scoring.cache import CacheSettings, NeuralCache, Stretch, mixed_log_probs, read_in_order
+from syntaxlm.scoring import cache, engine
+from syntaxlm.scoring.cache import CacheSettings, NeuralCache, mixed_log_probs
+from syntaxlm.scoring.engine import ScoredTokens, Scorer
 from syntaxlm.scoring.perplexity import CachedScore, evaluate_text
+from tests.fresh_models import SENTENCES, STREAM, fresh
 
-MODES = pytest.mark.parametrize("mode", ["sentences", "stream"])
+MODES = pytest.mark.parametrize("mode", [SENTENCES, STREAM], ids=["sentences", "stream"])
 
 
 @pytest.fixture(params=["prpn", "lstm"])
@@ -41,16 +42,16 @@ def read_by_hand(stored, path, mode):
     """Of each token in the order of the text: what the decoder reads, the token, its probability."""
     model, vocabulary = stored.model, stored.vocabulary
     sentences = [[*vocabulary.encode(line.split()), vocabulary.end_id] for line in path.read_text().splitlines()]
-    if mode == "stream":
+    if mode.carry_state:
         sentences = [[token for sentence in sentences for token in sentence]]
     for sentence in sentences:
         state, before = None, vocabulary.begin_id
         for token in sentence:
             batch = TokenBatch(torch.tensor([[before]]), torch.tensor([[token]]))
             with torch.no_grad():
-                output = model(batch, state)
-                yield output.hidden[0], token, output.log_probs(batch.targets).exp().item()
-            state, before = output.state, token
+                scores = model.token_log_probs(batch, state)
+            yield scores.hidden[0], token, scores.log_probs.exp().item()
+            state, before = scores.state, token
 
 
 def nats_by_hand(read, settings: CacheSettings) -> float:
@@ -70,8 +71,9 @@ def nats_by_hand(read, settings: CacheSettings) -> float:
 
 @MODES
 def test_the_score_is_that_of_the_equations_token_by_token(stored, text, monkeypatch, mode):
-    for name, value in (("ROWS", 5), ("STEPS", 16), ("TOKENS", 30), ("TOKEN_BUDGET", 20)):
-        monkeypatch.setattr(cache_room, name, value)  # many parts, of rows and of the text
+    monkeypatch.setattr(cache, "ROWS", 5)  # many parts, of rows and of the text
+    for name, value in (("STREAM_STEPS", 16), ("TOKENS", 30), ("TOKEN_BUDGET", 20)):
+        monkeypatch.setattr(engine, name, value)
     read = list(read_by_hand(stored, text, mode))
     for size, theta in product([1, 7, 10_000], [0.0, 0.8]):
         settings = CacheSettings(0.3, theta, size)
@@ -87,67 +89,72 @@ def test_a_weight_of_0_is_no_cache(stored, text, mode):
     assert score.nats == score.without_cache.nats
 
 
-def stretch_of(count: int, words: int, seed: int = 0) -> Stretch:
+def part_of(count: int, words: int, seed: int = 0) -> ScoredTokens:
     random = torch.Generator().manual_seed(seed)
     hidden = torch.randn(count, 4, generator=random, dtype=torch.float64)
     log_probs = torch.log_softmax(torch.randn(count, words, generator=random, dtype=torch.float64), dim=1)
     chosen = torch.randint(words, (count,), generator=random)
-    return Stretch(hidden, chosen, log_probs.gather(1, chosen[:, None])[:, 0])
+    return ScoredTokens(chosen, log_probs.gather(1, chosen[:, None])[:, 0], hidden)
 
 
 @pytest.mark.parametrize(("count", "size"), [(1, 3), (2, 1), (9, 3), (9, 100)])
 def test_probabilities_over_the_vocabulary_sum_to_one(lstm, text, count, size):
     corpus = EncodedCorpus.encode(text, lstm.normaliser, lstm.vocabulary)
-    hidden, chosen, _ = next(iter(read_in_order(lstm.model.double(), corpus, lstm.vocabulary, "stream")))
+    lstm.model.double()
+    whole = next(iter(Scorer.of(lstm, STREAM).tokens(corpus, hidden=True)))
+    hidden, chosen = whole.hidden, whole.tokens
     model_log_probs = torch.log_softmax(lstm.model.decoder(hidden[count - 1]).detach(), dim=0)
     total = 0.0
     for word, log_prob in enumerate(model_log_probs):
         asked = torch.cat([chosen[: count - 1], torch.tensor([word])])
-        stretch = Stretch(hidden[:count], asked, log_prob.repeat(count))
-        cache_probs = NeuralCache(size).probs(stretch, [0.7])[:, 0]
-        total += mixed_log_probs(stretch.log_probs, cache_probs, 0.4)[-1].exp().item()
+        part = ScoredTokens(asked, log_prob.repeat(count), hidden[:count])
+        cache_probs = NeuralCache(size).probs(part, [0.7])[:, 0]
+        total += mixed_log_probs(part.log_probs, cache_probs, 0.4)[-1].exp().item()
     assert total == pytest.approx(1, abs=1e-12)
 
 
 def test_the_first_word_of_a_text_has_the_model_alone():
-    stretch = stretch_of(3, 5)
-    cache_probs = NeuralCache(10).probs(stretch, [0.0, 1.0])
+    part = part_of(3, 5)
+    cache_probs = NeuralCache(10).probs(part, [0.0, 1.0])
     for column in cache_probs.unbind(1):
-        mixed = mixed_log_probs(stretch.log_probs, column, 0.9)
-        assert mixed[0].item() == pytest.approx(stretch.log_probs[0].item(), abs=1e-12)
-        assert (mixed[1:] - stretch.log_probs[1:]).abs().min() > 1e-3
+        mixed = mixed_log_probs(part.log_probs, column, 0.9)
+        assert mixed[0].item() == pytest.approx(part.log_probs[0].item(), abs=1e-12)
+        assert (mixed[1:] - part.log_probs[1:]).abs().min() > 1e-3
+
+
+FIELDS = ("tokens", "log_probs", "hidden")
 
 
 @pytest.mark.parametrize("cuts", [(1,), (1, 2, 3), (20,), (7, 30)])
 @pytest.mark.parametrize("size", [1, 5, 100])
-def test_a_text_in_stretches_equals_the_whole(cuts, size):
-    whole = stretch_of(40, 6)
-    cache = NeuralCache(size)
+def test_a_text_in_parts_equals_the_whole(cuts, size):
+    whole = part_of(40, 6)
+    held = NeuralCache(size)
     parts = [
-        cache.probs(Stretch(*(rows[begin:end] for rows in whole)), [0.0, 0.5])
+        held.probs(ScoredTokens(*(getattr(whole, name)[begin:end] for name in FIELDS)), [0.0, 0.5])
         for begin, end in zip((0, *cuts), (*cuts, 40), strict=True)
     ]
     torch.testing.assert_close(torch.cat(parts), NeuralCache(size).probs(whole, [0.0, 0.5]), rtol=1e-12, atol=1e-12)
 
 
-def test_a_word_out_of_the_cache_gets_nothing_of_it_and_a_large_flatness_overflows_nothing():
+def test_a_word_out_of_the_cache_gets_nothing_of_it_and_a_large_theta_overflows_nothing():
     hidden = torch.full((4, 4), 50.0)
-    stretch = Stretch(hidden, torch.tensor([1, 2, 1, 3]), torch.full((4,), -2.0))
-    cache_probs = NeuralCache(2).probs(stretch, [1000.0])[:, 0]
+    part = ScoredTokens(torch.tensor([1, 2, 1, 3]), torch.full((4,), -2.0), hidden)
+    cache_probs = NeuralCache(2).probs(part, [1000.0])[:, 0]
     assert cache_probs.tolist() == pytest.approx([math.exp(-2), 0, 0.5, 0])
-    assert mixed_log_probs(stretch.log_probs, cache_probs, 0.5)[3].item() == pytest.approx(-2 + math.log(0.5))
+    assert mixed_log_probs(part.log_probs, cache_probs, 0.5)[3].item() == pytest.approx(-2 + math.log(0.5))
 
 
 @MODES
 @pytest.mark.parametrize("tokens", [1, 40, 100_000])
 def test_words_come_in_the_order_of_the_text_each_once(lstm, toy, monkeypatch, mode, tokens):
-    for name in ("TOKENS", "STEPS", "TOKEN_BUDGET"):
-        monkeypatch.setattr(cache_room, name, tokens)
+    for name in ("TOKENS", "STREAM_STEPS", "TOKEN_BUDGET"):
+        monkeypatch.setattr(engine, name, tokens)
     corpus = EncodedCorpus.encode(toy / "valid.txt", lstm.normaliser, lstm.vocabulary)
-    stretches = list(read_in_order(lstm.model, corpus, lstm.vocabulary, mode))
+    parts = list(Scorer.of(lstm, mode).tokens(corpus, hidden=True))
     expected = [token for index in range(len(corpus)) for token in (*corpus.sentence(index), lstm.vocabulary.end_id)]
-    assert torch.cat([stretch.words for stretch in stretches]).tolist() == expected
-    nats = -sum(stretch.log_probs.sum().item() for stretch in stretches)
+    assert torch.cat([part.tokens for part in parts]).tolist() == expected
+    nats = -sum(part.log_probs.sum().item() for part in parts)
     assert nats == pytest.approx(evaluate_text(lstm, toy / "valid.txt", mode).nats, rel=1e-5)
 
 
@@ -167,7 +174,7 @@ def test_both_perplexities_and_the_settings_are_told(prpn, text):
     settings = CacheSettings(0.1, 0.25, 50)
     score = evaluate_text(prpn, text, cache=settings)
     assert isinstance(score, CachedScore)
-    assert (score.cache, score.mode) == (settings, "sentences")
+    assert (score.cache, score.mode) == (settings, SENTENCES)
     data = json.loads(json.dumps(score.as_dict()))
     assert data["perplexity"] == score.perplexity
     assert data["without_cache"]["perplexity"] == pytest.approx(evaluate_text(prpn, text).perplexity, rel=1e-5)
@@ -193,9 +200,8 @@ def test_settings_out_of_range_are_told(settings, said):
 
 
 @MODES
-def test_a_model_without_hidden_states_is_told(lstm, text, monkeypatch, mode):
-    forward = type(lstm.model).forward
-    monkeypatch.setattr(type(lstm.model), "forward", lambda *given: dataclasses.replace(forward(*given), hidden=None))
-    assert evaluate_text(lstm, text, mode).tokens
+def test_a_model_without_hidden_states_is_told(text, mode):
+    stored = fresh("ngram", mode)
+    assert evaluate_text(stored, text, mode).tokens
     with pytest.raises(InputError, match="hidden states"):
-        evaluate_text(lstm, text, mode, CacheSettings(0.1, 0.1))
+        evaluate_text(stored, text, mode, CacheSettings(0.1, 0.1))

@@ -10,10 +10,11 @@ import pytest
 import torch
 
 from syntaxlm import cli
-from syntaxlm.scoring import cache_tuning
-from syntaxlm.scoring.cache import CacheSettings, NeuralCache, Stretch, mixed_log_probs
+from syntaxlm.scoring.cache import CacheSettings, NeuralCache, mixed_log_probs
 from syntaxlm.scoring.cache_tuning import THETAS, WEIGHTS, tune_cache
+from syntaxlm.scoring.engine import ScoredTokens, Scorer
 from syntaxlm.scoring.perplexity import evaluate_text
+from tests.fresh_models import SENTENCES, STREAM
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def repeated(toy, tmp_path):
     return path
 
 
-@pytest.mark.parametrize("mode", ["sentences", "stream"])
+@pytest.mark.parametrize("mode", [SENTENCES, STREAM], ids=["sentences", "stream"])
 def test_every_figure_of_the_table_is_that_of_measuring_with_the_pair(lstm, repeated, mode):
     tuning = tune_cache(lstm, repeated, mode, size=60)
     measured = evaluate_text(lstm, repeated, mode, tuning.best)
@@ -41,35 +42,35 @@ def test_every_figure_of_the_table_is_that_of_measuring_with_the_pair(lstm, repe
 def pointing(monkeypatch):
     """Makes the model read rows, of a given length, that point to the next word, if not reliably."""
 
-    def pointing(length: float) -> Stretch:
+    def pointing(length: float) -> ScoredTokens:
         random = torch.Generator().manual_seed(0)
         words = torch.randint(8, (600,), generator=random)
         noise = torch.randn(600, 8, generator=random, dtype=torch.float64)
         hidden = length * (torch.eye(8, dtype=torch.float64)[words] + 0.5 * noise)
-        stretch = Stretch(hidden, words, torch.full((600,), -math.log(8), dtype=torch.float64))
-        monkeypatch.setattr(cache_tuning, "read_in_order", lambda *_: iter([stretch]))
-        return stretch
+        part = ScoredTokens(words, torch.full((600,), -math.log(8), dtype=torch.float64), hidden)
+        monkeypatch.setattr(Scorer, "tokens", lambda *given, **named: iter([part]))
+        return part
 
     return pointing
 
 
 def test_no_pair_of_a_fine_grid_is_better(lstm, repeated, pointing):
-    stretch = pointing(1.0)
+    part = pointing(1.0)
     tuning = tune_cache(lstm, repeated, size=60)
     best = tuning.best_trial
 
     assert best.perplexity < 0.8 * 8
     assert all(best.perplexity <= value for trial in tuning.trials for value in (trial.perplexity, *trial.perplexities))
     for theta in (best.theta, 0.0, *np.geomspace(0.05, 20, 30)):
-        cache_probs = NeuralCache(60).probs(stretch, [theta])[:, 0]
+        cache_probs = NeuralCache(60).probs(part, [theta])[:, 0]
         for weight in (best.weight, *np.arange(0, 1, 0.05)):
-            perplexity = math.exp(-mixed_log_probs(stretch.log_probs, cache_probs, weight).mean().item())
+            perplexity = math.exp(-mixed_log_probs(part.log_probs, cache_probs, weight).mean().item())
             if (weight, theta) == (best.weight, best.theta):
                 assert best.perplexity == pytest.approx(perplexity)
             assert best.perplexity <= perplexity * 1.003
 
 
-def test_flatness_is_looked_for_around_the_best_and_past_the_end_of_the_table(lstm, repeated, pointing):
+def test_theta_is_looked_for_around_the_best_and_past_the_end_of_the_table(lstm, repeated, pointing):
     pointing(1.0)
     tuning = tune_cache(lstm, repeated, size=60)
     assert {trial.theta for trial in tuning.trials} > set(THETAS)
@@ -84,8 +85,8 @@ def test_flatness_is_looked_for_around_the_best_and_past_the_end_of_the_table(ls
 
 def test_the_model_reads_the_text_once(lstm, repeated, monkeypatch):
     read = []
-    reading = cache_tuning.read_in_order
-    monkeypatch.setattr(cache_tuning, "read_in_order", lambda *given: read.append(1) or reading(*given))
+    tokens = Scorer.tokens
+    monkeypatch.setattr(Scorer, "tokens", lambda *given, **named: read.append(1) or tokens(*given, **named))
     tune_cache(lstm, repeated, size=60)
     assert len(read) == 1
 
@@ -131,4 +132,4 @@ def test_settings_that_are_none_are_told(trained, repeated, capsys, arguments, s
 
 def test_a_size_of_0_is_told_by_tune(trained, repeated, capsys):
     assert cli.main(["tune", "cache", str(trained.lstm), str(repeated), "--cache-size", "0"]) == 2
-    assert "cache.size: found 0" in capsys.readouterr().err
+    assert "cache size: found 0" in capsys.readouterr().err

@@ -9,9 +9,13 @@ import torch
 
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.errors import InputError
-from syntaxlm.models.batches import TokenBatch
-from syntaxlm.scoring import perplexity as language_model
-from syntaxlm.scoring.perplexity import evaluate_text, evaluation_batches, perplexity_text, total_nats
+from syntaxlm.models.batches import TextMode, TokenBatch
+from syntaxlm.scoring import engine
+from syntaxlm.scoring.engine import Scorer
+from syntaxlm.scoring.perplexity import evaluate_text, perplexity_text
+from tests.fresh_models import SENTENCES, STREAM
+
+MODES = pytest.mark.parametrize("mode", [SENTENCES, STREAM], ids=["sentences", "stream"])
 
 
 @pytest.fixture(params=["prpn", "lstm"])
@@ -21,11 +25,11 @@ def stored(request):
     return stored
 
 
-def by_hand(stored, lines: list[str], mode: str) -> float:
+def by_hand(stored, lines: list[str], mode: TextMode) -> float:
     """Nats of a text read token by token, one column, as the equations have it."""
     model, vocabulary = stored.model, stored.vocabulary
     sentences = [[*vocabulary.encode(line.split()), vocabulary.end_id] for line in lines]
-    if mode == "stream":
+    if mode.carry_state:
         sentences = [[token for sentence in sentences for token in sentence]]
     total = 0.0
     for sentence in sentences:
@@ -33,13 +37,13 @@ def by_hand(stored, lines: list[str], mode: str) -> float:
         for token in sentence:
             batch = TokenBatch(torch.tensor([[before]]), torch.tensor([[token]]))
             with torch.no_grad():
-                output = model(batch, state)
-                total -= output.log_probs(batch.targets).item()
-            state, before = output.state, token
+                scores = model.token_log_probs(batch, state)
+            total -= scores.log_probs.item()
+            state, before = scores.state, token
     return total
 
 
-@pytest.mark.parametrize("mode", ["sentences", "stream"])
+@MODES
 def test_the_score_is_that_of_reading_token_by_token(stored, toy, tmp_path, mode):
     lines = (toy / "valid.txt").read_text().splitlines()[:6]
     (tmp_path / "text.txt").write_text("\n".join(lines) + "\n")
@@ -54,28 +58,37 @@ def test_the_score_is_that_of_reading_token_by_token(stored, toy, tmp_path, mode
 
 @pytest.mark.parametrize("budget", [1, 37, 200, 100_000])
 def test_the_budget_of_a_batch_changes_no_sentence_score(stored, toy, monkeypatch, budget):
-    expected = evaluate_text(stored, toy / "test.txt", "sentences").nats
-    monkeypatch.setattr(language_model, "TOKEN_BUDGET", budget)
-    assert evaluate_text(stored, toy / "test.txt", "sentences").nats == pytest.approx(expected, rel=1e-9)
+    expected = evaluate_text(stored, toy / "test.txt", SENTENCES).nats
+    monkeypatch.setattr(engine, "TOKEN_BUDGET", budget)
+    assert evaluate_text(stored, toy / "test.txt", SENTENCES).nats == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("steps", [1, 2, 7, 63, 100_000])
 def test_the_steps_of_a_batch_change_no_stream_score(stored, toy, monkeypatch, steps):
-    expected = evaluate_text(stored, toy / "test.txt", "stream").nats
-    monkeypatch.setattr(language_model, "STEPS", steps)
-    assert evaluate_text(stored, toy / "test.txt", "stream").nats == pytest.approx(expected, rel=1e-9)
+    expected = evaluate_text(stored, toy / "test.txt", STREAM).nats
+    monkeypatch.setattr(engine, "STEPS", steps)
+    assert evaluate_text(stored, toy / "test.txt", STREAM).nats == pytest.approx(expected, rel=1e-9)
 
 
-@pytest.mark.parametrize("mode", ["sentences", "stream"])
+@MODES
 @pytest.mark.parametrize("budget", [1, 50, 8192])
 def test_every_token_of_a_text_is_a_target_once(prpn, toy, monkeypatch, mode, budget):
+    """Of sentences read by themselves, those of each distinct one."""
     for name in ("TOKEN_BUDGET", "STEPS"):
-        monkeypatch.setattr(language_model, name, budget)
+        monkeypatch.setattr(engine, name, budget)
     corpus = EncodedCorpus.encode(toy / "train.txt", prpn.normaliser, prpn.vocabulary)
     found: list[int] = []
-    for batch in evaluation_batches(corpus, prpn.vocabulary, mode):
-        found += batch.targets[batch.mask()].tolist()
-    expected = [token for index in range(len(corpus)) for token in (*corpus.sentence(index), prpn.vocabulary.end_id)]
+    scoring = prpn.model.token_log_probs
+
+    def record(batch, state=None):
+        found.extend(batch.targets[batch.mask()].tolist())
+        return scoring(batch, state)
+
+    monkeypatch.setattr(prpn.model, "token_log_probs", record)
+    Scorer.of(prpn, mode).total(corpus)
+    sentences = [tuple(corpus.sentence(index)) for index in range(len(corpus))]
+    read = sentences if mode.carry_state else dict.fromkeys(sentences)
+    expected = [token for sentence in read for token in (*sentence, prpn.vocabulary.end_id)]
     assert sorted(found) == sorted(expected)
 
 
@@ -83,15 +96,15 @@ def test_a_uniform_model_has_the_perplexity_of_its_vocabulary(stored, toy):
     with torch.no_grad():
         stored.model.decoder.weight.zero_()
         stored.model.decoder.bias.zero_()
-    for mode in ("sentences", "stream"):
+    for mode in (SENTENCES, STREAM):
         score = evaluate_text(stored, toy / "test.txt", mode)
         assert score.perplexity == pytest.approx(len(stored.vocabulary))
 
 
 def test_the_mode_is_that_of_training_where_none_is_given(prpn, toy):
-    assert evaluate_text(prpn, toy / "test.txt").mode == prpn.settings.mode == "sentences"
+    assert evaluate_text(prpn, toy / "test.txt").mode == prpn.settings.mode == SENTENCES
     assert "state reset at each sentence" in str(evaluate_text(prpn, toy / "test.txt"))
-    assert "state carried through the text" in str(evaluate_text(prpn, toy / "test.txt", "stream"))
+    assert "state carried through the text" in str(evaluate_text(prpn, toy / "test.txt", STREAM))
 
 
 def test_unknown_words_are_counted(prpn, tmp_path):
@@ -108,10 +121,6 @@ def test_scoring_leaves_the_model_in_evaluation_and_makes_no_gradients(prpn, toy
     assert not prpn.model.training
     assert all(weight.grad is None for weight in prpn.model.parameters())
     assert all(torch.equal(tensor, before[name]) for name, tensor in prpn.model.state_dict().items())
-
-
-def test_no_batch_is_no_nats(prpn):
-    assert total_nats(prpn.model, []) == 0.0
 
 
 def test_a_text_without_a_sentence_is_told(prpn, tmp_path):

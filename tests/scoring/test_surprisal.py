@@ -12,15 +12,14 @@ from hypothesis import strategies as st
 
 import syntaxlm
 from syntaxlm.models.batches import TokenBatch
-from syntaxlm.scoring import surprisal
+from syntaxlm.scoring import engine, surprisal
 from syntaxlm.scoring.perplexity import evaluate_text
 from syntaxlm.scoring.surprisal import surprisals, written_words
 from syntaxlm.text.normaliser import Normaliser
-
-from .fresh_models import every_model, fresh
+from tests.fresh_models import OPEN, SENTENCES, STREAM, every_model, fresh
 
 LINES = ["the old dog sees a cat .", "", "cat", "xyzzy the plugh", " a  dog ", "the cat sees the cat , the dog"]
-MODES = {"reset": "sentences", "carry": "stream"}
+MODES = {"reset": SENTENCES, "carry": STREAM}
 
 
 def one_by_one(stored, context: str) -> list[list[float]]:
@@ -34,9 +33,9 @@ def one_by_one(stored, context: str) -> list[list[float]]:
         for token in [*stored.vocabulary.encode(tokens), stored.vocabulary.end_id] if tokens else []:
             batch = TokenBatch(torch.tensor([[before]]), torch.tensor([[token]]))
             with torch.no_grad():
-                output = stored.model(batch, state)
-                result[-1].append(-output.log_probs(batch.targets).item() / math.log(2))
-            state, before = output.state, token
+                scores = stored.model.token_log_probs(batch, state)
+            result[-1].append(-scores.log_probs.item() / math.log(2))
+            state, before = scores.state, token
     return result
 
 
@@ -63,7 +62,7 @@ def test_the_rows_add_up_to_the_total_of_the_text(name, context, tmp_path):
 
 @every_model
 def test_open_sentences_have_the_rows_of_closed_ones_but_for_the_end(name, tmp_path):
-    closed, opened = fresh(name), fresh(name, "open-sentences")
+    closed, opened = fresh(name), fresh(name, OPEN)
     rows = list(surprisals(opened, LINES))
     for words, expected in zip(rows, surprisals(closed, LINES), strict=True):
         assert [word.word for word in words] == [word.word for word in expected[:-1]]
@@ -75,7 +74,7 @@ def test_open_sentences_have_the_rows_of_closed_ones_but_for_the_end(name, tmp_p
 
 
 def test_the_context_is_that_of_training_where_none_is_given():
-    for mode, context in (("sentences", "reset"), ("stream", "carry")):
+    for context, mode in MODES.items():
         stored = fresh("lstm", mode)
         assert list(surprisals(stored, LINES)) == list(surprisals(stored, LINES, context))
     reset, carried = (list(surprisals(fresh("lstm"), LINES, context))[2][0].surprisal for context in MODES)
@@ -87,8 +86,9 @@ def test_the_context_is_that_of_training_where_none_is_given():
 def test_reading_in_chunks_changes_nothing(monkeypatch, together, context):
     stored = fresh("prpn")
     whole = list(surprisals(stored, LINES, context))
-    for name in ("LINES_TOGETHER", "STEPS", "TOKEN_BUDGET"):
-        monkeypatch.setattr(surprisal, name, together)
+    monkeypatch.setattr(surprisal, "LINES_TOGETHER", together)
+    for name in ("TOKENS", "STREAM_STEPS", "TOKEN_BUDGET"):
+        monkeypatch.setattr(engine, name, together)
     for words, others in zip(whole, surprisals(stored, iter(LINES), context), strict=True):
         assert [word[:-1] for word in words] == [word[:-1] for word in others]
         assert [word.surprisal for word in words] == pytest.approx([word.surprisal for word in others], abs=1e-9)

@@ -10,7 +10,7 @@ import torch
 
 from syntaxlm.errors import InputError
 from syntaxlm.scoring.tree_scores import log_probs_of_trees
-from tests.models.test_tree_rnn import SENTENCE, TREES, built, by_word, tree
+from tests.models.tree_variants import SENTENCE, TREES, built, by_word, tree
 from tests.tree_models import tree_model
 
 
@@ -41,7 +41,7 @@ def test_what_cannot_be_scored_is_told(lstm):
     cyclic = replace(tree("the cat", (2, 1)), name="q-7")
     with pytest.raises(InputError, match=r"^k\.conllu, sentence q-7: words 1, 2 hang on no root"):
         log_probs_of_trees(tree_model(), [SENTENCE, cyclic], "k.conllu")
-    with pytest.raises(InputError, match="reads text, not trees"):
+    with pytest.raises(InputError, match="this lstm model does not generate dependency trees, so scoring of"):
         log_probs_of_trees(lstm, TREES)
     bare = [replace(one, labels=("",) * len(one)) for one in TREES]
     with pytest.raises(InputError, match="no edge has a label"):
@@ -49,5 +49,5 @@ def test_what_cannot_be_scored_is_told(lstm):
     broken = tree_model()
     with torch.no_grad():
         broken.model.embedding.weight.fill_(math.nan)
-    with pytest.raises(InputError, match="no numbers"):
+    with pytest.raises(InputError, match="the model returned NaN; its weights are unusable"):
         log_probs_of_trees(broken, TREES)

@@ -1,0 +1,183 @@
+"""Batches of dependency trees: every word generated once, from the word and the state that its edge leaves."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from syntaxlm.batches import TreeBatches
+from syntaxlm.data.dependencies import ROOT, UNKNOWN, count_dependencies, label_vocabulary
+from syntaxlm.errors import InputError
+from syntaxlm.models.batches import TreeBatch
+from syntaxlm.text.vocabulary import Vocabulary
+from syntaxlm.trees import steps_of
+from tests.batches.forests import CAT, GO, LOWER, corpus_of, forests, many_trees, tree_of
+
+
+def rows_of(batch, corpus, vocabulary, labels):
+    """Of each word that a batch generates, by name: the word that the edge leaves, its label, and the edge."""
+    words, targets = vocabulary.decode(batch.words.tolist()), vocabulary.decode(batch.targets.tolist())
+    found = zip(words, labels.decode(batch.labels.tolist()), batch.levels.edges().tolist(), strict=True)
+    return dict(zip(targets, found, strict=True))
+
+
+@settings(max_examples=60, deadline=None)
+@given(forests(), st.integers(1, 40), st.booleans(), st.booleans(), st.sampled_from([None, 1, 3]))
+def test_every_word_is_generated_once_by_the_step_of_its_tree_and_no_row_is_padding(
+    trees, budget, shuffle, mixed, most
+):
+    counts, names = count_dependencies(trees, LOWER)
+    vocabulary, labels = Vocabulary.build(counts, UNKNOWN, ROOT, ROOT), label_vocabulary(names)
+    corpus = corpus_of(trees, vocabulary, labels)
+    seen = Counter()
+    expected = {}
+    for tree in trees:
+        for step in steps_of(tree):
+            source = (tree.words[step.source - 1], tree.labels[step.source - 1]) if step.source else (ROOT, ROOT)
+            expected[tree.words[step.word - 1]] = (*source, step.edge)
+    for batch in TreeBatches(corpus, budget, shuffle, 0, mixed, most).iterate(3):
+        indices = batch.indices.tolist()
+        seen.update(indices)
+        assert batch.sentence_count() == len(indices) == 1 or batch.token_count() <= budget
+        assert most is None or len(indices) <= most
+        assert batch.token_count() == sum(len(trees[index]) for index in indices)
+        found = rows_of(batch, corpus, vocabulary, labels)
+        assert found == {word: expected[word] for index in indices for word in trees[index].words}
+    assert seen == Counter(range(len(trees)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(forests())
+def test_steps_go_on_from_the_row_that_generated_the_word_their_edge_leaves(trees):
+    corpus = corpus_of(trees)
+    batches = TreeBatches(corpus, 10_000, False, 0)
+    (batch,) = batches.iterate(0)
+    parents = batch.levels.parents.tolist()
+    level_of = np.repeat(np.arange(len(batch.levels.counts)), batch.levels.sizes)
+    for row, parent in enumerate(parents):
+        if parent:
+            assert batch.words[row] == batch.targets[parent - 1]
+            assert batch.trees[row] == batch.trees[parent - 1]
+            assert level_of[parent - 1] == level_of[row] - 1
+        else:
+            assert level_of[row] == 0
+            assert batch.words[row] == corpus.root_id
+    edges = batch.levels.edges().tolist()
+    pairs = {(parent, edge) for parent, edge in zip(parents, edges, strict=True) if parent}
+    leaving = batch.continuations()
+    assert {(row + 1, edge) for row, edge in leaving.nonzero().tolist()} == pairs
+    assert leaving.shape == (len(parents), 4)
+
+
+@settings(max_examples=30, deadline=None)
+@given(forests(), st.integers(1, 40))
+def test_places_put_what_batches_read_back_into_the_order_of_the_text(trees, budget):
+    corpus = corpus_of(trees)
+    batches = TreeBatches(corpus, budget, True, 0)
+    read = np.full(corpus.text.word_count, -1)
+    for batch in batches.iterate(0):
+        read[batches.places(batch)] = batch.targets
+    assert read.tolist() == corpus.text.ids.tolist()
+
+
+def test_batches_are_the_contracts():
+    (batch,) = TreeBatches(corpus_of([CAT, GO]), 100, False, 0).iterate(0)
+    assert batch.carries is False
+    assert batch.targets.shape == (6,)
+    moved = batch.to("meta")
+    assert isinstance(moved, TreeBatch)
+    assert {moved.words.device.type, moved.levels.parents.device.type, moved.trees.device.type} == {"meta"}
+    assert moved.token_count() == 6
+    assert moved.indices.device.type == "cpu"
+    assert all(
+        getattr(batch, name).dtype == torch.int64 for name in ("words", "targets", "labels", "trees", "positions")
+    )
+
+
+def assert_same(found, expected):
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected, strict=True):
+        assert one.levels.counts == other.levels.counts
+        for name in ("words", "targets", "labels", "trees", "positions", "indices"):
+            assert torch.equal(getattr(one, name), getattr(other, name))
+        assert torch.equal(one.levels.parents, other.levels.parents)
+
+
+def test_an_interrupted_epoch_goes_on_with_the_same_batches():
+    corpus = corpus_of(many_trees())
+    expected = list(TreeBatches(corpus, 128, True, 11).iterate(4))
+    again = TreeBatches(corpus, 128, True, 11)
+    list(again.iterate(0))
+    assert_same(list(again.iterate(4, start=17)), expected[17:])
+
+
+@pytest.mark.parametrize("mixed", [True, False])
+def test_epochs_and_seeds_differ_in_order_and_in_company(mixed):
+    corpus = corpus_of(many_trees())
+
+    def batches(seed, epoch):
+        return {frozenset(batch.tolist()) for batch in TreeBatches(corpus, 128, True, seed, mixed).epoch(epoch)}
+
+    first = batches(0, 0)
+    assert batches(0, 0) == first
+    for other in (batches(0, 1), batches(1, 0)):
+        assert len(first & other) < len(first) / 4
+
+
+def test_evaluation_comes_in_the_same_order_deepest_first():
+    batches = TreeBatches(corpus_of(many_trees()), 128, False, 0)
+    first = [batch.tolist() for batch in batches.epoch(0)]
+    assert first == [batch.tolist() for batch in batches.epoch(1)]
+    assert (np.diff(batches.corpus.depths[np.concatenate(first)]) <= 0).all()
+
+
+def test_batches_of_like_depth_have_fewer_levels_than_mixed_ones():
+    corpus = corpus_of(many_trees(1000))
+
+    def levels(mixed):
+        return np.mean([len(batch.levels.counts) for batch in TreeBatches(corpus, 256, True, 0, mixed).iterate(0)])
+
+    assert levels(mixed=False) < 0.9 * levels(mixed=True)
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+@pytest.mark.parametrize("ranks", [1, 2, 3, 7])
+def test_processes_share_the_batches(ranks, shuffle):
+    corpus = corpus_of(many_trees())
+    whole = TreeBatches(corpus, 128, shuffle, 3).epoch(7)
+    shares = [TreeBatches(corpus, 128, shuffle, 3, rank=rank, ranks=ranks).epoch(7) for rank in range(ranks)]
+    if shuffle:
+        assert {len(share) for share in shares} == {len(whole) // ranks}
+    else:
+        assert sum(map(len, shares)) == len(whole)
+    found = [tuple(batch) for share in shares for batch in share]
+    assert set(found) <= {tuple(batch) for batch in whole}
+    assert len(set(found)) == len(found)
+
+
+def test_large_trees_are_left_out_and_counted():
+    corpus = corpus_of([tree_of(range(length), number) for number, length in enumerate([3, 9, 4, 10])])
+    batches = TreeBatches(corpus, 100, True, 0, maximum_words=4)
+    assert batches.skipped == 2
+    assert sorted(np.concatenate(batches.epoch(0)).tolist()) == [0, 2]
+    with pytest.raises(InputError, match="all 4 trees are of more than 2 words"):
+        TreeBatches(corpus, 100, True, 0, maximum_words=2)
+
+
+def test_impossible_sizes_are_refused_by_name():
+    corpus = corpus_of([CAT])
+    with pytest.raises(InputError, match=r"(?s)token_budget: found 0; .*maximum_trees: found 0; .*seed: found -1"):
+        TreeBatches(corpus, 0, True, -1, maximum_trees=0)
+    with pytest.raises(InputError, match="rank: found 2; expected 0 to 1"):
+        TreeBatches(corpus, 10, True, 0, rank=2, ranks=2)
+    with pytest.raises(InputError, match="too few trees for 2 processes"):
+        TreeBatches(corpus, 10, True, 0, ranks=2).epoch(0)
+
+
+def test_trees_carry_no_state():
+    assert not TreeBatches(corpus_of([CAT]), 10, False, 0).carries_state
