@@ -17,7 +17,7 @@ from syntaxlm.evaluation import boundaries
 from syntaxlm.evaluation.boundaries import best_threshold, evaluate_boundaries, gaps_of, score_boundaries
 from syntaxlm.model_io import ModelBundle, ModelSettings
 from syntaxlm.models.registry import MODELS, build_model
-from syntaxlm.parsing.evaluation import parse_lines
+from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.scoring.perplexity import evaluate_text
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary

@@ -14,17 +14,15 @@ import pytest
 from syntaxlm.data.completion import CompletionQuestion
 from syntaxlm.errors import InputError
 from syntaxlm.evaluation.completion import (
-    Accuracy,
-    CompletionReport,
     completion_scores,
     differing_words,
     evaluate_completion,
-    first_half,
     interpolate,
     score_questions,
     tune_weights,
     write_questions,
 )
+from syntaxlm.evaluation.completion_report import Accuracy, CompletionReport, first_half
 from syntaxlm.model_io import ModelBundle
 from syntaxlm.scoring.engine import Scorer
 from syntaxlm.scoring.tree_scores import log_probs_of_trees

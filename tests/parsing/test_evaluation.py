@@ -18,17 +18,9 @@ from syntaxlm.model_io import read_model, write_settings, write_weights
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.parsing import evaluation as parsing
 from syntaxlm.parsing import structure
-from syntaxlm.parsing.evaluation import (
-    RandomWeights,
-    evaluate_parsing,
-    evaluate_trees,
-    parse_lines,
-    parse_lines_together,
-    protocol_named,
-    scored_sentences,
-    with_fresh_weights,
-    write_sentences,
-)
+from syntaxlm.parsing.evaluation import evaluate_parsing, evaluate_trees, protocol_named, with_fresh_weights
+from syntaxlm.parsing.parse import parse_lines, parse_lines_together
+from syntaxlm.parsing.report import RandomWeights, scored_sentences, write_sentences
 from syntaxlm.parsing.structure import RULES, structure_of
 from syntaxlm.trees import (
     DECODING_RULES,

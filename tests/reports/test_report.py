@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from syntaxlm.drawing.sentence import Drawing
 from syntaxlm.errors import InputError
 from syntaxlm.model_io import read_model
-from syntaxlm.parsing.evaluation import evaluate_parsing, scored_sentences
+from syntaxlm.parsing.evaluation import evaluate_parsing
+from syntaxlm.parsing.report import scored_sentences
 from syntaxlm.reports.model_sections import POINTS, thinned
 from syntaxlm.reports.parsing_sections import DRAWN_WORDS, best_and_worst
 from syntaxlm.reports.report import key_figures, page_of, write_report

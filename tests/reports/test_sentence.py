@@ -13,7 +13,7 @@ from syntaxlm.errors import InputError
 from syntaxlm.model_io import ModelBundle, ModelSettings
 from syntaxlm.models.prpn import PRPNConfig
 from syntaxlm.models.registry import build_model
-from syntaxlm.parsing.evaluation import parse_lines
+from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.reports.sentence import analyse, maps_of
 from syntaxlm.reports.tree_files import read_gold
 from syntaxlm.text.normaliser import Normaliser

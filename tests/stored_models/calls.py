@@ -29,14 +29,9 @@ from syntaxlm.generation.trees import generate_trees
 from syntaxlm.model_io import ModelBundle, distinct_tensors, export_arpa, import_arpa, read_model, write_model
 from syntaxlm.models.abilities import GeneratesTrees, Parses, SpanScores
 from syntaxlm.models.batches import TextMode
-from syntaxlm.parsing.evaluation import (
-    evaluate_parsing,
-    evaluate_trees,
-    parse_lines,
-    parse_lines_together,
-    protocol_named,
-    scored_sentences,
-)
+from syntaxlm.parsing.evaluation import evaluate_parsing, evaluate_trees, protocol_named
+from syntaxlm.parsing.parse import parse_lines, parse_lines_together
+from syntaxlm.parsing.report import scored_sentences
 from syntaxlm.parsing.structure import rules_of, structure_of
 from syntaxlm.reports.report import write_report
 from syntaxlm.scoring.cache import CacheSettings

@@ -13,7 +13,8 @@ from syntaxlm.data.treebanks import read_treebank, write_tags
 from syntaxlm.errors import InputError, InputWarning
 from syntaxlm.generation.sentences import generate
 from syntaxlm.model_io import read_model
-from syntaxlm.parsing.evaluation import evaluate_parsing, parse_lines, parse_lines_together
+from syntaxlm.parsing.evaluation import evaluate_parsing
+from syntaxlm.parsing.parse import parse_lines, parse_lines_together
 from syntaxlm.reports.sentence import analyse
 from syntaxlm.scoring.perplexity import evaluate_text
 from syntaxlm.scoring.surprisal import surprisals
