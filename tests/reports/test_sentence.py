@@ -28,9 +28,7 @@ def tiny(normaliser: Normaliser, text: str) -> ModelBundle:
     torch.manual_seed(0)
     vocabulary = Vocabulary.build(Counter(normaliser.tokens(text)))
     config = PRPNConfig(embedding_size=6, hidden_size=8, memory_slots=3, look_back=2)
-    return ModelBundle(
-        build_model(config, len(vocabulary)).eval(), ModelSettings(config, normaliser, "sentences"), vocabulary
-    )
+    return ModelBundle(build_model(config, len(vocabulary)).eval(), ModelSettings(config, normaliser), vocabulary)
 
 
 @pytest.fixture
