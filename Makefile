@@ -28,7 +28,7 @@ test: install lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
 test-all: $(VENV)/installed-docs lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal -m "long or not long"
+	SYNTAXLM_LONG_TESTS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal -m "long or not long"
 
 lint: install
 	$(BIN)/ruff check .

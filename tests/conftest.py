@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import hypothesis
 import pytest
 import torch
 
@@ -14,6 +16,11 @@ from syntaxlm.data.toy import write_corpus
 from syntaxlm.model_io import ModelBundle, read_model
 from syntaxlm.training.recipe import Recipe, recipe_from
 from syntaxlm.training.trainer import train
+
+# Property tests draw fewer examples unless the long tests run, too (make test-all).
+hypothesis.settings.register_profile("short", max_examples=30, deadline=None)
+hypothesis.settings.register_profile("long", max_examples=200, deadline=None)
+hypothesis.settings.load_profile("long" if os.environ.get("SYNTAXLM_LONG_TESTS") else "short")
 
 torch.set_num_threads(1)  # tiny products: more threads only wait for each other
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from syntaxlm.batches import SentenceBatches, StreamBatches
@@ -22,7 +22,6 @@ from tests.batches.corpora import LENGTHS, ONE_MARK, VOCABULARY, assert_same, co
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 
 
-@settings(max_examples=300, deadline=None)
 @given(
     LENGTHS,
     st.integers(1, 100),
@@ -54,7 +53,6 @@ def test_every_sentence_is_read_once_whole_under_the_budget(lengths, budget, shu
     assert seen == Counter(range(len(corpus)))
 
 
-@settings(max_examples=100, deadline=None)
 @given(LENGTHS, st.integers(1, 100), st.integers(1, 4), st.booleans())
 def test_processes_share_the_batches_of_sentences(lengths, budget, ranks, shuffle):
     corpus = corpus_of(lengths)
@@ -181,6 +179,7 @@ def test_impossible_sizes_are_refused_by_name():
         SentenceBatches(corpus, VOCABULARY, 10, True, 0, rank=2, ranks=2)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not (SHARED / "ptb").is_dir(), reason="the Penn Treebank text is not beside this checkout")
 def test_penn_treebank_batches_are_padded_by_less_than_5_percent_and_predict_its_929589_tokens():
     path = SHARED / "ptb" / "ptb.train.txt"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from syntaxlm.batches import StreamBatches
@@ -26,7 +26,6 @@ def columns_of(batches):
     return list(joined.values())
 
 
-@settings(max_examples=300, deadline=None)
 @given(LENGTHS, st.integers(1, 40), st.integers(1, 20), st.sampled_from([VOCABULARY, ONE_MARK]))
 def test_every_token_of_the_stream_is_predicted_exactly_once_after_the_one_before_it(lengths, size, steps, vocabulary):
     corpus = corpus_of(lengths)
@@ -43,7 +42,6 @@ def test_every_token_of_the_stream_is_predicted_exactly_once_after_the_one_befor
     assert max(sizes) - min(sizes) <= 1
 
 
-@settings(max_examples=200, deadline=None)
 @given(LENGTHS, st.integers(1, 40), st.integers(1, 20))
 def test_stream_batches_are_full_but_for_the_last_and_have_no_empty_column(lengths, size, steps):
     batches = list(StreamBatches(corpus_of(lengths), VOCABULARY, size, steps))
@@ -58,7 +56,6 @@ def test_stream_batches_are_full_but_for_the_last_and_have_no_empty_column(lengt
     assert [batch.carries for batch in batches] == [False] + [True] * (len(batches) - 1)
 
 
-@settings(max_examples=200, deadline=None)
 @given(LENGTHS, st.integers(4, 40), st.integers(1, 20), st.integers(2, 4))
 def test_processes_share_the_columns_of_a_stream(lengths, size, steps, ranks):
     corpus = corpus_of(lengths)
@@ -77,14 +74,12 @@ def test_processes_share_the_columns_of_a_stream(lengths, size, steps, ranks):
         assert torch.equal(together[masks], batch.tokens[masks])
 
 
-@settings(max_examples=100, deadline=None)
 @given(LENGTHS, st.integers(1, 10), st.integers(1, 10), st.integers(0, 30))
 def test_a_stream_goes_on_from_any_batch(lengths, size, steps, start):
     batches = StreamBatches(corpus_of(lengths), VOCABULARY, size, steps)
     assert_same(list(batches.iterate(0, start)), list(batches)[start:])
 
 
-@settings(max_examples=200, deadline=None)
 @given(LENGTHS, st.integers(1, 40), st.integers(1, 20), st.integers(0, 5), st.sampled_from([VOCABULARY, ONE_MARK]))
 def test_random_steps_predict_every_token_exactly_once(lengths, size, steps, epoch, vocabulary):
     corpus = corpus_of(lengths)
@@ -102,7 +97,6 @@ def test_random_steps_predict_every_token_exactly_once(lengths, size, steps, epo
     assert found[-1].lengths is None or int(found[-1].lengths.min()) >= 1
 
 
-@settings(max_examples=50, deadline=None)
 @given(LENGTHS, st.integers(2, 10), st.integers(1, 10), st.integers(0, 30), st.integers(0, 5))
 def test_random_steps_are_those_of_seed_and_epoch_in_every_process_and_from_any_batch(
     lengths, size, steps, start, epoch
@@ -118,6 +112,7 @@ def test_random_steps_are_those_of_seed_and_epoch_in_every_process_and_from_any_
         assert [batch.tokens.shape[0] for batch in made(0, rank, 2)] == [batch.tokens.shape[0] for batch in whole]
 
 
+@pytest.mark.long
 def test_random_steps_are_drawn_around_the_steps_and_in_one_of_twenty_batches_around_half():
     corpus = EncodedCorpus.from_sentences([[3] * 999] * 1000)
 

@@ -26,7 +26,6 @@ def rows_of(batch, corpus, vocabulary, labels):
     return dict(zip(targets, found, strict=True))
 
 
-@settings(max_examples=60, deadline=None)
 @given(forests(), st.integers(1, 40), st.booleans(), st.booleans(), st.sampled_from([None, 1, 3]))
 def test_every_word_is_generated_once_by_the_step_of_its_tree_and_no_row_is_padding(
     trees, budget, shuffle, mixed, most
@@ -51,7 +50,6 @@ def test_every_word_is_generated_once_by_the_step_of_its_tree_and_no_row_is_padd
     assert seen == Counter(range(len(trees)))
 
 
-@settings(max_examples=60, deadline=None)
 @given(forests())
 def test_steps_go_on_from_the_row_that_generated_the_word_their_edge_leaves(trees):
     corpus = corpus_of(trees)

@@ -11,6 +11,7 @@ import time
 import pytest
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_parse_that_is_ended_leaves_no_temporary_file(trained, tmp_path, number):

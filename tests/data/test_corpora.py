@@ -8,7 +8,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from syntaxlm.data import corpora
@@ -101,7 +101,6 @@ def test_counting_counts_every_token(text):
     assert count_tokens(text, NORMALISER) == {"the": 3, "sat": 2, "cat": 1, "dog": 1, "down": 1, "<s>": 1}
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.lists(st.sampled_from(["the", "cat", "sat", "dog", "."]), max_size=9), max_size=20),
     st.integers(1, 9),
@@ -187,6 +186,7 @@ def test_large_vocabularies_have_wide_ids(tmp_path):
         assert sentences(corpus) == [[70_002, 3]]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("one_line", [False, True])
 def test_memory_stays_bounded_on_a_file_of_30_megabytes(tmp_path, monkeypatch, one_line):
     monkeypatch.setattr(corpora, "IN_MEMORY", 2**20)

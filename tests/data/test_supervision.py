@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from syntaxlm.batches import SentenceBatches, StreamBatches
@@ -66,7 +66,6 @@ def constituents(corpus, spans):
             yield tuple(words[start:end]), end == len(words)
 
 
-@settings(max_examples=100, deadline=None)
 @given(CORPORA, st.integers(1, 60), st.booleans(), st.booleans())
 def test_spans_of_sentence_batches_are_the_words_of_the_constituents_that_a_step_follows(drawn, budget, closed, mixed):
     corpus, spans = made(drawn)
@@ -80,7 +79,6 @@ def test_spans_of_sentence_batches_are_the_words_of_the_constituents_that_a_step
     assert found == Counter(words for words, last in constituents(corpus, spans) if closed or not last)
 
 
-@settings(max_examples=150, deadline=None)
 @given(CORPORA, st.integers(1, 12), st.integers(1, 20), st.booleans(), st.sampled_from([VOCABULARY, ONE_MARK]))
 def test_spans_of_stream_batches_are_the_words_of_the_constituents_inside_a_column(
     drawn, size, steps, variable_bptt, vocabulary
@@ -107,7 +105,6 @@ def test_spans_of_stream_batches_are_the_words_of_the_constituents_inside_a_colu
     assert Counter(tuple(read[column][place - length : place]) for place, column, length in told) == expected
 
 
-@settings(max_examples=60, deadline=None)
 @given(CORPORA, st.integers(4, 12), st.integers(1, 20), st.integers(2, 4))
 def test_every_process_has_the_spans_of_its_own_columns_and_sentences(drawn, size, steps, ranks):
     corpus, spans = made([*drawn, (4, [(1, 3)])])
@@ -128,7 +125,6 @@ def test_every_process_has_the_spans_of_its_own_columns_and_sentences(drawn, siz
     assert not every
 
 
-@settings(max_examples=50, deadline=None)
 @given(CORPORA, st.integers(1, 30), st.integers(0, 10), st.booleans())
 def test_an_interrupted_epoch_goes_on_with_the_same_spans(drawn, size, start, variable_bptt):
     corpus, spans = made(drawn)
@@ -225,7 +221,6 @@ NORMALISERS = [
 ]
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.lists(trees(), min_size=1, max_size=6), st.sampled_from(NORMALISERS), st.sampled_from([1, 2]))
 def test_under_every_normaliser_spans_are_the_tokens_of_the_constituents_words(
     tmp_path_factory, drawn, normaliser, minimum_count

@@ -9,7 +9,7 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from syntaxlm.errors import InputError
@@ -75,7 +75,6 @@ def test_an_accent_apart_is_no_neighbour_and_what_is_dropped_parts_nothing_by_it
     assert gaps.boundaries.tolist() == [True, False, True]
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(st.text(st.sampled_from("ab é_\t\u200b$"), max_size=12), max_size=4), st.sampled_from(["_", None]))
 def test_every_character_but_the_first_of_a_line_has_one_gap_and_white_space_none(lines, space):
     normaliser = Normaliser(units="characters", space=space)
@@ -93,7 +92,6 @@ def test_every_character_but_the_first_of_a_line_has_one_gap_and_white_space_non
     assert (gaps.spaces == gaps.characters)[~gaps.boundaries].all()
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=1, max_size=12))
 def test_the_threshold_is_the_best_of_all_there_are(pairs):
     distances = np.array([pair[0] for pair in pairs], np.float32) / 7

@@ -64,7 +64,6 @@ def counted(sentences, mode="sentences", **config):
 texts = st.lists(st.lists(st.integers(3, WORDS - 2), min_size=1, max_size=6), min_size=1, max_size=15)
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     texts, st.integers(1, 5), st.sampled_from(["sentences", "stream"]), st.lists(st.integers(0, WORDS - 1), min_size=1)
 )

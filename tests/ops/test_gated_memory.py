@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from syntaxlm.ops import gated_memory
@@ -146,7 +146,6 @@ def test_steps_before_the_start_are_closed_but_the_zero_step_is_not():
     assert soft[0, 0, 0].item() == pytest.approx(1 / (1 + math.exp(-5)))
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(st.floats(0, 1, allow_subnormal=False), min_size=2, max_size=14, unique=True), st.booleans())
 def test_dependency_ranges_never_partially_overlap_at_infinite_temperature(distances, released):
     """Appendix C: step t's memory reaches back to l_t, and no two ranges [l_t, t] cross when memory is long enough."""

@@ -47,7 +47,6 @@ sentences = st.lists(st.lists(st.integers(3, WORDS - 1), max_size=7), min_size=1
 minimum_counts = st.sampled_from([(1,), (1, 2), (1, 1, 2), (1, 2, 3), (1, 3)])
 
 
-@settings(max_examples=60, deadline=None)
 @given(sentences, st.integers(1, 5), minimum_counts, st.lists(st.integers(0, WORDS - 1), max_size=5))
 def test_fast_form_equals_reference_in_every_probability_and_sums_to_one(found, order, least, context):
     sequences = [[BEGIN, *sentence, END] for sentence in found]

@@ -84,6 +84,7 @@ def test_only_float32_on_the_processor_is_for_compiled_code(source):
     assert native.usable(source, torch.float16, torch.zeros(1)) is None
 
 
+@pytest.mark.long
 def test_training_without_compiled_code_works(toy, tmp_path):
     """In a process of its own, where nothing is loaded yet."""
     program = (

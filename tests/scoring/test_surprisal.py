@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import syntaxlm
@@ -143,7 +143,6 @@ def test_a_row_is_a_character_of_a_model_of_characters():
     st.sampled_from(["NFC", "NFD"]),
     st.sampled_from(["_", None]),
 )
-@settings(max_examples=150, deadline=None)
 def test_words_hold_every_token_once_in_order_and_are_parts_of_the_line(line, units, splitting, numbers, form, space):
     normaliser = Normaliser(units, form, splitting, numbers=numbers, drop_words=("$",), space=space)
     words = written_words(normaliser, line)

@@ -30,14 +30,12 @@ SETTINGS = st.builds(
 )
 
 
-@settings(max_examples=500, deadline=None)
 @given(SETTINGS, TEXTS)
 def test_tokens_are_the_aligned_tokens_that_were_kept(normaliser, line):
     aligned = normaliser.align(line)
     assert normaliser.tokens(line) == [each.token for each in aligned if each.token is not None]
 
 
-@settings(max_examples=500, deadline=None)
 @given(SETTINGS, TEXTS)
 def test_offsets_slice_the_original_line_in_order_and_leave_out_only_white_space(normaliser, line):
     end = 0
@@ -51,7 +49,6 @@ def test_offsets_slice_the_original_line_in_order_and_leave_out_only_white_space
     assert not line[end:].replace("\u200b", " ").strip()
 
 
-@settings(max_examples=300, deadline=None)
 @given(SETTINGS, TEXTS)
 def test_tokens_are_never_empty_and_never_hold_white_space(normaliser, line):
     for token in normaliser.tokens(line):
@@ -61,7 +58,6 @@ def test_tokens_are_never_empty_and_never_hold_white_space(normaliser, line):
             assert len(token) == 1 or token == "\\_"
 
 
-@settings(max_examples=300, deadline=None)
 @given(SETTINGS, st.lists(TEXTS, max_size=6), st.integers(1, 12))
 def test_long_lines_in_parts_give_the_same_tokens(normaliser, texts, length):
     line = " ".join(texts)
@@ -74,13 +70,11 @@ def test_long_lines_in_parts_give_the_same_tokens(normaliser, texts, length):
     assert [token for part in parts for token in part] == normaliser.tokens(line)
 
 
-@settings(max_examples=300, deadline=None)
 @given(SETTINGS, TEXTS)
 def test_a_treebank_word_stays_one_word(normaliser, written):
     assert bool(normaliser.word(written)) == bool(written)
 
 
-@settings(max_examples=100, deadline=None)
 @given(TEXTS)
 def test_words_of_text_and_of_a_treebank_become_the_same(line):
     normaliser = Normaliser(lower_case=True, numbers="whole")
@@ -187,7 +181,6 @@ def test_dropping_in_characters_leaves_single_spaces_and_combining_marks():
     assert "".join(normaliser.tokens("$ é, ... $b !")) == "e\u0301_b"
 
 
-@settings(max_examples=500, deadline=None)
 @given(SETTINGS, TEXTS, st.integers(1, 12))
 def test_the_length_is_that_of_the_stretches_kept_and_of_one_character_between_words(normaliser, line, length):
     total = 0

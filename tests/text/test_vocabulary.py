@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from syntaxlm.errors import InputError
@@ -44,7 +44,6 @@ def test_decoding_inverts_encoding_of_known_words():
             SMALL.decode([wrong])
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.sets(st.text(st.characters(), min_size=1), max_size=20))
 def test_a_vocabulary_survives_its_file_whatever_its_characters(tmp_path_factory, tokens):
     path = tmp_path_factory.mktemp("vocabulary") / "vocabulary.json"

@@ -131,6 +131,7 @@ def test_two_processes_give_the_gradient_of_one_and_go_on_with_their_own_columns
     assert result["valid"]["nats"] == pytest.approx(single.valid.nats, rel=1e-3)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "starts", [pytest.param([-1], id="whole"), pytest.param([30, 0], id="resumed", marks=pytest.mark.long)]
 )

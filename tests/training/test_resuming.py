@@ -343,6 +343,7 @@ def kill_and_go_on(toy, tmp_path: Path, moments: list[tuple[int, float]], epochs
     assert not list(broken.glob(".*")), "half-written files were left"
 
 
+@pytest.mark.long
 def test_a_killed_run_goes_on_to_the_same_weights(toy, tmp_path):
     kill_and_go_on(toy, tmp_path, [(0, 0.0), (2, 0.03), (1, 0.01)], epochs=8)
 

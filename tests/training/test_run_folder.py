@@ -72,6 +72,7 @@ def test_of_several_processes_that_claim_a_folder_at_one_instant_exactly_one_has
             racer.wait(30)
 
 
+@pytest.mark.long
 def test_two_runs_started_at_one_instant_train_once(toy, tmp_path):
     (tmp_path / "lstm.yaml").write_text(yaml.safe_dump(toy.recipe_data("lstm", schedule={"epochs": 1})))
     folder = tmp_path / "new" / "run"

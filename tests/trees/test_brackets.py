@@ -4,7 +4,7 @@ from pathlib import Path
 
 import nltk
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from syntaxlm.errors import InputError
@@ -198,7 +198,6 @@ def test_crossing_constituents_cannot_be_written():
         format_brackets(Tree(("a", "b", "c"), ("", "", ""), crossing))
 
 
-@settings(max_examples=400, deadline=None)
 @given(
     st.lists(st.sampled_from(["(", ")", "(S ", "(NN dog)", "word", " ", "\n", "-LRB-", "\\/", "\u2028", "( ("])).map(
         "".join
@@ -217,7 +216,6 @@ def test_any_text_gives_trees_or_an_input_error(text, labelled):
         assert [one.words for one in again] == [tree.words]
 
 
-@settings(max_examples=200, deadline=None)
 @given(content=st.binary())
 def test_any_file_gives_trees_or_an_input_error(tmp_path_factory, content):
     file: Path = tmp_path_factory.getbasetemp() / "fuzz.mrg"
