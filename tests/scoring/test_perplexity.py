@@ -76,7 +76,8 @@ def test_every_token_of_a_text_is_a_target_once(prpn, toy, monkeypatch, mode, bu
     """Of sentences read by themselves, those of each distinct one."""
     for name in ("TOKEN_BUDGET", "STEPS"):
         monkeypatch.setattr(engine, name, budget)
-    corpus = EncodedCorpus.encode(toy / "train.txt", prpn.normaliser, prpn.vocabulary)
+    text = toy / ("test.txt" if budget == 1 else "train.txt")
+    corpus = EncodedCorpus.encode(text, prpn.normaliser, prpn.vocabulary)
     found: list[int] = []
     scoring = prpn.model.token_log_probs
 
