@@ -37,6 +37,8 @@ class EagerKernels:
             span = slice(rows.start + part.start, rows.start + part.start + len(values))
             work.inside[span] = inside.to(work.inside.dtype)
             work.scales[span] = greatest[part] + most.to(greatest.dtype).log()
+            if work.weights is not None:
+                work.scales[span] += work.weights[span]
 
     def gather(self, width: int) -> None:
         """Nothing: `scatter` has done it."""
@@ -49,8 +51,10 @@ class EagerKernels:
         assert work.inside_grads is not None
         left, right = work.layout.splits(width, range(1, width))
         parent = work.scales[rows, None]
+        if work.weights is not None:
+            parent = parent - work.weights[rows, None]
         differences = work.scales[left] + work.scales[right] - parent
-        factors = torch.where(torch.isinf(parent), 0, differences.exp()).to(self.sums)
+        factors = torch.where(parent.isfinite(), differences.exp(), 0).to(self.sums)
         for part in self._parts(len(left), width - 1):
             own = work.inside_grads[rows][part, None].to(self.sums) * factors[part, :, None]
             for child, sibling, first in ((left, right, 0), (right, left, size)):

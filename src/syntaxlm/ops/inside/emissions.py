@@ -20,7 +20,7 @@ from syntaxlm.ops.products import large_product, product_dtype
 
 _SOURCE = Path(__file__).with_name("emissions.c")
 _BLOCK = 64  # the compiled kernel takes rows of a multiple of this
-_ROWS = 128  # of logits at a time: what a core's cache holds
+_ROWS = 256  # of logits at a time: what a core's cache holds
 
 
 def emission_log_probs_reference(hidden: Tensor, words: Tensor, bias: Tensor | None, columns: Tensor) -> Tensor:
@@ -51,8 +51,8 @@ class _EmissionLogProbs(torch.autograd.Function):
         library = usable(_SOURCE, dtype, hidden, words, bias)
         size = len(words)
         padded = size if library is None else -(-size // _BLOCK) * _BLOCK
-        low_words = torch.zeros(padded, words.shape[1], dtype=dtype, device=words.device)
-        low_words[:size] = words
+        low_words = torch.zeros(words.shape[1], padded, dtype=dtype, device=words.device)  # faster so in a product
+        low_words[:, :size] = words.T
         low_hidden = hidden.to(dtype)
         every_bias = torch.full((padded,), -torch.inf, dtype=words.dtype, device=words.device)
         every_bias[:size] = 0 if bias is None else bias
@@ -63,7 +63,7 @@ class _EmissionLogProbs(torch.autograd.Function):
         if library is not None and dtype == torch.bfloat16:  # even and odd words of 32 apart
             ordered_bias = every_bias.view(-1, 16, 2).transpose(1, 2).contiguous()
         for part in _parts(len(hidden)):
-            block = torch.mm(low_hidden[part], low_words.T, out=shares[part])
+            block = torch.mm(low_hidden[part], low_words, out=shares[part])
             if library is None:
                 logits = block.to(words.dtype) + every_bias
                 torch.amax(logits, 1, out=greatest[part])
@@ -76,7 +76,7 @@ class _EmissionLogProbs(torch.autograd.Function):
                     ctypes.c_int64(padded), address(ordered_bias), address(greatest[part]), address(sums[part]),
                     torch.get_num_threads(),
                 )  # fmt: skip
-            torch.mm(block, low_words, out=expected[part])
+        torch.mm(shares, low_words.T, out=expected)
         normaliser = greatest + sums.log()
         chosen = words[columns]
         result = large_product(chosen, hidden, -normaliser)

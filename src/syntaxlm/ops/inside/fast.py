@@ -24,18 +24,22 @@ from syntaxlm.ops.native import usable
 from syntaxlm.ops.products import product_dtype
 
 
-def log_partition(rules: FactoredRules, emissions: Tensor, words: Tensor, layout: Layout) -> Tensor:
+def log_partition(
+    rules: FactoredRules, emissions: Tensor, words: Tensor, layout: Layout, weights: Tensor | None = None
+) -> Tensor:
     """log P(sentence) of each sentence: (B,), in the order that `layout` was given.
 
     emissions: (u, t) natural log p(word | T) of the distinct words of the batch, whose gradient is the expected number
     of times that T emits the word.  words: (N,) int64, rows of `emissions`, sentence after sentence.
+    weights: (B, n, n) log-weights of spans by first and last word, both inclusive, which derivations are multiplied by;
+    no gradient is made for them. Those of single words are not read. None: no weights.
     Products are made in autocast's type, sums in float32 at least.
     Liu et al. 2023, section 3; Yang et al. 2021, equations 5 to 7.
     """
-    root, left, right = _composed(rules)
-    dtype = product_dtype(left)
-    with torch.autocast(left.device.type, enabled=False):
-        result: Tensor = _LogPartition.apply(root, left, right, emissions, words, layout, dtype)
+    dtype = product_dtype(rules.left)
+    with torch.autocast(rules.left.device.type, enabled=False):
+        root, left, right = _composed(rules)
+        result: Tensor = _LogPartition.apply(root, left, right, emissions, words, layout, weights, dtype)
     return result
 
 
@@ -53,12 +57,14 @@ class Posteriors(NamedTuple):
 
 
 @torch.no_grad()
-def posteriors(rules: FactoredRules, emissions: Tensor, words: Tensor, layout: Layout) -> Posteriors:
+def posteriors(
+    rules: FactoredRules, emissions: Tensor, words: Tensor, layout: Layout, weights: Tensor | None = None
+) -> Posteriors:
     """Span marginals, d log Z / d log weight of the span, and labels. Arguments as of `log_partition`."""
-    root, left, right = _composed(rules)
-    dtype = product_dtype(left)
-    with torch.autocast(left.device.type, enabled=False):
-        charts = _Charts(root, left, right, emissions, words, layout, dtype)
+    dtype = product_dtype(rules.left)
+    with torch.autocast(rules.left.device.type, enabled=False):
+        root, left, right = _composed(rules)
+        charts = _Charts(root, left, right, emissions, words, layout, weights, dtype)
         log_probs = charts.inside()
         charts.outside(torch.ones_like(log_probs), marginals=True)
         work, size = charts.work, charts.factors
@@ -104,6 +110,7 @@ class _Charts:
         emissions: Tensor,
         words: Tensor,
         layout: Layout,
+        weights: Tensor | None,
         dtype: torch.dtype,
     ) -> None:
         self.layout, self.dtype, self.factors = layout, dtype, len(root)
@@ -125,6 +132,7 @@ class _Charts:
             inside=torch.empty(rows, self.size, dtype=dtype, device=device),
             children=torch.empty(rows, 2 * self.size, dtype=dtype, device=device),
             scales=torch.empty(rows, dtype=torch.float64, device=device),
+            weights=None if weights is None else layout.flat(weights.to(device, torch.float64)),
         )
         self.library = library
         self.work.scales[: len(self.words)] = scales[self.words].to(torch.float64)
@@ -220,9 +228,10 @@ class _LogPartition(torch.autograd.Function):
         emissions: Tensor,
         words: Tensor,
         layout: Layout,
+        weights: Tensor | None,
         dtype: torch.dtype,
     ) -> Tensor:
-        charts = _Charts(root, left, right, emissions, words, layout, dtype)
+        charts = _Charts(root, left, right, emissions, words, layout, weights, dtype)
         result = charts.inside()
         ctx.charts = charts  # its tensors are made here: none is an input or an output
         return result
@@ -231,4 +240,4 @@ class _LogPartition(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         charts: _Charts = ctx.charts
         charts.outside(grads[0])
-        return (*charts.gradients(), None, None, None)
+        return (*charts.gradients(), None, None, None, None)

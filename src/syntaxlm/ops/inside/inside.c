@@ -17,6 +17,7 @@ typedef struct {
     void *inside;            /* (rows, R): o, scaled */
     void *children;          /* (rows, 2R): a and b, what a span is worth as a left and as a right child */
     double *scales;          /* (rows,): the logarithm of what o, a and b were divided by */
+    const double *weights;   /* (rows,) or null: log-weights of spans, contained in the scales */
     void *inside_grads;      /* (rows, R): G */
     void *children_grads;    /* (rows, 2R): H */
     float *marginals;        /* (rows,) or null */
@@ -80,7 +81,7 @@ static inline __attribute__((always_inline)) void span_forward(const Chart *c, i
         for (int j = 0; j < 4; j++) scaled[j] = *(lanes *)(values + at + 16 * j) * scale;
         store_block(c->inside, half, row * R + at, scaled);
     }
-    c->scales[row] = most > 0 ? greatest + log(most) : -INFINITY;
+    c->scales[row] = most > 0 ? greatest + log(most) + (c->weights ? c->weights[row] : 0) : -INFINITY;
 }
 
 /* o and the scales of all spans of a width, from a and b of shorter ones. */
@@ -105,6 +106,7 @@ static inline __attribute__((always_inline)) void child_backward(const Chart *c,
     float factors[LONGEST];
     for (integer k = 0; k < terms; k++) {
         double difference = scale + c->scales[siblings[k]] - c->scales[parents[k]];
+        if (c->weights) difference += c->weights[parents[k]];
         if (!(difference > -60.0)) continue; /* nothing, or a parent that has no derivation */
         factors[kept] = fast_exp((float)difference);
         parent_at[kept] = parents[k] * R;

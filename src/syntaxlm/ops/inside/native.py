@@ -16,8 +16,8 @@ BLOCK = 64  # factors of a span are a multiple of this
 LONGEST = 1024  # words of a sentence
 
 _POINTERS = (
-    "lengths", "begins", "starts", "counts", "inside", "children", "scales", "inside_grads", "children_grads",
-    "marginals",
+    "lengths", "begins", "starts", "counts", "inside", "children", "scales", "weights", "inside_grads",
+    "children_grads", "marginals",
 )  # fmt: skip
 
 

@@ -174,6 +174,11 @@ class Layout:
         result[places, first.to(values.device), (first + width - 1).to(values.device)] = values
         return result
 
+    def flat(self, squares: Tensor) -> Tensor:
+        """(B, n, n) in the caller's order, by first and last word -> (rows,), the inverse of `squares`."""
+        sentence, first, width = (part.to(squares.device) for part in self.spans)
+        return squares[self.order.to(squares.device)[sentence], first, first + width - 1].contiguous()
+
     def splits(self, width: int, lefts: range) -> tuple[Tensor, Tensor]:
         """(rows, k) each: the rows of the left and right child of every span of a width, for left children of widths."""
         sentence, first, _ = (part[self.of_width(width), None] for part in self.spans)
