@@ -18,6 +18,7 @@ from torch import Tensor
 
 from syntaxlm.ops.inside.eager import EagerKernels
 from syntaxlm.ops.inside.native import BLOCK, LONGEST, SOURCE, NativeKernels
+from syntaxlm.ops.inside.tiles import product_of_sums, repeated_product, tiles_usable
 from syntaxlm.ops.inside.types import FactoredRules, Layout
 from syntaxlm.ops.inside.work import Work
 from syntaxlm.ops.native import usable
@@ -120,10 +121,15 @@ class _Charts:
         device = left.device
         scales = emissions.amax(1)
         self.emissions = torch.exp(emissions - scales[:, None]).to(dtype)
-        rules = torch.zeros(2, self.size, left.shape[1] - self.factors + self.size, dtype=dtype, device=device)
+        preterminals = left.shape[1] - self.factors
+        padded = preterminals if library is None else -(-preterminals // BLOCK) * BLOCK
+        if padded > preterminals:
+            self.emissions = torch.nn.functional.pad(self.emissions, (0, padded - preterminals))
+        self.preterminals = preterminals
+        rules = torch.zeros(2, self.size, self.size + padded, dtype=dtype, device=device)
         for side, given in enumerate((left, right)):
             rules[side, : self.factors, : self.factors] = given[:, : self.factors]
-            rules[side, : self.factors, self.size :] = given[:, self.factors :]
+            rules[side, : self.factors, self.size : self.size + preterminals] = given[:, self.factors :]
         rules = rules.flatten(0, 1)
         self.span_rules, self.word_rules = rules[:, : self.size].contiguous(), rules[:, self.size :].contiguous()
         rows = layout.rows
@@ -135,6 +141,7 @@ class _Charts:
             weights=None if weights is None else layout.flat(weights.to(device, torch.float64)),
         )
         self.library = library
+        self.tiled = library is not None and dtype == torch.bfloat16 and tiles_usable(self.size, padded)
         self.work.scales[: len(self.words)] = scales[self.words].to(torch.float64)
 
     def kernels(self) -> EagerKernels | NativeKernels:
@@ -144,14 +151,15 @@ class _Charts:
         """log Z, in the caller's order."""
         layout, work, kernels = self.layout, self.work, self.kernels()
         work.inside[: len(self.words)] = 0  # words have no nonterminal
-        torch.index_select(
-            torch.mm(self.emissions, self.word_rules.T), 0, self.words, out=work.children[: len(self.words)]
-        )
+        by_word = work.children.new_empty(len(self.emissions), 2 * self.size)
+        repeated_product(self.word_rules, False, self.tiled)(self.emissions, by_word)
+        torch.index_select(by_word, 0, self.words, out=work.children[: len(self.words)])
+        product = repeated_product(self.span_rules, False, self.tiled)
         for width in range(2, layout.longest + 1):
             kernels.inside(width)
             inner = slice(layout.of_width(width).start, layout.whole(width).start)
             if inner.stop > inner.start:
-                torch.mm(work.inside[inner], self.span_rules.T, out=work.children[inner])
+                product(work.inside[inner], work.children[inner])
         whole = layout.whole_rows
         self.whole = work.inside[whole, : self.factors].to(self.root.dtype)
         self.root_sums = self.whole @ self.root
@@ -173,6 +181,7 @@ class _Charts:
             work.children_grads = torch.empty_like(work.children)
         work.marginals = torch.zeros(layout.rows, dtype=sums, device=device) if marginals else None
         kernels = self.kernels()
+        product = repeated_product(self.span_rules, True, self.tiled)
         root_grads = torch.zeros(len(layout), self.size, dtype=self.root.dtype, device=device)
         torch.mul(self.whole_grads[:, None], self.root, out=root_grads[:, : self.factors])
         for width in range(layout.longest, 0, -1):
@@ -182,7 +191,7 @@ class _Charts:
             rows, whole = layout.of_width(width), layout.whole(width)
             inner = slice(rows.start, whole.start)
             if inner.stop > inner.start:
-                torch.mm(work.children_grads[inner].to(self.dtype), self.span_rules, out=work.inside_grads[inner])
+                product(work.children_grads[inner].to(self.dtype), work.inside_grads[inner])
             first = int(layout.counts[width + 1]) if width < layout.longest else 0
             work.inside_grads[whole] = root_grads[first : first + whole.stop - whole.start].to(self.dtype)
             kernels.scatter(width)
@@ -195,7 +204,7 @@ class _Charts:
         """(N, t) of each word of the sorted sentences how probable each preterminal is."""
         assert self.work.children_grads is not None
         grads = self.work.children_grads[: len(self.words)].to(self.dtype)
-        return torch.mm(grads, self.word_rules) * self.emissions[self.words]
+        return (torch.mm(grads, self.word_rules) * self.emissions[self.words])[:, : self.preterminals]
 
     def gradients(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Of the root (R,), left and right rules (R, R + t), and the emissions' logarithms (u, t)."""
@@ -204,17 +213,19 @@ class _Charts:
         assert grads is not None
         root = self.whole_grads @ self.whole
         longer = slice(layout.of_width(1).stop, layout.rows)
-        spans = torch.mm(grads[longer].to(self.dtype).T, work.inside[longer])
+        spans = product_of_sums(grads[longer].to(self.dtype), work.inside[longer], self.tiled)
         sums = torch.zeros(len(self.emissions), 2 * self.size, dtype=self.root.dtype, device=root.device)
         sums.index_add_(0, self.words, grads[: len(self.words)].to(sums.dtype))
         low = sums.to(self.dtype)
-        words = torch.mm(low.T, self.emissions)
-        emissions = torch.mm(low, self.word_rules).to(sums.dtype) * self.emissions
-        size = self.factors
+        words = product_of_sums(low, self.emissions, self.tiled)
+        emissions = torch.empty(self.emissions.shape, dtype=sums.dtype, device=root.device)
+        repeated_product(self.word_rules, True, self.tiled)(low, emissions).mul_(self.emissions)
+        size, count = self.factors, self.preterminals
         sides = []
         for side in range(2):
             rows = slice(side * self.size, side * self.size + size)
-            sides.append(torch.cat([spans[rows, :size], words[rows]], 1).to(sums.dtype))
+            sides.append(torch.cat([spans[rows, :size], words[rows, :count]], 1).to(sums.dtype))
+        emissions = emissions[:, :count]
         return root, sides[0], sides[1], emissions
 
 
