@@ -10,7 +10,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from syntaxlm.ops.inside.types import FactoredRules, Rules, TableRules
+from syntaxlm.ops.inside.types import FactoredRules, Rules
 
 Addition = Callable[[Tensor, int], Tensor]
 
@@ -26,8 +26,8 @@ def _greatest(values: Tensor, axis: int) -> Tensor:
 def log_partition(rules: Rules, emissions: Tensor, weights: Tensor | None = None, add: Addition = _sum) -> Tensor:
     """log P(sentence): log Z = log sum_A r_A beta_A(1, n).
 
-    weights: (n, n) log-weights of spans by first and last word, added to log beta; their gradient at 0 is the span
-    marginals.  add: how derivations are added up: log-sum-exp, or the maximum for the best derivation.
+    weights: (n, n) log-weights of spans by first and last word, or (n, n, m) of spans and their symbols, added to log
+    beta; their gradient at 0 is the span marginals.  add: how derivations are added up: log-sum-exp, or the maximum for the best derivation.
     Liu et al. 2023, section 2; Yang et al. 2021, equations 5 to 7.
     """
     length, nonterminals = len(emissions), rules.nonterminals
@@ -67,7 +67,7 @@ def marginals(rules: Rules, emissions: Tensor) -> Tensor:
     """(n, n) by first and last word: the probability of each span of two words or more given the sentence."""
     weights = emissions.new_zeros(len(emissions), len(emissions)).requires_grad_()
     with torch.enable_grad():
-        total = log_partition(_detached(rules), emissions.detach(), weights)
+        total = log_partition(rules.detach(), emissions.detach(), weights)
     (found,) = torch.autograd.grad(total, weights)
     return found
 
@@ -76,7 +76,7 @@ def viterbi(rules: Rules, emissions: Tensor) -> tuple[Tensor, Tensor]:
     """log P of the best derivation, and its spans: (n, n), 1 for a span of two words or more that is in it."""
     weights = emissions.new_zeros(len(emissions), len(emissions)).requires_grad_()
     with torch.enable_grad():
-        total = log_partition(_detached(rules), emissions.detach(), weights, _greatest)
+        total = log_partition(rules.detach(), emissions.detach(), weights, _greatest)
     (found,) = torch.autograd.grad(total, weights)
     return total.detach(), found
 
@@ -113,9 +113,3 @@ def prefix_log_probs(rules: Rules, emissions: Tensor) -> Tensor:
             prefix[first, last] = torch.cat([closure @ prefixes, no_word])
     return torch.stack([(rules.root @ prefix[0, last][:nonterminals]).log() for last in range(length)])
 
-
-def _detached(rules: Rules) -> Rules:
-    if isinstance(rules, TableRules):
-        return TableRules(rules.root.detach(), rules.binary.detach())
-    parent = None if rules.parent is None else rules.parent.detach()
-    return FactoredRules(rules.root.detach(), rules.left.detach(), rules.right.detach(), parent)

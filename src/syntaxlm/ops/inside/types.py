@@ -43,6 +43,10 @@ class FactoredRules:
     def preterminals(self) -> int:
         return self.left.shape[1] - len(self.root)
 
+    def detach(self) -> FactoredRules:
+        parent = None if self.parent is None else self.parent.detach()
+        return FactoredRules(self.root.detach(), self.left.detach(), self.right.detach(), parent)
+
     def table(self) -> Tensor:
         """(m, m + t, m + t) p(A -> B C), for small grammars."""
         if self.parent is None:
@@ -74,6 +78,9 @@ class TableRules:
     @property
     def preterminals(self) -> int:
         return self.binary.shape[-1] - self.root.shape[-1]
+
+    def detach(self) -> TableRules:
+        return TableRules(self.root.detach(), self.binary.detach())
 
     def of(self, sentence: int) -> TableRules:
         """The rules of one sentence."""
