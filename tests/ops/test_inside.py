@@ -107,9 +107,7 @@ def derivations_of(rules, log_probs):
         if symbol >= count:
             return
         for split, left, right in itertools.product(range(first, last), range(symbols), range(symbols)):
-            for (p, spans), (q, others) in itertools.product(
-                below(first, split, left), below(split + 1, last, right)
-            ):
+            for (p, spans), (q, others) in itertools.product(below(first, split, left), below(split + 1, last, right)):
                 yield float(table[symbol, left, right]) * p * q, {(first, last): symbol, **spans, **others}
 
     for symbol in range(count):
@@ -117,7 +115,9 @@ def derivations_of(rules, log_probs):
             yield float(rules.root[symbol].detach()) * probability, spans
 
 
-@pytest.mark.parametrize("rules", [factored(2, 2, None), factored(2, 2, 3), tables(2, 2)], ids=["simple", "rank", "table"])
+@pytest.mark.parametrize(
+    "rules", [factored(2, 2, None), factored(2, 2, 3), tables(2, 2)], ids=["simple", "rank", "table"]
+)
 @pytest.mark.parametrize("length", [2, 3, 4])
 def test_reference_equals_enumeration_in_probability_marginals_and_best_derivation(rules, length):
     log_probs = word_log_probs(length, 2)
@@ -187,7 +187,9 @@ def test_posteriors_are_the_marginals_of_the_reference_and_label_by_the_best_sym
         length = len(own)
         expected = reference.marginals(rules, log_probs[own])
         marginals = found.marginals[number].double()
-        torch.testing.assert_close(marginals[:length, :length], expected, rtol=0, atol=1e-5 if form != "torch" else 1e-10)
+        torch.testing.assert_close(
+            marginals[:length, :length], expected, rtol=0, atol=1e-5 if form != "torch" else 1e-10
+        )
         assert not marginals[length:].any()
         assert not marginals[:, length:].any()
         by_symbol = symbol_shares(rules, log_probs[own])
@@ -250,7 +252,9 @@ def test_long_sentences_neither_vanish_nor_overflow():
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("preterminals, size, words, biased", [(5, 4, 70, True), (130, 64, 2100, True), (64, 32, 999, False)])
+@pytest.mark.parametrize(
+    ("preterminals", "size", "words", "biased"), [(5, 4, 70, True), (130, 64, 2100, True), (64, 32, 999, False)]
+)
 def test_emissions_equal_the_reference_in_value_and_every_gradient(preterminals, size, words, biased, dtype):
     generator = torch.Generator().manual_seed(0)
     hidden, vectors, bias = (
@@ -288,7 +292,7 @@ def test_product_softmax_equals_torch_in_value_and_every_gradient():
 
 
 @pytest.mark.skipif(not tiles.tiles_usable(32), reason="this processor has no AMX tiles")
-@pytest.mark.parametrize("rows, inner, columns", [(1, 32, 32), (17, 64, 96), (45, 512, 1024), (9000, 64, 32)])
+@pytest.mark.parametrize(("rows", "inner", "columns"), [(1, 32, 32), (17, 64, 96), (45, 512, 1024), (9000, 64, 32)])
 def test_tiles_equal_torch_for_any_number_of_rows(rows, inner, columns):
     inputs, weight = torch.randn(rows, inner).bfloat16(), torch.randn(columns, inner).bfloat16()
     expected = inputs.float() @ weight.float().T
@@ -299,7 +303,9 @@ def test_tiles_equal_torch_for_any_number_of_rows(rows, inner, columns):
     left, right = torch.randn(rows, inner).bfloat16(), torch.randn(rows, columns).bfloat16()
     sums = tiles.tiled_product_of_sums(left, right)
     torch.testing.assert_close(sums, left.float().T @ right.float(), rtol=1e-4, atol=2e-3)
-    parts = tiles.TiledProduct(weight)(torch.cat([inputs, inputs], 1)[:, :inner], torch.empty(rows, 2 * columns)[:, :columns])
+    parts = tiles.TiledProduct(weight)(
+        torch.cat([inputs, inputs], 1)[:, :inner], torch.empty(rows, 2 * columns)[:, :columns]
+    )
     torch.testing.assert_close(parts, expected, rtol=1e-4, atol=1e-4)
 
 
@@ -324,4 +330,3 @@ def test_rules_of_shapes_that_do_not_fit_are_refused():
         FactoredRules(torch.ones(3), torch.ones(4, 8), torch.ones(4, 8))
     with pytest.raises(ValueError, match="expected"):
         TableRules(torch.ones(3), torch.ones(3, 8, 7))
-

@@ -192,8 +192,6 @@ class TensorGrammar(Grammar):
         return _network_emissions(self.emission, self.symbols[self.nonterminal_count :], columns)
 
 
-
-
 class NeuralGrammar(Grammar):
     """N-PCFG: the table of binary rules is a linear map of the parent's embedding. Kim et al. 2019, section 2.1."""
 
@@ -293,6 +291,7 @@ class CompoundGrammar(NeuralGrammar):
 def _network_emissions(network: nn.Sequential, inputs: Tensor, columns: Tensor) -> Tensor:
     """log p(w | T) where the last layer of a network maps to words: (t, features), (u,) -> (u, t)."""
     words = network[-1]
+    assert isinstance(words, nn.Linear)
     return emission_log_probs(network[:-1](inputs), words.weight, words.bias, columns)
 
 
@@ -465,7 +464,9 @@ class PCFG(nn.Module):
             assert generator is not None
             vector = torch.from_numpy(generator.standard_normal((1, self.grammar.latent_size))).to(self.grammar.start)
             tables = self.grammar.tables_of(Sentences(every, (len(every),)), vector)
-            return _Sampler(tables.rules.of(0) if isinstance(tables.rules, TableRules) else tables.rules, tables.emissions)
+            return _Sampler(
+                tables.rules.of(0) if isinstance(tables.rules, TableRules) else tables.rules, tables.emissions
+            )
         rules, emissions = self._fixed or (self.grammar.rules(), self.grammar.emissions(every))
         return _Sampler(rules, emissions)
 

@@ -2,9 +2,9 @@
 
 The t x V probabilities are needed whole only for their sums; the charts read the columns of the batch's words. So
 forward keeps exponentials and each preterminal's expected embedding, sum_w p(w | T) v_w, and the gradient of the
-normaliser is that expectation times the columns' summed gradient: backward makes no t x V matrix. Words are done some at
-a time, so that their logits, exponentials and expectation follow each other in cache; exponentials are relative to the
-greatest logit of these words.
+normaliser is that expectation times the columns' summed gradient: backward makes no t x V matrix. The vocabulary is
+processed in chunks, so that logits, exponentials and expectation of a chunk stay in cache; exponentials are relative to
+the chunk's greatest logit.
 """
 
 from __future__ import annotations

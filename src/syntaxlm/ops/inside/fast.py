@@ -96,7 +96,9 @@ def _composed(rules: FactoredRules) -> tuple[Tensor, Tensor, Tensor]:
     if rules.parent is None:
         return rules.root, rules.left, rules.right
     count = len(rules.root)
-    left, right = (torch.cat([side[:, :count] @ rules.parent, side[:, count:]], 1) for side in (rules.left, rules.right))
+    left, right = (
+        torch.cat([side[:, :count] @ rules.parent, side[:, count:]], 1) for side in (rules.left, rules.right)
+    )
     return rules.root @ rules.parent, left, right
 
 

@@ -61,7 +61,5 @@ class NativeKernels:
 
     def span_marginals(self, rows: slice) -> Tensor:
         assert self.work.marginals is not None
-        self.library.inside_marginals(
-            ctypes.byref(self._chart), ctypes.c_int64(rows.start), ctypes.c_int64(rows.stop)
-        )
+        self.library.inside_marginals(ctypes.byref(self._chart), ctypes.c_int64(rows.start), ctypes.c_int64(rows.stop))
         return self.work.marginals[rows]

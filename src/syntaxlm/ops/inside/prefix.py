@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from syntaxlm.ops.inside.types import FactoredRules, Layout, Rules, TableRules
+from syntaxlm.ops.inside.types import Layout, Rules, TableRules
 
 
 class PrefixLogProbs(NamedTuple):

@@ -27,7 +27,8 @@ def log_partition(rules: Rules, emissions: Tensor, weights: Tensor | None = None
     """log P(sentence): log Z = log sum_A r_A beta_A(1, n).
 
     weights: (n, n) log-weights of spans by first and last word, or (n, n, m) of spans and their symbols, added to log
-    beta; their gradient at 0 is the span marginals.  add: how derivations are added up: log-sum-exp, or the maximum for the best derivation.
+        beta; their gradient at 0 is the span marginals.
+    add: how derivations are added up: log-sum-exp, or the maximum for the best derivation.
     Liu et al. 2023, section 2; Yang et al. 2021, equations 5 to 7.
     """
     length, nonterminals = len(emissions), rules.nonterminals
@@ -112,4 +113,3 @@ def prefix_log_probs(rules: Rules, emissions: Tensor) -> Tensor:
             beta[first, last] = torch.cat([spans, no_word])
             prefix[first, last] = torch.cat([closure @ prefixes, no_word])
     return torch.stack([(rules.root @ prefix[0, last][:nonterminals]).log() for last in range(length)])
-

@@ -1,8 +1,8 @@
 """The inside algorithm of full tables of rules: N-PCFG, and C-PCFG with one table per sentence. For small m.
 
-The same scaled probabilities as in `fast`, in torch operations that autograd differentiates, scales held constant. What a
-span is worth is one product of its summed outer products of children (rows x pairs of symbols) with the table; sentences
-of one length go together.
+Scaled probabilities as in `fast`, in torch operations that autograd differentiates, with the scales held constant. The
+inside vector of a span is a product of the table with the outer products of its children, summed over splits; sentences
+of one length are processed together.
 
 Shapes: m nonterminals, t preterminals, S sentences of n words, k splits.
 """

@@ -1,8 +1,8 @@
 """Products of bfloat16 matrices in AMX tiles, where the processor has them, and by torch where not.
 
-A chart's products have another number of rows at every width of every batch, and oneDNN, which makes torch's, compiles a
-kernel for each shape that it has not seen: 100 ms for a product of 1 ms. Here any number of rows goes through one kernel,
-and the right factor is packed once for all of them.
+The products of a chart have a different number of rows for every width of every batch, and oneDNN, which torch uses,
+compiles a kernel for each new shape: 100 ms for a product of 1 ms. Here one kernel serves any number of rows, and the
+right factor is packed once for all products.
 """
 
 from __future__ import annotations

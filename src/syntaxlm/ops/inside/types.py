@@ -69,7 +69,9 @@ class TableRules:
         nonterminals, symbols = self.root.shape[-1], self.binary.shape[-1]
         expected = (*self.root.shape, symbols, symbols)
         if tuple(self.binary.shape) != expected or symbols <= nonterminals:
-            raise ValueError(f"binary rules of shape {tuple(self.binary.shape)}; expected {expected}, m + t > m symbols")
+            raise ValueError(
+                f"binary rules of shape {tuple(self.binary.shape)}; expected {expected}, m + t > m symbols"
+            )
 
     @property
     def nonterminals(self) -> int:
@@ -187,7 +189,7 @@ class Layout:
         return squares[self.order.to(squares.device)[sentence], first, first + width - 1].contiguous()
 
     def splits(self, width: int, lefts: range) -> tuple[Tensor, Tensor]:
-        """(rows, k) each: the rows of the left and right child of every span of a width, for left children of widths."""
+        """(rows, k) each: the rows of the left and right child of every span of a width, by width of the left child."""
         sentence, first, _ = (part[self.of_width(width), None] for part in self.spans)
         left = torch.tensor(lefts)[None].expand(len(sentence), -1)
         sentence, first = sentence.expand_as(left), first.expand_as(left)

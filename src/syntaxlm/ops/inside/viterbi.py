@@ -83,7 +83,7 @@ class _Chart:
 
 
 class _Independent(_Chart):
-    """Children independent given the parent: the best left and the best right child are found per span, not per pair."""
+    """Children independent given the parent: the best symbol of a child is found per span, not per pair of spans."""
 
     def fill(self) -> None:
         assert isinstance(self.rules, FactoredRules)
@@ -138,9 +138,7 @@ class _Table(_Chart):
         for width in range(2, n + 1):
             for first in range(n - width + 1):
                 last = first + width - 1
-                pairs = torch.stack(
-                    [self.best[first, k][:, None] + self.best[k + 1, last] for k in range(first, last)]
-                )
+                pairs = torch.stack([self.best[first, k][:, None] + self.best[k + 1, last] for k in range(first, last)])
                 pair, split = pairs.max(0)  # by pair of symbols
                 best, which = (table + pair).flatten(1).max(1)
                 self.best[first, last] = torch.cat([best, nowhere])
