@@ -12,6 +12,7 @@ import torch
 from syntaxlm.models.pcfg import (
     PCFG,
     CompoundGrammar,
+    EndBias,
     Grammar,
     NeuralGrammar,
     Sentences,
@@ -298,6 +299,29 @@ def test_training_raises_the_likelihood_of_the_text():
         optimiser.step()
         losses.append(float(total.detach()))
     assert losses[-1] < 0.8 * losses[0]
+
+
+def test_end_bias_weighs_spans_by_how_rarely_sentences_end_in_their_last_word():
+    text = [[0, 1, 2], [0, 3, 2], [0, 1, 3], [1]]
+    bias = EndBias(text, 5, pseudo_counts=0.5)
+    rate = 3 / 9
+    expected = [(0 + 0.5 * rate) / 3.5, (0 + 0.5 * rate) / 2.5]  # words 0 and 1 end no sentence of two words or more
+    np.testing.assert_allclose(bias.scores[:2], np.log(np.array(expected) / rate))
+    assert bias.scores[2] == bias.scores[4] == 0
+    weights = bias.weights(Sentences.of([[0, 1, 2], [1, 0]]), 2.0)
+    assert weights.shape == (2, 3, 3)
+    torch.testing.assert_close(weights[0, 0], torch.stack([2 * bias.scores[0], 2 * bias.scores[1], bias.scores[2]]))
+    assert not weights[0, :, 2].any()
+    assert not weights[1, :, 1:].any()
+
+
+def test_weights_of_spans_reach_the_loss_of_the_sentences_they_belong_to():
+    model, batch = make("simple"), Sentences.of(BATCH)
+    weights = torch.zeros(len(batch), 6, 6, dtype=torch.float64)
+    plain = float(model.loss(batch, weights)[0].detach())
+    assert plain == pytest.approx(float(model.loss(batch)[0].detach()))
+    weights[3, 0, 5] = 1.5  # the whole of a sentence is in every derivation
+    assert float(model.loss(batch, weights)[0].detach()) == pytest.approx(plain - 1.5)
 
 
 def test_rules_of_one_sentence_are_those_of_its_vector():

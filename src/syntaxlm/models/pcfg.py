@@ -295,6 +295,38 @@ def _network_emissions(network: nn.Sequential, inputs: Tensor, columns: Tensor) 
     return emission_log_probs(network[:-1](inputs), words.weight, words.bias, columns)
 
 
+class EndBias:
+    """Which words end constituents, learned from where sentences end.
+
+    Words with which sentences rarely end, such as articles, prepositions and auxiliaries, rarely end constituents. The
+    log-weight of a span that ends before the sentence does, in word w, is min(0, log(p(end | w) / p(end))): counts of
+    plain text. As a bias of the first part of training it makes all seeds find grammars in which such words attach to
+    what follows them; it falls to 0, so that the final grammar is trained on the likelihood alone.
+    scores: (V,) float64.
+    """
+
+    def __init__(self, sentences: Iterable[Sequence[int]], vocabulary_size: int, pseudo_counts: float = 10.0) -> None:
+        """pseudo_counts: of each word, at the overall rate of sentence ends."""
+        counts, ends = np.zeros(vocabulary_size), np.zeros(vocabulary_size)
+        for sentence in sentences:
+            if len(sentence) > 1:
+                np.add.at(counts, np.asarray(sentence), 1)
+                ends[sentence[-1]] += 1
+        if not counts.sum():
+            raise ValueError("no sentence of two words or more to count the ends of")
+        rate = ends.sum() / counts.sum()
+        shares = (ends + pseudo_counts * rate) / (counts + pseudo_counts)
+        self.scores = torch.from_numpy(np.minimum(0, np.log(shares / rate)))
+
+    def weights(self, sentences: Sentences, strength: float) -> Tensor:
+        """(B, n, n) log-weights of spans by first and last word, times `strength`; 0 where the sentence ends."""
+        longest = max(sentences.lengths)
+        result = self.scores.new_zeros(len(sentences), longest, longest)
+        for number, part in enumerate(sentences.words.cpu().split(sentences.lengths)):
+            result[number, :, : len(part) - 1] = strength * self.scores[part[:-1]]
+        return result
+
+
 class Sample(NamedTuple):
     """A sentence drawn from a grammar: its words, and its spans (first, last, nonterminal), a span before its parts."""
 
@@ -367,16 +399,21 @@ class PCFG(nn.Module):
             result = result.index_copy(0, self._index(single), self.unigrams[words] + self.one_word_share.log())
         return result
 
-    def loss(self, sentences: Sentences) -> tuple[Tensor, int]:
+    def loss(self, sentences: Sentences, weights: Tensor | None = None) -> tuple[Tensor, int]:
         """Training: the summed negative log-likelihood (nats; of a compound grammar the negative bound), and words.
 
         Sentences of one word are left out: nothing of them is learned by gradient.
+        weights: (B, n, n) log-weights of spans, see `log_partition`: the likelihood of weighted derivations.
         """
-        longer = sentences.select(self._by_length(sentences)[1])
+        indices = self._by_length(sentences)[1]
+        longer = sentences.select(indices)
         if not len(longer):
             return self.unigrams.new_zeros(()), 0
-        tables = self._tables(longer)
-        total = -log_partition(tables.rules, tables.emissions, tables.words, Layout(longer.lengths)).sum()
+        if weights is not None:
+            longest = max(longer.lengths)
+            weights = weights[indices, :longest, :longest]
+        tables, layout = self._tables(longer), Layout(longer.lengths)
+        total = -log_partition(tables.rules, tables.emissions, tables.words, layout, weights).sum()
         if tables.penalties is not None:
             total = total + tables.penalties.sum()
         return total, sum(longer.lengths)

@@ -23,7 +23,7 @@ class EagerKernels:
 
     def inside(self, width: int) -> None:
         work, rows = self.work, self.work.layout.of_width(width)
-        left, right = work.layout.splits(width, range(1, width))
+        left, right = (part.to(work.inside.device) for part in work.layout.splits(width, range(1, width)))
         logs = work.scales[left] + work.scales[right]
         greatest = logs.amax(1)
         factors = torch.exp(logs - greatest.clamp(min=torch.finfo(greatest.dtype).min)[:, None]).to(self.sums)
@@ -49,7 +49,7 @@ class EagerKernels:
         grads, rows = work.children_grads, work.layout.of_width(width)
         assert grads is not None
         assert work.inside_grads is not None
-        left, right = work.layout.splits(width, range(1, width))
+        left, right = (part.to(grads.device) for part in work.layout.splits(width, range(1, width)))
         parent = work.scales[rows, None]
         if work.weights is not None:
             parent = parent - work.weights[rows, None]

@@ -37,7 +37,7 @@ def log_partition(
     Products are made in autocast's type, sums in float32 at least.
     Liu et al. 2023, section 3; Yang et al. 2021, equations 5 to 7.
     """
-    dtype = product_dtype(rules.left)
+    dtype = _product_dtype(rules.left)
     with torch.autocast(rules.left.device.type, enabled=False):
         root, left, right = _composed(rules)
         result: Tensor = _LogPartition.apply(root, left, right, emissions, words, layout, weights, dtype)
@@ -62,7 +62,7 @@ def posteriors(
     rules: FactoredRules, emissions: Tensor, words: Tensor, layout: Layout, weights: Tensor | None = None
 ) -> Posteriors:
     """Span marginals, d log Z / d log weight of the span, and labels. Arguments as of `log_partition`."""
-    dtype = product_dtype(rules.left)
+    dtype = _product_dtype(rules.left)
     with torch.autocast(rules.left.device.type, enabled=False):
         root, left, right = _composed(rules)
         charts = _Charts(root, left, right, emissions, words, layout, weights, dtype)
@@ -89,6 +89,12 @@ def posteriors(
         marginals = work.marginals.clone()
         marginals[: longer.start] = 0
     return Posteriors(log_probs, layout.squares(marginals), layout.squares(labels, -1))
+
+
+def _product_dtype(tensor: Tensor) -> torch.dtype:
+    """Autocast's type, but float32 for float16, whose range is too small for gradients of scaled probabilities."""
+    dtype = product_dtype(tensor)
+    return torch.float32 if dtype == torch.float16 else dtype
 
 
 def _composed(rules: FactoredRules) -> tuple[Tensor, Tensor, Tensor]:
