@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from syntaxlm.models import pcfg
 from syntaxlm.models.pcfg import (
     PCFG,
     CompoundGrammar,
@@ -158,6 +159,13 @@ def test_token_log_probabilities_add_up_to_the_sentence(name):
         torch.testing.assert_close(tokens.sum(0), model.sentence_log_probs(batch), rtol=0, atol=1e-9)
     for column, length in enumerate(batch.lengths):
         assert not tokens[length + 1 :, column].any()
+
+
+def test_token_log_probabilities_do_not_depend_on_how_charts_are_split(monkeypatch):
+    model, batch = make("simple"), Sentences.of(BATCH)
+    expected = model.token_log_probs(batch)
+    monkeypatch.setattr(pcfg, "_PREFIX_CHART", 40)
+    torch.testing.assert_close(model.token_log_probs(batch), expected)
 
 
 @pytest.mark.parametrize("name", EXACT)

@@ -37,6 +37,8 @@ from syntaxlm.ops.inside import (
 from syntaxlm.trees.span_decoding import SpanScores, decode_spans
 from syntaxlm.trees.spans import SpanSets
 
+_PREFIX_CHART = 1 << 22  # entries of each float64 chart of prefix probabilities
+
 
 @dataclass(frozen=True)
 class Sentences:
@@ -454,8 +456,16 @@ class PCFG(nn.Module):
         """
         if not self.grammar.exact:
             raise ValueError("a compound PCFG bounds the probability of a sentence and gives none of single words")
-        share, rest = self.one_word_share.log(), torch.log1p(-self.one_word_share)
         longest = max(sentences.lengths)
+        result = self.unigrams.new_zeros(longest + 1, len(sentences))
+        for chosen in self._few_spans(sentences.lengths):
+            part = self._token_log_probs(sentences.select(chosen))
+            result[: len(part), self._index(chosen)] = part
+        return result
+
+    def _token_log_probs(self, sentences: Sentences) -> Tensor:
+        """`token_log_probs` of sentences whose charts are in memory together."""
+        share, rest = self.one_word_share.log(), torch.log1p(-self.one_word_share)
         # A prefix of one word may be a whole sentence; a column of two words keeps the layout valid for single ones.
         doubled = [length if length > 1 else 2 for length in sentences.lengths]
         words = [part if len(part) > 1 else part.repeat(2) for part in sentences.words.split(sentences.lengths)]
@@ -466,7 +476,7 @@ class PCFG(nn.Module):
         first = torch.tensor([int(part[0]) for part in words], device=prefixes.device)
         alone = share + self.unigrams[first]
         prefixes[:, 0] = torch.logaddexp(prefixes[:, 0], alone)
-        result = prefixes.new_zeros(longest + 1, len(sentences))
+        result = prefixes.new_zeros(max(sentences.lengths) + 1, len(sentences))
         for column, length in enumerate(sentences.lengths):
             own = prefixes[column, :length]
             whole = alone[column] if length == 1 else rest + found.sentences[column, length - 1]
@@ -516,6 +526,21 @@ class PCFG(nn.Module):
 
     def _index(self, indices: list[int]) -> Tensor:
         return torch.tensor(indices, device=self.unigrams.device)
+
+    def _few_spans(self, lengths: Sequence[int]) -> Iterator[list[int]]:
+        """Indices of sentences in turn, in groups whose charts of prefixes fit in memory."""
+        most = _PREFIX_CHART // self.grammar.nonterminal_count
+        group: list[int] = []
+        spans = 0
+        for index, length in enumerate(lengths):
+            own = length * (length + 1) // 2
+            if group and spans + own > most:
+                yield group
+                group, spans = [], 0
+            group.append(index)
+            spans += own
+        if group:
+            yield group
 
     @staticmethod
     def _by_length(sentences: Sentences) -> tuple[list[int], list[int]]:
