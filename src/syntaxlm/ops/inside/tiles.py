@@ -83,7 +83,13 @@ def repeated_product(weight: Tensor, columns: bool, tiled: bool) -> Callable[[Te
     if tiled:
         return TiledProduct(weight, columns)
     right = weight if columns else weight.T
-    return lambda rows, out: torch.mm(rows, right, out=out) if out.dtype == rows.dtype else out.copy_(rows @ right)
+
+    def product(rows: Tensor, out: Tensor) -> Tensor:
+        if out.dtype == rows.dtype and not _compiled_by_shape(rows):
+            return torch.mm(rows, right, out=out)
+        return out.copy_(torch.mm(_padded(rows, 64), right)[: len(rows)])
+
+    return product
 
 
 def product_of_sums(left: Tensor, right: Tensor, tiled: bool) -> Tensor:
@@ -91,7 +97,18 @@ def product_of_sums(left: Tensor, right: Tensor, tiled: bool) -> Tensor:
     if tiled:
         return tiled_product_of_sums(left, right)
     sums = torch.float64 if left.dtype == torch.float64 else torch.float32
-    return torch.mm(left.T, right).to(sums)
+    return torch.mm(_padded(left, 512).T, _padded(right, 512)).to(sums)
+
+
+def _compiled_by_shape(rows: Tensor) -> bool:
+    """Whether torch makes products of this type by oneDNN."""
+    return rows.device.type == "cpu" and rows.dtype == torch.bfloat16
+
+
+def _padded(rows: Tensor, step: int) -> Tensor:
+    """Rows of zeros added up to a multiple of `step`, where kernels are compiled per shape, to have few shapes."""
+    missing = -len(rows) % step if _compiled_by_shape(rows) else 0
+    return torch.nn.functional.pad(rows, (0, 0, 0, missing)) if missing else rows
 
 
 def _require() -> ctypes.CDLL:
