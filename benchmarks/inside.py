@@ -100,8 +100,8 @@ def peak(dtype: torch.dtype, size: int = 2048) -> float:
     return 2 * size**3 / seconds(lambda: torch.mm(left, right), 5)
 
 
-def measured(rounds: int) -> list[Row]:
-    batch, few = sentences(SENTENCES, 2, LONGEST), sentences(2, 8, 8)
+def measured(rounds: int, count: int) -> list[Row]:
+    batch, few = sentences(count, 2, LONGEST), sentences(2, 8, 8)
     forms = (("compiled", "bf16-mixed"), ("compiled", "32"), ("torch", "32"))
     base = len(few.words) / seconds(step("reference", "32", few), 1)
     rows = []
@@ -129,12 +129,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.inside", description=__doc__.split("\n")[0])
     parser.add_argument("--json", action="store_true", help="print a JSON list of objects")
     parser.add_argument("--rounds", type=int, default=5, help="timed steps; their median counts (default 5)")
+    parser.add_argument("--sentences", type=int, default=SENTENCES, help=f"of a step (default {SENTENCES})")
     parser.add_argument("--no-tests", action="store_true", help="skip the tests that otherwise must pass first")
     options = parser.parse_args()
     if not options.no_tests:
         refuse_failing_tests("tests/ops/test_inside.py", "tests/models/test_pcfg.py")
     keep_freed_memory()
-    show(measured(options.rounds), options.json)
+    show(measured(options.rounds, options.sentences), options.json)
 
 
 if __name__ == "__main__":

@@ -76,7 +76,7 @@ def posteriors(
         if rules.parent is None:
             symbols = work.inside[longer, :size] * work.inside_grads[longer, :size]
         else:
-            # G holds the whole product of a symbol's parent row and its gradient: split them by symbol again.
+            # Charts are by factor: inside and outside probabilities of symbols are products with the rules.
             children = torch.cat([rules.left[:, : len(rules.root)], rules.right[:, : len(rules.root)]])
             worth = torch.cat([part[longer, :size] for part in work.children_grads.chunk(2, 1)], 1).to(children)
             outside = worth @ children
