@@ -1,0 +1,27 @@
+"""The inside algorithm of probabilistic context-free grammars: `log_partition`, and beside it its `reference`."""
+
+from syntaxlm.ops.inside import reference
+from syntaxlm.ops.inside.emissions import emission_log_probs
+from syntaxlm.ops.inside.fast import Posteriors
+from syntaxlm.ops.inside.operations import log_partition, posteriors
+from syntaxlm.ops.inside.prefix import PrefixLogProbs, prefix_log_probs
+from syntaxlm.ops.inside.softmax import product_softmax
+from syntaxlm.ops.inside.types import FactoredRules, Layout, Rules, TableRules
+from syntaxlm.ops.inside.viterbi import Derivation, best_derivations
+
+__all__ = [
+    "Derivation",
+    "FactoredRules",
+    "Layout",
+    "Posteriors",
+    "PrefixLogProbs",
+    "Rules",
+    "TableRules",
+    "best_derivations",
+    "emission_log_probs",
+    "log_partition",
+    "posteriors",
+    "prefix_log_probs",
+    "product_softmax",
+    "reference",
+]

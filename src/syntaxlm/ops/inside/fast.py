@@ -1,0 +1,262 @@
+"""The inside algorithm of factored rules, fast.
+
+Probabilities are scaled, not logarithms, so that the sum over symbols is a matrix product: one for all spans of one
+width of the whole batch, whose sentences may have any lengths (rows stand by width, without padding, see `Layout`).
+A span is kept as a and b, its worth as a left and as a right child: the sum over splits is elementwise, and it never
+meets the m^2 rules. One scale per span stands outside, and the backward pass holds it constant. Backward is the outside
+pass by hand, of the same form from the widest span down; the gradient of the rules is one product over all spans.
+
+Shapes: m nonterminals, t preterminals, R factors, u distinct words of the batch, N words, B sentences.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from syntaxlm.ops.inside.eager import EagerKernels
+from syntaxlm.ops.inside.native import BLOCK, LONGEST, SOURCE, NativeKernels
+from syntaxlm.ops.inside.tiles import product_of_sums, repeated_product, tiles_usable
+from syntaxlm.ops.inside.types import FactoredRules, Layout
+from syntaxlm.ops.inside.work import Work
+from syntaxlm.ops.native import usable
+from syntaxlm.ops.products import product_dtype
+
+
+def log_partition(
+    rules: FactoredRules, emissions: Tensor, words: Tensor, layout: Layout, weights: Tensor | None = None
+) -> Tensor:
+    """log P(sentence) of each sentence: (B,), in the order that `layout` was given.
+
+    emissions: (u, t) natural log p(word | T) of the distinct words of the batch, whose gradient is the expected number
+    of times that T emits the word.  words: (N,) int64, rows of `emissions`, sentence after sentence.
+    weights: (B, n, n) log-weights of spans by first and last word, both inclusive, which derivations are multiplied by;
+    no gradient is made for them. Those of single words are not read. None: no weights.
+    Products are made in autocast's type, sums in float32 at least.
+    Liu et al. 2023, section 3; Yang et al. 2021, equations 5 to 7.
+    """
+    dtype = _product_dtype(rules.left)
+    with torch.autocast(rules.left.device.type, enabled=False):
+        root, left, right = _composed(rules)
+        result: Tensor = _LogPartition.apply(root, left, right, emissions, words, layout, weights, dtype)
+    return result
+
+
+class Posteriors(NamedTuple):
+    """What the sentences of a batch say about their spans.
+
+    log_probs: (B,).  marginals: (B, n, n) by first and last word, inclusive; 0 for single words and where there is no
+    span.  labels: (B, n, n) int64 the most probable symbol of each span given that it is one: nonterminals first, then
+    m + T for single words; -1 where there is no span.
+    """
+
+    log_probs: Tensor
+    marginals: Tensor
+    labels: Tensor
+
+
+@torch.no_grad()
+def posteriors(
+    rules: FactoredRules, emissions: Tensor, words: Tensor, layout: Layout, weights: Tensor | None = None
+) -> Posteriors:
+    """Span marginals, d log Z / d log weight of the span, and labels. Arguments as of `log_partition`."""
+    dtype = _product_dtype(rules.left)
+    with torch.autocast(rules.left.device.type, enabled=False):
+        root, left, right = _composed(rules)
+        charts = _Charts(root, left, right, emissions, words, layout, weights, dtype)
+        log_probs = charts.inside()
+        charts.outside(torch.ones_like(log_probs), marginals=True)
+        work, size = charts.work, charts.factors
+        assert work.inside_grads is not None
+        assert work.children_grads is not None
+        assert work.marginals is not None
+        longer = slice(layout.of_width(1).stop, layout.rows)
+        if rules.parent is None:
+            symbols = work.inside[longer, :size] * work.inside_grads[longer, :size]
+        else:
+            # Charts are by factor: inside and outside probabilities of symbols are products with the rules.
+            children = torch.cat([rules.left[:, : len(rules.root)], rules.right[:, : len(rules.root)]])
+            worth = torch.cat([part[longer, :size] for part in work.children_grads.chunk(2, 1)], 1).to(children)
+            outside = worth @ children
+            outside[layout.whole_rows - longer.start] += (rules.root / charts.root_sums[:, None]).to(outside)
+            symbols = (work.inside[longer, :size].to(children) @ rules.parent.T) * outside
+        labels = torch.full((layout.rows,), -1, device=symbols.device)
+        labels[longer] = symbols.argmax(1)
+        singles = charts.word_symbols()
+        labels[: longer.start] = len(rules.root) + singles.argmax(1)
+        marginals = work.marginals.clone()
+        marginals[: longer.start] = 0
+    return Posteriors(log_probs, layout.squares(marginals), layout.squares(labels, -1))
+
+
+def _product_dtype(tensor: Tensor) -> torch.dtype:
+    """Autocast's type, but float32 for float16, whose range is too small for gradients of scaled probabilities."""
+    dtype = product_dtype(tensor)
+    return torch.float32 if dtype == torch.float16 else dtype
+
+
+def _composed(rules: FactoredRules) -> tuple[Tensor, Tensor, Tensor]:
+    """Rules over factors instead of nonterminals: (R,), (R, R + t), (R, R + t)."""
+    if rules.parent is None:
+        return rules.root, rules.left, rules.right
+    count = len(rules.root)
+    left, right = (
+        torch.cat([side[:, :count] @ rules.parent, side[:, count:]], 1) for side in (rules.left, rules.right)
+    )
+    return rules.root @ rules.parent, left, right
+
+
+class _Charts:
+    """The charts of one batch, forward and backward. Columns of factors are padded for the compiled kernels."""
+
+    def __init__(
+        self,
+        root: Tensor,
+        left: Tensor,
+        right: Tensor,
+        emissions: Tensor,
+        words: Tensor,
+        layout: Layout,
+        weights: Tensor | None,
+        dtype: torch.dtype,
+    ) -> None:
+        self.layout, self.dtype, self.factors = layout, dtype, len(root)
+        library = usable(SOURCE, dtype, left, emissions) if layout.longest <= LONGEST else None
+        self.size = self.factors if library is None else -(-self.factors // BLOCK) * BLOCK
+        self.root, self.words = root, words[layout.words_order]
+        device = left.device
+        scales = emissions.amax(1)
+        self.emissions = torch.exp(emissions - scales[:, None]).to(dtype)
+        preterminals = left.shape[1] - self.factors
+        padded = preterminals if library is None else -(-preterminals // BLOCK) * BLOCK
+        if padded > preterminals:
+            self.emissions = torch.nn.functional.pad(self.emissions, (0, padded - preterminals))
+        self.preterminals = preterminals
+        rules = torch.zeros(2, self.size, self.size + padded, dtype=dtype, device=device)
+        for side, given in enumerate((left, right)):
+            rules[side, : self.factors, : self.factors] = given[:, : self.factors]
+            rules[side, : self.factors, self.size : self.size + preterminals] = given[:, self.factors :]
+        rules = rules.flatten(0, 1)
+        self.span_rules, self.word_rules = rules[:, : self.size].contiguous(), rules[:, self.size :].contiguous()
+        rows = layout.rows
+        self.work = Work(
+            layout,
+            inside=torch.empty(rows, self.size, dtype=dtype, device=device),
+            children=torch.empty(rows, 2 * self.size, dtype=dtype, device=device),
+            scales=torch.empty(rows, dtype=torch.float64, device=device),
+            weights=None if weights is None else layout.flat(weights.to(device, torch.float64)),
+        )
+        self.library = library
+        self.tiled = library is not None and dtype == torch.bfloat16 and tiles_usable(self.size, padded)
+        self.work.scales[: len(self.words)] = scales[self.words].to(torch.float64)
+
+    def kernels(self) -> EagerKernels | NativeKernels:
+        return EagerKernels(self.work) if self.library is None else NativeKernels(self.library, self.work)
+
+    def inside(self) -> Tensor:
+        """log Z, in the caller's order."""
+        layout, work, kernels = self.layout, self.work, self.kernels()
+        work.inside[: len(self.words)] = 0  # words have no nonterminal
+        by_word = work.children.new_empty(len(self.emissions), 2 * self.size)
+        repeated_product(self.word_rules, False, self.tiled)(self.emissions, by_word)
+        torch.index_select(by_word, 0, self.words, out=work.children[: len(self.words)])
+        product = repeated_product(self.span_rules, False, self.tiled)
+        for width in range(2, layout.longest + 1):
+            kernels.inside(width)
+            inner = slice(layout.of_width(width).start, layout.whole(width).start)
+            if inner.stop > inner.start:
+                product(work.inside[inner], work.children[inner])
+        whole = layout.whole_rows
+        self.whole = work.inside[whole, : self.factors].to(self.root.dtype)
+        self.root_sums = self.whole @ self.root
+        result = torch.empty_like(self.root_sums)
+        result[layout.order.to(result.device)] = self.root_sums.log() + work.scales[whole].to(result.dtype)
+        return result
+
+    def outside(self, grads: Tensor, marginals: bool = False) -> None:
+        """G and H of all spans. grads: (B,) of log Z, in the caller's order."""
+        layout, work = self.layout, self.work
+        device = work.inside.device
+        eager = self.library is None
+        sums = torch.float64 if self.dtype == torch.float64 else torch.float32
+        self.whole_grads = grads[layout.order.to(device)] / self.root_sums
+        work.inside_grads = torch.empty_like(work.inside)
+        if eager:
+            work.children_grads = torch.zeros(work.children.shape, dtype=sums, device=device)
+        else:
+            work.children_grads = torch.empty_like(work.children)
+        work.marginals = torch.zeros(layout.rows, dtype=sums, device=device) if marginals else None
+        kernels = self.kernels()
+        product = repeated_product(self.span_rules, True, self.tiled)
+        root_grads = torch.zeros(len(layout), self.size, dtype=self.root.dtype, device=device)
+        torch.mul(self.whole_grads[:, None], self.root, out=root_grads[:, : self.factors])
+        for width in range(layout.longest, 0, -1):
+            kernels.gather(width)
+            if width == 1:
+                break
+            rows, whole = layout.of_width(width), layout.whole(width)
+            inner = slice(rows.start, whole.start)
+            if inner.stop > inner.start:
+                product(work.children_grads[inner].to(self.dtype), work.inside_grads[inner])
+            first = int(layout.counts[width + 1]) if width < layout.longest else 0
+            work.inside_grads[whole] = root_grads[first : first + whole.stop - whole.start].to(self.dtype)
+            kernels.scatter(width)
+        if marginals:
+            assert work.marginals is not None
+            longer = slice(layout.of_width(1).stop, layout.rows)
+            work.marginals[longer] = kernels.span_marginals(longer)
+
+    def word_symbols(self) -> Tensor:
+        """(N, t) of each word of the sorted sentences how probable each preterminal is."""
+        assert self.work.children_grads is not None
+        grads = self.work.children_grads[: len(self.words)].to(self.dtype)
+        return (torch.mm(grads, self.word_rules) * self.emissions[self.words])[:, : self.preterminals]
+
+    def gradients(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Of the root (R,), left and right rules (R, R + t), and the emissions' logarithms (u, t)."""
+        layout, work = self.layout, self.work
+        grads = work.children_grads
+        assert grads is not None
+        root = self.whole_grads @ self.whole
+        longer = slice(layout.of_width(1).stop, layout.rows)
+        spans = product_of_sums(grads[longer].to(self.dtype), work.inside[longer], self.tiled)
+        sums = torch.zeros(len(self.emissions), 2 * self.size, dtype=self.root.dtype, device=root.device)
+        sums.index_add_(0, self.words, grads[: len(self.words)].to(sums.dtype))
+        low = sums.to(self.dtype)
+        words = product_of_sums(low, self.emissions, self.tiled)
+        emissions = torch.empty(self.emissions.shape, dtype=sums.dtype, device=root.device)
+        repeated_product(self.word_rules, True, self.tiled)(low, emissions).mul_(self.emissions)
+        size, count = self.factors, self.preterminals
+        sides = []
+        for side in range(2):
+            rows = slice(side * self.size, side * self.size + size)
+            sides.append(torch.cat([spans[rows, :size], words[rows, :count]], 1).to(sums.dtype))
+        emissions = emissions[:, :count]
+        return root, sides[0], sides[1], emissions
+
+
+class _LogPartition(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        root: Tensor,
+        left: Tensor,
+        right: Tensor,
+        emissions: Tensor,
+        words: Tensor,
+        layout: Layout,
+        weights: Tensor | None,
+        dtype: torch.dtype,
+    ) -> Tensor:
+        charts = _Charts(root, left, right, emissions, words, layout, weights, dtype)
+        result = charts.inside()
+        ctx.charts = charts  # its tensors are made here: none is an input or an output
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        charts: _Charts = ctx.charts
+        charts.outside(grads[0])
+        return (*charts.gradients(), None, None, None, None)

@@ -1,0 +1,165 @@
+/* The pointwise parts of the inside and outside algorithms: sums over the splits of spans, between the products.
+
+   One row per span, by width, then sentence (longest first), then first word; see `Layout`. R factors of a span, padded to
+   a multiple of 64. Charts are float32 or bfloat16 (`half`), sums float32, the logarithms of scales float64. */
+
+#include "lanes.h"
+
+#define LONGEST 1024 /* words of a sentence */
+
+typedef struct {
+    integer size;            /* R, padded */
+    int half, threads;
+    const integer *lengths;  /* of each sentence */
+    const integer *begins;   /* of each sentence's words among all words */
+    const integer *starts;   /* the first row of each width */
+    const integer *counts;   /* the number of sentences that have each width */
+    void *inside;            /* (rows, R): o, scaled */
+    void *children;          /* (rows, 2R): a and b, what a span is worth as a left and as a right child */
+    double *scales;          /* (rows,): the logarithm of what o, a and b were divided by */
+    const double *weights;   /* (rows,) or null: log-weights of spans, contained in the scales */
+    void *inside_grads;      /* (rows, R): G */
+    void *children_grads;    /* (rows, 2R): H */
+    float *marginals;        /* (rows,) or null */
+} Chart;
+
+static inline integer row_of(const Chart *c, integer sentence, integer first, integer width) {
+    return c->starts[width] + c->begins[sentence] - sentence * (width - 1) + first;
+}
+
+/* sums of factor * left * right over terms, of 64 entries; rows are given by where they start. */
+static inline __attribute__((always_inline)) void block_sums(const void *left, const void *right, int half,
+                                                             const integer *left_at, const integer *right_at,
+                                                             const float *factors, integer terms, integer at,
+                                                             lanes sums[4]) {
+    lanes s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0};
+    for (integer k = 0; k < terms; k++) {
+        lanes l[4], r[4];
+        load_block(left, half, left_at[k] + at, l);
+        load_block(right, half, right_at[k] + at, r);
+        float f = factors[k];
+        s0 += f * (l[0] * r[0]);
+        s1 += f * (l[1] * r[1]);
+        s2 += f * (l[2] * r[2]);
+        s3 += f * (l[3] * r[3]);
+    }
+    sums[0] = s0, sums[1] = s1, sums[2] = s2, sums[3] = s3;
+}
+
+static inline __attribute__((always_inline)) void span_forward(const Chart *c, int half, integer b, integer first,
+                                                               integer width, float *values) {
+    integer R = c->size, terms = 0, left_at[LONGEST], right_at[LONGEST];
+    double logs[LONGEST], greatest = -INFINITY;
+    float factors[LONGEST];
+    for (integer k = 1; k < width; k++) {
+        integer left = row_of(c, b, first, k), right = row_of(c, b, first + k, width - k);
+        logs[k - 1] = c->scales[left] + c->scales[right];
+        left_at[k - 1] = left * 2 * R;
+        right_at[k - 1] = right * 2 * R + R;
+        if (logs[k - 1] > greatest) greatest = logs[k - 1];
+    }
+    for (integer k = 0; k < width - 1; k++) { /* what is far below the greatest is lost in its rounding */
+        float difference = (float)(logs[k] - greatest);
+        if (!(difference > -40.0f)) continue;
+        factors[terms] = fast_exp(difference);
+        left_at[terms] = left_at[k];
+        right_at[terms++] = right_at[k];
+    }
+    lanes top = {0};
+    for (integer at = 0; at < R; at += BLOCK) {
+        lanes sums[4];
+        block_sums(c->children, c->children, half, left_at, right_at, factors, terms, at, sums);
+        for (int j = 0; j < 4; j++) {
+            top = greater(sums[j], top);
+            *(lanes *)(values + at + 16 * j) = sums[j];
+        }
+    }
+    float most = greatest_of(top), scale = most > 0 ? 1 / most : 0;
+    integer row = row_of(c, b, first, width);
+    for (integer at = 0; at < R; at += BLOCK) {
+        lanes scaled[4];
+        for (int j = 0; j < 4; j++) scaled[j] = *(lanes *)(values + at + 16 * j) * scale;
+        store_block(c->inside, half, row * R + at, scaled);
+    }
+    c->scales[row] = most > 0 ? greatest + log(most) + (c->weights ? c->weights[row] : 0) : -INFINITY;
+}
+
+/* o and the scales of all spans of a width, from a and b of shorter ones. */
+void inside_width(const Chart *c, integer width) {
+    integer count = c->counts[width];
+#pragma omp parallel for num_threads(c->threads) schedule(dynamic, 1) if (c->threads > 1)
+    for (integer b = 0; b < count; b++) {
+        float values[c->size] __attribute__((aligned(64)));
+        for (integer first = 0; first + width <= c->lengths[b]; first++)
+            if (c->half)
+                span_forward(c, 1, b, first, width, values);
+            else
+                span_forward(c, 0, b, first, width, values);
+    }
+}
+
+/* The gradient of one child of a span: sum over its parents of factor * G of the parent * what its sibling is worth. */
+static inline __attribute__((always_inline)) void child_backward(const Chart *c, int half, const integer *parents,
+                                                                 const integer *siblings, integer terms, double scale,
+                                                                 integer side, integer to) {
+    integer R = c->size, kept = 0, parent_at[LONGEST], sibling_at[LONGEST];
+    float factors[LONGEST];
+    for (integer k = 0; k < terms; k++) {
+        double difference = scale + c->scales[siblings[k]] - c->scales[parents[k]];
+        if (c->weights) difference += c->weights[parents[k]];
+        if (!(difference > -60.0)) continue; /* nothing, or a parent that has no derivation */
+        factors[kept] = fast_exp((float)difference);
+        parent_at[kept] = parents[k] * R;
+        sibling_at[kept++] = siblings[k] * 2 * R + side;
+    }
+    for (integer at = 0; at < R; at += BLOCK) {
+        lanes sums[4];
+        block_sums(c->inside_grads, c->children, half, parent_at, sibling_at, factors, kept, at, sums);
+        store_block(c->children_grads, half, to + at, sums);
+    }
+}
+
+/* H of all spans of a width, from G of longer ones. */
+void outside_width(const Chart *c, integer width) {
+    integer count = c->counts[width], R = c->size;
+#pragma omp parallel for num_threads(c->threads) schedule(dynamic, 1) if (c->threads > 1)
+    for (integer b = 0; b < count; b++) {
+        integer n = c->lengths[b], parents[LONGEST], siblings[LONGEST];
+        for (integer first = 0; first + width <= n; first++) {
+            integer row = row_of(c, b, first, width), to = row * 2 * R, terms = 0;
+            double scale = c->scales[row];
+            for (integer k = 1; first + width + k <= n; k++, terms++) { /* as a left child, the right one of width k */
+                parents[terms] = row_of(c, b, first, width + k);
+                siblings[terms] = row_of(c, b, first + width, k);
+            }
+            if (c->half)
+                child_backward(c, 1, parents, siblings, terms, scale, R, to);
+            else
+                child_backward(c, 0, parents, siblings, terms, scale, R, to);
+            terms = 0;
+            for (integer k = 1; k <= first; k++, terms++) { /* as a right child, the left one of width k */
+                parents[terms] = row_of(c, b, first - k, width + k);
+                siblings[terms] = row_of(c, b, first - k, k);
+            }
+            if (c->half)
+                child_backward(c, 1, parents, siblings, terms, scale, 0, to + R);
+            else
+                child_backward(c, 0, parents, siblings, terms, scale, 0, to + R);
+        }
+    }
+}
+
+/* The marginals of rows: sum over factors of o G. */
+void inside_marginals(const Chart *c, integer from, integer to) {
+#pragma omp parallel for num_threads(c->threads) schedule(static) if (c->threads > 1)
+    for (integer row = from; row < to; row++) {
+        lanes sums = {0};
+        for (integer at = row * c->size; at < (row + 1) * c->size; at += BLOCK) {
+            lanes o[4], g[4];
+            load_block(c->inside, c->half, at, o);
+            load_block(c->inside_grads, c->half, at, g);
+            for (int j = 0; j < 4; j++) sums += o[j] * g[j];
+        }
+        c->marginals[row] = sum_of(sums);
+    }
+}

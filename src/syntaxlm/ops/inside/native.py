@@ -1,0 +1,65 @@
+"""The kernels of inside.c over torch's tensors."""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from syntaxlm.ops.inside.work import Work
+from syntaxlm.ops.native import address
+
+SOURCE = Path(__file__).with_name("inside.c")
+BLOCK = 64  # factors of a span are a multiple of this
+LONGEST = 1024  # words of a sentence
+
+_POINTERS = (
+    "lengths", "begins", "starts", "counts", "inside", "children", "scales", "weights", "inside_grads",
+    "children_grads", "marginals",
+)  # fmt: skip
+
+
+class _Chart(ctypes.Structure):
+    """`Chart` of inside.c, field by field."""
+
+    _fields_ = (
+        ("size", ctypes.c_int64),
+        ("half", ctypes.c_int),
+        ("threads", ctypes.c_int),
+        *((name, ctypes.c_void_p) for name in _POINTERS),
+    )
+
+
+class NativeKernels:
+    """Functions over a `Work`, compiled. float32 or bfloat16 on a processor; contiguous; R a multiple of `BLOCK`."""
+
+    def __init__(self, library: ctypes.CDLL, work: Work) -> None:
+        assert work.size % BLOCK == 0
+        assert work.scales.dtype == torch.float64
+        self.library, self.work = library, work
+        layout = work.layout
+        tensors = {name: getattr(layout, name) for name in _POINTERS[:4]}
+        tensors |= {name: getattr(work, name) for name in _POINTERS[4:]}
+        self._chart = _Chart(
+            size=work.size,
+            half=work.inside.dtype == torch.bfloat16,
+            threads=torch.get_num_threads(),
+            **{name: address(tensor) for name, tensor in tensors.items()},
+        )
+
+    def inside(self, width: int) -> None:
+        self.library.inside_width(ctypes.byref(self._chart), ctypes.c_int64(width))
+
+    def gather(self, width: int) -> None:
+        """H of all spans of a width, from G of longer ones."""
+        self.library.outside_width(ctypes.byref(self._chart), ctypes.c_int64(width))
+
+    def scatter(self, width: int) -> None:
+        """Nothing: `gather` does it."""
+
+    def span_marginals(self, rows: slice) -> Tensor:
+        assert self.work.marginals is not None
+        self.library.inside_marginals(ctypes.byref(self._chart), ctypes.c_int64(rows.start), ctypes.c_int64(rows.stop))
+        return self.work.marginals[rows]

@@ -1,0 +1,337 @@
+"""The inside algorithm: fast forms against the reference, the reference against enumeration and released figures."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+import torch
+
+from syntaxlm.ops import inside
+from syntaxlm.ops.inside import FactoredRules, Layout, TableRules, fast, native, reference, tiles
+from syntaxlm.ops.inside.emissions import emission_log_probs, emission_log_probs_reference
+from syntaxlm.ops.native import usable
+
+LENGTHS = ([2], [2, 5, 3, 7, 7], [3, 3, 3], [9, 2])
+FACTORED = {"simple": (4, 6, None), "rank above m": (3, 5, 7), "rank below m": (7, 4, 3), "wide": (70, 30, None)}
+
+
+@pytest.fixture
+def threads():
+    """Sets torch's number of threads for one test."""
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
+def shares(*shape, seed, sharpness=2.0):
+    """Random distributions over the last axis, float64 leaves."""
+    logits = torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    return torch.softmax(sharpness * logits, -1).requires_grad_()
+
+
+def factored(nonterminals, preterminals, rank, seed=0):
+    symbols = nonterminals + preterminals
+    parent = None if rank is None else shares(nonterminals, rank, seed=seed)
+    left, right = (shares(rank or nonterminals, symbols, seed=seed + n) for n in (1, 2))
+    return FactoredRules(shares(nonterminals, seed=seed + 3), left, right, parent)
+
+
+def tables(nonterminals, preterminals, sentences=None, seed=0):
+    symbols, batch = nonterminals + preterminals, () if sentences is None else (sentences,)
+    binary = shares(*batch, nonterminals, symbols**2, seed=seed).detach()
+    root = shares(*batch, nonterminals, seed=seed + 1)
+    return TableRules(root, binary.unflatten(-1, (symbols, symbols)).requires_grad_())
+
+
+def word_log_probs(words, preterminals, seed=5, dtype=torch.float64):
+    logits = torch.randn(words, preterminals, dtype=dtype, generator=torch.Generator().manual_seed(seed))
+    return torch.log_softmax(3 * logits, 0).requires_grad_()
+
+
+def leaves(rules):
+    parts = (rules.root, rules.binary) if isinstance(rules, TableRules) else (rules.root, rules.left, rules.right)
+    return [*parts, rules.parent] if getattr(rules, "parent", None) is not None else list(parts)
+
+
+def converted(rules, dtype):
+    made = (part.to(dtype) for part in leaves(rules))
+    return type(rules)(*made)
+
+
+def text(lengths, words=8, seed=3):
+    return torch.randint(words, (sum(lengths),), generator=torch.Generator().manual_seed(seed))
+
+
+def span_weights(lengths):
+    longest = max(lengths)
+    generator = torch.Generator().manual_seed(11)
+    return torch.randn(len(lengths), longest, longest, dtype=torch.float64, generator=generator)
+
+
+def expected_log_partition(rules, log_probs, words, lengths, weights=None):
+    values = []
+    for number, own in enumerate(words.split(lengths)):
+        each = rules.of(number) if isinstance(rules, TableRules) else rules
+        values.append(reference.log_partition(each, log_probs[own], None if weights is None else weights[number]))
+    return torch.stack(values)
+
+
+def gradients(values, parts):
+    """Of a weighting of the sentences, so that no sentence's gradient hides behind another's."""
+    weighting = torch.linspace(0.5, 2, len(values), dtype=torch.float64)
+    return torch.autograd.grad((values * weighting.to(values.dtype)).sum(), parts)
+
+
+def trees_of(first, last):
+    """All binary trees over words first to last, as tuples of spans (first, last)."""
+    if first == last:
+        yield ()
+        return
+    for split in range(first, last):
+        for left, right in itertools.product(trees_of(first, split), trees_of(split + 1, last)):
+            yield ((first, last), *left, *right)
+
+
+def derivations_of(rules, log_probs):
+    """(probability, {span: nonterminal}) of every derivation of a sentence of a tiny grammar."""
+    table, words = rules.table().detach(), log_probs.detach().exp()
+    count, symbols = rules.nonterminals, table.shape[-1]
+
+    def below(first, last, symbol):
+        if first == last:
+            if symbol >= count:
+                yield float(words[first, symbol - count]), {}
+            return
+        if symbol >= count:
+            return
+        for split, left, right in itertools.product(range(first, last), range(symbols), range(symbols)):
+            for (p, spans), (q, others) in itertools.product(below(first, split, left), below(split + 1, last, right)):
+                yield float(table[symbol, left, right]) * p * q, {(first, last): symbol, **spans, **others}
+
+    for symbol in range(count):
+        for probability, spans in below(0, len(log_probs) - 1, symbol):
+            yield float(rules.root[symbol].detach()) * probability, spans
+
+
+@pytest.mark.parametrize(
+    "rules", [factored(2, 2, None), factored(2, 2, 3), tables(2, 2)], ids=["simple", "rank", "table"]
+)
+@pytest.mark.parametrize("length", [2, 3, 4])
+def test_reference_equals_enumeration_in_probability_marginals_and_best_derivation(rules, length):
+    log_probs = word_log_probs(length, 2)
+    every = list(derivations_of(rules, log_probs))
+    total = sum(probability for probability, _ in every)
+    assert float(reference.log_partition(rules, log_probs).detach().exp()) == pytest.approx(total, rel=1e-12)
+    marginals = reference.marginals(rules, log_probs)
+    for first, last in itertools.combinations(range(length), 2):
+        share = sum(probability for probability, spans in every if (first, last) in spans) / total
+        assert float(marginals[first, last]) == pytest.approx(share, rel=1e-9)
+    best, spans = max(every, key=lambda one: one[0])
+    if isinstance(rules, TableRules) or rules.parent is None:
+        found, chosen = reference.viterbi(rules, log_probs)
+        assert float(found.exp()) == pytest.approx(best, rel=1e-12)
+        assert set(map(tuple, chosen.nonzero().tolist())) == set(spans)
+    (derivation,) = inside.best_derivations(rules, log_probs, torch.arange(length), Layout([length]))
+    assert derivation.log_prob == pytest.approx(math.log(best), rel=1e-9)
+    assert {(first, last): symbol for first, last, symbol in derivation.spans} == spans
+    assert len(derivation.preterminals) == length
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["", "span weights"])
+@pytest.mark.parametrize("lengths", LENGTHS, ids=str)
+@pytest.mark.parametrize("form", ["torch", "compiled", "compiled, 2 threads", "bfloat16", "bfloat16 by torch"])
+@pytest.mark.parametrize("sizes", FACTORED)
+def test_factored_rules_equal_the_reference_in_value_and_every_gradient(
+    sizes, form, lengths, weighted, threads, monkeypatch
+):
+    """torch in float64, compiled kernels in float32 and, with products in bfloat16, to what this type resolves."""
+    if form != "torch" and usable(native.SOURCE, torch.float32) is None:
+        pytest.skip("no C compiler")
+    threads(2 if form.endswith("2 threads") else 1)
+    low = form.startswith("bfloat16")
+    if form == "bfloat16 by torch":
+        monkeypatch.setattr(fast, "tiles_usable", lambda *_: False)
+    rules, log_probs, words = factored(*FACTORED[sizes]), word_log_probs(8, FACTORED[sizes][1]), text(lengths)
+    weights = span_weights(lengths) if weighted else None
+    parts = [*leaves(rules), log_probs]
+    expected = expected_log_partition(rules, log_probs, words, lengths, weights)
+    dtype = torch.float64 if form == "torch" else torch.float32
+    with torch.autocast("cpu", torch.bfloat16, enabled=low):
+        ours = inside.log_partition(converted(rules, dtype), log_probs.to(dtype), words, Layout(lengths), weights)
+    tolerance = {torch.float64: 1e-11, torch.float32: 1e-5}[dtype] if not low else 2e-2
+    torch.testing.assert_close(ours.double(), expected, rtol=0, atol=3 * tolerance)
+    for one, other in zip(gradients(ours, parts), gradients(expected, parts), strict=True):
+        assert float((one - other).norm()) <= tolerance * float(other.norm())
+
+
+@pytest.mark.parametrize("lengths", LENGTHS, ids=str)
+@pytest.mark.parametrize("per_sentence", [False, True], ids=["one table", "table per sentence"])
+def test_tables_equal_the_reference_in_value_and_every_gradient(per_sentence, lengths):
+    rules = tables(3, 4, len(lengths) if per_sentence else None)
+    words = torch.arange(sum(lengths)) if per_sentence else text(lengths)
+    log_probs, weights = word_log_probs(int(words.max()) + 1, 4), span_weights(lengths)
+    parts = [*leaves(rules), log_probs]
+    expected = expected_log_partition(rules, log_probs, words, lengths, weights)
+    ours = inside.log_partition(rules, log_probs, words, Layout(lengths), weights)
+    torch.testing.assert_close(ours, expected, rtol=0, atol=1e-11)
+    for one, other in zip(gradients(ours, parts), gradients(expected, parts), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("form", ["torch", "compiled"])
+@pytest.mark.parametrize("make", [lambda: factored(4, 6, None), lambda: factored(5, 4, 3), lambda: tables(3, 4)],
+                         ids=["simple", "rank", "table"])  # fmt: skip
+def test_posteriors_are_the_marginals_of_the_reference_and_label_by_the_best_symbol(make, form):
+    rules, lengths = make(), [2, 5, 3, 7]
+    dtype = torch.float64 if form == "torch" else torch.float32
+    words, log_probs = text(lengths), word_log_probs(8, rules.preterminals)
+    found = inside.posteriors(converted(rules, dtype), log_probs.to(dtype), words, Layout(lengths))
+    for number, own in enumerate(words.split(lengths)):
+        length = len(own)
+        expected = reference.marginals(rules, log_probs[own])
+        marginals = found.marginals[number].double()
+        torch.testing.assert_close(
+            marginals[:length, :length], expected, rtol=0, atol=1e-5 if form != "torch" else 1e-10
+        )
+        assert not marginals[length:].any()
+        assert not marginals[:, length:].any()
+        by_symbol = symbol_shares(rules, log_probs[own])
+        for first, last in itertools.combinations(range(length), 2):
+            assert int(found.labels[number, first, last]) == int(by_symbol[first, last].argmax())
+        single = found.labels[number].diagonal()[:length]
+        assert ((single >= rules.nonterminals) & (single < rules.nonterminals + rules.preterminals)).all()
+        assert (found.labels[number, length:] == -1).all()
+
+
+def symbol_shares(rules, log_probs):
+    """(n, n, m) of the reference: the probability that a span is headed by each nonterminal."""
+    weights = torch.zeros(len(log_probs), len(log_probs), rules.nonterminals, dtype=torch.float64, requires_grad=True)
+    return torch.autograd.grad(reference.log_partition(rules, log_probs, weights), weights)[0]
+
+
+@pytest.mark.parametrize("make", [lambda: factored(3, 4, None), lambda: factored(3, 4, 5), lambda: tables(3, 4)],
+                         ids=["simple", "rank", "table"])  # fmt: skip
+def test_prefix_probabilities_equal_the_reference_and_add_up(make):
+    rules, lengths = make(), [2, 6, 4]
+    words, log_probs = text(lengths), word_log_probs(8, 4)
+    found = inside.prefix_log_probs(rules, log_probs, words, Layout(lengths))
+    totals = expected_log_partition(rules, log_probs, words, lengths)
+    for number, own in enumerate(words.split(lengths)):
+        expected = reference.prefix_log_probs(rules, log_probs[own])
+        torch.testing.assert_close(found.prefixes[number, : len(own)], expected, rtol=0, atol=1e-9)
+        torch.testing.assert_close(found.sentences[number, len(own) - 1], totals[number], rtol=0, atol=1e-9)
+        assert torch.isinf(found.prefixes[number, len(own) :]).all()
+
+
+@pytest.mark.parametrize("make", [lambda: factored(3, 4, None), lambda: tables(3, 4)], ids=["simple", "table"])
+def test_next_word_and_end_add_up_to_one(make):
+    rules, log_probs = make(), word_log_probs(8, 4)
+    prefix = [3, 1, 7]
+    words = torch.tensor([word for last in range(8) for word in (*prefix, last)])
+    found = inside.prefix_log_probs(rules, log_probs, words, Layout([4] * 8))
+    continued = found.prefixes[:, 3].exp().sum()
+    ended = found.sentences[0, 2].exp()
+    assert float(continued + ended) == pytest.approx(float(found.prefixes[0, 2].exp()), rel=1e-9)
+
+
+def test_a_sentence_has_the_same_probability_in_any_batch():
+    rules, log_probs = converted(factored(70, 30, None), torch.float32), word_log_probs(8, 30).float()
+    lengths = [4, 9, 2, 9, 6]
+    words = text(lengths)
+    together = inside.log_partition(rules, log_probs, words, Layout(lengths))
+    for number, own in enumerate(words.split(lengths)):
+        alone = inside.log_partition(rules, log_probs, own, Layout([len(own)]))
+        torch.testing.assert_close(alone[0], together[number], rtol=1e-6, atol=1e-6)
+
+
+def test_long_sentences_neither_vanish_nor_overflow():
+    rules, log_probs = factored(5, 6, None), word_log_probs(8, 6) - 30
+    words = text([200])
+    found = inside.log_partition(converted(rules, torch.float32), log_probs.float(), words, Layout([200]))
+    expected = inside.log_partition(rules, log_probs, words, Layout([200]))
+    torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=0)
+    prefixes = inside.prefix_log_probs(rules, log_probs, words, Layout([200])).prefixes
+    assert prefixes.isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(
+    ("preterminals", "size", "words", "biased"), [(5, 4, 70, True), (130, 64, 2100, True), (64, 32, 999, False)]
+)
+def test_emissions_equal_the_reference_in_value_and_every_gradient(preterminals, size, words, biased, dtype):
+    generator = torch.Generator().manual_seed(0)
+    hidden, vectors, bias = (
+        torch.randn(*shape, dtype=torch.float64, generator=generator).div(size**0.25).requires_grad_()
+        for shape in ((preterminals, size), (words, size), (words,))
+    )
+    parts = [hidden, vectors, bias] if biased else [hidden, vectors]
+    columns = torch.randperm(words, generator=generator)[:9]
+    expected = emission_log_probs_reference(hidden, vectors, bias if biased else None, columns)
+    kind = torch.float64 if dtype == torch.float64 else torch.float32
+    with torch.autocast("cpu", torch.bfloat16, enabled=dtype == torch.bfloat16):
+        ours = emission_log_probs(hidden.to(kind), vectors.to(kind), bias.to(kind) if biased else None, columns)
+    tolerance = {torch.float64: 1e-11, torch.float32: 1e-5, torch.bfloat16: 3e-2}[dtype]
+    torch.testing.assert_close(ours.double(), expected, rtol=0, atol=2 * tolerance)
+    upstream = torch.randn(expected.shape, dtype=torch.float64, generator=generator)
+    for one, other in zip(
+        torch.autograd.grad((ours * upstream).sum(), parts),
+        torch.autograd.grad((expected * upstream).sum(), parts),
+        strict=True,
+    ):
+        assert float((one - other).norm()) <= tolerance * float(other.norm())
+
+
+def test_product_softmax_equals_torch_in_value_and_every_gradient():
+    rows, columns = (torch.randn(n, 6, dtype=torch.float64).requires_grad_() for n in (5, 7))
+    ours, expected = inside.product_softmax(rows, columns), torch.softmax(rows @ columns.T, 1)
+    torch.testing.assert_close(ours, expected)
+    upstream = torch.randn(5, 7, dtype=torch.float64)
+    for one, other in zip(
+        torch.autograd.grad(ours, (rows, columns), upstream),
+        torch.autograd.grad(expected, (rows, columns), upstream),
+        strict=True,
+    ):
+        torch.testing.assert_close(one, other)
+
+
+@pytest.mark.skipif(not tiles.tiles_usable(32), reason="this processor has no AMX tiles")
+@pytest.mark.parametrize(("rows", "inner", "columns"), [(1, 32, 32), (17, 64, 96), (45, 512, 1024), (9000, 64, 32)])
+def test_tiles_equal_torch_for_any_number_of_rows(rows, inner, columns):
+    inputs, weight = torch.randn(rows, inner).bfloat16(), torch.randn(columns, inner).bfloat16()
+    expected = inputs.float() @ weight.float().T
+    for product in (tiles.TiledProduct(weight), tiles.TiledProduct(weight.T.contiguous(), columns=True)):
+        torch.testing.assert_close(product(inputs, torch.empty(rows, columns)), expected, rtol=1e-4, atol=1e-4)
+        low = product(inputs, torch.empty(rows, columns, dtype=torch.bfloat16))
+        torch.testing.assert_close(low, expected.bfloat16(), rtol=1e-2, atol=1e-2)
+    left, right = torch.randn(rows, inner).bfloat16(), torch.randn(rows, columns).bfloat16()
+    sums = tiles.tiled_product_of_sums(left, right)
+    torch.testing.assert_close(sums, left.float().T @ right.float(), rtol=1e-4, atol=2e-3)
+    parts = tiles.TiledProduct(weight)(
+        torch.cat([inputs, inputs], 1)[:, :inner], torch.empty(rows, 2 * columns)[:, :columns]
+    )
+    torch.testing.assert_close(parts, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_layout_has_one_row_for_each_span_and_no_other():
+    layout = Layout([3, 6, 2, 6])
+    sentence, first, width = layout.spans
+    assert layout.rows == sum(n * (n + 1) // 2 for n in (3, 6, 2, 6))
+    assert torch.equal(layout.row(sentence, first, width), torch.arange(layout.rows))
+    assert (first + width <= layout.lengths[sentence]).all()
+    values = torch.arange(1.0, layout.rows + 1)
+    assert torch.equal(layout.flat(layout.squares(values)), values)
+
+
+@pytest.mark.parametrize("lengths", [[], [1], [3, 1]])
+def test_sentences_of_one_word_are_refused(lengths):
+    with pytest.raises(ValueError, match="two words or more"):
+        Layout(lengths)
+
+
+def test_rules_of_shapes_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match="expected"):
+        FactoredRules(torch.ones(3), torch.ones(4, 8), torch.ones(4, 8))
+    with pytest.raises(ValueError, match="expected"):
+        TableRules(torch.ones(3), torch.ones(3, 8, 7))
