@@ -427,7 +427,7 @@ class PCFG(nn.Module):
         return posteriors(tables.rules, tables.emissions, tables.words, Layout(sentences.lengths))
 
     def span_marginals(self, sentences: Sentences) -> SpanScores:
-        """The probability of every span given the sentence, to be decoded by the rule `total` (minimum Bayes risk)."""
+        """The probability of every span given the sentence, to be decoded by the rule `cky` (minimum Bayes risk)."""
         _, longer = self._by_length(sentences)
         chosen = sentences.select(longer)
         values = [np.zeros(1)] * len(sentences)
@@ -440,7 +440,7 @@ class PCFG(nn.Module):
 
     def trees(self, sentences: Sentences) -> SpanSets:
         """The trees whose spans have the greatest sum of marginals: minimum Bayes risk."""
-        return decode_spans(self.span_marginals(sentences), "total")
+        return decode_spans(self.span_marginals(sentences), "cky")
 
     def derivations(self, sentences: Sentences) -> list[Derivation]:
         """The most probable derivation of each sentence, of two words or more: Viterbi trees with labels."""
