@@ -132,4 +132,4 @@ def test_settings_that_are_none_are_told(trained, repeated, capsys, arguments, s
 
 def test_a_size_of_0_is_told_by_tune(trained, repeated, capsys):
     assert cli.main(["tune", "cache", str(trained.lstm), str(repeated), "--cache-size", "0"]) == 2
-    assert "cache size: found 0" in capsys.readouterr().err
+    assert "cache.size: found 0" in capsys.readouterr().err

@@ -38,8 +38,9 @@ class Model(nn.Module):
 
     @property
     def parameter_count(self) -> int:
-        """Number of trained numbers; tied weights count once."""
-        return sum(weight.numel() for weight in self.parameters())
+        """Number of trained numbers; tied weights count once. Without weights: of floating-point numbers in buffers."""
+        weights = list(self.parameters()) or [one for one in self.buffers() if one.is_floating_point()]
+        return sum(weight.numel() for weight in weights)
 
     def resize_buffers(self, tensors: Mapping[str, Tensor]) -> list[str]:
         """Gives tensors whose sizes depend on the training text the sizes of stored ones, which are loaded next.
