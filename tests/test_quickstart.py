@@ -38,7 +38,7 @@ def test_the_quickstart_ends_with_a_report_on_what_it_measured(quick, tmp_path):
     json.dumps(result.as_dict())
     page = result.report.read_text(encoding="utf-8")
     assert f"{result.training.test.perplexity:,.2f}" in page
-    assert f"No model can be under {result.floor:.2f} on the test text" in page
+    assert f"The lowest possible perplexity on the test text is {result.floor:.2f}" in page
     assert "unbiased decoder (chosen)" in page
     assert f"{100 * result.parsing.scores['unbiased'].f1:.1f}" in page
     assert 'class="missing"' not in page
@@ -48,7 +48,7 @@ def test_a_model_without_trees_has_a_report_too(quick):
     result = quick("lstm")
     assert result.parsing is None
     page = result.report.read_text(encoding="utf-8")
-    assert "of the kind lstm, gives no distances" in page
+    assert "of type lstm, gives neither distances between words nor span scores" in page
     assert f"{result.training.test.perplexity:,.2f}" in page
     assert str(result).endswith(f"Report: {result.report}")
 
@@ -57,7 +57,7 @@ def test_a_model_of_trees_is_trained_on_trees_and_has_no_floor(quick):
     result = quick("tree-rnn")
     assert result.parsing is None
     assert result.floor is None
-    assert result.training.test.mode == "trees"
+    assert result.training.test.given_trees
     assert f"Test perplexity {result.training.test.perplexity:.1f} of words given their trees" in str(result)
     page = result.report.read_text(encoding="utf-8")
     assert "No model can be under" not in page

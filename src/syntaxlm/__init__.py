@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from syntaxlm.evaluation.pairs import evaluate_pairs
     from syntaxlm.generation.sentences import generate
     from syntaxlm.model_io import read_model
-    from syntaxlm.parsing.evaluation import evaluate_parsing, evaluate_trees, parse_lines
+    from syntaxlm.parsing.evaluation import evaluate_parsing, evaluate_trees
+    from syntaxlm.parsing.parse import parse_lines
     from syntaxlm.reports.report import write_report
     from syntaxlm.scoring.cache import CacheSettings
     from syntaxlm.scoring.cache_tuning import tune_cache
@@ -42,7 +43,7 @@ _MODULES = {
     "evaluate_trees": "parsing.evaluation",
     "find_recipe": "training.recipe",
     "generate": "generation.sentences",
-    "parse_lines": "parsing.evaluation",
+    "parse_lines": "parsing.parse",
     "read_brackets": "trees",
     "read_model": "model_io",
     "read_recipe": "training.recipe",

@@ -14,7 +14,9 @@ from syntaxlm.data.toy import write_corpus
 from syntaxlm.drawing.terminal import draw_tree
 from syntaxlm.model_io import ModelBundle, read_model
 from syntaxlm.models.abilities import Parses
-from syntaxlm.parsing.evaluation import ParsingReport, evaluate_parsing, parse_lines
+from syntaxlm.parsing.evaluation import evaluate_parsing
+from syntaxlm.parsing.parse import parse_lines
+from syntaxlm.parsing.report import ParsingReport
 from syntaxlm.parsing.structure import Rule, rules_of
 from syntaxlm.reports.report import PAGE, page_of, read_run
 from syntaxlm.training.recipe import find_recipe, read_recipe

@@ -60,7 +60,7 @@ def test_words_are_read_as_they_stand_or_as_another_model_reads_them(model, tmp_
 def test_a_folder_with_a_model_is_left_as_it_is(model, capsys):
     before = {name: (model / name).read_bytes() for name in FILES}
     assert main(["ngram", "from-arpa", str(KENLM / "model.arpa"), "-o", str(model)]) == 2
-    assert "holds a run already" in capsys.readouterr().err
+    assert "already holds a run" in capsys.readouterr().err
     assert {name: (model / name).read_bytes() for name in FILES} == before
 
 

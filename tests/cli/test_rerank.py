@@ -99,7 +99,7 @@ def test_faults_end_with_code_2_their_place_and_no_file(capsys, model, files, tr
         ((model, path, "--json"), "--json prints figures"),
         ((model, path, "--score", "loss", "--weight", "0.5"), "no parser's score in its comments"),
         ((model, path, "--gold", gold, "--tune", path, gold), "is measured; expected another file"),
-        ((trained.lstm, path), "'lstm' reads text, not trees"),
+        ((trained.lstm, path), "this lstm model does not generate dependency trees"),
     ):
         code, out, error = run(capsys, *arguments)
         assert (code, out) == (2, ""), said

@@ -17,7 +17,7 @@ from syntaxlm.data.pairs import read_pairs
 from syntaxlm.data.parse_candidates import read_candidates
 from syntaxlm.data.sentences import read_paragraphs
 from syntaxlm.data.tables import read_table
-from syntaxlm.data.treebanks import dependency_trees, read_treebank
+from syntaxlm.data.treebanks import dependency_trees, read_treebank, treebank_files
 from syntaxlm.errors import InputError
 from syntaxlm.models.arpa import read_arpa
 from syntaxlm.text.normaliser import Normaliser
@@ -142,3 +142,9 @@ def test_ids_of_compressed_text_are_not_held_in_memory(tmp_path, suffix):
     with EncodedCorpus.encode(tmp_path / f"a{suffix}", Normaliser(), VOCABULARY) as read:
         assert read.word_count == 198
         assert type(read.ids).__name__ == "memmap"
+
+
+def test_listing_the_files_of_standard_input_does_not_read_it(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(CONLLU[0].encode())))
+    assert treebank_files("-") == [Path("-")]
+    assert len(read_treebank("-")) == 2

@@ -124,4 +124,4 @@ def test_a_stored_model_tells_of_itself_in_a_notebook(prpn: ModelBundle, lstm: M
     page = prpn._repr_html_()
     for fact in ("Model prpn", f"{weights:,}", f"{len(prpn.vocabulary):,} tokens", "hidden_size 16", "units words"):
         assert fact in Balanced(page).text
-    assert re.search(r"distance layers</th><td[^>]*>0<", lstm._repr_html_())
+    assert re.search(r"structure</th><td[^>]*>none<", lstm._repr_html_())

@@ -17,7 +17,7 @@ from syntaxlm.evaluation import boundaries
 from syntaxlm.evaluation.boundaries import best_threshold, evaluate_boundaries, gaps_of, score_boundaries
 from syntaxlm.model_io import ModelBundle, ModelSettings
 from syntaxlm.models.registry import MODELS, build_model
-from syntaxlm.parsing.evaluation import parse_lines
+from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.scoring.perplexity import evaluate_text
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
@@ -35,7 +35,7 @@ def stored_model(name="prpn", lines=LINES, **normaliser) -> ModelBundle:
     with torch.no_grad():
         for weight in model.parameters():
             weight.normal_()
-    return ModelBundle(model.eval(), ModelSettings(config, reads, "sentences"), vocabulary)
+    return ModelBundle(model.eval(), ModelSettings(config, reads), vocabulary)
 
 
 @pytest.fixture
@@ -197,7 +197,7 @@ def test_baselines_are_every_gap_and_every_so_many_characters_of_a_line(tmp_path
 def test_models_and_texts_without_boundaries_are_told(text, tmp_path):
     with pytest.raises(InputError, match="reads words"):
         evaluate_boundaries(stored_model(units="words"), text)
-    with pytest.raises(InputError, match="'lstm' has no distances"):
+    with pytest.raises(InputError, match="this lstm model does not parse"):
         evaluate_boundaries(stored_model("lstm"), text)
     path = tmp_path / "none.txt"
     path.write_text("我喜欢猫\n" * 30)

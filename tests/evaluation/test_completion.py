@@ -14,17 +14,15 @@ import pytest
 from syntaxlm.data.completion import CompletionQuestion
 from syntaxlm.errors import InputError
 from syntaxlm.evaluation.completion import (
-    Accuracy,
-    CompletionReport,
     completion_scores,
     differing_words,
     evaluate_completion,
-    first_half,
     interpolate,
     score_questions,
     tune_weights,
     write_questions,
 )
+from syntaxlm.evaluation.completion_report import Accuracy, CompletionReport, first_half
 from syntaxlm.model_io import ModelBundle
 from syntaxlm.scoring.engine import Scorer
 from syntaxlm.scoring.tree_scores import log_probs_of_trees
@@ -32,7 +30,7 @@ from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees import DependencyTree, write_conllu
-from tests.fresh_models import fresh
+from tests.fresh_models import OPEN, fresh
 from tests.models.test_tree_rnn import SENTENCE
 from tests.tree_models import tree_model
 
@@ -406,7 +404,7 @@ def test_models_of_trees_and_of_text_are_told_in_one_table_and_interpolated(pars
 
 def test_a_model_that_predicts_no_ends_divides_by_words_alone(parsed):
     _, questions, _, answers = parsed
-    stored = fresh("lstm", "open-sentences")
+    stored = fresh("lstm", OPEN)
     total, mean = (evaluate_completion(stored, questions, answers, per_token=one).models[0] for one in (False, True))
     assert mean.log_probs * np.array([[9], [4]]) == pytest.approx(total.log_probs)
     assert not mean.ends

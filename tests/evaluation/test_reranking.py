@@ -213,7 +213,7 @@ def test_what_cannot_be_ranked_or_weighed_is_told(files, lstm, tmp_path):
     ):
         with pytest.raises(InputError, match=said):
             evaluate_reranking(tree_model(), **arguments)
-    with pytest.raises(InputError, match="'lstm' reads text, not trees"):
+    with pytest.raises(InputError, match="this lstm model does not generate dependency trees"):
         evaluate_reranking(lstm, path)
     write_conllu([tree(GOLD)], tmp_path / "one.conllu")
     with pytest.raises(InputError, match=r"bare.conllu: no parser's scores, # score = ..., in its comments"):

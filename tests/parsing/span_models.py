@@ -32,7 +32,7 @@ class Ends(Model, Parses, ScoresTokens):
     def structure(self, batch: TokenBatch) -> SpanScores:
         steps, columns = batch.tokens.shape
         first, last, after = self.of_tokens[batch.tokens].unbind(-1)
-        scores = torch.full((steps, columns, max(1, steps - 1)), -torch.inf)
+        scores = torch.full((steps, columns, max(1, steps - 1)), -torch.inf, dtype=torch.float64)
         for length in range(1, steps - 1):  # of spans from the second token on: the first is BOS
             inner = first[1 : steps - length] + 2 * last[length : steps - 1] + length * after[length + 1 :]
             scores[length + 1 :, :, length - 1] = inner.sin()

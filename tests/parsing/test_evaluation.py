@@ -18,17 +18,9 @@ from syntaxlm.model_io import read_model, write_settings, write_weights
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.parsing import evaluation as parsing
 from syntaxlm.parsing import structure
-from syntaxlm.parsing.evaluation import (
-    RandomWeights,
-    evaluate_parsing,
-    evaluate_trees,
-    parse_lines,
-    parse_lines_together,
-    protocol_named,
-    scored_sentences,
-    with_fresh_weights,
-    write_sentences,
-)
+from syntaxlm.parsing.evaluation import evaluate_parsing, evaluate_trees, protocol_named, with_fresh_weights
+from syntaxlm.parsing.parse import parse_lines, parse_lines_together
+from syntaxlm.parsing.report import RandomWeights, scored_sentences, write_sentences
 from syntaxlm.parsing.structure import RULES, structure_of
 from syntaxlm.trees import (
     DECODING_RULES,
@@ -41,7 +33,7 @@ from syntaxlm.trees import (
     write_brackets,
 )
 from syntaxlm.trees.span_decoding import SPAN_RULES
-from tests.fresh_models import layered
+from tests.fresh_models import SENTENCES, STREAM, layered
 from tests.models.variants import built
 from tests.parsing.span_models import NAMES, Ends, scoring
 from tests.trees.test_span_decoding import ORACLES
@@ -59,7 +51,7 @@ def test_distances_are_those_of_reading_the_sentence_alone(prpn, lines):
     for sentence in sentences:
         ids = torch.tensor([vocabulary.begin_id, *vocabulary.encode(sentence), vocabulary.end_id])[:, None]
         with torch.no_grad():
-            expected = prpn.model(TokenBatch(ids, ids)).syntax.distances[0, 1:-1, 0]
+            expected = prpn.model.read(TokenBatch(ids, ids)).distances[0, 1:-1, 0]
         np.testing.assert_allclose(found[start : start + len(sentence)], expected, rtol=0, atol=1e-5)
         start += len(sentence)
     assert start == len(found)
@@ -247,7 +239,7 @@ def test_a_mismatch_of_sentences_is_told(tmp_path):
 
 
 def test_a_model_without_distances_and_a_layer_there_is_not_are_told(prpn, lstm):
-    with pytest.raises(InputError, match="'lstm' has no distances"):
+    with pytest.raises(InputError, match="this lstm model does not parse"):
         parse_lines(lstm, ["a cat"])
     for layer in (0, 2, -1):
         with pytest.raises(InputError, match=f"layer {layer}: the model has distances of layers 1 to 1"):
@@ -362,12 +354,12 @@ def sigmoid(values: np.ndarray) -> np.ndarray:
     return 1 / (1 + np.exp(-values))
 
 
-@pytest.mark.parametrize("mode", ["sentences", "stream"])
+@pytest.mark.parametrize("mode", [SENTENCES, STREAM], ids=str)
 def test_on_lstm_reads_a_sentence_between_its_ends_and_gives_the_distances_of_its_words_by_every_layer(mode):
     stored = layered(mode)
     sentences = [text.split() for text in ("the old cat sees a dog .", "dog", "cat , the old N sees", "a b c d e f g")]
     vocabulary = stored.vocabulary
-    assert (vocabulary.begin == vocabulary.end == "<eos>") == (mode == "stream")
+    assert (vocabulary.begin == vocabulary.end == "<eos>") == mode.carry_state
     expected = [
         distances_by_definition(stored.model, [vocabulary.begin_id, *vocabulary.encode(sentence), vocabulary.end_id])
         for sentence in sentences
@@ -393,8 +385,8 @@ def test_the_trees_of_a_model_are_those_of_its_own_layer_unless_one_is_named(prp
 
 def test_a_report_has_the_f1_of_every_layer_from_one_reading(toy, monkeypatch):
     stored, readings = layered(), []
-    syntax = stored.model.syntax
-    monkeypatch.setattr(stored.model, "syntax", lambda batch: readings.append(batch) or syntax(batch))
+    structure = stored.model.structure
+    monkeypatch.setattr(stored.model, "structure", lambda batch: readings.append(batch) or structure(batch))
     protocol = protocol_named("evalb", 20)
     report = evaluate_parsing(stored, toy / "test.mrg", protocol)
     assert len(readings) == 1
@@ -450,7 +442,7 @@ def test_the_commands_take_the_layer_of_the_model_or_that_which_is_named(toy, tm
         forest = printed("parse", folder, tmp_path / "alone.txt", "--format", "latex", *option)
         assert forest.strip() in (tmp_path / "tree.tex").read_text()
         printed("report", folder, toy / "test.mrg", "-o", tmp_path, *option)
-        assert f"distances of layer {layer}, by" in (tmp_path / "report.html").read_text(encoding="utf-8")
+        assert f"distances of layer {layer}" in (tmp_path / "report.html").read_text(encoding="utf-8")
     assert main(["parse", str(folder), str(toy / "test.txt"), "--layer", "4"]) == 2
     assert "layer 4: the model has distances of layers 1 to 3" in capsys.readouterr().err
 
@@ -526,7 +518,7 @@ def test_models_of_both_kinds_are_averaged_each_by_the_decoder_asked_for_or_its_
     for decoder, trees in expected.items():
         assert parse_lines_together(models, lines, decoder).brackets() == trees
     report = evaluate_parsing(models[0], toy / "test.mrg", also=models[1:], clean_up="none")
-    names = ["2 biased + right", "2 unbiased + right", "2 biased + sum", "2 biased + total"]
+    names = ["2 biased + greedy-right", "2 unbiased + greedy-right", "2 biased + greedy-sum", "2 biased + cky"]
     assert list(report.as_dict()["f1_by_decoder"]) == names
     assert report.chosen == names[0]
     assert f"   {names[1]}, average of 3 models\n" in str(report)
@@ -540,7 +532,7 @@ def test_models_of_both_kinds_are_averaged_each_by_the_decoder_asked_for_or_its_
         assert np.array_equal(chosen.predicted[name].starts, found.starts)
         assert np.array_equal(chosen.predicted[name].ends, found.ends)
     turned = evaluate_parsing(spans, toy / "test.mrg", also=[prpn, spans], clean_up="none")
-    assert turned.chosen == "right + biased + right"
+    assert turned.chosen == "greedy-right + biased + greedy-right"
 
 
 def test_a_decoder_and_a_layer_that_no_model_has_are_told_before_anything_is_read(prpn, toy):
@@ -550,11 +542,11 @@ def test_a_decoder_and_a_layer_that_no_model_has_are_told_before_anything_is_rea
         lambda **asked: parse_lines_together([spans, spans], ["a cat"], **asked),
         lambda **asked: evaluate_parsing(spans, "nowhere.mrg", **asked),
     ):
-        with pytest.raises(InputError, match="decoder unbiased: a model of the kind 'lstm' has right, sum, total"):
+        with pytest.raises(InputError, match="decoder unbiased: lstm models have greedy-right, greedy-sum, cky"):
             call(decoder="unbiased")
         with pytest.raises(InputError, match="layer 2: trees of span scores are of no layer"):
             call(layer=2)
-    with pytest.raises(InputError, match="decoder sum: a model of the kind 'prpn' has biased, unbiased"):
+    with pytest.raises(InputError, match="decoder greedy-sum: prpn models have biased, unbiased"):
         evaluate_parsing(prpn, "nowhere.mrg", decoder="greedy-sum", also=[prpn])
 
 
@@ -589,8 +581,7 @@ def test_random_weights_are_one_more_baseline(kind, prpn, toy, monkeypatch, caps
         values = [getattr(shape, side) for shape in shapes]
         expected = {"mean": np.mean(values), "deviation": np.std(values, ddof=1)}
         assert figures["shape"][side] == pytest.approx(expected)
-    told = " decoder" if kind == "spans" else ""
-    row = f"random weights, {decoder}{told}, mean of 3 seeds, ± {100 * np.std(f1, ddof=1):.1f}, max {100 * max(f1):.1f}"
+    row = f"random weights, {decoder}, mean of 3 seeds, ± {100 * np.std(f1, ddof=1):.1f}, max {100 * max(f1):.1f}"
     assert f"{100 * np.mean(f1):13.1f}{'':21}   {row}\n" in str(report)
     left = figures["shape"]["left"]
     (line,) = (line for line in str(report).splitlines() if line.startswith("random weights "))
@@ -646,4 +637,4 @@ def test_the_command_line_offers_all_rules_and_says_which_the_model_has(toy, mon
     assert parses == [parse.as_dict() for parse in parse_lines(spans, lines)]
     for command in (["parse", "MODEL", str(toy / "test.txt")], ["evaluate", "parse", "MODEL", str(toy / "test.mrg")]):
         assert main([*command, "--decoder", "biased"]) == 2
-        assert "decoder biased: a model of the kind 'lstm' has right, sum, total" in capsys.readouterr().err
+        assert "decoder biased: lstm models have greedy-right, greedy-sum, cky" in capsys.readouterr().err

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from syntaxlm.drawing.sentence import Drawing
 from syntaxlm.errors import InputError
 from syntaxlm.model_io import read_model
-from syntaxlm.parsing.evaluation import evaluate_parsing, scored_sentences
+from syntaxlm.parsing.evaluation import evaluate_parsing
+from syntaxlm.parsing.report import scored_sentences
 from syntaxlm.reports.model_sections import POINTS, thinned
 from syntaxlm.reports.parsing_sections import DRAWN_WORDS, best_and_worst
 from syntaxlm.reports.report import key_figures, page_of, write_report
@@ -257,7 +258,7 @@ def test_the_settings_are_those_of_the_recipe(page, trained):
     assert ["tied", "true"] in tables["model"]
     assert ["unicode_form", "NFC"] in tables["text.normaliser"]
     assert {"text.vocabulary", "batches", "optimiser", "run"} < tables.keys()
-    assert ["distance layers", "1"] in tables["summary"]
+    assert ["structure", "distances"] in tables["summary"]
 
 
 def test_the_curves_are_those_of_the_metrics(page, trained):
@@ -281,7 +282,7 @@ def test_perplexity_is_that_of_the_result(page, trained):
         assert row[0] == f"{part} ({result[part]['source']})"
         assert row[1] == f"{result[part]['perplexity']:,.2f}"
         assert row[4] == f"{result[part]['tokens']:,}"
-    assert "each sentence separately" in read.text
+    assert "sentence by sentence" in read.text
     assert (page.key_figures[0].name, page.key_figures[0].value) == ("test perplexity", rows[1][1])
 
 

@@ -13,7 +13,7 @@ from syntaxlm.errors import InputError
 from syntaxlm.model_io import ModelBundle, ModelSettings
 from syntaxlm.models.prpn import PRPNConfig
 from syntaxlm.models.registry import build_model
-from syntaxlm.parsing.evaluation import parse_lines
+from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.reports.sentence import analyse, maps_of
 from syntaxlm.reports.tree_files import read_gold
 from syntaxlm.text.normaliser import Normaliser
@@ -28,9 +28,7 @@ def tiny(normaliser: Normaliser, text: str) -> ModelBundle:
     torch.manual_seed(0)
     vocabulary = Vocabulary.build(Counter(normaliser.tokens(text)))
     config = PRPNConfig(embedding_size=6, hidden_size=8, memory_slots=3, look_back=2)
-    return ModelBundle(
-        build_model(config, len(vocabulary)).eval(), ModelSettings(config, normaliser, "sentences"), vocabulary
-    )
+    return ModelBundle(build_model(config, len(vocabulary)).eval(), ModelSettings(config, normaliser), vocabulary)
 
 
 @pytest.fixture

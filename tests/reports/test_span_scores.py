@@ -10,7 +10,8 @@ import pytest
 from syntaxlm import quickstart
 from syntaxlm.cli import main
 from syntaxlm.drawing.sentence import Drawing
-from syntaxlm.parsing.evaluation import evaluate_parsing, parse_lines
+from syntaxlm.parsing.evaluation import evaluate_parsing
+from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.reports.report import page_of
 from syntaxlm.reports.run import read_run
 from syntaxlm.reports.sentence import analyse

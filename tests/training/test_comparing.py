@@ -141,7 +141,7 @@ def test_a_run_of_other_settings_is_told_by_the_setting_before_anything_is_train
     with pytest.raises(InputError, match=r"seed-3: holds a run of other settings: model\.hidden_size is 16 there, 8"):
         compare({"prpn": two["prpn"], "lstm": other}, tmp_path, 1, watching)
     assert trainings == []
-    with pytest.raises(InputError, match="holds a run already"):
+    with pytest.raises(InputError, match="already holds a run"):
         compare(two, tmp_path / "lstm" / "seed-3", 1, watching)
 
 

@@ -256,17 +256,17 @@ def test_resuming_a_finished_run_trains_no_step_and_gives_its_result_again(toy, 
 
 
 def test_a_folder_that_holds_a_run_or_a_model_is_refused(toy, tmp_path, trained):
-    with pytest.raises(InputError, match=r"holds a run already. Go on with it by --resume"):
+    with pytest.raises(InputError, match=r"already holds a run. Resume it with --resume"):
         train(toy.recipe("lstm"), trained.lstm)
     (tmp_path / "weights.safetensors").write_bytes(b"somebody's")
-    with pytest.raises(InputError, match="holds a model already"):
+    with pytest.raises(InputError, match="already holds a model"):
         train(toy.recipe("lstm"), tmp_path)
     assert (tmp_path / "weights.safetensors").read_bytes() == b"somebody's"
     assert len(list(tmp_path.iterdir())) == 1
 
 
 def test_resume_names_what_it_does_not_find(tmp_path):
-    with pytest.raises(InputError, match=r"no run to resume: it has no recipe\.yaml"):
+    with pytest.raises(InputError, match=r"no run to resume: recipe\.yaml is missing"):
         resume(tmp_path / "nowhere")
 
 

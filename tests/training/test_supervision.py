@@ -14,6 +14,7 @@ from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.supervision import read_supervision
 from syntaxlm.errors import InputError
 from syntaxlm.model_io import read_model
+from syntaxlm.models.abilities import SpanScores
 from syntaxlm.training import gradient, trainer
 from syntaxlm.training.display import ProgressDisplay
 from syntaxlm.training.recipe import Recipe, recipe_from
@@ -126,7 +127,7 @@ def test_trees_of_another_text_leave_the_folder_free_for_another_try(toy, tmp_pa
     with pytest.raises(InputError, match=r"valid\.mrg: 15 trees, .*train\.txt: 300 sentences"):
         train(recipe_of(toy, text={"trees": str(toy / "valid.mrg")}), tmp_path / "run")
     train(recipe_of(toy, schedule={"epochs": 1}), tmp_path / "run")
-    assert read_model(tmp_path / "run").model.gives_span_scores
+    assert read_model(tmp_path / "run").model.structure_type is SpanScores
 
 
 def test_trees_without_a_model_that_learns_from_them_are_refused_and_the_other_way_round(toy):

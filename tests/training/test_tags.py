@@ -10,11 +10,12 @@ import pytest
 
 from syntaxlm import cli
 from syntaxlm.data.treebanks import read_treebank, write_tags
-from syntaxlm.drawing.sentence import analyse
 from syntaxlm.errors import InputError, InputWarning
 from syntaxlm.generation.sentences import generate
 from syntaxlm.model_io import read_model
-from syntaxlm.parsing.evaluation import evaluate_parsing, parse_lines, parse_lines_together
+from syntaxlm.parsing.evaluation import evaluate_parsing
+from syntaxlm.parsing.parse import parse_lines, parse_lines_together
+from syntaxlm.reports.sentence import analyse
 from syntaxlm.scoring.perplexity import evaluate_text
 from syntaxlm.scoring.surprisal import surprisals
 from syntaxlm.training.trainer import train
@@ -159,11 +160,6 @@ def test_unknown_tags_of_a_treebank_are_counted_or_refused(parser, tmp_path):
     path.write_text("(S (NP the dog) (VP sees it))\n")
     with pytest.raises(InputError, match=r"sentence 1: the word 'the' has no part-of-speech tag"):
         evaluate_parsing(parser, path, clean_up="none")
-
-
-def test_training_from_standard_input_is_refused(toy, tmp_path):
-    with pytest.raises(InputError, match=r"text\.valid: found -, standard input; expected a file"):
-        train(toy.recipe("lstm", text={"valid": "-"}), tmp_path / "run")
 
 
 def test_supervision_is_read_over_tags(toy, tagged, tmp_path):

@@ -180,13 +180,13 @@ COMMANDS = {
     "evaluate pairs": (["evaluate", "pairs", "{model}", "{pairs}"], "reads dependency trees"),
     "tune cache": (["tune", "cache", "{model}", "{text}"], "reads dependency trees"),
     "evaluate boundaries": (["evaluate", "boundaries", "{model}", "{text}"], "characters"),
-    "evaluate lm, text": (["evaluate", "lm", "{model}", "{text}"], "ends in .txt; expected dependency trees"),
+    "evaluate lm, text": (["evaluate", "lm", "{model}", "{text}"], "found .txt; expected dependency trees"),
     "evaluate lm, mode": (["evaluate", "lm", "{model}", "{text}", "--mode", "stream"], "reads dependency trees"),
     "evaluate lm, cache": (
         ["evaluate", "lm", "{model}", "{conllu}", "--cache-weight", "0.1", "--cache-theta", "1"], "cannot use one",
     ),
-    "score, text": (["score", "{model}", "{text}"], "ends in .txt; expected dependency trees"),
-    "score, context": (["score", "{model}", "{conllu}", "--context", "carry"], "--context may not"),
+    "score, text": (["score", "{model}", "{text}"], "found .txt; expected dependency trees"),
+    "score, context": (["score", "{model}", "{conllu}", "--context", "carry"], "--context do not apply"),
 }  # fmt: skip
 
 
@@ -214,7 +214,7 @@ def test_in_python_text_is_refused_as_well(toy, folder):
 
 
 def test_a_model_of_text_reads_no_trees(toy, lstm):
-    with pytest.raises(InputError, match=r"\.conllu, a file of trees; expected plain text"):
+    with pytest.raises(InputError, match=r"\.conllu, a treebank; expected plain text"):
         evaluate_text(lstm, toy / "test.conllu")
     with pytest.raises(InputError, match="this lstm model does not generate dependency trees"):
         list(tree_surprisals(lstm, toy / "test.conllu"))
@@ -297,6 +297,6 @@ def test_a_report_and_a_comparison_with_a_model_of_text_are_made(toy, tmp_path):
     assert any("words given their trees" in note for note in comparison.notes)
     report = write_report(tmp_path / "both" / "trees" / "seed-1", tmp_path / "page")
     page = report.path.read_text(encoding="utf-8")
-    assert "P(S | T), words given their trees" in page
+    assert "words given their trees" in page
     assert "dependency trees" in page
     assert (tmp_path / "both" / "trees" / "seed-1" / METRICS).exists()

@@ -31,7 +31,7 @@ def add_data(commands: Any) -> None:
         "text8",
         help="text8, split into its training and validation parts",
         description="Writes DIR/train.txt, the first 99 million characters of text8, and DIR/valid.txt, the last"
-        " million, one line each, as published figures split it. Training needs mode stream.",
+        " million, one line each, as published figures split it. Training needs batches.carry_state true.",
     )
     text8.add_argument("file", metavar="FILE", type=Path, help="text8, unpacked: 100,000,000 bytes")
     text8.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder to write to")

@@ -138,7 +138,8 @@ def _cache(options: argparse.Namespace) -> CacheSettings | None:
 
 def _parse(options: argparse.Namespace) -> None:
     from syntaxlm.model_io import read_model
-    from syntaxlm.parsing.evaluation import evaluate_parsing, protocol_named, write_sentences
+    from syntaxlm.parsing.evaluation import evaluate_parsing, protocol_named
+    from syntaxlm.parsing.report import write_sentences
     from syntaxlm.progress import status
 
     protocol = protocol_named(options.protocol, options.max_words)
@@ -153,7 +154,8 @@ def _parse(options: argparse.Namespace) -> None:
 
 
 def _trees(options: argparse.Namespace) -> None:
-    from syntaxlm.parsing.evaluation import evaluate_trees, protocol_named, write_sentences
+    from syntaxlm.parsing.evaluation import evaluate_trees, protocol_named
+    from syntaxlm.parsing.report import write_sentences
     from syntaxlm.progress import status
 
     protocol = protocol_named(options.protocol, options.max_words)

@@ -15,7 +15,7 @@ from syntaxlm.files import to_json
 
 if TYPE_CHECKING:
     from syntaxlm.model_io import ModelBundle
-    from syntaxlm.parsing.evaluation import Parse
+    from syntaxlm.parsing.parse import Parse
 
 PARSED_TOGETHER = 20_000  # lines: as many as memory holds easily, few enough that output begins soon
 SCORED_TOGETHER = 2_000  # the same of a model that scores spans, of which a long sentence has thousands
@@ -60,7 +60,7 @@ def _parsed(models: list[ModelBundle], options: argparse.Namespace) -> Iterator[
     """The parsed text, some thousand lines a piece."""
     from syntaxlm.data.corpora import read_sentences
     from syntaxlm.models.abilities import Parses, SpanScores
-    from syntaxlm.parsing.evaluation import parse_lines, parse_lines_together
+    from syntaxlm.parsing.parse import parse_lines, parse_lines_together
     from syntaxlm.progress import progress_bar
 
     normalisers = [one.normaliser for one in models]

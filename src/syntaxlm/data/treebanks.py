@@ -266,11 +266,6 @@ def _write(treebank: Treebank, path: str | Path, words_of: Callable[[TreebankSen
     return WrittenWords(len(lines), words, joined, blank, len(treebank.emptied) + len(treebank) - len(lines))
 
 
-def treebank_files(path: str | Path) -> list[Path]:
-    """The files that a path, a folder or a pattern stands for, sorted; all of one type. Raises InputError."""
-    return [file.path for file in _files(path)]
-
-
 class _File(NamedTuple):
     """A file of a treebank. suffix: one of TREEBANK_SUFFIXES; lines: where its lines are being read already."""
 
@@ -279,36 +274,46 @@ class _File(NamedTuple):
     lines: Iterator[tuple[int, str]] | None = None
 
 
-def _files(path: str | Path) -> list[_File]:
-    """The files that a path stands for, sorted; all of one kind."""
+def treebank_files(path: str | Path) -> list[Path]:
+    """The files that a path, a folder or a pattern stands for, sorted; all of one kind. Raises InputError.
+
+    "-" stands for itself, standard input, which is not read.
+    """
     if str(path) == STANDARD_INPUT:
-        return [_standard_input()]
+        return [Path(STANDARD_INPUT)]
     path, known = Path(path), " ".join(TREEBANK_SUFFIXES)
     if path.is_dir():
-        found = [file for file in sorted(path.iterdir()) if file.is_file()]
-        found = [file for file in found if treebank_suffix(file) in TREEBANK_SUFFIXES]
-        if not found:
+        files = [file for file in sorted(path.iterdir()) if file.is_file()]
+        files = [file for file in files if treebank_suffix(file) in TREEBANK_SUFFIXES]
+        if not files:
             raise InputError(f"{path}: no treebank in this folder; expected files that end in {known}")
     elif path.exists():
-        found = [path]
+        files = [path]
     else:
-        found = _matching(str(path))
-    files = [_File(file, treebank_suffix(file)) for file in found]
-    strange = next((file for file in files if file.suffix not in TREEBANK_SUFFIXES), None)
-    if strange is not None:
+        files = _matching(str(path))
+    suffixes = list(map(treebank_suffix, files))
+    strange = [file for file, suffix in zip(files, suffixes, strict=True) if suffix not in TREEBANK_SUFFIXES]
+    if strange:
         raise InputError(
-            f"{strange.path}: a treebank of an unknown format; expected a name that ends in {known},"
+            f"{strange[0]}: a treebank of an unknown format; expected a name that ends in {known},"
             f" {', '.join(COMPRESSED_SUFFIXES)} perhaps after it"
         )
-    if len({_kind(file.suffix) for file in files}) > 1:
+    if len(set(map(_kind, suffixes))) > 1:
         raise InputError(
             f"{path}: files of different kinds (constituency trees, dependency trees, tagged text); expected one kind."
             f" Give a pattern such as {path / '*.mrg' if path.is_dir() else '*.mrg'}, and dependencies separately."
         )
-    twice = Counter(uncompressed_name(file) for file in found).most_common(1)[0]
-    if twice[1] > 1:
-        raise InputError(f"{twice[0]}: found both compressed and uncompressed; expected it once")
+    name, copies = Counter(map(uncompressed_name, files)).most_common(1)[0]
+    if copies > 1:
+        raise InputError(f"{name}: found both compressed and uncompressed; expected it once")
     return files
+
+
+def _files(path: str | Path) -> list[_File]:
+    """The files of a treebank, ready to be read."""
+    if str(path) == STANDARD_INPUT:
+        return [_standard_input()]
+    return [_File(file, treebank_suffix(file)) for file in treebank_files(path)]
 
 
 def _kind(suffix: str) -> str:

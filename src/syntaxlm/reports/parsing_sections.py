@@ -9,7 +9,7 @@ from typing import cast
 from syntaxlm.drawing.charts import bar_chart
 from syntaxlm.drawing.sentence import Drawing
 from syntaxlm.model_io import ModelBundle
-from syntaxlm.parsing.evaluation import ParsingReport, ScoredSentence, scored_sentences
+from syntaxlm.parsing.report import ParsingReport, ScoredSentence, scored_sentences
 from syntaxlm.parsing.structure import Rule
 from syntaxlm.reports.page import Block, Figure, Paragraph, Section, Table
 from syntaxlm.reports.sentence import analyse

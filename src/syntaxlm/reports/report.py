@@ -11,7 +11,8 @@ from syntaxlm.drawing.svg import Theme
 from syntaxlm.files import make_folder
 from syntaxlm.model_io import ModelBundle, read_model
 from syntaxlm.models.abilities import Parses
-from syntaxlm.parsing.evaluation import ParsingReport, evaluate_parsing
+from syntaxlm.parsing.evaluation import evaluate_parsing
+from syntaxlm.parsing.report import ParsingReport
 from syntaxlm.parsing.structure import Rule
 from syntaxlm.reports.model_sections import how_read, perplexity_section, settings_section, training_section
 from syntaxlm.reports.page import KeyFigure, Page, Paragraph, Section, WrittenReport

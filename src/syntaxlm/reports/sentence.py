@@ -11,7 +11,7 @@ from syntaxlm.errors import InputError
 from syntaxlm.model_io import ModelBundle
 from syntaxlm.models.abilities import HasMaps
 from syntaxlm.models.batches import TokenBatch
-from syntaxlm.parsing.evaluation import parse_lines
+from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.parsing.structure import Rule, layers_for, rules_for, structure_of
 from syntaxlm.trees.span_decoding import SPAN_RULES, Scores
 from syntaxlm.trees.spans import trees_of

@@ -23,7 +23,6 @@ from syntaxlm.models.batches import TokenBatch
 from syntaxlm.scoring.engine import TOKEN_BUDGET, check_labels
 from syntaxlm.scoring.perplexity import Corpus
 from syntaxlm.text.vocabulary import Vocabulary
-from syntaxlm.text_files import STANDARD_INPUT
 from syntaxlm.training.fingerprints import Fingerprints, fingerprint
 from syntaxlm.training.recipe import Recipe
 from syntaxlm.trees.preprocessing import PREPROCESSINGS
@@ -78,16 +77,7 @@ def fingerprint_texts(recipe: Recipe) -> Fingerprints:
 
 
 def read_training_data(recipe: Recipe) -> TrainingData:
-    """What the recipe names.
-
-    Raises InputError for files that are not there, or not of the type that its model reads, and for standard input.
-    """
-    for name in ("train", "valid", "test", "trees"):
-        if getattr(recipe.text, name) == STANDARD_INPUT:
-            raise InputError(
-                f"text.{name}: found -, standard input; expected a file, which may be .gz, .xz or .zst: training reads"
-                " it more than once"
-            )
+    """What the recipe names. Raises InputError for files that are missing, or not of the type that its model reads."""
     return TreeTrainingData(recipe) if recipe.reads == "trees" else TextTrainingData(recipe)
 
 

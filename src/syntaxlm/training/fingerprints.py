@@ -17,9 +17,8 @@ from typing import Any
 from syntaxlm.data.treebanks import treebank_files
 from syntaxlm.errors import InputError, InputWarning
 from syntaxlm.files import parse_json, read_stored, to_json, write_text
+from syntaxlm.text_files import STANDARD_INPUT
 from syntaxlm.training.run_folder import INPUTS
-
-STANDARD_INPUT = "-"
 
 Fingerprints = dict[str, dict[str, str | None]]
 """By setting ("text.train"), then by file: the SHA-256 of its content, None for what can be read only once."""

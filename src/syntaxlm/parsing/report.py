@@ -1,0 +1,240 @@
+"""Trees of a model or of a file scored against gold trees, beside baselines and upper bounds."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from syntaxlm.files import to_json, write_text
+from syntaxlm.trees import (
+    BaselineScores,
+    BootstrapResult,
+    ParsingScores,
+    SeedScores,
+    SpanSets,
+    Tree,
+    format_brackets,
+    over_seeds,
+    trees_of,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class GoldTrees:
+    """Gold trees after clean-up.
+
+    spans: of the trees; numbers: which sentences of the source the trees were before clean-up, 1 first.
+    """
+
+    trees: Sequence[Tree]
+    spans: SpanSets
+    numbers: Sequence[int]
+    source: str
+    clean_up: str
+
+
+@dataclass(frozen=True)
+class ScoredSentence:
+    """One sentence, its trees and its score.
+
+    number: which sentence of the treebank it was before clean-up, 1 first.  words: after clean-up.
+    precision, recall, f1: 0 to 1, of this sentence by itself, also where the protocol pools counts.
+    predicted, gold: the trees, bracketed.  decoder: whose trees are predicted, or "predicted" for those of a file.
+    """
+
+    number: int
+    words: tuple[str, ...]
+    length: int
+    precision: float
+    recall: float
+    f1: float
+    predicted: str
+    gold: str
+    decoder: str
+    protocol: str
+
+    def as_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+
+@dataclass(frozen=True, eq=False)
+class RandomWeights:
+    """A model's settings and vocabulary with fresh weights that no training has touched: what its form alone gives.
+
+    scores: by seed, of the trees by the same decoder and layer.
+    """
+
+    scores: tuple[ParsingScores, ...]
+
+    @property
+    def f1(self) -> SeedScores:
+        return over_seeds(self.scores)
+
+    def shape(self) -> dict[str, tuple[float, float]]:
+        """Mean and sample standard deviation over the seeds of what `BranchingStatistics` has: depth, left, right."""
+        shapes = [one.predicted_shape.as_dict() for one in self.scores if one.predicted_shape]
+        values = {name: np.array([shape[name] for shape in shapes]) for name in shapes[0]}
+        return {
+            name: (float(one.mean()), float(one.std(ddof=1)) if len(one) > 1 else 0.0) for name, one in values.items()
+        }
+
+    def as_dict(self) -> dict[str, Any]:
+        shape = {name: {"mean": mean, "deviation": deviation} for name, (mean, deviation) in self.shape().items()}
+        return {"f1": self.f1.as_dict(), "shape": shape}
+
+
+@dataclass(frozen=True, eq=False)
+class ParsingReport:
+    """A model's or a file's trees scored, beside all that they are read against.
+
+    scores, predicted: by name, a model's decoder or "predicted"; chosen: the name of the one asked for. Where averaged
+    models parse by several decoders, the name has all, in the order of the models: "2 biased + right".
+    against_right: the chosen one compared with right branching.
+    models: how many models' trees the predicted ones are the average of.
+    layer: of the model's distances, whose trees are scored; None for averages, files and trees of span scores.
+    f1_by_layer: of a model with several layers, by layer and decoder; the same reading, the same protocol.
+    random_weights: None where they were not asked for.
+    """
+
+    scores: dict[str, ParsingScores]
+    chosen: str
+    baselines: BaselineScores
+    against_right: BootstrapResult
+    predicted: dict[str, SpanSets]
+    gold: GoldTrees
+    models: int = 1
+    layer: int | None = None
+    f1_by_layer: dict[int, dict[str, float]] = field(default_factory=dict)
+    random_weights: RandomWeights | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """All figures, for JSON: those of the chosen trees at the top, fractions from 0 to 1."""
+        figures = self.scores[self.chosen].as_dict()
+        protocol = figures.pop("protocol")
+        return {
+            "protocol": protocol["name"],
+            "protocol_fields": protocol,
+            "treebank": self.gold.source,
+            "clean_up": self.gold.clean_up,
+            "decoder": self.chosen,
+            **({"averaged_models": self.models} if self.models > 1 else {}),
+            **figures,
+            "f1_by_decoder": {name: scores.f1 for name, scores in self.scores.items()},
+            **self._layer_figures(),
+            "baselines": self.baselines.as_dict(),
+            **({"random_weights": self.random_weights.as_dict()} if self.random_weights else {}),
+            "against_right_branching": self.against_right.as_dict(),
+        }
+
+    def _layer_figures(self) -> dict[str, Any]:
+        """Nothing for a model of one layer."""
+        if not self.f1_by_layer:
+            return {}
+        return {"layer": self.layer, "f1_by_layer": {str(layer): f1 for layer, f1 in self.f1_by_layer.items()}}
+
+    def __str__(self) -> str:
+        scores = self.scores[self.chosen]
+        lengths = scores.by_sentence.lengths
+        lines = [
+            f"{self.gold.source}   clean-up {self.gold.clean_up}   protocol {scores.protocol}   "
+            f"sentences {scores.sentences} ({lengths.min()} to {lengths.max()} words)",
+            "",
+            *self._table(),
+            "",
+            *self._layers(),
+            f"{self.chosen} against right branching: {self.against_right}",
+        ]
+        if scores.recall_by_label:
+            common = sorted(scores.recall_by_label.items(), key=lambda item: -item[1][1])[:10]
+            lines.append("recall by label   " + "   ".join(f"{label} {100 * r:.1f} ({n})" for label, (r, n) in common))
+        lines.append(
+            "F1 by length      " + "   ".join(f"{b} {100 * f:.1f} ({n})" for b, (f, n) in scores.f1_by_length.items())
+        )
+        for name, shape in (("predicted", scores.predicted_shape), ("gold", scores.gold_shape)):
+            if shape:
+                lines.append(
+                    f"{name:9} trees   mean depth {shape.depth:.1f}   "
+                    f"left splits {shape.left:.1f}%   right splits {shape.right:.1f}%"
+                )
+        if self.random_weights:
+            shown = {name: f"{mean:.1f} ± {spread:.1f}" for name, (mean, spread) in self.random_weights.shape().items()}
+            lines.append(
+                f"random weights    mean depth {shown['depth']}   "
+                f"left splits {shown['left']}%   right splits {shown['right']}%"
+            )
+        return "\n".join(lines)
+
+    def _table(self) -> list[str]:
+        """Percentages: all decoders, baselines and bounds."""
+        baselines, random = self.baselines, self.baselines.random
+        lines = ["unlabelled F1   precision   recall"]
+        averaged = f", average of {self.models} models" if self.models > 1 else ""
+        lines += [_score_row(name + averaged, one) for name, one in self.scores.items()]
+        lines.append(_score_row("right branching", baselines.right))
+        lines.append(_score_row("left branching", baselines.left))
+        lines.append(_score_row("balanced", baselines.balanced))
+        lines.append(_seeds_row("random", random))
+        if self.random_weights:
+            lines.append(_seeds_row(f"random weights, {self.chosen}", self.random_weights.f1))
+        lines.append(_score_row("binary upper bound", baselines.binary_bound))
+        if baselines.biased_bound:
+            lines.append(_score_row("reachable by the biased decoder", baselines.biased_bound))
+        return lines
+
+    def _layers(self) -> list[str]:
+        """F1 of every layer, percent, a column for each decoder; nothing for a model of one."""
+        if not self.f1_by_layer:
+            return []
+        lines = ["".join(f"{name + ' F1':>14}" for name in next(iter(self.f1_by_layer.values())))]
+        for layer, values in self.f1_by_layer.items():
+            figures = "".join(f"{100 * f1:14.1f}" for f1 in values.values())
+            lines.append(f"{figures}   layer {layer}{' (chosen)' * (layer == self.layer)}")
+        return [*lines, ""]
+
+
+def _score_row(name: str, scores: ParsingScores) -> str:
+    return _row(name, scores.f1, scores.precision, scores.recall)
+
+
+def _seeds_row(name: str, scores: SeedScores) -> str:
+    spread = f"± {100 * scores.deviation:.1f}, max {100 * scores.max:.1f}"
+    return _row(f"{name}, mean of {scores.count} {'seed' if scores.count == 1 else 'seeds'}, {spread}", scores.mean)
+
+
+def _row(name: str, f1: float, *others: float) -> str:
+    """A row of the table; precision and recall may be missing."""
+    precision, recall = (f"{100 * value:.1f}" for value in others) if others else ("", "")
+    return f"{100 * f1:13.1f}{precision:>12}{recall:>9}   {name}"
+
+
+def scored_sentences(report: ParsingReport, name: str | None = None) -> list[ScoredSentence]:
+    """Every scored sentence, in the treebank's order.  name: whose trees, of `report.scores`; None: the chosen ones."""
+    name = name or report.chosen
+    rows, protocol = report.scores[name].by_sentence, report.scores[name].protocol
+    gold = [report.gold.trees[index] for index in rows.indices]
+    predicted = trees_of(report.predicted[name].select(rows.indices), [tree.words for tree in gold])
+    figures = zip(rows.precision.tolist(), rows.recall.tolist(), rows.f1.tolist(), strict=True)
+    return [
+        ScoredSentence(
+            report.gold.numbers[index],
+            tree.words,
+            len(tree),
+            *scores,
+            format_brackets(one),
+            format_brackets(tree),
+            name,
+            protocol.name,
+        )
+        for index, tree, one, scores in zip(rows.indices.tolist(), gold, predicted, figures, strict=True)
+    ]
+
+
+def write_sentences(report: ParsingReport, path: str | Path) -> None:
+    """Writes `scored_sentences` as JSON lines, whole or not at all. Raises InputError."""
+    rows = (to_json(sentence.as_dict()) for sentence in scored_sentences(report))
+    write_text("".join(row + "\n" for row in rows), path)

@@ -1,0 +1,317 @@
+"""Every call into syntaxlm that the test of stored models makes.
+
+Where the package changes its names, this file changes and the recorded values do not. Each function takes models, lines
+and paths, and returns plain JSON values with all digits. Paths are relative to this folder.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from syntaxlm.data.parse_candidates import read_candidates
+from syntaxlm.errors import InputError, InputWarning, OldSettingWarning
+from syntaxlm.evaluation.boundaries import evaluate_boundaries
+from syntaxlm.evaluation.completion import evaluate_completion, scored_questions
+from syntaxlm.evaluation.logical_inference import EncodedPairs, evaluate_inference, read_classifier
+from syntaxlm.evaluation.pairs import evaluate_pairs, scored_pairs
+from syntaxlm.evaluation.reranking import evaluate_reranking, rerank
+from syntaxlm.generation.sentences import generate
+from syntaxlm.generation.stop_io import read_stops
+from syntaxlm.generation.stops import evaluate_stops, tree_corpus
+from syntaxlm.generation.trees import generate_trees
+from syntaxlm.model_io import ModelBundle, distinct_tensors, export_arpa, import_arpa, read_model, write_model
+from syntaxlm.models.abilities import GeneratesTrees, Parses, SpanScores
+from syntaxlm.models.batches import TextMode
+from syntaxlm.parsing.evaluation import evaluate_parsing, evaluate_trees, protocol_named
+from syntaxlm.parsing.parse import parse_lines, parse_lines_together
+from syntaxlm.parsing.report import scored_sentences
+from syntaxlm.parsing.structure import rules_of, structure_of
+from syntaxlm.reports.report import write_report
+from syntaxlm.scoring.cache import CacheSettings
+from syntaxlm.scoring.cache_tuning import tune_cache
+from syntaxlm.scoring.engine import Scorer
+from syntaxlm.scoring.perplexity import evaluate_text
+from syntaxlm.scoring.surprisal import WordSurprisal, surprisals
+from syntaxlm.scoring.tree_scores import tree_log_probs, tree_surprisals
+from syntaxlm.text.treebank_style import TreebankStyle
+from syntaxlm.training.logical_inference import read_inference_recipe
+from syntaxlm.training.recipe import read_recipe
+from syntaxlm.training.result import read_result
+from syntaxlm.training.trainer import resume, train
+from syntaxlm.trees.averaging import average_files
+
+__all__ = [
+    "InputWarning",
+    "OldSettingWarning",
+    "read_classifier",
+    "read_inference_recipe",
+    "read_recipe",
+    "write_report",
+]  # as they are
+
+Refusal = InputError
+
+MODES = {
+    "sentences": TextMode(carry_state=False, predict_eos=True),
+    "open-sentences": TextMode(carry_state=False, predict_eos=False),
+    "stream": TextMode(carry_state=True, predict_eos=True),
+}
+DECODERS = {"right": "greedy-right", "sum": "greedy-sum", "total": "cky"}
+"""The first format's names of text modes and decoders, and what they are now."""
+
+
+# ---- a model and its type
+
+
+def read(folder: str) -> ModelBundle:
+    return read_model(folder)
+
+
+def write(bundle: ModelBundle, folder: Path) -> None:
+    write_model(folder, bundle)
+
+
+def mode(bundle: ModelBundle) -> str:
+    """How a model of text was trained to read, under the name of the first format."""
+    return next(name for name, one in MODES.items() if one == bundle.mode)
+
+
+def facts(bundle: ModelBundle) -> dict[str, Any]:
+    model = bundle.model
+    parses = isinstance(model, Parses)
+    layers = model.distance_layers if parses else 0
+    found = {
+        "name": bundle.name,
+        **dataclasses.asdict(bundle.mode),
+        "reads": model.reads,
+        "reads_labels": isinstance(model, GeneratesTrees) and model.reads_labels,
+        "weights": model.parameter_count,
+        "vocabulary": len(bundle.vocabulary),
+        "labels": None if bundle.labels is None else len(bundle.labels),
+        "distance_layers": layers,
+        "default_layer": model.default_layer if parses and layers else None,
+        "span_scores": parses and model.structure_type is SpanScores,
+        "rules": list(rules_of(model)),
+        "settings": dataclasses.asdict(bundle.settings.model),
+        "normaliser": bundle.normaliser.as_dict(),
+    }
+    return json.loads(json.dumps(found))  # tuples as lists
+
+
+# ---- models of text
+
+
+def tokens(bundle: ModelBundle, lines: Sequence[str]) -> list[list[str]]:
+    """The tokens of each line after normalisation."""
+    return [bundle.normaliser.tokens(line) for line in lines]
+
+
+def log_probs(bundle: ModelBundle, lines: Sequence[str]) -> list[float]:
+    """Natural log-probability of each line read by itself; EOS counts where the model predicts it."""
+    return Scorer.of(bundle).sentences(tokens(bundle, lines)).tolist()
+
+
+def word_surprisals(bundle: ModelBundle, lines: Sequence[str], context: Any = None) -> list[list[list[Any]]]:
+    """Rows [word, begin, end, token, in vocabulary, bits] of each line.  context: "reset", "carry", None as trained."""
+    return [list(map(_row, rows)) for rows in surprisals(bundle, lines, context)]
+
+
+def _row(row: WordSurprisal) -> list[Any]:
+    return [row.word, row.begin, row.end, row.token, row.in_vocabulary, row.surprisal]
+
+
+def text_score(
+    bundle: ModelBundle, path: str, mode: str | None = None, cache: tuple[float, float, int] | None = None
+) -> dict[str, Any]:
+    """Perplexity and related figures.  mode: of the first format.  cache: weight, theta, size."""
+    settings = None if cache is None else CacheSettings(*cache)
+    return evaluate_text(bundle, path, None if mode is None else MODES[mode], settings).as_dict()
+
+
+def tuned_cache(bundle: ModelBundle, path: str, size: int) -> dict[str, Any]:
+    """The best cache weight and theta on a text, all trials, and the text's nats without a cache."""
+    found = tune_cache(bundle, path, size=size)
+    return {
+        "weight": found.best.weight,
+        "theta": found.best.theta,
+        "perplexity": found.best_trial.perplexity,
+        "without_nats": found.without_cache.nats,
+        "trials": found.as_dict()["trials"],
+    }
+
+
+def parses(bundle: ModelBundle, lines: Sequence[str], decoder: Any, layer: int | None) -> list[str]:
+    """The bracketed tree of each line; "" for a line without words."""
+    return parse_lines(bundle, lines, decoder, layer=layer).brackets()
+
+
+def distances(bundle: ModelBundle, lines: Sequence[str]) -> list[list[list[float]]]:
+    """Syntactic distances before each word, by layer and by line with words."""
+    full = [one for one in tokens(bundle, lines) if one]
+    ends = np.cumsum([len(one) for one in full])[:-1]
+    layers = structure_of(bundle, full).distances.astype(np.float64)
+    return [[part.tolist() for part in np.split(layer, ends)] for layer in layers]
+
+
+def span_scores(bundle: ModelBundle, lines: Sequence[str]) -> list[list[float]]:
+    """Scores of all spans of each line with words, sorted by their last word, then by length."""
+    scores = structure_of(bundle, [one for one in tokens(bundle, lines) if one]).span_scores
+    assert scores is not None
+    values = scores.values.astype(np.float64)
+    return [values[begin:end].tolist() for begin, end in zip(scores.offsets[:-1], scores.offsets[1:], strict=True)]
+
+
+def parsing(
+    bundle: ModelBundle,
+    treebank: str,
+    protocol: str = "wsj-test",
+    max_words: int | None = None,
+    decoder: Any = None,
+    preprocessing: str = "ptb-keep",
+    layer: int | None = None,
+    also: Sequence[ModelBundle] = (),
+    random_weights: int = 0,
+) -> dict[str, Any]:
+    """All figures of `evaluate parse`; number, F1 and predicted tree of each sentence."""
+    report = evaluate_parsing(
+        bundle, treebank, protocol_named(protocol, max_words), decoder, preprocessing, layer, also, random_weights
+    )
+    rows = [[one.number, one.f1, one.predicted] for one in scored_sentences(report)]
+    return {"figures": report.as_dict(), "sentences": rows}
+
+
+def parses_together(bundles: Sequence[ModelBundle], lines: Sequence[str], decoder: Any) -> list[str]:
+    """Bracketed averages of several models' trees."""
+    return parse_lines_together(bundles, lines, decoder).brackets()
+
+
+def averaged(
+    paths: Sequence[str | Path], weights: Sequence[float] | None = None, max_words: int | None = None
+) -> dict[str, Any]:
+    """Figures and trees of the average of tree files."""
+    found = average_files(paths, protocol_named("wsj-test", max_words), weights)
+    return {"figures": found.as_dict(), "trees": found.brackets()}
+
+
+def scored_trees(predicted: str | Path, gold: str) -> dict[str, Any]:
+    return evaluate_trees(predicted, gold, protocol_named("wsj-test", None), "none").as_dict()
+
+
+def minimal_pairs(
+    bundles: Mapping[str, ModelBundle], path: str, punctuation: Any = "keep", contractions: Any = "keep"
+) -> dict[str, Any]:
+    """Figures; each model's log-probabilities of the better and the worse sentence of each pair."""
+    report = evaluate_pairs(bundles, path, TreebankStyle(punctuation, contractions))
+    rows = [{name: one["log_prob"] for name, one in row["models"].items()} for row in scored_pairs(report)]
+    return {"figures": report.as_dict(), "log_probs": rows}
+
+
+def completion(
+    bundles: Mapping[str, ModelBundle],
+    questions: str,
+    answers: str,
+    shares: Sequence[float] | None = None,
+    per_token: bool = False,
+    parsed: str | None = None,
+) -> dict[str, Any]:
+    """Figures; what each model, and their interpolation, gives for each question's candidates."""
+    report = evaluate_completion(bundles, questions, answers, TreebankStyle(), shares, per_token, parsed)
+    return {"figures": report.as_dict(), "questions": [row["models"] for row in scored_questions(report)]}
+
+
+def boundaries(bundle: ModelBundle, path: str, tune: str | None = None) -> dict[str, Any]:
+    return evaluate_boundaries(bundle, path, tune).as_dict()
+
+
+def generated(bundle: ModelBundle, count: int, prompt: str | None = None, **sampling: Any) -> list[dict[str, Any]]:
+    """sampling: temperature, top_k, seed, maximum_words, keep_unknown."""
+    return [dict(vars(one)) for one in generate(bundle, count, prompt, **sampling)]
+
+
+def arpa(bundle: ModelBundle, path: Path) -> None:
+    """Writes an n-gram model as an ARPA file."""
+    export_arpa(bundle, path)
+
+
+def of_arpa(path: Path) -> ModelBundle:
+    return import_arpa(path)
+
+
+# ---- dependency-tree models
+
+
+def tree_scores(bundle: ModelBundle, path: str) -> list[float]:
+    """ln P(S | T) of each tree of a CoNLL-U file."""
+    return tree_log_probs(bundle, tree_corpus(bundle, path)).tolist()
+
+
+def word_surprisals_of_trees(bundle: ModelBundle, path: str) -> list[list[list[Any]]]:
+    """Rows as those of `word_surprisals`."""
+    return [list(map(_row, rows)) for rows in tree_surprisals(bundle, path)]
+
+
+def reranked(bundle: ModelBundle, candidates: str, weight: float) -> list[dict[str, Any]]:
+    """Which candidate of each sentence is picked, from 0; log-probabilities and values of all candidates."""
+    return [
+        {"picked": int(one.picked), "log_probs": one.log_probs.tolist(), "values": one.values.tolist()}
+        for one in rerank(bundle, read_candidates(candidates), weight)
+    ]
+
+
+def reranking(bundle: ModelBundle, candidates: str, gold: str, tune: tuple[str, str] | None = None) -> dict[str, Any]:
+    return evaluate_reranking(bundle, candidates, gold, tune=tune).as_dict()
+
+
+def stops_score(bundle: ModelBundle, folder: str, path: str) -> dict[str, Any]:
+    """How often the stop classifiers of a folder are correct on the trees of a file."""
+    return evaluate_stops(bundle, read_stops(folder, bundle), path).as_dict()
+
+
+def generated_trees(bundle: ModelBundle, folder: str, count: int, **sampling: Any) -> list[dict[str, Any]]:
+    return [
+        one.as_dict() | {"surprisals": one.surprisals, "tree_surprisal": one.tree_surprisal, "cut": list(one.cut)}
+        for one in generate_trees(bundle, read_stops(folder, bundle), count, **sampling)
+    ]
+
+
+# ---- logical inference
+
+
+def logic(folder: str, path: str) -> dict[str, Any]:
+    """Figures, answers, and the logits of the classes < > = | ^ v # of each pair, all pairs in one batch."""
+    stored = read_classifier(folder)
+    report = evaluate_inference(stored, path)
+    pairs = EncodedPairs(report.pairs)
+    with torch.no_grad():
+        logits = stored.classifier(pairs.batch(range(len(pairs))))[0]
+    return {"figures": report.as_dict(), "answers": list(report.answers), "logits": logits.double().tolist()}
+
+
+# ---- training
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    """The weights of a model folder under their present names."""
+    return distinct_tensors(read_model(folder).model)
+
+
+def trained(recipe: str, folder: Path) -> dict[str, Any]:
+    """Figures of a run in a new folder."""
+    return train(read_recipe(recipe), folder).as_dict()
+
+
+def resumed(folder: Path) -> dict[str, Any]:
+    """Figures of a run that is resumed to its end."""
+    return resume(folder).as_dict()
+
+
+def stored_result(folder: str) -> dict[str, Any]:
+    """The figures in the `result.json` of a run's folder."""
+    return read_result(Path(folder)).as_dict()

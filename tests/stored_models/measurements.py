@@ -1,0 +1,307 @@
+"""What is measured on each stored model: sections as they are in `expected/`."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.stored_models import calls
+from tests.stored_models.calls import DECODERS, MODES
+
+FOLDER = Path(__file__).parent
+
+TEST, DEV, TREEBANK = "inputs/test.txt", "inputs/dev.txt", "inputs/test.mrg"
+REPEATED = "inputs/repeated.txt"
+QUESTIONS, ANSWERS, PAIRS = "inputs/questions.txt", "inputs/answers.txt", "inputs/pairs.jsonl"
+PARSED_QUESTIONS, PARSED_ANSWERS = "inputs/questions.conllu", "inputs/answers.conllu"
+PLAIN_QUESTIONS, PLAIN_ANSWERS = "inputs/parsed-questions.txt", "inputs/parsed-answers.txt"
+BEST, GOLD = "inputs/test-best.conllu", "inputs/test-best.gold.conllu"
+TUNE = "inputs/dev-best.conllu", "inputs/dev-best.gold.conllu"
+TREES = "inputs/test.conllu"
+CACHE = 0.2, 0.1, 60
+RANDOM_WEIGHTS = ("prpn", "on-lstm", "palm")  # also scored with two draws of fresh weights
+
+Section = Callable[[str], Any]
+
+
+def folder(name: str) -> str:
+    return f"models/{name}"
+
+
+@functools.cache
+def model(name: str) -> Any:
+    return calls.read(folder(name))
+
+
+@functools.cache
+def facts(name: str) -> dict[str, Any]:
+    return calls.facts(model(name))
+
+
+def lines() -> list[str]:
+    return Path("inputs/sentences.txt").read_text(encoding="utf-8").split("\n")[:-1]
+
+
+def tried(call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """The value of a call, or a note that it was refused."""
+    try:
+        return call(*arguments, **options)
+    except calls.Refusal as error:
+        return {"error": "InputError", "message": str(error)}
+
+
+# ---- models of text
+
+
+def surprisals(name: str) -> dict[str, Any]:
+    """All rows as the model was trained to read; bits alone of the other way."""
+    other = "reset" if calls.mode(model(name)) == "stream" else "carry"
+    bits = [[row[-1] for row in rows] for rows in calls.word_surprisals(model(name), lines(), other)]
+    return {"as trained": calls.word_surprisals(model(name), lines()), other: bits}
+
+
+def text_scores(name: str) -> dict[str, Any]:
+    """In the mode of training and in the others."""
+    others = [mode for mode in MODES if mode != calls.mode(model(name))]
+    scores = {mode: calls.text_score(model(name), TEST, mode) for mode in others}
+    return {"as trained": calls.text_score(model(name), TEST)} | scores
+
+
+def text_scores_with_cache(name: str) -> dict[str, Any]:
+    return {
+        f"{mode}; {path}": tried(calls.text_score, model(name), path, mode, CACHE)
+        for mode in ("sentences", "stream")
+        for path in (TEST, REPEATED)
+    }
+
+
+def minimal_pairs(name: str) -> dict[str, Any]:
+    only = {"model": model(name)}
+    return {
+        "as written": tried(calls.minimal_pairs, only, PAIRS),
+        "dropped, split": tried(calls.minimal_pairs, only, PAIRS, "drop", "split"),
+    }
+
+
+def completion(name: str) -> dict[str, Any]:
+    only = {"model": model(name)}
+    return {
+        "sums": tried(calls.completion, only, QUESTIONS, ANSWERS),
+        "means": tried(calls.completion, only, QUESTIONS, ANSWERS, per_token=True),
+        "parsed": tried(calls.completion, only, PARSED_QUESTIONS, PARSED_ANSWERS),
+    }
+
+
+def generated(name: str) -> dict[str, Any]:
+    draw = functools.partial(tried, calls.generated, model(name), 5)
+    return {
+        "temperature 1": draw(seed=1, maximum_words=20),
+        "temperature 0": draw(temperature=0, seed=1, maximum_words=20),
+        "prompt": draw("the young", temperature=0.8, top_k=5, seed=2, maximum_words=12, keep_unknown=True),
+    }
+
+
+def parses(name: str) -> Any:
+    """By decoder, under the name of the first format, and layer."""
+    rules, layers = facts(name)["rules"], facts(name)["distance_layers"]
+    if not rules:
+        return tried(calls.parses, model(name), lines(), None, None)
+    old_names = {new: old for old, new in DECODERS.items()}
+    return {
+        f"{old_names.get(rule, rule)}, layer {layer}": calls.parses(model(name), lines(), rule, layer)
+        for rule in rules
+        for layer in (None, *range(1, layers + 1))
+    }
+
+
+def parsing(name: str) -> dict[str, Any]:
+    rules, layers = facts(name)["rules"], facts(name)["distance_layers"]
+    found = {
+        "default": calls.parsing(model(name), TREEBANK),
+        "evalb, 10 words, last rule, last layer, no clean-up": calls.parsing(
+            model(name), TREEBANK, "evalb", 10, rules[-1], "none", layers or None
+        ),
+    }
+    if name in RANDOM_WEIGHTS:
+        report = calls.parsing(model(name), TREEBANK, random_weights=2)
+        found["random weights"] = report["figures"]["random_weights"]
+    return found
+
+
+def boundaries(name: str) -> dict[str, Any]:
+    return {
+        "first tenth": tried(calls.boundaries, model(name), TEST),
+        "tuned": tried(calls.boundaries, model(name), TEST, DEV),
+    }
+
+
+def arpa(name: str, outputs: Path) -> dict[str, Any]:
+    path = outputs / "model.arpa"
+    calls.arpa(model(name), path)
+    written = path.read_text(encoding="utf-8")
+    return {
+        "characters": len(written),
+        "sha256": hashlib.sha256(written.encode()).hexdigest(),
+        "first lines": written.split("\n")[:20],
+        "sentence_log_probs of the model read back": calls.log_probs(calls.of_arpa(path), lines()),
+    }
+
+
+TEXT: dict[str, Section] = {
+    "facts": facts,
+    "tokens": lambda name: calls.tokens(model(name), lines()),
+    "sentence_log_probs": lambda name: tried(calls.log_probs, model(name), lines()),
+    "surprisals": surprisals,
+    "evaluate_text": text_scores,
+    "evaluate_text_with_cache": text_scores_with_cache,
+    "tune_cache": lambda name: tried(calls.tuned_cache, model(name), REPEATED, 200),
+    "evaluate_pairs": minimal_pairs,
+    "evaluate_completion": completion,
+    "generate": generated,
+    "parses": parses,
+    "distances": lambda name: calls.distances(model(name), lines()),
+    "span_scores": lambda name: calls.span_scores(model(name), lines()),
+    "evaluate_parsing": parsing,
+    "evaluate_boundaries": boundaries,
+}
+
+
+# ---- dependency-tree models
+
+
+def tree_text_scores(name: str) -> dict[str, Any]:
+    return {
+        "as trained": calls.text_score(model(name), TREES),
+        "sentences": tried(calls.text_score, model(name), TEST, "sentences"),
+    }
+
+
+def reranking(name: str) -> dict[str, Any]:
+    return {
+        "model alone": calls.reranking(model(name), BEST, GOLD),
+        "tuned": calls.reranking(model(name), BEST, GOLD, TUNE),
+    }
+
+
+def tree_completion(name: str) -> dict[str, Any]:
+    only = {"model": model(name)}
+    return {
+        "parsed": calls.completion(only, PARSED_QUESTIONS, PARSED_ANSWERS),
+        "plain, with parses": calls.completion(only, PLAIN_QUESTIONS, PLAIN_ANSWERS, parsed=PARSED_QUESTIONS),
+    }
+
+
+def generated_trees(name: str) -> dict[str, Any]:
+    draw = functools.partial(tried, calls.generated_trees, model(name), folder(name), 5)
+    return {
+        "temperature 1": draw(seed=1, maximum_words=20),
+        "temperature 0": draw(temperature=0, seed=1, maximum_words=12),
+        "redrawn": draw(temperature=0.7, top_k=10, seed=2, maximum_words=15, maximum_depth=6, redraw=True),
+    }
+
+
+DEPENDENCY_TREES: dict[str, Section] = {
+    "facts": facts,
+    "evaluate_text": tree_text_scores,
+    "tree_log_probs": lambda name: calls.tree_scores(model(name), TREES),
+    "surprisals": lambda name: calls.word_surprisals_of_trees(model(name), TREES),
+    "rerank": lambda name: {str(weight): calls.reranked(model(name), BEST, weight) for weight in (1.0, 0.4)},
+    "evaluate_reranking": reranking,
+    "evaluate_completion": tree_completion,
+    "stops": lambda name: tried(calls.stops_score, model(name), folder(name), TREES),
+    "generate": generated_trees,
+}
+
+
+# ---- logical inference
+
+
+def logic(name: str) -> dict[str, Any]:
+    return {part: calls.logic(folder(name), f"inputs/logic/{part}.tsv") for part in ("learnt", "test")}
+
+
+# ---- several models at once
+
+GROUPS = {
+    "prpn, on-lstm, prpn-paper": ["prpn", "on-lstm", "prpn-paper"],
+    "prpn, palm, on-lstm": ["prpn", "palm", "on-lstm"],
+    "palm, palm-s": ["palm", "palm-s"],
+}
+
+
+def models(*names: str) -> dict[str, Any]:
+    return {name: model(name) for name in names}
+
+
+def parses_together() -> dict[str, Any]:
+    return {
+        f"{names}; {rule}": tried(
+            calls.parses_together, [*models(*group).values()], lines(), DECODERS.get(str(rule), rule)
+        )
+        for names, group in GROUPS.items()
+        for rule in (None, "unbiased", "sum")
+    }
+
+
+def parsing_together() -> dict[str, Any]:
+    return {
+        names: calls.parsing(model(first), TREEBANK, also=[*models(*others).values()])
+        for names, (first, *others) in GROUPS.items()
+    }
+
+
+def completion_together() -> dict[str, Any]:
+    trees_and_text = models("tree-rnn-labelled", "lstm-open", "ngram")
+    plain = models("tree-rnn-labelled", "lstm")
+    return {
+        "prpn, lstm": calls.completion(models("prpn", "lstm"), QUESTIONS, ANSWERS),
+        "prpn, ngram, on-lstm": calls.completion(models("prpn", "ngram", "on-lstm"), QUESTIONS, ANSWERS),
+        "prpn, lstm, fixed": calls.completion(models("prpn", "lstm"), QUESTIONS, ANSWERS, [0.3]),
+        "tree-rnn-labelled, lstm-open, ngram": calls.completion(trees_and_text, PARSED_QUESTIONS, PARSED_ANSWERS),
+        "tree-rnn-labelled, lstm, plain": calls.completion(
+            plain, PLAIN_QUESTIONS, PLAIN_ANSWERS, parsed=PARSED_QUESTIONS
+        ),
+    }
+
+
+PREDICTED = ["inputs/predicted/prpn.mrg", "inputs/predicted/on-lstm.mrg", "inputs/predicted/palm.mrg"]
+
+TOGETHER: dict[str, Callable[[], Any]] = {
+    "parse_together": parses_together,
+    "evaluate_parsing_together": parsing_together,
+    "evaluate_completion": completion_together,
+    "evaluate_pairs": lambda: calls.minimal_pairs(models("prpn", "lstm", "ngram"), PAIRS),
+    "average": lambda: {
+        "alike": calls.averaged(PREDICTED),
+        "2,1,1, up to 10 words": calls.averaged(PREDICTED, [2, 1, 1], 10),
+    },
+    "evaluate_trees": lambda: {path: calls.scored_trees(path, TREEBANK) for path in PREDICTED},
+}
+
+
+# ---- training
+
+
+def resumed(name: str, outputs: Path) -> tuple[dict[str, Any], Path]:
+    """Figures and folder of a stopped run that is resumed to its end."""
+    made = outputs / name
+    shutil.copytree(f"{folder(name)}-stopped", made)
+    return calls.resumed(made), made
+
+
+def trained(name: str, outputs: Path) -> tuple[dict[str, Any], Path]:
+    """Figures and folder of a run with the stored recipe."""
+    made = outputs / name
+    return calls.trained(f"{folder(name)}/recipe.yaml", made), made
+
+
+def largest_weight_difference(one: Path, other: Path) -> float:
+    """Of two model folders. 0 means that all weights are identical."""
+    tensors, others = calls.weights(one), calls.weights(other)
+    assert tensors.keys() == others.keys()
+    pairs = [(tensors[name].double(), others[name].double()) for name in tensors if tensors[name].numel()]
+    return max(float((tensor - other).abs().max()) for tensor, other in pairs)
