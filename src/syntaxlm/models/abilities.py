@@ -39,8 +39,8 @@ class Model(nn.Module):
     @property
     def parameter_count(self) -> int:
         """Number of trained numbers; tied weights count once. Without weights: of floating-point numbers in buffers."""
-        weights = list(self.parameters()) or [one for one in self.buffers() if one.is_floating_point()]
-        return sum(weight.numel() for weight in weights)
+        weights: list[Tensor] = list(self.parameters())
+        return sum(one.numel() for one in weights or self.buffers() if one.is_floating_point())
 
     def resize_buffers(self, tensors: Mapping[str, Tensor]) -> list[str]:
         """Gives tensors whose sizes depend on the training text the sizes of stored ones, which are loaded next.
@@ -252,7 +252,7 @@ class HasMaps(ABC):
 
     @abstractmethod
     def maps(self, batch: TokenBatch) -> Maps:
-        """Gates and attention while reading a batch; empty where the configuration has none."""
+        """Gates and attention while reading a batch."""
 
 
 # ---- other

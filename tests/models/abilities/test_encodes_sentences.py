@@ -59,7 +59,9 @@ def test_an_encoder_is_the_model_without_its_decoder(name):
 def test_a_model_type_that_does_not_encode_is_refused_with_those_that_do(name):
     encoders = ", ".join(other for other, kind in MODELS.items() if kind.encoder is not None)
     assert {"prpn", "lstm", "on-lstm", "palm"} <= set(encoders.split(", "))
-    with pytest.raises(InputError, match=rf"^{name}: .* does not encode sentences\. Model types that can: {encoders}\.$"):
+    with pytest.raises(
+        InputError, match=rf"^{name}: .* does not encode sentences\. Model types that can: {encoders}\.$"
+    ):
         build_encoder(MODELS[name].config(), WORDS)
 
 
