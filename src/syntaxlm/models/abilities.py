@@ -38,8 +38,9 @@ class Model(nn.Module):
 
     @property
     def parameter_count(self) -> int:
-        """Number of trained numbers; tied weights count once."""
-        return sum(weight.numel() for weight in self.parameters())
+        """Number of trained numbers; tied weights count once. Without weights: of floating-point numbers in buffers."""
+        weights: list[Tensor] = list(self.parameters())
+        return sum(one.numel() for one in weights or self.buffers() if one.is_floating_point())
 
     def resize_buffers(self, tensors: Mapping[str, Tensor]) -> list[str]:
         """Gives tensors whose sizes depend on the training text the sizes of stored ones, which are loaded next.
@@ -251,7 +252,7 @@ class HasMaps(ABC):
 
     @abstractmethod
     def maps(self, batch: TokenBatch) -> Maps:
-        """Gates and attention while reading a batch; empty where the configuration has none."""
+        """Gates and attention while reading a batch."""
 
 
 # ---- other

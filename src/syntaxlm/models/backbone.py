@@ -143,7 +143,7 @@ class NeuralModelWithMaps(NeuralModel, HasMaps):
         return self.read(batch).maps
 
 
-class NeuralParser(NeuralModelWithMaps, Parses):
+class NeuralParser(NeuralModel, Parses):
     """A language model that gives structure, too."""
 
     def __init__(
@@ -156,6 +156,10 @@ class NeuralParser(NeuralModelWithMaps, Parses):
 
     def structure(self, batch: TokenBatch) -> Structure:
         return self.backbone.structure(batch, self.embedding)
+
+
+class NeuralParserWithMaps(NeuralParser, NeuralModelWithMaps):
+    """A language model that gives structure and has gates or attention to draw."""
 
 
 class NeuralConfig(Protocol):
@@ -173,7 +177,8 @@ class NeuralConfig(Protocol):
 
 def neural_model(backbone: Backbone, config: NeuralConfig, vocabulary_size: int) -> NeuralModel:
     """A language model of the class that the backbone's abilities call for."""
-    kind = NeuralModel if not backbone.has_maps else NeuralModelWithMaps
-    if backbone.structure_type is not None:
-        kind = NeuralParser
+    if backbone.structure_type is None:
+        kind = NeuralModelWithMaps if backbone.has_maps else NeuralModel
+    else:
+        kind = NeuralParserWithMaps if backbone.has_maps else NeuralParser
     return kind(backbone, vocabulary_size, config.embedding_size, config.tied, config.init_range)

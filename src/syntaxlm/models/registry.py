@@ -9,16 +9,8 @@ from typing import Annotated, Any, TypeVar
 from pydantic import Field
 
 from syntaxlm.errors import InputError
-from syntaxlm.models import lstm, ngram, on_lstm, palm, prpn, tree_rnn
+from syntaxlm.models import backbone, lstm, ngram, on_lstm, palm, prpn, tree_rnn
 from syntaxlm.models.abilities import LACKS, EncodesSentences, Model
-from syntaxlm.models.backbone import (
-    Backbone,
-    NeuralEncoder,
-    NeuralModel,
-    NeuralModelWithMaps,
-    NeuralParser,
-    neural_model,
-)
 from syntaxlm.models.batches import Reads
 from syntaxlm.models.sizes import shapes_of
 
@@ -51,20 +43,30 @@ class ModelType:
         return self.classes[0].reads
 
 
-def _with_backbone(config: type, backbone: Callable[[Any], Backbone], *classes: type[NeuralModel]) -> ModelType:
+def _neural(config: type, make: Callable[[Any], backbone.Backbone], *classes: type[backbone.NeuralModel]) -> ModelType:
+    """A type of model with a backbone. make: the backbone of settings."""
+
+    def encoder(settings: Any, size: int) -> backbone.NeuralEncoder:
+        return backbone.NeuralEncoder(make(settings), size, settings.embedding_size, settings.init_range)
+
     return ModelType(
-        config,
-        lambda settings, size: neural_model(backbone(settings), settings, size),
-        classes,
-        lambda settings, size: NeuralEncoder(backbone(settings), size, settings.embedding_size, settings.init_range),
+        config, lambda settings, size: backbone.neural_model(make(settings), settings, size), classes, encoder
     )
 
 
 MODELS: dict[str, ModelType] = {
-    "prpn": _with_backbone(prpn.PRPNConfig, prpn.PRPNBackbone, NeuralModel, NeuralModelWithMaps, NeuralParser),
-    "lstm": _with_backbone(lstm.LSTMConfig, lstm.LSTMBackbone, NeuralModel),
-    "on-lstm": _with_backbone(on_lstm.ONLSTMConfig, on_lstm.ONLSTMBackbone, NeuralModel, NeuralParser),
-    "palm": _with_backbone(palm.PaLMConfig, palm.PaLMBackbone, NeuralParser),
+    "prpn": _neural(
+        prpn.PRPNConfig,
+        prpn.PRPNBackbone,
+        backbone.NeuralModel,
+        backbone.NeuralModelWithMaps,
+        backbone.NeuralParserWithMaps,
+    ),
+    "lstm": _neural(lstm.LSTMConfig, lstm.LSTMBackbone, backbone.NeuralModel),
+    "on-lstm": _neural(
+        on_lstm.ONLSTMConfig, on_lstm.ONLSTMBackbone, backbone.NeuralModel, backbone.NeuralParserWithMaps
+    ),
+    "palm": _neural(palm.PaLMConfig, palm.PaLMBackbone, backbone.NeuralParserWithMaps),
     "ngram": ModelType(ngram.NGramConfig, ngram.build, (ngram.NGramModel,)),
     "tree-rnn": ModelType(tree_rnn.TreeRNNConfig, tree_rnn.build, (tree_rnn.TreeRNN,)),
 }

@@ -76,8 +76,6 @@ def maps_of(stored: ModelBundle, tokens: Sequence[str]) -> SentenceMaps:
     read = torch.tensor([[vocabulary.begin_id, *ids]]).T
     batch = TokenBatch(read, torch.tensor([[*ids, vocabulary.end_id]]).T)
     maps = stored.require(HasMaps, "drawing of maps").maps(batch.to(stored.model.device))
-    if not maps:
-        raise InputError(f"this {stored.name} model has no gates or attention to draw")
     over_steps, over_units = (
         {name: values[:, 0].float().cpu().numpy() for name, values in group.items()}
         for group in (maps.earlier_tokens, maps.units)

@@ -16,8 +16,8 @@ every_model = every(TrainsByGradient)
 
 def rates_of(name: str) -> dict[str, float]:
     """All dropout rates of a model's settings, at a half."""
-    fields = (field for field in dataclasses.fields(config_of(name)) if field.type == "Fraction")
-    return {field.name: 0.5 for field in fields if field.name.endswith("dropout")}
+    numbers = (key for key, value in vars(config_of(name)).items() if isinstance(value, float))
+    return {key: 0.5 for key in numbers if key.endswith("dropout")}
 
 
 @every_model
