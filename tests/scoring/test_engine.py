@@ -363,7 +363,9 @@ def test_a_model_without_hidden_states_is_refused_by_a_cache_alone(tmp_path):
     stored = fresh("ngram")
     (tmp_path / "text.txt").write_text("the cat\n")
     assert evaluate_text(stored, tmp_path / "text.txt").tokens == 3
-    with pytest.raises(InputError, match=r"this ngram model has no hidden states, so a neural cache cannot use it"):
+    with pytest.raises(
+        InputError, match=r"this ngram model gives no hidden states of a text, so a neural cache cannot use it"
+    ):
         evaluate_text(stored, tmp_path / "text.txt", cache=CacheSettings(0.1, 0.1))
 
 

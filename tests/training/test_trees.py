@@ -178,12 +178,13 @@ COMMANDS = {
     "draw": (["draw", "{model}", "a dog sleeps", "-o", "{out}"], "does not parse"),
     "generate": (["generate", "{model}"], "syntaxlm tune stops"),
     "evaluate pairs": (["evaluate", "pairs", "{model}", "{pairs}"], "reads dependency trees"),
-    "tune cache": (["tune", "cache", "{model}", "{text}"], "reads dependency trees"),
+    "tune cache": (["tune", "cache", "{model}", "{text}"], "tune cache cannot use it"),
     "evaluate boundaries": (["evaluate", "boundaries", "{model}", "{text}"], "characters"),
     "evaluate lm, text": (["evaluate", "lm", "{model}", "{text}"], "found .txt; expected dependency trees"),
     "evaluate lm, mode": (["evaluate", "lm", "{model}", "{text}", "--mode", "stream"], "reads dependency trees"),
     "evaluate lm, cache": (
-        ["evaluate", "lm", "{model}", "{conllu}", "--cache-weight", "0.1", "--cache-theta", "1"], "cannot use one",
+        ["evaluate", "lm", "{model}", "{conllu}", "--cache-weight", "0.1", "--cache-theta", "1"],
+        "a neural cache cannot use it",
     ),
     "score, text": (["score", "{model}", "{text}"], "found .txt; expected dependency trees"),
     "score, context": (["score", "{model}", "{conllu}", "--context", "carry"], "--context do not apply"),
@@ -209,7 +210,7 @@ def test_in_python_text_is_refused_as_well(toy, folder):
     stored = read_model(folder)
     with pytest.raises(InputError, match="reads dependency trees"):
         list(surprisals(stored, ["a dog sleeps"]))
-    with pytest.raises(InputError, match="cannot use one"):
+    with pytest.raises(InputError, match="a neural cache cannot use it"):
         evaluate_text(stored, toy / "test.conllu", cache=CacheSettings(0.1, 1.0))
 
 

@@ -177,7 +177,7 @@ class ScoresTokens(ScoresSentences):
 
 
 class HasHiddenStates(ScoresTokens):
-    """Gives `TokenScores.hidden`, which a neural cache compares."""
+    """Gives `TokenScores.hidden` of the batches of a text, which a neural cache compares."""
 
 
 class PredictsNextToken(ScoresTokens):
@@ -276,8 +276,10 @@ class EncodesSentences(ABC):
         """The features of each sentence."""
 
 
-class GeneratesTrees(Model, HasHiddenStates):
+class GeneratesTrees(Model, ScoresTokens):
     """A dependency-tree model that takes one level of steps at a time, for sampling and for stop classifiers.
+
+    Its `TokenScores` have hidden states, which stop classifiers read.
 
     state_size: D, size of a step's hidden state.  word_size: size of a word's embedding.  input_size: E, size of all
     that is read of the word an edge leaves: its embedding and, where labels are read, the label's.
@@ -316,7 +318,7 @@ LACKS: dict[type, str] = {
     TrainsByCounting: "is not trained by counting",
     ScoresSentences: "gives no sentence probabilities",
     ScoresTokens: "gives no token probabilities",
-    HasHiddenStates: "has no hidden states",
+    HasHiddenStates: "gives no hidden states of a text",
     PredictsNextToken: "does not predict the next token",
     Parses: "does not parse",
     HasMaps: "has no gates or attention to draw",

@@ -123,7 +123,7 @@ def _structure(stored: ModelBundle, corpus: EncodedCorpus) -> Structure:
     distances = np.zeros((model.distance_layers, corpus.word_count), np.float32)
     scores = None
     if model.structure_type is BatchSpanScores:
-        scores = SpanScores(lengths, np.zeros(int((lengths * (lengths + 1) // 2).sum()), np.float32))
+        scores = SpanScores(lengths, _zeros(lengths))
     for batch in _batches(stored, corpus):
         found = model.structure(batch.to(stored.model.device))
         assert batch.lengths is not None
@@ -152,6 +152,17 @@ def _spans_of_words(scores: Tensor, words: Integers) -> npt.NDArray[np.float32]:
     end, length = np.arange(1, longest + 1)[:, None], np.arange(1, longest + 1)
     real: Flags = (length <= end) & (end <= words[:, None, None])
     return of_ends[torch.from_numpy(real)].float().numpy()
+
+
+def _zeros(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+    """Room for the scores of all spans of sentences of these lengths."""
+    try:
+        return np.zeros(int((lengths * (lengths + 1) // 2).sum()), np.float32)
+    except MemoryError as error:
+        raise InputError(
+            f"a sentence of {int(lengths.max()):,} words: memory does not hold the scores of all its spans. "
+            "Split it, or parse it with a model of syntactic distances."
+        ) from error
 
 
 def _batches(stored: ModelBundle, corpus: EncodedCorpus) -> Iterator[TokenBatch]:

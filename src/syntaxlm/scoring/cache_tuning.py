@@ -18,6 +18,7 @@ from torch import Tensor
 
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.model_io import ModelBundle
+from syntaxlm.models.abilities import HasHiddenStates
 from syntaxlm.models.batches import TextMode
 from syntaxlm.scoring.cache import CACHE_SIZE, CacheSettings, NeuralCache
 from syntaxlm.scoring.engine import ScoredTokens, Scorer
@@ -104,6 +105,7 @@ def tune_cache(
     feature. Raises InputError for a size under 1, a file that is not text, and a model without hidden states.
     """
     CacheSettings(0.0, 0.0, size)
+    stored.require(HasHiddenStates, "tune cache")
     scorer = Scorer.of(stored, mode)
     with EncodedCorpus.encode(path, stored.normaliser, stored.vocabulary) as corpus:
         parts = list(scorer.tokens(corpus, hidden=True))

@@ -12,6 +12,7 @@ from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.dependencies import DependencyCorpus
 from syntaxlm.errors import InputError
 from syntaxlm.model_io import ModelBundle
+from syntaxlm.models.abilities import HasHiddenStates
 from syntaxlm.models.batches import TextMode
 from syntaxlm.old_settings import mode_settings
 from syntaxlm.scoring.cache import CacheSettings, log_probs_with_cache
@@ -163,6 +164,8 @@ def evaluate_text(
     Raises InputError for a file that is not text, or not of trees, for a mode with a dependency-tree model, and with a
     cache for a model without hidden states.
     """
+    if cache is not None:
+        bundle.require(HasHiddenStates, "a neural cache")
     scorer = Scorer.of(bundle, mode)
     if bundle.labels is not None:
         if mode is not None:
