@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,8 +17,7 @@ from syntaxlm.models.batches import TokenBatch
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 from tests.batches.corpora import LENGTHS, ONE_MARK, VOCABULARY, assert_same, corpus_of
-
-SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
+from tests.shared_data import DATA
 
 
 @given(
@@ -180,9 +178,9 @@ def test_impossible_sizes_are_refused_by_name():
 
 
 @pytest.mark.long
-@pytest.mark.skipif(not (SHARED / "ptb").is_dir(), reason="the Penn Treebank text is not beside this checkout")
+@pytest.mark.skipif(not (DATA / "ptb").is_dir(), reason=f"the Penn Treebank text is not in {DATA}")
 def test_penn_treebank_batches_are_padded_by_less_than_5_percent_and_predict_its_929589_tokens():
-    path = SHARED / "ptb" / "ptb.train.txt"
+    path = DATA / "ptb" / "ptb.train.txt"
     normaliser = Normaliser()
     vocabulary = Vocabulary.build(count_tokens(path, normaliser), begin="<eos>", end="<eos>")
     assert len(vocabulary) == 10_000

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from syntaxlm.data.completion import CompletionQuestion, read_questions
 from syntaxlm.errors import InputError
 from syntaxlm.trees.conllu import write_conllu
 from syntaxlm.trees.tree import DependencyTree
+from tests.shared_data import DATA
 
-MSR = Path(__file__).parents[3] / "shared" / "data" / "msr-completion"
+MSR = DATA / "msr-completion"
 
 PLAIN = "<s> the cat sat </s> \n<s> the cat ate </s>\n<s> a dog  ran </s>\n<s> a dog flew </s>\n"
 PLAIN_ANSWERS = "<s> the cat sat </s>\n<s> a dog flew </s>\n"

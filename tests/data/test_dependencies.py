@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
@@ -15,8 +14,7 @@ from syntaxlm.errors import InputError
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees import DependencyTree, dependency_faults
 from tests.batches.forests import CAT, GO, LOWER, corpus_of
-
-SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
+from tests.shared_data import DATA
 
 
 def test_words_are_normalised_and_numbered_and_labels_are_numbered():
@@ -83,9 +81,9 @@ def test_constituency_trees_are_refused(tmp_path):
         list(dependency_trees(tmp_path))
 
 
-@pytest.mark.skipif(not (SHARED / "gum").is_dir(), reason="GUM is not beside this checkout")
+@pytest.mark.skipif(not (DATA / "gum").is_dir(), reason=f"GUM is not in {DATA}")
 def test_gum_is_read_whole():
-    path = SHARED / "gum" / "dev.conllu"
+    path = DATA / "gum" / "dev.conllu"
     words, labels = count_dependencies(dependency_trees(path), LOWER)
     vocabulary = Vocabulary.build(words, UNKNOWN, ROOT, ROOT, minimum_count=6)
     corpus = DependencyCorpus.read(path, LOWER, vocabulary, label_vocabulary(labels))
@@ -96,9 +94,9 @@ def test_gum_is_read_whole():
     assert faults == {"non-projective": 54}
 
 
-@pytest.mark.skipif(not (SHARED / "wsj-sample").is_dir(), reason="the WSJ sample is not beside this checkout")
+@pytest.mark.skipif(not (DATA / "wsj-sample").is_dir(), reason=f"the WSJ sample is not in {DATA}")
 def test_the_wsj_sample_has_trees_of_one_root_without_labels():
-    trees = list(dependency_trees(SHARED / "wsj-sample" / "dep"))
+    trees = list(dependency_trees(DATA / "wsj-sample" / "dep"))
     assert len(trees) == 3914
     assert not any(dependency_faults(tree) for tree in trees)
     assert not corpus_of(trees).labelled

@@ -14,8 +14,9 @@ from syntaxlm.data import sentences as sentences_room
 from syntaxlm.data.sentences import Splitter, read_paragraphs, write_sentences
 from syntaxlm.errors import InputError
 from syntaxlm.text_files import read_whole_text
+from tests.shared_data import DATA
 
-GUM = Path(__file__).parents[3] / "shared" / "data" / "gum"
+GUM = DATA / "gum"
 
 # Mr., Dr. and St. are met often enough to be learnt.
 VISIT = (

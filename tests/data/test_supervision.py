@@ -19,8 +19,8 @@ from syntaxlm.errors import InputError
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees import Constituent, SpanSets, Tree, write_brackets
+from tests.shared_data import DATA
 
-SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 VOCABULARY = Vocabulary(["<unk>", "<s>", "</s>"])
 ONE_MARK = Vocabulary(["<unk>", "<eos>"], begin="<eos>", end="<eos>")
 
@@ -306,10 +306,10 @@ def test_trees_of_another_clean_up_and_dependency_trees_are_refused(tmp_path):
         read_files(tmp_path / "text.txt", tmp_path / "gold.conllu", "none", Normaliser())
 
 
-@pytest.mark.skipif(not (SHARED / "gum").is_dir(), reason="GUM is not beside this checkout")
+@pytest.mark.skipif(not (DATA / "gum").is_dir(), reason=f"GUM is not in {DATA}")
 def test_every_sentence_of_gum_has_its_tree(tmp_path):
     """10,224 of 10,224, punctuation dropped; with it too, but for a sentence of nothing else."""
-    gold = SHARED / "gum" / "train.mrg"
+    gold = DATA / "gum" / "train.mrg"
     write_words(read_treebank(gold, "ptb-keep"), tmp_path / "words.txt")
     normaliser = Normaliser(lower_case=True, numbers="whole")
     found, corpus = read_files(tmp_path / "words.txt", gold, "ptb-keep", normaliser, minimum_count=2)
@@ -321,16 +321,16 @@ def test_every_sentence_of_gum_has_its_tree(tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.skipif(not (SHARED / "ptb").is_dir(), reason="the Penn Treebank text is not beside this checkout")
-@pytest.mark.skipif(not (SHARED / "wsj-sample").is_dir(), reason="the WSJ sample is not beside this checkout")
+@pytest.mark.skipif(not (DATA / "ptb").is_dir(), reason=f"the Penn Treebank text is not in {DATA}")
+@pytest.mark.skipif(not (DATA / "wsj-sample").is_dir(), reason=f"the WSJ sample is not in {DATA}")
 def test_penn_treebank_text_with_its_unknown_words_has_the_words_of_its_trees(tmp_path):
     """The text begins with a line that is in no tree, and lacks the 1,846th sentence of the trees."""
     normaliser = Normaliser(lower_case=True, numbers="whole")
-    whole = SHARED / "ptb" / "ptb.train.txt"
+    whole = DATA / "ptb" / "ptb.train.txt"
     lines = whole.read_text().splitlines(True)
     (tmp_path / "head.txt").write_text("".join(lines[1 : 1 + 3914]))
     vocabulary = Vocabulary.build(count_tokens(whole, normaliser))
     corpus = EncodedCorpus.encode(tmp_path / "head.txt", normaliser, vocabulary)
-    treebank = SHARED / "wsj-sample" / "mrg"
+    treebank = DATA / "wsj-sample" / "mrg"
     with pytest.raises(InputError, match=r"1,847 of 3,914(.|\n)*line 1846 and .*, tree 1846 differ from word 1 on"):
         read_supervision(treebank, "ptb-keep-currency", corpus, normaliser, vocabulary)

@@ -2,7 +2,6 @@
 
 import gzip
 from itertools import product
-from pathlib import Path
 
 import pytest
 
@@ -12,8 +11,7 @@ from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.trees.conllu import dependency_faults
 from syntaxlm.trees.preprocessing import GoldPreprocessing
 from syntaxlm.trees.tree import Constituent, DependencyTree
-
-SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
+from tests.shared_data import DATA
 
 FIRST = "(S (NP-SBJ (DT The) (NN cat)) (, ,) (VP (VBD ate) (NP (-NONE- *-1)) (NP (CD 12) (NNS fish))) (. .))"
 SECOND = "(S (VP (VB Go)) (. !))"
@@ -215,21 +213,21 @@ def test_words_of_white_space_alone_are_left_out_and_counted(tmp_path):
     assert not (tmp_path / "none.txt").exists()
 
 
-@pytest.mark.skipif(not (SHARED / "other-languages").is_dir(), reason="the treebanks are not beside this checkout")
+@pytest.mark.skipif(not (DATA / "other-languages").is_dir(), reason=f"the treebanks are not in {DATA}")
 @pytest.mark.parametrize("name", ["zh-sinica", "es-cess", "pt-floresta"])
 def test_words_of_other_languages_read_as_those_of_the_treebank(tmp_path, name):
-    treebank = read_treebank(SHARED / "other-languages" / f"{name}.mrg", name)
+    treebank = read_treebank(DATA / "other-languages" / f"{name}.mrg", name)
     write_words(treebank, tmp_path / "words.txt")
     lines = (tmp_path / "words.txt").read_text(encoding="utf-8").split("\n")[:-1]
     normaliser = Normaliser()
     assert [normaliser.tokens(line) for line in lines] == treebank_tokens(treebank, normaliser)
 
 
-@pytest.mark.skipif(not (SHARED / "wsj-sample").is_dir(), reason="the WSJ sample is not beside this checkout")
+@pytest.mark.skipif(not (DATA / "wsj-sample").is_dir(), reason=f"the WSJ sample is not in {DATA}")
 def test_wsj_sample_words_are_in_mikolovs_vocabulary_by_the_rule_of_whole_numbers():
-    treebank = read_treebank(SHARED / "wsj-sample" / "mrg", "ptb-keep", SHARED / "wsj-sample" / "dep")
+    treebank = read_treebank(DATA / "wsj-sample" / "mrg", "ptb-keep", DATA / "wsj-sample" / "dep")
     assert len(treebank) == 3914
-    known = set((SHARED / "ptb" / "ptb.train.txt").read_text().split())
+    known = set((DATA / "ptb" / "ptb.train.txt").read_text().split())
     unknown = {}
     for numbers in ("whole", "runs"):
         tokens = treebank_tokens(treebank, Normaliser(lower_case=True, numbers=numbers))
@@ -239,8 +237,8 @@ def test_wsj_sample_words_are_in_mikolovs_vocabulary_by_the_rule_of_whole_number
     assert unknown["whole"] < unknown["runs"] < 0.071
 
 
-@pytest.mark.skipif(not (SHARED / "gum").is_dir(), reason="GUM is not beside this checkout")
+@pytest.mark.skipif(not (DATA / "gum").is_dir(), reason=f"GUM is not in {DATA}")
 def test_gum_dependencies_stay_trees_after_clean_up():
-    gum = SHARED / "gum"
+    gum = DATA / "gum"
     treebank = read_treebank(gum / "dev.mrg", "ptb-drop", gum / "dev.conllu")
     assert all(heads_are_one_tree(sentence.heads) for sentence in treebank)

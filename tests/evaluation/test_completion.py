@@ -6,7 +6,6 @@ import json
 import math
 from copy import copy
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -32,9 +31,10 @@ from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees import DependencyTree, write_conllu
 from tests.fresh_models import OPEN, fresh
 from tests.models.test_tree_rnn import SENTENCE
+from tests.shared_data import DATA
 from tests.tree_models import tree_model
 
-MSR = Path(__file__).parents[3] / "shared" / "data" / "msr-completion"
+MSR = DATA / "msr-completion"
 
 
 def question(*candidates, right=0, name="1"):

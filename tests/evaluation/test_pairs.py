@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,8 +24,7 @@ from syntaxlm.scoring.engine import Scorer
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.text.vocabulary import Vocabulary
-
-DATA = Path(__file__).parents[3] / "shared" / "data"
+from tests.shared_data import DATA
 
 
 def spoken(monkeypatch, log_probs):

@@ -32,9 +32,9 @@ from syntaxlm.training.recipe import read_recipe
 from syntaxlm.training.result import read_result
 from syntaxlm.training.trainer import resume, train
 from tests.models.variants import log_probs, word_log_probs
+from tests.shared_data import DATA
 
 KENLM = Path(__file__).parents[1] / "golden_data" / "kenlm"  # what its lmplz and query made of the texts beside it
-SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 BEGIN, END, UNKNOWN, WORDS = 1, 2, 0, 7
 
 
@@ -315,11 +315,11 @@ def test_a_model_of_characters_counts_them(toy, tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.skipif(not (SHARED / "ptb").is_dir(), reason="the Penn Treebank text is not beside this checkout")
+@pytest.mark.skipif(not (DATA / "ptb").is_dir(), reason=f"the Penn Treebank text is not in {DATA}")
 def test_penn_treebank_has_the_published_perplexity_within_seconds(tmp_path):
     """KN5 of Mikolov et al. 2011: 141.2 on the test text."""
     began = time.process_time()
-    texts = [(f"text.{part}", str(SHARED / "ptb" / f"ptb.{part}.txt")) for part in ("train", "valid", "test")]
+    texts = [(f"text.{part}", str(DATA / "ptb" / f"ptb.{part}.txt")) for part in ("train", "valid", "test")]
     result = train(read_recipe("kn5-ptb-words", texts), tmp_path / "run")
     assert time.process_time() - began < 30
     assert result.test.perplexity == pytest.approx(141.2, abs=0.05)

@@ -1,7 +1,6 @@
 """Baselines on treebanks, against figures known for them.  The treebanks are no part of the repository."""
 
 from functools import cache
-from pathlib import Path
 
 import pytest
 
@@ -16,8 +15,7 @@ from syntaxlm.trees import (
     read_brackets,
     read_conllu,
 )
-
-DATA = Path(__file__).parents[3] / "shared" / "data"
+from tests.shared_data import DATA
 
 pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason=f"no treebanks in {DATA}")
 
