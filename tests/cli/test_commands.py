@@ -452,19 +452,25 @@ def test_a_comparison_with_a_run_that_failed_prints_the_others_and_ends_with_2(r
     assert "learning_rate" in err
 
 
-def test_evaluate_boundaries_prints_figures_and_baselines_and_json(run, refused, toy, trained, tmp_path):
-    recipe = toy.recipe(text={"normaliser": {"units": "characters"}}, schedule={"epochs": 1})
-    train(recipe, tmp_path / "run")
-    code, out, err = run("evaluate", "boundaries", tmp_path / "run", toy / "test.txt")
+@pytest.fixture(scope="module")
+def of_characters(toy, tmp_path_factory) -> Path:
+    """A model of characters, trained for one epoch."""
+    folder = tmp_path_factory.mktemp("characters") / "run"
+    train(toy.recipe(text={"normaliser": {"units": "characters"}}, schedule={"epochs": 1}), folder)
+    return folder
+
+
+def test_evaluate_boundaries_prints_figures_and_baselines_and_json(run, refused, toy, trained, of_characters, tmp_path):
+    code, out, err = run("evaluate", "boundaries", of_characters, toy / "test.txt")
     assert code == 0, err
     for part in ("gaps between characters", "layer 1, distance of the space", "every gap", "as many at random"):
         assert part in out
-    arguments = tmp_path / "run", toy / "test.txt", "--tune", toy / "valid.txt"
+    arguments = of_characters, toy / "test.txt", "--tune", toy / "valid.txt"
     figures = json.loads(run("evaluate", "boundaries", *arguments, "--json")[1])
     assert figures["tuned_on"] == str(toy / "valid.txt")
     assert 0 < figures["scores"][0]["recall"] <= 1
     assert "reads words" in refused("evaluate", "boundaries", trained.prpn, toy / "test.txt")
-    assert "No such file" in refused("evaluate", "boundaries", tmp_path / "run", tmp_path / "none.txt")
+    assert "No such file" in refused("evaluate", "boundaries", of_characters, tmp_path / "none.txt")
 
 
 @pytest.mark.parametrize("rule", ["letters", "mine.yaml"])
@@ -556,10 +562,8 @@ def test_output_goes_into_a_pipe_and_through_a_link_without_replacing_them(train
     assert pipe.is_fifo()
 
 
-def test_brackets_of_characters_write_a_space_as_its_token(toy, tmp_path):
-    recipe = toy.recipe(text={"normaliser": {"units": "characters"}}, schedule={"epochs": 1})
-    train(recipe, tmp_path / "run")
+def test_brackets_of_characters_write_a_space_as_its_token(of_characters, tmp_path):
     text = tmp_path / "in.txt"
     text.write_text("a dog\n")
-    assert cli.main(["parse", str(tmp_path / "run"), str(text), "-o", str(tmp_path / "out.mrg")]) == 0
+    assert cli.main(["parse", str(of_characters), str(text), "-o", str(tmp_path / "out.mrg")]) == 0
     assert read_brackets(tmp_path / "out.mrg")[0].words == ("a", "_", "d", "o", "g")

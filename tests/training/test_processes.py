@@ -80,6 +80,7 @@ def written(tmp_path: Path, data: dict) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_two_processes_stay_equal_and_their_loss_falls_and_they_resume_each_with_its_own_numbers(toy, tmp_path):
     """PRPN, sentences, dropout: stopped by one process, then resumed."""
     recipe = written(tmp_path, toy.recipe_data("prpn", schedule={"epochs": 3}))

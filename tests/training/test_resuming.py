@@ -29,9 +29,9 @@ from syntaxlm.training.trainer import METRICS, Event, resume, train
 
 SETTINGS = [
     pytest.param("prpn", "sentences", "32", id="prpn-sentences-32"),
-    pytest.param("prpn", "stream", "bf16-mixed", id="prpn-stream-bf16"),
+    pytest.param("prpn", "stream", "bf16-mixed", id="prpn-stream-bf16", marks=pytest.mark.long),
     pytest.param("prpn", "stream", "32", id="prpn-stream-32"),
-    pytest.param("prpn", "sentences", "bf16-mixed", id="prpn-sentences-bf16"),
+    pytest.param("prpn", "sentences", "bf16-mixed", id="prpn-sentences-bf16", marks=pytest.mark.long),
     pytest.param("lstm", "sentences", "bf16-mixed", id="lstm-sentences-bf16"),
     pytest.param("lstm", "stream", "32", id="lstm-stream-32"),
     pytest.param("lstm", "stream", "bf16-mixed", id="lstm-stream-bf16"),
@@ -108,7 +108,7 @@ AVERAGING = [
         id="sgd-risen-loss-random-steps",
     ),
     pytest.param(
-        "prpn",
+        "lstm",
         {"carry_state": False},
         {"average_from_epoch": 1, "average_learning_rate": 1.0, "average_patience": 3, "finetune_epoch": 2},
         id="adam-epoch-sentences",
