@@ -12,15 +12,16 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, NoReturn
-
-import nltk
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from syntaxlm.errors import InputError
 from syntaxlm.files import write_text
 from syntaxlm.text_files import read_whole_text, source_name
 from syntaxlm.trees.bracket_text import SPACE, bracket_text, walk
 from syntaxlm.trees.tree import Constituent, Tree
+
+if TYPE_CHECKING:
+    import nltk
 
 _ATOM = r"[^ \t\r\n\f\v()]"
 _TOKEN = re.compile(
@@ -299,6 +300,8 @@ def to_nltk(tree: Tree) -> nltk.Tree:
 
     A constituent that holds one bare leaf comes back from `from_nltk` as that word's tag.
     """
+    import nltk  # a third of a second, which no other use of trees should wait for
+
     if not tree.words:
         raise InputError("found a tree without words, expected at least one")
     top = nltk.Tree("", [])
@@ -317,6 +320,8 @@ def to_nltk(tree: Tree) -> nltk.Tree:
 
 def from_nltk(tree: nltk.Tree) -> Tree:
     """A tree from an nltk.Tree; a node over one string and nothing else is a preterminal.  Nodes without words go."""
+    import nltk  # a third of a second, which no other use of trees should wait for
+
     words: list[str] = []
     tags: list[str] = []
     labels: list[str] = []
