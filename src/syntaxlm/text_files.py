@@ -131,7 +131,7 @@ _ARCHIVES = {  # that are not read; none of their starts is text
     "compress (.Z)": re.compile(rb"\x1f\x9d"),
 }
 COMPRESSED_SUFFIXES = tuple(_COMPRESSIONS)
-_START = 8  # bytes that tell the format
+_START = 8  # bytes that identify the format
 
 
 def uncompressed_name(path: str | Path) -> Path:

@@ -22,13 +22,6 @@ from tests.fresh_models import SENTENCES, STREAM, fresh
 MODES = pytest.mark.parametrize("mode", [SENTENCES, STREAM], ids=["sentences", "stream"])
 
 
-@pytest.fixture(params=["prpn", "lstm"])
-def stored(request):
-    stored = request.getfixturevalue(request.param)
-    stored.model.double()
-    return stored
-
-
 @pytest.fixture
 def text(toy, tmp_path):
     """A few sentences, some of them twice."""

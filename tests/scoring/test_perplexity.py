@@ -18,13 +18,6 @@ from tests.fresh_models import SENTENCES, STREAM
 MODES = pytest.mark.parametrize("mode", [SENTENCES, STREAM], ids=["sentences", "stream"])
 
 
-@pytest.fixture(params=["prpn", "lstm"])
-def stored(request):
-    stored = request.getfixturevalue(request.param)
-    stored.model.double()
-    return stored
-
-
 def by_hand(stored, lines: list[str], mode: TextMode) -> float:
     """Nats of a text read token by token, one column, as the equations have it."""
     model, vocabulary = stored.model, stored.vocabulary

@@ -76,7 +76,7 @@ def read_questions(
 ) -> list[CompletionQuestion]:
     """The questions of a file, in order, with the right candidate of each from a file of answers.
 
-    questions: plain text, or CoNLL-U, by its name. Which lines are one question is told by labels, `3a)`,
+    questions: plain text, or CoNLL-U, by its name. Labels group the lines of a question: `3a)`,
         `3b)` before the candidates of the third; else by blank lines between questions; else there are as many
         candidates in each as sentences for an answer.
     answers: an answer for each question, in order: the right sentence, a label `3d)`, or both. In labelled lines the

@@ -23,5 +23,5 @@ def is_tagged(path: str | Path) -> bool:
 
 
 def treebank_suffix(path: str | Path) -> str:
-    """The suffix that tells how a treebank's file is read: one of TREEBANK_SUFFIXES, or another."""
+    """The suffix that decides how a treebank file is read: one of TREEBANK_SUFFIXES, or another."""
     return TAGGED_SUFFIX if is_tagged(path) else content_suffix(path)

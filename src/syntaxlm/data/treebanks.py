@@ -105,8 +105,8 @@ def read_treebank(
     """Read gold trees.
 
     path: a file; a folder, of which all files of a known suffix are read, sorted by name; a pattern such as
-        "mrg/wsj_00*.mrg", which compressed files match, too; or "-", standard input. The suffix tells the format: see
-        `data.formats`; .gz, .xz or .zst may follow it. On standard input the first line tells it.
+        "mrg/wsj_00*.mrg", which compressed files match, too; or "-", standard input. The suffix gives the format: see
+        `data.formats`; .gz, .xz or .zst may follow it. On standard input the first line gives it.
     clean_up: which words stay: a name, a YAML file or the rule as such; "none" still drops empty nodes. The head of a
         dropped word becomes the head of its dependents; where that was the root, the first of them becomes the root
         and has the others.
@@ -334,7 +334,7 @@ def _matching(pattern: str) -> list[Path]:
 
 
 def _standard_input() -> _File:
-    """Standard input, its format told by its first line that is not blank or a comment."""
+    """Standard input. The first line that is neither blank nor a comment decides the format."""
     lines = read_lines(STANDARD_INPUT)
     begun = []
     for number, line in lines:

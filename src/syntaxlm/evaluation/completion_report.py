@@ -119,7 +119,7 @@ class CompletionScores:
         }
 
     def parts(self) -> dict[str, Flags]:
-        """(q,) each: the questions that figures are told of."""
+        """(q,) each: the questions that figures cover."""
         first = first_half(len(self.right))
         return {
             "all": np.ones_like(first),
@@ -147,10 +147,10 @@ class Interpolation:
         return {"weights": self.weights, "tuned_on": "first_half" if self.is_tuned else None, **figures}
 
     def __str__(self) -> str:
-        told = " + ".join(f"{weight:.2f} {name}" for name, weight in self.weights.items())
+        mixture = " + ".join(f"{weight:.2f} {name}" for name, weight in self.weights.items())
         if self.is_tuned:
-            return f"{INTERPOLATED}: {told}, the best on the first half; so its figure is that of the second half"
-        return f"{INTERPOLATED}: {told}, as given"
+            return f"{INTERPOLATED}: {mixture}, the best on the first half; so its figure is that of the second half"
+        return f"{INTERPOLATED}: {mixture}, as given"
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,7 +183,7 @@ class CompletionReport:
         return self.models if self.interpolation is None else (*self.models, self.interpolation.scores)
 
     def compared(self) -> dict[str, dict[str, BootstrapResult]]:
-        """The interpolation's accuracy less each model's, by part of the questions, then by the model's name.
+        """The interpolation's accuracy minus each model's, by part of the questions, then by the model's name.
 
         On the second half alone where the weights were chosen on the first.
         """
@@ -247,8 +247,8 @@ class CompletionReport:
         if len(names) == 1:
             (reading,) = names
             return f" {reading}" if self.models[0].given_trees else f", {reading}"
-        told = "; ".join(", ".join(those) + f": {reading}" for reading, those in names.items())
-        return f" ({told})"
+        readings = "; ".join(", ".join(those) + f": {reading}" for reading, those in names.items())
+        return f" ({readings})"
 
     def _warnings(self) -> list[str]:
         foreign = [model.name for model in self.models if np.all(model.all_known, axis=1).mean() < FEW_KNOWN]
@@ -264,10 +264,11 @@ class CompletionReport:
         width = max(27, *(len(column.name) for column in columns))
         rows = [("accuracy, 95% interval, of how many questions", [column.name for column in columns])]
         rows += [
-            (told, [str(column.accuracy(column.parts()[part])) for column in columns]) for part, told in _PARTS.items()
+            (title, [str(column.accuracy(column.parts()[part])) for column in columns])
+            for part, title in _PARTS.items()
         ]
         figures = [column.as_dict() for column in columns]
-        rows += [(told, [f"{one[name]:,}" for one in figures]) for name, told in _COUNTS.items()]
+        rows += [(title, [f"{one[name]:,}" for one in figures]) for name, title in _COUNTS.items()]
         wide = max(len(label) for label, _ in rows)
         return [f"{label:<{wide}}" + "".join(f"     {cell:>{width}}" for cell in row) for label, row in rows]
 

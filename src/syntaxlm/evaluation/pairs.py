@@ -250,8 +250,8 @@ class PairsReport:
                     f"{model.accuracy(part)!s:>6}{model.accuracy(part & model.differing_known)!s:>7}"
                     for model in self.models
                 )
-                told = "".join(f"   {cell:>{width}}" for cell in cells)
-                lines.append(f"{name:<{label_width}}{part.sum():>10,}{told}")
+                columns = "".join(f"   {cell:>{width}}" for cell in cells)
+                lines.append(f"{name:<{label_width}}{part.sum():>10,}{columns}")
             lines.append("")
         return lines[:-1]
 

@@ -6,6 +6,7 @@ Shapes: T time, B batch, E embedding size, D neurons of the last layer, n real t
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -58,9 +59,9 @@ class AWDBackbone(Backbone):
         super().__init__()
         self.regularisation, self.output_size = regularisation, output_size
 
+    @abstractmethod
     def read_layers(self, inputs: Tensor, rows: Rows, batch: TokenBatch, state: State) -> LayersOutput:
         """inputs: (n, E), real tokens in the order of `rows`; state: None at the start."""
-        raise NotImplementedError
 
     def embed(self, embedding: nn.Embedding, tokens: Tensor) -> Tensor:
         return embed_with_dropout(embedding, tokens, self.regularisation.embedding_dropout, self.training)

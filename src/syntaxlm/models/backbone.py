@@ -5,6 +5,7 @@ Shapes: T time, B batch, E embedding size, F features that the decoder reads, n 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -47,7 +48,7 @@ class BackboneOutput:
     maps: Maps = field(default_factory=Maps)
 
 
-class Backbone(nn.Module):
+class Backbone(nn.Module, ABC):
     """From embedded tokens to the rows that the decoder reads.
 
     output_size: F.  structure_type: of the structure it gives; None: it does not parse.  has_maps: whether it has gates
@@ -61,9 +62,9 @@ class Backbone(nn.Module):
     default_layer: int = 1
     has_batch_statistics: bool = False
 
+    @abstractmethod
     def forward(self, embedded: Tensor, batch: TokenBatch, state: State) -> BackboneOutput:
         """embedded: (T, B, E); state: None at the start of a text. The returned state is detached."""
-        raise NotImplementedError
 
     def embed(self, embedding: nn.Embedding, tokens: Tensor) -> Tensor:
         """The input of `forward`, (T, B) -> (T, B, E): the embeddings, with any dropout of word types."""

@@ -104,7 +104,7 @@ class TreeRNN(GeneratesTrees, TrainsByGradient, NeedsTextCounts):
         return []
 
     def loss(self, batch: TreeBatch, state: State = None) -> Loss:
-        """Negative log-likelihood of the words; while training by NCE, the loss of telling them from noise."""
+        """Negative log-likelihood of the words; while training by NCE, the loss of distinguishing them from noise."""
         hidden = self._hidden(batch)
         if self.training and self.noise is not None:
             total = self.decoder.by_edge(hidden, batch.targets, batch.levels, self._noise_loss).sum()

@@ -82,7 +82,7 @@ class Scorer:
         return (self._sentence_tokens(model, part, hidden) for part in _parts(corpus, TOKENS))
 
     def stream(self, hidden: bool = False) -> TokenStream:
-        """Reads sentences as one stream that goes on from call to call. Raises InputError as `tokens`."""
+        """Reads sentences as one stream that continues from call to call. Raises InputError as `tokens`."""
         return TokenStream(self._token_model(hidden), self.vocabulary, self.mode.predict_eos, hidden, self.name)
 
     def sentences(self, sentences: Iterable[Sequence[str]]) -> LogProbs:

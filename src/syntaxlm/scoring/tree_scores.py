@@ -31,7 +31,7 @@ def log_probs_of_trees(stored: ModelBundle, trees: Sequence[DependencyTree], sou
     """ln P(S | T) of trees at hand, in nats: (n,), in their order.
 
     What the model reads as the same tree is scored once: rounding, which differs from batch to batch, parts no tie.
-    source: the file, for messages, which tell trees by their names. Raises InputError as `Scorer.trees`, for words
+    source: the file, for messages, which name trees. Raises InputError as `Scorer.trees`, for words
     that hang on no root, and for a model that does not read trees or gives no number.
     """
     labels, model = _labels(stored), stored.require(GeneratesTrees, "scoring of dependency trees")

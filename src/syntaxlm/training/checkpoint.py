@@ -163,7 +163,7 @@ def read_checkpoint(
         while f"{_of_process(written)}random" in file.stored:
             written += 1
         if written != ranks:
-            raise InputError(f"{path}: of a run of {written} processes; go on with as many, not {ranks}")
+            raise InputError(f"{path}: of a run of {written} processes; resume with as many, not {ranks}")
         refuse(path, "the checkpoint does not fit the recipe", _misfits(_parts(file.stored, rank), model, optimiser))
 
     tensors, notes = read_tensors(path, check)

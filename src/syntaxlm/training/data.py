@@ -1,6 +1,6 @@
 """What a run learns from and is measured on, a text or the dependency trees of one: vocabulary, parts, batches.
 
-Which of them a recipe means, what its model reads says.
+What the model reads decides which of them a recipe means.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a run tells as it goes: lines of metrics.jsonl, events for whoever shows its progress, the best weights."""
+"""What a run reports: lines of metrics.jsonl, events for whoever shows its progress, the best weights."""
 
 from __future__ import annotations
 

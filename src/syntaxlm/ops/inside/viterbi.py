@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import torch
@@ -49,23 +50,24 @@ def _given_lengths(layout: Layout) -> list[int]:
     return [int(length) for length in lengths.tolist()]
 
 
-class _Chart:
+class _Chart(ABC):
     """best: log-probabilities (m,) by (first, last); of words (t,). `back` leads from a span and symbol to children."""
 
     def __init__(self, rules: Rules, emissions: Tensor) -> None:
         self.rules, self.emissions, self.length = rules, emissions, len(emissions)
         self.fill()
 
+    @abstractmethod
     def fill(self) -> None:
-        raise NotImplementedError
+        """`best` of all spans, short ones first."""
 
+    @abstractmethod
     def back(self, first: int, last: int, symbol: int) -> tuple[int, int, int]:
         """The last word of the left child, and the symbols of both children, preterminals from m."""
-        raise NotImplementedError
 
+    @abstractmethod
     def whole(self) -> Tensor:
         """(m,) of the whole sentence."""
-        raise NotImplementedError
 
     def derivation(self) -> Derivation:
         scores = self.rules.root.log() + self.whole()
