@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
@@ -32,6 +32,7 @@ class SentenceBatches:
         together; the budget is then of real tokens. Else batches are of like length, which wastes least on padding.
     maximum_sentences: of a batch; None for no limit.
     maximum_words: longer sentences are left out, and counted in `skipped`; None for no limit. For training only.
+    curriculum: the longest sentences of epochs 0, 1, ...; from then on `maximum_words`. For training only.
     closed: whether the sentences' ends are read, too, as parsing wants it: begin w w w end. What follows an end in
         `targets` is an end again, and no prediction of the corpus.
     rank, ranks: which of how many processes this is. It takes every ranks-th batch. When shuffled, what is left over
@@ -58,6 +59,7 @@ class SentenceBatches:
         ranks: int = 1,
         spans: SpanSets | None = None,
         predict_eos: bool = True,
+        curriculum: Sequence[int] = (),
     ) -> None:
         check_spans(spans, corpus)
         limits = {"maximum_sentences": maximum_sentences, "maximum_words": maximum_words}
@@ -69,19 +71,25 @@ class SentenceBatches:
         self.token_budget, self.maximum_sentences = token_budget, maximum_sentences
         self.shuffle, self.seed, self.rank, self.ranks = shuffle, seed, rank, ranks
         self.mixed, self.spans = mixed, spans
-        words = corpus.lengths
         self._more = 2 if closed else int(predict_eos)  # steps of a sentence than words
-        self._lengths: Integers = words + self._more
-        self._chosen: Integers = np.flatnonzero(words <= (maximum_words or words.max()))
-        self.skipped = len(corpus) - len(self._chosen)
-        if not len(self._chosen):
-            raise InputError(
-                f"{corpus.source or 'the corpus'}: all {len(corpus)} sentences are longer than {maximum_words} words"
-            )
+        self._lengths: Integers = corpus.lengths + self._more
+        self._limits = [*curriculum, maximum_words]
+        self.skipped = len(corpus) - len(self._chosen(len(curriculum)))
+        for limit in self._limits:
+            if limit is not None and limit < corpus.lengths.min():
+                source = corpus.source or "the corpus"
+                raise InputError(f"{source}: all {len(corpus)} sentences are longer than {limit} words")
+
+    def _chosen(self, epoch: int) -> Integers:
+        """The sentences of an epoch, as indices."""
+        limit = self._limits[min(epoch, len(self._limits) - 1)]
+        words = self._lengths - self._more
+        return np.flatnonzero(words <= (words.max() if limit is None else limit))
 
     def epoch(self, number: int) -> list[Integers]:
         """The batches of an epoch as sentence indices, longest sentence first; a function of seed and number."""
-        batches = self._shuffled(number) if self.shuffle else self._sorted()
+        chosen = self._chosen(number)
+        batches = self._shuffled(number, chosen) if self.shuffle else self._sorted(chosen)
         if self.shuffle:
             batches = batches[: len(batches) // self.ranks * self.ranks]
             if not batches:
@@ -136,31 +144,31 @@ class SentenceBatches:
         places: Integers = np.asarray(self.corpus.offsets)[indices] + self._more * indices + steps
         return torch.from_numpy(places[batch.mask().cpu().numpy()])
 
-    def _sorted(self) -> list[Integers]:
-        lengths = self._lengths[self._chosen]
+    def _sorted(self, chosen: Integers) -> list[Integers]:
+        lengths = self._lengths[chosen]
         order = np.argsort(-lengths, kind="stable")
-        return self._cut(self._chosen[order], lengths[order], 1.0)
+        return self._cut(chosen[order], lengths[order], 1.0)
 
-    def _shuffled(self, number: int) -> list[Integers]:
+    def _shuffled(self, number: int, chosen: Integers) -> list[Integers]:
         random = np.random.default_rng([self.seed, number])
         if self.mixed:
-            return [batch[np.argsort(-self._lengths[batch], kind="stable")] for batch in self._mixed(random)]
-        lengths = self._lengths[self._chosen]
+            return [batch[np.argsort(-self._lengths[batch], kind="stable")] for batch in self._mixed(random, chosen)]
+        lengths = self._lengths[chosen]
         noisy = lengths * (1 + LENGTH_NOISE * random.random(len(lengths))) + random.random(len(lengths))
         order = np.argsort(-noisy)
         # No later sentence is longer than the whole part of the noisy length here, so cutting by that keeps the budget.
         # The first batch is smaller by chance, which moves all cuts after it.
-        batches = self._cut(self._chosen[order], noisy[order].astype(np.int64), random.random())
+        batches = self._cut(chosen[order], noisy[order].astype(np.int64), random.random())
         batches = [batch[np.argsort(-self._lengths[batch], kind="stable")] for batch in batches]
         return [batches[place] for place in random.permutation(len(batches))]
 
-    def _mixed(self, random: np.random.Generator) -> list[Integers]:
+    def _mixed(self, random: np.random.Generator, chosen: Integers) -> list[Integers]:
         """Sentences in random order, cut into batches of as many real tokens as the budget allows.
 
         A batch is filled up to the very budget with a sentence of the missing length where there still is one: products
         of one size are prepared once and kept, those of a new size in every batch fill memory.
         """
-        order = random.permutation(self._chosen)
+        order = random.permutation(chosen)
         lengths = self._lengths[order].tolist()
         places: dict[int, list[int]] = {}  # by length
         for place, length in enumerate(lengths):

@@ -10,8 +10,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -23,13 +24,13 @@ class Model(nn.Module):
     """What all models share. A model that no gradient trains keeps its parameters in buffers.
 
     reads: the type of batches the model takes.
-    has_batch_statistics: whether the tokens of a training batch are normalised together. Batches of sentences must then
-        mix lengths: the statistics of a batch of one length would reveal where its sentences end.
+    mixes_lengths: whether training batches of sentences must mix lengths: where the tokens of a batch are normalised
+        together, the statistics of a batch of one length would reveal where its sentences end.
     """
 
     vocabulary_size: int
     reads: ClassVar[Reads] = "tokens"
-    has_batch_statistics: bool = False
+    mixes_lengths: bool = False
 
     @property
     def device(self) -> torch.device:
@@ -120,11 +121,15 @@ class TrainsByCounting(ABC):
 class TextCounts:
     """Statistics of the training text that a model may need before its first step.
 
-    words: (V,) int64, frequency of each word.  labels: number of edge labels.
+    words: (V,) int64, frequency of each word.  labels: number of edge labels; 0 for text.
+    final_words: (V,) int64, frequency of each word as the last of a sentence of two words or more.
+    one_word_sentences: (V,) int64, frequency of each word as a sentence.  Both None for dependency trees.
     """
 
     words: Tensor
-    labels: int
+    labels: int = 0
+    final_words: Tensor | None = None
+    one_word_sentences: Tensor | None = None
 
 
 class NeedsTextCounts(ABC):
@@ -135,11 +140,24 @@ class NeedsTextCounts(ABC):
         """Takes the statistics of the training text."""
 
 
+class AnnealsLoss(TrainsByGradient):
+    """Has a loss that changes in the course of training, by a schedule of the model's settings."""
+
+    @abstractmethod
+    def set_epoch(self, epochs: float) -> None:
+        """Takes the number of epochs passed, the fraction of the present one included."""
+
+
 # ---- probabilities
 
 
 class ScoresSentences(ABC):
-    """Gives log-probabilities of whole sentences (of dependency-tree models: of the words given the tree)."""
+    """Gives log-probabilities of whole sentences (of dependency-tree models: of the words given the tree).
+
+    is_bound: whether these are lower bounds, of which perplexity is an upper bound.
+    """
+
+    is_bound: ClassVar[bool] = False
 
     @abstractmethod
     def sentence_log_probs(self, batch: Any) -> Tensor:
@@ -186,6 +204,29 @@ class PredictsNextToken(ScoresTokens):
     @abstractmethod
     def next_log_probs(self, batch: TokenBatch, state: State = None) -> tuple[Tensor, State]:
         """Natural log-probability of every token after each column's last real step, (B, V), and the next state."""
+
+
+class SampledSentence(Protocol):
+    """A sentence drawn from a model.
+
+    words: ids of the vocabulary.  spans: its tree: first word, last word, inclusive, index into `Parses.labels`.
+    """
+
+    @property
+    def words(self) -> Sequence[int]: ...
+
+    @property
+    def spans(self) -> Sequence[tuple[int, int, int]]: ...
+
+
+class SamplesSentences(ABC):
+    """Draws whole sentences with their trees, top down."""
+
+    @abstractmethod
+    def sample(
+        self, count: int, maximum_words: int, generator: np.random.Generator
+    ) -> Sequence[SampledSentence]:
+        """Sentences of at most so many words. Raises InputError where the model hardly ever gives one so short."""
 
 
 # ---- structure
@@ -342,10 +383,12 @@ class GeneratesTrees(Model, ScoresTokens):
 LACKS: dict[type, str] = {
     TrainsByGradient: "is not trained by gradient descent",
     TrainsByCounting: "is not trained by counting",
+    AnnealsLoss: "has a loss that does not change in the course of training",
     ScoresSentences: "gives no sentence probabilities",
     ScoresTokens: "gives no token probabilities",
     HasHiddenStates: "gives no hidden states of a text",
     PredictsNextToken: "does not predict the next token",
+    SamplesSentences: "does not draw whole sentences",
     Parses: "does not parse",
     FindsBestTrees: "does not give single best trees (Viterbi)",
     HasMaps: "has no gates or attention to draw",

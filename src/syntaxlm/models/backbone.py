@@ -52,7 +52,7 @@ class Backbone(nn.Module, ABC):
     """From embedded tokens to the rows that the decoder reads.
 
     output_size: F.  structure_type: of the structure it gives; None: it does not parse.  has_maps: whether it has gates
-    or attention to draw.  distance_layers, default_layer: see `Parses`.  has_batch_statistics: see `Model`.
+    or attention to draw.  distance_layers, default_layer: see `Parses`.  mixes_lengths: see `Model`.
     """
 
     output_size: int
@@ -60,7 +60,7 @@ class Backbone(nn.Module, ABC):
     has_maps: bool = False
     distance_layers: int = 0
     default_layer: int = 1
-    has_batch_statistics: bool = False
+    mixes_lengths: bool = False
 
     @abstractmethod
     def forward(self, embedded: Tensor, batch: TokenBatch, state: State) -> BackboneOutput:
@@ -86,7 +86,7 @@ class NeuralEncoder(Model, EncodesSentences):
         self.vocabulary_size = vocabulary_size
         self.embedding = nn.Embedding(vocabulary_size, embedding_size)
         self.backbone = backbone
-        self.has_batch_statistics, self.feature_size = backbone.has_batch_statistics, backbone.output_size
+        self.mixes_lengths, self.feature_size = backbone.mixes_lengths, backbone.output_size
         nn.init.uniform_(self.embedding.weight, -init_range, init_range)
 
     def read(self, batch: TokenBatch, state: State = None) -> BackboneOutput:

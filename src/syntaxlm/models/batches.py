@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 State = dict[str, Tensor] | None
 """What a model carries from one batch of a stream to the next, by name; None at the start of a text."""
 
-Reads = Literal["tokens", "trees"]
-"""What a model reads: its batches are `TokenBatch` or `TreeBatch`."""
+Reads = Literal["tokens", "sentences", "trees"]
+"""What a model reads: its batches are `TokenBatch`, of whole sentences with their ends for "sentences", or `TreeBatch`.
+"""
 
 
 @dataclass(frozen=True)

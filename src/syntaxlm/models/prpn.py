@@ -254,7 +254,7 @@ class PredictNetwork(nn.Module):
 class PRPNBackbone(Backbone):
     """Parsing, reading and predict networks; distances gate the memory of the other two."""
 
-    has_batch_statistics = True
+    mixes_lengths = True
 
     def __init__(self, config: PRPNConfig) -> None:
         super().__init__()

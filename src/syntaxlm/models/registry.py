@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import Field
 
 from syntaxlm.errors import InputError
-from syntaxlm.models import backbone, lstm, ngram, on_lstm, palm, prpn, tree_rnn
+from syntaxlm.models import backbone, lstm, ngram, on_lstm, palm, pcfg, prpn, tree_rnn
 from syntaxlm.models.abilities import LACKS, EncodesSentences, Model
 from syntaxlm.models.batches import Reads
 from syntaxlm.models.sizes import shapes_of
@@ -20,6 +20,10 @@ ModelConfig = Annotated[
     | on_lstm.ONLSTMConfig
     | palm.PaLMConfig
     | ngram.NGramConfig
+    | pcfg.SimplePCFGConfig
+    | pcfg.TensorPCFGConfig
+    | pcfg.NeuralPCFGConfig
+    | pcfg.CompoundPCFGConfig
     | tree_rnn.TreeRNNConfig,
     Field(discriminator="name"),
 ]
@@ -67,6 +71,10 @@ MODELS: dict[str, ModelType] = {
         on_lstm.ONLSTMConfig, on_lstm.ONLSTMBackbone, backbone.NeuralModel, backbone.NeuralParserWithMaps
     ),
     "palm": _neural(palm.PaLMConfig, palm.PaLMBackbone, backbone.NeuralParserWithMaps),
+    "simple-pcfg": ModelType(pcfg.SimplePCFGConfig, pcfg.build, (pcfg.PCFG,)),
+    "tensor-pcfg": ModelType(pcfg.TensorPCFGConfig, pcfg.build, (pcfg.PCFG,)),
+    "neural-pcfg": ModelType(pcfg.NeuralPCFGConfig, pcfg.build, (pcfg.PCFG,)),
+    "compound-pcfg": ModelType(pcfg.CompoundPCFGConfig, pcfg.build, (pcfg.BoundedPCFG,)),
     "ngram": ModelType(ngram.NGramConfig, ngram.build, (ngram.NGramModel,)),
     "tree-rnn": ModelType(tree_rnn.TreeRNNConfig, tree_rnn.build, (tree_rnn.TreeRNN,)),
 }

@@ -57,12 +57,20 @@ class Scorer:
     """The log-probabilities of one model.
 
     mode: how text is read.  name: of the model type, for messages.
+    Raises InputError for a mode in which the model cannot read.
     """
 
     model: Model
     vocabulary: Vocabulary
     mode: TextMode
     name: str = "model"
+
+    def __post_init__(self) -> None:
+        if self.model.reads == "sentences" and self.mode != TextMode():
+            raise InputError(
+                f"text read as {self.mode}: a {self.name} model reads text sentence by sentence and predicts the ends;"
+                " leave --context out"
+            )
 
     @classmethod
     def of(cls, bundle: ModelBundle, mode: TextMode | None = None) -> Scorer:

@@ -12,7 +12,7 @@ from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.dependencies import DependencyCorpus
 from syntaxlm.errors import InputError
 from syntaxlm.model_io import ModelBundle
-from syntaxlm.models.abilities import HasHiddenStates
+from syntaxlm.models.abilities import HasHiddenStates, ScoresSentences
 from syntaxlm.models.batches import TextMode
 from syntaxlm.old_settings import mode_settings
 from syntaxlm.scoring.cache import CacheSettings, log_probs_with_cache
@@ -35,6 +35,7 @@ class LanguageModelScore:
     characters: of the original text that the tokens stand for: white space between two words counts as one, the end of
     a sentence as one, and what the normaliser drops as none. mode: how the text was read. given_trees: whether the
     words are predicted given their trees.
+    is_bound: whether nats, and so all figures, are upper bounds: of a model that bounds probabilities from below.
     """
 
     nats: float
@@ -45,6 +46,7 @@ class LanguageModelScore:
     mode: TextMode
     given_trees: bool = False
     source: str = ""
+    is_bound: bool = False
 
     @classmethod
     def from_dict(cls, figures: dict[str, Any]) -> LanguageModelScore:
@@ -57,7 +59,8 @@ class LanguageModelScore:
         mode = TextMode(bool(modes["carry_state"]), bool(modes["predict_eos"]))
         given_trees = old == "trees" if old is not None else bool(figures["given_trees"])
         names = ("nats", "tokens", "sentences", "unknown", "characters", "source")
-        return LanguageModelScore(**{name: figures[name] for name in names}, mode=mode, given_trees=given_trees)
+        plain = {name: figures[name] for name in names}
+        return LanguageModelScore(**plain, mode=mode, given_trees=given_trees, is_bound=figures.get("is_bound", False))
 
     @property
     def loss(self) -> float:
@@ -89,7 +92,8 @@ class LanguageModelScore:
 
     def __str__(self) -> str:
         unknown = f"{self.unknown:,} unknown ({100 * self.unknown / self.tokens:.1f}%)"
-        figures = f"perplexity {perplexity_text(self.perplexity)}   bits per token {self.bits_per_token:.3f}   "
+        bound = "at most " if self.is_bound else ""
+        figures = f"perplexity {bound}{perplexity_text(self.perplexity)}   bits per token {self.bits_per_token:.3f}   "
         if self.given_trees:
             return (
                 f"{figures}P(S | T), words given their trees\n"
@@ -130,7 +134,8 @@ def evaluate_language_model(scorer: Scorer, corpus: Corpus, cache: CacheSettings
     the probabilities needed.
     """
     if cache is None:
-        return score_of(corpus, scorer.mode, -scorer.total(corpus))
+        is_bound = isinstance(scorer.model, ScoresSentences) and scorer.model.is_bound
+        return dataclasses.replace(score_of(corpus, scorer.mode, -scorer.total(corpus)), is_bound=is_bound)
     if isinstance(corpus, DependencyCorpus):
         raise InputError("a neural cache reads a text from left to right; a dependency-tree model cannot use one")
     with_cache, without = log_probs_with_cache(scorer, corpus, cache)

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 
 from syntaxlm.batches import Batches, SentenceBatches, StreamBatches, TreeBatches
@@ -102,7 +103,15 @@ class TextTrainingData(TrainingData):
             self.supervision = read_supervision(text.trees, clean_up, self.train, normaliser, self.vocabulary)
 
     def setup(self, model: Model) -> None:
-        """Nothing: text alone is what it reads."""
+        """How frequent words are: everywhere, as the last of a sentence, and alone."""
+        if isinstance(model, NeedsTextCounts):
+            ids, offsets = np.asarray(self.train.ids), np.asarray(self.train.offsets)
+            last, lengths = ids[offsets[1:] - 1], self.train.lengths
+            counted = (ids, last[lengths > 1], last[lengths == 1])
+            words, ends, alone = (
+                torch.from_numpy(np.bincount(part, minlength=len(self.vocabulary))) for part in counted
+            )
+            model.setup(TextCounts(words, final_words=ends, one_word_sentences=alone))
 
     def batches(self, recipe: Recipe, model: Model, rank: int, ranks: int) -> Batches:
         cut, seed = recipe.batches, recipe.run.seed
@@ -125,8 +134,9 @@ class TextTrainingData(TrainingData):
             cut.token_budget,
             shuffle=True,
             seed=seed,
-            mixed=model.has_batch_statistics,
+            mixed=model.mixes_lengths,
             maximum_words=cut.maximum_words,
+            curriculum=cut.curriculum,
             rank=rank,
             ranks=ranks,
             spans=spans,

@@ -123,7 +123,8 @@ class GradientLoop:
     def _step(self, batch: Batch) -> None:
         """One batch: forward, backward, optimiser."""
         trainer, settings, processes = self.trainer, self.recipe.optimiser, self.processes
-        self._set_rate(self.task.rate_factor(batch))
+        self.task.set_epoch(self.epochs)
+        self._set_rate(self.task.rate_factor(batch) * min(1.0, (trainer.steps + 1) / max(1, settings.warmup_steps)))
         self.loss.train()
         batch = batch.to(processes.device)
         total, penalties, state, (count, items) = self.loss(_Handed(batch, self.state if batch.carries else None))
@@ -176,7 +177,7 @@ class GradientLoop:
                 raise self._diverged("the validation loss", cost)
             best = trainer.best_loss is None or cost < trainer.best_loss
             trainer.without_best = 0 if best else trainer.without_best + 1
-            if best:
+            if best or schedule.keep == "last":
                 trainer.best_loss, trainer.best_step, trainer.best_epoch = cost, trainer.steps, self.epochs
                 if self.processes.is_first:
                     self.log.keep_weights(self.task)

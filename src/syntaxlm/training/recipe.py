@@ -59,6 +59,7 @@ class BatchSettings(Settings, section="batches"):
     predict_eos: bool = True  # text: whether ends of sentences are predicted
     token_budget: Count = 2048  # sentences, trees: tokens per batch
     maximum_words: Count | None = 150  # sentences, trees: longer ones are left out of training, and counted
+    curriculum: tuple[Count, ...] = ()  # sentences: the longest of epochs 1, 2, ...; then `maximum_words`
     batch_size: Size = 64  # stream: parallel columns; trees: trees per batch, at most
     bptt: Size = 35  # stream: tokens per column and batch, the length of back-propagation through time
     variable_bptt: bool = False  # stream: each batch's length is drawn around `bptt`; the rate changes in proportion
@@ -72,7 +73,8 @@ class OptimiserSettings(Settings, section="optimiser"):
     """
 
     kind: Literal["adam", "sgd"] = "adam"  # the algorithm, until weights are averaged
-    learning_rate: Positive = 3e-3  # at the first step
+    learning_rate: Positive = 3e-3  # at the first step, or after the warm-up
+    warmup_steps: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0  # in which the rate rises evenly from 0
     beta1: Fraction = 0.9  # adam: decay of the gradient's mean
     beta2: Fraction = 0.999  # adam: decay of the mean of its square
     epsilon: Positive = 1e-8  # adam: added to the root of that mean
@@ -111,6 +113,8 @@ class ScheduleSettings(Settings, section="schedule"):
     plateau_patience: Count = 2  # validations without a better loss before the rate falls
     plateau_factor: Annotated[float, Field(gt=0, le=1)] = 0.5  # the rate is multiplied by this; 1: it stays
     decay: Literal["none", "linear"] = "none"  # linear: the rate also falls evenly, to 0 at the end of all epochs
+    decay_from: Fraction = 0.0  # linear decay: the part of all epochs that is over when the rate begins to fall
+    keep: Literal["best", "last"] = "best"  # the weights kept: of the lowest validation loss, or of the last validation
     epochs: Count = 20  # passes over the training text
     minutes: Positive | None = None  # training time after which training ends, whatever the epoch; null: no limit
     stop_patience: Count | None = None  # validations without a better one after which training ends; null: no limit
@@ -163,6 +167,7 @@ class Recipe(Settings):
         if trees is None and supervision:
             faults.append(f"model.supervision: found {supervision}; expected 0, or text.trees to learn from")
         batches, is_trees = self.batches, self.reads == "trees"
+        faults += self._sentence_contradictions()
         if is_trees and batches.carry_state:
             faults.append(f"batches.carry_state: found true; expected false: {self.model.name} models read trees")
         if is_trees and self.text.normaliser.units == "characters":
@@ -173,8 +178,23 @@ class Recipe(Settings):
             faults.append(
                 "optimiser.loss_normalisation: found sentences; expected tokens, or batches.carry_state false"
             )
+        if batches.curriculum and (is_trees or batches.carry_state):
+            found = list(batches.curriculum)
+            faults.append(f"batches.curriculum: found {found}; expected [], or sentences to read: no stream, no trees")
         if batches.variable_bptt and not batches.carry_state:
             faults.append("batches.variable_bptt: found true; expected false, or batches.carry_state true")
+        return faults
+
+    def _sentence_contradictions(self) -> list[str]:
+        """Settings that do not fit a model that reads whole sentences."""
+        batches, name = self.batches, self.model.name
+        if self.reads != "sentences":
+            return []
+        faults = []
+        if batches.carry_state:
+            faults.append(f"batches.carry_state: found true; expected false: {name} models read whole sentences")
+        if not batches.predict_eos:
+            faults.append(f"batches.predict_eos: found false; expected true: {name} models predict ends of sentences")
         return faults
 
 

@@ -46,5 +46,8 @@ class Plateau:
 
     def rate(self, first: float, epochs: float, settings: ScheduleSettings) -> float:
         """The learning rate after so many epochs, of the one at the first step."""
-        decay = 1 - min(1.0, epochs / settings.epochs) if settings.decay == "linear" else 1.0
+        decay = 1.0
+        if settings.decay == "linear":
+            left = 1 - min(1.0, epochs / settings.epochs)
+            decay = min(1.0, left / (1 - settings.decay_from))
         return first * self.scale * decay

@@ -75,6 +75,9 @@ class Task(ABC):
         """The whole training data once, in batches as large as possible, for models that count."""
         return self.batches(0, 1).iterate(0)
 
+    def set_epoch(self, epochs: float) -> None:  # noqa: B027
+        """Tells a model whose loss changes in the course of training how many epochs have passed."""
+
     def rate_factor(self, batch: Any) -> float:
         """What the learning rate of a batch is multiplied by."""
         return 1.0

@@ -13,7 +13,7 @@ from syntaxlm.batches import Batches
 from syntaxlm.errors import InputError
 from syntaxlm.files import read_stored_text, to_json
 from syntaxlm.model_io import LABELS, VOCABULARY, ModelSettings, read_model, write_settings, write_weights
-from syntaxlm.models.abilities import NATS_PER_TOKEN, Model, ScoresSentences, TrainsByGradient
+from syntaxlm.models.abilities import NATS_PER_TOKEN, AnnealsLoss, Model, ScoresSentences, TrainsByGradient
 from syntaxlm.models.registry import build_model
 from syntaxlm.scoring.engine import Scorer
 from syntaxlm.scoring.perplexity import Corpus, LanguageModelScore, evaluate_language_model
@@ -80,6 +80,10 @@ class LanguageModelTask(Task):
 
     def full_pass(self) -> Iterable[Any]:
         return self.data.full_pass(self.recipe)
+
+    def set_epoch(self, epochs: float) -> None:
+        if isinstance(self.model, AnnealsLoss):
+            self.model.set_epoch(epochs)
 
     def rate_factor(self, batch: Any) -> float:
         """Where the lengths of a stream's batches vary, the rate is in proportion to them (Merity et al. 2018)."""

@@ -3,6 +3,7 @@
 from syntaxlm.ops.inside import reference
 from syntaxlm.ops.inside.emissions import emission_log_probs
 from syntaxlm.ops.inside.fast import Posteriors
+from syntaxlm.ops.inside.next_word import NextWords, next_words
 from syntaxlm.ops.inside.operations import log_partition, posteriors
 from syntaxlm.ops.inside.prefix import PrefixLogProbs, prefix_log_probs
 from syntaxlm.ops.inside.softmax import product_softmax
@@ -13,6 +14,7 @@ __all__ = [
     "Derivation",
     "FactoredRules",
     "Layout",
+    "NextWords",
     "Posteriors",
     "PrefixLogProbs",
     "Rules",
@@ -20,6 +22,7 @@ __all__ = [
     "best_derivations",
     "emission_log_probs",
     "log_partition",
+    "next_words",
     "posteriors",
     "prefix_log_probs",
     "product_softmax",

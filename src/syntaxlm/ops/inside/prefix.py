@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from syntaxlm.ops.inside.types import Layout, Rules, TableRules
+from syntaxlm.ops.inside.types import FactoredRules, Layout, Rules, TableRules
 
 
 class PrefixLogProbs(NamedTuple):
@@ -35,51 +35,102 @@ def prefix_log_probs(rules: Rules, emissions: Tensor, words: Tensor, layout: Lay
     """
     if isinstance(rules, TableRules):
         return _of_tables(rules, emissions, words, layout)
-    left, right, root = rules.left.double(), rules.right.double(), rules.root.double()
-    count = rules.nonterminals
-    if rules.parent is not None:
-        parent = rules.parent.double()
-        left, right = (torch.cat([side[:, :count] @ parent, side[:, count:]], 1) for side in (left, right))
-        root, count = root @ parent, rules.parent.shape[1]
-    closure = torch.linalg.inv(torch.eye(count).to(left) - left[:, :count])
-    scales = emissions.double().amax(1)
-    probabilities = torch.exp(emissions.double() - scales[:, None])
+    root, left, right = composed(rules)
+    count = len(root)
+    closure = closure_of(left[:, :count])
+    chart = complete_chart(root, left, right, emissions, words, layout)
     given = words[layout.words_order]
-    rows, single = layout.rows, len(given)
-    # As left child; as right child, complete and begun; and the scales of both.
-    lefts, rights, begun = (root.new_empty(rows, count) for _ in range(3))
-    inside_scales, begun_scales = (root.new_empty(rows) for _ in range(2))
-    wholes, prefixes = (root.new_full((rows,), -torch.inf) for _ in range(2))
-    by_word = probabilities @ left[:, count:].T
-    lefts[:single] = by_word[given]
-    rights[:single] = (probabilities @ right[:, count:].T)[given]
-    opened = by_word @ closure.T
-    begun[:single] = rights[:single] + (opened @ right[:, :count].T)[given]
-    inside_scales[:single] = begun_scales[:single] = scales[given]
-    prefixes[:single] = (opened @ root).log()[given] + scales[given]
+    top, probabilities = _scaled(emissions)
+    begun, scales = torch.empty_like(chart.lefts), torch.empty_like(chart.scales)  # as right child, begun
+    prefixes = root.new_full((layout.rows,), -torch.inf)
+    opened = probabilities @ left[:, count:].T @ closure.T
+    of_words = probabilities @ right[:, count:].T + opened @ right[:, :count].T
+    begun[: len(given)], scales[: len(given)] = of_words[given], top[given]
+    prefixes[: len(given)] = (opened @ root).log()[given] + top[given]
     for width in range(2, layout.longest + 1):
         span = layout.of_width(width)
-        left_rows, right_rows = layout.splits(width, range(1, width))
-        for right_worth, right_scales, total, of_roots, worth, open_ in (
-            (rights, inside_scales, inside_scales, wholes, rights, False),
-            (begun, begun_scales, begun_scales, prefixes, begun, True),
-        ):
-            logs = inside_scales[left_rows] + right_scales[right_rows]
-            top = logs.amax(1)
-            factors = torch.exp(logs - top[:, None])
-            value = torch.zeros(len(left_rows), count).to(left)
-            for split in range(width - 1):
-                value += factors[:, split, None] * lefts[left_rows[:, split]] * right_worth[right_rows[:, split]]
-            if open_:
-                value = value @ closure.T
-            most = value.amax(1)
-            value = value / most[:, None]
-            total[span] = top + most.log()
-            of_roots[span] = (value @ root).log() + total[span]
-            worth[span] = value @ right[:, :count].T
-            if not open_:
-                lefts[span] = value @ left[:, :count].T
-    return _of_first_words(layout, prefixes, wholes)
+        value, scales[span] = _split_sum(layout, width, chart.lefts, chart.scales, begun, scales, closure)
+        prefixes[span] = (value @ root).log() + scales[span]
+        begun[span] = value @ right[:, :count].T
+    return _of_first_words(layout, prefixes, chart.wholes)
+
+
+class CompleteChart(NamedTuple):
+    """Complete spans, one row each as `Layout` has them, float64.
+
+    lefts: (rows, R) the worth of each as a left child, divided by exp(scale).  scales: (rows,) natural logarithms.
+    wholes: (rows,) log P(S => span); minus infinity for single words.
+    """
+
+    lefts: Tensor
+    scales: Tensor
+    wholes: Tensor
+
+
+def complete_chart(
+    root: Tensor, left: Tensor, right: Tensor, emissions: Tensor, words: Tensor, layout: Layout | None
+) -> CompleteChart:
+    """The inside algorithm in float64. root, left, right: see `composed`.  layout: None for sentences of one word."""
+    count = len(root)
+    given = words if layout is None else words[layout.words_order]
+    rows, single = len(given) if layout is None else layout.rows, len(given)
+    top, probabilities = _scaled(emissions)
+    lefts, rights = (root.new_empty(rows, count) for _ in range(2))
+    scales, wholes = root.new_empty(rows), root.new_full((rows,), -torch.inf)
+    lefts[:single], rights[:single] = ((probabilities @ side[:, count:].T)[given] for side in (left, right))
+    scales[:single] = top[given]
+    for width in range(2, 1 if layout is None else layout.longest + 1):
+        assert layout is not None
+        span = layout.of_width(width)
+        value, scales[span] = _split_sum(layout, width, lefts, scales, rights, scales)
+        wholes[span] = (value @ root).log() + scales[span]
+        lefts[span], rights[span] = value @ left[:, :count].T, value @ right[:, :count].T
+    return CompleteChart(lefts, scales, wholes)
+
+
+def _split_sum(
+    layout: Layout,
+    width: int,
+    lefts: Tensor,
+    left_scales: Tensor,
+    rights: Tensor,
+    right_scales: Tensor,
+    closure: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """All spans of one width: (spans, R) scaled to a maximum of 1, and the scales. closure: multiplied in."""
+    left_rows, right_rows = layout.splits(width, range(1, width))
+    logs = left_scales[left_rows] + right_scales[right_rows]
+    top = logs.amax(1)
+    factors = torch.exp(logs - top[:, None])
+    value = lefts.new_zeros(len(left_rows), lefts.shape[1])
+    for split in range(width - 1):
+        value += factors[:, split, None] * lefts[left_rows[:, split]] * rights[right_rows[:, split]]
+    if closure is not None:
+        value = value @ closure.T
+    most = value.amax(1)
+    return value / most[:, None], top + most.log()
+
+
+def composed(rules: FactoredRules) -> tuple[Tensor, Tensor, Tensor]:
+    """Rules over factors instead of nonterminals, float64: (R,), (R, R + t), (R, R + t)."""
+    root, left, right = rules.root.double(), rules.left.double(), rules.right.double()
+    if rules.parent is not None:
+        parent, count = rules.parent.double(), rules.nonterminals
+        left, right = (torch.cat([side[:, :count] @ parent, side[:, count:]], 1) for side in (left, right))
+        root = root @ parent
+    return root, left, right
+
+
+def closure_of(corners: Tensor) -> Tensor:
+    """(I - L)^-1, the left-corner closure."""
+    inverse: Tensor = torch.linalg.inv(torch.eye(len(corners)).to(corners) - corners)
+    return inverse
+
+
+def _scaled(emissions: Tensor) -> tuple[Tensor, Tensor]:
+    """(u,) the greatest log-probability of each word, and its probabilities divided by that: (u, t)."""
+    top = emissions.double().amax(1)
+    return top, torch.exp(emissions.double() - top[:, None])
 
 
 def _of_first_words(layout: Layout, prefixes: Tensor, wholes: Tensor) -> PrefixLogProbs:
@@ -108,33 +159,52 @@ def _of_table(rules: TableRules, emissions: Tensor) -> tuple[Tensor, Tensor]:
     length, count = len(emissions), rules.nonterminals
     table, root = rules.binary.double(), rules.root.double()
     corners = table.sum(-1)
-    closure = torch.linalg.inv(torch.eye(count).to(corners) - corners[:, :count])
-    tops = emissions.amax(1)
-    probabilities = torch.exp(emissions - tops[:, None])
-    inside, begun = {}, {}  # (symbols,) and the scale, by first and last word
-    no_span, no_word = table.new_zeros(count), table.new_zeros(emissions.shape[1])
+    closure = closure_of(corners[:, :count])
+    inside = inside_of_table(rules, emissions)
+    top, probabilities = _scaled(emissions)
+    no_word = table.new_zeros(emissions.shape[1])
+    begun: TableChart = {}
     prefixes, wholes = table.new_full((length,), -torch.inf), table.new_full((length,), -torch.inf)
-    for word in range(length):
-        own = probabilities[word]
-        inside[word, word] = torch.cat([no_span, own]), tops[word]
-        begun[word, word] = torch.cat([closure @ (corners[:, count:] @ own), own]), tops[word]
-    prefixes[0] = (root @ begun[0, 0][0][:count]).log() + tops[0]
+    for word, own in enumerate(probabilities):
+        begun[word, word] = torch.cat([closure @ (corners[:, count:] @ own), own]), top[word]
+    for last in range(length):
+        for first in range(last - 1, -1, -1):
+            value, scale = _table_sum(table, inside, begun, first, last)
+            value = closure @ value
+            begun[first, last] = torch.cat([value, no_word]), scale
+        value, scale = begun[0, last]
+        prefixes[last] = (root @ value[:count]).log() + scale
+        if last:
+            value, scale = inside[0, last]
+            wholes[last] = (root @ value[:count]).log() + scale
+    return prefixes, wholes
+
+
+TableChart = dict[tuple[int, int], tuple[Tensor, Tensor]]
+"""(first, last) -> the probabilities of all symbols (m + t,), divided by exp(scale), and the scale."""
+
+
+def inside_of_table(rules: TableRules, emissions: Tensor) -> TableChart:
+    """The inside algorithm for one sentence with a full table of rules, float64; emissions (n, t)."""
+    table, length = rules.binary.double(), len(emissions)
+    top, probabilities = _scaled(emissions)
+    no_span, no_word = table.new_zeros(rules.nonterminals), table.new_zeros(emissions.shape[1])
+    inside: TableChart = {}
+    for word, own in enumerate(probabilities):
+        inside[word, word] = torch.cat([no_span, own]), top[word]
     for width in range(2, length + 1):
         for first in range(length - width + 1):
-            last = first + width - 1
-            for right, final in ((inside, None), (begun, closure)):
-                pairs = [(inside[first, k], right[k + 1, last]) for k in range(first, last)]
-                scale = torch.stack([one[1] + other[1] for one, other in pairs])
-                top = scale.max()
-                factors = torch.exp(scale - top)
-                lefts = torch.stack([one[0] for one, _ in pairs]) * factors[:, None]
-                both = lefts.T @ torch.stack([other[0] for _, other in pairs])
-                value = (table * both).sum((1, 2))
-                if final is not None:
-                    value = final @ value
-                most = value.max()
-                right[first, last] = torch.cat([value / most, no_word]), top + most.log()
-                if first == 0:
-                    into = wholes if final is None else prefixes
-                    into[last] = (root @ value).log() + top
-    return prefixes, wholes
+            value, scale = _table_sum(table, inside, inside, first, first + width - 1)
+            inside[first, first + width - 1] = torch.cat([value, no_word]), scale
+    return inside
+
+
+def _table_sum(table: Tensor, left: TableChart, right: TableChart, first: int, last: int) -> tuple[Tensor, Tensor]:
+    """The sum over splits of one span: (m,) scaled to a maximum of 1, and the scale."""
+    pairs = [(left[first, k], right[k + 1, last]) for k in range(first, last)]
+    logs = torch.stack([one[1] + other[1] for one, other in pairs])
+    top = logs.max()
+    lefts = torch.stack([one[0] for one, _ in pairs]) * torch.exp(logs - top)[:, None]
+    value = (table * (lefts.T @ torch.stack([other[0] for _, other in pairs]))).sum((1, 2))
+    most = value.max()
+    return value / most, top + most.log()

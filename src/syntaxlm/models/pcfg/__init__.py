@@ -1,0 +1,44 @@
+"""Neural probabilistic context-free grammars: SN-PCFG, TN-PCFG, N-PCFG and C-PCFG, trained on plain text."""
+
+from __future__ import annotations
+
+from syntaxlm.errors import InputError
+from syntaxlm.models.pcfg.config import (
+    CompoundPCFGConfig,
+    NeuralPCFGConfig,
+    SimplePCFGConfig,
+    TensorPCFGConfig,
+)
+from syntaxlm.models.pcfg.grammars import CompoundGrammar, Grammar, NeuralGrammar, SimpleGrammar, TensorGrammar
+from syntaxlm.models.pcfg.model import PCFG, SPECIALS, BoundedPCFG
+
+__all__ = [
+    "PCFG",
+    "BoundedPCFG",
+    "CompoundPCFGConfig",
+    "NeuralPCFGConfig",
+    "SimplePCFGConfig",
+    "TensorPCFGConfig",
+    "build",
+]
+
+PCFGConfig = SimplePCFGConfig | TensorPCFGConfig | NeuralPCFGConfig | CompoundPCFGConfig
+
+
+def build(config: PCFGConfig, vocabulary_size: int) -> BoundedPCFG:
+    """A neural PCFG with fresh weights. Raises InputError for a vocabulary without words."""
+    words = vocabulary_size - SPECIALS
+    if words < 2:
+        raise InputError(f"the vocabulary has {vocabulary_size} tokens; a grammar needs a word besides the special ones")
+    sizes = config.nonterminals, config.preterminals, words, config.embedding_size
+    bias = config.end_bias, config.end_bias_epochs
+    grammar: Grammar
+    if isinstance(config, CompoundPCFGConfig):
+        return BoundedPCFG(CompoundGrammar(*sizes, config.latent_size, config.encoder_size), *bias)
+    if isinstance(config, TensorPCFGConfig):
+        grammar = TensorGrammar(*sizes, config.rank)
+    elif isinstance(config, NeuralPCFGConfig):
+        grammar = NeuralGrammar(*sizes)
+    else:
+        grammar = SimpleGrammar(*sizes)
+    return PCFG(grammar, *bias)

@@ -1,0 +1,75 @@
+"""Settings of the four neural PCFGs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from syntaxlm.settings import NonNegative, Positive, Settings, Size
+
+_LARGEST_TABLE = 1 << 28  # probabilities of binary rules that are in memory together
+
+
+@dataclass(frozen=True)
+class _PCFGConfig(Settings, section="model"):
+    """What the settings of all neural PCFGs share."""
+
+    name: str = ""
+    nonterminals: Size = 512  # symbols of constituents
+    preterminals: Size = 1024  # symbols of words
+    embedding_size: Size = 256  # features of a symbol's embedding
+    end_bias: NonNegative = 0.0  # weight of the end bias at the start of training; 0: none
+    end_bias_epochs: Positive = 1.0  # epochs in which the end bias falls to 0, in equal steps
+
+
+@dataclass(frozen=True)
+class SimplePCFGConfig(_PCFGConfig, section="model"):
+    """Settings of SN-PCFG: left and right child are independent given the parent."""
+
+    name: Literal["simple-pcfg"] = "simple-pcfg"
+
+
+@dataclass(frozen=True)
+class TensorPCFGConfig(_PCFGConfig, section="model"):
+    """Settings of TN-PCFG: the table of binary rules has a low rank."""
+
+    name: Literal["tensor-pcfg"] = "tensor-pcfg"
+    nonterminals: Size = 250  # symbols of constituents
+    preterminals: Size = 500  # symbols of words
+    rank: Size = 500  # of the table of binary rules
+
+
+@dataclass(frozen=True)
+class NeuralPCFGConfig(_PCFGConfig, section="model"):
+    """Settings of N-PCFG: a full table of binary rules."""
+
+    name: Literal["neural-pcfg"] = "neural-pcfg"
+    nonterminals: Size = 30  # symbols of constituents
+    preterminals: Size = 60  # symbols of words
+
+    def contradictions(self) -> list[str]:
+        return _table_faults(self)
+
+
+@dataclass(frozen=True)
+class CompoundPCFGConfig(_PCFGConfig, section="model"):
+    """Settings of C-PCFG: an N-PCFG whose rules also depend on a vector of the sentence."""
+
+    name: Literal["compound-pcfg"] = "compound-pcfg"
+    nonterminals: Size = 30  # symbols of constituents
+    preterminals: Size = 60  # symbols of words
+    latent_size: Size = 64  # features of the sentence's vector
+    encoder_size: Size = 512  # features of each direction of the LSTM that infers it, and of its word embeddings
+
+    def contradictions(self) -> list[str]:
+        return _table_faults(self)
+
+
+def _table_faults(config: _PCFGConfig) -> list[str]:
+    size = config.nonterminals * (config.nonterminals + config.preterminals) ** 2
+    if size <= _LARGEST_TABLE:
+        return []
+    return [
+        f"nonterminals: found {config.nonterminals} with {config.preterminals} preterminals, a table of {size:,} rules;"
+        f" expected at most {_LARGEST_TABLE:,}, or model.name simple-pcfg, which needs no table"
+    ]

@@ -1,0 +1,276 @@
+"""Grammars whose rule probabilities are computed by a network.
+
+Four parametrisations over one interface, `Grammar`: `SimpleGrammar` (SN-PCFG, Liu et al. 2023), `TensorGrammar`
+(TN-PCFG, Yang et al. 2021), `NeuralGrammar` and `CompoundGrammar` (N-PCFG and C-PCFG, Kim et al. 2019).
+m nonterminals, t preterminals, V words, d embedding size. Symbols are ordered nonterminals first.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear, relu
+
+from syntaxlm.ops.inside import FactoredRules, Rules, TableRules, emission_log_probs, product_softmax
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """A batch of sentences of any lengths, without padding.
+
+    words: (N,) int64 words, sentence after sentence.  lengths: words of each sentence, one or more.
+    """
+
+    words: Tensor
+    lengths: tuple[int, ...]
+
+    @staticmethod
+    def of(sentences: Iterable[Sequence[int]], device: torch.device | str = "cpu") -> Sentences:
+        sentences = list(sentences)
+        words = torch.tensor([word for sentence in sentences for word in sentence], dtype=torch.int64, device=device)
+        return Sentences(words, tuple(map(len, sentences)))
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def select(self, indices: Sequence[int]) -> Sentences:
+        """The sentences of these indices, in this order."""
+        parts = self.words.split(self.lengths)
+        chosen = [parts[index] for index in indices]
+        return Sentences(torch.cat(chosen) if chosen else self.words[:0], tuple(len(part) for part in chosen))
+
+
+class Tables(NamedTuple):
+    """What a grammar says about a batch: the arguments of the inside algorithm.
+
+    penalties: (B,) KL divergence of the sentence vectors from their prior, nats; None where there are none.
+    """
+
+    rules: Rules
+    emissions: Tensor
+    words: Tensor
+    penalties: Tensor | None = None
+
+
+class ResidualBlock(nn.Module):
+    """x + relu(second(relu(first(x)))): (..., d) -> (..., d)."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(size, size), nn.Linear(size, size)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return inputs + relu(self.second(relu(self.first(inputs))))
+
+
+def _embedding(rows: int, size: int) -> nn.Parameter:
+    return nn.Parameter(nn.init.xavier_uniform_(torch.empty(rows, size)))
+
+
+def _residual_network(input_size: int, size: int, blocks: int, output_size: int | None = None) -> nn.Sequential:
+    """A linear layer, residual blocks, and a linear layer to the output if there is one."""
+    layers: list[nn.Module] = [nn.Linear(input_size, size), *(ResidualBlock(size) for _ in range(blocks))]
+    if output_size is not None:
+        layers.append(nn.Linear(size, output_size))
+    return nn.Sequential(*layers)
+
+
+def _initialise(module: nn.Module) -> None:
+    """Xavier-uniform matrices, which the papers found to matter; biases stay as torch draws them."""
+    for parameter in module.parameters():
+        if parameter.ndim > 1:
+            nn.init.xavier_uniform_(parameter)
+
+
+class Grammar(nn.Module, ABC):
+    """What turns weights into the probabilities of rules."""
+
+    nonterminal_count: int
+    preterminal_count: int
+    vocabulary_size: int
+
+    exact = True  # whether the probability of a sentence is exact, not bounded
+
+    @abstractmethod
+    def rules(self) -> Rules:
+        """The probabilities of start and binary rules."""
+
+    @abstractmethod
+    def emissions(self, columns: Tensor) -> Tensor:
+        """Natural log p(w | T) of distinct words: (u,) int64 -> (u, t)."""
+
+    def tables(self, sentences: Sentences) -> Tables:
+        """What the inside algorithm reads of a batch."""
+        columns, words = torch.unique(sentences.words, return_inverse=True)
+        return Tables(self.rules(), self.emissions(columns), words)
+
+
+class SimpleGrammar(Grammar):
+    """SN-PCFG: left and right child are independent given the parent, p(A -> B C) = p_L(B | A) p_R(C | A).
+
+    With p_A = relu(P e_A) + e_A, l_X = relu(L e_X) + e_X, q_X = relu(R e_X) + e_X: p_L(. | A) = softmax_X(l_X . p_A),
+    p_R(. | A) = softmax_X(q_X . p_A), r = softmax_A(s . e_A); with h_T = f(e_T) + e_T: p(w | T) = softmax_w(h_T . v_w).
+    Liu et al. 2023, section 4 and appendix.
+    """
+
+    def __init__(self, nonterminals: int, preterminals: int, vocabulary_size: int, embedding_size: int) -> None:
+        super().__init__()
+        self.nonterminal_count, self.preterminal_count = nonterminals, preterminals
+        self.vocabulary_size = vocabulary_size
+        self.symbols = _embedding(nonterminals + preterminals, embedding_size)
+        self.start = _embedding(1, embedding_size)
+        self.words = _embedding(vocabulary_size, embedding_size)
+        self.parent, self.left, self.right = (nn.Linear(embedding_size, embedding_size) for _ in range(3))
+        self.emission = _residual_network(embedding_size, embedding_size, blocks=3)
+        _initialise(self)
+
+    def rules(self) -> FactoredRules:
+        symbols, count = self.symbols, self.nonterminal_count
+        parents = symbols[:count]
+        parents = relu(self.parent(parents)) + parents
+        left, right = (product_softmax(parents, relu(side(symbols)) + symbols) for side in (self.left, self.right))
+        return FactoredRules(torch.softmax(linear(self.start, symbols[:count])[0].to(left.dtype), 0), left, right)
+
+    def emissions(self, columns: Tensor) -> Tensor:
+        preterminals = self.symbols[self.nonterminal_count :]
+        return emission_log_probs(self.emission(preterminals) + preterminals, self.words, None, columns)
+
+
+class TensorGrammar(Grammar):
+    """TN-PCFG: the table of binary rules has a low rank, p(A -> B C) = sum_l U_Al V_Bl W_Cl.
+
+    U is a softmax over the rank, V and W over symbols. Yang et al. 2021, section 4.
+    """
+
+    def __init__(
+        self, nonterminals: int, preterminals: int, vocabulary_size: int, embedding_size: int, rank: int
+    ) -> None:
+        super().__init__()
+        self.nonterminal_count, self.preterminal_count = nonterminals, preterminals
+        self.vocabulary_size = vocabulary_size
+        self.symbols = _embedding(nonterminals + preterminals, embedding_size)
+        self.start = _embedding(1, embedding_size)
+        self.parent, self.left, self.right = (
+            nn.Sequential(nn.Linear(embedding_size, embedding_size), nn.ReLU(), nn.Linear(embedding_size, rank))
+            for _ in range(3)
+        )
+        self.emission = _residual_network(embedding_size, embedding_size, 2, vocabulary_size)
+        self.root = _residual_network(embedding_size, embedding_size, 2, nonterminals)
+        _initialise(self)
+
+    def rules(self) -> FactoredRules:
+        dtype = self.symbols.dtype
+        parent = torch.softmax(self.parent(self.symbols[: self.nonterminal_count]).to(dtype), 1)
+        left, right = (torch.softmax(side(self.symbols).to(dtype), 0).T for side in (self.left, self.right))
+        return FactoredRules(torch.softmax(self.root(self.start)[0].to(dtype), 0), left, right, parent)
+
+    def emissions(self, columns: Tensor) -> Tensor:
+        return _network_emissions(self.emission, self.symbols[self.nonterminal_count :], columns)
+
+
+class NeuralGrammar(Grammar):
+    """N-PCFG: the table of binary rules is a linear map of the parent's embedding. Kim et al. 2019, section 2.1."""
+
+    def __init__(self, nonterminals: int, preterminals: int, vocabulary_size: int, embedding_size: int) -> None:
+        super().__init__()
+        self._make(nonterminals, preterminals, vocabulary_size, embedding_size, embedding_size)
+        _initialise(self)
+
+    def _make(
+        self, nonterminals: int, preterminals: int, vocabulary_size: int, embedding_size: int, input_size: int
+    ) -> None:
+        """input_size: features that the networks read."""
+        self.nonterminal_count, self.preterminal_count = nonterminals, preterminals
+        self.vocabulary_size = vocabulary_size
+        self.nonterminals = _embedding(nonterminals, embedding_size)
+        self.preterminals = _embedding(preterminals, embedding_size)
+        self.start = _embedding(1, embedding_size)
+        self.rule = nn.Linear(input_size, (nonterminals + preterminals) ** 2)
+        self.emission = _residual_network(input_size, embedding_size, 2, vocabulary_size)
+        self.root = _residual_network(input_size, embedding_size, 2, nonterminals)
+
+    def rules(self) -> TableRules:
+        root = torch.softmax(self.root(self.start)[0].to(self.start.dtype), 0)
+        return TableRules(root, self._binary(self.nonterminals))
+
+    def emissions(self, columns: Tensor) -> Tensor:
+        return _network_emissions(self.emission, self.preterminals, columns)
+
+    def _binary(self, parents: Tensor) -> Tensor:
+        """(..., m, features) -> (..., m, m + t, m + t)."""
+        symbols = self.nonterminal_count + self.preterminal_count
+        flat = torch.softmax(self.rule(parents).to(parents.dtype), -1)
+        return flat.unflatten(-1, (symbols, symbols))
+
+
+class CompoundGrammar(NeuralGrammar):
+    """C-PCFG: an N-PCFG whose networks also read a vector z of the sentence, z ~ N(0, I) of `latent_size` features.
+
+    z is inferred by a BiLSTM over the words and a maximum over positions; training maximises the evidence lower bound.
+    The probability of a sentence is known as this bound only. Kim et al. 2019, sections 2.2 and 2.3.
+    """
+
+    exact = False
+
+    def __init__(
+        self,
+        nonterminals: int,
+        preterminals: int,
+        vocabulary_size: int,
+        embedding_size: int,
+        latent_size: int = 64,
+        encoder_size: int = 512,
+    ) -> None:
+        super(NeuralGrammar, self).__init__()
+        self.latent_size = latent_size
+        self._make(nonterminals, preterminals, vocabulary_size, embedding_size, embedding_size + latent_size)
+        self.words = nn.Embedding(vocabulary_size, encoder_size)
+        self.encoder = nn.LSTM(encoder_size, encoder_size, bidirectional=True)
+        self.moments = nn.Linear(2 * encoder_size, 2 * latent_size)
+        _initialise(self)
+
+    def infer(self, sentences: Sentences) -> tuple[Tensor, Tensor]:
+        """Mean and log-variance of each sentence's vector: (B, latent) each."""
+        parts = self.words(sentences.words).split(sentences.lengths)
+        packed = nn.utils.rnn.pack_sequence(parts, enforce_sorted=False)
+        states, _ = nn.utils.rnn.pad_packed_sequence(self.encoder(packed)[0], padding_value=-torch.inf)
+        mean, log_variance = self.moments(states.amax(0)).chunk(2, -1)
+        return mean, log_variance
+
+    def tables(self, sentences: Sentences) -> Tables:
+        """With z drawn by reparametrisation in training, its mean in evaluation."""
+        mean, log_variance = self.infer(sentences)
+        vectors = mean
+        if self.training:
+            vectors = mean + torch.randn_like(mean) * torch.exp(0.5 * log_variance)
+        penalties = -0.5 * (1 + log_variance - mean.square() - log_variance.exp()).sum(-1)
+        return self.tables_of(sentences, vectors)._replace(penalties=penalties)
+
+    def tables_of(self, sentences: Sentences, vectors: Tensor) -> Tables:
+        """For given z, (B, latent): rules of each sentence, and emissions of each word."""
+        root = torch.softmax(self.root(self._joined(self.start, vectors))[:, 0].to(self.start.dtype), -1)
+        rules = TableRules(root, self._binary(self._joined(self.nonterminals, vectors)))
+        columns, words = torch.unique(sentences.words, return_inverse=True)
+        joined = self._joined(self.preterminals, vectors)
+        found = _network_emissions(self.emission, joined.flatten(0, 1), columns).unflatten(1, joined.shape[:2])
+        sentence = torch.arange(len(sentences), device=words.device)
+        sentence = sentence.repeat_interleave(torch.tensor(sentences.lengths, device=words.device))
+        return Tables(rules, found[words, sentence], torch.arange(len(words), device=words.device))
+
+    @staticmethod
+    def _joined(symbols: Tensor, vectors: Tensor) -> Tensor:
+        """(k, d), (B, latent) -> (B, k, d + latent)."""
+        shape = len(vectors), len(symbols), -1
+        return torch.cat([symbols.expand(shape), vectors[:, None].expand(shape)], -1)
+
+
+def _network_emissions(network: nn.Sequential, inputs: Tensor, columns: Tensor) -> Tensor:
+    """log p(w | T) where the last layer of a network maps to words: (t, features), (u,) -> (u, t)."""
+    words = network[-1]
+    assert isinstance(words, nn.Linear)
+    return emission_log_probs(network[:-1](inputs), words.weight, words.bias, columns)
