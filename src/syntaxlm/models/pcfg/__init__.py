@@ -29,7 +29,7 @@ def build(config: PCFGConfig, vocabulary_size: int) -> BoundedPCFG:
     """A neural PCFG with fresh weights. Raises InputError for a vocabulary without words."""
     words = vocabulary_size - SPECIALS
     if words < 2:
-        raise InputError(f"the vocabulary has {vocabulary_size} tokens; a grammar needs a word besides the special ones")
+        raise InputError(f"a vocabulary of {vocabulary_size} tokens has no words for a grammar to emit")
     sizes = config.nonterminals, config.preterminals, words, config.embedding_size
     bias = config.end_bias, config.end_bias_epochs
     grammar: Grammar

@@ -308,8 +308,7 @@ class PCFG(BoundedPCFG, PredictsNextToken):
         lengths = None if batch.lengths is None else batch.lengths + before
         return self._next(tokens, lengths), {"tokens": tokens}
 
-    def sentence_log_probs(self, batch: TokenBatch) -> Tensor:
-        return BoundedPCFG.sentence_log_probs(self, batch)
+    sentence_log_probs = BoundedPCFG.sentence_log_probs  # type: ignore[assignment]  # faster than a sum over tokens
 
     def _of_text(self, batch: TokenBatch, tokens: Tensor) -> Tensor:
         """Targets that are the tokens read next: differences of the prefixes' log-probabilities. (T, B)."""
