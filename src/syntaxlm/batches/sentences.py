@@ -37,8 +37,9 @@ class SentenceBatches:
         `targets` is an end again, and no prediction of the corpus.
     rank, ranks: which of how many processes this is. It takes every ranks-th batch. When shuffled, what is left over
         once every process has as many batches is dropped from that epoch; else nothing is.
-    spans: of gold trees of the corpus's sentences, for training. A batch has those that end just before one of its
+    spans: of trees of the corpus's sentences, for training. A batch has those that end just before one of its
         steps; of a sentence that is not `closed`, those that end with it have no such step.
+    final_spans: whether a batch also has those that end with their sentence, at a step after its last.
     Raises InputError for a budget or limit under 1, and when no sentence is left.
     """
 
@@ -60,6 +61,7 @@ class SentenceBatches:
         spans: SpanSets | None = None,
         predict_eos: bool = True,
         curriculum: Sequence[int] = (),
+        final_spans: bool = False,
     ) -> None:
         check_spans(spans, corpus)
         limits = {"maximum_sentences": maximum_sentences, "maximum_words": maximum_words}
@@ -73,6 +75,7 @@ class SentenceBatches:
         self.mixed, self.spans = mixed, spans
         self._more = 2 if closed else int(predict_eos)  # steps of a sentence than words
         self._lengths: Integers = corpus.lengths + self._more
+        self._final_spans = final_spans
         self._limits = [*curriculum, maximum_words]
         self.skipped = len(corpus) - len(self._chosen(len(curriculum)))
         for limit in self._limits:
@@ -130,6 +133,8 @@ class SentenceBatches:
         ends = self.spans.ends[places].astype(np.int64)
         # Step 0 reads begin, so word k, 1 first, is read at step k.
         spans = np.stack([ends + 1, columns, ends - self.spans.starts[places]], axis=1)
+        if self._final_spans:
+            return torch.from_numpy(spans)
         return torch.from_numpy(spans[ends + 1 < self._lengths[indices][columns]])
 
     def places(self, batch: TokenBatch) -> Tensor:

@@ -45,12 +45,14 @@ class Supervision:
         sentence. None where the sentence is not supervised.
     supervised: (S,) bool, whether a sentence has the very words of its tree.
     differing: where the first few of the others differ from their trees, for people.
+    trees: what trees these are, for people.
     """
 
     source: str
     spans: SpanSets
     supervised: Flags
     differing: tuple[str, ...] = ()
+    trees: str = "gold trees"
 
     @property
     def count(self) -> int:
@@ -58,7 +60,7 @@ class Supervision:
         return int(np.count_nonzero(self.supervised))
 
     def __str__(self) -> str:
-        lines = [f"{self.source}: gold trees of {self.count:,} of {len(self.supervised):,} training sentences"]
+        lines = [f"{self.source}: {self.trees} of {self.count:,} of {len(self.supervised):,} training sentences"]
         lines += self.differing
         if more := len(self.supervised) - self.count - len(self.differing):
             lines.append(f"and {more:,} more sentences that differ from their trees")

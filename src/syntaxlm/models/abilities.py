@@ -124,12 +124,14 @@ class TextCounts:
     words: (V,) int64, frequency of each word.  labels: number of edge labels; 0 for text.
     final_words: (V,) int64, frequency of each word as the last of a sentence of two words or more.
     one_word_sentences: (V,) int64, frequency of each word as a sentence.  Both None for dependency trees.
+    parsers: number of parsers whose trees of the training text batches bring.
     """
 
     words: Tensor
     labels: int = 0
     final_words: Tensor | None = None
     one_word_sentences: Tensor | None = None
+    parsers: int = 0
 
 
 class NeedsTextCounts(ABC):
@@ -223,9 +225,7 @@ class SamplesSentences(ABC):
     """Draws whole sentences with their trees, top down."""
 
     @abstractmethod
-    def sample(
-        self, count: int, maximum_words: int, generator: np.random.Generator
-    ) -> Sequence[SampledSentence]:
+    def sample(self, count: int, maximum_words: int, generator: np.random.Generator) -> Sequence[SampledSentence]:
         """Sentences of at most so many words. Raises InputError where the model hardly ever gives one so short."""
 
 

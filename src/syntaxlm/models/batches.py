@@ -60,8 +60,8 @@ class TokenBatch:
              length are padding: they are never counted, and the state of their column is undefined.
     carries: whether this batch continues the one before it (streams) or starts afresh (sentences).
     indices: (B,) int64, index of each column's sentence in the corpus; None for streams.
-    spans: (n, 3) int64, constituents of gold trees for supervised training: step t, column, and length of each
-        constituent that ends just before t; None without supervision.
+    spans: (n, 3) int64, constituents of given trees, for training on them: step t, column, and length of each
+        constituent that ends just before t; None without trees.
     """
 
     tokens: Tensor

@@ -6,7 +6,8 @@ What the model reads decides which of them a recipe means.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -27,6 +28,7 @@ from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.fingerprints import Fingerprints, fingerprint
 from syntaxlm.training.recipe import Recipe
 from syntaxlm.trees.preprocessing import PREPROCESSINGS
+from syntaxlm.trees.spans import joined
 
 COUNTED_TOKENS = 1 << 15  # of a batch that is counted
 
@@ -36,6 +38,7 @@ class TrainingData(ABC):
 
     labels: of the edges of trees; None for text.  test: None where the recipe names none.
     supervision: gold trees of the training text; None for trees, which have no further ones, and without any.
+    focus: trees of the training text by other parsers, one entry of each; empty for trees, and without any.
     """
 
     train: Any
@@ -44,6 +47,7 @@ class TrainingData(ABC):
     vocabulary: Vocabulary
     labels: Vocabulary | None = None
     supervision: Supervision | None = None
+    focus: Sequence[Supervision] = ()
 
     @abstractmethod
     def setup(self, model: Model) -> None:
@@ -66,9 +70,11 @@ def fingerprint_texts(recipe: Recipe) -> Fingerprints:
     """Hashes of all files that a run reads. Raises InputError for one that cannot be read, or not repeatedly."""
     text = recipe.text
     paths = {f"text.{name}": getattr(text, name) for name in ("train", "valid", "test", "trees")}
+    paths |= {f"text.focus.{number}": path for number, path in enumerate(text.focus)}
     if text.trees is not None and text.trees_preprocessing not in PREPROCESSINGS:
         paths["text.trees_preprocessing"] = text.trees_preprocessing
-    found = fingerprint(paths, paths if recipe.reads == "trees" else ["text.trees"])
+    of_trees = [name for name in paths if name == "text.trees" or name.startswith("text.focus.")]
+    found = fingerprint(paths, paths if recipe.reads == "trees" else of_trees)
     if None in found["text.train"].values():
         raise InputError(
             f"text.train: found {text.train}, standard input or a pipe, which can be read only once; training reads its"
@@ -101,6 +107,10 @@ class TextTrainingData(TrainingData):
         if text.trees is not None:
             clean_up = text.trees_preprocessing
             self.supervision = read_supervision(text.trees, clean_up, self.train, normaliser, self.vocabulary)
+        self.focus = [
+            replace(read_supervision(path, "none", self.train, normaliser, self.vocabulary), trees="trees")
+            for path in text.focus
+        ]
 
     def setup(self, model: Model) -> None:
         """How frequent words are: everywhere, as the last of a sentence, and alone."""
@@ -111,11 +121,14 @@ class TextTrainingData(TrainingData):
             words, ends, alone = (
                 torch.from_numpy(np.bincount(part, minlength=len(self.vocabulary))) for part in counted
             )
-            model.setup(TextCounts(words, final_words=ends, one_word_sentences=alone))
+            parsers = len(self.focus)
+            model.setup(TextCounts(words, final_words=ends, one_word_sentences=alone, parsers=parsers))
 
     def batches(self, recipe: Recipe, model: Model, rank: int, ranks: int) -> Batches:
         cut, seed = recipe.batches, recipe.run.seed
         spans = None if self.supervision is None else self.supervision.spans
+        if self.focus:
+            spans = joined([one.spans for one in self.focus])
         if cut.carry_state:
             return StreamBatches(
                 self.train,
@@ -137,6 +150,7 @@ class TextTrainingData(TrainingData):
             mixed=model.mixes_lengths,
             maximum_words=cut.maximum_words,
             curriculum=cut.curriculum,
+            final_spans=bool(self.focus),
             rank=rank,
             ranks=ranks,
             spans=spans,

@@ -46,6 +46,7 @@ class TextSettings(Settings, section="text"):
     valid: str  # file; the checkpoint with the lowest loss on it is kept
     test: str | None = None  # file; only measured, at the end
     trees: str | None = None  # file, folder or pattern; gold trees of `train`, for models that learn from them
+    focus: tuple[str, ...] = ()  # files of trees of `train`, one of each parser; for grammars focused on their spans
     trees_preprocessing: str = "ptb-keep"  # rule or file of the gold-tree preprocessing that gives the words of `train`
     normaliser: Normaliser = field(default_factory=Normaliser)
     vocabulary: VocabularySettings = field(default_factory=VocabularySettings)
@@ -166,6 +167,13 @@ class Recipe(Settings):
             faults.append(f"text.trees: found {trees}; expected null, or a model with model.supervision above 0")
         if trees is None and supervision:
             faults.append(f"model.supervision: found {supervision}; expected 0, or text.trees to learn from")
+        focus = getattr(self.model, "focus", 0.0)
+        if self.text.focus and not focus:
+            faults.append(
+                f"text.focus: found {list(self.text.focus)}; expected [], or a model with model.focus above 0"
+            )
+        if focus and not self.text.focus:
+            faults.append(f"model.focus: found {focus}; expected 0, or files of trees in text.focus")
         batches, is_trees = self.batches, self.reads == "trees"
         faults += self._sentence_contradictions()
         if is_trees and batches.carry_state:

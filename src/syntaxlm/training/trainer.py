@@ -133,7 +133,12 @@ class LanguageModelTask(Task):
                 )
 
     def figures(self) -> dict[str, Any]:
-        return {} if self.data.supervision is None else {"supervised": self.data.supervision.count}
+        found: dict[str, Any] = {}
+        if self.data.supervision is not None:
+            found["supervised"] = self.data.supervision.count
+        if self.data.focus:
+            found["focused"] = [one.count for one in self.data.focus]
+        return found
 
 
 def _run(recipe: Recipe, folder: Path, callback: ProgressCallback | None) -> Run:
@@ -148,6 +153,8 @@ def _trained(run: Run, recipe: Recipe) -> TrainingResult:
     assert isinstance(task, LanguageModelTask)
     if not trainer.finished and task.data.supervision is not None:
         run.log.report("trees", 1, {"supervision": task.data.supervision})
+    for trees in () if trainer.finished else task.data.focus:
+        run.log.report("trees", 1, {"supervision": trees})
     if not run.train():
         return TrainingResult(*run.place, stopped=True)
     best = task.placed(read_model(run.folder).model, run.processes.device)

@@ -210,3 +210,11 @@ def format_spans(
 
 def _preterminal(word: str, tag: str) -> str:
     return f"({escaped(tag, 'tag')} {escaped(word, 'word')})"
+
+
+def joined(sets: Sequence[SpanSets]) -> SpanSets:
+    """The spans of several sets of the same sentences together; those of several sets as often, without labels."""
+    counts = sum(np.diff(one.offsets) for one in sets)
+    order = np.argsort(np.concatenate([one.sentences() for one in sets]), kind="stable")
+    starts, ends = (np.concatenate([getattr(one, name) for one in sets])[order] for name in ("starts", "ends"))
+    return SpanSets(sets[0].lengths, offsets_of(np.asarray(counts, np.int64)), starts, ends)

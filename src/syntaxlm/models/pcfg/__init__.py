@@ -31,14 +31,14 @@ def build(config: PCFGConfig, vocabulary_size: int) -> BoundedPCFG:
     if words < 2:
         raise InputError(f"a vocabulary of {vocabulary_size} tokens has no words for a grammar to emit")
     sizes = config.nonterminals, config.preterminals, words, config.embedding_size
-    bias = config.end_bias, config.end_bias_epochs
+    training = config.end_bias, config.end_bias_epochs, config.focus
     grammar: Grammar
     if isinstance(config, CompoundPCFGConfig):
-        return BoundedPCFG(CompoundGrammar(*sizes, config.latent_size, config.encoder_size), *bias)
+        return BoundedPCFG(CompoundGrammar(*sizes, config.latent_size, config.encoder_size), *training)
     if isinstance(config, TensorPCFGConfig):
         grammar = TensorGrammar(*sizes, config.rank)
     elif isinstance(config, NeuralPCFGConfig):
         grammar = NeuralGrammar(*sizes)
     else:
         grammar = SimpleGrammar(*sizes)
-    return PCFG(grammar, *bias)
+    return PCFG(grammar, *training)

@@ -19,7 +19,8 @@ class _PCFGConfig(Settings, section="model"):
     preterminals: Size = 1024  # symbols of words
     embedding_size: Size = 256  # features of a symbol's embedding
     end_bias: NonNegative = 0.0  # weight of the end bias at the start of training; 0: none
-    end_bias_epochs: Positive = 1.0  # epochs in which the end bias falls to 0, in equal steps
+    end_bias_epochs: Positive = 1.0  # epochs in which the end bias falls evenly to 0
+    focus: NonNegative = 0.0  # training: penalty, in nats, of a span that no tree of text.focus has; 0: none
 
 
 @dataclass(frozen=True)

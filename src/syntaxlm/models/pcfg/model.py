@@ -60,6 +60,9 @@ class BoundedPCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBes
     The probability of a sentence is exact, or, for compound grammars, a lower bound (ELBO): in training by a sampled
     sentence vector, in evaluation at its mean.
     end_bias: weight of the end bias at the start of training, which falls to 0 in `end_bias_epochs`.
+    focus: parse-focusing (Park & Kim 2024): in training, derivations are weighted by how many of the parsers whose
+        trees a batch brings have each span; a span of none of k parsers costs `focus` nats, one of j costs
+        (1 - j / k) of that. Sentences without such trees are not focused.
     """
 
     reads = "sentences"
@@ -70,15 +73,17 @@ class BoundedPCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBes
     unigrams: Tensor
     end_scores: Tensor
 
-    def __init__(self, grammar: Grammar, end_bias: float = 0.0, end_bias_epochs: float = 1.0) -> None:
+    def __init__(
+        self, grammar: Grammar, end_bias: float = 0.0, end_bias_epochs: float = 1.0, focus: float = 0.0
+    ) -> None:
         super().__init__()
-        self.grammar, self.end_bias, self.end_bias_epochs = grammar, end_bias, end_bias_epochs
+        self.grammar, self.end_bias, self.end_bias_epochs, self.focus = grammar, end_bias, end_bias_epochs, focus
         self.vocabulary_size = grammar.vocabulary_size + SPECIALS
         size = grammar.vocabulary_size
         self.register_buffer("one_word_share", torch.zeros(()))
         self.register_buffer("unigrams", torch.zeros(size))
         self.register_buffer("end_scores", torch.zeros(size), persistent=False)
-        self._end_weight = end_bias
+        self._end_weight, self.parsers = end_bias, 1
         self._kept: tuple[object, Rules, Tensor] | None = None  # rules and emissions of all words, for evaluation
 
     @property
@@ -103,33 +108,53 @@ class BoundedPCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBes
         smoothed = alone.double() + 0.5
         self.unigrams.copy_((smoothed / smoothed.sum()).log())
         self.end_scores.copy_(end_scores(words - alone, ends))
+        self.parsers = max(1, counts.parsers)
 
     def set_epoch(self, epochs: float) -> None:
         self._end_weight = self.end_bias * max(0.0, 1 - epochs / self.end_bias_epochs)
 
     def loss(self, batch: TokenBatch, state: State = None) -> Loss:
-        """The negative log-likelihood; in training, of derivations weighted by the end bias while it lasts."""
+        """The negative log-likelihood; in training, of derivations weighted by end bias and focus."""
         sentences = self._sentences(batch)
-        weight = self._end_weight if self.training else 0.0
-        total = -self._log_probs(sentences, weight).sum()
+        weights = self._span_weights(sentences, batch) if self.training else None
+        total = -self._log_probs(sentences, weights).sum()
         return Loss(total, batch.token_count(), len(sentences))
+
+    def _span_weights(self, sentences: Sentences, batch: TokenBatch) -> Tensor | None:
+        """(B, n, n) log-weights of spans by first and last word; None without any."""
+        longest = max(sentences.lengths)
+        weights = None
+        if self._end_weight:
+            weights = self._end_weight * end_weights(self.end_scores, sentences.words, sentences.lengths)
+        if self.focus and batch.spans is not None:
+            shares = self.end_scores.new_zeros(len(sentences), longest, longest, dtype=torch.float64)
+            end, column, length = batch.spans.unbind(1)
+            shares.index_put_((column, end - length - 1, end - 2), shares.new_ones(()), accumulate=True)
+            known = shares.flatten(1).sum(1) > 0
+            penalty = self.focus * (shares / self.parsers - 1)
+            last = torch.tensor(sentences.lengths, device=shares.device) - 1
+            penalty[torch.arange(len(sentences)), 0, last] = 0  # the whole sentence is a span of every tree
+            penalty[~known] = 0
+            weights = penalty if weights is None else weights + penalty
+        return weights
 
     # ---- probabilities
 
     def sentence_log_probs(self, batch: TokenBatch) -> Tensor:
         return self._log_probs(self._sentences(batch))
 
-    def _log_probs(self, sentences: Sentences, end_weight: float = 0.0) -> Tensor:
-        """(B,) float64. A sentence without words never occurs."""
+    def _log_probs(self, sentences: Sentences, weights: Tensor | None = None) -> Tensor:
+        """(B,) float64. A sentence without words never occurs. weights: (B, n, n), see `log_partition`."""
         result = self.unigrams.new_full((len(sentences),), -torch.inf, dtype=torch.float64)
         rest = torch.log1p(-self.one_word_share.double())
         for chosen in self._groups(sentences, 2, _CHART):
             part = sentences.select(chosen)
             tables = self._tables(part)
-            weights = None
-            if end_weight:
-                weights = end_weight * end_weights(self.end_scores, part.words, part.lengths)
-            found = log_partition(tables.rules, tables.emissions, tables.words, Layout(part.lengths), weights)
+            own = None
+            if weights is not None:
+                longest = max(part.lengths)
+                own = weights[self._index(chosen), :longest, :longest]
+            found = log_partition(tables.rules, tables.emissions, tables.words, Layout(part.lengths), own)
             if tables.penalties is not None:
                 found = found - tables.penalties
             result = result.index_copy(0, self._index(chosen), found.double() + rest)
