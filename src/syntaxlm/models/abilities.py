@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -209,9 +209,10 @@ class PredictsNextToken(ScoresTokens):
 
 
 class SampledSentence(Protocol):
-    """A sentence drawn from a model.
+    """A sentence drawn from a model, with its tree.
 
-    words: ids of the vocabulary.  spans: its tree: first word, last word, inclusive, index into `Parses.labels`.
+    words: ids of the vocabulary.  spans: of two words or more: first word, last word, inclusive, and an index into
+    `Parses.labels`, in pre-order.  word_labels: such an index for each word; empty for a sentence without labels.
     """
 
     @property
@@ -220,13 +221,22 @@ class SampledSentence(Protocol):
     @property
     def spans(self) -> Sequence[tuple[int, int, int]]: ...
 
+    @property
+    def word_labels(self) -> Sequence[int]: ...
+
 
 class SamplesSentences(ABC):
-    """Draws whole sentences with their trees, top down."""
+    """Draws whole sentences with their trees, top-down."""
 
     @abstractmethod
-    def sample(self, count: int, maximum_words: int, generator: np.random.Generator) -> Sequence[SampledSentence]:
-        """Sentences of at most so many words. Raises InputError where the model hardly ever gives one so short."""
+    def sample(
+        self, count: int, maximum_words: int, generator: np.random.Generator, *, keep_unknown: bool = True
+    ) -> Sequence[SampledSentence]:
+        """Sentences of at most so many words; longer ones are drawn anew.
+
+        keep_unknown: whether the unknown word may be drawn; otherwise each is drawn anew, its tree kept.
+        Raises InputError where the model hardly ever gives a sentence so short.
+        """
 
 
 # ---- structure
@@ -297,6 +307,44 @@ class FindsBestTrees(Parses):
 
 LabelledSpans = list[tuple[int, int, int]]
 """Spans of a tree: first word, last word, inclusive, and an index into `Parses.labels`; single words included."""
+
+
+class SymbolRule(NamedTuple):
+    """A binary rule of a nonterminal. left, right: its children, indices into `Parses.labels`."""
+
+    left: int
+    right: int
+    probability: float
+
+
+class EmittedWord(NamedTuple):
+    """A word of a preterminal. word: id of the vocabulary.  probability: p(w | T)."""
+
+    word: int
+    probability: float
+
+
+class HasGrammar(Parses, SamplesSentences):
+    """Parses and samples with a probabilistic context-free grammar, whose symbols are the `labels`.
+
+    nonterminal_count: m; the first m labels are nonterminals, the others preterminals.
+    rules_note: which rules are listed, for a model whose rules depend on the sentence; "" for fixed rules.
+    """
+
+    nonterminal_count: int
+    rules_note: str = ""
+
+    @abstractmethod
+    def start_probabilities(self) -> Tensor:
+        """p(S -> A) of every nonterminal: (m,)."""
+
+    @abstractmethod
+    def top_rules(self, nonterminal: int, count: int) -> list[SymbolRule]:
+        """The most probable binary rules p(A -> B C) of a nonterminal A, the most probable first."""
+
+    @abstractmethod
+    def top_words(self, preterminal: int, count: int) -> list[EmittedWord]:
+        """The most probable words p(w | T) of a preterminal T, an index into `labels`, the most probable first."""
 
 
 @dataclass(frozen=True)
@@ -391,6 +439,7 @@ LACKS: dict[type, str] = {
     SamplesSentences: "does not draw whole sentences",
     Parses: "does not parse",
     FindsBestTrees: "does not give single best trees (Viterbi)",
+    HasGrammar: "has no grammar",
     HasMaps: "has no gates or attention to draw",
     EncodesSentences: "does not encode sentences",
     GeneratesTrees: "does not generate dependency trees",

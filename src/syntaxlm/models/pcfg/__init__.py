@@ -10,7 +10,8 @@ from syntaxlm.models.pcfg.config import (
     TensorPCFGConfig,
 )
 from syntaxlm.models.pcfg.grammars import CompoundGrammar, Grammar, NeuralGrammar, SimpleGrammar, TensorGrammar
-from syntaxlm.models.pcfg.model import PCFG, SPECIALS, BoundedPCFG
+from syntaxlm.models.pcfg.model import PCFG, BoundedPCFG
+from syntaxlm.models.pcfg.words import SPECIALS
 
 __all__ = [
     "PCFG",

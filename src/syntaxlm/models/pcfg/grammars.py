@@ -95,6 +95,7 @@ class Grammar(nn.Module, ABC):
     vocabulary_size: int
 
     exact = True  # whether the probability of a sentence is exact, not bounded
+    latent_size = 0  # features of the sentence vector that rules depend on
 
     @abstractmethod
     def rules(self) -> Rules:
@@ -108,6 +109,16 @@ class Grammar(nn.Module, ABC):
         """What the inside algorithm reads of a batch."""
         columns, words = torch.unique(sentences.words, return_inverse=True)
         return Tables(self.rules(), self.emissions(columns), words)
+
+    def all_tables(self, vector: Tensor | None = None) -> tuple[Rules, Tensor]:
+        """The rules, and natural log p(w | T) of all words: (V, t).
+
+        vector: (latent_size,) the sentence vector z of a grammar that has one; None for z = 0, its prior mean.
+        """
+        return self.rules(), self.emissions(self._every_word())
+
+    def _every_word(self) -> Tensor:
+        return torch.arange(self.vocabulary_size, device=next(self.parameters()).device)
 
 
 class SimpleGrammar(Grammar):
@@ -250,6 +261,13 @@ class CompoundGrammar(NeuralGrammar):
             vectors = mean + torch.randn_like(mean) * torch.exp(0.5 * log_variance)
         penalties = -0.5 * (1 + log_variance - mean.square() - log_variance.exp()).sum(-1)
         return self.tables_of(sentences, vectors)._replace(penalties=penalties)
+
+    def all_tables(self, vector: Tensor | None = None) -> tuple[Rules, Tensor]:
+        words = self._every_word()
+        vector = self.start.new_zeros(self.latent_size) if vector is None else vector.to(self.start)
+        tables = self.tables_of(Sentences(words, (len(words),)), vector[None])
+        assert isinstance(tables.rules, TableRules)
+        return tables.rules.of(0), tables.emissions
 
     def tables_of(self, sentences: Sentences, vectors: Tensor) -> Tables:
         """For given z, (B, latent): rules of each sentence, and emissions of each word."""

@@ -11,7 +11,7 @@ EOS; its word 0 is the unknown one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 import torch
@@ -27,7 +27,6 @@ from syntaxlm.models.abilities import (
     Model,
     NeedsTextCounts,
     PredictsNextToken,
-    SamplesSentences,
     ScoresSentences,
     SpanMarginals,
     TextCounts,
@@ -35,12 +34,13 @@ from syntaxlm.models.abilities import (
 )
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.pcfg.end_bias import end_scores, end_weights
-from syntaxlm.models.pcfg.grammars import CompoundGrammar, Grammar, Sentences, Tables
-from syntaxlm.models.pcfg.sampling import Sample, Sampler
+from syntaxlm.models.pcfg.grammars import Grammar, Sentences, Tables
+from syntaxlm.models.pcfg.listing import ListsGrammar
+from syntaxlm.models.pcfg.sampling import Sample, Sampler, draw_from, draw_short
+from syntaxlm.models.pcfg.words import EOS, SPECIALS, counts_of_grammar, of_vocabulary, to_grammar
 from syntaxlm.ops.inside import (
     Layout,
     Rules,
-    TableRules,
     best_derivations,
     log_partition,
     next_words,
@@ -48,13 +48,12 @@ from syntaxlm.ops.inside import (
     prefix_log_probs,
 )
 
-EOS, SPECIALS = 2, 2  # the id of EOS; ids 1 and 2, BOS and EOS, which a grammar has not
 _CHART = 1 << 26  # numbers of the inside probabilities of sentences that are in memory together
 _PREFIX_CHART = 1 << 22  # of those of prefix probabilities, in float64
 _BYTES = 24  # of all charts, for each inside probability
 
 
-class BoundedPCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBestTrees, SamplesSentences):
+class BoundedPCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBestTrees, ListsGrammar):
     """A grammar that scores whole sentences and parses them.
 
     The probability of a sentence is exact, or, for compound grammars, a lower bound (ELBO): in training by a sampled
@@ -85,12 +84,7 @@ class BoundedPCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBes
         self.register_buffer("end_scores", torch.zeros(size), persistent=False)
         self._end_weight, self.parsers = end_bias, 1
         self._kept: tuple[object, Rules, Tensor] | None = None  # rules and emissions of all words, for evaluation
-
-    @property
-    def labels(self) -> Sequence[str]:  # type: ignore[override]
-        grammar = self.grammar
-        nonterminals = (f"NT-{number}" for number in range(grammar.nonterminal_count))
-        return [*nonterminals, *(f"T-{number}" for number in range(grammar.preterminal_count))]
+        self._kept_sampler: Sampler | None = None
 
     # ---- training
 
@@ -99,7 +93,7 @@ class BoundedPCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBes
         assert counts.final_words is not None
         assert counts.one_word_sentences is not None
         words, ends, alone = (
-            _of_grammar(part) for part in (counts.words, counts.final_words, counts.one_word_sentences)
+            counts_of_grammar(part) for part in (counts.words, counts.final_words, counts.one_word_sentences)
         )
         if not ends.sum():
             raise InputError("no sentence of the training text has two words or more, which a grammar learns from")
@@ -185,14 +179,13 @@ class BoundedPCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBes
         single = [index for index, length in enumerate(sentences.lengths) if length == 1]
         if single:  # no grammar says of one word what it is: the symbol that emits it most
             tables = self._tables(sentences.select(single))
-            emitted = tables.emissions[tables.words].argmax(-1)
-            labels[self._index(single), 0, 0] = self.grammar.nonterminal_count + emitted
+            labels[self._index(single), 0, 0] = self.nonterminal_count + tables.emissions[tables.words].argmax(-1)
         return SpanMarginals(marginals, labels)
 
     @torch.no_grad()
     def best_trees(self, batch: TokenBatch) -> list[LabelledSpans]:
         sentences = self._sentences(batch, closed=True)
-        count = self.grammar.nonterminal_count
+        count = self.nonterminal_count
         found: list[LabelledSpans] = [[] for _ in sentences.lengths]
         for index, length in enumerate(sentences.lengths):
             part = sentences.select([index])
@@ -210,42 +203,33 @@ class BoundedPCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBes
     # ---- sampling
 
     @torch.no_grad()
-    def sample(self, count: int, maximum_words: int, generator: np.random.Generator, tries: int = 1000) -> list[Sample]:
-        """Draws sentences of at most `maximum_words` words, ancestrally; longer ones are drawn anew.
+    def sample(
+        self, count: int, maximum_words: int, generator: np.random.Generator, *, keep_unknown: bool = True
+    ) -> list[Sample]:
+        """Draws sentences ancestrally."""
+        share, alone = float(self.one_word_share), self.unigrams.double().exp().cumsum(0).cpu().numpy()
 
-        tries: draws per sentence before it is an error that none was short enough.
-        """
-        sampler = None if isinstance(self.grammar, CompoundGrammar) else self._sampler(None)
-        drawn = []
-        for _ in range(count):
-            if generator.random() < float(self.one_word_share):
-                shares = self.unigrams.double().exp().cpu().numpy()
-                word = int(generator.choice(len(shares), p=shares / shares.sum()))
-                drawn.append(Sample((_of_vocabulary(word),), ()))
-                continue
-            for _ in range(tries):
-                found = (sampler or self._sampler(generator)).draw(maximum_words, generator)
-                if found is not None:
-                    drawn.append(found._replace(words=tuple(map(_of_vocabulary, found.words))))
-                    break
-            else:
-                raise InputError(f"no sentence of at most {maximum_words} words in {tries} draws; allow longer ones")
-        return drawn
+        def draw() -> Sample:
+            if generator.random() < share:
+                return Sample((draw_from(alone, generator, keep_unknown),), ())
+            return draw_short(lambda: self._sampler(generator), maximum_words, generator, keep_unknown)
 
-    def _sampler(self, generator: np.random.Generator | None) -> Sampler:
-        every = torch.arange(self.grammar.vocabulary_size, device=self.device)
-        if isinstance(self.grammar, CompoundGrammar):
-            assert generator is not None
-            vector = torch.from_numpy(generator.standard_normal((1, self.grammar.latent_size)))
-            tables = self.grammar.tables_of(Sentences(every, (len(every),)), vector.to(self.grammar.start))
-            assert isinstance(tables.rules, TableRules)
-            return Sampler(tables.rules.of(0), tables.emissions)
-        return Sampler(*self._all_tables())
+        drawn = (draw() for _ in range(count))
+        return [sample._replace(words=tuple(map(of_vocabulary, sample.words))) for sample in drawn]
+
+    def _sampler(self, generator: np.random.Generator) -> Sampler:
+        if self.grammar.latent_size:
+            vector = torch.from_numpy(generator.standard_normal(self.grammar.latent_size))
+            return Sampler(*self.grammar.all_tables(vector))
+        rules, emissions = self._all_tables()
+        if self._kept_sampler is None or self._kept_sampler.rules is not rules:
+            self._kept_sampler = Sampler(rules, emissions)
+        return self._kept_sampler
 
     # ---- what the algorithms read
 
     def train(self, mode: bool = True) -> BoundedPCFG:
-        self._kept = None
+        self._kept = self._kept_sampler = None
         super().train(mode)
         return self
 
@@ -257,14 +241,16 @@ class BoundedPCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBes
         return Tables(rules, emissions[columns], words)
 
     def _all_tables(self) -> tuple[Rules, Tensor]:
-        """Rules and emissions of all words, computed anew only where weights, or the type of products, changed."""
+        """Rules and emissions of all words, computed anew only where weights, or the type of products, changed.
+
+        Of a compound grammar, those at z = 0.
+        """
         place = self.device.type
         kind = torch.get_autocast_dtype(place) if torch.is_autocast_enabled(place) else None
         key = kind, [(weight.data_ptr(), weight._version) for weight in self.parameters()]
         if self._kept is None or self._kept[0] != key:
-            every = torch.arange(self.grammar.vocabulary_size, device=self.device)
             with torch.no_grad():
-                self._kept = key, self.grammar.rules(), self.grammar.emissions(every)
+                self._kept = key, *self.grammar.all_tables()
         return self._kept[1:]
 
     def _sentences(self, batch: TokenBatch, closed: bool = False) -> Sentences:
@@ -273,14 +259,14 @@ class BoundedPCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBes
         lengths = torch.full((columns,), steps) if batch.lengths is None else batch.lengths
         words = (lengths - (2 if closed else 1)).clamp(min=0)
         kept = (torch.arange(1, steps)[:, None] <= words).to(batch.tokens.device)
-        return Sentences(_to_grammar(batch.tokens[1:].T[kept.T]), tuple(words.tolist()))
+        return Sentences(to_grammar(batch.tokens[1:].T[kept.T]), tuple(words.tolist()))
 
     def _groups(self, sentences: Sentences, shortest: int, most: int) -> Iterator[list[int]]:
         """Indices of sentences of so many words or more, in groups whose charts are in memory together.
 
         most: numbers of a group's inside probabilities. Raises InputError for a sentence that memory cannot hold.
         """
-        size = self.grammar.nonterminal_count
+        size = self.nonterminal_count
         group: list[int] = []
         spans = 0
         for index, length in enumerate(sentences.lengths):
@@ -344,7 +330,7 @@ class PCFG(BoundedPCFG, PredictsNextToken):
         for column, length in enumerate(lengths.tolist()):
             last = batch.targets[length - 1 : length, column]
             words.append(torch.cat([tokens[1 : before + length, column], last[last != EOS]]))
-        sentences = Sentences(_to_grammar(torch.cat(words)), tuple(map(len, words)))
+        sentences = Sentences(to_grammar(torch.cat(words)), tuple(map(len, words)))
         prefixes, wholes = self._prefixes(sentences)
         result = prefixes.new_zeros(steps, columns)
         for column, length in enumerate(lengths.tolist()):
@@ -379,10 +365,11 @@ class PCFG(BoundedPCFG, PredictsNextToken):
     def _next(self, tokens: Tensor, lengths: Tensor | None = None) -> Tensor:
         """The distribution after prefixes, (T, B) with BOS first -> (B, V)."""
         sentences = self._sentences(TokenBatch(tokens, tokens, lengths))
-        rules, emissions = self._all_tables()
+        tables = self._tables(sentences)  # of the prefixes' words alone
+        emissions = self._all_tables()[1]
         rest = torch.log1p(-self.one_word_share.double())
-        found = next_words(rules, emissions, sentences.words, sentences.lengths)
-        words = torch.log(found.weights @ emissions.double().exp().T) + found.scales[:, None] + rest
+        found = next_words(tables.rules, tables.emissions, tables.words, sentences.lengths)
+        words = torch.log(found.weights @ emissions.exp().double().T) + found.scales[:, None] + rest
         empty = torch.tensor([not length for length in sentences.lengths], device=words.device)
         alone = self.unigrams.double() + self.one_word_share.double().log()
         words[empty] = torch.logaddexp(words[empty], alone)
@@ -397,18 +384,3 @@ class PCFG(BoundedPCFG, PredictsNextToken):
         result[:, SPECIALS + 1 :] = words[:, 1:] - of_prefix
         result[:, EOS] = (wholes.gather(1, last) - of_prefix)[:, 0]
         return result
-
-
-def _of_grammar(counts: Tensor) -> Tensor:
-    """Counts by token, without BOS and EOS: (V,) -> (V - 2,)."""
-    return torch.cat([counts[:1], counts[SPECIALS + 1 :]])
-
-
-def _to_grammar(tokens: Tensor) -> Tensor:
-    """The grammar's words of tokens; BOS and EOS inside a sentence are unknown words."""
-    return (tokens - SPECIALS).clamp(min=0)
-
-
-def _of_vocabulary(word: int) -> int:
-    """The token of a grammar's word."""
-    return word + SPECIALS if word else 0

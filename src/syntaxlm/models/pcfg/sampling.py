@@ -1,46 +1,59 @@
-"""Sentences drawn from a grammar, top down."""
+"""Sentences drawn from a grammar, top-down."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from torch import Tensor
 
+from syntaxlm.errors import InputError
 from syntaxlm.ops.inside import Rules, TableRules
+
+_TRIES = 1000  # draws of a sentence that is short enough
+_KEPT = 1 << 25  # cumulated probabilities in memory (256 MiB)
+
+Sums = npt.NDArray[np.float64]
 
 
 class Sample(NamedTuple):
-    """A sentence drawn from a grammar: its words, and its spans (first, last, nonterminal), a span before its parts."""
+    """A sentence drawn from a grammar.
+
+    spans: (first, last, nonterminal), both words inclusive, a span before those within it.
+    word_labels: of each word its preterminal, numbered after the nonterminals; none for a sentence of one word, which
+    no grammar has.
+    """
 
     words: tuple[int, ...]
     spans: tuple[tuple[int, int, int], ...]
+    word_labels: tuple[int, ...] = ()
 
 
 class Sampler:
-    """Draws derivations from fixed rules, by inverse cumulative distributions."""
+    """Draws derivations from fixed rules, by inverse cumulative distributions.
+
+    Distributions are cumulated when they are first drawn from: a sentence needs few of those of a large grammar.
+    """
 
     def __init__(self, rules: Rules, emissions: Tensor) -> None:
-        def cumulated(shares: Tensor) -> np.ndarray:
-            sums: np.ndarray = shares.double().cumsum(-1).cpu().numpy()
-            return sums
-
+        self.rules, self.emissions = rules, emissions
         self.nonterminals = rules.nonterminals
-        self.symbols = rules.nonterminals + rules.preterminals
-        self.root, self.words = cumulated(rules.root), cumulated(emissions.T.exp())
-        self.parent = self.pairs = None
-        if isinstance(rules, TableRules):
-            self.pairs = cumulated(rules.binary.flatten(1))
-        else:
-            self.left, self.right = cumulated(rules.left), cumulated(rules.right)
-            self.parent = None if rules.parent is None else cumulated(rules.parent)
+        self._sums: dict[tuple[str, int], Sums] = {}
+        self._size = 0
 
-    def draw(self, longest: int, generator: np.random.Generator) -> Sample | None:
-        """A sentence, or None where it would be longer than the limit."""
+    def draw(self, longest: int, generator: np.random.Generator, keep_unknown: bool = True) -> Sample | None:
+        """A sentence, or None where it would be longer than the limit.
+
+        keep_unknown: whether word 0 may be drawn; otherwise words have their probabilities among the others.
+        """
         words: list[int] = []
+        labels: list[int] = []
         spans: list[list[int]] = []
+        root = self._cumulated("root", 0, lambda: self.rules.root)
         # Symbols to expand, from left to right; a span's number stands for its end.
-        waiting: list[tuple[int, bool]] = [(self._one(self.root, generator), False)]
+        waiting: list[tuple[int, bool]] = [(draw_from(root, generator), False)]
         pending = 1  # symbols that will be words or more
         while waiting:
             symbol, is_end = waiting.pop()
@@ -48,7 +61,8 @@ class Sampler:
                 spans[symbol][1] = len(words) - 1
                 continue
             if symbol >= self.nonterminals:
-                words.append(self._one(self.words[symbol - self.nonterminals], generator))
+                words.append(draw_from(self._words_of(symbol - self.nonterminals), generator, keep_unknown))
+                labels.append(symbol)
                 pending -= 1
                 continue
             pending += 1
@@ -57,14 +71,53 @@ class Sampler:
             spans.append([len(words), -1, symbol])
             left, right = self._children(symbol, generator)
             waiting += [(len(spans) - 1, True), (right, False), (left, False)]
-        return Sample(tuple(words), tuple((first, last, symbol) for first, last, symbol in spans))
+        closed = tuple((first, last, symbol) for first, last, symbol in spans)
+        return Sample(tuple(words), closed, tuple(labels))
+
+    def _words_of(self, preterminal: int) -> Sums:
+        return self._cumulated("words", preterminal, lambda: self.emissions[:, preterminal].double().exp())
 
     def _children(self, symbol: int, generator: np.random.Generator) -> tuple[int, int]:
-        if self.pairs is not None:
-            return divmod(self._one(self.pairs[symbol], generator), self.symbols)
-        factor = symbol if self.parent is None else self._one(self.parent[symbol], generator)
-        return self._one(self.left[factor], generator), self._one(self.right[factor], generator)
+        rules = self.rules
+        if isinstance(rules, TableRules):
+            pairs = self._cumulated("pairs", symbol, lambda: rules.binary[symbol].flatten())
+            return divmod(draw_from(pairs, generator), rules.binary.shape[-1])
+        factor, parent = symbol, rules.parent
+        if parent is not None:
+            factor = draw_from(self._cumulated("parent", symbol, lambda: parent[symbol]), generator)
+        left = self._cumulated("left", factor, lambda: rules.left[factor])
+        right = self._cumulated("right", factor, lambda: rules.right[factor])
+        return draw_from(left, generator), draw_from(right, generator)
 
-    @staticmethod
-    def _one(sums: np.ndarray, generator: np.random.Generator) -> int:
-        return int(np.searchsorted(sums, generator.random() * sums[-1], side="right").clip(max=len(sums) - 1))
+    def _cumulated(self, name: str, row: int, shares: Callable[[], Tensor]) -> Sums:
+        """The running sums of a distribution, (n,)."""
+        found = self._sums.get((name, row))
+        if found is None:
+            found = np.cumsum(shares().double().cpu().numpy())
+            if self._size + len(found) > _KEPT:
+                self._sums.clear()
+                self._size = 0
+            self._sums[name, row] = found
+            self._size += len(found)
+        return found
+
+
+def draw_short(
+    sampler: Callable[[], Sampler], longest: int, generator: np.random.Generator, keep_unknown: bool = True
+) -> Sample:
+    """A sentence of at most `longest` words; longer ones are drawn anew, each from a sampler of its own.
+
+    Raises InputError where none of 1,000 is short enough.
+    """
+    for _ in range(_TRIES):
+        found = sampler().draw(longest, generator, keep_unknown)
+        if found is not None:
+            return found
+    raise InputError(f"no sentence of at most {longest} words in {_TRIES:,} draws; allow longer ones")
+
+
+def draw_from(sums: Sums, generator: np.random.Generator, keep_first: bool = True) -> int:
+    """An index by a distribution's running sums. keep_first: whether it may be 0."""
+    below = 0.0 if keep_first else float(sums[0])
+    point = below + generator.random() * (float(sums[-1]) - below)
+    return min(int(np.searchsorted(sums, point, side="right")), len(sums) - 1)

@@ -1,0 +1,23 @@
+"""Words of a vocabulary as words of a grammar, which has no BOS and EOS; its word 0 is the unknown one."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+EOS, SPECIALS = 2, 2  # the id of EOS; ids 1 and 2, BOS and EOS, which a grammar does not have
+
+
+def counts_of_grammar(counts: Tensor) -> Tensor:
+    """Counts by token, without BOS and EOS: (V,) -> (V - 2,)."""
+    return torch.cat([counts[:1], counts[SPECIALS + 1 :]])
+
+
+def to_grammar(tokens: Tensor) -> Tensor:
+    """The grammar's words of tokens; BOS and EOS inside a sentence are unknown words."""
+    return (tokens - SPECIALS).clamp(min=0)
+
+
+def of_vocabulary(word: int) -> int:
+    """The token of a grammar's word."""
+    return word + SPECIALS if word else 0

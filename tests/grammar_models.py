@@ -1,0 +1,33 @@
+"""PCFGs of every type with fresh weights and a small vocabulary, as if they had been read from a folder."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from syntaxlm.model_io import ModelBundle, ModelSettings
+from syntaxlm.models.abilities import HasGrammar
+from syntaxlm.models.registry import MODELS, build_model, model_types_with
+from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.vocabulary import Vocabulary
+
+WORDS = ["the", "a", "cat", "dog", "<b>", "sees", "sleeps", "old"]
+SIZES = {"nonterminals": 4, "preterminals": 8, "embedding_size": 6}
+MORE = {"tensor-pcfg": {"rank": 3}, "compound-pcfg": {"latent_size": 2, "encoder_size": 5}}
+GRAMMARS = model_types_with(HasGrammar)
+
+every_grammar = pytest.mark.parametrize("name", GRAMMARS)
+
+
+def grammar(name: str, one_word_share: float = 0.1, sharpness: float = 1.5) -> ModelBundle:
+    """A model in float64. sharpness: factor of the fresh weights, for rules that differ."""
+    vocabulary = Vocabulary(["<unk>", "<s>", "</s>", *WORDS])
+    config = MODELS[name].config(**SIZES, **MORE.get(name, {}))
+    torch.manual_seed(1)
+    model = build_model(config, len(vocabulary)).double()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(sharpness)
+        model.one_word_share.fill_(one_word_share)
+        model.unigrams.fill_(-float(torch.tensor(len(model.unigrams)).log()))
+    return ModelBundle(model.eval(), ModelSettings(config, Normaliser()), vocabulary)
