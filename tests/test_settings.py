@@ -9,7 +9,7 @@ from dataclasses import fields, is_dataclass
 import pytest
 
 from syntaxlm.errors import InputError
-from syntaxlm.generation.sentences import Sampling
+from syntaxlm.generation.sampling import Sampling
 from syntaxlm.models.lstm import LSTMConfig
 from syntaxlm.models.prpn import PRPNConfig
 from syntaxlm.models.registry import MODELS

@@ -7,7 +7,9 @@ import json
 import pytest
 
 from syntaxlm import cli
-from syntaxlm.model_io import read_model
+from syntaxlm.model_io import read_model, write_model
+from syntaxlm.trees import parse_brackets
+from tests.grammar_models import grammar
 
 
 @pytest.fixture
@@ -70,3 +72,63 @@ def test_what_cannot_be_is_told(generate, options, said):
     assert (code, out) == (2, "")
     assert said in error
     assert error.count("error:") == 1
+
+
+@pytest.fixture
+def pcfg(tmp_path, capsys):
+    """Samples from a small PCFG of a type; returns exit code, stdout, stderr."""
+
+    def pcfg(name: str, *options: object) -> tuple[int, str, str]:
+        folder = tmp_path / name
+        if not folder.exists():
+            write_model(folder, grammar(name))
+        code = cli.main(["generate", str(folder), *map(str, options)])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return pcfg
+
+
+def test_trees_are_printed_as_brackets_or_json_of_the_same_sentences(pcfg):
+    code, out, said = pcfg("simple-pcfg", "--trees", "--count", 6, "--seed", 2, "--maximum-words", 9)
+    assert (code, said) == (0, "")
+    trees = parse_brackets(out)
+    lines = pcfg("simple-pcfg", "--trees", "--count", 6, "--seed", 2, "--maximum-words", 9, "--format", "json")[1]
+    found = [json.loads(line) for line in lines.splitlines()]
+    assert [line["tokens"] for line in found] == [list(tree.words) for tree in trees]
+    assert found[0].keys() == {"number", "text", "tokens", "spans", "labels", "word_labels"}
+    assert all(len(line["spans"]) == len(line["labels"]) == len(line["tokens"]) - 1 for line in found)
+    assert all(1 <= len(line["tokens"]) <= 9 for line in found)
+
+
+def test_a_compound_pcfg_is_sampled_top_down_without_being_asked(pcfg):
+    code, out, _ = pcfg("compound-pcfg", "--count", 4)
+    assert code == 0
+    assert len(out.splitlines()) == 4
+    line = json.loads(pcfg("compound-pcfg", "--format", "json")[1])
+    assert line["surprisals"] == []
+    code, out, error = pcfg("compound-pcfg", "--prompt", "the")
+    assert (code, out) == (2, "")
+    assert "prompt: a compound-pcfg model does not predict the next token" in error
+
+
+@pytest.mark.parametrize(
+    ("options", "fault"),
+    [
+        (["--prompt", "the"], "prompt: --trees samples top-down, not word by word. Leave out"),
+        (["--temperature", "0.5", "--top-k", "3"], "temperature, top_k: --trees samples top-down"),
+        (["--format", "conllu"], "--format conllu: found --trees"),
+        (["--maximum-words", "0"], "maximum_words: found 0"),
+    ],
+)
+def test_options_that_do_not_go_with_trees_are_refused(pcfg, options, fault):
+    code, out, error = pcfg("neural-pcfg", "--trees", *options)
+    assert (code, out) == (2, "")
+    assert fault in error
+
+
+def test_trees_are_refused_for_models_that_have_no_grammar(generate):
+    code, out, error = generate("--trees")
+    assert (code, out) == (2, "")
+    assert "this prpn model does not draw whole sentences, so sampling of trees cannot use it." in error
+    assert "Model types that can: simple-pcfg, tensor-pcfg, neural-pcfg, compound-pcfg." in error

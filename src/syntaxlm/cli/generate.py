@@ -16,40 +16,46 @@ if TYPE_CHECKING:
 def add_generate(commands: Any) -> None:
     parser = commands.add_parser(
         "generate",
-        help="sentences sampled from a model",
-        description="Samples sentences from a model and writes one a line, in the words of the model's vocabulary: word"
-        " by word, or, of a model of trees, dependency trees from the root down, where `tune stops` has taught it where"
-        " they end. json: text, tokens, their surprisals in bits, and whether the model ended the sentence.",
+        help="sample sentences from a model",
+        description="Sample sentences from a model and print one per line, in words of the model's vocabulary. Models"
+        " that predict the next word are sampled word by word; a compound PCFG is sampled top-down, as is any PCFG with"
+        " --trees; a dependency-tree model, after tune stops, from the root of a tree. json: text, tokens, their"
+        " surprisals in bits, and whether the model ended the sentence.",
         epilog="example: syntaxlm generate MODEL_DIR --count 5 --temperature 0.8 --seed 1",
     )
     add_model(parser)
-    parser.add_argument("--count", type=int, default=1, metavar="N", help="how many sentences; default 1")
+    parser.add_argument("--count", type=int, default=1, metavar="N", help="number of sentences; default 1")
     parser.add_argument(
-        "--prompt", metavar="TEXT", help="the words that each begins with, in quotes; not of a model of trees"
+        "--prompt", metavar="TEXT", help="words that each sentence starts with, in quotes; word by word only"
     )
     parser.add_argument(
         "--temperature", type=float, default=1.0, metavar="T",
-        help="under 1 keeps to likely words, above 1 strays from them; 0: always the likeliest; default 1"
+        help="below 1 favours probable words, above 1 improbable ones; 0: always the most probable word; default 1",
     )  # fmt: skip
-    parser.add_argument("--top-k", type=int, metavar="K", help="draw from the K likeliest words only")
-    parser.add_argument("--seed", type=int, default=0, metavar="S", help="the same seed, the same sentences; default 0")
+    parser.add_argument("--top-k", type=int, metavar="K", help="draw from the K most probable words only")
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="random seed; default 0")
     parser.add_argument(
         "--maximum-words", type=int, metavar="M",
-        help="cut a sentence after so many words behind the prompt (characters, of a model of characters); default 100"
-        " (500)"
+        help="longest sentence, without the prompt, in words (characters for a character-level model); default 100"
+        " (500). Longer ones are cut or, sampled top-down, drawn anew",
     )  # fmt: skip
-    parser.add_argument("--keep-unknown", action="store_true", help="let the unknown word be drawn, too")
+    parser.add_argument("--keep-unknown", action="store_true", help="allow the unknown word to be drawn")
+    parser.add_argument(
+        "--trees", action="store_true",
+        help="PCFGs: sample top-down and print each sentence's labelled tree; not with --prompt, --temperature or"
+        " --top-k",
+    )  # fmt: skip
     parser.add_argument(
         "--format", choices=["text", "json", "conllu"], default="text",
-        help="default: text; json: JSON lines; conllu: of a model of trees, the trees",
+        help="text (default; with --trees, brackets), json (JSON lines), or conllu (dependency-tree models: the trees)",
     )  # fmt: skip
-    trees = parser.add_argument_group("of a model of trees")
+    trees = parser.add_argument_group("dependency-tree models")
     trees.add_argument(
         "--maximum-depth", type=int, metavar="D",
-        help="cut a tree below words with so many heads above them, ROOT among these; default 30",
+        help="cut a tree below words with this many heads above them, ROOT included; default 30",
     )  # fmt: skip
     trees.add_argument(
-        "--redraw", action="store_true", help="draw a tree anew that would be cut, up to a hundred times"
+        "--redraw", action="store_true", help="draw a tree anew instead of cutting it, up to a hundred times"
     )
     parser.set_defaults(run=_generate)
 
@@ -60,28 +66,43 @@ def _generate(options: argparse.Namespace) -> None:
     from syntaxlm.progress import progress_bar
 
     stored = read_model(options.model)
+    if options.trees:
+        _generate_constituents(options, stored)
+        return
     if stored.model.reads == "trees":
         _generate_trees(options, stored)
         return
-    given = {"--format conllu": options.format == "conllu", "--maximum-depth": options.maximum_depth is not None}
-    for name, is_given in (given | {"--redraw": options.redraw}).items():
-        if is_given:
-            raise InputError(
-                f"{name}: found a model of the kind {stored.settings.model.name!r}, which samples text; expected a"
-                " model of dependency trees"
-            )
-    sentences = generate(
-        stored,
-        options.count,
-        options.prompt,
-        **_sampling(options),
-    )
+    _refuse_options_of_dependency_trees(options, f"found a model of the kind {stored.name!r}, which samples text")
+    sentences = generate(stored, options.count, options.prompt, **_sampling(options))
     for sentence in progress_bar(sentences, "sampling", options.count):
         print(to_json(sentence.as_dict()) if options.format == "json" else sentence.text)
 
 
+def _refuse_options_of_dependency_trees(options: argparse.Namespace, found: str) -> None:
+    given = {
+        "--format conllu": options.format == "conllu",
+        "--maximum-depth": options.maximum_depth is not None,
+        "--redraw": options.redraw,
+    }
+    named = ", ".join(name for name, is_given in given.items() if is_given)
+    if named:
+        raise InputError(f"{named}: {found}; expected a dependency-tree model")
+
+
+def _generate_constituents(options: argparse.Namespace, stored: ModelBundle) -> None:
+    from syntaxlm.generation.top_down import refuse_word_settings, sample_with_trees
+    from syntaxlm.progress import progress_bar
+
+    sampling = _sampling(options)
+    reason = "--trees samples top-down, not word by word."
+    refuse_word_settings(options.prompt, sampling.pop("temperature"), sampling.pop("top_k"), reason)
+    _refuse_options_of_dependency_trees(options, "found --trees, which samples from a grammar")
+    for one in progress_bar(sample_with_trees(stored, options.count, **sampling), "sampling", options.count):
+        print(to_json(one.as_dict()) if options.format == "json" else one.tree)
+
+
 def _sampling(options: argparse.Namespace) -> dict[str, Any]:
-    """What samples of text and of trees have in common."""
+    """Settings that sampled text and sampled trees share."""
     return {name: getattr(options, name) for name in ("temperature", "top_k", "seed", "maximum_words", "keep_unknown")}
 
 

@@ -1,4 +1,7 @@
-"""Sentences sampled from a model, word by word from its own probabilities, many side by side."""
+"""Sentences sampled from a model, word by word from its own probabilities, many side by side.
+
+A grammar that does not predict the next word is sampled top-down.
+"""
 
 from __future__ import annotations
 
@@ -12,27 +15,16 @@ import numpy.typing as npt
 import torch
 
 from syntaxlm.errors import InputError
+from syntaxlm.generation.sampling import MAXIMUM, Sampling, as_text, check_count
+from syntaxlm.generation.top_down import refuse_word_settings, sample_with_trees
 from syntaxlm.model_io import ModelBundle
-from syntaxlm.models.abilities import PredictsNextToken
+from syntaxlm.models.abilities import PredictsNextToken, SamplesSentences
 from syntaxlm.models.batches import TokenBatch
-from syntaxlm.settings import Count, NonNegative, Seed, Settings
-from syntaxlm.text.normaliser import Normaliser, UntaggedTokenError
+from syntaxlm.text.normaliser import UntaggedTokenError
 
 SAMPLED_TOGETHER = 64  # sentences that are sampled side by side
-MAXIMUM = {"words": 100, "characters": 500, "tags": 100}  # tokens sampled of a sentence where no limit is given
 
 Numbers = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Sampling(Settings):
-    """How the next token is drawn."""
-
-    temperature: NonNegative = 1.0  # log-probabilities are divided by it; 0: always the most probable token
-    top_k: Count | None = None  # draw from so many most probable tokens only; None: from all
-    seed: Seed = 0  # a sentence depends on this and on its number, not on how many are drawn
-    maximum_words: Count | None = None  # words (characters) drawn at most, besides the prompt's; None: `MAXIMUM`
-    keep_unknown: bool = False  # whether the unknown token may be drawn
 
 
 @dataclass(frozen=True)
@@ -41,7 +33,7 @@ class GeneratedSentence:
 
     number: 1 first.  text: its tokens as a line of text.  tokens: the prompt's among them, without the end.
     surprisals: bits of each token and, where the sentence ended, of its end, by the model's own probabilities, whatever
-    the temperature.  ended: whether the model ended it; else it had grown too long.
+    the temperature; none where it was sampled top-down.  ended: whether the model ended it; else it had grown too long.
     """
 
     number: int
@@ -65,14 +57,20 @@ def generate(
     maximum_words: int | None = Sampling.maximum_words,
     keep_unknown: bool = Sampling.keep_unknown,
 ) -> Iterator[GeneratedSentence]:
-    """Samples sentences, each by itself from the begin token on. Every sentence has a word at least.
+    """Samples sentences, each by itself from BOS. Every sentence has at least one word.
 
+    Models that predict the next token are sampled word by word, others that sample whole sentences top-down.
     prompt: what each begins with, raw text; None for nothing. The rest: see `Sampling`.
-    Raises InputError for settings out of range, a prompt without a word, and a model that does not go word by word.
+    Raises InputError for settings out of range, a prompt without a word, a prompt, temperature or top_k where sentences
+    are sampled top-down, and a model that does not sample sentences.
     """
     sampling = Sampling(temperature, top_k, seed, maximum_words, keep_unknown)
-    if count < 1:
-        raise InputError(f"count: found {count}; expected 1 or more")
+    check_count(count)
+    if not isinstance(stored.model, PredictsNextToken) and isinstance(stored.model, SamplesSentences):
+        reason = f"a {stored.name} model does not predict the next token; its sentences are sampled top-down."
+        refuse_word_settings(prompt, temperature, top_k, reason)
+        trees = sample_with_trees(stored, count, seed=seed, maximum_words=maximum_words, keep_unknown=keep_unknown)
+        return (GeneratedSentence(one.number, one.text, one.tokens, [], True) for one in trees)
     try:
         words = [] if prompt is None else stored.normaliser.tokens(prompt)
     except UntaggedTokenError as error:
@@ -136,16 +134,6 @@ def choose(log_probs: Numbers, uniform: Numbers, sampling: Sampling) -> npt.NDAr
     # Below the last sum, so that the first sum above it is there, and rises: its token's weight is not 0.
     points = np.minimum(uniform * sums[:, -1], np.nextafter(sums[:, -1], 0))
     return (sums <= points[:, None]).sum(1)
-
-
-def as_text(normaliser: Normaliser, tokens: list[str]) -> str:
-    """Tokens as a line of text: words by a space apart, characters together and white space as a space."""
-    if normaliser.units != "characters":
-        return " ".join(tokens)
-    if normaliser.space is None:
-        return "".join(tokens)
-    written = {normaliser.space: " ", f"\\{normaliser.space}": normaliser.space}
-    return "".join(written.get(token, token) for token in tokens)
 
 
 def _barred(stored: ModelBundle, sampling: Sampling, first: bool) -> npt.NDArray[np.bool_]:

@@ -18,7 +18,8 @@ import torch
 from torch import Tensor
 
 from syntaxlm.errors import InputError
-from syntaxlm.generation.sentences import MAXIMUM, SAMPLED_TOGETHER, Numbers, Sampling, choose
+from syntaxlm.generation.sampling import MAXIMUM, Sampling
+from syntaxlm.generation.sentences import SAMPLED_TOGETHER, Numbers, choose
 from syntaxlm.generation.stops import possible_edges, tree_model
 from syntaxlm.model_io import ModelBundle
 from syntaxlm.models.abilities import GeneratesTrees

@@ -1,0 +1,93 @@
+"""Sentences sampled from a grammar, top-down from the start symbol, each with its tree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from syntaxlm.errors import InputError
+from syntaxlm.generation.sampling import MAXIMUM, Sampling, as_text, check_count
+from syntaxlm.model_io import ModelBundle
+from syntaxlm.models.abilities import Parses, SampledSentence, SamplesSentences
+from syntaxlm.trees.tree import Constituent, Tree
+
+
+@dataclass(frozen=True)
+class SentenceWithTree:
+    """One sampled sentence with the tree that it was drawn by.
+
+    number: 1 first.  text: its tokens as a line of text.
+    tree: over the tokens, labelled by the grammar's symbols, with the label of each word as its tag. A sentence of one
+    word, which is not in the grammar, has a tree without labels.
+    """
+
+    number: int
+    text: str
+    tokens: list[str]
+    tree: Tree
+
+    def as_dict(self) -> dict[str, Any]:
+        """spans: [start, end) of the constituents; labels: one for each; word_labels: one for each token."""
+        parts = [part for part in self.tree.constituents if part.end - part.start > 1]
+        return {
+            "number": self.number,
+            "text": self.text,
+            "tokens": self.tokens,
+            "spans": [[part.start, part.end] for part in parts],
+            "labels": [part.label for part in parts],
+            "word_labels": list(self.tree.tags),
+        }
+
+
+def sample_with_trees(
+    stored: ModelBundle,
+    count: int = 1,
+    *,
+    seed: int = Sampling.seed,
+    maximum_words: int | None = Sampling.maximum_words,
+    keep_unknown: bool = Sampling.keep_unknown,
+) -> Iterator[SentenceWithTree]:
+    """Samples sentences of a grammar with their trees; a sentence depends on the seed and its number.
+
+    maximum_words: longer sentences are drawn anew; None: 100.
+    keep_unknown: whether the unknown word may be drawn; otherwise it is drawn anew, its tree kept.
+    Raises InputError for settings out of range and for a model that does not sample whole sentences.
+    """
+    check_count(count)
+    sampling = Sampling(seed=seed, maximum_words=maximum_words, keep_unknown=keep_unknown)
+    stored.require(SamplesSentences, "sampling of trees")
+    return _sampled(stored, count, sampling)
+
+
+def refuse_word_settings(prompt: str | None, temperature: float, top_k: int | None, reason: str) -> None:
+    """Raises InputError for settings of sampling word by word. reason: why there are none, as a sentence."""
+    given = {
+        "prompt": prompt is not None,
+        "temperature": temperature != Sampling.temperature,
+        "top_k": top_k is not None,
+    }
+    named = ", ".join(name for name, is_given in given.items() if is_given)
+    if named:
+        raise InputError(f"{named}: {reason} Leave out prompt, temperature and top_k.")
+
+
+def _sampled(stored: ModelBundle, count: int, sampling: Sampling) -> Iterator[SentenceWithTree]:
+    model = stored.require(SamplesSentences, "sampling of trees")
+    stored.model.eval()
+    labels = list(model.labels) if isinstance(model, Parses) else []
+    longest = sampling.maximum_words or MAXIMUM[stored.normaliser.units]
+    for number in range(1, count + 1):
+        generator = np.random.default_rng([sampling.seed, number])
+        (drawn,) = model.sample(1, longest, generator, keep_unknown=sampling.keep_unknown)
+        tokens = stored.vocabulary.decode(drawn.words)
+        yield SentenceWithTree(number, as_text(stored.normaliser, tokens), tokens, tree_of(drawn, tokens, labels))
+
+
+def tree_of(sampled: SampledSentence, tokens: list[str], labels: list[str]) -> Tree:
+    """The tree of a sampled sentence. labels: the model's."""
+    spans = tuple(Constituent(labels[label], first, last + 1) for first, last, label in sampled.spans)
+    tags = [labels[label] for label in sampled.word_labels] or [""] * len(tokens)
+    return Tree(tuple(tokens), tuple(tags), spans)

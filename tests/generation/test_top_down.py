@@ -1,0 +1,116 @@
+"""Sampling from grammars, top-down: trees, limits, unknown words, and that frequencies are probabilities."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+
+from syntaxlm.errors import InputError
+from syntaxlm.generation.sentences import generate
+from syntaxlm.generation.top_down import sample_with_trees
+from syntaxlm.models.batches import TokenBatch
+from syntaxlm.trees import parse_brackets
+from tests.fresh_models import fresh
+from tests.grammar_models import every_grammar, grammar
+
+
+@every_grammar
+def test_every_tree_is_binary_over_its_tokens_with_labels_of_the_grammar(name):
+    stored = grammar(name)
+    count, labels = stored.model.nonterminal_count, stored.model.labels
+    sentences = list(sample_with_trees(stored, 40, seed=3, maximum_words=12))
+    assert [one.number for one in sentences] == list(range(1, 41))
+    assert {len(one.tokens) == 1 for one in sentences} == {True, False}
+    for one in sentences:
+        assert one.text.split() == one.tokens == list(one.tree.words)
+        assert 1 <= len(one.tokens) <= 12
+        if len(one.tokens) == 1:
+            assert one.tree.tags == ("",)
+            continue
+        (read,) = parse_brackets(str(one.tree))
+        assert read == one.tree
+        assert len(one.tree.constituents) == len(one.tokens) - 1
+        assert one.tree.constituents[0][1:] == (0, len(one.tokens))
+        assert {part.label for part in one.tree.constituents} <= set(labels[:count])
+        assert set(one.tree.tags) <= set(labels[count:])
+
+
+def test_a_dictionary_has_spans_labels_and_the_labels_of_words():
+    one = next(one for one in sample_with_trees(grammar("neural-pcfg"), 20, seed=1) if len(one.tokens) > 2)
+    found = one.as_dict()
+    assert found["spans"] == [[part.start, part.end] for part in one.tree.constituents]
+    assert found["labels"] == [part.label for part in one.tree.constituents]
+    assert found["word_labels"] == list(one.tree.tags)
+
+
+@every_grammar
+def test_a_sentence_depends_on_the_seed_and_its_number_alone(name):
+    stored = grammar(name)
+    few = list(sample_with_trees(stored, 3, seed=1))
+    assert list(sample_with_trees(stored, 6, seed=1))[:3] == few
+    assert list(sample_with_trees(stored, 3, seed=2)) != few
+
+
+@every_grammar
+@pytest.mark.parametrize("share", [0.0, 1.0], ids=["longer", "one-word"])
+def test_unknown_words_are_drawn_only_if_kept_and_the_tree_stays(name, share):
+    stored = grammar(name, share, sharpness=0.5)
+    stored.model.unigrams[0] = 0.0
+    kept = list(sample_with_trees(stored, 40, keep_unknown=True))
+    assert any("<unk>" in one.tokens for one in kept)
+    assert not any("<unk>" in one.tokens for one in sample_with_trees(stored, 40))
+
+
+@pytest.mark.parametrize("name", ["simple-pcfg", "tensor-pcfg", "neural-pcfg"])
+def test_sentences_are_as_frequent_as_they_are_probable(name):
+    stored = grammar(name, 0.2)
+    drawn = Counter(
+        sample.words for sample in stored.model.sample(2000, 100, np.random.default_rng(0)) if len(sample.words) <= 2
+    )
+    for words, times in drawn.most_common(6):
+        tokens = torch.tensor([[1, *words]]).T
+        batch = TokenBatch(tokens, tokens.roll(-1, 0), torch.tensor([len(words) + 1]))
+        expected = float(stored.model.sentence_log_probs(batch).detach().exp())
+        assert times / 2000 == pytest.approx(expected, abs=4 * (expected / 2000) ** 0.5)
+
+
+def test_generate_samples_top_down_what_does_not_predict_the_next_word():
+    stored = grammar("compound-pcfg")
+    sentences = list(generate(stored, 5, seed=2))
+    assert [one.text for one in sentences] == [one.text for one in sample_with_trees(stored, 5, seed=2)]
+    assert all(one.ended and not one.surprisals for one in sentences)
+    with pytest.raises(InputError, match=r"prompt, top_k: a compound-pcfg model does not predict the next token"):
+        generate(stored, prompt="the", top_k=3)
+    with pytest.raises(InputError, match="temperature: a compound-pcfg model"):
+        generate(stored, temperature=0.5)
+
+
+@pytest.mark.parametrize("name", ["simple-pcfg", "neural-pcfg"])
+def test_word_by_word_surprisals_add_up_to_the_probability_of_the_sentence(name):
+    stored = grammar(name)
+    for one in generate(stored, 4, "the", maximum_words=6, seed=1):
+        words = stored.vocabulary.encode(one.tokens)
+        tokens = torch.tensor([[1, *words]]).T
+        batch = TokenBatch(tokens, tokens.roll(-1, 0), torch.tensor([len(tokens)]))
+        if one.ended:
+            expected = -float(stored.model.sentence_log_probs(batch).detach()) / np.log(2)
+            assert sum(one.surprisals) == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_model_that_is_no_grammar_is_refused_with_those_that_are():
+    with pytest.raises(InputError, match=r"this lstm model does not draw whole sentences.*can: simple-pcfg, tensor-"):
+        sample_with_trees(fresh("lstm"))
+
+
+@pytest.mark.parametrize(("settings", "fault"), [({"count": 0}, "count: found 0"), ({"seed": -1}, "seed: found -1")])
+def test_settings_out_of_range_are_refused_before_anything_is_drawn(settings, fault):
+    with pytest.raises(InputError, match=fault):
+        sample_with_trees(grammar("simple-pcfg"), **settings)
+
+
+def test_a_limit_that_no_sentence_meets_is_reported():
+    with pytest.raises(InputError, match="no sentence of at most 1 words in 1,000 draws"):
+        list(sample_with_trees(grammar("simple-pcfg", 0.0), maximum_words=1))
