@@ -23,8 +23,9 @@ from syntaxlm.trees import parse_brackets, read_brackets
 COMMANDS = [
     ["train"], ["compare"], ["evaluate"], ["evaluate", "lm"], ["evaluate", "parse"], ["evaluate", "trees"],
     ["evaluate", "boundaries"], ["evaluate", "pairs"], ["tune"], ["tune", "cache"], ["tune", "stops"], ["parse"],
-    ["average"], ["score"], ["rerank"], ["generate"], ["data"], ["data", "toy"], ["data", "text8"], ["data", "words"],
-    ["data", "logic"], ["logic"], ["logic", "train"], ["evaluate", "logic"], ["draw"], ["report"], ["quickstart"],
+    ["average"], ["score"], ["rerank"], ["generate"], ["grammar"], ["data"], ["data", "toy"], ["data", "text8"],
+    ["data", "words"], ["data", "logic"], ["logic"], ["logic", "train"], ["evaluate", "logic"], ["draw"], ["report"],
+    ["quickstart"],
 ]  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from syntaxlm.cli.data import add_data
 from syntaxlm.cli.draw import add_draw, add_report
 from syntaxlm.cli.evaluate import add_evaluate
 from syntaxlm.cli.generate import add_generate
+from syntaxlm.cli.grammar import add_grammar
 from syntaxlm.cli.logic import add_logic
 from syntaxlm.cli.ngram import add_ngram
 from syntaxlm.cli.parse import add_parse
@@ -34,7 +35,7 @@ from syntaxlm.old_settings import rename_old_options
 # In the order of the help.
 COMMANDS = (
     add_train, add_compare, add_evaluate, add_tune, add_parse, add_average, add_score, add_rerank, add_generate,
-    add_draw, add_report, add_data, add_logic, add_ngram, add_quickstart,
+    add_grammar, add_draw, add_report, add_data, add_logic, add_ngram, add_quickstart,
 )  # fmt: skip
 
 

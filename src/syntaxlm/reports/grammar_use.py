@@ -1,0 +1,169 @@
+"""How often a grammar uses each of its symbols, in the parses of a text or in sampled sentences, with examples."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from syntaxlm.allocation import keep_freed_memory
+from syntaxlm.batches import SentenceBatches
+from syntaxlm.data.corpora import EncodedCorpus, read_sentences
+from syntaxlm.errors import InputError
+from syntaxlm.generation.sampling import MAXIMUM
+from syntaxlm.model_io import ModelBundle
+from syntaxlm.models.abilities import HasGrammar, SpanMarginals
+from syntaxlm.text.normaliser import UntaggedTokenError
+from syntaxlm.trees.span_decoding import SpanScores, decode_spans
+
+READ_TOGETHER = 1_000  # lines
+TOKEN_BUDGET = 1 << 11  # tokens of a parsing batch
+KEPT = 1 << 18  # different constituents that are counted as examples, of all symbols together
+
+LabelledSpan = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class LabelledSentence:
+    """A sentence with its tree.
+
+    spans: of two words or more: first word, last word, inclusive, nonterminal.  word_labels: the label of each word.
+    """
+
+    tokens: Sequence[str]
+    spans: Sequence[LabelledSpan]
+    word_labels: Sequence[int]
+
+
+@dataclass(frozen=True, eq=False)
+class SymbolUse:
+    """Use of a grammar's symbols in some sentences of two words or more.
+
+    counts: (m + t,), of constituents for nonterminals, of words for preterminals.  sentences, skipped: their number,
+    and that of sentences of one word, which are not in a grammar.
+    """
+
+    counts: npt.NDArray[np.int64]
+    nonterminal_count: int
+    sentences: int
+    skipped: int
+    examples: dict[int, Counter[tuple[str, ...]]]
+
+    @property
+    def constituents(self) -> int:
+        return int(self.counts[: self.nonterminal_count].sum())
+
+    @property
+    def words(self) -> int:
+        return int(self.counts[self.nonterminal_count :].sum())
+
+    def most_used(self, nonterminals: bool, count: int) -> list[int]:
+        """The most used nonterminals or preterminals, of equally used ones the first; unused symbols are left out."""
+        symbols = np.arange(len(self.counts))
+        chosen = symbols[(symbols < self.nonterminal_count) == nonterminals]
+        order = chosen[np.argsort(-self.counts[chosen], kind="stable")][:count]
+        return [int(symbol) for symbol in order if self.counts[symbol]]
+
+    def used(self, nonterminals: bool) -> int:
+        """Number of nonterminals or preterminals that occur."""
+        return len(self.most_used(nonterminals, len(self.counts)))
+
+    def share(self, symbol: int) -> float:
+        """The share of a nonterminal among the constituents, or of a preterminal among the words."""
+        total = self.constituents if symbol < self.nonterminal_count else self.words
+        return float(self.counts[symbol] / total)
+
+    def examples_of(self, symbol: int, count: int) -> list[tuple[str, ...]]:
+        """The most frequent constituents of a nonterminal, of equally frequent ones the shortest."""
+        found = self.examples.get(symbol, Counter())
+        return sorted(found, key=lambda words: (-found[words], len(words)))[:count]
+
+
+def use_of(sentences: Iterable[LabelledSentence], model: HasGrammar) -> SymbolUse:
+    """The use of a model's symbols in sentences with trees."""
+    counts = np.zeros(len(model.labels), np.int64)
+    examples: dict[int, Counter[tuple[str, ...]]] = {}
+    number = skipped = kept = 0
+    for sentence in sentences:
+        if len(sentence.tokens) < 2:
+            skipped += 1
+            continue
+        number += 1
+        np.add.at(counts, list(sentence.word_labels), 1)
+        for first, last, symbol in sentence.spans:
+            counts[symbol] += 1
+            own = examples.setdefault(symbol, Counter())
+            words = tuple(sentence.tokens[first : last + 1])
+            if words in own or kept < KEPT:
+                kept += words not in own
+                own[words] += 1
+    return SymbolUse(counts, model.nonterminal_count, number, skipped, examples)
+
+
+def sampled_sentences(stored: ModelBundle, count: int, seed: int) -> Iterator[LabelledSentence]:
+    """Sentences drawn from the grammar, the unknown word among them."""
+    model = stored.require(HasGrammar, "sampling")
+    longest = MAXIMUM[stored.normaliser.units]
+    generator = np.random.default_rng(seed)
+    for _ in range(count):
+        (drawn,) = model.sample(1, longest, generator)
+        yield LabelledSentence(stored.vocabulary.decode(drawn.words), drawn.spans, drawn.word_labels)
+
+
+def parsed_sentences(stored: ModelBundle, path: str | Path) -> Iterator[LabelledSentence]:
+    """The sentences of a text file with their minimum-Bayes-risk trees and each span's most probable label.
+
+    Raises InputError as `read_sentences` does, and for a text without a sentence of two words or more.
+    """
+    lines = read_sentences(path, stored.normaliser)
+    found = False
+    for chunk in iter(lambda: list(islice(lines, READ_TOGETHER)), []):
+        tokens = [_tokens(stored, line, path, number) for number, line in chunk]
+        for sentence in _parsed(stored, [one for one in tokens if len(one) > 1]):
+            found = True
+            yield sentence
+        yield from (LabelledSentence(one, (), ()) for one in tokens if len(one) == 1)
+    if not found:
+        raise InputError(f"{path}: no sentence of two words or more; a grammar has no shorter ones")
+
+
+def _tokens(stored: ModelBundle, line: str, path: str | Path, number: int) -> list[str]:
+    try:
+        return stored.normaliser.tokens(line)
+    except UntaggedTokenError as error:
+        raise error.at(f"{path}, line {number}") from None
+
+
+@torch.no_grad()
+def _parsed(stored: ModelBundle, sentences: list[list[str]]) -> Iterator[LabelledSentence]:
+    """Sentences of two words or more, in the order of the batches."""
+    if not sentences:
+        return
+    keep_freed_memory()
+    model = stored.require(HasGrammar, "parsing")
+    corpus = EncodedCorpus.from_sentences([stored.vocabulary.encode(words) for words in sentences])
+    batches = SentenceBatches(corpus, stored.vocabulary, TOKEN_BUDGET, shuffle=False, seed=0, closed=True)
+    for indices in batches.epoch(0):
+        found = model.structure(batches.batch(indices).to(stored.model.device))
+        assert isinstance(found, SpanMarginals)
+        assert found.labels is not None
+        values, labels = found.values.float().cpu().numpy(), found.labels.cpu().numpy()
+        for column, index in enumerate(indices.tolist()):
+            yield _labelled(sentences[index], values[column], labels[column])
+
+
+def _labelled(tokens: list[str], marginals: npt.NDArray[np.float32], labels: npt.NDArray[np.int64]) -> LabelledSentence:
+    """The tree of the greatest sum of span marginals. marginals, labels: (n, n) by first and last word."""
+    length = len(tokens)
+    last, before = np.tril_indices(length)  # by last word, then by length, as `SpanScores` has them
+    scores = SpanScores(np.array([length]), marginals[last - before, last])
+    spans = decode_spans(scores, "cky")
+    pairs = zip(spans.starts.tolist(), (spans.ends - 1).tolist(), strict=True)
+    named = [(first, final, int(labels[first, final])) for first, final in pairs]
+    return LabelledSentence(tokens, named, np.diagonal(labels)[:length].tolist())

@@ -1,0 +1,54 @@
+"""The command grammar."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from syntaxlm import cli
+from syntaxlm.model_io import write_model
+from tests.fresh_models import fresh
+from tests.grammar_models import grammar
+
+
+@pytest.fixture
+def listed(tmp_path, capsys):
+    """Lists a small grammar of a text; returns exit code, stdout, stderr."""
+    write_model(tmp_path / "model", grammar("simple-pcfg"))
+    text = tmp_path / "text.txt"
+    text.write_text("the cat sees a dog\nthe cat sleeps\n", encoding="utf-8")
+
+    def listed(*options: object) -> tuple[int, str, str]:
+        code = cli.main(["grammar", str(tmp_path / "model"), "--text", str(text), *map(str, options)])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return listed
+
+
+def test_text_is_printed_and_json_has_the_same_symbols(listed):
+    code, out, said = listed("--symbols", 2)
+    assert (code, said) == (0, "")
+    assert out.startswith("simple-pcfg   nonterminals 4   preterminals 8\nuse: 2 sentences parsed, ")
+    found = json.loads(listed("--symbols", 2, "--json")[1])
+    assert found["use"]["words"] == 8
+    assert len(found["nonterminals"]) <= 2
+    assert all(f"\n{one['symbol']} " in out for one in found["nonterminals"] + found["preterminals"])
+
+
+def test_an_output_file_takes_the_place_of_standard_output(listed, tmp_path):
+    path = tmp_path / "out" / "grammar.html"
+    path.parent.mkdir()
+    assert listed("-o", path) == (0, "", "")
+    assert "<!doctype html>" in path.read_text(encoding="utf-8")
+    assert [one.name for one in path.parent.iterdir()] == ["grammar.html"]
+
+
+def test_faults_end_with_one_message(listed, tmp_path, capsys):
+    code, out, error = listed("-o", tmp_path / "grammar.svg")
+    assert (code, out) == (2, "")
+    assert error.endswith("grammar.svg: found the extension .svg; expected one of .txt, .json, .html\n")
+    write_model(tmp_path / "lstm", fresh("lstm"))
+    assert cli.main(["grammar", str(tmp_path / "lstm")]) == 2
+    assert "this lstm model has no grammar, so syntaxlm grammar cannot use it." in capsys.readouterr().err

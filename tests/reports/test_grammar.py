@@ -1,0 +1,167 @@
+"""The listing of a grammar: counted use, real examples, and the same figures as text, JSON and page."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections import Counter
+
+import pytest
+
+from syntaxlm.errors import InputError
+from syntaxlm.reports import grammar as listing
+from syntaxlm.reports import grammar_use
+from syntaxlm.reports.grammar import list_grammar
+from syntaxlm.reports.grammar_use import LabelledSentence, parsed_sentences, sampled_sentences, use_of
+from tests.fresh_models import fresh
+from tests.grammar_models import every_grammar, grammar
+
+TEXT = "the cat sees a dog\nthe cat sleeps\n\ndog\na old dog sees the cat\nthe <b> sees xyzzy\n"
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text(TEXT, encoding="utf-8")
+    return path
+
+
+@pytest.fixture(autouse=True)
+def few_samples(monkeypatch):
+    monkeypatch.setattr(listing, "SAMPLED", 60)
+
+
+@every_grammar
+def test_every_sentence_of_a_text_gets_a_binary_tree_with_labels_of_the_grammar(name, text, monkeypatch):
+    monkeypatch.setattr(grammar_use, "READ_TOGETHER", 3)
+    stored = grammar(name)
+    sentences = list(parsed_sentences(stored, text))
+    lines = [line.split() for line in TEXT.splitlines() if line]
+    assert sorted(map(tuple, lines)) == sorted(tuple(one.tokens) for one in sentences)
+    count = stored.model.nonterminal_count
+    for one in sentences:
+        length = len(one.tokens)
+        if length == 1:
+            assert not one.spans
+            assert not one.word_labels
+            continue
+        assert len(one.spans) == length - 1
+        assert (0, length - 1) in {span[:2] for span in one.spans}
+        assert all(0 <= symbol < count for *_, symbol in one.spans)
+        assert all(count <= symbol < len(stored.model.labels) for symbol in one.word_labels)
+
+
+def test_use_is_counted_in_constituents_and_words_and_examples_are_the_most_frequent():
+    model = grammar("neural-pcfg").model
+    first, second, third = 4, 6, 7
+    sentences = [
+        LabelledSentence(["a", "b", "c"], [(0, 2, 0), (1, 2, 2)], [first, second, second]),
+        LabelledSentence(["d", "b", "c"], [(0, 2, 0), (1, 2, 2)], [first, second, second]),
+        LabelledSentence(["e", "f"], [(0, 1, 2)], [first, third]),
+        LabelledSentence(["g"], [], []),
+    ]
+    use = use_of(sentences, model)
+    assert (use.sentences, use.skipped, use.constituents, use.words) == (3, 1, 5, 8)
+    assert use.most_used(True, 9) == [2, 0]
+    assert use.most_used(False, 2) == [second, first]
+    assert use.share(2) == 3 / 5
+    assert use.share(third) == 1 / 8
+    assert use.examples_of(2, 2) == [("b", "c"), ("e", "f")]
+    assert (use.used(True), use.used(False)) == (2, 3)
+
+
+@every_grammar
+def test_without_a_text_use_is_that_of_sampled_sentences(name):
+    stored = grammar(name)
+    report = list_grammar(stored, symbols=3)
+    drawn = list(sampled_sentences(stored, 60, 0))
+    counted = Counter(stored.model.labels[symbol] for one in drawn for *_, symbol in one.spans)
+    assert {one.symbol: one.count for one in report.nonterminals} == dict(counted.most_common(3))
+    assert report.use.source is None
+    assert "sampled from the grammar, seed 0" in str(report)
+    assert report == list_grammar(stored, symbols=3)
+    texts = [" ".join(one.tokens) for one in drawn]
+    assert all(any(example in line for line in texts) for one in report.nonterminals for example in one.examples)
+    assert ("z = 0" in str(report)) == (name == "compound-pcfg")
+
+
+def test_rules_and_words_are_those_of_the_model_with_the_words_of_preterminals(text):
+    stored = grammar("tensor-pcfg")
+    report = list_grammar(stored, text, symbols=2)
+    assert len(report.nonterminals) == len(report.preterminals) == 2
+    labels = list(stored.model.labels)
+    for one in report.nonterminals:
+        expected = stored.model.top_rules(labels.index(one.symbol), listing.RULES)
+        assert [rule.probability for rule in one.rules] == [rule.probability for rule in expected]
+        assert [rule.left for rule in one.rules] == [labels[rule.left] for rule in expected]
+        for rule in one.rules:
+            for child, word in ((rule.left, rule.left_word), (rule.right, rule.right_word)):
+                assert (word is None) == child.startswith("NT-")
+        assert all(example in TEXT for example in one.examples)
+    for one in report.preterminals:
+        assert [word.probability for word in one.words] == sorted(
+            (word.probability for word in one.words), reverse=True
+        )
+
+
+def test_the_same_figures_are_written_as_text_json_and_page(text, tmp_path):
+    stored = grammar("simple-pcfg")
+    report = list_grammar(stored, text, symbols=4, output=tmp_path / "out.txt")
+    assert (tmp_path / "out.txt").read_text(encoding="utf-8") == f"{report}\n"
+    report.write(tmp_path / "out.json")
+    found = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
+    assert found == json.loads(json.dumps(report.as_dict()))
+    assert found["schema_version"] == 1
+    assert found["use"]["skipped"] == 1
+    report.write(tmp_path / "out.html")
+    page = (tmp_path / "out.html").read_text(encoding="utf-8")
+    assert "prefers-color-scheme:dark" in page
+    assert "http" not in page
+    assert "<script" not in page
+    assert "<b>" not in page
+    assert "&lt;b&gt;" in page
+    shown = html.unescape(page)
+    for one in report.nonterminals:
+        assert f"{one.symbol}, " in shown
+        assert all(str(rule) in shown for rule in one.rules)
+
+
+def test_a_model_without_a_grammar_is_refused_with_the_types_that_have_one(tmp_path):
+    with pytest.raises(InputError) as caught:
+        list_grammar(fresh("prpn"), output=tmp_path / "out.html")
+    assert str(caught.value) == (
+        "this prpn model has no grammar, so syntaxlm grammar cannot use it. Model types that can: simple-pcfg,"
+        " tensor-pcfg, neural-pcfg, compound-pcfg."
+    )
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("settings", "fault"),
+    [
+        ({"symbols": 0}, "symbols: found 0; expected 1 or more"),
+        ({"output": "grammar.pdf"}, "grammar.pdf: found the extension .pdf; expected one of .txt, .json, .html"),
+        ({"text": "nowhere.txt"}, "nowhere.txt: cannot be read"),
+    ],
+)
+def test_faults_of_settings_are_reported(settings, fault):
+    with pytest.raises(InputError, match=fault):
+        list_grammar(grammar("simple-pcfg"), **settings)
+
+
+def test_a_text_of_single_words_and_the_text_as_output_are_refused(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("dog\ncat\n", encoding="utf-8")
+    with pytest.raises(InputError, match="no sentence of two words or more"):
+        list_grammar(grammar("simple-pcfg"), path)
+    with pytest.raises(InputError, match="is a file that is read"):
+        list_grammar(grammar("simple-pcfg"), path, output=path)
+
+
+def test_examples_are_limited_and_counts_are_not(monkeypatch):
+    monkeypatch.setattr(grammar_use, "KEPT", 1)
+    model = grammar("neural-pcfg").model
+    sentences = [LabelledSentence(words.split(), [(0, 1, 1)], [4, 4]) for words in ("a b", "c d", "a b")]
+    use = use_of(sentences, model)
+    assert use.counts[1] == 3
+    assert use.examples[1] == Counter({("a", "b"): 2})
