@@ -8,7 +8,6 @@ what is finished, resumes what was interrupted, and makes what is missing.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -74,11 +73,11 @@ def focus(
     if seeds + len(also) < 2:
         raise InputError(f"found {seeds + len(also)} parser; expected two or more: --seeds 2, or --also MODEL")
     runs = {folder / "parsers" / name: one for name, one in seeded(recipe, seeds).items()}
-    others = {_name_of(path): read_model(path) for path in also}
+    others: dict[str, Path | ModelBundle] = {_name_of(path): read_model(path) for path in also}
     if len(others) < len(also):
         raise InputError(f"--also: two models have the same folder name: {', '.join(map(str, also))}")
-    for name, one in others.items():
-        one.require(Parses, f"focusing on the trees of {name}")
+    for name, model in others.items():
+        _bundle(model).require(Parses, f"focusing on the trees of {name}")
     names = [*(path.name for path in runs), *others]
     files = [folder / "trees" / f"{name}.mrg" for name in names]
     focused = _focused(recipe, files, strength)
@@ -91,7 +90,8 @@ def focus(
             say(f"{path}: training")
             if train_or_resume(path, one, watching).stopped:
                 return FocusResult(folder, names)
-        models = {path.name: path for path in runs} | others
+        models: dict[str, Path | ModelBundle] = {path.name: path for path in runs}
+        models |= others
         agreement = _agreement(recipe, folder, models)
         say(str(agreement))
         for file, model in zip(files, models.values(), strict=True):
