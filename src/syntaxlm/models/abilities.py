@@ -7,7 +7,7 @@ have it. Nothing outside `models/` asks for a model's type.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, ClassVar
@@ -211,7 +211,20 @@ class SpanScores:
     values: Tensor
 
 
-Structure = Distances | SpanScores
+@dataclass(frozen=True)
+class SpanMarginals:
+    """The probability of each span of two words or more given the sentence, and its most probable label.
+
+    values: (B, n, n) by first and last word, inclusive, of n words at most; 0 where there is no span.
+    labels: (B, n, n) int64, indices into `Parses.labels`, single words included; -1 where there is no span; None for a
+        model without labels.
+    """
+
+    values: Tensor
+    labels: Tensor | None = None
+
+
+Structure = Distances | SpanScores | SpanMarginals
 """What a parser gives for a batch. Each type has its own decoders, in `parsing.structure`."""
 
 
@@ -220,16 +233,29 @@ class Parses(ABC):
 
     structure_type: the class that `structure` returns.
     distance_layers: number of layers of distances; 0 for other structures.  default_layer: the one used unless another
-    is named, from 1.
+    is named, from 1.  labels: names of the labels that spans and words get, "NT-3"; none for a model without.
     """
 
-    structure_type: type[Distances | SpanScores]
+    structure_type: type[Distances | SpanScores | SpanMarginals]
     distance_layers: int = 0
     default_layer: int = 1
+    labels: Sequence[str] = ()
 
     @abstractmethod
     def structure(self, batch: TokenBatch) -> Structure:
         """The structure of whole sentences with BOS and EOS around them, at the least cost that gives it."""
+
+
+class FindsBestTrees(Parses):
+    """Finds the single most probable labelled tree of a sentence (Viterbi), besides giving its structure."""
+
+    @abstractmethod
+    def best_trees(self, batch: TokenBatch) -> list[LabelledSpans]:
+        """The best tree of each column, of whole sentences with BOS and EOS around them."""
+
+
+LabelledSpans = list[tuple[int, int, int]]
+"""Spans of a tree: first word, last word, inclusive, and an index into `Parses.labels`; single words included."""
 
 
 @dataclass(frozen=True)
@@ -321,6 +347,7 @@ LACKS: dict[type, str] = {
     HasHiddenStates: "gives no hidden states of a text",
     PredictsNextToken: "does not predict the next token",
     Parses: "does not parse",
+    FindsBestTrees: "does not give single best trees (Viterbi)",
     HasMaps: "has no gates or attention to draw",
     EncodesSentences: "does not encode sentences",
     GeneratesTrees: "does not generate dependency trees",
