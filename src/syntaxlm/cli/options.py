@@ -26,6 +26,15 @@ def add_also(parser: argparse.ArgumentParser) -> None:
         "--also", action="append", default=[], type=Path, metavar="MODEL_DIR",
         help="a further model, as often as wanted: the trees are then the average of all models' trees"
     )  # fmt: skip
+    add_ties(parser)
+
+
+def add_ties(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--ties", choices=["random", "first"], default="random",
+        help="which of equally good splits an average takes: random (default), any of them with the same probability,"
+        " the same in every run; first, which leans to the right",
+    )  # fmt: skip
 
 
 def add_context(parser: argparse.ArgumentParser) -> None:

@@ -76,7 +76,8 @@ def _parsed(models: list[ModelBundle], options: argparse.Namespace) -> Iterator[
     for chunk in progress_bar(chunks, f"parsing, chunks of {together:,} lines"):
         reading = chunk, options.decoder, first, options.layer
         if options.also:
-            parses = parse_lines_together(models, *reading, [str(folder) for folder in (options.model, *options.also)])
+            names = [str(folder) for folder in (options.model, *options.also)]
+            parses = parse_lines_together(models, *reading, names, options.ties)
         else:
             parses = parse_lines(models[0], *reading)
         trees = (

@@ -30,6 +30,7 @@ from syntaxlm.trees import (
     GoldPreprocessing,
     Protocol,
     SpanSets,
+    TieBreaking,
     Tree,
     average,
     baseline_scores,
@@ -92,6 +93,7 @@ def evaluate_parsing(
     layer: int | None = None,
     also: Sequence[ModelBundle] = (),
     random_weights: int = 0,
+    ties: TieBreaking = "random",
 ) -> ParsingReport:
     """Parses a treebank's sentences with a model, by all its decoding rules, and scores the trees.
 
@@ -101,6 +103,7 @@ def evaluate_parsing(
     also: further models; what is scored is then the average of the trees of all, by that layer of each. A decoder that
     a model has not leaves it at its default.
     random_weights: how many models of fresh weights to score beside the model, seeds 0, 1, ...; of a single model.
+    ties: which of equally good splits an average takes, see `trees.average`.
     Raises InputError as `parse_lines` and `read_treebank` do, and for a model of tags where words have no tags or most
     have tags that the model does not know; a few such tags raise an InputWarning.
     """
@@ -118,7 +121,7 @@ def evaluate_parsing(
     for rules in _ways(models, chosen):
         ways = zip(structures, rules, layers, strict=True)
         trees_by_model = [structure.decode(of_model, number) for structure, of_model, number in ways]
-        predicted[_joined(rules)] = average(trees_by_model) if also else trees_by_model[0]
+        predicted[_joined(rules)] = average(trees_by_model, ties=ties) if also else trees_by_model[0]
     report = _report(predicted, _joined(chosen), gold, protocol, len(models))
     if also:
         return report

@@ -22,6 +22,7 @@ from syntaxlm.parsing.structure import (
 from syntaxlm.text.normaliser import UntaggedTokenError, without_tags
 from syntaxlm.trees import (
     SpanSets,
+    TieBreaking,
     Tree,
     average,
     format_spans,
@@ -163,12 +164,14 @@ def parse_lines_together(
     first: int = 1,
     layer: int | None = None,
     names: Sequence[str] = (),
+    ties: TieBreaking = "random",
 ) -> Parses:
     """Parses lines with several models: the average of their trees, over the words of the first; no distances.
 
     Vocabularies may differ. Where one of the models reads tags, the lines are tagged text, of which models of words
     read the words. decoder: of the models that have this rule; the others parse by their defaults (all, where
     it is None). layer: as of `parse_lines`, of every model with distances. names: of the models, for messages.
+    ties: which of equally good splits the average takes, see `trees.average`.
     Raises InputError as `parse_lines`, for a decoder that none of the models has, and naming the sentence that
     normalisers split or drop differently.
     """
@@ -182,7 +185,7 @@ def parse_lines_together(
             if words != others:
                 raise _read_differently(number, words, others, names[0], name)
     spans = [one.spans for one in parses if one.spans is not None]
-    combined = average(spans) if spans else None
+    combined = average(spans, ties=ties) if spans else None
     none = np.zeros(0, np.float32)
     return Parses(parses[0].words, parses[0].tokens, none, combined, first, tagged=parses[0].tagged)
 

@@ -46,6 +46,7 @@ from syntaxlm.trees.significance import (
 from syntaxlm.trees.span_decoding import SPAN_RULES, SpanRule, SpanScores, decode_spans
 from syntaxlm.trees.spans import SpanSets, format_spans, trees_of
 from syntaxlm.trees.statistics import BranchingStatistics, f1_by_length, recall_by_label, shape_of
+from syntaxlm.trees.ties import TIE_RULES, TieBreaking
 from syntaxlm.trees.tree import Constituent, DependencyTree, Tree
 
 __all__ = [
@@ -53,6 +54,7 @@ __all__ = [
     "PREPROCESSINGS",
     "PROTOCOLS",
     "SPAN_RULES",
+    "TIE_RULES",
     "AttachmentScores",
     "AveragedTrees",
     "BaselineScores",
@@ -73,6 +75,7 @@ __all__ = [
     "SpanScores",
     "SpanSets",
     "Step",
+    "TieBreaking",
     "Tree",
     "agreement",
     "attachment",
