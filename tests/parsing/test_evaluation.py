@@ -544,7 +544,7 @@ def test_a_decoder_and_a_layer_that_no_model_has_are_told_before_anything_is_rea
     ):
         with pytest.raises(InputError, match="decoder unbiased: lstm models have greedy-right, greedy-sum, cky"):
             call(decoder="unbiased")
-        with pytest.raises(InputError, match="layer 2: trees of span scores are of no layer"):
+        with pytest.raises(InputError, match="layer 2: only distances have layers"):
             call(layer=2)
     with pytest.raises(InputError, match="decoder greedy-sum: prpn models have biased, unbiased"):
         evaluate_parsing(prpn, "nowhere.mrg", decoder="greedy-sum", also=[prpn])

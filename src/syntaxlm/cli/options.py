@@ -83,10 +83,13 @@ def add_clean_up(parser: argparse.ArgumentParser, default: str) -> None:
 
 def add_decoding(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--decoder", type=present_decoder, choices=["biased", "unbiased", "greedy-right", "greedy-sum", "cky"],
+        "--decoder", type=present_decoder,
+        choices=["biased", "unbiased", "greedy-right", "greedy-sum", "cky", "mbr", "viterbi"],
         help="decoding algorithm. Distances: biased (default), the rule of the published figures, which leans to the"
         " right; unbiased. Span scores: greedy-right (default), which splits where the right part scores highest, as"
         " published; greedy-sum, where both parts together score highest; cky, the tree with the greatest total score."
+        " Span probabilities: mbr (default), the tree with the greatest sum of span probabilities; viterbi, the single"
+        " most probable tree (slow)."
         " With several models it applies to those that support it; the others use their default",
     )  # fmt: skip
     parser.add_argument(
