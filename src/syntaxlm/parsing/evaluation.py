@@ -29,6 +29,7 @@ from syntaxlm.trees import (
     DECODING_RULES,
     PROTOCOLS,
     GoldPreprocessing,
+    LabelMapping,
     Protocol,
     SpanSets,
     TieBreaking,
@@ -37,6 +38,7 @@ from syntaxlm.trees import (
     baseline_scores,
     clean_all,
     find_preprocessing,
+    label_mapping,
     paired_bootstrap,
     read_brackets,
     right,
@@ -126,6 +128,7 @@ def evaluate_parsing(
         layer=layers[0] if chosen[0] in DECODING_RULES else None,
         f1_by_layer=_f1_by_layer(structures[0], gold, protocol),
         random_weights=_random_weights(stored, read, gold, protocol, chosen[0], layers[0], random_weights),
+        labels=_labels(structures[0], chosen[0], gold, protocol),
     )
 
 
@@ -189,6 +192,11 @@ def _f1_by_layer(structure: Structure, gold: GoldTrees, protocol: Protocol) -> d
         }
         for layer in range(1, layers + 1)
     }
+
+
+def _labels(structure: Structure, rule: Rule, gold: GoldTrees, protocol: Protocol) -> LabelMapping | None:
+    """None for a model without labels."""
+    return None if structure.labels is None else label_mapping(structure.labelled(rule), gold.spans, protocol)
 
 
 def _random_weights(

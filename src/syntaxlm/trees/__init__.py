@@ -25,6 +25,7 @@ from syntaxlm.trees.conllu import (
 )
 from syntaxlm.trees.decoding import DECODING_RULES, DecodingRule, decode, decode_by_definition
 from syntaxlm.trees.dependencies import Edge, Paths, Step, in_order, paths_of, steps_of, tree_of_steps
+from syntaxlm.trees.label_mapping import LabelMapping, MappedLabel, label_mapping
 from syntaxlm.trees.matching import match_words
 from syntaxlm.trees.preprocessing import (
     PREPROCESSINGS,
@@ -66,6 +67,8 @@ __all__ = [
     "DependencyTree",
     "Edge",
     "GoldPreprocessing",
+    "LabelMapping",
+    "MappedLabel",
     "ParsingScores",
     "Paths",
     "Protocol",
@@ -102,6 +105,7 @@ __all__ = [
     "is_projective",
     "iterate_conllu",
     "iterate_dependencies",
+    "label_mapping",
     "left",
     "match_words",
     "over_seeds",
