@@ -167,7 +167,7 @@ def _parse(options: argparse.Namespace) -> None:
     with status("parsing and scoring"):
         report = evaluate_parsing(
             read_model(options.model), options.treebank, protocol, options.decoder, options.clean_up, options.layer,
-            [read_model(folder) for folder in options.also], options.random_weights,
+            [read_model(folder) for folder in options.also], options.random_weights, options.ties,
         )  # fmt: skip
     if options.per_sentence:
         write_sentences(report, options.per_sentence)
