@@ -17,6 +17,7 @@ import numpy as np
 from syntaxlm.data.corpora import read_sentences
 from syntaxlm.errors import InputError
 from syntaxlm.model_io import ModelBundle
+from syntaxlm.parsing.collapse import ONE_SIDED
 from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.parsing.structure import Rule, rules_for
 from syntaxlm.trees import PROTOCOLS, Protocol, SpanSets, agreement, left, right, score
@@ -24,7 +25,6 @@ from syntaxlm.trees.scoring import Fractions
 
 SENTENCES = 1000  # of the text that are parsed unless another number is given
 _APART = 0.10  # mean agreement below the next lowest, from which a model is said to stand apart
-_COLLAPSED = 0.90  # F1 against right or left branching, from which trees are said to be just that
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +73,7 @@ class Agreement:
             number: side
             for number in range(len(self.names))
             for side, shares in sides.items()
-            if shares[number] >= _COLLAPSED
+            if shares[number] >= ONE_SIDED
         }
 
     def as_dict(self) -> dict[str, Any]:
