@@ -93,7 +93,7 @@ def best(weights: Chart, split_weights: Chart | None = None, ties: TieBreaking =
     """
     length = checked_length(weights, split_weights)
     groups = [_columns(weights, split_weights, columns) for columns in _groups(length, weights.shape[1])]
-    found = [_best(*group, length, "unbiased", ties) for group in groups]
+    found = [_best(*group, length, "unbiased", ties, None) for group in groups]
     return BestTrees(np.concatenate([one.scores for one in found]), np.concatenate([one.spans for one in found], 1))
 
 
@@ -302,12 +302,7 @@ def _span_probabilities(inside: Floats, weights: Chart, split_weights: Chart | N
 
 
 def _best(
-    weights: Chart,
-    splits: Chart | None,
-    length: int,
-    rule: DecodingRule,
-    ties: TieBreaking,
-    seeds: Hashes | None = None,
+    weights: Chart, splits: Chart | None, length: int, rule: DecodingRule, ties: TieBreaking, seeds: Hashes | None
 ) -> BestTrees:
     inside, tail = _best_inside(weights, splits, length, rule)
     scores = inside[-1] + weights[:length].sum(0)
