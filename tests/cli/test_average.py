@@ -33,6 +33,15 @@ def test_the_average_is_written_and_the_agreement_printed(files, tmp_path, capsy
     ]
 
 
+def test_ties_are_broken_as_asked(files, tmp_path, capsys):
+    out = tmp_path / "out.mrg"
+    assert main(["average", files[0], files[2], "-o", str(out), "--ties", "first", "--json"]) == 0
+    assert out.read_text() == "(X the (X cat sat))\n(X a)\n"
+    assert json.loads(capsys.readouterr().out)["ties"] == "first"
+    assert main(["average", files[0], files[2], "-o", str(out), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["ties"] == "random"
+
+
 def test_an_average_does_not_take_the_place_of_what_it_is_made_of(files, capsys):
     assert main(["average", *files, "-o", files[0]]) == 2
     assert f"{files[0]}: is a file that is read" in capsys.readouterr().err

@@ -1,15 +1,26 @@
-"""A small model that scores spans, and the registry's models that do."""
+"""Small models that score spans and that give their probabilities, and the registry's models that score spans."""
 
 from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from syntaxlm.model_io import ModelBundle
-from syntaxlm.models.abilities import Model, Parses, ScoresTokens, SpanScores, TokenScores
+from syntaxlm.models.abilities import (
+    FindsBestTrees,
+    LabelledSpans,
+    Model,
+    Parses,
+    ScoresTokens,
+    SpanMarginals,
+    SpanScores,
+    TokenScores,
+)
 from syntaxlm.models.batches import State, TokenBatch
+from syntaxlm.trees.charts import best, marginals, spans_in
 from tests.fresh_models import fresh
 from tests.models.variants import TEXT_MODELS, WORDS, built, class_of
 
@@ -51,3 +62,74 @@ def scoring(name: str = "ends") -> ModelBundle:
         return fresh(name)
     torch.manual_seed(5)
     return dataclasses.replace(fresh("lstm"), model=Ends(WORDS).eval())
+
+
+class Brackets(Model, FindsBestTrees, ScoresTokens):
+    """A distribution over all binary trees of a sentence: a tree's weight is the sum of those of its spans.
+
+    A span's weight is a function of its first and last token and its length, its label one of its first and last token.
+    Words have labels of their own; a sentence of one word has none.
+    """
+
+    structure_type = SpanMarginals
+    labels = tuple(f"NT-{number}" for number in range(5)) + tuple(f"T-{number}" for number in range(3))
+
+    def __init__(self, vocabulary_size: int, labelled: bool = True) -> None:
+        super().__init__()
+        self.vocabulary_size = vocabulary_size
+        self.of_tokens = nn.Parameter(3 * torch.randn(vocabulary_size, 2))
+        self.viterbi_calls = 0
+        if not labelled:
+            self.labels = ()
+
+    def weights(self, tokens: list[int]) -> np.ndarray:
+        """(n(n + 1)/2, 1) as a chart of `trees.charts`."""
+        starts, ends = spans_in(len(tokens))
+        first, last = self.of_tokens.detach().numpy().T
+        words = np.array(tokens)
+        return 3 * np.sin(first[words[starts]] + 2 * last[words[ends - 1]] + ends - starts)[:, None]
+
+    def label(self, tokens: list[int], first: int, last: int) -> int:
+        if len(tokens) == 1:
+            return -1
+        return 5 + tokens[first] % 3 if first == last else (tokens[first] + 2 * tokens[last]) % 5
+
+    def structure(self, batch: TokenBatch) -> SpanMarginals:
+        sentences = self._sentences(batch)
+        longest = max(map(len, sentences))
+        values = torch.zeros(len(sentences), longest, longest)
+        labels = torch.full(values.shape, -1)
+        for column, tokens in enumerate(sentences):
+            found = marginals(self.weights(tokens)).spans[:, 0]
+            for start, end, value in zip(*spans_in(len(tokens)), found, strict=True):
+                labels[column, start, end - 1] = self.label(tokens, start, end - 1)
+                if end - start > 1:
+                    values[column, start, end - 1] = value
+        return SpanMarginals(values, labels if self.labels else None)
+
+    def best_trees(self, batch: TokenBatch) -> list[LabelledSpans]:
+        self.viterbi_calls += 1
+        return [self._best_tree(tokens) for tokens in self._sentences(batch)]
+
+    def _best_tree(self, tokens: list[int]) -> LabelledSpans:
+        if len(tokens) == 1:
+            return []
+        chosen = best(self.weights(tokens)).spans[:, 0]
+        spans = [(start, end - 1) for start, end in zip(*spans_in(len(tokens)), strict=True)]
+        return [(*span, self.label(tokens, *span)) for span, kept in zip(spans, chosen, strict=True) if kept]
+
+    @staticmethod
+    def _sentences(batch: TokenBatch) -> list[list[int]]:
+        """Without BOS and EOS."""
+        steps = [len(batch.tokens)] * batch.tokens.shape[1] if batch.lengths is None else batch.lengths.tolist()
+        return [batch.tokens[1 : count - 1, column].tolist() for column, count in enumerate(steps)]
+
+    def token_log_probs(self, batch: TokenBatch, state: State = None) -> TokenScores:
+        uniform = -torch.log(torch.tensor(float(self.vocabulary_size)))
+        return TokenScores(uniform * batch.mask(), {"none": torch.zeros(1)})
+
+
+def bracketing(labelled: bool = True, seed: int = 5) -> ModelBundle:
+    """A model that gives span probabilities, as if it had been read from a folder."""
+    torch.manual_seed(seed)
+    return dataclasses.replace(fresh("lstm"), model=Brackets(WORDS, labelled).eval())

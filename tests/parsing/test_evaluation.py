@@ -25,17 +25,21 @@ from syntaxlm.parsing.structure import RULES, structure_of
 from syntaxlm.trees import (
     DECODING_RULES,
     PROTOCOLS,
+    TIE_RULES,
+    SpanSets,
     average,
     decode_by_definition,
     format_brackets,
     format_spans,
+    label_mapping,
     read_brackets,
+    score,
     write_brackets,
 )
 from syntaxlm.trees.span_decoding import SPAN_RULES
 from tests.fresh_models import SENTENCES, STREAM, layered
 from tests.models.variants import built
-from tests.parsing.span_models import NAMES, Ends, scoring
+from tests.parsing.span_models import NAMES, Brackets, Ends, bracketing, scoring
 from tests.trees.test_span_decoding import ORACLES
 
 
@@ -544,7 +548,7 @@ def test_a_decoder_and_a_layer_that_no_model_has_are_told_before_anything_is_rea
     ):
         with pytest.raises(InputError, match="decoder unbiased: lstm models have greedy-right, greedy-sum, cky"):
             call(decoder="unbiased")
-        with pytest.raises(InputError, match="layer 2: trees of span scores are of no layer"):
+        with pytest.raises(InputError, match="layer 2: only distances have layers"):
             call(layer=2)
     with pytest.raises(InputError, match="decoder greedy-sum: prpn models have biased, unbiased"):
         evaluate_parsing(prpn, "nowhere.mrg", decoder="greedy-sum", also=[prpn])
@@ -638,3 +642,71 @@ def test_the_command_line_offers_all_rules_and_says_which_the_model_has(toy, mon
     for command in (["parse", "MODEL", str(toy / "test.txt")], ["evaluate", "parse", "MODEL", str(toy / "test.mrg")]):
         assert main([*command, "--decoder", "biased"]) == 2
         assert "decoder biased: lstm models have greedy-right, greedy-sum, cky" in capsys.readouterr().err
+
+
+def test_a_model_of_span_probabilities_is_scored_by_mbr_and_by_viterbi_only_where_chosen(toy):
+    stored, gold = bracketing(), read_brackets(toy / "test.mrg")
+    report = evaluate_parsing(stored, toy / "test.mrg", clean_up="none")
+    assert list(report.scores) == ["mbr"]
+    assert stored.model.viterbi_calls == 0
+    assert not {"layer", "f1_by_layer"} & report.as_dict().keys()
+    chosen = evaluate_parsing(stored, toy / "test.mrg", decoder="viterbi", clean_up="none")
+    assert list(chosen.scores) == ["mbr", "viterbi"]
+    assert chosen.chosen == "viterbi"
+    text = [" ".join(tree.words) for tree in gold]
+    for rule in ("mbr", "viterbi"):
+        spans = parse_lines(stored, text, rule).spans
+        assert chosen.scores[rule].f1 == score(spans, SpanSets.of(gold), PROTOCOLS["wsj-test"]).f1
+    assert {one.predicted.split()[0] for one in scored_sentences(report)} == {"(X"}
+
+
+@pytest.mark.parametrize("rule", ["mbr", "viterbi"])
+def test_the_labels_of_a_single_model_are_mapped_to_gold_labels(toy, rule, capsys):
+    stored = bracketing()
+    protocol = protocol_named("wsj-test", 20)
+    report = evaluate_parsing(stored, toy / "test.mrg", protocol, rule, clean_up="none")
+    gold = read_brackets(toy / "test.mrg")
+    text = [" ".join(tree.words) for tree in gold]
+    expected = label_mapping(parse_lines(stored, text, rule, labels=True).spans, SpanSets.of(gold), protocol)
+    assert report.labels == expected
+    assert report.labels.matched == report.scores[rule].by_sentence.matched_spans.sum()
+    assert json.loads(json.dumps(report.as_dict()))["induced_labels"] == expected.as_dict()
+    assert str(report).endswith("\n\n" + "\n".join(expected.lines(rule)))
+    assert f"induced labels of the {rule} trees, mapped many-to-one to gold labels   protocol {protocol}" in str(report)
+
+
+def test_averages_and_models_without_labels_have_no_mapping(prpn, toy):
+    for report in (
+        evaluate_parsing(prpn, toy / "test.mrg"),
+        evaluate_parsing(bracketing(labelled=False), toy / "test.mrg"),
+        evaluate_parsing(bracketing(), toy / "test.mrg", also=[prpn]),
+    ):
+        assert report.labels is None
+        assert "induced_labels" not in report.as_dict()
+        assert "induced labels" not in str(report)
+
+
+def test_an_average_of_all_structures_is_scored_by_each_rule_of_any_model(prpn, toy):
+    models = [bracketing(), prpn, scoring()]
+    gold = read_brackets(toy / "test.mrg")
+    text = [" ".join(tree.words) for tree in gold]
+    for ties in TIE_RULES:
+        report = evaluate_parsing(models[0], toy / "test.mrg", also=models[1:], clean_up="none", ties=ties)
+        assert list(report.scores) == [
+            "mbr + biased + greedy-right",
+            "mbr + unbiased + greedy-right",
+            "mbr + biased + greedy-sum",
+            "mbr + biased + cky",
+        ]
+        assert models[0].model.viterbi_calls == 0
+        found = parse_lines_together(models, text, ties=ties).spans
+        assert np.array_equal(report.predicted[report.chosen].starts, found.starts)
+        assert np.array_equal(report.predicted[report.chosen].ends, found.ends)
+    chosen = evaluate_parsing(models[0], toy / "test.mrg", decoder="viterbi", also=models[1:], clean_up="none")
+    assert chosen.chosen == "viterbi + biased + greedy-right"
+
+
+def test_random_weights_of_a_model_of_span_probabilities_are_a_baseline(toy, monkeypatch):
+    monkeypatch.setattr(parsing, "build_model", lambda config, size: Brackets(size))
+    report = evaluate_parsing(bracketing(), toy / "test.mrg", clean_up="none", random_weights=2)
+    assert "random weights, mbr, mean of 2 seeds" in str(report)

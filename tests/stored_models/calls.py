@@ -180,23 +180,25 @@ def parsing(
     random_weights: int = 0,
 ) -> dict[str, Any]:
     """All figures of `evaluate parse`; number, F1 and predicted tree of each sentence."""
+    asked = protocol_named(protocol, max_words)
+    # The recorded averages took the first of equally good splits.
     report = evaluate_parsing(
-        bundle, treebank, protocol_named(protocol, max_words), decoder, preprocessing, layer, also, random_weights
+        bundle, treebank, asked, decoder, preprocessing, layer, also, random_weights, ties="first"
     )
     rows = [[one.number, one.f1, one.predicted] for one in scored_sentences(report)]
     return {"figures": report.as_dict(), "sentences": rows}
 
 
 def parses_together(bundles: Sequence[ModelBundle], lines: Sequence[str], decoder: Any) -> list[str]:
-    """Bracketed averages of several models' trees."""
-    return parse_lines_together(bundles, lines, decoder).brackets()
+    """Bracketed averages of several models' trees, ties broken as when the figures were recorded."""
+    return parse_lines_together(bundles, lines, decoder, ties="first").brackets()
 
 
 def averaged(
     paths: Sequence[str | Path], weights: Sequence[float] | None = None, max_words: int | None = None
 ) -> dict[str, Any]:
-    """Figures and trees of the average of tree files."""
-    found = average_files(paths, protocol_named("wsj-test", max_words), weights)
+    """Figures and trees of the average of tree files, ties broken as when the figures were recorded."""
+    found = average_files(paths, protocol_named("wsj-test", max_words), weights, ties="first")
     return {"figures": found.as_dict(), "trees": found.brackets()}
 
 

@@ -6,12 +6,15 @@ import pytest
 from syntaxlm.errors import InputError
 from syntaxlm.trees import (
     PROTOCOLS,
+    TIE_RULES,
+    SpanScores,
     SpanSets,
     agreement,
     average,
     average_files,
     binary_upper_bound,
     decode,
+    decode_spans,
     left,
     parse_brackets,
     random_trees,
@@ -79,34 +82,120 @@ def test_the_average_of_binary_trees_that_agree_is_that_tree():
         assert all(averaged.sentence(i) == one.sentence(i) for i in range(100))
 
 
-def test_ties_split_first_whatever_the_order_and_the_scale_of_weights():
+def flat_of(lengths):
+    """Trees without a constituent."""
+    return SpanSets.from_lists([[]] * len(lengths), lengths)
+
+
+def same(one, other):
+    return all(one.sentence(index) == other.sentence(index) for index in range(len(one)))
+
+
+def test_first_ties_split_first_whatever_the_order_and_the_scale_of_weights():
     one, other = SpanSets.from_lists([[(0, 2)]], [3]), SpanSets.from_lists([[(1, 3)]], [3])
-    assert average([one, other]).sentence(0) == average([other, one]).sentence(0) == {(0, 3), (1, 3)}
-    assert average([one, other], [0.3, 0.3]).sentence(0) == {(0, 3), (1, 3)}
-    # In binary fractions 0.1 + 0.2 is more than 0.3.
-    assert average([one, one, other], [0.1, 0.2, 0.3]).sentence(0) == {(0, 3), (1, 3)}
-    assert average([one, one, other], [0.1, 0.21, 0.3]).sentence(0) == {(0, 3), (0, 2)}
+    for predictions, weights in (
+        ([one, other], None),
+        ([other, one], None),
+        ([one, other], [0.3, 0.3]),
+        ([one, one, other], [0.1, 0.2, 0.3]),  # in binary fractions 0.1 + 0.2 is more than 0.3
+    ):
+        assert average(predictions, weights, "first").sentence(0) == {(0, 3), (1, 3)}
+    for ties in TIE_RULES:
+        assert average([one, one, other], [0.1, 0.21, 0.3], ties).sentence(0) == {(0, 3), (0, 2)}
 
 
-def test_random_ties_share_as_many_spans_and_do_not_branch_to_the_right():
+def test_ties_are_broken_at_random_unless_asked_otherwise():
     predictions = [n_ary([3, 4, 5, 6] * 20, seed) for seed in range(2)]
-    first, tied = average(predictions), average(predictions, ties="random")
+    assert same(average(predictions), average(predictions, ties="random"))
+    assert not same(average(predictions), average(predictions, ties="first"))
+
+
+def test_random_ties_depend_on_the_sentence_alone():
+    lengths = np.random.default_rng(0).integers(3, 20, 80)
+    predictions = [random_trees(lengths, seed) for seed in range(2)]
+    expected = average(predictions)
+    order = np.random.default_rng(1).permutation(80)
+    assert same(average([one.select(order) for one in predictions]), expected.select(order))
+    assert same(average(predictions[::-1]), expected)
+    assert same(average(predictions, [0.7, 0.7]), expected)
+    assert same(average([one.select([5, 5, 5]) for one in predictions]), expected.select([5, 5, 5]))
+
+
+def test_random_ties_share_as_many_spans_and_lean_to_neither_side():
+    predictions = [n_ary([3, 4, 5, 6] * 20, seed) for seed in range(2)]
+    first, tied = average(predictions, ties="first"), average(predictions)
     for sentence in range(80):
         assert shared(tied.sentence(sentence), predictions, sentence, [1, 1]) == shared(
             first.sentence(sentence), predictions, sentence, [1, 1]
         )
-    lengths = range(10, 60)
-    tied, right_branching = average([SpanSets.from_lists([[]] * 50, lengths)], ties="random"), right(lengths)
-    shares = [len(tied.sentence(i) & right_branching.sentence(i)) / (lengths[i] - 1) for i in range(50)]
-    assert np.mean(shares) < 0.2
+    lengths = range(10, 200)
+    tied = average([flat_of(lengths)])
+    left_splits, right_splits = (
+        sum(len(tied.sentence(i) & one.sentence(i)) for i in range(len(lengths)))
+        for one in (left(lengths), right(lengths))
+    )
+    assert left_splits == pytest.approx(right_splits, rel=0.15)
 
 
-def test_words_that_no_prediction_brackets_are_right_branching_as_in_the_binary_bound():
+def test_a_tie_of_two_trees_goes_either_way_in_half_of_the_sentences_of_a_length():
+    rest = random_trees([8] * 600, 0)
+    trees = [[(0, 3), *((start + 3, end + 3) for start, end in rest.sentence(index))] for index in range(600)]
+    one, other = (SpanSets.from_lists([[*tree, span] for tree in trees], [11] * 600) for span in ((0, 2), (1, 3)))
+    averaged = average([one, other])
+    assert np.mean([(0, 2) in averaged.sentence(index) for index in range(600)]) == pytest.approx(0.5, abs=0.07)
+
+
+def probabilities(lengths, seed):
+    """Exact ones: shares of eight random trees that have each span."""
+    drawn = [random_trees(lengths, 100 * seed + number) for number in range(8)]
+    values = [
+        1.0 if end - start == 1 else sum((start, end) in tree.sentence(index) for tree in drawn) / 8
+        for index, length in enumerate(lengths)
+        for end in range(1, length + 1)
+        for start in range(end - 1, -1, -1)
+    ]
+    return SpanScores(np.array(lengths), np.array(values, np.float32)), drawn
+
+
+@pytest.mark.parametrize("weights", [None, [3.0, 1.0, 2.0]])
+@pytest.mark.parametrize("ties", TIE_RULES)
+def test_a_prediction_of_probabilities_counts_as_the_trees_it_is_made_of(weights, ties):
+    lengths = [1, 2, *np.random.default_rng(0).integers(3, 9, 40).tolist()]
+    (first, drawn), (second, others), trees = probabilities(lengths, 1), probabilities(lengths, 2), n_ary(lengths, 3)
+    averaged = average([first, trees, second], weights, ties)
+    of_first, of_trees, of_second = weights or [1, 1, 1]
+    every = [*drawn, *others, trees]
+    each = [of_first / 8] * 8 + [of_second / 8] * 8 + [of_trees]
+    expected = average(every, each, ties)
+    for sentence in range(len(lengths)):
+        found = shared(averaged.sentence(sentence), every, sentence, each)
+        assert found == pytest.approx(shared(expected.sentence(sentence), every, sentence, each), abs=1e-6)
+    assert same(average([second, first, trees], weights and [weights[2], weights[0], weights[1]], ties), averaged)
+
+
+def test_the_average_of_one_prediction_of_probabilities_has_the_spans_of_the_greatest_sum():
+    lengths = [1, 2, 3, 4, 5, 6, 6, 6]
+    values = np.random.default_rng(1).random(sum(n * (n + 1) // 2 for n in lengths), np.float32)
+    one = SpanScores(np.array(lengths), values)
+    assert same(average([one]), decode_spans(one, "cky"))
+    assert same(average([one, one, one]), decode_spans(one, "cky"))
+
+
+def test_probabilities_that_are_no_numbers_and_of_other_sentences_are_refused():
+    one, _ = probabilities([3, 4], 0)
+    with pytest.raises(InputError, match="prediction 2, sentence 2: the tree has 5 words, expected 4"):
+        average([one, right([3, 5])])
+    with pytest.raises(InputError, match="prediction 2: found 1 trees, expected 2"):
+        average([right([3, 4]), probabilities([3], 0)[0]])
+    one.values[8] = np.nan
+    with pytest.raises(InputError, match="sentence 2, words 1 to 2: the score of the span is nan"):
+        average([right([3, 4]), one])
+
+
+def test_words_that_no_prediction_brackets_are_right_branching_with_first_ties_as_in_the_binary_bound():
     gold = n_ary(np.random.default_rng(5).integers(1, 30, 100).tolist(), 5)
-    averaged, bound = average([gold]), binary_upper_bound(gold)
-    assert all(averaged.sentence(i) == bound.sentence(i) for i in range(100))
-    flat = SpanSets.from_lists([[]], [6])
-    assert average([flat, flat]).sentence(0) == right([6]).sentence(0)
+    assert same(average([gold], ties="first"), binary_upper_bound(gold))
+    assert average([flat_of([6])] * 2, ties="first").sentence(0) == right([6]).sentence(0)
 
 
 def test_repeated_spans_of_a_prediction_count_once():
@@ -164,6 +253,16 @@ def test_files_are_averaged_and_the_odd_one_out_agrees_least(files):
     assert average_files(files, WSJ, [1, 5, 1]).as_dict()["with_average"][1] == 1
 
 
+@pytest.mark.parametrize("ties", TIE_RULES)
+def test_files_are_averaged_by_the_rule_for_ties_that_is_asked_for(files, ties):
+    result = average_files(files[:2], WSJ, ties=ties)
+    predictions = [SpanSets.of(read_brackets(path)) for path in files[:2]]
+    assert same(result.spans, average(predictions, ties=ties))
+    assert result.as_dict()["ties"] == ties
+    assert str(result).splitlines()[0].endswith(f"   sentences 45   ties {ties}")
+    assert average_files(files[:2], WSJ).ties == "random"
+
+
 def test_files_of_other_sentences_are_told_with_both(files):
     lines = files[1].read_text().splitlines()
     files[1].write_text("\n".join(lines[:-1]) + "\n")
@@ -184,7 +283,8 @@ def test_files_of_other_sentences_are_told_with_both(files):
 def test_a_file_that_can_be_read_in_two_ways_is_read_as_the_others(tmp_path):
     (tmp_path / "a.mrg").write_text("(X (X the cat) sat)\n")
     (tmp_path / "b.mrg").write_text("(the (cat sat))\n")
-    assert average_files([tmp_path / "a.mrg", tmp_path / "b.mrg"], WSJ).brackets() == ["(X the (X cat sat))"]
+    averaged = average_files([tmp_path / "a.mrg", tmp_path / "b.mrg"], WSJ, ties="first")
+    assert averaged.brackets() == ["(X the (X cat sat))"]
 
 
 def test_one_file_is_no_average(files):

@@ -9,6 +9,7 @@ import pytest
 from syntaxlm.trees import (
     DECODING_RULES,
     PROTOCOLS,
+    SpanScores,
     average,
     baseline_scores,
     biased_upper_bound,
@@ -53,6 +54,13 @@ def test_the_biased_bound_of_a_treebank_takes_seconds():
 
 def test_a_thousand_sentences_of_seven_parsers_are_averaged_in_a_second():
     predictions = [random_trees(np.full(1000, WORDS), seed) for seed in range(7)]
+    assert best_seconds(lambda: average(predictions)) < 1
+
+
+def test_the_span_probabilities_of_three_models_are_averaged_at_a_thousand_sentences_in_a_second():
+    lengths = np.full(1000, WORDS)
+    values = np.random.default_rng(0).random((3, 1000 * WORDS * (WORDS + 1) // 2), np.float32)
+    predictions = [*(SpanScores(lengths, one) for one in values), random_trees(lengths, 0)]
     assert best_seconds(lambda: average(predictions)) < 1
 
 

@@ -27,15 +27,15 @@ from syntaxlm.cli.parse import add_parse
 from syntaxlm.cli.quickstart import add_quickstart
 from syntaxlm.cli.rerank import add_rerank
 from syntaxlm.cli.score import add_score
-from syntaxlm.cli.train import add_compare, add_train
+from syntaxlm.cli.train import add_compare, add_focus, add_train
 from syntaxlm.cli.tune import add_tune
 from syntaxlm.errors import InputError, InputWarning, OldSettingWarning
 from syntaxlm.old_settings import rename_old_options
 
 # In the order of the help.
 COMMANDS = (
-    add_train, add_compare, add_evaluate, add_tune, add_parse, add_average, add_score, add_rerank, add_generate,
-    add_grammar, add_draw, add_report, add_data, add_logic, add_ngram, add_quickstart,
+    add_train, add_compare, add_focus, add_evaluate, add_tune, add_parse, add_average, add_score, add_rerank,
+    add_generate, add_grammar, add_draw, add_report, add_data, add_logic, add_ngram, add_quickstart,
 )  # fmt: skip
 
 

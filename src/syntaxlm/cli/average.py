@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from syntaxlm.cli.options import add_json, add_protocol, print_result
+from syntaxlm.cli.options import add_json, add_protocol, add_ties, print_result
 from syntaxlm.errors import InputError
 
 
@@ -27,6 +27,7 @@ def add_average(commands: Any) -> None:
     parser.add_argument(
         "--weights", metavar="W,W,...", help="what each file's spans count, such as 2,1,1; default: all alike"
     )
+    add_ties(parser)
     add_protocol(parser)
     add_json(parser)
     parser.set_defaults(run=_average)
@@ -41,7 +42,7 @@ def _average(options: argparse.Namespace) -> None:
     refuse_overwriting(options.output, options.predictions)
     protocol = protocol_named(options.protocol, options.max_words)
     with status("averaging"):
-        result = average_files(options.predictions, protocol, _weights(options.weights))
+        result = average_files(options.predictions, protocol, _weights(options.weights), options.ties)
     write_text("".join(line + "\n" for line in result.brackets()), options.output)
     print_result(result, options.json)
 

@@ -14,6 +14,7 @@ from syntaxlm.cli.options import (
     add_decoding,
     add_json,
     add_model,
+    add_protocol,
     add_scoring,
     print_result,
     text_mode,
@@ -31,6 +32,7 @@ def add_evaluate(commands: Any) -> None:
     _add_lm(kinds)
     _add_parse(kinds)
     _add_trees(kinds)
+    _add_agreement(kinds)
     _add_boundaries(kinds)
     add_pairs(kinds)
     add_completion(kinds)
@@ -97,6 +99,25 @@ def _add_trees(kinds: Any) -> None:
     parser.set_defaults(run=_trees)
 
 
+def _add_agreement(kinds: Any) -> None:
+    parser = kinds.add_parser(
+        "agreement",
+        help="how far models agree on the trees of a text, without gold trees",
+        description="Parse a text with several models, such as the seeds of one recipe, and compare their trees: F1"
+        " between each two, the model that agrees least with the others, and models whose trees are nearly all right or"
+        " left branching. No gold trees are needed.",
+    )
+    parser.add_argument("text", metavar="TEXT", help="a UTF-8 file, one sentence per line")
+    parser.add_argument("models", nargs="+", metavar="MODEL", help="two model folders or more")
+    parser.add_argument(
+        "--sentences", type=int, metavar="N", help="parse the first N sentences of the text; default: 1000"
+    )
+    parser.add_argument("--decoder", metavar="RULE", help="decoder of the models that have it; the others keep theirs")
+    add_protocol(parser)
+    add_json(parser)
+    parser.set_defaults(run=_agreement)
+
+
 def _add_boundaries(kinds: Any) -> None:
     parser = kinds.add_parser(
         "boundaries",
@@ -146,7 +167,7 @@ def _parse(options: argparse.Namespace) -> None:
     with status("parsing and scoring"):
         report = evaluate_parsing(
             read_model(options.model), options.treebank, protocol, options.decoder, options.clean_up, options.layer,
-            [read_model(folder) for folder in options.also], options.random_weights,
+            [read_model(folder) for folder in options.also], options.random_weights, options.ties,
         )  # fmt: skip
     if options.per_sentence:
         write_sentences(report, options.per_sentence)
@@ -164,6 +185,20 @@ def _trees(options: argparse.Namespace) -> None:
     if options.per_sentence:
         write_sentences(report, options.per_sentence)
     print_result(report, options.json)
+
+
+def _agreement(options: argparse.Namespace) -> None:
+    from syntaxlm.model_io import read_model
+    from syntaxlm.parsing.agreement import SENTENCES, measure_agreement
+    from syntaxlm.parsing.evaluation import protocol_named
+    from syntaxlm.progress import status
+
+    protocol = protocol_named(options.protocol, options.max_words)
+    with status("parsing"):
+        models = [read_model(folder) for folder in options.models]
+        sentences = SENTENCES if options.sentences is None else options.sentences
+        found = measure_agreement(models, options.text, options.models, protocol, options.decoder, sentences)
+    print_result(found, options.json)
 
 
 def _boundaries(options: argparse.Namespace) -> None:

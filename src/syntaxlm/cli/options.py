@@ -26,6 +26,15 @@ def add_also(parser: argparse.ArgumentParser) -> None:
         "--also", action="append", default=[], type=Path, metavar="MODEL_DIR",
         help="a further model, as often as wanted: the trees are then the average of all models' trees"
     )  # fmt: skip
+    add_ties(parser)
+
+
+def add_ties(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--ties", choices=["random", "first"], default="random",
+        help="which of equally good splits an average takes: random (default), any of them with the same probability,"
+        " the same in every run; first, which leans to the right",
+    )  # fmt: skip
 
 
 def add_context(parser: argparse.ArgumentParser) -> None:
@@ -74,10 +83,13 @@ def add_clean_up(parser: argparse.ArgumentParser, default: str) -> None:
 
 def add_decoding(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--decoder", type=present_decoder, choices=["biased", "unbiased", "greedy-right", "greedy-sum", "cky"],
+        "--decoder", type=present_decoder,
+        choices=["biased", "unbiased", "greedy-right", "greedy-sum", "cky", "mbr", "viterbi"],
         help="decoding algorithm. Distances: biased (default), the rule of the published figures, which leans to the"
         " right; unbiased. Span scores: greedy-right (default), which splits where the right part scores highest, as"
         " published; greedy-sum, where both parts together score highest; cky, the tree with the greatest total score."
+        " Span probabilities: mbr (default), the tree with the greatest sum of span probabilities; viterbi, the single"
+        " most probable tree (slow)."
         " With several models it applies to those that support it; the others use their default",
     )  # fmt: skip
     parser.add_argument(

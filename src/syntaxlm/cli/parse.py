@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from syntaxlm.parsing.parse import Parse
 
 PARSED_TOGETHER = 20_000  # lines: as many as memory holds easily, few enough that output begins soon
-SCORED_TOGETHER = 2_000  # the same of a model that scores spans, of which a long sentence has thousands
+SCORED_TOGETHER = 2_000  # the same of a model with values of spans, of which a long sentence has thousands
 
 
 def add_parse(commands: Any) -> None:
@@ -28,7 +28,8 @@ def add_parse(commands: Any) -> None:
         description="Parse text, one sentence per line, and write one tree per line (an empty line for a line"
         " without a word). A model of tags reads tagged text, word_TAG; a model of words reads plain text, and of files"
         " named .tagged or .tagged.txt the words. brackets: (X the (X old cat)), with tags (X (DT the) (NN cat));"
-        " json: words, tokens, spans and, of one model, its distances or the scores of the spans; latex: forest.",
+        " json: words, tokens, spans and, of one model, its distances or the scores or probabilities of the spans;"
+        " latex: forest.",
     )
     add_model(parser)
     parser.add_argument(
@@ -39,6 +40,11 @@ def add_parse(commands: Any) -> None:
     parser.add_argument("--format", choices=["brackets", "json", "latex"], default="brackets", help="default: brackets")
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write there, whole or not at all")
     add_decoding(parser)
+    parser.add_argument(
+        "--labels", action="store_true",
+        help="put the labels that the model has induced into the brackets and the JSON: (NT-17 (T-3 the) (T-8 dog));"
+        " for one model that has labels (PCFGs)",
+    )  # fmt: skip
     parser.set_defaults(run=_parse)
 
 
@@ -47,6 +53,8 @@ def _parse(options: argparse.Namespace) -> None:
     from syntaxlm.model_io import read_model
 
     refuse_overwriting(options.output, [options.text])
+    if options.labels and options.also:
+        raise InputError("--labels: averaged trees have no labels; give --labels with one model, or --also without it")
     pieces = _parsed([read_model(folder) for folder in (options.model, *options.also)], options)
     if options.output is None:
         for piece in pieces:
@@ -59,7 +67,7 @@ def _parse(options: argparse.Namespace) -> None:
 def _parsed(models: list[ModelBundle], options: argparse.Namespace) -> Iterator[str]:
     """The parsed text, some thousand lines a piece."""
     from syntaxlm.data.corpora import read_sentences
-    from syntaxlm.models.abilities import Parses, SpanScores
+    from syntaxlm.models.abilities import Distances, Parses
     from syntaxlm.parsing.parse import parse_lines, parse_lines_together
     from syntaxlm.progress import progress_bar
 
@@ -68,17 +76,18 @@ def _parsed(models: list[ModelBundle], options: argparse.Namespace) -> Iterator[
     lines = (line for _, line in read_sentences(options.text, reader))
     first = 1
     together = (
-        SCORED_TOGETHER
-        if any(one.require(Parses, "parse").structure_type is SpanScores for one in models)
-        else PARSED_TOGETHER
+        PARSED_TOGETHER
+        if all(one.require(Parses, "parse").structure_type is Distances for one in models)
+        else SCORED_TOGETHER
     )
     chunks = iter(lambda: list(islice(lines, together)), [])
     for chunk in progress_bar(chunks, f"parsing, chunks of {together:,} lines"):
         reading = chunk, options.decoder, first, options.layer
         if options.also:
-            parses = parse_lines_together(models, *reading, [str(folder) for folder in (options.model, *options.also)])
+            names = [str(folder) for folder in (options.model, *options.also)]
+            parses = parse_lines_together(models, *reading, names, options.ties)
         else:
-            parses = parse_lines(models[0], *reading)
+            parses = parse_lines(models[0], *reading, labels=options.labels)
         trees = (
             parses.brackets() if options.format == "brackets" else [_formatted(one, options.format) for one in parses]
         )

@@ -1,4 +1,4 @@
-"""`train` and `compare`."""
+"""`train`, `compare` and `focus`."""
 
 from __future__ import annotations
 
@@ -51,6 +51,30 @@ def add_compare(commands: Any) -> None:
     parser.add_argument("--seeds", type=int, default=1, metavar="N", help="run.seed, +1, ... of each (default 1)")
     add_json(parser)
     parser.set_defaults(run=_compare, takes_overrides=True)
+
+
+def add_focus(commands: Any) -> None:
+    parser = commands.add_parser(
+        "focus",
+        help="train a grammar toward the trees of several parsers of the same text",
+        description="Train several seeds of a PCFG recipe, parse the training text with each of them, and train a"
+        " grammar toward the spans of their trees (parse-focusing). No gold trees are read. The same command resumes"
+        " where it was stopped. DIR/focused is the model; DIR/agreement.json says how far the parsers agree.",
+        epilog="example: syntaxlm focus simple-pcfg-text -o runs/focused --text.train my.txt --text.valid other.txt",
+    )
+    parser.add_argument("recipe", metavar="RECIPE", help="a recipe file, or the name of a shipped recipe, of a PCFG")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder for all runs and trees")
+    parser.add_argument("--seeds", type=int, default=5, metavar="N", help="seeds of the recipe to train (default 5)")
+    parser.add_argument(
+        "--also", type=Path, action="append", default=[], metavar="MODEL",
+        help="another model whose trees of the text count, too; may be repeated"
+    )  # fmt: skip
+    parser.add_argument(
+        "--strength", type=float, default=5.0, metavar="NATS",
+        help="penalty of a span that no parser's tree has (model.focus of the focused grammar; default 5)"
+    )  # fmt: skip
+    add_json(parser)
+    parser.set_defaults(run=_focus, takes_overrides=True)
 
 
 def _train(options: argparse.Namespace) -> None:
@@ -115,3 +139,25 @@ def _compare(options: argparse.Namespace) -> None:
     print_result(comparison, options.json)
     if comparison.faults:
         raise InputError(f"{len(comparison.faults)} runs failed: {', '.join(comparison.faults)}")
+
+
+def _focus(options: argparse.Namespace) -> None:
+    from syntaxlm.progress import error_console
+    from syntaxlm.training.display import ProgressDisplay
+    from syntaxlm.training.focusing import focus
+    from syntaxlm.training.recipe import find_recipe, read_recipe
+
+    if options.seeds < 0:
+        raise InputError(f"--seeds: found {options.seeds}; expected 0 or more")
+    recipe = read_recipe(find_recipe(options.recipe), options.overrides)
+    console = error_console()
+    result = focus(
+        recipe,
+        options.output,
+        options.seeds,
+        options.strength,
+        options.also,
+        lambda one: ProgressDisplay(one.schedule, console),
+        partial(console.print, soft_wrap=True, markup=False),
+    )
+    print_result(result, options.json)

@@ -1,4 +1,4 @@
-"""A parsed sentence as pictures: its tree, a gold tree beside it, span scores, and maps of gates and attention."""
+"""A parsed sentence as pictures: its tree, a gold tree beside it, a chart of spans, and maps of gates and attention."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Analysis:
     """One sentence as a model reads and parses it.
 
     words: as written. tokens: as the model reads them. distances: one per word; empty if the tree does not come from
-    distances. unknown: one per word, whether the model's vocabulary lacks it. span_scores: (n, n) log scores by first
-    and last word; None if the tree does not come from span scores.
+    distances. unknown: one per word, whether the model's vocabulary lacks it. span_scores, marginals: (n, n) log scores
+    or probabilities of the spans, by first and last word; None if the tree does not come from these.
     """
 
     words: tuple[str, ...]
@@ -44,6 +44,7 @@ class Analysis:
     unknown: tuple[bool, ...]
     tree: Tree
     span_scores: Scores | None = field(default=None, compare=False)
+    marginals: Scores | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,22 +98,27 @@ class Drawing:
         return tree_picture(one.tree, one.distances or None, self.gold, one.words, notes)
 
     def scores_pictures(self) -> tuple[Picture, ...]:
-        """The chart of span scores, if the tree comes from them: one cell per span, by its first and last word."""
+        """The chart of span scores or probabilities, if the tree comes from them.
+
+        One cell per span, by its first and last word.
+        """
         one = self.analysis
-        if one.span_scores is None:
+        if one.marginals is not None:
+            chart, title = one.marginals, "probability of each span given the sentence, 0 to 1"
+        elif one.span_scores is not None:
+            chart = np.exp(one.span_scores)  # on log scores, the lowest would get the fullest colour
+            title = "span scores: shares of the attention"
+        else:
             return ()
         axes = "first word of the span", "last word"
-        mirrored = right_to_left(one.words)
-        shares = np.exp(one.span_scores)  # on log scores, the lowest would get the fullest colour
-        title = "span scores: shares of the attention"
-        return (heat_map(shares, one.words, one.words, title, *axes, mirrored),)
+        return (heat_map(chart, one.words, one.words, title, *axes, right_to_left(one.words)),)
 
     def map_pictures(self) -> tuple[Picture, ...]:
         """One picture per map."""
         return () if self.maps is None else tuple(map_pictures(self.analysis.words, self.maps))
 
     def picture(self) -> Picture:
-        """The tree, below it the span scores, below these the maps."""
+        """The tree, below it the chart of spans, below these the maps."""
         mirrored = right_to_left(self.analysis.words)
         tree, maps = self.tree_picture(), self.map_pictures()
         parts = [tree, *self.scores_pictures()]

@@ -17,6 +17,7 @@ from syntaxlm.model_io import ModelBundle
 from syntaxlm.models.registry import build_model
 from syntaxlm.parsing.report import GoldTrees, ParsingReport, RandomWeights
 from syntaxlm.parsing.structure import (
+    COSTLY_RULES,
     Rule,
     Structure,
     layers_for,
@@ -28,20 +29,22 @@ from syntaxlm.trees import (
     DECODING_RULES,
     PROTOCOLS,
     GoldPreprocessing,
+    LabelMapping,
     Protocol,
     SpanSets,
+    TieBreaking,
     Tree,
     average,
     baseline_scores,
     clean_all,
     find_preprocessing,
+    label_mapping,
     paired_bootstrap,
     read_brackets,
     right,
     score,
 )
 from syntaxlm.trees.matching import GOLD_ADVICE, gold_sides, read_matching
-from syntaxlm.trees.span_decoding import SPAN_RULES
 
 MOST_UNKNOWN_TAGS = 0.5  # of a treebank's words; more are of another tag set than the model's
 TAGS_SHOWN = 10  # of those that a model does not know
@@ -92,8 +95,9 @@ def evaluate_parsing(
     layer: int | None = None,
     also: Sequence[ModelBundle] = (),
     random_weights: int = 0,
+    ties: TieBreaking = "random",
 ) -> ParsingReport:
-    """Parses a treebank's sentences with a model, by all its decoding rules, and scores the trees.
+    """Parses a treebank's sentences with a model, by all its decoding rules that are not costly, and scores the trees.
 
     treebank: a file, folder or pattern; clean_up: a name, a YAML file or the rule as such.
     decoder: whose trees the report is mostly of; None: the model's default.
@@ -101,6 +105,7 @@ def evaluate_parsing(
     also: further models; what is scored is then the average of the trees of all, by that layer of each. A decoder that
     a model has not leaves it at its default.
     random_weights: how many models of fresh weights to score beside the model, seeds 0, 1, ...; of a single model.
+    ties: which of equally good splits an average takes, see `trees.average`.
     Raises InputError as `parse_lines` and `read_treebank` do, and for a model of tags where words have no tags or most
     have tags that the model does not know; a few such tags raise an InputWarning.
     """
@@ -114,19 +119,16 @@ def evaluate_parsing(
     trees = gold_trees(read)
     gold = GoldTrees(trees, SpanSets.of(trees), [sentence.number for sentence in read], str(treebank), rule.name)
     structures = [structure_of(one, _tokens_for(one, read)) for one in models]
-    predicted = {}
-    for rules in _ways(models, chosen):
-        ways = zip(structures, rules, layers, strict=True)
-        trees_by_model = [structure.decode(of_model, number) for structure, of_model, number in ways]
-        predicted[_joined(rules)] = average(trees_by_model) if also else trees_by_model[0]
+    predicted = {_joined(rules): _trees(structures, rules, layers, ties) for rules in _ways(models, chosen)}
     report = _report(predicted, _joined(chosen), gold, protocol, len(models))
     if also:
         return report
     return dataclasses.replace(
         report,
-        layer=None if chosen[0] in SPAN_RULES else layers[0],
+        layer=layers[0] if chosen[0] in DECODING_RULES else None,
         f1_by_layer=_f1_by_layer(structures[0], gold, protocol),
         random_weights=_random_weights(stored, read, gold, protocol, chosen[0], layers[0], random_weights),
+        labels=_labels(structures[0], chosen[0], gold, protocol),
     )
 
 
@@ -155,9 +157,19 @@ def _tokens_for(stored: ModelBundle, treebank: Treebank) -> list[list[str]]:
 
 
 def _ways(models: Sequence[ModelBundle], chosen: tuple[Rule, ...]) -> list[tuple[Rule, ...]]:
-    """All rules that any of the models has, as `rules_for` gives them to all; the chosen ones among them."""
-    rules = dict.fromkeys(rule for one in models for rule in rules_of(one.model))
+    """All rules that any of the models has, as `rules_for` gives them to all; costly ones only where chosen."""
+    rules = dict.fromkeys(rule for one in models for rule in rules_of(one.model) if rule not in COSTLY_RULES)
     return list(dict.fromkeys([*(rules_for(models, rule) for rule in rules), chosen]))
+
+
+def _trees(
+    structures: Sequence[Structure], rules: Sequence[Rule], layers: Sequence[int], ties: TieBreaking
+) -> SpanSets:
+    """The trees of one model, or the average of those of several."""
+    if len(structures) == 1:
+        return structures[0].decode(rules[0], layers[0])
+    ways = zip(structures, rules, layers, strict=True)
+    return average([structure.for_average(rule, layer) for structure, rule, layer in ways], ties=ties)
 
 
 def _joined(rules: Sequence[Rule]) -> str:
@@ -180,6 +192,11 @@ def _f1_by_layer(structure: Structure, gold: GoldTrees, protocol: Protocol) -> d
         }
         for layer in range(1, layers + 1)
     }
+
+
+def _labels(structure: Structure, rule: Rule, gold: GoldTrees, protocol: Protocol) -> LabelMapping | None:
+    """None for a model without labels."""
+    return None if structure.labels is None else label_mapping(structure.labelled(rule), gold.spans, protocol)
 
 
 def _random_weights(

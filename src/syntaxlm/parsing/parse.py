@@ -13,32 +13,25 @@ import numpy.typing as npt
 from syntaxlm import display
 from syntaxlm.errors import InputError
 from syntaxlm.model_io import ModelBundle
-from syntaxlm.parsing.structure import (
-    Rule,
-    layers_for,
-    rules_for,
-    structure_of,
-)
+from syntaxlm.parsing.structure import Rule, Structure, layers_for, require_labels, rules_for, structure_of
 from syntaxlm.text.normaliser import UntaggedTokenError, without_tags
-from syntaxlm.trees import (
-    SpanSets,
-    Tree,
-    average,
-    format_spans,
-    trees_of,
-)
+from syntaxlm.trees import DECODING_RULES, SpanSets, TieBreaking, Tree, average, format_brackets, format_spans, trees_of
 from syntaxlm.trees.matching import beginning
-from syntaxlm.trees.span_decoding import SPAN_RULES, Scores, SpanScores
+from syntaxlm.trees.span_decoding import Scores, SpanScores
+from syntaxlm.trees.tree import Constituent
 
 
 @dataclass(frozen=True)
 class Parse:
     """One sentence, parsed. words: as written; tokens: as the (first) model read them.
 
-    tree: over the words; of a model of tags, with the tags above them.
+    tree: over the words; of a model of tags, with the tags above them. With labels, each word has its label as its tag,
+    or as a constituent above its tag.
     distances: one for each; none where the tree is not of distances, or is the average of several models'.
     number: its place in the input, 1 first.
-    span_scores: (n, n), by first and last word of the span; None where the tree is not of such scores.
+    span_scores, marginals: (n, n), by first and last word of the span: log scores, or probabilities; None where the
+    tree is not of such.
+    word_labels: the induced label of each word, "" for none; None for a tree without induced labels.
     """
 
     number: int
@@ -47,15 +40,21 @@ class Parse:
     distances: list[float]
     tree: Tree
     span_scores: Scores | None = field(default=None, compare=False)
+    marginals: Scores | None = field(default=None, compare=False)
+    word_labels: list[str] | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        spans = [[part.start, part.end] for part in self.tree.constituents]
+        constituents = list(filter(_is_long, self.tree.constituents))
         rest: dict[str, Any] = {name: getattr(self, name) for name in ("number", "words", "tokens")}
         if self.distances:
             rest["distances"] = [round(value, 6) for value in self.distances]
-        rest["spans"] = spans
-        if self.span_scores is not None:
-            rest["scores"] = [round(float(self.span_scores[start, end - 1]), 6) for start, end in spans]
+        rest["spans"] = [[part.start, part.end] for part in constituents]
+        if self.word_labels is not None:
+            rest["labels"] = [part.label for part in constituents]
+            rest["word_labels"] = self.word_labels
+        for name, chart in (("scores", self.span_scores), ("marginals", self.marginals)):
+            if chart is not None:
+                rest[name] = [round(float(chart[part.start, part.end - 1]), 6) for part in constituents]
         return rest
 
     def _repr_svg_(self) -> str:
@@ -71,7 +70,8 @@ class Parses:
     words, tokens: of each line, empty for a line without a word; distances (all words) and spans are of the others.
     distances: none, (0,), where the trees are averages or not of distances.
     first: number of the first line.
-    span_scores: of the others, too; None where the trees are averages or not of span scores.
+    span_scores, marginals: of the others, too; None where the trees are averages or not of such.
+    labelled: whether spans have induced labels, single words among them.
     """
 
     words: list[list[str]]
@@ -81,15 +81,23 @@ class Parses:
     first: int
     span_scores: SpanScores | None = None
     tagged: bool = False
+    marginals: SpanScores | None = None
+    labelled: bool = False
 
     def brackets(self) -> list[str]:
         """Each line's tree, "" for a line without a word."""
-        drawn = iter(format_spans(self.spans, self._bracketed(), self._tags()) if self.spans else [])
-        return [next(drawn) if words else "" for words in self.words]
+        if self.spans is None:
+            return [""] * len(self.words)
+        if self.labelled:
+            drawn = list(map(format_brackets, self._trees()))
+        else:
+            drawn = format_spans(self.spans, self._bracketed(), self._tags())
+        left = iter(drawn)
+        return [next(left) if words else "" for words in self.words]
 
     def __iter__(self) -> Iterator[Parse | None]:
         """Each line's parse, None for a line without a word."""
-        trees = iter(trees_of(self.spans, self._bracketed(), self._tags()) if self.spans else [])
+        trees = iter(self._trees())
         values = self.distances.tolist()
         end = sentence = 0
         for number, (words, tokens) in enumerate(zip(self.words, self.tokens, strict=True), self.first):
@@ -98,8 +106,17 @@ class Parses:
                 continue
             start, end = end, end + len(words)
             scores = None if self.span_scores is None else self.span_scores.chart(sentence)
+            marginals = None if self.marginals is None else self.marginals.chart(sentence)
             sentence += 1
-            yield Parse(number, words, tokens, values[start:end], next(trees), scores)
+            tree = next(trees)
+            labels = _word_labels(tree) if self.labelled else None
+            if labels and not self.tagged:  # they take the place of tags
+                tree = Tree(tree.words, tuple(labels), tuple(filter(_is_long, tree.constituents)))
+            yield Parse(number, words, tokens, values[start:end], tree, scores, marginals, labels)
+
+    def _trees(self) -> list[Tree]:
+        """The trees of the lines with words. Labels of single words are constituents."""
+        return trees_of(self.spans, self._bracketed(), self._tags()) if self.spans else []
 
     def _tags(self) -> list[list[str]] | None:
         return [tokens for tokens in self.tokens if tokens] if self.tagged else None
@@ -116,27 +133,66 @@ class Parses:
         ]
 
 
+def _is_long(part: Constituent) -> bool:
+    return part.end - part.start > 1
+
+
+def _word_labels(tree: Tree) -> list[str]:
+    """The label of each word's own constituent, "" for none."""
+    labels = {part.start: part.label for part in tree.constituents if not _is_long(part)}
+    return [labels.get(place, "") for place in range(len(tree))]
+
+
 def parse_lines(
     stored: ModelBundle,
     lines: Sequence[str],
     decoder: Rule | None = None,
     first: int = 1,
     layer: int | None = None,
+    labels: bool = False,
 ) -> Parses:
     """Parses lines of raw text, a sentence each.
 
     decoder: one of the model's rules (`rules_of`); None: its default. first: number of the first line.
     layer: whose distances, 1 is the first; None: the model's own.
-    Raises InputError for a model that does not parse, and a decoder or layer that it has not.
+    labels: whether spans and words get the labels that the model has induced.
+    Raises InputError for a model that does not parse, a decoder or layer that it does not have, and where labels are
+    asked of a model without.
     """
     if isinstance(lines, str):
         raise TypeError("parse_lines takes a list of lines, not one string")
     (rule,), (layer,) = rules_for([stored], decoder), layers_for([stored], layer)
-    return _parsed(stored, lines, rule, first, layer)
+    if labels:
+        require_labels(stored)
+    read = _read(stored, lines, first)
+    none = np.zeros(0, np.float32)
+    structure = read.structure
+    if structure is None:
+        return Parses(read.words, read.tokens, none, None, first, tagged=read.tagged, labelled=labels)
+    return Parses(
+        read.words,
+        read.tokens,
+        structure.distances[layer - 1] if rule in DECODING_RULES else none,
+        structure.labelled(rule) if labels else structure.decode(rule, layer),
+        first,
+        structure.span_scores,
+        read.tagged,
+        structure.marginals,
+        labels,
+    )
 
 
-def _parsed(stored: ModelBundle, lines: Sequence[str], rule: Rule, first: int, layer: int) -> Parses:
-    tagged = stored.normaliser.units == "tags"
+@dataclass(frozen=True)
+class _Reading:
+    """Lines as a model reads them: words and tokens of each, and the structure of those that have words."""
+
+    words: list[list[str]]
+    tokens: list[list[str]]
+    structure: Structure | None
+    tagged: bool
+
+
+def _read(stored: ModelBundle, lines: Sequence[str], first: int) -> _Reading:
     words: list[list[str]] = []
     tokens: list[list[str]] = []
     for number, line in enumerate(lines, first):
@@ -147,13 +203,8 @@ def _parsed(stored: ModelBundle, lines: Sequence[str], rule: Rule, first: int, l
         words.append(written)
         tokens.append(read)
     full = [sentence for sentence in tokens if sentence]
-    if not full:
-        return Parses(words, tokens, np.zeros(0, np.float32), None, first, tagged=tagged)
-    structure = structure_of(stored, full)
-    spans = structure.decode(rule, layer)
-    if rule in SPAN_RULES:
-        return Parses(words, tokens, np.zeros(0, np.float32), spans, first, structure.span_scores, tagged)
-    return Parses(words, tokens, structure.distances[layer - 1], spans, first, tagged=tagged)
+    structure = structure_of(stored, full) if full else None
+    return _Reading(words, tokens, structure, stored.normaliser.units == "tags")
 
 
 def parse_lines_together(
@@ -163,28 +214,35 @@ def parse_lines_together(
     first: int = 1,
     layer: int | None = None,
     names: Sequence[str] = (),
+    ties: TieBreaking = "random",
 ) -> Parses:
     """Parses lines with several models: the average of their trees, over the words of the first; no distances.
 
+    A model that is decoded by `mbr` takes part with the probabilities of all spans instead of a tree.
     Vocabularies may differ. Where one of the models reads tags, the lines are tagged text, of which models of words
     read the words. decoder: of the models that have this rule; the others parse by their defaults (all, where
     it is None). layer: as of `parse_lines`, of every model with distances. names: of the models, for messages.
+    ties: which of equally good splits the average takes, see `trees.average`.
     Raises InputError as `parse_lines`, for a decoder that none of the models has, and naming the sentence that
     normalisers split or drop differently.
     """
     if not stored:
         raise ValueError("expected one model or more")
-    chosen = zip(stored, rules_for(stored, decoder), layers_for(stored, layer), strict=True)
-    parses = [_parsed(one, _lines_for(one, lines, stored, first), rule, first, number) for one, rule, number in chosen]
+    rules, layers = rules_for(stored, decoder), layers_for(stored, layer)
+    readings = [_read(one, _lines_for(one, lines, stored, first), first) for one in stored]
     names = names or [f"model {number}" for number in range(1, len(stored) + 1)]
-    for name, one in zip(names[1:], parses[1:], strict=True):
-        for number, (words, others) in enumerate(zip(parses[0].words, one.words, strict=True), first):
+    for name, one in zip(names[1:], readings[1:], strict=True):
+        for number, (words, others) in enumerate(zip(readings[0].words, one.words, strict=True), first):
             if words != others:
                 raise _read_differently(number, words, others, names[0], name)
-    spans = [one.spans for one in parses if one.spans is not None]
-    combined = average(spans) if spans else None
-    none = np.zeros(0, np.float32)
-    return Parses(parses[0].words, parses[0].tokens, none, combined, first, tagged=parses[0].tagged)
+    predictions = [
+        one.structure.for_average(rule, number)
+        for one, rule, number in zip(readings, rules, layers, strict=True)
+        if one.structure is not None
+    ]
+    combined = average(predictions, ties=ties) if predictions else None
+    none, own = np.zeros(0, np.float32), readings[0]
+    return Parses(own.words, own.tokens, none, combined, first, tagged=own.tagged)
 
 
 def _lines_for(one: ModelBundle, lines: Sequence[str], models: Sequence[ModelBundle], first: int) -> Sequence[str]:

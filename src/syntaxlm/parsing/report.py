@@ -14,6 +14,7 @@ from syntaxlm.files import to_json, write_text
 from syntaxlm.trees import (
     BaselineScores,
     BootstrapResult,
+    LabelMapping,
     ParsingScores,
     SeedScores,
     SpanSets,
@@ -99,6 +100,8 @@ class ParsingReport:
     layer: of the model's distances, whose trees are scored; None for averages, files and trees of span scores.
     f1_by_layer: of a model with several layers, by layer and decoder; the same reading, the same protocol.
     random_weights: None where they were not asked for.
+    labels: the induced labels of the chosen trees, mapped to gold labels; None for averages, files, and models or
+    treebanks without labels.
     """
 
     scores: dict[str, ParsingScores]
@@ -111,6 +114,7 @@ class ParsingReport:
     layer: int | None = None
     f1_by_layer: dict[int, dict[str, float]] = field(default_factory=dict)
     random_weights: RandomWeights | None = None
+    labels: LabelMapping | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """All figures, for JSON: those of the chosen trees at the top, fractions from 0 to 1."""
@@ -129,6 +133,7 @@ class ParsingReport:
             "baselines": self.baselines.as_dict(),
             **({"random_weights": self.random_weights.as_dict()} if self.random_weights else {}),
             "against_right_branching": self.against_right.as_dict(),
+            **({"induced_labels": self.labels.as_dict()} if self.labels else {}),
         }
 
     def _layer_figures(self) -> dict[str, Any]:
@@ -167,6 +172,8 @@ class ParsingReport:
                 f"random weights    mean depth {shown['depth']}   "
                 f"left splits {shown['left']}%   right splits {shown['right']}%"
             )
+        if self.labels:
+            lines += ["", *self.labels.lines(self.chosen)]
         return "\n".join(lines)
 
     def _table(self) -> list[str]:

@@ -1,14 +1,16 @@
-"""What models say of the structure of sentences, and the rules by which it becomes trees.
+"""The structure that models give of sentences, and the rules by which it becomes trees.
 
-Models differ in what they say (`Syntax`): distances between words, by layer, or scores of spans. Each kind has rules of
-its own; all else that has to do with trees asks for a rule's name and gets trees.
+Models differ in their structure: distances between words, by layer; scores of spans; or probabilities of spans, perhaps
+with labels. Each type has rules of its own; everything else that has to do with trees asks for a rule's name and gets
+trees.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import cast
+from functools import cached_property, lru_cache, partial
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -20,46 +22,107 @@ from syntaxlm.batches import SentenceBatches
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.errors import InputError
 from syntaxlm.model_io import ModelBundle
-from syntaxlm.models.abilities import Distances, Model, Parses
+from syntaxlm.models.abilities import Distances, FindsBestTrees, Model, Parses, SpanMarginals
 from syntaxlm.models.abilities import SpanScores as BatchSpanScores
 from syntaxlm.models.batches import TokenBatch
-from syntaxlm.trees import DECODING_RULES, DecodingRule, SpanSets, decode
-from syntaxlm.trees.span_decoding import SPAN_RULES, SpanRule, SpanScores, decode_spans
-from syntaxlm.trees.spans import Flags, Integers
+from syntaxlm.models.registry import model_types_with_structure
+from syntaxlm.trees import DECODING_RULES, DecodingRule, SpanSets, average, decode
+from syntaxlm.trees.bracket_text import INDUCED_LABEL
+from syntaxlm.trees.span_decoding import SPAN_RULES, SpanRule, SpanScores, decode_spans, places_of
+from syntaxlm.trees.spans import AnyIntegers, Flags, Integers, Positions, gathered, offsets_of
 
 TOKEN_BUDGET = 1 << 12  # tokens of a parsing batch: enough for large products, few enough that freed blocks are kept
 SPAN_BUDGET = 1 << 17  # of a model that scores spans: spans of a batch, padding included; each takes many features
 
-Rule = DecodingRule | SpanRule
-RULES: tuple[Rule, ...] = (*DECODING_RULES, *SPAN_RULES)
+MarginalRule = Literal["mbr", "viterbi"]
+MARGINAL_RULES: tuple[MarginalRule, ...] = get_args(MarginalRule)
+Rule = DecodingRule | SpanRule | MarginalRule
+RULES: tuple[Rule, ...] = (*DECODING_RULES, *SPAN_RULES, *MARGINAL_RULES)
+COSTLY_RULES: tuple[Rule, ...] = ("viterbi",)  # need another, slow reading of the text: used only where asked for
+Values: TypeAlias = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
 class Structure:
-    """What a model says of many sentences; each part where it gives it.
+    """The structure that a model gives of many sentences; each part where the model gives it.
 
     lengths: (S,) words of each sentence.  distances: (layers, words), sentence after sentence; of no layer for a model
     without.  span_scores: log-probabilities among the spans that end at one word; None for a model without.
+    marginals: the probability of each span given the sentence, 1 for single words; None for a model without.
+    labels: indices into `label_names`, in the order of the marginals; -1 where there is none; None for a model without.
+    find_best_trees: the single most probable trees, with labels and single words; None for a model without.
     """
 
     lengths: Integers
-    distances: npt.NDArray[np.float32]
+    distances: Values
     span_scores: SpanScores | None = None
+    marginals: SpanScores | None = None
+    labels: Positions | None = None
+    label_names: tuple[str, ...] = ()
+    find_best_trees: Callable[[], SpanSets] | None = None
 
     def decode(self, rule: Rule, layer: int = 1) -> SpanSets:
-        """The trees by one of the model's rules. layer: whose distances, where the rule takes distances; 1 is first."""
+        """The trees by one of the model's rules: all spans of two words or more, without labels.
+
+        rule: `mbr` gives the tree with the greatest sum of marginals (minimum Bayes risk), `viterbi` the most probable
+        tree, which is found when it is first asked for.
+        layer: whose distances, where the rule takes distances; 1 is first.
+        """
         if rule in DECODING_RULES:
             return decode(self.distances[layer - 1], self.lengths, rule)
-        assert self.span_scores is not None
-        return decode_spans(self.span_scores, cast(SpanRule, rule))
+        if rule in SPAN_RULES:
+            assert self.span_scores is not None
+            return decode_spans(self.span_scores, rule)
+        if rule == "viterbi":
+            best = self._best_trees
+            kept = best.ends - best.starts > 1
+            return gathered(self.lengths, [(best.sentences()[kept], best.starts[kept], best.ends[kept])])
+        assert self.marginals is not None
+        return average([self.marginals])
+
+    def for_average(self, rule: Rule, layer: int = 1) -> SpanSets | SpanScores:
+        """What an average with other models takes: the marginals where the rule is `mbr`, otherwise the trees."""
+        if rule == "mbr":
+            assert self.marginals is not None
+            return self.marginals
+        return self.decode(rule, layer)
+
+    def labelled(self, rule: Rule) -> SpanSets:
+        """The trees by `mbr` or `viterbi` with the labels of their spans, single words included.
+
+        A single word without a label is left out; a longer span without one is labelled X.
+        Raises ValueError for a model without labels, and for another rule.
+        """
+        if self.labels is None or self.marginals is None or rule not in MARGINAL_RULES:
+            raise ValueError(f"trees by the rule {rule} have no labels")
+        if rule == "viterbi":
+            return self._best_trees
+        trees = self.decode(rule)
+        words = np.arange(self.lengths.sum()) - np.repeat(offsets_of(self.lengths)[:-1], self.lengths)
+        singles = (np.repeat(np.arange(len(self.lengths)), self.lengths), words, words + 1)
+        spans = gathered(self.lengths, [(trees.sentences(), trees.starts, trees.ends), singles])
+        codes = self.labels[places_of(self.marginals.offsets[spans.sentences()], spans.starts, spans.ends)]
+        return _labelled(spans, codes, self.label_names)
+
+    @cached_property
+    def _best_trees(self) -> SpanSets:
+        assert self.find_best_trees is not None
+        return self.find_best_trees()
 
 
-RULES_OF: dict[type, tuple[Rule, ...]] = {Distances: DECODING_RULES, BatchSpanScores: SPAN_RULES}
+RULES_OF: dict[type, tuple[Rule, ...]] = {
+    Distances: DECODING_RULES,
+    BatchSpanScores: SPAN_RULES,
+    SpanMarginals: MARGINAL_RULES,
+}
 
 
 def rules_of(model: Model) -> tuple[Rule, ...]:
     """The decoders of a model's structure, its default first; none for a model that does not parse."""
-    return RULES_OF[model.structure_type] if isinstance(model, Parses) else ()
+    if not isinstance(model, Parses):
+        return ()
+    rules = RULES_OF[model.structure_type]
+    return rules if isinstance(model, FindsBestTrees) else tuple(rule for rule in rules if rule != "viterbi")
 
 
 def rules_for(models: Sequence[ModelBundle], rule: Rule | None) -> tuple[Rule, ...]:
@@ -93,12 +156,21 @@ def layers_for(models: Sequence[ModelBundle], layer: int | None) -> tuple[int, .
     Raises InputError for a layer that a model with distances has not, and for any where no model has distances.
     """
     if layer is not None and not any(one.require(Parses, "parsing").distance_layers for one in models):
-        raise InputError(f"layer {layer}: trees of span scores are of no layer; only distances are")
+        raise InputError(f"layer {layer}: only distances have layers, and no model given here has distances")
     return tuple(layer_of(one, layer) for one in models)
 
 
+def require_labels(stored: ModelBundle) -> None:
+    """Raises InputError for a model whose spans have no labels, which lists the model types that have them."""
+    if stored.require(Parses, "parsing").labels:
+        return
+    others = [other for other in model_types_with_structure(SpanMarginals) if other != stored.name]
+    can = f" Model types that can: {', '.join(others)}." if others else ""
+    raise InputError(f"this {stored.name} model does not label spans, so its trees cannot be given with labels.{can}")
+
+
 def structure_of(stored: ModelBundle, sentences: Sequence[Sequence[str]]) -> Structure:
-    """What a model says of tokenised sentences, from one reading.
+    """The structure that a model gives of tokenised sentences, from one reading.
 
     Each sentence is read with its begin and end around it, from no state.
     """
@@ -121,22 +193,90 @@ def _structure(stored: ModelBundle, corpus: EncodedCorpus) -> Structure:
     keep_freed_memory()
     model, lengths = stored.require(Parses, "parsing"), corpus.lengths
     distances = np.zeros((model.distance_layers, corpus.word_count), np.float32)
-    scores = None
-    if model.structure_type is BatchSpanScores:
-        scores = SpanScores(lengths, _zeros(lengths))
+    scores = labels = None
+    if model.structure_type is not Distances:
+        scores = SpanScores(lengths, _room_for_spans(lengths, np.float32))
+    if model.structure_type is SpanMarginals and model.labels:
+        labels = _room_for_spans(lengths, np.int32)
     for batch in _batches(stored, corpus):
         found = model.structure(batch.to(stored.model.device))
-        assert batch.lengths is not None
-        assert batch.indices is not None
-        words, indices = batch.lengths.numpy() - 2, batch.indices.numpy()  # without BOS and EOS
+        words, indices = _real(batch)
         if isinstance(found, Distances):
             inner = found.values[:, 1:-1].cpu().numpy()
             steps = np.arange(inner.shape[1])[:, None]
             real = steps < words
             distances[:, (corpus.offsets[indices] + steps)[real]] = inner[:, real]
-        elif scores is not None:
+        elif isinstance(found, BatchSpanScores):
+            assert scores is not None
             scores.values[scores.places(indices)] = _spans_of_words(found.values, words)
-    return Structure(lengths, distances, scores)
+        else:
+            assert scores is not None
+            _place(found.values.float(), scores.values, scores.offsets[indices], words)
+            if labels is not None:
+                assert found.labels is not None
+                _place(found.labels.int(), labels, scores.offsets[indices], words)
+    if model.structure_type is not SpanMarginals:
+        return Structure(lengths, distances, scores)
+    assert scores is not None
+    last = np.arange(lengths.sum()) - np.repeat(offsets_of(lengths)[:-1], lengths)
+    scores.values[np.repeat(scores.offsets[:-1], lengths) + last * (last + 1) // 2] = 1  # single words
+    find = partial(_best_trees, stored, corpus) if isinstance(model, FindsBestTrees) else None
+    return Structure(lengths, distances, None, scores, labels, tuple(model.labels), find)
+
+
+def _real(batch: TokenBatch) -> tuple[Integers, Integers]:
+    """(B,) twice: the words of each column, and which sentence it is."""
+    assert batch.lengths is not None
+    assert batch.indices is not None
+    return batch.lengths.numpy() - 2, batch.indices.numpy()  # without BOS and EOS
+
+
+def _place(charts: Tensor, flat: npt.NDArray[np.generic], offsets: Integers, words: Integers) -> None:
+    """Puts charts, (B, n, n) by first and last word, into a flat array in the order of `SpanScores`.
+
+    That order is by the last word: so the spans of a sentence are the first ones of a longer sentence's.
+    offsets, words: (B,), where each sentence's spans begin in the flat array, and its number of words.
+    """
+    size = charts.shape[1]
+    if charts.shape[1:] != (size, size) or size < words.max():
+        raise ValueError(f"charts of shape {tuple(charts.shape)}, expected (B, n, n) for up to {words.max()} words")
+    rows = charts.cpu().numpy().reshape(len(charts), -1).take(_triangle(size), axis=1)
+    counts = words * (words + 1) // 2
+    for row, offset, count in zip(rows, offsets.tolist(), counts.tolist(), strict=True):
+        flat[offset : offset + count] = row[:count]
+
+
+@lru_cache(maxsize=4)  # batches of one length follow each other
+def _triangle(size: int) -> Integers:
+    """The places of the spans in a flattened chart of n words, by last word, then by length."""
+    last, before = np.tril_indices(size)
+    places: Integers = (last - before) * size + last
+    return places
+
+
+@torch.no_grad()
+def _best_trees(stored: ModelBundle, corpus: EncodedCorpus) -> SpanSets:
+    """The most probable trees of sentences, with labels and single words."""
+    model, lengths = stored.require(FindsBestTrees, "decoding by viterbi"), corpus.lengths
+    found: list[Integers] = [np.zeros((0, 4), np.int64)]
+    for batch in _batches(stored, corpus):
+        trees = model.best_trees(batch.to(stored.model.device))
+        for index, tree in zip(_real(batch)[1].tolist(), trees, strict=True):
+            spans = np.array(tree, np.int64).reshape(-1, 3)
+            found.append(np.insert(spans, 0, index, axis=1))
+    rows = np.concatenate(found)
+    rows = rows[np.argsort(rows[:, 0], kind="stable")]
+    sentence, first, last, label = rows.T
+    return _labelled(gathered(lengths, [(sentence, first, last + 1)]), label, tuple(model.labels))
+
+
+def _labelled(spans: SpanSets, codes: AnyIntegers, names: tuple[str, ...]) -> SpanSets:
+    """Spans with labels. codes: of each, -1 for none; then a single word is left out, and a longer span labelled X."""
+    kept = (codes >= 0) | (spans.ends - spans.starts > 1)
+    counts = np.bincount(spans.sentences()[kept], minlength=len(spans))
+    codes = np.where(codes < 0, len(names), codes)[kept].astype(np.int32)
+    names = (*names, INDUCED_LABEL)
+    return SpanSets(spans.lengths, offsets_of(counts), spans.starts[kept], spans.ends[kept], codes, names)
 
 
 def _spans_of_words(scores: Tensor, words: Integers) -> npt.NDArray[np.float32]:
@@ -154,10 +294,10 @@ def _spans_of_words(scores: Tensor, words: Integers) -> npt.NDArray[np.float32]:
     return of_ends[torch.from_numpy(real)].float().numpy()
 
 
-def _zeros(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
-    """Room for the scores of all spans of sentences of these lengths."""
+def _room_for_spans(lengths: Integers, number_type: type[np.generic]) -> npt.NDArray[Any]:
+    """Zeros for all spans of sentences of these lengths."""
     try:
-        return np.zeros(int((lengths * (lengths + 1) // 2).sum()), np.float32)
+        return np.zeros(int((lengths * (lengths + 1) // 2).sum()), number_type)
     except MemoryError as error:
         raise InputError(
             f"a sentence of {int(lengths.max()):,} words: memory does not hold the scores of all its spans. "
@@ -171,7 +311,7 @@ def _batches(stored: ModelBundle, corpus: EncodedCorpus) -> Iterator[TokenBatch]
     for indices in batches.epoch(0):
         while len(indices):
             together = len(indices)
-            if stored.require(Parses, "parsing").structure_type is BatchSpanScores:
+            if stored.require(Parses, "parsing").structure_type is not Distances:
                 together = max(1, SPAN_BUDGET // int(corpus.lengths[indices[0]] + 2) ** 2)
             yield batches.batch(indices[:together])
             indices = indices[together:]

@@ -8,7 +8,7 @@ from typing import cast
 
 from syntaxlm.drawing.charts import bar_chart
 from syntaxlm.drawing.sentence import Drawing
-from syntaxlm.model_io import ModelBundle
+from syntaxlm.model_io import ModelBundle, structure_name
 from syntaxlm.parsing.report import ParsingReport, ScoredSentence, scored_sentences
 from syntaxlm.parsing.structure import Rule
 from syntaxlm.reports.page import Block, Figure, Paragraph, Section, Table
@@ -37,7 +37,7 @@ def parsing_source(parsing: ParsingReport, evidence: str) -> str:
 
 def parsing_sections(stored: ModelBundle, parsing: ParsingReport) -> list[Section]:
     """All sections that need a treebank."""
-    evidence = "span scores" if parsing.layer is None else f"distances of layer {parsing.layer}"
+    evidence = structure_name(stored.model) if parsing.layer is None else f"distances of layer {parsing.layer}"
     chosen, source = parsing.scores[parsing.chosen], parsing_source(parsing, evidence)
     branching = score(right(parsing.gold.spans.lengths), parsing.gold.spans, chosen.protocol)
     compared = {**parsing.scores, "right branching": branching}
@@ -45,6 +45,7 @@ def parsing_sections(stored: ModelBundle, parsing: ParsingReport) -> list[Sectio
         f1_section(parsing, source),
         length_section(compared, source),
         label_section(compared, source),
+        *induced_label_sections(parsing, source),
         shape_section(chosen, compared, source),
         *sentence_sections(stored, parsing),
     ]
@@ -116,6 +117,37 @@ def label_section(compared: Mapping[str, ParsingScores], source: str) -> Section
         return Section("Recall by label", (Paragraph(why, missing=True),))
     source = source + "; spans of two words or more"
     return _measured("Recall by label", "recall, percent", ("label", "gold spans"), values, source, CHARTED_LABELS)
+
+
+def induced_label_sections(parsing: ParsingReport, source: str) -> list[Section]:
+    """The gold label that each induced label goes with most often; none for a model without labels."""
+    found = parsing.labels
+    if found is None:
+        return []
+    rows = tuple(
+        (
+            one.label,
+            f"{one.spans:,}",
+            f"{one.matched:,}",
+            one.gold_label,
+            percent(one.gold_spans / one.matched) if one.matched else "",
+        )
+        for one in found.labels[:LABELS]
+    )
+    heads = "induced label", "spans", "gold constituents", "most frequent gold label", "its share, percent"
+    rest = len(found.labels) - len(rows)
+    table = Table(
+        "Induced labels, mapped many-to-one to gold labels",
+        heads,
+        rows,
+        f"{source}; {parsing.chosen} decoder{f'; {rest} rarer ones are left out' * (rest > 0)}",
+    )
+    meaning = (
+        f"Many-to-one accuracy {percent(found.accuracy)}: of the {found.matched:,} predicted spans that are gold"
+        " constituents, the share whose gold label is the most frequent one of their induced label. All labels mapped"
+        f" to {found.most_frequent[0]}: {percent(found.baseline)}. The mapping is chosen by the same gold trees."
+    )
+    return [Section("Induced labels", (table, Paragraph(meaning)))]
 
 
 def _measured(

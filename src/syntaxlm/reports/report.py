@@ -71,8 +71,8 @@ def page_of(stored: ModelBundle, run: Run, parsing: ParsingReport | None, floor:
 def _why_no_trees(stored: ModelBundle) -> str:
     if not isinstance(stored.model, Parses):
         return (
-            f"This model, of type {stored.name}, gives neither distances between words nor span scores,"
-            " so it does not parse. No treebank was read."
+            f"This model, of type {stored.name}, gives neither distances between words nor span scores or"
+            " probabilities, so it does not parse. No treebank was read."
         )
     return "No treebank was given to evaluate the trees on."
 

@@ -13,7 +13,7 @@ from syntaxlm.models.abilities import HasMaps
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.parsing.structure import Rule, layers_for, rules_for, structure_of
-from syntaxlm.trees.span_decoding import SPAN_RULES, Scores
+from syntaxlm.trees.decoding import DECODING_RULES
 from syntaxlm.trees.spans import trees_of
 from syntaxlm.trees.tree import Tree
 
@@ -41,6 +41,7 @@ def analyse(
         _unknown(stored, parse.tokens),
         parse.tree,
         parse.span_scores,
+        parse.marginals,
     )
 
 
@@ -54,14 +55,9 @@ def _analyse_words(
     structure = structure_of(stored, [tokens])
     leaves = [tokens] if stored.normaliser.units == "tags" else None
     (tree,) = trees_of(structure.decode(rule, layer), [words], leaves)
-    distances: list[float] = []
-    scores: Scores | None = None
-    if rule in SPAN_RULES:
-        assert structure.span_scores is not None
-        scores = structure.span_scores.chart(0)
-    else:
-        distances = structure.distances[layer - 1].tolist()
-    return Analysis(tuple(words), tuple(tokens), tuple(distances), _unknown(stored, tokens), tree, scores)
+    distances = structure.distances[layer - 1].tolist() if rule in DECODING_RULES else []
+    charts = (None if one is None else one.chart(0) for one in (structure.span_scores, structure.marginals))
+    return Analysis(tuple(words), tuple(tokens), tuple(distances), _unknown(stored, tokens), tree, *charts)
 
 
 def _unknown(stored: ModelBundle, tokens: Sequence[str]) -> tuple[bool, ...]:

@@ -1,7 +1,7 @@
 """Several recipes trained under one budget, each with several seeds, and their table.
 
 A comparison is a folder: folder/recipe/seed-S are its runs, folder/comparison.json its figures so far. Started again,
-it reads the runs that are finished, goes on with one that was interrupted, and trains those that are missing.
+it reads the runs that are finished, resumes one that was interrupted, and trains those that are missing.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from syntaxlm.model_io import VOCABULARY, read_model
 from syntaxlm.scoring.perplexity import LanguageModelScore
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.recipe import Recipe, find_recipe, read_recipe
-from syntaxlm.training.result import RESULT, Figure, TrainingResult, read_result
-from syntaxlm.training.seeds import Watching, seeded
-from syntaxlm.training.trainer import RECIPE, read_run_recipe, refuse_run, resume, train
+from syntaxlm.training.result import Figure, TrainingResult
+from syntaxlm.training.seeds import Watching, check_settings, seeded, train_or_resume
+from syntaxlm.training.trainer import refuse_run
 
 COMPARISON = "comparison.json"
 
@@ -214,7 +214,7 @@ def compare(
         for run, one in seeded(recipe, seeds).items()
     }
     for (_, run_folder), recipe in runs.items():
-        _check_settings(run_folder, recipe)
+        check_settings(run_folder, recipe)
     make_folder(folder)
     with held(folder):
         return _compare(recipes, runs, folder, seeds, watching, say)
@@ -236,7 +236,7 @@ def _compare(
     for number, ((name, run_folder), recipe) in enumerate(runs.items(), 1):
         say(f"{run_folder} ({number} of {len(runs)})")
         try:
-            result = _result(run_folder, recipe, watching)
+            result = train_or_resume(run_folder, recipe, watching)
             stopped = result.stopped
             if not stopped:
                 rows[name] = _with_run(rows[name], result, epochs_counted)
@@ -248,35 +248,6 @@ def _compare(
         if stopped:
             break
     return comparison
-
-
-def _result(folder: Path, recipe: Recipe, watching: Watching) -> TrainingResult:
-    """Of a run that is finished, gone on with, or begun."""
-    begun = (folder / RECIPE).exists()
-    if begun and (folder / RESULT).exists():
-        return read_result(folder)
-    with watching(recipe) as watcher:
-        return resume(folder, watcher) if begun else train(recipe, folder, watcher)
-
-
-def _check_settings(folder: Path, recipe: Recipe) -> None:
-    """Raises InputError when a folder holds a run of another recipe."""
-    if not (folder / RECIPE).exists():
-        return
-    there, asked = (dict(_flat(one.as_dict())) for one in (read_run_recipe(folder), recipe))
-    keys = [key for key in there | asked if there.get(key) != asked.get(key)]
-    if keys:
-        told = "; ".join(f"{key} is {there.get(key)} there, {asked.get(key)} here" for key in keys[:3])
-        raise InputError(f"{folder}: holds a run of other settings: {told}. Name another folder.")
-
-
-def _flat(settings: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    """Dotted names and values of nested settings."""
-    found = []
-    for key, value in settings.items():
-        name = f"{prefix}{key}"
-        found += _flat(value, name + ".") if isinstance(value, dict) else [(name, value)]
-    return found
 
 
 def _with_run(row: Row, result: TrainingResult, counted: dict[str, int]) -> Row:

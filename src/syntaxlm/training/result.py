@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ import numpy as np
 
 from syntaxlm.errors import InputError
 from syntaxlm.files import parse_json, read_stored
+from syntaxlm.parsing.collapse import TreeFigures
 from syntaxlm.scoring.perplexity import LanguageModelScore
 
 RESULT = "result.json"
@@ -26,6 +28,7 @@ class TrainingResult:
     averaged: whether the best weights are a mean over steps.
     supervised: sentences of the training text that had a gold tree to learn from, and all of them; None without trees.
     counted: of a model that learns by counting, what it tells of what it found, by name: numbers, in lists.
+    trees: what the trees of a grammar look like on validation text; None for other models.
     """
 
     folder: Path
@@ -38,12 +41,15 @@ class TrainingResult:
     averaged: bool = False
     supervised: tuple[int, int] | None = None
     counted: dict[str, Any] | None = None
+    trees: TreeFigures | None = None
 
     def as_dict(self) -> dict[str, Any]:
         scores = {name: score and score.as_dict() for name, score in (("valid", self.valid), ("test", self.test))}
         rest = {name: getattr(self, name) for name in ("steps", "epochs", "seconds", "stopped", "averaged")}
         trees = self.supervised and dict(zip(("sentences", "of"), self.supervised, strict=True))
-        return {"folder": str(self.folder)} | scores | rest | {"supervised": trees, "counted": self.counted}
+        shape = self.trees and dataclasses.asdict(self.trees) | {"warning": self.trees.warning}
+        found = {"supervised": trees, "counted": self.counted, "trees": shape}
+        return {"folder": str(self.folder)} | scores | rest | found
 
     def __str__(self) -> str:
         if self.stopped:
@@ -60,6 +66,8 @@ class TrainingResult:
         for name, score in (("valid", self.valid), ("test", self.test)):
             if score is not None:
                 lines.append(f"{name}: " + str(score).replace("\n", "\n  "))
+        if self.trees is not None:
+            lines.append(str(self.trees))
         return "\n".join(lines)
 
 
@@ -90,9 +98,19 @@ def read_result(folder: Path) -> TrainingResult:
             averaged=bool(data.get("averaged", False)),
             supervised=None if trees is None else (_count(trees["sentences"]), _count(trees["of"])),
             counted=counted,
+            trees=_tree_figures(data.get("trees")),
         )
     except (InputError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"{path}: no result of this program: {error!r}. Remove it to have it made again.") from error
+
+
+def _tree_figures(data: Any) -> TreeFigures | None:
+    if data is None:
+        return None
+    symbols = None if data["symbols"] is None else _amount(data["symbols"])
+    return TreeFigures(
+        _amount(data["right_branching"]), _amount(data["left_branching"]), symbols, _count(data["sentences"])
+    )
 
 
 def _score(data: Any) -> LanguageModelScore:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from syntaxlm.errors import InputError
 from syntaxlm.training.recipe import Recipe
-from syntaxlm.training.result import Figure, TrainingResult
-from syntaxlm.training.trainer import ProgressCallback, train
+from syntaxlm.training.result import RESULT, Figure, TrainingResult, read_result
+from syntaxlm.training.trainer import RECIPE, ProgressCallback, read_run_recipe, resume, train
 
 Watching = Callable[[Recipe], AbstractContextManager[ProgressCallback]]
 
@@ -65,3 +66,32 @@ def train_seeds(recipe: Recipe, folder: Path, count: int, watching: Watching) ->
         if runs[-1].stopped:
             break
     return SeedsResult(runs)
+
+
+def train_or_resume(folder: Path, recipe: Recipe, watching: Watching) -> TrainingResult:
+    """The result of a run in a folder: a finished one as it is, a stopped one resumed, otherwise a new one."""
+    begun = (folder / RECIPE).exists()
+    if begun and (folder / RESULT).exists():
+        return read_result(folder)
+    with watching(recipe) as watcher:
+        return resume(folder, watcher) if begun else train(recipe, folder, watcher)
+
+
+def check_settings(folder: Path, recipe: Recipe) -> None:
+    """Raises InputError when a folder holds a run of another recipe."""
+    if not (folder / RECIPE).exists():
+        return
+    there, asked = (dict(_flat(one.as_dict())) for one in (read_run_recipe(folder), recipe))
+    keys = [key for key in there | asked if there.get(key) != asked.get(key)]
+    if keys:
+        shown = "; ".join(f"{key} is {there.get(key)} there, {asked.get(key)} here" for key in keys[:3])
+        raise InputError(f"{folder}: holds a run of other settings: {shown}. Name another folder.")
+
+
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    """Dotted names and values of nested settings."""
+    found = []
+    for key, value in settings.items():
+        name = f"{prefix}{key}"
+        found += _flat(value, name + ".") if isinstance(value, dict) else [(name, value)]
+    return found

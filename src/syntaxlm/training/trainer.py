@@ -12,9 +12,18 @@ import torch
 from syntaxlm.batches import Batches
 from syntaxlm.errors import InputError
 from syntaxlm.files import read_stored_text, to_json
-from syntaxlm.model_io import LABELS, VOCABULARY, ModelSettings, read_model, write_settings, write_weights
-from syntaxlm.models.abilities import NATS_PER_TOKEN, AnnealsLoss, Model, ScoresSentences, TrainsByGradient
+from syntaxlm.model_io import LABELS, VOCABULARY, ModelBundle, ModelSettings, read_model, write_settings, write_weights
+from syntaxlm.models.abilities import (
+    NATS_PER_TOKEN,
+    AnnealsLoss,
+    Model,
+    Parses,
+    ScoresSentences,
+    SpanMarginals,
+    TrainsByGradient,
+)
 from syntaxlm.models.registry import build_model
+from syntaxlm.parsing.collapse import TreeFigures, tree_figures
 from syntaxlm.scoring.engine import Scorer
 from syntaxlm.scoring.perplexity import Corpus, LanguageModelScore, evaluate_language_model
 from syntaxlm.settings import parse_yaml
@@ -116,9 +125,7 @@ class LanguageModelTask(Task):
         return evaluate_language_model(scorer, corpus)
 
     def write_settings(self, folder: Path) -> None:
-        mode = self.recipe.mode
-        settings = ModelSettings(self.recipe.model, self.recipe.text.normaliser, mode.carry_state, mode.predict_eos)
-        write_settings(folder, settings, self.data.vocabulary, self.data.labels)
+        write_settings(folder, self.settings, self.data.vocabulary, self.data.labels)
 
     def write_weights(self, folder: Path) -> None:
         write_weights(folder, self.model, self.data.vocabulary)
@@ -138,7 +145,20 @@ class LanguageModelTask(Task):
             found["supervised"] = self.data.supervision.count
         if self.data.focus:
             found["focused"] = [one.count for one in self.data.focus]
+        if (trees := self.tree_figures(self.model)) is not None:
+            found |= {name: value for name, value in vars(trees).items() if name != "sentences"}
         return found
+
+    def tree_figures(self, model: Model) -> TreeFigures | None:
+        """What the trees of a grammar look like on the validation text; None for other models."""
+        if not isinstance(model, Parses) or model.structure_type is not SpanMarginals:
+            return None
+        return tree_figures(ModelBundle(model, self.settings, self.data.vocabulary), self.data.valid)
+
+    @property
+    def settings(self) -> ModelSettings:
+        mode = self.recipe.mode
+        return ModelSettings(self.recipe.model, self.recipe.text.normaliser, mode.carry_state, mode.predict_eos)
 
 
 def _run(recipe: Recipe, folder: Path, callback: ProgressCallback | None) -> Run:
@@ -170,6 +190,7 @@ def _trained(run: Run, recipe: Recipe) -> TrainingResult:
         averaged=run.log.trainer.averaging.is_averaged(run.log.trainer.best_step),
         supervised=None if supervision is None else (supervision.count, len(task.data.train)),
         counted=run.loop.figures if isinstance(run.loop, CountingLoop) else None,
+        trees=task.tree_figures(best),
     )
     run.write(to_json(result.as_dict(), indent=2) + "\n", RESULT)
     return result

@@ -25,6 +25,7 @@ from syntaxlm.trees.conllu import (
 )
 from syntaxlm.trees.decoding import DECODING_RULES, DecodingRule, decode, decode_by_definition
 from syntaxlm.trees.dependencies import Edge, Paths, Step, in_order, paths_of, steps_of, tree_of_steps
+from syntaxlm.trees.label_mapping import LabelMapping, MappedLabel, label_mapping
 from syntaxlm.trees.matching import match_words
 from syntaxlm.trees.preprocessing import (
     PREPROCESSINGS,
@@ -46,6 +47,7 @@ from syntaxlm.trees.significance import (
 from syntaxlm.trees.span_decoding import SPAN_RULES, SpanRule, SpanScores, decode_spans
 from syntaxlm.trees.spans import SpanSets, format_spans, trees_of
 from syntaxlm.trees.statistics import BranchingStatistics, f1_by_length, recall_by_label, shape_of
+from syntaxlm.trees.ties import TIE_RULES, TieBreaking
 from syntaxlm.trees.tree import Constituent, DependencyTree, Tree
 
 __all__ = [
@@ -53,6 +55,7 @@ __all__ = [
     "PREPROCESSINGS",
     "PROTOCOLS",
     "SPAN_RULES",
+    "TIE_RULES",
     "AttachmentScores",
     "AveragedTrees",
     "BaselineScores",
@@ -64,6 +67,8 @@ __all__ = [
     "DependencyTree",
     "Edge",
     "GoldPreprocessing",
+    "LabelMapping",
+    "MappedLabel",
     "ParsingScores",
     "Paths",
     "Protocol",
@@ -73,6 +78,7 @@ __all__ = [
     "SpanScores",
     "SpanSets",
     "Step",
+    "TieBreaking",
     "Tree",
     "agreement",
     "attachment",
@@ -99,6 +105,7 @@ __all__ = [
     "is_projective",
     "iterate_conllu",
     "iterate_dependencies",
+    "label_mapping",
     "left",
     "match_words",
     "over_seeds",

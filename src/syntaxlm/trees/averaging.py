@@ -1,7 +1,8 @@
 """The trees that several parsers agree on most, and the agreement between them.
 
 The average of k trees of a sentence is the binary tree that shares the most spans with them in expectation (minimum
-Bayes risk; Goodman 1996, "Parsing algorithms and metrics", on labelled recall).
+Bayes risk; Goodman 1996, "Parsing algorithms and metrics", on labelled recall). A parser that gives the probability of
+every span takes part with these instead of a tree.
 """
 
 from __future__ import annotations
@@ -16,38 +17,70 @@ import numpy.typing as npt
 
 from syntaxlm.errors import InputError
 from syntaxlm.trees.brackets import read_brackets
-from syntaxlm.trees.charts import TieBreaking, best_trees
+from syntaxlm.trees.charts import Chart, best_trees, best_trees_of_charts, chart_of_spans
 from syntaxlm.trees.matching import Side, read_matching
 from syntaxlm.trees.scoring import Fractions, Protocol, score
+from syntaxlm.trees.span_decoding import SpanScores
 from syntaxlm.trees.span_index import span_keys, spans_of_keys
-from syntaxlm.trees.spans import SpanSets, format_spans
+from syntaxlm.trees.spans import Integers, SpanSets, format_spans
+from syntaxlm.trees.ties import TieBreaking, seeds_of
 from syntaxlm.trees.tree import Tree
 
 _DECIMALS = 9  # of weights, after the leading digit of the greatest
 
 
 def average(
-    predictions: Sequence[SpanSets], weights: Sequence[float] | None = None, ties: TieBreaking = "first"
+    predictions: Sequence[SpanSets | SpanScores], weights: Sequence[float] | None = None, ties: TieBreaking = "random"
 ) -> SpanSets:
-    """For each sentence, the binary tree that shares the most spans with the trees of all predictions.
+    """For each sentence, the binary tree that shares the most spans with the predictions.
 
-    predictions: of the same sentences in the same order; trees may be n-ary.  weights: one positive number for each,
-    default equal.  ties: of equally good splits of a span, `first` takes the first, so that words which no prediction
-    brackets are right branching, as in `binary_upper_bound`; `random` takes each with the same probability (see
-    `charts.best`). The order of predictions does not matter.
-    Raises InputError where sentences differ in number or length, or weights do not fit.
+    predictions: of the same sentences in the same order. Each gives trees, which may be n-ary, or the probability of
+    every span, 0 to 1; a span of a tree counts as one of probability 1. The average of a single prediction of
+    probabilities is therefore its minimum Bayes risk tree.
+    weights: one positive number for each, default equal.
+    ties: of equally good splits of a span, `random` takes each with the same probability, by a fixed pseudo-random
+    choice that depends on the spans of the sentence's trees alone: results are reproducible and lean to neither side.
+    `first` takes the first, so that words which no prediction brackets are right branching, as in `binary_upper_bound`.
+    The order of predictions does not matter, nor do other sentences.
+    Raises InputError where sentences differ in number or length, weights do not fit, or a probability is not finite.
+    Goodman 1996, "Parsing algorithms and metrics".
     """
     if not predictions:
         raise ValueError("an average needs at least one prediction")
     _check_same(predictions)
     lengths = predictions[0].lengths
-    keys = [span_keys(one, keep_whole=True)[0] for one in predictions]
-    distinct = np.unique(np.concatenate(keys))
-    counted = _whole_numbers(weights, len(predictions))
-    shared = np.zeros(len(distinct), counted.dtype)
-    for found, weight in zip(keys, counted, strict=True):
+    scored = any(isinstance(one, SpanScores) for one in predictions)
+    # Probabilities are rounded to multiples of 1e-9 and added as integers, so that no order of additions breaks ties.
+    counted = _whole_numbers([1.0] * len(predictions) if scored and weights is None else weights, len(predictions))
+    pairs = list(zip(predictions, counted, strict=True))
+    spans, shared = _shared(
+        lengths, [(one, weight) for one, weight in pairs if isinstance(one, SpanSets)], counted.dtype
+    )
+    if not scored:
+        return best_trees(spans, shared, ties=ties)
+    probabilities = [(one, weight) for one, weight in pairs if isinstance(one, SpanScores)]
+    for one, _ in probabilities:
+        one.check_finite()
+
+    def chart_of(chosen: Integers, length: int) -> Chart:
+        chart = chart_of_spans(spans, shared, chosen, length)
+        for one, weight in probabilities:
+            chart += np.rint(one.charts(chosen, length).astype(np.float64) * weight).astype(np.int64)
+        return chart
+
+    return best_trees_of_charts(lengths, chart_of, ties=ties, seeds=seeds_of(spans))
+
+
+def _shared(
+    lengths: Integers, trees: Sequence[tuple[SpanSets, Any]], number_type: Any
+) -> tuple[SpanSets, npt.NDArray[np.signedinteger[Any]]]:
+    """The distinct spans of two words or more of all trees, and the sum of the weights of the trees that have each."""
+    keys = [span_keys(one, keep_whole=True)[0] for one, _ in trees]
+    distinct = np.unique(np.concatenate([np.zeros(0, np.int64), *keys]))
+    shared = np.zeros(len(distinct), number_type)
+    for found, (_, weight) in zip(keys, trees, strict=True):
         shared[np.searchsorted(distinct, found)] += weight
-    return best_trees(spans_of_keys(distinct, lengths), shared, ties=ties)
+    return spans_of_keys(distinct, lengths), shared
 
 
 def agreement(predictions: Sequence[SpanSets], protocol: Protocol) -> Fractions:
@@ -70,7 +103,7 @@ class AveragedTrees:
 
     spans, words: the averaged trees, over the words of the first file.  sources, weights: of the predictions.
     agreement: (k, k) F1 between each two; with_average: (k,) that of each with the average; fractions from 0 to 1.
-    sentences: how many the F1 is of.
+    sentences: how many the F1 is of.  ties: which of equally good splits the average took, see `average`.
     """
 
     spans: SpanSets
@@ -81,6 +114,7 @@ class AveragedTrees:
     sentences: int
     agreement: Fractions
     with_average: Fractions
+    ties: TieBreaking = "random"
 
     @property
     def with_others(self) -> Fractions:
@@ -96,6 +130,7 @@ class AveragedTrees:
         return {
             "predictions": list(self.sources),
             "weights": list(self.weights),
+            "ties": self.ties,
             "trees": len(self.spans),
             "protocol": self.protocol.name,
             "protocol_fields": {name: getattr(self.protocol, name) for name in Protocol.__dataclass_fields__},
@@ -110,7 +145,7 @@ class AveragedTrees:
         count = len(self.sources)
         titles = [*(f"with {number}" for number in range(1, count + 1)), "others", "average"]
         lines = [
-            f"agreement in unlabelled F1   protocol {self.protocol}   sentences {self.sentences}",
+            f"agreement in unlabelled F1   protocol {self.protocol}   sentences {self.sentences}   ties {self.ties}",
             "",
             "".join(f"{title:>9}" for title in titles),
         ]
@@ -123,10 +158,14 @@ class AveragedTrees:
 
 
 def average_files(
-    paths: Sequence[str | Path], protocol: Protocol, weights: Sequence[float] | None = None
+    paths: Sequence[str | Path],
+    protocol: Protocol,
+    weights: Sequence[float] | None = None,
+    ties: TieBreaking = "random",
 ) -> AveragedTrees:
     """The average of two or more bracket files of the same sentences in the same order, labels left aside.
 
+    weights, ties: see `average`.
     Raises InputError naming file and sentence where sentences differ in number or length.
     """
     if len(paths) < 2:
@@ -139,7 +178,7 @@ def average_files(
         side = Side(str(path), f"file {number}", f"that of {path}")
         trees.append(read_matching(read_brackets(path), first, side, reference, advice))
     predictions = [SpanSets.of(one) for one in trees]
-    spans = average(predictions, weights)
+    spans = average(predictions, weights, ties)
     scores = [score(one, spans, protocol, details=False) for one in predictions]
     return AveragedTrees(
         spans,
@@ -150,6 +189,7 @@ def average_files(
         scores[0].sentences,
         agreement(predictions, protocol),
         np.array([one.f1 for one in scores]),
+        ties,
     )
 
 
@@ -165,7 +205,7 @@ def _whole_numbers(weights: Sequence[float] | None, count: int) -> npt.NDArray[n
     return np.rint(given / leading * 10.0**_DECIMALS).astype(np.int64)
 
 
-def _check_same(predictions: Sequence[SpanSets]) -> None:
+def _check_same(predictions: Sequence[SpanSets | SpanScores]) -> None:
     first = predictions[0].lengths
     for number, one in enumerate(predictions[1:], 2):
         if len(one) != len(first):

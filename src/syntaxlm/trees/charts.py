@@ -17,16 +17,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
-from typing import Any, Literal, NamedTuple, TypeAlias
+from functools import cache, partial
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from syntaxlm.trees.decoding import DecodingRule
 from syntaxlm.trees.spans import Integers, SpanSets, gathered, offsets_of
+from syntaxlm.trees.ties import Hashes, TieBreaking, choose_at_random, seeds_of
+from syntaxlm.trees.ties import tie_priorities as tie_priorities  # `ops.charts` takes it from here
 
-TieBreaking = Literal["first", "random"]
 Chart: TypeAlias = npt.NDArray[Any]
 Floats: TypeAlias = npt.NDArray[np.float64]
 
@@ -92,7 +93,7 @@ def best(weights: Chart, split_weights: Chart | None = None, ties: TieBreaking =
     """
     length = checked_length(weights, split_weights)
     groups = [_columns(weights, split_weights, columns) for columns in _groups(length, weights.shape[1])]
-    found = [_best(*group, length, "unbiased", ties) for group in groups]
+    found = [_best(*group, length, "unbiased", ties, None) for group in groups]
     return BestTrees(np.concatenate([one.scores for one in found]), np.concatenate([one.spans for one in found], 1))
 
 
@@ -109,18 +110,21 @@ def best_trees(
 
     spans: distinct within a sentence; they may cross.  weights: (N,) integers, one for each.
     rule: `unbiased` allows every binary tree, `biased` those that `decode` can give under its rule of that name.
+    ties: see `best`; the choice of `random` also depends on the sentence's spans.
     Returns all spans of two words or more, the whole sentence included: n - 1 for n words.
     """
+    seeds = seeds_of(spans) if ties == "random" else None
+    return best_trees_of_charts(spans.lengths, partial(chart_of_spans, spans, weights), rule, ties, seeds)
 
-    def chart_of(chosen: Integers, length: int) -> Chart:
-        places = spans.places(chosen)
-        sentence = np.repeat(np.arange(len(chosen)), np.diff(spans.offsets)[chosen])
-        rows = positions(length, spans.starts[places], spans.ends[places])
-        chart = np.zeros((length * (length + 1) // 2, len(chosen)), weights.dtype)
-        chart.ravel()[rows * len(chosen) + sentence] = weights[places]
-        return chart
 
-    return best_trees_of_charts(spans.lengths, chart_of, rule, ties)
+def chart_of_spans(spans: SpanSets, weights: npt.NDArray[np.integer], chosen: Integers, length: int) -> Chart:
+    """The chart of some sentences of one length: the weights of their spans, (N,) as in `best_trees`, 0 elsewhere."""
+    places = spans.places(chosen)
+    sentence = np.repeat(np.arange(len(chosen)), np.diff(spans.offsets)[chosen])
+    rows = positions(length, spans.starts[places], spans.ends[places])
+    chart = np.zeros((length * (length + 1) // 2, len(chosen)), weights.dtype)
+    chart.ravel()[rows * len(chosen) + sentence] = weights[places]
+    return chart
 
 
 def best_trees_of_charts(
@@ -128,15 +132,17 @@ def best_trees_of_charts(
     chart_of: Callable[[Integers, int], Chart],
     rule: DecodingRule = "unbiased",
     ties: TieBreaking = "first",
+    seeds: Hashes | None = None,
 ) -> SpanSets:
     """`best` for sentences of any lengths, whose charts are made one group at a time.
 
     lengths: (S,).  chart_of: from the indices of some sentences and their common length to their chart.
-    Returns all spans of two words or more, the whole sentence included: n - 1 for n words.
+    seeds: (S,) what the choice of `random` also depends on, sentence by sentence.  Returns trees as `best_trees` does.
     """
     found = []
     for length, chosen in equal_lengths(lengths, group_size):
-        sentence, start, end = _listed(_best(chart_of(chosen, length), None, length, rule, ties).spans, length)
+        own = None if seeds is None else seeds[chosen]
+        sentence, start, end = _listed(_best(chart_of(chosen, length), None, length, rule, ties, own).spans, length)
         found.append((chosen[sentence], start, end))
     return gathered(lengths, found)
 
@@ -214,18 +220,6 @@ def parts(
     count = len(lefts[1]) - width + 1
     for left in range(1, width) if splits is None else splits:
         yield lefts[left][:count], rights[width - left][left : left + count]
-
-
-def tie_priorities(length: int, widths: Chart, starts: Chart, splits: Chart) -> Integers:
-    """Fixed pseudo-random numbers, 0 or more: of tied splits, `ties="random"` takes the one with the greatest."""
-    with np.errstate(over="ignore"):
-        mixed = np.zeros((), np.uint64)
-        for part in (np.asarray(length), widths, starts, splits):  # SplitMix64, Steele et al. 2014
-            mixed = mixed + part.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
-            mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-            mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-            mixed ^= mixed >> np.uint64(31)
-    return (mixed >> np.uint64(1)).astype(np.int64)
 
 
 def _listed(chart: npt.NDArray[np.bool_], length: int) -> tuple[Integers, Integers, Integers]:
@@ -307,11 +301,13 @@ def _span_probabilities(inside: Floats, weights: Chart, split_weights: Chart | N
     return probabilities
 
 
-def _best(weights: Chart, split_weights: Chart | None, length: int, rule: DecodingRule, ties: TieBreaking) -> BestTrees:
-    inside, tail = _best_inside(weights, split_weights, length, rule)
+def _best(
+    weights: Chart, splits: Chart | None, length: int, rule: DecodingRule, ties: TieBreaking, seeds: Hashes | None
+) -> BestTrees:
+    inside, tail = _best_inside(weights, splits, length, rule)
     scores = inside[-1] + weights[:length].sum(0)
     _check_numbers(scores)
-    return BestTrees(scores, _best_spans(inside, tail, split_weights, length, ties))
+    return BestTrees(scores, _best_spans(inside, tail, splits, length, ties, seeds))
 
 
 def _best_inside(weights: Chart, split_weights: Chart | None, length: int, rule: DecodingRule) -> tuple[Chart, Chart]:
@@ -342,7 +338,7 @@ def _best_inside(weights: Chart, split_weights: Chart | None, length: int, rule:
 
 
 def _best_spans(
-    inside: Chart, tail: Chart, split_weights: Chart | None, length: int, ties: TieBreaking
+    inside: Chart, tail: Chart, split_weights: Chart | None, length: int, ties: TieBreaking, seeds: Hashes | None
 ) -> npt.NDArray[np.bool_]:
     """Which spans the best trees have, from the widest spans down, as a chart.
 
@@ -370,11 +366,9 @@ def _best_spans(
         if split_weights is not None:
             by_split = split_weights[split_blocks(length)[width]].reshape(width - 1, length - width + 1, count)
             sums += by_split[:, start, sentence].T
-        if ties == "random":
-            starts, splits = np.arange(length - width + 1)[:, None], np.arange(1, width)
-            priorities = tie_priorities(length, np.array(width), starts, splits)
-            sums = np.where(sums == sums.max(1, keepdims=True), priorities[start], -1)
         split = sums.argmax(1)  # the first of equal ones
+        if ties == "random":
+            choose_at_random(split, sums, length, start, None if seeds is None else seeds[sentence])
         if biased:
             split[forced[blocks(length)[width]][start, sentence]] = 0
             forced_marks[place + rights[split]] = split > 0

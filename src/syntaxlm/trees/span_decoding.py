@@ -7,6 +7,7 @@ The scores of all sentences are one flat array. Greedy rules split all spans of 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, get_args
 
 import numpy as np
@@ -41,7 +42,10 @@ class SpanScores:
         if (self.lengths < 1).any():
             raise ValueError("a sentence without words has no spans")
 
-    @property
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    @cached_property
     def offsets(self) -> Integers:
         """(S + 1,) where the scores of each sentence begin."""
         return offsets_of(self.lengths * (self.lengths + 1) // 2)
@@ -52,6 +56,23 @@ class SpanScores:
         offsets = offsets_of(counts)
         places: Integers = np.repeat(self.offsets[sentences] - offsets[:-1], counts) + np.arange(offsets[-1])
         return places
+
+    def charts(self, sentences: Integers, length: int) -> Chart:
+        """The scores of some sentences of one length, as a chart of `trees.charts`: (n(n + 1)/2, B)."""
+        chart: Chart = self.values[self.offsets[sentences] + places_of(0, *spans_in(length))[:, None]]
+        return chart
+
+    def check_finite(self) -> None:
+        """Raises InputError naming the first span whose score is not a finite number."""
+        wrong = np.flatnonzero(~np.isfinite(self.values))
+        if not len(wrong):
+            return
+        sentence = int(np.searchsorted(self.offsets, wrong[0], side="right")) - 1
+        last, width = (part[wrong[0] - self.offsets[sentence]] for part in np.tril_indices(self.lengths[sentence]))
+        raise InputError(
+            f"sentence {sentence + 1}, words {last - width + 1} to {last + 1}: the score of the span is"
+            f" {self.values[wrong[0]]}; expected a finite number"
+        )
 
     def chart(self, index: int) -> Scores:
         """(n, n) the scores of one sentence, by first and last word of the span; not a number where there is none."""
@@ -76,15 +97,11 @@ def decode_spans(scores: SpanScores, rule: SpanRule) -> SpanSets:
     """
     if rule not in SPAN_RULES:
         raise ValueError(f"decoding rule {rule!r}: expected one of {', '.join(SPAN_RULES)}")
-    _check_finite(scores)
+    scores.check_finite()
     offsets, values = scores.offsets, scores.values
 
-    def chart_of(sentences: Integers, length: int) -> Chart:
-        chart: Chart = values[offsets[sentences] + _places(0, *spans_in(length))[:, None]]
-        return chart
-
     if rule == "cky":
-        return best_trees_of_charts(scores.lengths, chart_of)
+        return best_trees_of_charts(scores.lengths, scores.charts)
 
     def greedy(sentence: Integers, start: Integers, end: Integers) -> Integers:
         counts = end - start - 1
@@ -92,27 +109,16 @@ def decode_spans(scores: SpanScores, rule: SpanRule) -> SpanSets:
         span = np.repeat(np.arange(len(counts)), counts)
         split = start[span] + 1 + np.arange(len(span)) - first[span]
         begin = offsets[sentence[span]]
-        found = values[_places(begin, split, end[span])].astype(np.float64)
+        found = values[places_of(begin, split, end[span])].astype(np.float64)
         if rule == "greedy-sum":
-            found += values[_places(begin, start[span], split)]
+            found += values[places_of(begin, start[span], split)]
         best = np.flatnonzero(found == np.maximum.reduceat(found, first)[span])
         return split[best[np.searchsorted(best, first)]]
 
     return top_down(scores.lengths, greedy)
 
 
-def _places(begin: Integers | int, start: Integers, end: Integers) -> Integers:
+def places_of(begin: Integers | int, start: Chart, end: Chart) -> Integers:
     """The indices of the scores of spans [start, end) of a sentence whose first score has the index `begin`."""
+    end = np.asarray(end, np.int64)
     return begin + (end - 1) * end // 2 + end - start - 1
-
-
-def _check_finite(scores: SpanScores) -> None:
-    wrong = np.flatnonzero(~np.isfinite(scores.values))
-    if not len(wrong):
-        return
-    sentence = int(np.searchsorted(scores.offsets, wrong[0], side="right")) - 1
-    last, width = (part[wrong[0] - scores.offsets[sentence]] for part in np.tril_indices(scores.lengths[sentence]))
-    raise InputError(
-        f"sentence {sentence + 1}, words {last - width + 1} to {last + 1}: the score of the span is"
-        f" {scores.values[wrong[0]]}; expected a finite number"
-    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ from syntaxlm.trees.tree import Constituent, Tree
 
 Integers = npt.NDArray[np.int64]
 Positions = npt.NDArray[np.int32]
+AnyIntegers = npt.NDArray[np.signedinteger[Any]]
 Flags = npt.NDArray[np.bool_]
 
 
@@ -108,7 +110,7 @@ def offsets_of(counts: Integers) -> Integers:
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
 
 
-def gathered(lengths: Integers, found: Sequence[tuple[Integers, Integers, Integers]]) -> SpanSets:
+def gathered(lengths: Integers, found: Sequence[tuple[Integers, AnyIntegers, AnyIntegers]]) -> SpanSets:
     """Spans found in any order, as (sentence, start, end) arrays, put sentence after sentence."""
     if not found:
         return SpanSets(lengths, np.zeros(len(lengths) + 1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32))

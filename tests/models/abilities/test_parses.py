@@ -7,25 +7,36 @@ import dataclasses
 import pytest
 import torch
 
-from syntaxlm.models.abilities import Distances, Parses, SpanScores
+from syntaxlm.models.abilities import Distances, FindsBestTrees, Parses, SpanMarginals, SpanScores
 from syntaxlm.models.backbone import NeuralParser
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.parsing.structure import RULES_OF, rules_of, structure_of
 from tests.fresh_models import KNOWN, fresh
 from tests.models.variants import VARIANTS, WORDS, built, class_of, every, names_with, ragged, read
+from tests.parsing.span_models import bracketing
 
-every_model = every(Parses)
+BRACKETS = "brackets"  # a model of tests that gives span probabilities
+NAMES = [*names_with(Parses), BRACKETS]
+OF_MARGINALS = [name for name in NAMES if name == BRACKETS or built(name).structure_type is SpanMarginals]
+every_model = pytest.mark.parametrize("name", NAMES)
 every_left_to_right_model = every(NeuralParser)
 SENTENCES = [KNOWN["words"].split()[:length] for length in (1, 2, 3, 4, 6, 10)] + [["old"] * 7]
 
 
+def parser(name):
+    """`built`, or the model of tests."""
+    return bracketing().model if name == BRACKETS else built(name)
+
+
 def real_values(structure, batch):
-    """The values of real steps alone: (layers, n), or (n, m)."""
+    """The values of real steps alone: (layers, n), or (n, m); those of spans, all of them."""
+    if isinstance(structure, SpanMarginals):
+        return structure.values
     mask = batch.mask()
     return structure.values[:, mask] if isinstance(structure, Distances) else structure.values[mask]
 
 
-@every_model
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in OF_MARGINALS])
 @pytest.mark.parametrize(("steps", "columns"), [(1, 1), (7, 3), (20, 2)])
 def test_structure_has_the_type_and_shape_that_the_model_declares(name, steps, columns):
     model = built(name)
@@ -42,15 +53,56 @@ def test_structure_has_the_type_and_shape_that_the_model_declares(name, steps, c
         assert found.values.shape[2] >= steps - 1, "spans of every length are scored"
 
 
+@pytest.mark.parametrize("name", OF_MARGINALS)
+def test_marginals_are_probabilities_of_spans_that_add_up_to_those_of_a_binary_tree(name):
+    model, batch = parser(name), ragged(12, (12, 9, 4, 3))
+    found = model.structure(batch)
+    assert type(found) is model.structure_type
+    assert model.distance_layers == 0
+    assert found.values.shape == (4, 10, 10)
+    for column, words in enumerate((10, 7, 2, 1)):
+        chart = found.values[column].double()
+        assert (chart >= 0).all()
+        assert (chart <= 1 + 1e-5).all()
+        assert chart.sum() == pytest.approx(words - 1, rel=1e-5)
+        if words > 1:
+            assert chart[0, words - 1] == pytest.approx(1, rel=1e-5)
+        spans = torch.ones(10, 10).triu()
+        spans[:, words:] = 0
+        assert (chart[spans == 0] == 0).all()
+        assert (chart.diagonal() == 0).all(), "single words are no spans here"
+        if found.labels is not None:
+            labels = found.labels[column]
+            assert (labels[spans == 0] == -1).all()
+            assert (labels[spans == 1] < len(model.labels)).all()
+            assert words == 1 or (labels[spans == 1] >= 0).all()
+    assert (found.labels is None) == (not model.labels)
+
+
+@pytest.mark.parametrize("name", [name for name in OF_MARGINALS if isinstance(parser(name), FindsBestTrees)])
+def test_best_trees_are_binary_and_labelled(name):
+    model, batch = parser(name), ragged(12, (12, 9, 4, 3))
+    for words, tree in zip((10, 7, 2, 1), model.best_trees(batch), strict=True):
+        spans = {(first, last + 1) for first, last, _ in tree if last > first}
+        assert len(spans) == words - 1
+        assert not crossing(spans)
+        assert len({span[:2] for span in tree}) == len(tree)
+        assert words == 1 or sum(first == last for first, last, _ in tree) == words
+        assert all(0 <= label < len(model.labels) for _, _, label in tree)
+
+
 @every_model
 def test_padding_and_company_never_change_the_structure_of_a_sentence(name):
-    model, batch = built(name), ragged(9, (9, 7, 5, 1))
+    lengths = (9, 7, 5, 3) if name in OF_MARGINALS else (9, 7, 5, 1)
+    model, batch = parser(name), ragged(9, lengths)
     together = model.structure(batch).values
     for column, length in enumerate(batch.lengths.tolist()):
         part = slice(length), slice(column, column + 1)
         alone = model.structure(TokenBatch(batch.tokens[part], batch.targets[part])).values
         if model.structure_type is Distances:
             found, expected = together[:, :length, column], alone[:, :, 0]
+        elif model.structure_type is SpanMarginals:
+            found, expected = together[column, : length - 2, : length - 2], alone[0]
         else:
             longest = alone.shape[2]
             found, expected = together[:length, column, :longest], alone[:, 0]
@@ -59,7 +111,7 @@ def test_padding_and_company_never_change_the_structure_of_a_sentence(name):
 
 @every_model
 def test_targets_are_not_looked_at(name):
-    model, batch = built(name), ragged()
+    model, batch = parser(name), ragged()
     other = dataclasses.replace(batch, targets=batch.tokens)
     assert torch.equal(real_values(model.structure(batch), batch), real_values(model.structure(other), batch))
 
@@ -115,9 +167,11 @@ def crossing(spans: set[tuple[int, int]]) -> bool:
 
 @every_model
 def test_every_decoder_gives_a_binary_tree_of_every_sentence(name):
-    stored = dataclasses.replace(fresh("lstm"), model=built(name))
+    stored = dataclasses.replace(fresh("lstm"), model=parser(name))
     found = structure_of(stored, SENTENCES)
-    assert rules_of(stored.model) == RULES_OF[stored.model.structure_type]
+    rules = RULES_OF[stored.model.structure_type]
+    without = () if isinstance(stored.model, FindsBestTrees) else ("viterbi",)
+    assert rules_of(stored.model) == tuple(rule for rule in rules if rule not in without)
     layers = range(1, stored.model.distance_layers + 1) or [1]
     for layer in layers:
         for rule in rules_of(stored.model):

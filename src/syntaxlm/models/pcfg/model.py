@@ -46,6 +46,7 @@ from syntaxlm.ops.inside import (
     next_words,
     posteriors,
     prefix_log_probs,
+    tiles_usable,
 )
 
 _CHART = 1 << 26  # numbers of the inside probabilities of sentences that are in memory together
@@ -148,7 +149,7 @@ class BoundedPCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBes
             if weights is not None:
                 longest = max(part.lengths)
                 own = weights[self._index(chosen), :longest, :longest]
-            found = log_partition(tables.rules, tables.emissions, tables.words, Layout(part.lengths), own)
+            found = log_partition(tables.rules, tables.emissions, tables.words, Layout(part.lengths, self.device), own)
             if tables.penalties is not None:
                 found = found - tables.penalties
             result = result.index_copy(0, self._index(chosen), found.double() + rest)
@@ -162,8 +163,17 @@ class BoundedPCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBes
 
     @torch.no_grad()
     def structure(self, batch: TokenBatch) -> SpanMarginals:
-        """The probability of every span, and its most probable symbol: nonterminals, then preterminals."""
-        sentences = self._sentences(batch, closed=True)
+        """The probability of every span, and its most probable symbol: nonterminals, then preterminals.
+
+        Where a processor has tiles for bfloat16 (AMX), or on a GPU, products of a float32 model are made in bfloat16,
+        as in training: marginals are then within a few hundredths of those of float32.
+        """
+        place = self.device.type
+        low = self.unigrams.dtype == torch.float32 and (place == "cuda" or tiles_usable())
+        with torch.autocast(place, torch.bfloat16, enabled=low or torch.is_autocast_enabled(place)):
+            return self._structure(self._sentences(batch, closed=True))
+
+    def _structure(self, sentences: Sentences) -> SpanMarginals:
         longest = max(1, *sentences.lengths)
         shape = len(sentences), longest, longest
         marginals = torch.zeros(shape, device=self.device)
@@ -171,7 +181,7 @@ class BoundedPCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBes
         for chosen in self._groups(sentences, 2, _CHART // 2):
             part = sentences.select(chosen)
             tables = self._tables(part)
-            found = posteriors(tables.rules, tables.emissions, tables.words, Layout(part.lengths))
+            found = posteriors(tables.rules, tables.emissions, tables.words, Layout(part.lengths, self.device))
             index, size = self._index(chosen), found.marginals.shape[-1]
             marginals = marginals.to(found.marginals.dtype)
             marginals[index, :size, :size] = found.marginals
@@ -195,7 +205,7 @@ class BoundedPCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBes
             if length == 1:
                 found[index] = [(0, 0, count + int(tables.emissions[tables.words].argmax()))]
                 continue
-            (best,) = best_derivations(tables.rules, tables.emissions, tables.words, Layout(part.lengths))
+            (best,) = best_derivations(tables.rules, tables.emissions, tables.words, Layout(part.lengths, self.device))
             words = [(place, place, count + symbol) for place, symbol in enumerate(best.preterminals)]
             found[index] = [*best.spans, *words]
         return found
@@ -353,7 +363,7 @@ class PCFG(BoundedPCFG, PredictsNextToken):
             parts = [own if len(own) > 1 else own.repeat(2) for own in part.words.split(part.lengths)]
             padded = Sentences(torch.cat(parts), tuple(map(len, parts)))
             tables = self._tables(padded)
-            found = prefix_log_probs(tables.rules, tables.emissions, tables.words, Layout(padded.lengths))
+            found = prefix_log_probs(tables.rules, tables.emissions, tables.words, Layout(padded.lengths, self.device))
             index, size = self._index(chosen), found.prefixes.shape[1]
             alone = share + self.unigrams.double()[torch.stack([own[0] for own in parts])]
             prefixes[index, 1 : size + 1] = (rest + found.prefixes)[:, : shape[1] - 1]

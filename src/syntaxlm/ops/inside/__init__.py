@@ -7,6 +7,7 @@ from syntaxlm.ops.inside.next_word import NextWords, next_words
 from syntaxlm.ops.inside.operations import log_partition, posteriors
 from syntaxlm.ops.inside.prefix import PrefixLogProbs, prefix_log_probs
 from syntaxlm.ops.inside.softmax import product_softmax
+from syntaxlm.ops.inside.tiles import tiles_usable
 from syntaxlm.ops.inside.types import FactoredRules, Layout, Rules, TableRules
 from syntaxlm.ops.inside.viterbi import Derivation, best_derivations
 
@@ -27,4 +28,5 @@ __all__ = [
     "prefix_log_probs",
     "product_softmax",
     "reference",
+    "tiles_usable",
 ]

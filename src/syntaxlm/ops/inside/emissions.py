@@ -72,7 +72,9 @@ class _EmissionLogProbs(torch.autograd.Function):
         top = every_top.amax(0)
         factors = torch.exp(every_top - top)  # (parts, t)
         total = (factors * torch.stack(sums)).sum(0)
-        expectation = torch.einsum("pt,ptd->td", factors, torch.stack(expected).to(factors.dtype))
+        expectation = torch.zeros(padded, words.shape[1], dtype=factors.dtype, device=words.device)
+        for factor, of_part in zip(factors, expected, strict=True):
+            expectation.addcmul_(factor[:, None], of_part.to(factors.dtype))
         expectation = expectation[:count] / total[:count, None]
         chosen = low_words[columns]
         result = torch.empty(len(columns), padded, dtype=words.dtype, device=words.device)

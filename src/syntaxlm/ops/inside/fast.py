@@ -25,6 +25,9 @@ from syntaxlm.ops.native import usable
 from syntaxlm.ops.products import product_dtype
 
 
+_TINY_RULE = 1e-16  # smaller probabilities of rules are 0 beside those that inside.c clears: no product is subnormal
+
+
 def log_partition(
     rules: FactoredRules, emissions: Tensor, words: Tensor, layout: Layout, weights: Tensor | None = None
 ) -> Tensor:
@@ -139,6 +142,8 @@ class _Charts:
             rules[side, : self.factors, : self.factors] = given[:, : self.factors]
             rules[side, : self.factors, self.size : self.size + preterminals] = given[:, self.factors :]
         rules = rules.flatten(0, 1)
+        if library is not None and dtype == torch.float32:
+            rules.masked_fill_(rules < _TINY_RULE, 0)
         self.span_rules, self.word_rules = rules[:, : self.size].contiguous(), rules[:, self.size :].contiguous()
         rows = layout.rows
         self.work = Work(

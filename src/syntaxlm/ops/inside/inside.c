@@ -6,6 +6,8 @@
 #include "lanes.h"
 
 #define LONGEST 1024 /* words of a sentence */
+#define TINY 1e-22f  /* smaller probabilities and gradients become 0: products of them with rules would be subnormal
+                        numbers, which matrix products of float32 take ten times as long for */
 
 typedef struct {
     integer size;            /* R, padded */
@@ -25,6 +27,11 @@ typedef struct {
 
 static inline integer row_of(const Chart *c, integer sentence, integer first, integer width) {
     return c->starts[width] + c->begins[sentence] - sentence * (width - 1) + first;
+}
+
+static inline void clear_tiny(lanes values[4]) {
+    lanes most = (lanes){0} + TINY;
+    for (int j = 0; j < 4; j++) values[j] = (lanes)((bits32)values[j] & (bits32)((values[j] > most) | (values[j] < -most)));
 }
 
 /* sums of factor * left * right over terms, of 64 entries; rows are given by where they start. */
@@ -79,6 +86,7 @@ static inline __attribute__((always_inline)) void span_forward(const Chart *c, i
     for (integer at = 0; at < R; at += BLOCK) {
         lanes scaled[4];
         for (int j = 0; j < 4; j++) scaled[j] = *(lanes *)(values + at + 16 * j) * scale;
+        clear_tiny(scaled);
         store_block(c->inside, half, row * R + at, scaled);
     }
     c->scales[row] = most > 0 ? greatest + log(most) + (c->weights ? c->weights[row] : 0) : -INFINITY;
@@ -115,6 +123,7 @@ static inline __attribute__((always_inline)) void child_backward(const Chart *c,
     for (integer at = 0; at < R; at += BLOCK) {
         lanes sums[4];
         block_sums(c->inside_grads, c->children, half, parent_at, sibling_at, factors, kept, at, sums);
+        clear_tiny(sums);
         store_block(c->children_grads, half, to + at, sums);
     }
 }

@@ -1,0 +1,77 @@
+"""Whether an induced grammar has collapsed: trees that only branch to one side, or one symbol for everything."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from syntaxlm.data.corpora import EncodedCorpus
+from syntaxlm.model_io import ModelBundle
+from syntaxlm.parsing.structure import Rule, Structure, rules_of, structure_of
+from syntaxlm.trees import PROTOCOLS, left, right, score
+
+SENTENCES = 300  # of the text that are parsed
+ONE_SIDED = 0.90  # F1 against right- or left-branching trees from which trees count as just that
+FEWEST_SYMBOLS = 2.0  # effective number of symbols of spans below which the grammar uses but one
+
+
+@dataclass(frozen=True)
+class TreeFigures:
+    """What a model's trees look like, without gold trees.
+
+    right_branching, left_branching: F1 against right- and left-branching trees, 0 to 1, protocol wsj-test.
+    symbols: effective number of labels of spans, the exponential of their entropy; None for a model without labels.
+    sentences: how many the figures are of.
+    """
+
+    right_branching: float
+    left_branching: float
+    symbols: float | None
+    sentences: int
+
+    @property
+    def warning(self) -> str | None:
+        """What is wrong with the trees; None for nothing."""
+        for side, value in (("right", self.right_branching), ("left", self.left_branching)):
+            if value >= ONE_SIDED:
+                return f"the trees are nearly all {side} branching ({100 * value:.0f} F1): the grammar has collapsed"
+        if self.symbols is not None and self.symbols < FEWEST_SYMBOLS:
+            return f"nearly all spans have one label ({self.symbols:.1f} in effect): the grammar has collapsed"
+        return None
+
+    def __str__(self) -> str:
+        symbols = "" if self.symbols is None else f"   {self.symbols:.1f} labels in effect"
+        figures = (
+            f"trees of {self.sentences} validation sentences: F1 against right branching"
+            f" {100 * self.right_branching:.1f}, left branching {100 * self.left_branching:.1f}{symbols}"
+        )
+        return figures if self.warning is None else f"{figures}\nwarning: {self.warning}"
+
+
+def tree_figures(stored: ModelBundle, corpus: EncodedCorpus, sentences: int = SENTENCES) -> TreeFigures | None:
+    """The figures of a corpus's first sentences of three words or more; None where it has none.
+
+    Raises InputError for a model that does not parse.
+    """
+    chosen = np.flatnonzero(corpus.lengths > 2)[:sentences]
+    if not len(chosen):
+        return None
+    words: Sequence[Sequence[str]] = [stored.vocabulary.decode(corpus.sentence(int(one))) for one in chosen]
+    structure = structure_of(stored, words)
+    rule = rules_of(stored.model)[0]
+    spans = structure.decode(rule)
+    protocol = PROTOCOLS["wsj-test"]
+    sides = [score(spans, side(spans.lengths), protocol, details=False) for side in (right, left)]
+    return TreeFigures(sides[0].f1, sides[1].f1, _symbols(structure, rule), sides[0].sentences)
+
+
+def _symbols(structure: Structure, rule: Rule) -> float | None:
+    if structure.labels is None:
+        return None
+    labelled = structure.labelled(rule)
+    assert labelled.labels is not None
+    counts = np.bincount(labelled.labels[labelled.ends - labelled.starts > 1])
+    shares = counts[counts > 0] / counts.sum()
+    return float(np.exp(-(shares * np.log(shares)).sum()))

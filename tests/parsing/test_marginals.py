@@ -1,0 +1,217 @@
+"""Structure that is the probabilities of spans: placed, decoded, labelled, averaged."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+import torch
+
+from syntaxlm.errors import InputError
+from syntaxlm.model_io import structure_name
+from syntaxlm.models.abilities import Model, Parses, SpanMarginals
+from syntaxlm.models.registry import MODELS, ModelType, model_types_with_structure
+from syntaxlm.parsing import structure
+from syntaxlm.parsing.structure import MARGINAL_RULES, layers_for, require_labels, rules_for, rules_of, structure_of
+from syntaxlm.trees import average
+from syntaxlm.trees.charts import spans_in
+from tests.fresh_models import fresh
+from tests.parsing.span_models import Brackets, bracketing, scoring
+from tests.trees.enumeration import all_binary_trees
+
+SENTENCES = [
+    text.split()
+    for text in ("the old cat sees a dog .", "dog", "cat , the old N sees", "a dog", "a b c d e f g h i", "! ! !")
+]
+
+WORDS = sorted({word for sentence in SENTENCES for word in sentence})
+
+
+def weights_of_trees(stored, sentence):
+    """By tree, the sum of the weights of its spans of two words or more."""
+    model, tokens = stored.model, stored.vocabulary.encode(sentence)
+    chart = model.weights(tokens)[:, 0]
+    by_span = dict(zip(zip(*spans_in(len(tokens)), strict=True), chart, strict=True))
+    return {tree: sum(by_span[span] for span in tree) for tree in all_binary_trees(0, len(tokens))}
+
+
+def probability(stored, sentence, span):
+    """Of a span, by enumeration of all trees."""
+    weights = weights_of_trees(stored, sentence)
+    powers = {tree: np.exp(weight) for tree, weight in weights.items()}
+    return sum(power for tree, power in powers.items() if span in tree) / sum(powers.values())
+
+
+def test_marginals_are_placed_by_first_and_last_word_and_are_1_for_single_words():
+    stored = bracketing()
+    found = structure_of(stored, SENTENCES)
+    assert found.distances.shape == (0, sum(map(len, SENTENCES)))
+    assert found.span_scores is None
+    for index, sentence in enumerate(SENTENCES):
+        chart = found.marginals.chart(index)
+        for last in range(len(sentence)):
+            assert chart[last, last] == 1
+            for first in range(last):
+                expected = probability(stored, sentence, (first, last + 1))
+                assert chart[first, last] == pytest.approx(expected, abs=1e-6)
+
+
+def test_the_model_s_own_values_stay_as_they_are(monkeypatch):
+    stored, given = bracketing(), []
+    of_batch = stored.model.structure
+    monkeypatch.setattr(stored.model, "structure", lambda batch: given.append(of_batch(batch)) or given[-1])
+    structure_of(stored, SENTENCES)
+    assert all((one.values.diagonal(dim1=1, dim2=2) == 0).all() for one in given)
+
+
+@pytest.mark.parametrize(("tokens", "spans"), [(1, 1 << 17), (1 << 15, 1), (1 << 15, 150), (40, 250)])
+def test_neither_company_nor_order_nor_budget_changes_marginals_and_labels(monkeypatch, tokens, spans):
+    stored = bracketing()
+    expected = structure_of(stored, SENTENCES)
+    monkeypatch.setattr(structure, "TOKEN_BUDGET", tokens)
+    monkeypatch.setattr(structure, "SPAN_BUDGET", spans)
+    order = random.Random(1).sample(range(len(SENTENCES)), len(SENTENCES))
+    found = structure_of(stored, [SENTENCES[place] for place in order])
+    for index, place in enumerate(order):
+        assert np.array_equal(found.marginals.chart(index), expected.marginals.chart(place), equal_nan=True)
+        own, others = (
+            one.labels[one.marginals.places(np.array([at]))] for one, at in ((found, index), (expected, place))
+        )
+        assert np.array_equal(own, others)
+    for rule in MARGINAL_RULES:
+        trees, others = found.labelled(rule).select(np.argsort(order)), expected.labelled(rule)
+        assert [trees.sentence(i) for i in range(len(order))] == [others.sentence(i) for i in range(len(order))]
+        assert np.array_equal(np.sort(trees.labels), np.sort(others.labels))
+
+
+def test_no_batch_has_more_spans_than_the_budget(monkeypatch):
+    stored, read = bracketing(), []
+    of_batch = stored.model.structure
+    monkeypatch.setattr(stored.model, "structure", lambda batch: read.append(batch.tokens.shape) or of_batch(batch))
+    monkeypatch.setattr(structure, "SPAN_BUDGET", 200)
+    structure_of(stored, [["cat"] * length for length in [1] * 50 + [2] * 9 + [8] * 3 + [30]])
+    assert sum(columns for _, columns in read) == 63
+    assert all(steps**2 * columns <= 200 or columns == 1 for steps, columns in read)
+
+
+def test_mbr_gives_the_tree_with_the_greatest_sum_of_marginals_and_viterbi_the_most_probable_one():
+    stored, differ = bracketing(), 0
+    source = random.Random(3)
+    sentences = [source.choices(WORDS, k=1 + number % 7) for number in range(60)]
+    found = structure_of(stored, sentences)
+    trees = {rule: found.decode(rule) for rule in MARGINAL_RULES}
+    for index, sentence in enumerate(sentences):
+        weights, chart = weights_of_trees(stored, sentence), found.marginals.chart(index)
+        sums = {tree: sum(chart[start, end - 1] for start, end in tree) for tree in weights}
+        mbr, viterbi = (frozenset(trees[rule].sentence(index)) for rule in ("mbr", "viterbi"))
+        assert sums[mbr] == pytest.approx(max(sums.values()), abs=1e-6)
+        assert weights[viterbi] == pytest.approx(max(weights.values()), abs=1e-9)
+        differ += mbr != viterbi
+    assert differ > 1
+
+
+def test_the_most_probable_trees_are_found_only_when_asked_for_and_once():
+    stored = bracketing()
+    found = structure_of(stored, SENTENCES)
+    found.decode("mbr")
+    found.labelled("mbr")
+    assert stored.model.viterbi_calls == 0
+    found.decode("viterbi")
+    calls = stored.model.viterbi_calls
+    assert calls > 0
+    found.labelled("viterbi")
+    found.decode("viterbi")
+    assert stored.model.viterbi_calls == calls
+
+
+@pytest.mark.parametrize("rule", MARGINAL_RULES)
+def test_labelled_trees_have_the_spans_of_the_rule_and_a_label_for_each_span_and_word(rule):
+    stored = bracketing()
+    found = structure_of(stored, SENTENCES)
+    labelled, trees = found.labelled(rule), found.decode(rule)
+    for index, sentence in enumerate(SENTENCES):
+        ids = stored.vocabulary.encode(sentence)
+        here = slice(*labelled.offsets[index : index + 2])
+        spans = list(zip(labelled.starts[here].tolist(), labelled.ends[here].tolist(), strict=True))
+        labels = [labelled.label_names[code] for code in labelled.labels[here]]
+        assert labels == [Brackets.labels[stored.model.label(ids, start, end - 1)] for start, end in spans]
+        singles = set() if len(ids) == 1 else {(place, place + 1) for place in range(len(ids))}
+        assert len(spans) == len(set(spans))
+        assert set(spans) == trees.sentence(index) | singles
+
+
+def test_a_span_without_a_label_is_labelled_x_and_a_word_without_one_is_left_out():
+    stored = bracketing()
+    found = structure_of(stored, [["the", "cat"], ["dog"]])
+    found.labels[:] = -1
+    labelled = found.labelled("mbr")
+    assert labelled.offsets.tolist() == [0, 1, 1]
+    assert [labelled.label_names[code] for code in labelled.labels] == ["X"]
+
+
+def test_models_without_labels_and_rules_of_other_structures_have_no_labelled_trees():
+    with pytest.raises(ValueError, match="trees by the rule mbr have no labels"):
+        structure_of(bracketing(labelled=False), SENTENCES).labelled("mbr")
+    with pytest.raises(ValueError, match="trees by the rule cky have no labels"):
+        structure_of(bracketing(), SENTENCES).labelled("cky")
+
+
+class WithoutBestTrees(Model, Parses):
+    """A model of the same structure that does not find single best trees."""
+
+    structure_type = SpanMarginals
+
+    def structure(self, batch):
+        raise NotImplementedError
+
+
+def test_the_rules_of_a_model_are_mbr_and_where_it_finds_best_trees_viterbi():
+    stored = bracketing()
+    assert rules_of(stored.model) == MARGINAL_RULES == ("mbr", "viterbi")
+    assert rules_of(WithoutBestTrees()) == ("mbr",)
+    assert rules_for([fresh("prpn"), stored, scoring()], None) == ("biased", "mbr", "greedy-right")
+    assert rules_for([fresh("prpn"), stored], "viterbi") == ("biased", "viterbi")
+    with pytest.raises(InputError, match=r"^decoder cky: lstm models have mbr, viterbi$"):
+        rules_for([stored], "cky")
+    with pytest.raises(InputError, match="layer 1: only distances have layers, and no model given here has distances"):
+        layers_for([stored], 1)
+    assert structure_name(stored.model) == "span probabilities"
+
+
+def test_a_model_that_does_not_label_spans_is_refused_with_the_model_types_that_do(monkeypatch):
+    require_labels(bracketing())
+    with pytest.raises(InputError, match=r"^this palm model does not label spans, so its trees cannot be given with"):
+        require_labels(fresh("palm"))
+    monkeypatch.setitem(MODELS, "brackets", ModelType(object, lambda config, size: None, (Brackets,)))
+    assert model_types_with_structure(SpanMarginals) == ["brackets"]
+    for stored in (fresh("palm"), bracketing(labelled=False)):
+        with pytest.raises(InputError, match=r"labels\. Model types that can: brackets\.$"):
+            require_labels(stored)
+    with pytest.raises(InputError, match="this lstm model does not parse"):
+        require_labels(fresh("lstm"))
+
+
+def test_what_an_average_takes_is_the_marginals_by_mbr_and_trees_by_every_other_rule():
+    found, distances = structure_of(bracketing(), SENTENCES), structure_of(fresh("prpn"), SENTENCES)
+    assert found.for_average("mbr") is found.marginals
+    for one, rule in ((found, "viterbi"), (distances, "biased")):
+        trees, expected = one.for_average(rule), one.decode(rule)
+        assert np.array_equal(trees.starts, expected.starts)
+        assert np.array_equal(trees.ends, expected.ends)
+    assert np.array_equal(average([found.for_average("mbr")]).starts, found.decode("mbr").starts)
+
+
+def test_charts_that_are_too_small_are_refused(monkeypatch):
+    stored = bracketing()
+    monkeypatch.setattr(stored.model, "structure", lambda batch: SpanMarginals(torch.zeros(1, 2, 2)))
+    with pytest.raises(ValueError, match=r"charts of shape \(1, 2, 2\), expected \(B, n, n\) for up to 3 words"):
+        structure_of(stored, [["a", "b", "c"]])
+
+
+def test_probabilities_that_are_no_numbers_are_refused_naming_the_sentence(monkeypatch):
+    stored = bracketing(labelled=False)
+    of_batch = stored.model.structure
+    monkeypatch.setattr(stored.model, "structure", lambda batch: SpanMarginals(of_batch(batch).values / 0))
+    with pytest.raises(InputError, match="sentence 1, words 1 to 2: the score of the span is"):
+        structure_of(stored, [["a", "b", "c"]]).decode("mbr")

@@ -1,0 +1,167 @@
+"""Parses of models that give span probabilities: their labels, their JSON, and averages with other models."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from syntaxlm.cli import main
+from syntaxlm.errors import InputError
+from syntaxlm.parsing.parse import parse_lines, parse_lines_together
+from syntaxlm.parsing.structure import MARGINAL_RULES, structure_of
+from syntaxlm.trees import TIE_RULES, average, format_spans, parse_brackets
+from syntaxlm.trees.latex import format_latex
+from tests.fresh_models import KNOWN, fresh
+from tests.parsing.span_models import bracketing, scoring
+
+LINES = ["", "the old cat sees a dog", "dog", " ", "a dog", "cat , the old N sees ( b )"]
+
+
+@pytest.fixture
+def folders(monkeypatch):
+    """Model folders for the command line, by name."""
+    models = {"brackets": bracketing(), "prpn": fresh("prpn"), "palm": fresh("palm")}
+    monkeypatch.setattr("syntaxlm.model_io.read_model", lambda folder: models[str(folder)])
+    return models
+
+
+def tagged(stored):
+    """The same model, reading tags."""
+    other = fresh("prpn", units="tags")
+    return dataclasses.replace(stored, settings=other.settings, vocabulary=other.vocabulary)
+
+
+@pytest.mark.parametrize("rule", MARGINAL_RULES)
+def test_labels_are_in_the_brackets_of_spans_and_words(rule):
+    stored = bracketing()
+    plain, labelled = (list(parse_lines(stored, LINES, rule, labels=labels)) for labels in (False, True))
+    texts = parse_lines(stored, LINES, rule, labels=True).brackets()
+    spans = structure_of(stored, [line.split() for line in LINES if line.strip()]).labelled(rule)
+    sentence = 0
+    for one, other, text in zip(plain, labelled, texts, strict=True):
+        if one is None:
+            assert other is None
+            assert text == ""
+            continue
+        assert text == str(other.tree)
+        assert parse_brackets(text) == [other.tree] or len(other.words) == 1
+        assert one.word_labels is None
+        assert other.word_labels == list(other.tree.tags)
+        found = {(part.start, part.end): part.label for part in other.tree.constituents}
+        assert set(found) == {(part.start, part.end) for part in one.tree.constituents}
+        found |= {(place, place + 1): tag for place, tag in enumerate(other.tree.tags) if tag}
+        here = slice(*spans.offsets[sentence : sentence + 2])
+        names = [spans.label_names[code] for code in spans.labels[here]]
+        assert found == dict(zip(zip(spans.starts[here], spans.ends[here], strict=True), names, strict=True))
+        sentence += 1
+    assert texts[2] == "(X dog)"  # the model has no label for a sentence of one word
+    assert parse_lines(stored, LINES, rule).brackets()[4] == "(X a dog)"
+    assert texts[4].startswith("(NT-")
+    assert "(T-" in texts[4]
+
+
+def test_json_has_the_labels_where_asked_for_and_the_marginals_of_the_spans_always():
+    stored = bracketing()
+    (plain,), (parse,) = (parse_lines(stored, [LINES[1]], labels=labels) for labels in (False, True))
+    figures = json.loads(json.dumps(parse.as_dict()))
+    assert list(figures) == ["number", "words", "tokens", "spans", "labels", "word_labels", "marginals"]
+    assert len(figures["spans"]) == len(figures["labels"]) == len(figures["marginals"]) == 5
+    assert len(figures["word_labels"]) == 6
+    assert {label.split("-")[0] for label in figures["labels"]} == {"NT"}
+    assert {label.split("-")[0] for label in figures["word_labels"]} == {"T"}
+    chart = structure_of(stored, [parse.words]).marginals.chart(0)
+    expected = [chart[start, end - 1] for start, end in figures["spans"]]
+    np.testing.assert_allclose(figures["marginals"], expected, rtol=0, atol=1e-6)
+    assert figures["marginals"][0] == pytest.approx(1, abs=1e-6)
+    assert list(plain.as_dict()) == ["number", "words", "tokens", "spans", "marginals"]
+    assert plain.as_dict()["spans"] == figures["spans"]
+    assert parse._repr_svg_().startswith("<svg")
+
+
+def test_labels_of_words_stand_above_the_tags_of_tagged_text():
+    stored = tagged(bracketing())
+    words = KNOWN["tags"].split()
+    line = " ".join(f"{word.lower()}_{word}" for word in words[:3])
+    parses = parse_lines(stored, [line, "dt_DT"], labels=True)
+    parse, alone = parses
+    figures = parse.as_dict()
+    text = parses.brackets()[0]
+    for word, label in zip(words[:3], figures["word_labels"], strict=True):
+        assert label.startswith("T-")
+        assert f"({label} ({word} {word.lower()}))" in text
+    assert text == str(parse.tree)
+    assert len(figures["spans"]) == 2
+    assert alone.word_labels == [""]
+    assert parse_lines(stored, [line]).brackets()[0].count("(T-") == 0
+
+
+def test_models_without_labels_are_refused():
+    for stored in (fresh("prpn"), fresh("palm"), bracketing(labelled=False)):
+        with pytest.raises(InputError, match="model does not label spans"):
+            parse_lines(stored, LINES, labels=True)
+    assert list(parse_lines(bracketing(), ["", " "], labels=True)) == [None, None]
+
+
+@pytest.mark.parametrize("ties", TIE_RULES)
+def test_models_of_every_structure_are_averaged_those_of_mbr_by_their_marginals(ties):
+    models = [bracketing(), bracketing(seed=6), fresh("prpn"), scoring(), fresh("on-lstm")]
+    sentences = [line.split() for line in LINES if line.strip()]
+    structures = [structure_of(one, sentences) for one in models]
+
+    def expected(*rules):
+        found = [
+            one.marginals if rule == "mbr" else one.decode(rule, stored.model.default_layer)
+            for one, stored, rule in zip(structures, models, rules, strict=True)
+        ]
+        return format_spans(average(found, ties=ties), sentences)
+
+    def together(decoder):
+        found = parse_lines_together(models, LINES, decoder, ties=ties)
+        assert found.marginals is None
+        assert not found.labelled
+        return [text for text in found.brackets() if text]
+
+    default = expected("mbr", "mbr", "biased", "greedy-right", "biased")
+    assert together(None) == together("mbr") == default
+    assert together("viterbi") == expected("viterbi", "viterbi", "biased", "greedy-right", "biased")
+    assert together("unbiased") == expected("mbr", "mbr", "unbiased", "greedy-right", "unbiased")
+    pair = parse_lines_together(models[:2], LINES).brackets()
+    assert [text for text in pair if text] == format_spans(
+        average([one.marginals for one in structures[:2]]), sentences
+    )
+    assert parse_lines_together(models[:1] * 2, LINES).brackets() == parse_lines(models[0], LINES).brackets()
+
+
+def test_the_command_writes_labels(folders, tmp_path, capsys):
+    text = tmp_path / "text.txt"
+    text.write_text("\n".join(LINES) + "\n")
+    expected = parse_lines(folders["brackets"], LINES, labels=True)
+    assert main(["parse", "brackets", str(text), "--labels"]) == 0
+    assert capsys.readouterr().out.splitlines() == expected.brackets()
+    assert main(["parse", "brackets", str(text), "--labels", "--format", "json", "--decoder", "viterbi"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    viterbi = parse_lines(folders["brackets"], LINES, "viterbi", labels=True)
+    assert rows == [json.loads(json.dumps(one and one.as_dict())) for one in viterbi]
+    assert main(["parse", "brackets", str(text), "--labels", "--format", "latex"]) == 0
+    assert capsys.readouterr().out == "".join((format_latex(one.tree) if one else "") + "\n" for one in expected)
+
+
+def test_the_command_refuses_labels_of_averages_and_of_models_without_any(folders, tmp_path, capsys):
+    (tmp_path / "text.txt").write_text("a dog\n")
+    text = str(tmp_path / "text.txt")
+    assert main(["parse", "brackets", text, "--labels", "--also", "prpn"]) == 2
+    assert "--labels: averaged trees have no labels; give --labels with one model" in capsys.readouterr().err
+    assert main(["parse", "palm", text, "--labels"]) == 2
+    assert "this palm model does not label spans, so its trees cannot be given with labels." in capsys.readouterr().err
+
+
+def test_the_command_averages_models_of_every_structure(folders, tmp_path, capsys):
+    (tmp_path / "text.txt").write_text("\n".join(LINES) + "\n")
+    also = ["--also", "prpn", "--also", "palm"]
+    for ties in TIE_RULES:
+        assert main(["parse", "brackets", str(tmp_path / "text.txt"), *also, "--ties", ties]) == 0
+        expected = parse_lines_together(list(folders.values()), LINES, ties=ties).brackets()
+        assert capsys.readouterr().out.splitlines() == expected

@@ -1,0 +1,75 @@
+"""What is drawn and reported of a model that gives span probabilities."""
+
+from __future__ import annotations
+
+import pytest
+
+from syntaxlm.cli import main
+from syntaxlm.drawing.sentence import Drawing
+from syntaxlm.parsing.evaluation import evaluate_parsing
+from syntaxlm.parsing.parse import parse_lines
+from syntaxlm.parsing.structure import MARGINAL_RULES
+from syntaxlm.reports.report import page_of
+from syntaxlm.reports.run import read_run
+from syntaxlm.reports.sentence import analyse
+from tests.drawing.reading import of_role, read_svg, told
+from tests.parsing.span_models import bracketing
+
+SENTENCE = "the old cat sees a dog"
+WORDS = SENTENCE.split()
+TITLE = "probability of each span given the sentence, 0 to 1"
+
+
+@pytest.mark.parametrize("rule", [None, *MARGINAL_RULES])
+def test_the_tree_stands_over_a_chart_of_the_probability_of_every_span(rule):
+    stored = bracketing()
+    (parse,) = parse_lines(stored, [SENTENCE], rule)
+    for sentence in (SENTENCE, WORDS):
+        analysis = analyse(stored, sentence, rule)
+        assert analysis.tree == parse.tree
+        assert analysis.distances == ()
+        svg = Drawing(analysis).picture().svg()
+        assert TITLE in svg
+        root = read_svg(svg)
+        assert not of_role(root, "bar")
+        assert not of_role(root, "negative")
+        expected = {
+            f"{WORDS[first]} → {WORDS[last]}: {parse.marginals[first, last]:.4g}"
+            for last in range(6)
+            for first in range(last + 1)
+        }
+        assert f"{WORDS[0]} → {WORDS[0]}: 1" in expected
+        assert f"{WORDS[0]} → {WORDS[5]}: 1" in expected
+        assert {told(cell) for cell in of_role(root, "cell") if told(cell)} == expected
+
+
+def test_a_sentence_of_one_word_is_drawn():
+    assert TITLE in Drawing(analyse(bracketing(), "cat")).picture().svg()
+
+
+@pytest.mark.parametrize("ending", ["svg", "html", "tex"])
+def test_the_command_draws_it(ending, tmp_path, monkeypatch):
+    monkeypatch.setattr("syntaxlm.model_io.read_model", lambda folder: bracketing())
+    path = tmp_path / f"cat.{ending}"
+    assert main(["draw", "MODEL", SENTENCE, "--decoder", "viterbi", "-o", str(path)]) == 0
+    assert (TITLE in path.read_text(encoding="utf-8")) == (ending != "tex")
+
+
+def test_a_report_names_the_structure_and_maps_the_labels(toy, trained):
+    stored = bracketing()
+    parsing = evaluate_parsing(stored, toy / "test.mrg")
+    page = page_of(stored, read_run(trained.lstm), parsing)
+    text = page.html()
+    assert page.left_out == {}
+    assert "mbr decoder (chosen)" in text
+    assert "span probabilities, decoded by mbr" in text
+    assert "Induced labels, mapped many-to-one to gold labels" in text
+    assert f"Many-to-one accuracy {100 * parsing.labels.accuracy:.1f}: of the {parsing.labels.matched:,}" in text
+    for one in parsing.labels.labels:
+        assert one.label in text
+
+
+def test_a_report_of_a_model_without_labels_has_no_section_of_them(toy, trained):
+    stored = bracketing(labelled=False)
+    text = page_of(stored, read_run(trained.lstm), evaluate_parsing(stored, toy / "test.mrg")).html()
+    assert "Induced labels" not in text
