@@ -10,20 +10,16 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
-from syntaxlm.allocation import keep_freed_memory
-from syntaxlm.batches import SentenceBatches
-from syntaxlm.data.corpora import EncodedCorpus, read_sentences
+from syntaxlm.data.corpora import read_sentences
 from syntaxlm.errors import InputError
 from syntaxlm.generation.sampling import MAXIMUM
 from syntaxlm.model_io import ModelBundle
-from syntaxlm.models.abilities import HasGrammar, SpanMarginals
+from syntaxlm.models.abilities import HasGrammar
+from syntaxlm.parsing.structure import structure_of
 from syntaxlm.text.normaliser import UntaggedTokenError
-from syntaxlm.trees.span_decoding import SpanScores, decode_spans
 
 READ_TOGETHER = 1_000  # lines
-TOKEN_BUDGET = 1 << 11  # tokens of a parsing batch
 KEPT = 1 << 18  # different constituents that are counted as examples, of all symbols together
 
 LabelledSpan = tuple[int, int, int]
@@ -140,30 +136,14 @@ def _tokens(stored: ModelBundle, line: str, path: str | Path, number: int) -> li
         raise error.at(f"{path}, line {number}") from None
 
 
-@torch.no_grad()
 def _parsed(stored: ModelBundle, sentences: list[list[str]]) -> Iterator[LabelledSentence]:
-    """Sentences of two words or more, in the order of the batches."""
+    """Sentences of two words or more with their trees."""
     if not sentences:
         return
-    keep_freed_memory()
-    model = stored.require(HasGrammar, "parsing")
-    corpus = EncodedCorpus.from_sentences([stored.vocabulary.encode(words) for words in sentences])
-    batches = SentenceBatches(corpus, stored.vocabulary, TOKEN_BUDGET, shuffle=False, seed=0, closed=True)
-    for indices in batches.epoch(0):
-        found = model.structure(batches.batch(indices).to(stored.model.device))
-        assert isinstance(found, SpanMarginals)
-        assert found.labels is not None
-        values, labels = found.values.float().cpu().numpy(), found.labels.cpu().numpy()
-        for column, index in enumerate(indices.tolist()):
-            yield _labelled(sentences[index], values[column], labels[column])
-
-
-def _labelled(tokens: list[str], marginals: npt.NDArray[np.float32], labels: npt.NDArray[np.int64]) -> LabelledSentence:
-    """The tree of the greatest sum of span marginals. marginals, labels: (n, n) by first and last word."""
-    length = len(tokens)
-    last, before = np.tril_indices(length)  # by last word, then by length, as `SpanScores` has them
-    scores = SpanScores(np.array([length]), marginals[last - before, last])
-    spans = decode_spans(scores, "cky")
-    pairs = zip(spans.starts.tolist(), (spans.ends - 1).tolist(), strict=True)
-    named = [(first, final, int(labels[first, final])) for first, final in pairs]
-    return LabelledSentence(tokens, named, np.diagonal(labels)[:length].tolist())
+    trees = structure_of(stored, sentences).labelled("mbr")
+    assert trees.labels is not None
+    rows = list(zip(trees.starts.tolist(), (trees.ends - 1).tolist(), trees.labels.tolist(), strict=True))
+    for tokens, begin, end in zip(sentences, trees.offsets[:-1].tolist(), trees.offsets[1:].tolist(), strict=True):
+        own = rows[begin:end]
+        words = sorted((first, label) for first, last, label in own if first == last)
+        yield LabelledSentence(tokens, [span for span in own if span[0] < span[1]], [label for _, label in words])

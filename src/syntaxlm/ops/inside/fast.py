@@ -24,7 +24,6 @@ from syntaxlm.ops.inside.work import Work
 from syntaxlm.ops.native import usable
 from syntaxlm.ops.products import product_dtype
 
-
 _TINY_RULE = 1e-16  # smaller probabilities of rules are 0 beside those that inside.c clears: no product is subnormal
 
 
