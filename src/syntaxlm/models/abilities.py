@@ -223,9 +223,7 @@ class SamplesSentences(ABC):
     """Draws whole sentences with their trees, top down."""
 
     @abstractmethod
-    def sample(
-        self, count: int, maximum_words: int, generator: np.random.Generator
-    ) -> Sequence[SampledSentence]:
+    def sample(self, count: int, maximum_words: int, generator: np.random.Generator) -> Sequence[SampledSentence]:
         """Sentences of at most so many words. Raises InputError where the model hardly ever gives one so short."""
 
 
