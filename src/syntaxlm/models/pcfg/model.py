@@ -162,7 +162,7 @@ class BoundedPCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBes
         sentences = self._sentences(batch, closed=True)
         longest = max(1, *sentences.lengths)
         shape = len(sentences), longest, longest
-        marginals = torch.zeros(shape, device=self.device)
+        marginals = self.unigrams.new_zeros(shape)
         labels = torch.full(shape, -1, device=self.device)
         for chosen in self._groups(sentences, 2, _CHART // 2):
             part = sentences.select(chosen)
@@ -380,8 +380,11 @@ class PCFG(BoundedPCFG, PredictsNextToken):
         return prefixes, wholes
 
     def _next(self, tokens: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """The distribution after prefixes, (T, B) with BOS first -> (B, V)."""
-        sentences = self._sentences(TokenBatch(tokens, tokens, lengths))
+        """The distribution after prefixes, (T, B) with BOS first -> (B, V). What repeats is computed once."""
+        given = self._sentences(TokenBatch(tokens, tokens, lengths))
+        parts = [tuple(part.tolist()) for part in given.words.split(given.lengths)]
+        places = {part: place for place, part in enumerate(dict.fromkeys(parts))}
+        sentences = Sentences.of(places, self.device)
         if any(sentences.lengths):
             prefixes, wholes = self._prefixes(sentences)
         else:
@@ -400,7 +403,7 @@ class PCFG(BoundedPCFG, PredictsNextToken):
         result[:, 0] = words[:, 0] - of_prefix[:, 0]
         result[:, SPECIALS + 1 :] = words[:, 1:] - of_prefix
         result[:, EOS] = (wholes.gather(1, last) - of_prefix)[:, 0]
-        return result
+        return result[self._index([places[part] for part in parts])]
 
 
 def _same(one: Tensor, other: Tensor) -> bool:
