@@ -404,7 +404,7 @@ def test_training_raises_the_likelihood_of_the_text(name):
     model, batch = small_model(name).float().train(), batch_of(SORTED)
     optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
     losses = []
-    for _ in range(30):
+    for _ in range(30 if name == "simple" else 20):
         loss = model.loss(batch).total
         optimiser.zero_grad()
         loss.backward()
@@ -446,18 +446,19 @@ CHANGES = {
 
 
 def evaluated(model) -> list[torch.Tensor]:
-    batch = batch_of(SORTED)
+    batch = batch_of([[5, 5, 2, 0], [3, 1], [4]])
     with torch.no_grad():
         return [
             model.sentence_log_probs(batch),
             model.token_log_probs(batch).log_probs,
             model.next_log_probs(batch)[0],
-            model.structure(batch_of(SORTED, closed=True)).values,
+            model.structure(batch_of([[5, 5, 2, 0], [3, 1], [4]], closed=True)).values,
         ]
 
 
-@every_exact
-@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize(
+    ("name", "change"), [*(("simple", change) for change in CHANGES), ("tensor", "fused adam"), ("neural", "in place")]
+)
 def test_rules_are_computed_anew_when_weights_change(name, change):
     """In evaluation mode throughout; against a copy that has kept nothing."""
     torch.manual_seed(1)
