@@ -19,7 +19,7 @@ RECIPES = sorted(shipped_recipes().glob("*.yaml"))
 SMALL = {
     "embedding_size": "12", "hidden_size": "16", "memory_slots": "4", "token_budget": "256", "batch_size": "8",
     "bptt": "20", "log_steps": "1", "epochs": "1", "layer_sizes": "[16, 12]", "chunk_size": "2",
-    "validations_per_epoch": "1",
+    "validations_per_epoch": "1", "nonterminals": "8", "preterminals": "16",
 }  # fmt: skip
 
 
@@ -30,8 +30,8 @@ def structure(recipe: Recipe) -> str:
         {
             "model": {name: _switch(value) for name, value in data["model"].items()},
             "text": [recipe.text.trees is not None, recipe.text.normaliser.units],
-            "batches": [str(recipe.mode), recipe.reads, recipe.batches.variable_bptt],
-            "optimiser": [optimiser.kind, optimiser.loss_normalisation, recipe.schedule.decay],
+            "batches": [str(recipe.mode), recipe.reads, recipe.batches.variable_bptt, bool(recipe.batches.curriculum)],
+            "optimiser": [optimiser.kind, optimiser.loss_normalisation, recipe.schedule.decay, recipe.schedule.keep],
             "averaging": [one is not None for one in (optimiser.average_patience, optimiser.average_from_epoch)],
         }
     )
@@ -88,6 +88,8 @@ def trained_small(path: Path, whole: Recipe, toy: Toy, folder: Path) -> tuple[Tr
     suffix = "conllu" if whole.reads == "trees" else "txt"
     overrides = [(f"text.{part}", str(toy / f"{part}.{suffix}")) for part in ("train", "valid", "test")]
     overrides.append(("run.accelerator", "cpu"))
+    if whole.optimiser.warmup_steps:
+        overrides.append(("optimiser.warmup_steps", "2"))
     if whole.text.trees is not None:
         overrides.append(("text.trees", str(toy / "train.mrg")))
     for section in ("model", "batches", "schedule", "run"):

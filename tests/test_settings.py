@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import json
 import typing
 from dataclasses import fields, is_dataclass
 
 import pytest
+import yaml
 
 from syntaxlm.errors import InputError
 from syntaxlm.generation.sampling import Sampling
@@ -274,6 +276,54 @@ def test_settings_that_exclude_each_other_are_told_with_their_section():
         "my.yaml: model.supervision: found 0.1; expected 0, or text.trees to learn from",
         "my.yaml: batches.variable_bptt: found true; expected false, or batches.carry_state true",
     ]
+
+
+PCFGS = ["simple-pcfg", "tensor-pcfg", "neural-pcfg", "compound-pcfg"]
+
+
+@pytest.mark.parametrize("name", PCFGS)
+def test_models_of_whole_sentences_refuse_streams_and_open_sentences(name):
+    stream = fault_of({"model": {"name": name}, "batches.carry_state": True})
+    assert stream == f"my.yaml: batches.carry_state: found true; expected false: {name} models read whole sentences"
+    ends = fault_of({"model": {"name": name}, "batches.predict_eos": False})
+    assert ends == f"my.yaml: batches.predict_eos: found false; expected true: {name} models predict ends of sentences"
+
+
+def test_a_curriculum_is_of_sentences_alone():
+    fault = "my.yaml: batches.curriculum: found [10, 20]; expected [], or sentences to read: no stream, no trees"
+    assert fault_of({"batches.curriculum": [10, 20], "batches.carry_state": True}) == fault
+    assert fault_of({"model": {"name": "tree-rnn"}, "batches.curriculum": [10, 20]}) == fault
+    assert fault_of({"batches.curriculum": [10, 0]}).startswith(
+        "my.yaml: batches.curriculum.1: found 0; expected 1 or more"
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("optimiser.warmup_steps", -1), ("schedule.decay_from", 1.0), ("schedule.decay_from", -0.1),
+        ("schedule.keep", "first"), ("batches.curriculum", 5),
+    ],
+)  # fmt: skip
+def test_settings_of_the_schedule_out_of_range_are_reported_by_name(key, value):
+    assert fault_of({key: value}).startswith(f"my.yaml: {key}: found ")
+
+
+@pytest.mark.parametrize("name", PCFGS)
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("nonterminals", 0), ("preterminals", 0), ("embedding_size", 0), ("end_bias", -1.0), ("end_bias_epochs", 0.0)],
+)
+def test_settings_of_grammars_out_of_range_are_reported_by_name(name, key, value):
+    assert fault_of({"model": {"name": name, key: value}}).startswith(f"my.yaml: model.{key}: found ")
+
+
+def test_recipes_without_the_settings_of_later_versions_have_what_they_had():
+    recipe = recipe_from({"model": {"name": "lstm"}, "text": {"train": "a", "valid": "b"}}, "my.yaml")
+    assert recipe.batches.curriculum == ()
+    assert recipe.optimiser.warmup_steps == 0
+    assert (recipe.schedule.decay_from, recipe.schedule.keep) == (0.0, "best")
+    assert recipe_from(yaml.safe_load(yaml.safe_dump(json.loads(json.dumps(recipe.as_dict())))), "again") == recipe
 
 
 def test_a_syntax_error_names_file_and_line(tmp_path):

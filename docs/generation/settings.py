@@ -101,7 +101,11 @@ def summary(kind: type) -> str:
 
 @cache
 def comments_of(kind: type) -> dict[str, str]:
-    """The comment beside each field of a dataclass."""
+    """The comment beside each field of a dataclass, its base classes' included."""
+    inherited: dict[str, str] = {}
+    for base in reversed(kind.__mro__[1:]):
+        if "__dataclass_fields__" in vars(base):
+            inherited |= comments_of(base)
     source = inspect.getsource(kind)
     comments = {
         token.start[0]: token.string.lstrip("# ").rstrip()
@@ -110,7 +114,7 @@ def comments_of(kind: type) -> dict[str, str]:
     }
     (body,) = ast.parse(source).body
     assert isinstance(body, ast.ClassDef)
-    return {
+    return inherited | {
         node.target.id: comments[node.end_lineno]
         for node in body.body
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.end_lineno in comments

@@ -115,6 +115,53 @@ def test_long_sentences_are_left_out_and_counted():
         SentenceBatches(corpus, VOCABULARY, 100, True, 0, maximum_words=2)
 
 
+@pytest.mark.parametrize("mixed", [False, True], ids=["", "mixed"])
+def test_the_longest_sentences_of_epochs_follow_the_curriculum(mixed):
+    corpus = corpus_of([3, 9, 4, 10, 5, 20, 1, 3, 15])
+    limits = {"maximum_words": 15, "curriculum": (4, 9, 5)}
+    batches = SentenceBatches(corpus, VOCABULARY, 20, True, 0, mixed=mixed, **limits)
+    for epoch, limit in enumerate((4, 9, 5, 15, 15, 15)):
+        found = sorted(index for batch in batches.epoch(epoch) for index in batch.tolist())
+        assert found == [index for index, length in enumerate(corpus.lengths) if length <= limit]
+        assert batches.count(epoch) == len(batches.epoch(epoch))
+    assert batches.skipped == 1, "only those that no epoch has"
+    without_end = SentenceBatches(corpus, VOCABULARY, 20, True, 0, curriculum=(4,))
+    assert without_end.skipped == 0
+    assert sum(map(len, without_end.epoch(1))) == len(corpus)
+
+
+def test_a_curriculum_changes_nothing_in_the_epochs_after_it():
+    corpus = many_sentences()
+    plain, graded = (SentenceBatches(corpus, VOCABULARY, 128, True, 3, curriculum=c) for c in ((), (10, 20)))
+    assert [batch.tolist() for batch in plain.epoch(2)] == [batch.tolist() for batch in graded.epoch(2)]
+    assert [batch.tolist() for batch in plain.epoch(1)] != [batch.tolist() for batch in graded.epoch(1)]
+
+
+def test_an_epoch_of_a_curriculum_goes_on_with_the_same_batches():
+    arguments = (many_sentences(), VOCABULARY, 128, True, 11)
+    expected = list(SentenceBatches(*arguments, curriculum=(10, 20)).iterate(1))
+    again = SentenceBatches(*arguments, curriculum=(10, 20))
+    list(again.iterate(0))
+    assert_same(list(again.iterate(1, start=9)), expected[9:])
+
+
+def test_processes_share_the_batches_of_a_curriculum():
+    arguments = (many_sentences(), VOCABULARY, 128, True, 11)
+    limits = {"curriculum": (10, 20)}
+    shares = [SentenceBatches(*arguments, rank=rank, ranks=2, **limits).epoch(0) for rank in (0, 1)]
+    assert len(shares[0]) == len(shares[1])
+    found = {tuple(batch) for share in shares for batch in share}
+    assert found <= {tuple(batch) for batch in SentenceBatches(*arguments, **limits).epoch(0)}
+    assert len(found) == 2 * len(shares[0])
+
+
+@pytest.mark.parametrize("curriculum", [(2, 9), (9, 2), (9, 9, 2)], ids=str)
+def test_a_limit_below_the_shortest_sentence_is_refused(curriculum):
+    corpus = corpus_of([3, 9, 4, 10])
+    with pytest.raises(InputError, match="all 4 sentences are longer than 2 words"):
+        SentenceBatches(corpus, VOCABULARY, 100, True, 0, maximum_words=9, curriculum=curriculum)
+
+
 def test_mixed_batches_have_every_sentence_once_and_mostly_the_very_budget():
     random = np.random.default_rng(0)
     corpus = EncodedCorpus.from_sentences([[3] * int(n) for n in random.integers(1, 40, 2000)])

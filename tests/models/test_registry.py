@@ -9,8 +9,9 @@ import pytest
 from syntaxlm.errors import InputError
 from syntaxlm.models import abilities
 from syntaxlm.models.abilities import LACKS, NeedsTextCounts, Parses
+from syntaxlm.models.batches import TreeBatch
 from syntaxlm.models.registry import MODELS, model_types_with, require
-from tests.models.variants import EVERY, TREE_VARIANTS, VARIANTS, batch_for, built, class_of, config_of
+from tests.models.variants import EVERY, batch_for, built, class_of, config_of
 
 
 def type_of(name: str) -> str:
@@ -22,7 +23,7 @@ def test_each_variant_is_of_a_class_that_its_type_declares(name):
     assert class_of(name) in MODELS[type_of(name)].classes
     assert isinstance(built(name), MODELS[type_of(name)].classes)
     assert built(name).reads == MODELS[type_of(name)].reads
-    assert hasattr(batch_for(name), "tokens") == (built(name).reads == "tokens")
+    assert isinstance(batch_for(name), TreeBatch) == (built(name).reads == "trees")
 
 
 @pytest.mark.parametrize("model_type", MODELS)
@@ -88,4 +89,4 @@ def test_a_model_that_does_not_parse_is_refused_by_name_and_settings(name, messa
 
 
 def test_variants_are_of_all_model_types():
-    assert {type_of(name) for name in [*VARIANTS, *TREE_VARIANTS]} == set(MODELS)
+    assert {type_of(name) for name in EVERY} == set(MODELS)

@@ -12,15 +12,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from syntaxlm.models.abilities import Model, TrainsByCounting
+from syntaxlm.models.abilities import Model, NeedsTextCounts, TextCounts, TrainsByCounting
 from syntaxlm.models.batches import State, TokenBatch, TreeBatch
 from syntaxlm.models.registry import MODELS, ModelConfig, build_model
 from tests.models import tree_variants
 
 WORDS = 23
+BOS, EOS = 1, 2
 SMALL = {
     "embedding_size": 6, "hidden_size": 8, "layers": 2, "memory_slots": 4, "look_back": 3, "init_range": 0.5,
     "layer_sizes": (8, 6), "chunk_size": 2, "attention_after": 1, "span_size": 6, "scorer_size": 5, "maximum_span": 4,
+    "nonterminals": 3, "preterminals": 4, "rank": 5, "latent_size": 2, "encoder_size": 3,
 }  # fmt: skip
 
 
@@ -43,18 +45,22 @@ OTHERS = {
 }
 TEXT_MODELS = [name for name, kind in MODELS.items() if kind.reads == "tokens"]
 VARIANTS = {name: (name, {}) for name in TEXT_MODELS} | ablations_of_prpn() | OTHERS
-"""Those that read text: name -> model type and the settings that make the variant."""
+"""Those that read any text: name -> model type and the settings that make the variant."""
+
+SENTENCE_VARIANTS = {name: (name, {}) for name, kind in MODELS.items() if kind.reads == "sentences"}
+"""Those that read whole sentences with their ends."""
 
 TREE_PREFIX = "tree-rnn, "
 TREE_VARIANTS = [TREE_PREFIX + name for name in tree_variants.VARIANTS]
-EVERY = [*VARIANTS, *TREE_VARIANTS]
+TOKEN_VARIANTS = VARIANTS | SENTENCE_VARIANTS
+EVERY = [*TOKEN_VARIANTS, *TREE_VARIANTS]
 
 
 def config_of(name: str, **settings: object) -> ModelConfig:
     """The settings of a small model. settings: those among them that the model type has are set."""
     if name in TREE_VARIANTS:
         return tree_variants.config_of(name.removeprefix(TREE_PREFIX), **settings)
-    model_name, own = VARIANTS[name]
+    model_name, own = TOKEN_VARIANTS[name]
     kind = MODELS[model_name].config
     fields = {field.name for field in dataclasses.fields(kind)}
     assert fields >= own.keys()
@@ -64,7 +70,7 @@ def config_of(name: str, **settings: object) -> ModelConfig:
 def built(name: str, **settings: object) -> Any:
     """A small model with weights large enough that everything in it matters, in float64 and evaluation mode.
 
-    One that learns by counting has counted a text of all words.
+    One that learns by counting has counted a text of all words; one that needs counts has those of such a text.
     """
     if name in TREE_VARIANTS:
         return tree_variants.built(name.removeprefix(TREE_PREFIX), **settings)
@@ -73,9 +79,12 @@ def built(name: str, **settings: object) -> Any:
     if isinstance(model, TrainsByCounting):
         model.accumulate(read(400, 5, seed=9))
         model.maximise()
+    if isinstance(model, NeedsTextCounts):
+        counts = torch.arange(1, WORDS + 1)
+        model.setup(TextCounts(3 * counts, final_words=counts.flip(0), one_word_sentences=counts % 3))
     with torch.no_grad():
         for parameter in model.parameters():
-            if parameter.dim() > 1:
+            if parameter.dim() > 1 and name not in SENTENCE_VARIANTS:  # small grammars are sharp as they are
                 parameter.mul_(2)
     return model.eval()
 
@@ -91,8 +100,38 @@ def ragged(steps: int = 12, lengths: tuple[int, ...] = (12, 9, 7, 3), seed: int 
     return dataclasses.replace(read(steps, len(lengths), seed), lengths=torch.tensor(lengths))
 
 
+def sentences(lengths: tuple[int, ...] = (5, 3, 2, 1), seed: int = 1) -> TokenBatch:
+    """A batch of sentences of so many random words: BOS is read first, EOS predicted last."""
+    tokens = torch.full((max(lengths) + 2, len(lengths)), EOS)
+    tokens[0] = BOS
+    generator = torch.Generator().manual_seed(seed)
+    for column, length in enumerate(lengths):
+        words = torch.randint(WORDS - 2, (length,), generator=generator)
+        tokens[1 : length + 1, column] = words + 2 * (words > 0)  # neither BOS nor EOS; 0 is the unknown word
+    return TokenBatch(tokens[:-1], tokens[1:], torch.tensor(lengths) + 1)
+
+
+def closed_sentences(lengths: tuple[int, ...] = (5, 3, 2, 1), seed: int = 1) -> TokenBatch:
+    """The same with EOS read, too, as parsing wants it."""
+    batch = sentences(lengths, seed)
+    tokens = torch.cat([batch.tokens, torch.full((1, len(lengths)), EOS)])
+    targets = torch.cat([batch.targets, torch.full((1, len(lengths)), EOS)])
+    assert batch.lengths is not None
+    return TokenBatch(tokens, targets, batch.lengths + 1)
+
+
+def read_for(name: str, steps: int, columns: int) -> TokenBatch:
+    """A batch of random tokens; for models of whole sentences, of beginnings of sentences."""
+    if name not in SENTENCE_VARIANTS:
+        return read(steps, columns)
+    batch = sentences((steps,) * columns)
+    return TokenBatch(batch.tokens[:steps], batch.targets[:steps])
+
+
 def batch_for(name: str) -> TokenBatch | TreeBatch:
     """A batch of whole sentences, of unequal lengths, of the type that a variant reads."""
+    if name in SENTENCE_VARIANTS:
+        return sentences()
     return tree_variants.batch_of(*tree_variants.TREES) if name in TREE_VARIANTS else ragged()
 
 
@@ -106,9 +145,13 @@ def names_with(*abilities: type, among: list[str] | None = None) -> list[str]:
     return [name for name in among or EVERY if all(issubclass(class_of(name), ability) for ability in abilities)]
 
 
-def every(*abilities: type, text: bool = False) -> Callable[[Any], Any]:
-    """Parametrises a test by the `name` of all variants with some abilities. text: only of those that read text."""
-    return pytest.mark.parametrize("name", names_with(*abilities, among=list(VARIANTS) if text else EVERY))
+def every(*abilities: type, text: bool = False, among: list[str] | None = None) -> Callable[[Any], Any]:
+    """Parametrises a test by the `name` of all variants with some abilities.
+
+    text: only of those that read any text.  among: the variants to choose from; None for all.
+    """
+    chosen = list(VARIANTS) if text else among
+    return pytest.mark.parametrize("name", names_with(*abilities, among=chosen))
 
 
 def log_probs(model: Any, batch: TokenBatch | TreeBatch, state: State = None) -> Tensor:
@@ -118,7 +161,20 @@ def log_probs(model: Any, batch: TokenBatch | TreeBatch, state: State = None) ->
 
 
 def word_log_probs(model: Any, batch: TokenBatch | TreeBatch, state: State = None) -> Tensor:
-    """Natural log-probability of every word of the vocabulary at each step, asked one by one: targets' shape + (V,)."""
+    """Natural log-probability of every word of the vocabulary at each step, asked one by one: targets' shape + (V,).
+
+    Models of whole sentences, which are slow to start, are asked for all words in columns of one batch.
+    """
+    if model.reads == "sentences":
+        assert isinstance(batch, TokenBatch)
+        assert state is None
+        count, columns = model.vocabulary_size, batch.tokens.shape[1]
+        words = torch.arange(count).repeat_interleave(columns).expand(len(batch.tokens), -1)
+        lengths = None if batch.lengths is None else batch.lengths.repeat_interleave(count)
+        order = torch.arange(count * columns).view(count, columns).T.flatten()  # columns of one length side by side
+        tokens = batch.tokens.repeat(1, count)[:, order]
+        found = log_probs(model, TokenBatch(tokens, words[:, order], lengths))
+        return found.unflatten(1, (columns, count))
     asked = (
         dataclasses.replace(batch, targets=torch.full_like(batch.targets, word))
         for word in range(model.vocabulary_size)

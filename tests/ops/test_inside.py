@@ -236,6 +236,90 @@ def test_next_word_and_end_add_up_to_one(make):
     assert float(continued + ended) == pytest.approx(float(found.prefixes[0, 2].exp()), rel=1e-9)
 
 
+RULES = {
+    "simple": lambda: factored(3, 4, None),
+    "rank above m": lambda: factored(3, 4, 5),
+    "rank below m": lambda: factored(3, 4, 2),
+    "table": lambda: tables(3, 4),
+}
+
+
+def continued(rules, log_probs, prefix):
+    """(u,) log P(prefix, then each word, then anything), by `prefix_log_probs`."""
+    count = len(log_probs)
+    if not prefix:  # of the first word of a sentence of two
+        words = torch.stack([torch.arange(count), torch.zeros(count, dtype=torch.int64)], 1)
+    else:
+        words = torch.tensor([[*prefix, word] for word in range(count)])
+    layout = Layout([words.shape[1]] * count)
+    return inside.prefix_log_probs(rules, log_probs, words.flatten(), layout).prefixes[:, len(prefix)]
+
+
+@pytest.mark.parametrize("kind", RULES)
+def test_next_words_are_the_prefix_probabilities_of_every_continuation(kind):
+    """Of prefixes of no, one, two and several words in one batch, in any order."""
+    rules, log_probs = RULES[kind](), word_log_probs(8, 4)
+    prefixes = [[3], [], [5, 5, 2, 0, 7], [1, 2], [], [6, 0, 1], [4], [7, 7, 7, 7, 7], [2, 1]]
+    words = torch.tensor([word for prefix in prefixes for word in prefix])
+    found = inside.next_words(rules, log_probs, words, tuple(map(len, prefixes)))
+    assert found.weights.shape == (len(prefixes), 4)
+    assert found.weights.dtype == found.scales.dtype == torch.float64
+    assert not found.weights.requires_grad
+    values = torch.log(found.weights @ log_probs.detach().exp().T) + found.scales[:, None]
+    for row, prefix in zip(values, prefixes, strict=True):
+        torch.testing.assert_close(row, continued(rules, log_probs, prefix), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", RULES)
+def test_next_words_equal_the_reference(kind):
+    rules, log_probs = RULES[kind](), word_log_probs(8, 4)
+    prefix = [2, 7, 1]
+    found = inside.next_words(rules, log_probs, torch.tensor(prefix), (3,))
+    values = torch.log(found.weights[0] @ log_probs.detach().exp().T) + found.scales[0]
+    for word in range(8):
+        expected = reference.prefix_log_probs(rules, log_probs[[*prefix, word]])[-1]
+        torch.testing.assert_close(values[word], expected.detach(), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize(("kind", "length", "shift"), [("simple", 150, 4), ("rank above m", 36, 20), ("table", 36, 20)])
+def test_next_words_of_long_prefixes_do_not_underflow(kind, length, shift):
+    rules, log_probs = RULES[kind](), word_log_probs(8, 4) - shift
+    prefix = text([length])
+    found = inside.next_words(rules, log_probs, prefix, (length,))
+    values = torch.log(found.weights[0] @ log_probs.detach().exp().T) + found.scales[0]
+    assert (values < -745).all(), "its exponential is 0 in float64"
+    words = torch.cat([prefix, torch.tensor([5])])
+    expected = inside.prefix_log_probs(rules, log_probs, words, Layout([length + 1])).prefixes[0, length]
+    torch.testing.assert_close(values[5], expected, rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("form", ["independent", "table"])
+def test_spans_that_a_grammar_rules_out_make_no_prefix_probability_nan(form):
+    """S -> A B' | A B, B' -> S B: n words a, then n words b. No other span has a derivation."""
+    left, right = torch.zeros(2, 2, 4, dtype=torch.float64)  # symbols S, B'; then A, B
+    left[0, 2], right[0, 1], right[0, 3] = 1, 0.4, 0.6
+    left[1, 0], right[1, 3] = 1, 1
+    root = torch.tensor([1, 0], dtype=torch.float64)
+    rules = FactoredRules(root, left, right)
+    if form == "table":
+        rules = TableRules(root, rules.table())
+    log_probs = torch.tensor([[1, 0], [0, 1]], dtype=torch.float64).log()
+    text = [[0, 0, 0, 1, 1, 1], [0, 1, 1, 0], [0, 1]]
+    words, lengths = torch.tensor([word for sentence in text for word in sentence]), [6, 4, 2]
+    found = inside.prefix_log_probs(rules, log_probs, words, Layout(lengths))
+    opened, closed, none = [0, math.log(0.4), math.log(0.16)], math.log(0.6), -math.inf
+    assert found.prefixes[0].tolist() == pytest.approx([*opened, math.log(0.16) + closed] + [math.log(0.096)] * 2)
+    assert found.sentences[0].tolist() == pytest.approx([none] * 5 + [math.log(0.096)])
+    assert found.prefixes[1].tolist() == pytest.approx([0, closed, none, none, none, none])
+    assert found.sentences[1].tolist() == pytest.approx([none, closed, none, none, none, none])
+    expected = inside.log_partition(rules, log_probs, words, Layout(lengths))
+    torch.testing.assert_close(expected, found.sentences[[0, 1, 2], [5, 3, 1]])
+    values = inside.next_words(rules, log_probs, torch.tensor([0, 0, 1, 0, 1]), (3, 2))
+    values = torch.log(values.weights @ log_probs.exp().T) + values.scales[:, None]
+    assert values[0].tolist() == pytest.approx([none, math.log(0.24)])
+    assert values[1].tolist() == [none, none]
+
+
 def test_a_sentence_has_the_same_probability_in_any_batch():
     rules, log_probs = converted(factored(70, 30, None), torch.float32), word_log_probs(8, 30).float()
     lengths = [4, 9, 2, 9, 6]

@@ -347,7 +347,7 @@ def test_a_model_of_sentences_alone_is_refused_where_tokens_are_asked_for(tmp_pa
     (tmp_path / "text.txt").write_text("the cat\n")
     told = (
         r"^this lstm model.* gives no token probabilities, so scoring of tokens cannot use it\."
-        r" Model types that can: prpn, on-lstm, palm, ngram, tree-rnn\.$"
+        r" Model types that can: prpn, on-lstm, palm, simple-pcfg, tensor-pcfg, neural-pcfg, ngram, tree-rnn\.$"
     )
     for asked in (
         lambda: list(surprisals(stored, ["the cat"])),

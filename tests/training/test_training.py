@@ -85,6 +85,58 @@ def test_a_linear_decay_reaches_0_at_the_last_of_all_epochs(toy, tmp_path):
     assert constant.valid.nats != result.valid.nats
 
 
+def test_a_linear_decay_can_begin_later(toy, tmp_path):
+    schedule = {"epochs": 2, "decay": "linear", "decay_from": 0.5, "validations_per_epoch": 4}
+    train(toy.recipe("lstm", schedule=schedule), tmp_path / "run")
+    found = [(line["epoch"], line["learning_rate"]) for line in metrics(tmp_path / "run", "valid")]
+    expected = [0.01 * min(1, 2 * (1 - epoch / 2)) for epoch, _ in found]
+    assert [rate for _, rate in found] == pytest.approx(expected, rel=1e-3)
+    assert [rate for epoch, rate in found if epoch <= 1] == [0.01] * 4
+    assert found[-1] == (2, 0)
+
+
+def test_a_warm_up_raises_the_rate_evenly_from_0_in_its_steps(toy, tmp_path):
+    recipe = toy.recipe("lstm", optimiser={"warmup_steps": 5}, schedule={"epochs": 1}, run={"log_steps": 1})
+    train(recipe, tmp_path / "run")
+    rates = [line["learning_rate"] for line in metrics(tmp_path / "run", "step")]
+    assert len(rates) > 8
+    assert rates == pytest.approx([0.01 * min(1, step / 5) for step in range(1, len(rates) + 1)])
+
+
+def falsify(monkeypatch, losses):
+    """Makes the losses of validations these; returns the weights at each. Later scores are the true ones."""
+    evaluate, left, weights = trainer.evaluate_language_model, iter(losses), []
+
+    def falsified(scorer, corpus):
+        score, loss = evaluate(scorer, corpus), next(left, None)
+        if loss is None:
+            return score
+        weights.append({name: tensor.clone() for name, tensor in scorer.model.state_dict().items()})
+        return dataclasses.replace(score, nats=loss * score.tokens)
+
+    monkeypatch.setattr(trainer, "evaluate_language_model", falsified)
+    return weights
+
+
+def test_the_weights_of_the_last_validation_can_be_kept(toy, tmp_path, monkeypatch):
+    weights = falsify(monkeypatch, [4.0, 2.0, 3.0, 2.5])
+    schedule = {"epochs": 2, "validations_per_epoch": 2, "plateau_patience": 9, "keep": "last"}
+    result = train(toy.recipe("lstm", schedule=schedule), tmp_path / "run")
+    found = read_model(tmp_path / "run").model.state_dict()
+    assert all(torch.equal(tensor, found[name]) for name, tensor in weights[3].items())
+    assert not all(torch.equal(tensor, found[name]) for name, tensor in weights[1].items())
+    lines = metrics(tmp_path / "run", "valid")
+    assert [line["best"] for line in lines] == [True, True, False, False], "the best is the best, whatever is kept"
+    assert result.valid.nats == pytest.approx(evaluate_text(read_model(tmp_path / "run"), toy / "valid.txt").nats)
+
+
+def test_patience_counts_from_the_lowest_loss_where_the_last_weights_are_kept(toy, tmp_path, monkeypatch):
+    falsify(monkeypatch, [4.0, 2.0, 3.0, 2.5, 2.25, 2.1])
+    schedule = {"epochs": 3, "validations_per_epoch": 2, "stop_patience": 3, "keep": "last"}
+    train(toy.recipe("lstm", schedule=schedule), tmp_path / "run")
+    assert [line["best"] for line in metrics(tmp_path / "run", "valid")] == [True, True, False, False, False]
+
+
 @pytest.mark.parametrize("watched", ["valid", "train"])
 def test_the_plateau_is_that_of_the_loss_the_recipe_names(toy, tmp_path, monkeypatch, watched):
     """The validation loss is made to rise while the training loss falls."""

@@ -19,11 +19,11 @@ ModelConfig = Annotated[
     | lstm.LSTMConfig
     | on_lstm.ONLSTMConfig
     | palm.PaLMConfig
-    | ngram.NGramConfig
     | pcfg.SimplePCFGConfig
     | pcfg.TensorPCFGConfig
     | pcfg.NeuralPCFGConfig
     | pcfg.CompoundPCFGConfig
+    | ngram.NGramConfig
     | tree_rnn.TreeRNNConfig,
     Field(discriminator="name"),
 ]

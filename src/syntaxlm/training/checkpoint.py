@@ -49,7 +49,8 @@ class TrainerState:
     """Where a run is.
 
     epoch, batch: the next batch to train on, from 0. steps: optimiser steps made. seconds: of training, over all
-    starts. loss_sum, loss_count: since the last validation. best_loss: the lowest cost of a validation. without_best:
+    starts. loss_sum, loss_count: since the last validation. best_loss, best_step, best_epoch: cost, steps and epochs of
+    the weights kept. lowest_loss: the lowest cost of a validation; None for that of the weights kept. without_best:
     validations since then. metrics_bytes: length of this run's metrics.jsonl. round_figures: what a model that counts
     returned of its last round, for JSON.
     """
@@ -63,6 +64,7 @@ class TrainerState:
     best_loss: Finite | None = None
     best_step: Number = 0
     best_epoch: NonNegative = 0.0
+    lowest_loss: Finite | None = None
     without_best: Number = 0
     metrics_bytes: Number = 0
     finished: bool = False

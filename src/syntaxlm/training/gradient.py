@@ -175,8 +175,11 @@ class GradientLoop:
             cost = found.cost
             if not math.isfinite(cost):
                 raise self._diverged("the validation loss", cost)
-            best = trainer.best_loss is None or cost < trainer.best_loss
+            lowest = trainer.best_loss if trainer.lowest_loss is None else trainer.lowest_loss
+            best = lowest is None or cost < lowest
             trainer.without_best = 0 if best else trainer.without_best + 1
+            if best:
+                trainer.lowest_loss = cost
             if best or schedule.keep == "last":
                 trainer.best_loss, trainer.best_step, trainer.best_epoch = cost, trainer.steps, self.epochs
                 if self.processes.is_first:

@@ -12,13 +12,26 @@ from syntaxlm.models.backbone import NeuralParser
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.parsing.structure import RULES_OF, rules_of, structure_of
 from tests.fresh_models import KNOWN, fresh
-from tests.models.variants import VARIANTS, WORDS, built, class_of, every, names_with, ragged, read
+from tests.models.variants import (
+    BOS,
+    SENTENCE_VARIANTS,
+    VARIANTS,
+    WORDS,
+    built,
+    class_of,
+    closed_sentences,
+    every,
+    names_with,
+    ragged,
+    read,
+)
 from tests.parsing.span_models import bracketing
 
 BRACKETS = "brackets"  # a model of tests that gives span probabilities
 NAMES = [*names_with(Parses), BRACKETS]
 OF_MARGINALS = [name for name in NAMES if name == BRACKETS or built(name).structure_type is SpanMarginals]
 every_model = pytest.mark.parametrize("name", NAMES)
+every_sentence_model = every(Parses, among=list(SENTENCE_VARIANTS))
 every_left_to_right_model = every(NeuralParser)
 SENTENCES = [KNOWN["words"].split()[:length] for length in (1, 2, 3, 4, 6, 10)] + [["old"] * 7]
 
@@ -116,7 +129,9 @@ def test_targets_are_not_looked_at(name):
     assert torch.equal(real_values(model.structure(batch), batch), real_values(model.structure(other), batch))
 
 
-@pytest.mark.parametrize("name", [name for name in names_with(Parses) if built(name).structure_type is SpanScores])
+@pytest.mark.parametrize(
+    "name", [name for name in names_with(Parses, among=list(VARIANTS)) if built(name).structure_type is SpanScores]
+)
 def test_span_scores_are_log_probabilities_among_the_spans_of_words_that_end_together(name):
     values = built(name).structure(read(8, 2)).values
     lengths = torch.arange(1, values.shape[2] + 1)
@@ -159,6 +174,63 @@ def test_structure_alone_equals_that_of_a_whole_reading(name):
             found = torch.log_softmax(alone.values[step, column, :words], dim=-1)
             expected = attention[step, column, :words].log().log_softmax(dim=-1)
             torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+
+
+@every_sentence_model
+@pytest.mark.parametrize("lengths", [(5, 3, 2, 1), (4,), (1, 1), (2, 0)], ids=str)
+def test_span_marginals_are_of_spans_of_whole_sentences(name, lengths):
+    model = built(name)
+    found = model.structure(closed_sentences(lengths))
+    assert type(found) is model.structure_type is SpanMarginals
+    assert model.distance_layers == 0
+    shape = len(lengths), max(lengths), max(lengths)
+    assert found.values.shape == found.labels.shape == shape
+    assert not found.values.requires_grad
+    assert found.labels.dtype == torch.int64
+    for values, labels, length in zip(found.values, found.labels, lengths, strict=True):
+        words = torch.zeros(shape[1:], dtype=torch.bool)
+        words[:length, :length] = True
+        spans = words.triu()
+        longer = spans.triu(1)
+        assert not values[~longer].any()
+        assert ((values[longer] > 0) & (values[longer] <= 1 + 1e-12)).all()
+        assert float(values.sum()) == pytest.approx(max(0, length - 1)), "the spans of a binary tree"
+        assert (labels[~spans] == -1).all()
+        assert ((labels[spans] >= 0) & (labels[spans] < len(model.labels))).all()
+        assert len(set(model.labels)) == len(model.labels)
+
+
+@every_sentence_model
+def test_padding_and_company_never_change_span_marginals(name):
+    model, batch = built(name), closed_sentences()
+    together = model.structure(batch)
+    for column, length in enumerate(batch.lengths.tolist()):
+        part, words = (slice(length), slice(column, column + 1)), length - 2
+        alone = model.structure(TokenBatch(batch.tokens[part], batch.targets[part]))
+        torch.testing.assert_close(together.values[column, :words, :words], alone.values[0], rtol=0, atol=1e-12)
+        assert torch.equal(together.labels[column, :words, :words], alone.labels[0])
+
+
+@every_sentence_model
+def test_targets_and_padding_are_not_looked_at_for_span_marginals(name):
+    model, batch = built(name), closed_sentences()
+    tokens = batch.tokens.masked_fill(~batch.mask(), BOS)
+    other = dataclasses.replace(batch, tokens=tokens, targets=torch.zeros_like(batch.targets))
+    assert torch.equal(model.structure(batch).values, model.structure(other).values)
+
+
+@every(FindsBestTrees)
+def test_best_trees_are_binary_and_of_each_sentence_alone(name):
+    model, batch = built(name), closed_sentences()
+    found = model.best_trees(batch)
+    for column, length in enumerate(batch.lengths.tolist()):
+        part, words = (slice(length), slice(column, column + 1)), length - 2
+        assert model.best_trees(TokenBatch(batch.tokens[part], batch.targets[part])) == [found[column]]
+        spans = {(first, last + 1) for first, last, _ in found[column]}
+        assert len(spans) == len(found[column]) == 2 * words - 1
+        assert {(0, words), *((word, word + 1) for word in range(words))} <= spans
+        assert not crossing(spans)
+        assert all(0 <= label < len(model.labels) for _, _, label in found[column])
 
 
 def crossing(spans: set[tuple[int, int]]) -> bool:

@@ -9,7 +9,7 @@ import torch
 
 from syntaxlm.models.abilities import PredictsNextToken
 from syntaxlm.models.batches import TokenBatch
-from tests.models.variants import WORDS, built, every, read, word_log_probs
+from tests.models.variants import WORDS, built, every, read_for, word_log_probs
 
 every_model = every(PredictsNextToken)
 
@@ -18,7 +18,7 @@ every_model = every(PredictsNextToken)
 @pytest.mark.parametrize("lengths", [None, [7, 4, 1]])
 def test_the_next_token_has_the_probabilities_that_targets_have_at_the_last_step(name, lengths):
     model = built(name)
-    batch = dataclasses.replace(read(7, 3), lengths=None if lengths is None else torch.tensor(lengths))
+    batch = dataclasses.replace(read_for(name, 7, 3), lengths=None if lengths is None else torch.tensor(lengths))
     found, _ = model.next_log_probs(batch)
     assert found.shape == (3, WORDS)
     last = torch.tensor(lengths or [7] * 3) - 1
@@ -28,7 +28,7 @@ def test_the_next_token_has_the_probabilities_that_targets_have_at_the_last_step
 
 @every_model
 def test_a_text_read_token_by_token_has_the_probabilities_of_one_reading(name):
-    model, batch = built(name), read(9, 2)
+    model, batch = built(name), read_for(name, 9, 2)
     expected = word_log_probs(model, batch)
     state = None
     for start, end in ((0, 3), *((step, step + 1) for step in range(3, 9))):
@@ -39,14 +39,14 @@ def test_a_text_read_token_by_token_has_the_probabilities_of_one_reading(name):
 
 @every_model
 def test_the_state_is_that_of_scoring(name):
-    model, batch = built(name), read(5, 3)
+    model, batch = built(name), read_for(name, 5, 3)
     _, state = model.next_log_probs(batch)
     torch.testing.assert_close(state, model.token_log_probs(batch).state, rtol=0, atol=0)
 
 
 @every_model
 def test_targets_are_not_looked_at(name):
-    model, batch = built(name), read(6, 3)
+    model, batch = built(name), read_for(name, 6, 3)
     found, _ = model.next_log_probs(batch)
     other, _ = model.next_log_probs(TokenBatch(batch.tokens, batch.tokens))
     torch.testing.assert_close(found, other, rtol=0, atol=0)

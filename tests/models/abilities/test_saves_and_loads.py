@@ -6,11 +6,22 @@ import pytest
 import torch
 
 from syntaxlm.model_io import ModelBundle, ModelSettings, distinct_tensors, read_model, write_model
-from syntaxlm.models.abilities import Parses, ScoresTokens, TrainsByGradient
+from syntaxlm.models.abilities import Parses, ScoresSentences, ScoresTokens, SpanMarginals, TrainsByGradient
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 from tests.models import tree_variants
-from tests.models.variants import EVERY, TREE_VARIANTS, VARIANTS, WORDS, batch_for, built, config_of, every, log_probs
+from tests.models.variants import (
+    EVERY,
+    TREE_VARIANTS,
+    VARIANTS,
+    WORDS,
+    batch_for,
+    built,
+    closed_sentences,
+    config_of,
+    every,
+    log_probs,
+)
 
 VOCABULARY = Vocabulary(["<unk>", "<s>", "</s>", *(f"w{number}" for number in range(WORDS - 3))])
 
@@ -50,11 +61,24 @@ def test_its_probabilities_are_the_same(name, tmp_path):
     assert torch.equal(log_probs(bundle.model, batch_for(name)), log_probs(again, batch_for(name)))
 
 
+@every(ScoresSentences)
+def test_the_probabilities_of_sentences_are_the_same(name, tmp_path):
+    bundle = stored(name)
+    write_model(tmp_path, bundle)
+    again, batch = read_model(tmp_path).model, batch_for(name)
+    assert torch.equal(bundle.model.sentence_log_probs(batch), again.sentence_log_probs(batch))
+
+
 @every(Parses)
 def test_its_structure_is_the_same(name, tmp_path):
     bundle = stored(name)
     write_model(tmp_path, bundle)
     again = read_model(tmp_path).model
+    if again.structure_type is SpanMarginals:
+        one, other = (model.structure(closed_sentences()) for model in (bundle.model, again))
+        assert torch.equal(one.values, other.values)
+        assert torch.equal(one.labels, other.labels)
+        return
     mask = batch_for(name).mask()
     one, other = (model.structure(batch_for(name)).values for model in (bundle.model, again))
     of_words = (one[:, mask], other[:, mask]) if again.distance_layers else (one[mask], other[mask])

@@ -9,7 +9,21 @@ import torch
 
 from syntaxlm.models.abilities import HasHiddenStates, ScoresTokens, TrainsByGradient
 from syntaxlm.models.batches import TokenBatch
-from tests.models.variants import WORDS, batch_for, built, every, log_probs, ragged, read, word_log_probs
+from tests.models.variants import (
+    SENTENCE_VARIANTS,
+    WORDS,
+    batch_for,
+    built,
+    config_of,
+    every,
+    log_probs,
+    names_with,
+    ragged,
+    read,
+    read_for,
+    sentences,
+    word_log_probs,
+)
 
 every_text_model = every(ScoresTokens, text=True)
 
@@ -29,8 +43,15 @@ def test_batches_of_any_shape_are_read(name, steps, columns):
     assert log_probs(built(name), read(steps, columns)).shape == (steps, columns)
 
 
-@every(ScoresTokens)
-@pytest.mark.parametrize("tied", [True, False])
+TIED = [
+    (name, tied)
+    for name in names_with(ScoresTokens)
+    for tied in (True, False)
+    if tied or "tied" in vars(config_of(name))
+]
+
+
+@pytest.mark.parametrize(("name", "tied"), TIED)
 def test_probabilities_sum_to_one_over_the_vocabulary(name, tied):
     model, batch = built(name, tied=tied), batch_for(name)
     if isinstance(batch, TokenBatch):
@@ -72,6 +93,45 @@ def test_a_stream_in_batches_equals_the_whole_read_at_once(name, cuts):
         part = TokenBatch(batch.tokens[start:end], batch.targets[start:end], carries=start > 0)
         scores = model.token_log_probs(part, state)
         state = scores.state
+        parts.append(scores.log_probs)
+    torch.testing.assert_close(torch.cat(parts), whole, rtol=0, atol=1e-12)
+
+
+every_sentence_model = every(ScoresTokens, among=list(SENTENCE_VARIANTS))
+
+
+@every_sentence_model
+def test_padding_and_company_never_change_a_sentence(name):
+    model, batch = built(name), sentences()
+    together = log_probs(model, batch)
+    for column, length in enumerate(batch.lengths.tolist()):
+        part = slice(length), slice(column, column + 1)
+        alone = TokenBatch(batch.tokens[part], batch.targets[part])
+        torch.testing.assert_close(together[part], log_probs(model, alone), rtol=0, atol=1e-12)
+        assert not together[length:, column].any(), "padding has a log-probability other than 0"
+
+
+@every_sentence_model
+def test_later_words_never_change_an_earlier_one(name):
+    model, batch = built(name), read_for(name, 7, 2)
+    tokens = batch.tokens.clone()
+    tokens[4:] = 3 + (tokens[4:] + 1) % (WORDS - 3)
+    one, other = log_probs(model, batch), log_probs(model, TokenBatch(tokens, batch.targets))
+    torch.testing.assert_close(one[:4], other[:4], rtol=0, atol=1e-12)
+    assert (one[4:] - other[4:]).abs().max() > 1e-6
+
+
+@every_sentence_model
+@pytest.mark.parametrize("cuts", [(1,), (2, 4), tuple(range(1, 6))])
+def test_sentences_in_parts_equal_those_read_at_once(name, cuts):
+    model, batch = built(name), sentences((5, 5))
+    whole = log_probs(model, batch)
+    state, parts = None, []
+    for start, end in zip((0, *cuts), (*cuts, 6), strict=True):
+        part = TokenBatch(batch.tokens[start:end], batch.targets[start:end], carries=start > 0)
+        scores = model.token_log_probs(part, state)
+        state = scores.state
+        assert all(isinstance(key, str) and not value.requires_grad for key, value in state.items())
         parts.append(scores.log_probs)
     torch.testing.assert_close(torch.cat(parts), whole, rtol=0, atol=1e-12)
 

@@ -10,9 +10,20 @@ import torch
 
 from syntaxlm.models.abilities import NATS_PER_TOKEN, HasHiddenStates, ScoresTokens, TrainsByCounting, TrainsByGradient
 from tests.models.finite_differences import assert_gradients_agree
-from tests.models.variants import EVERY, batch_for, built, config_of, every, log_probs, ragged, read
+from tests.models.variants import (
+    EVERY,
+    SENTENCE_VARIANTS,
+    TOKEN_VARIANTS,
+    batch_for,
+    built,
+    config_of,
+    every,
+    log_probs,
+    read,
+)
 
 every_model = every(TrainsByGradient)
+DROPPING = [name for name in EVERY if name not in SENTENCE_VARIANTS]  # PCFGs have no dropout
 
 
 def rates_of(name: str) -> dict[str, float]:
@@ -90,7 +101,7 @@ def test_bfloat16_products_stay_near_float32_in_value_and_gradient(name):
     assert median(gradient_errors) < 0.15
 
 
-@every_model
+@every(TrainsByGradient, among=DROPPING)
 def test_dropout_works_in_training_only(name):
     rates = rates_of(name)
     assert rates
@@ -106,7 +117,7 @@ def test_dropout_works_in_training_only(name):
     assert abs(one - other) > 1e-3
 
 
-@every(TrainsByGradient, ScoresTokens)
+@every(TrainsByGradient, ScoresTokens, among=DROPPING)
 def test_dropout_never_changes_scores_in_evaluation(name):
     model, batch = built(name, **rates_of(name)), batch_for(name)
     one, other = (log_probs(model, batch) for _ in range(2))
@@ -124,9 +135,9 @@ def test_what_is_counted_has_no_weights_for_gradients_and_all_else_has(name):
     assert model.device.type == "cpu"
 
 
-@every(TrainsByGradient, text=True)
+@every(TrainsByGradient, among=list(TOKEN_VARIANTS))
 def test_padding_is_no_part_of_the_loss(name):
-    model, batch = built(name), ragged()
+    model, batch = built(name), batch_for(name)
     changed = batch.targets.clone()
     changed[~batch.mask()] = 0
     tokens = batch.tokens.clone()

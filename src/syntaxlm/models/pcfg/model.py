@@ -12,6 +12,8 @@ EOS; its word 0 is the unknown one.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -37,7 +39,7 @@ from syntaxlm.models.pcfg.end_bias import end_scores, end_weights
 from syntaxlm.models.pcfg.grammars import Grammar, Sentences, Tables
 from syntaxlm.models.pcfg.listing import ListsGrammar
 from syntaxlm.models.pcfg.sampling import Sample, Sampler, draw_from, draw_short
-from syntaxlm.models.pcfg.words import EOS, SPECIALS, counts_of_grammar, of_vocabulary, to_grammar
+from syntaxlm.models.pcfg.words import BOS, EOS, SPECIALS, counts_of_grammar, of_vocabulary, to_grammar
 from syntaxlm.ops.inside import (
     Layout,
     Rules,
@@ -52,6 +54,18 @@ from syntaxlm.ops.inside import (
 _CHART = 1 << 26  # numbers of the inside probabilities of sentences that are in memory together
 _PREFIX_CHART = 1 << 22  # of those of prefix probabilities, in float64
 _BYTES = 24  # of all charts, for each inside probability
+
+
+class _Kept(NamedTuple):
+    """Rules and emissions of all words, for evaluation, and what they were computed from.
+
+    kind: autocast's type; None without autocast.
+    """
+
+    kind: torch.dtype | None
+    weights: list[Tensor]
+    rules: Rules
+    emissions: Tensor
 
 
 class BoundedPCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBestTrees, ListsGrammar):
@@ -84,7 +98,7 @@ class BoundedPCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBes
         self.register_buffer("unigrams", torch.zeros(size))
         self.register_buffer("end_scores", torch.zeros(size), persistent=False)
         self._end_weight, self.parsers = end_bias, 1
-        self._kept: tuple[object, Rules, Tensor] | None = None  # rules and emissions of all words, for evaluation
+        self._kept: _Kept | None = None
         self._kept_sampler: Sampler | None = None
 
     # ---- training
@@ -176,7 +190,7 @@ class BoundedPCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBes
     def _structure(self, sentences: Sentences) -> SpanMarginals:
         longest = max(1, *sentences.lengths)
         shape = len(sentences), longest, longest
-        marginals = torch.zeros(shape, device=self.device)
+        marginals = self.unigrams.new_zeros(shape)
         labels = torch.full(shape, -1, device=self.device)
         for chosen in self._groups(sentences, 2, _CHART // 2):
             part = sentences.select(chosen)
@@ -197,12 +211,10 @@ class BoundedPCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBes
         sentences = self._sentences(batch, closed=True)
         count = self.nonterminal_count
         found: list[LabelledSpans] = [[] for _ in sentences.lengths]
-        for index, length in enumerate(sentences.lengths):
+        for index in chain.from_iterable(self._groups(sentences, 1, 1)):  # each by itself
             part = sentences.select([index])
-            if not length:
-                continue
             tables = self._tables(part)
-            if length == 1:
+            if part.lengths == (1,):
                 found[index] = [(0, 0, count + int(tables.emissions[tables.words].argmax()))]
                 continue
             (best,) = best_derivations(tables.rules, tables.emissions, tables.words, Layout(part.lengths, self.device))
@@ -253,15 +265,17 @@ class BoundedPCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBes
     def _all_tables(self) -> tuple[Rules, Tensor]:
         """Rules and emissions of all words, computed anew only where weights, or the type of products, changed.
 
-        Of a compound grammar, those at z = 0.
+        Of a compound grammar, those at z = 0. Weights are compared by value: a fused optimiser changes neither their
+        addresses nor their version counters.
         """
         place = self.device.type
         kind = torch.get_autocast_dtype(place) if torch.is_autocast_enabled(place) else None
-        key = kind, [(weight.data_ptr(), weight._version) for weight in self.parameters()]
-        if self._kept is None or self._kept[0] != key:
+        weights = [weight.detach() for weight in self.parameters()]
+        if self._kept is None or self._kept.kind != kind or not all(map(_same, self._kept.weights, weights)):
             with torch.no_grad():
-                self._kept = key, *self.grammar.all_tables()
-        return self._kept[1:]
+                tables = self.grammar.all_tables()
+            self._kept = _Kept(kind, [weight.clone() for weight in weights], *tables)
+        return self._kept.rules, self._kept.emissions
 
     def _sentences(self, batch: TokenBatch, closed: bool = False) -> Sentences:
         """The words of whole sentences. closed: whether EOS is read, too."""
@@ -312,15 +326,26 @@ class PCFG(BoundedPCFG, PredictsNextToken):
     def token_log_probs(self, batch: TokenBatch, state: State = None) -> TokenScores:
         tokens = batch.tokens if state is None else torch.cat([state["tokens"], batch.tokens])
         steps = len(batch.tokens)
-        targets, mask = batch.targets, batch.mask()
-        result = self.unigrams.new_zeros(targets.shape, dtype=torch.float64)
-        if torch.equal(targets[:-1][mask[1:]], batch.tokens[1:][mask[1:]]):
+        mask = batch.mask()
+        if self._is_text(batch, mask):
             result = self._of_text(batch, tokens)
-        else:  # targets that are not read next: each from the distribution after its prefix
+        else:  # each target from the distribution after its prefix
+            result = self.unigrams.new_zeros(batch.targets.shape, dtype=torch.float64)
             for step in range(steps):
                 prefix = tokens[: len(tokens) - steps + step + 1]
-                result[step] = self._next(prefix).gather(1, targets[step][:, None])[:, 0]
+                result[step] = self._next(prefix).gather(1, batch.targets[step][:, None])[:, 0]
         return TokenScores(result.masked_fill(~mask, 0), {"tokens": tokens})
+
+    @staticmethod
+    def _is_text(batch: TokenBatch, mask: Tensor) -> bool:
+        """Whether each target is the token read next, and none is BOS, or EOS before the last step."""
+        goes_on = mask[1:]
+        before_last = batch.targets[:-1][goes_on]
+        return (
+            torch.equal(before_last, batch.tokens[1:][goes_on])
+            and not bool((before_last == EOS).any())
+            and not bool((batch.targets[mask] == BOS).any())
+        )
 
     @torch.no_grad()
     def next_log_probs(self, batch: TokenBatch, state: State = None) -> tuple[Tensor, State]:
@@ -373,8 +398,16 @@ class PCFG(BoundedPCFG, PredictsNextToken):
         return prefixes, wholes
 
     def _next(self, tokens: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """The distribution after prefixes, (T, B) with BOS first -> (B, V)."""
-        sentences = self._sentences(TokenBatch(tokens, tokens, lengths))
+        """The distribution after prefixes, (T, B) with BOS first -> (B, V). What repeats is computed once."""
+        given = self._sentences(TokenBatch(tokens, tokens, lengths))
+        parts = [tuple(part.tolist()) for part in given.words.split(given.lengths)]
+        places = {part: place for place, part in enumerate(dict.fromkeys(parts))}
+        sentences = Sentences.of(places, self.device)
+        if any(sentences.lengths):
+            prefixes, wholes = self._prefixes(sentences)
+        else:
+            prefixes = self.unigrams.new_zeros(len(sentences), 1, dtype=torch.float64)
+            wholes = torch.full_like(prefixes, -torch.inf)
         tables = self._tables(sentences)  # of the prefixes' words alone
         emissions = self._all_tables()[1]
         rest = torch.log1p(-self.one_word_share.double())
@@ -383,14 +416,14 @@ class PCFG(BoundedPCFG, PredictsNextToken):
         empty = torch.tensor([not length for length in sentences.lengths], device=words.device)
         alone = self.unigrams.double() + self.one_word_share.double().log()
         words[empty] = torch.logaddexp(words[empty], alone)
-        if any(sentences.lengths):
-            prefixes, wholes = self._prefixes(sentences)
-        else:
-            prefixes, wholes = words.new_zeros(len(words), 1), words.new_full((len(words), 1), -torch.inf)
         last = torch.tensor(sentences.lengths, device=words.device)[:, None]
         of_prefix = prefixes.gather(1, last)
         result = words.new_full((len(words), self.vocabulary_size), -torch.inf)
         result[:, 0] = words[:, 0] - of_prefix[:, 0]
         result[:, SPECIALS + 1 :] = words[:, 1:] - of_prefix
         result[:, EOS] = (wholes.gather(1, last) - of_prefix)[:, 0]
-        return result
+        return result[self._index([places[part] for part in parts])]
+
+
+def _same(one: Tensor, other: Tensor) -> bool:
+    return one.dtype == other.dtype and one.device == other.device and torch.equal(one, other)

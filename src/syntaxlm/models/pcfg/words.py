@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-EOS, SPECIALS = 2, 2  # the id of EOS; ids 1 and 2, BOS and EOS, which a grammar does not have
+BOS, EOS = 1, 2
+SPECIALS = 2  # BOS and EOS, which a grammar does not have
 
 
 def counts_of_grammar(counts: Tensor) -> Tensor:

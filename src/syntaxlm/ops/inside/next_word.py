@@ -7,7 +7,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from syntaxlm.ops.inside.prefix import closure_of, complete_chart, composed, inside_of_table
+from syntaxlm.ops.inside.prefix import (
+    closure_of,
+    complete_chart,
+    composed,
+    inside_of_table,
+    rescaled,
+    split_factors,
+)
 from syntaxlm.ops.inside.types import FactoredRules, Layout, Rules, TableRules
 
 
@@ -61,12 +68,9 @@ def _of_factors(rules: FactoredRules, emissions: Tensor, words: Tensor) -> tuple
     for end in range(1, length + 1):  # C of the position after so many words
         first = torch.arange(end)[None]
         rows = sentence * length + first if layout is None else layout.row(sentence, first, end - first)
-        logs = scales + chart.scales[rows]
-        top = logs.amax(1)
-        opened = torch.einsum("bi,bim,bim->bm", torch.exp(logs - top[:, None]), reached, chart.lefts[rows])
-        most = opened.amax(1, keepdim=True)
-        opened = opened / most
-        scales = torch.cat([scales, top[:, None] + most.log()], 1)
+        top, factors = split_factors(scales + chart.scales[rows])
+        opened, scale = rescaled(torch.einsum("bi,bim,bim->bm", factors, reached, chart.lefts[rows]))
+        scales = torch.cat([scales, (top + scale)[:, None]], 1)
         reached = torch.cat([reached, (opened @ right[:, :count] @ closure)[:, None]], 1)
     return reached[:, -1] @ left[:, count:] + opened @ right[:, count:], scales[:, -1]
 
@@ -85,13 +89,9 @@ def _of_table(rules: TableRules, emissions: Tensor) -> tuple[Tensor, Tensor]:
     reached, scales = [root @ closure], [root.new_zeros(())]
     opened = root.new_zeros(table.shape[-1])  # the next symbol as a right child
     for end in range(length):
-        logs = torch.stack([scales[first] + inside[first, end][1] for first in range(end + 1)])
-        top = logs.max()
-        factors = torch.exp(logs - top)
+        top, factors = split_factors(torch.stack([scales[first] + inside[first, end][1] for first in range(end + 1)]))
         pairs = torch.stack(reached).T * factors @ torch.stack([inside[first, end][0] for first in range(end + 1)])
-        opened = torch.einsum("ab,abc->c", pairs, table)
-        most = opened.max()
-        opened = opened / most
-        scales.append(top + most.log())
+        opened, scale = rescaled(torch.einsum("ab,abc->c", pairs, table))
+        scales.append(top + scale)
         reached.append(opened[:count] @ closure)
     return reached[-1] @ table.sum(-1)[:, count:] + opened[count:], scales[-1]

@@ -13,6 +13,8 @@ from torch import Tensor
 
 from syntaxlm.ops.inside.types import FactoredRules, Layout, Rules, TableRules
 
+_CACHED = 1 << 18  # products of children at a time
+
 
 class PrefixLogProbs(NamedTuple):
     """Of B sentences of at most n words, natural logarithms; minus infinity behind a sentence's last word.
@@ -100,15 +102,33 @@ def _split_sum(
     """All spans of one width: (spans, R) scaled to a maximum of 1, and the scales. closure: multiplied in."""
     left_rows, right_rows = layout.splits(width, range(1, width))
     logs = left_scales[left_rows] + right_scales[right_rows]
-    top = logs.amax(1)
-    factors = torch.exp(logs - top[:, None])
+    top, factors = split_factors(logs)
     value = lefts.new_zeros(len(left_rows), lefts.shape[1])
-    for split in range(width - 1):
-        value += factors[:, split, None] * lefts[left_rows[:, split]] * rights[right_rows[:, split]]
+    together = max(1, _CACHED // value.numel())
+    for first in range(0, width - 1, together):
+        part = slice(first, first + together)
+        products = lefts[left_rows[:, part]] * rights[right_rows[:, part]]
+        value += torch.einsum("sk,skr->sr", factors[:, part], products)
     if closure is not None:
         value = value @ closure.T
-    most = value.amax(1)
-    return value / most[:, None], top + most.log()
+    value, scale = rescaled(value)
+    return value, top + scale
+
+
+def split_factors(logs: Tensor) -> tuple[Tensor, Tensor]:
+    """The greatest of the splits' logarithms, or 0 where no split is possible, and the others relative to it.
+
+    (..., k) -> (...), (..., k).
+    """
+    top = logs.amax(-1)
+    top = top.where(top > -torch.inf, 0)
+    return top, torch.exp(logs - top[..., None])
+
+
+def rescaled(value: Tensor) -> tuple[Tensor, Tensor]:
+    """(..., R) divided by its maximum, and the maximum's logarithm; zeros, of impossible spans, stay as they are."""
+    most = value.amax(-1)
+    return value / most.where(most > 0, 1)[..., None], most.log()
 
 
 def composed(rules: FactoredRules) -> tuple[Tensor, Tensor, Tensor]:
@@ -202,9 +222,7 @@ def inside_of_table(rules: TableRules, emissions: Tensor) -> TableChart:
 def _table_sum(table: Tensor, left: TableChart, right: TableChart, first: int, last: int) -> tuple[Tensor, Tensor]:
     """The sum over splits of one span: (m,) scaled to a maximum of 1, and the scale."""
     pairs = [(left[first, k], right[k + 1, last]) for k in range(first, last)]
-    logs = torch.stack([one[1] + other[1] for one, other in pairs])
-    top = logs.max()
-    lefts = torch.stack([one[0] for one, _ in pairs]) * torch.exp(logs - top)[:, None]
-    value = (table * (lefts.T @ torch.stack([other[0] for _, other in pairs]))).sum((1, 2))
-    most = value.max()
-    return value / most, top + most.log()
+    top, factors = split_factors(torch.stack([one[1] + other[1] for one, other in pairs]))
+    lefts = torch.stack([one[0] for one, _ in pairs]) * factors[:, None]
+    value, scale = rescaled((table * (lefts.T @ torch.stack([other[0] for _, other in pairs]))).sum((1, 2)))
+    return value, top + scale

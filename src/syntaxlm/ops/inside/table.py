@@ -96,6 +96,7 @@ class _Chart:
             rights = [scales[width - k - 1][:, k : k + rows] for k in range(1, width)]
             logs = torch.stack(lefts, -1) + torch.stack(rights, -1)  # (S, rows, k)
             top = logs.amax(-1)
+            top = top.where(top > -torch.inf, 0)  # a span that no split makes possible
             factors = torch.exp(logs - top[..., None])
             value = emissions.new_zeros(count, rows, nonterminals)
             for left_symbols, right_symbols, splits in _by_kind(width, single, longer):

@@ -1,0 +1,93 @@
+"""Small PCFGs of all types, and batches of sentences for them. Words are numbered as in a grammar; 0 is unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import torch
+
+from syntaxlm.models.abilities import TextCounts
+from syntaxlm.models.batches import TokenBatch
+from syntaxlm.models.pcfg import PCFG, BoundedPCFG
+from syntaxlm.models.pcfg.grammars import CompoundGrammar, Grammar, NeuralGrammar, SimpleGrammar, TensorGrammar
+from syntaxlm.trees.span_decoding import SpanScores
+
+BOS, EOS = 1, 2
+WORDS = 7
+EXACT = ["simple", "tensor", "neural"]
+EVERY = [*EXACT, "compound"]
+TEXT = [[3, 1], [5, 5, 2, 0], [4], [1, 2, 3, 4, 5, 6], [0]]
+
+
+def small_grammar(name: str) -> Grammar:
+    match name:
+        case "simple":
+            return SimpleGrammar(4, 5, WORDS, 6)
+        case "tensor":
+            return TensorGrammar(4, 5, WORDS, 6, rank=3)
+        case "neural":
+            return NeuralGrammar(3, 4, WORDS, 6)
+        case _:
+            return CompoundGrammar(3, 4, WORDS, 6, latent_size=2, encoder_size=5)
+
+
+def small_model(name: str, seed: int = 0, **settings: float) -> BoundedPCFG:
+    """A model in float64 and evaluation mode, with sharper rules than at the start, that has counted `TEXT`."""
+    torch.manual_seed(seed)
+    grammar = small_grammar(name)
+    with torch.no_grad():
+        for parameter in grammar.parameters():
+            parameter *= 2
+    model = (PCFG if grammar.exact else BoundedPCFG)(grammar, **settings).double().eval()
+    model.setup(counts_of(TEXT))
+    return model
+
+
+def exact_model(name: str, seed: int = 0) -> PCFG:
+    model = small_model(name, seed)
+    assert isinstance(model, PCFG)
+    return model
+
+
+def token(word: int) -> int:
+    """The id of a grammar's word in a vocabulary."""
+    return word + 2 if word else 0
+
+
+def counts_of(text: Iterable[Sequence[int]]) -> TextCounts:
+    text = list(text)
+
+    def counted(words: Iterable[int]) -> torch.Tensor:
+        tokens = torch.tensor([token(word) for word in words], dtype=torch.int64)
+        return torch.bincount(tokens, minlength=WORDS + 2)
+
+    return TextCounts(
+        counted(word for sentence in text for word in sentence),
+        final_words=counted(sentence[-1] for sentence in text if len(sentence) > 1),
+        one_word_sentences=counted(sentence[0] for sentence in text if len(sentence) == 1),
+    )
+
+
+def batch_of(text: Iterable[Sequence[int]], closed: bool = False) -> TokenBatch:
+    """Sentences, longest first, as training reads them; closed: as parsing reads them, EOS among the tokens."""
+    sentences = [[BOS, *map(token, sentence), EOS] for sentence in text]
+    assert sorted(map(len, sentences), reverse=True) == list(map(len, sentences)), "longest first"
+    if closed:
+        sentences = [[*sentence, EOS] for sentence in sentences]
+    steps = max(map(len, sentences)) - 1
+    tokens = torch.tensor([sentence[:-1] + [EOS] * (steps - len(sentence) + 1) for sentence in sentences]).T
+    targets = torch.tensor([sentence[1:] + [EOS] * (steps - len(sentence) + 1) for sentence in sentences]).T
+    return TokenBatch(tokens, targets, torch.tensor([len(sentence) - 1 for sentence in sentences]))
+
+
+SORTED = sorted(TEXT, key=len, reverse=True)
+
+
+def scores_of(marginals: torch.Tensor, lengths: Sequence[int]) -> SpanScores:
+    """Span marginals (B, n, n) as scores to decode."""
+    values = []
+    for chart, length in zip(marginals.numpy(), lengths, strict=True):
+        last, width = np.tril_indices(length)
+        values.append(chart[last - width, last])
+    return SpanScores(np.array(lengths), np.concatenate(values))

@@ -1,0 +1,102 @@
+"""The end bias: its log-weights, its part in the loss, and that it falls to 0."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from syntaxlm.models.pcfg.end_bias import PSEUDO_COUNT, end_scores, end_weights
+from syntaxlm.models.pcfg.grammars import Sentences
+from syntaxlm.ops.inside import reference
+from tests.models.pcfg.small import EVERY, SORTED, WORDS, batch_of, counts_of, small_model
+
+# Words 1 and 2 end sentences; 0 and 3 stand in longer ones only, 4 is alone.
+WORD_COUNTS = torch.tensor([30, 50, 40, 80, 0])
+FINAL_COUNTS = torch.tensor([1, 30, 15, 0, 0])
+
+
+def test_scores_are_the_log_ratios_of_the_ends_of_sentences_and_never_positive():
+    found = end_scores(WORD_COUNTS, FINAL_COUNTS)
+    rate = 46 / 200
+    expected = [np.log((ends + 10 * rate) / (count + 10) / rate) for count, ends in ((30, 1), (80, 0))]
+    assert PSEUDO_COUNT == 10
+    assert found.dtype == torch.float64
+    assert found[[0, 3]].tolist() == pytest.approx(expected)
+    assert found[[1, 2, 4]].tolist() == [0, 0, 0], "words that end sentences as often as any, and words never seen"
+
+
+def test_a_text_without_rare_ends_has_no_bias():
+    counts = torch.full((4,), 12)
+    assert not end_scores(counts, counts // 3).any()
+
+
+def test_weights_are_those_of_the_last_word_but_at_the_end_of_the_sentence():
+    scores = end_scores(WORD_COUNTS, FINAL_COUNTS)
+    batch = Sentences.of([[0, 3, 2, 0], [1, 0], [3, 3, 3]])
+    found = end_weights(scores, batch.words, batch.lengths)
+    assert found.shape == (3, 4, 4)
+    for number, words in enumerate([[0, 3, 2, 0], [1, 0], [3, 3, 3]]):
+        for first in range(len(words)):
+            for last in range(first, len(words)):
+                expected = 0.0 if last == len(words) - 1 else float(scores[words[last]])
+                assert float(found[number, first, last]) == expected
+        assert not found[number, :, len(words) :].any()
+
+
+def test_a_model_takes_its_scores_from_the_training_text():
+    model = small_model("simple", end_bias=1.0)
+    text = [[0, 1, 2], [0, 3, 2], [0, 1, 3], [1]]
+    model.setup(counts_of(text))
+    expected = end_scores(torch.tensor([3, 2, 2, 2, 0, 0, 0]), torch.tensor([0, 0, 2, 1, 0, 0, 0]))
+    torch.testing.assert_close(model.end_scores, expected)
+    assert expected[0] < expected[1] < 0
+    assert not any(name == "end_scores" for name in model.state_dict()), "it is of no use after training"
+
+
+def weighted_loss(model, weight: float) -> float:
+    """By the reference: minus the log-likelihood of derivations, each span weighted."""
+    tables = model.grammar.tables(Sentences.of(SORTED))
+    total = 0.0
+    for sentence, own in zip(SORTED, tables.words.split(list(map(len, SORTED))), strict=True):
+        if len(sentence) == 1:
+            continue
+        weights = weight * end_weights(model.end_scores, torch.tensor(sentence), (len(sentence),))[0]
+        found = reference.log_partition(tables.rules, tables.emissions[own], weights)
+        total -= float((found + torch.log1p(-model.one_word_share)).detach())
+    return total + alone_loss(model)
+
+
+def alone_loss(model) -> float:
+    words = torch.tensor([sentence[0] for sentence in SORTED if len(sentence) == 1])
+    return -float((model.unigrams[words] + model.one_word_share.log()).sum())
+
+
+@pytest.mark.parametrize("name", ["simple", "tensor", "neural"])
+def test_the_loss_in_training_is_that_of_weighted_derivations_until_the_bias_is_0(name):
+    model, batch = small_model(name, end_bias=1.5, end_bias_epochs=2.0), batch_of(SORTED)
+    assert weighted_loss(model, 1.5) > weighted_loss(model, 0) + 0.1
+    model.train()
+    for epochs, weight in ((0.0, 1.5), (0.5, 1.125), (1.0, 0.75), (2.0, 0.0), (7.5, 0.0)):
+        model.set_epoch(epochs)
+        assert float(model.loss(batch).total.detach()) == pytest.approx(weighted_loss(model, weight), abs=1e-9)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_evaluation_and_scores_ignore_the_bias(name):
+    biased, plain, batch = small_model(name, end_bias=2.0), small_model(name), batch_of(SORTED)
+    biased.set_epoch(0.0)
+    with torch.no_grad():
+        assert float(biased.loss(batch).total) == float(plain.loss(batch).total)
+        assert torch.equal(biased.sentence_log_probs(batch), plain.sentence_log_probs(batch))
+        torch.manual_seed(0)
+        one = float(biased.train().loss(batch).total)
+        torch.manual_seed(0)
+        assert one > float(plain.train().loss(batch).total)
+        assert torch.equal(biased.sentence_log_probs(batch), plain.sentence_log_probs(batch)) == (name != "compound")
+
+
+def test_the_bias_of_words_that_the_text_lacks_is_0():
+    model = small_model("simple", end_bias=1.0)
+    model.setup(counts_of([[1, 2], [1, 2], [2]]))
+    assert model.end_scores[[0, *range(3, WORDS)]].tolist() == [0] * (WORDS - 2)

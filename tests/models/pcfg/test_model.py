@@ -1,0 +1,548 @@
+"""PCFGs as language models and parsers: probabilities add up, each sentence is by itself, nothing stale is kept."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+from syntaxlm.errors import InputError
+from syntaxlm.models import pcfg
+from syntaxlm.models.abilities import TextCounts
+from syntaxlm.models.batches import TokenBatch
+from syntaxlm.models.pcfg import CompoundPCFGConfig, NeuralPCFGConfig, SimplePCFGConfig
+from syntaxlm.models.pcfg import model as implementation
+from syntaxlm.models.pcfg.grammars import CompoundGrammar, Sentences
+from syntaxlm.ops.inside import Layout, TableRules, log_partition, reference
+from syntaxlm.training.averaging import WeightAverage
+from syntaxlm.trees.span_decoding import decode_spans
+from tests.models.pcfg.small import (
+    BOS,
+    EOS,
+    EVERY,
+    EXACT,
+    SORTED,
+    WORDS,
+    batch_of,
+    counts_of,
+    exact_model,
+    scores_of,
+    small_model,
+    token,
+)
+
+every_exact = pytest.mark.parametrize("name", EXACT)
+every_type = pytest.mark.parametrize("name", EVERY)
+
+
+def tokens_of(model, sentence) -> list[float]:
+    """The log-probability of each word of a sentence and of its end."""
+    return model.token_log_probs(batch_of([sentence])).log_probs[:, 0].tolist()
+
+
+# ---- probabilities
+
+
+@every_exact
+def test_token_log_probabilities_add_up_to_the_sentence(name):
+    model, batch = exact_model(name), batch_of(SORTED)
+    tokens = model.token_log_probs(batch).log_probs
+    assert tokens.shape == batch.targets.shape
+    with torch.no_grad():
+        torch.testing.assert_close(tokens.sum(0), model.sentence_log_probs(batch), rtol=0, atol=1e-9)
+    for column, sentence in enumerate(SORTED):
+        assert not tokens[len(sentence) + 1 :, column].any()
+
+
+@every_exact
+def test_sentence_log_probabilities_are_those_of_the_reference_and_the_share_of_longer_sentences(name):
+    model = exact_model(name)
+    tables = model.grammar.tables(Sentences.of(SORTED))
+    found = model.sentence_log_probs(batch_of(SORTED)).tolist()
+    for number, own in enumerate(tables.words.split(list(map(len, SORTED)))):
+        if len(own) > 1:
+            expected = reference.log_partition(tables.rules, tables.emissions[own]) + torch.log1p(-model.one_word_share)
+            assert found[number] == pytest.approx(float(expected.detach()), abs=1e-9)
+
+
+def test_token_log_probabilities_do_not_depend_on_how_charts_are_split(monkeypatch):
+    model, batch = exact_model("simple"), batch_of(SORTED)
+    expected = model.token_log_probs(batch).log_probs
+    monkeypatch.setattr(implementation, "_PREFIX_CHART", 40)
+    torch.testing.assert_close(model.token_log_probs(batch).log_probs, expected)
+
+
+@every_type
+def test_probabilities_and_structure_do_not_depend_on_how_charts_are_split(monkeypatch, name):
+    model = small_model(name)
+    expected, structure = model.sentence_log_probs(batch_of(SORTED)), model.structure(batch_of(SORTED, closed=True))
+    monkeypatch.setattr(implementation, "_CHART", 40)
+    torch.testing.assert_close(model.sentence_log_probs(batch_of(SORTED)), expected)
+    again = model.structure(batch_of(SORTED, closed=True))
+    torch.testing.assert_close(again.values, structure.values)
+    assert torch.equal(again.labels, structure.labels)
+
+
+def test_groups_have_every_sentence_that_is_long_enough_once_within_the_limit():
+    model = small_model("simple")
+    sentences = Sentences.of([[1] * length for length in (3, 1, 0, 5, 2, 2, 9, 1)])
+    sizes = {index: length * (length + 1) // 2 * 4 for index, length in enumerate(sentences.lengths)}
+    for shortest, most in itertools.product((1, 2), (1, 40, 100, 10**6)):
+        groups = list(model._groups(sentences, shortest, most))
+        expected = [index for index, length in enumerate(sentences.lengths) if length >= shortest]
+        assert [index for group in groups for index in group] == expected
+        assert all(len(group) == 1 or sum(sizes[index] for index in group) <= most for group in groups)
+    assert len(list(model._groups(sentences, 1, 10**6))) == 1
+
+
+@every_exact
+def test_a_sentence_that_memory_cannot_hold_is_refused_by_its_length(name, monkeypatch):
+    model = exact_model(name)
+    batch, closed = batch_of([[1] * 40, [1, 2]]), batch_of([[1] * 40, [1, 2]], closed=True)
+    monkeypatch.setattr(implementation, "memory_size", lambda: 50_000)
+    for refused in (
+        lambda: model.sentence_log_probs(batch),
+        lambda: model.token_log_probs(batch),
+        lambda: model.next_log_probs(batch),
+        lambda: model.structure(closed),
+        lambda: model.best_trees(closed),
+    ):
+        with pytest.raises(InputError, match=r"a sentence of 40 words: its chart takes .* split the sentence"):
+            refused()
+    assert model.sentence_log_probs(batch_of([[1, 2]])).isfinite().all()
+
+
+@every_exact
+@pytest.mark.parametrize("prefix", [[], [2], [2, 6, 1]], ids=str)
+def test_next_word_and_end_of_sentence_are_a_distribution(name, prefix):
+    model = exact_model(name)
+    total = sum(np.exp(tokens_of(model, [*prefix, word])[len(prefix)]) for word in range(WORDS))
+    if prefix:  # the end behind the prefix; no sentence is empty
+        total += np.exp(tokens_of(model, prefix)[len(prefix)])
+    assert float(total) == pytest.approx(1, rel=1e-9)
+
+
+@every_exact
+def test_the_distribution_of_the_next_token_is_what_each_continuation_gets(name):
+    model = exact_model(name)
+    prefixes = [[1, 2, 3, 0, 5], [2, 2, 6], [4, 1], [3], [0], []]
+    tokens = batch_of(prefixes)
+    lengths = torch.tensor([len(prefix) + 1 for prefix in prefixes])
+    found, state = model.next_log_probs(TokenBatch(tokens.tokens, tokens.targets, lengths))
+    assert torch.equal(state["tokens"], tokens.tokens)
+    torch.testing.assert_close(found.exp().sum(1), torch.ones(len(prefixes), dtype=torch.float64))
+    for row, prefix in zip(found, prefixes, strict=True):
+        assert row[BOS] == -torch.inf
+        expected = [tokens_of(model, [*prefix, word])[len(prefix)] for word in range(WORDS)]
+        assert row[[token(word) for word in range(WORDS)]].tolist() == pytest.approx(expected, abs=1e-9)
+        assert float(row[EOS]) == (pytest.approx(tokens_of(model, prefix)[-1], abs=1e-9) if prefix else -np.inf)
+
+
+@every_exact
+def test_a_later_word_never_changes_the_probability_of_an_earlier_one(name):
+    model = exact_model(name)
+    one, other = model.token_log_probs(batch_of([[1, 2, 3, 6, 0], [1, 2, 3, 4]])).log_probs.T
+    torch.testing.assert_close(one[:3], other[:3], rtol=0, atol=1e-12)
+    assert abs(one[3] - other[3]) > 1e-3
+
+
+@every_exact
+@pytest.mark.parametrize("cuts", [(1,), (3,), (2, 3, 6), tuple(range(1, 7))], ids=str)
+def test_a_sentence_read_in_parts_has_the_probabilities_of_one_reading(name, cuts):
+    model, batch = exact_model(name), batch_of([[1, 2, 3, 4, 5, 6], [6, 5, 0, 3, 2, 1]])
+    whole = model.token_log_probs(batch).log_probs
+    state, parts = None, []
+    for start, end in itertools.pairwise((0, *cuts, 7)):
+        part = TokenBatch(batch.tokens[start:end], batch.targets[start:end], carries=start > 0)
+        scores = model.token_log_probs(part, state)
+        state = scores.state
+        parts.append(scores.log_probs)
+    torch.testing.assert_close(torch.cat(parts), whole, rtol=0, atol=1e-12)
+
+
+@every_exact
+def test_targets_that_are_not_read_next_have_the_probabilities_of_the_distribution_there(name):
+    model = exact_model(name)
+    read = batch_of([[1, 2, 3, 4], [6, 5, 0]])
+    targets = torch.randint(9, read.targets.shape, generator=torch.Generator().manual_seed(1))
+    batch = dataclasses.replace(read, targets=targets)
+    found = model.token_log_probs(batch).log_probs
+    for step, column in batch.mask().nonzero().tolist():
+        prefix = TokenBatch(batch.tokens[: step + 1, [column]], batch.tokens[: step + 1, [column]])
+        expected = model.next_log_probs(prefix)[0][0, batch.targets[step, column]]
+        torch.testing.assert_close(found[step, column], expected, rtol=0, atol=1e-12)
+
+
+@every_exact
+@pytest.mark.parametrize("special", [BOS, EOS])
+def test_bos_and_eos_inside_a_sentence_are_read_as_unknown_words_and_never_predicted_as_words(name, special):
+    model = exact_model(name)
+    tokens = torch.tensor([BOS, 3, special, 4])[:, None]
+    targets = torch.tensor([3, special, 4, EOS])[:, None]
+    found = model.token_log_probs(TokenBatch(tokens, targets)).log_probs[:, 0]
+    unknown = model.token_log_probs(TokenBatch(tokens.where(tokens != special, 0), targets)).log_probs[:, 0]
+    assert found[[0, 2, 3]].tolist() == pytest.approx(tokens_of(model, [1, 0, 2])[:1] + tokens_of(model, [1, 0, 2])[2:])
+    assert found[1] == (-torch.inf if special == BOS else tokens_of(model, [1])[1])
+    torch.testing.assert_close(found, unknown)
+    with torch.no_grad():
+        one, other = (model.sentence_log_probs(batch) for batch in (TokenBatch(tokens, targets), batch_of([[1, 0, 2]])))
+    torch.testing.assert_close(one, other)
+
+
+@every_exact
+def test_a_single_step_is_a_distribution_over_the_vocabulary(name):
+    """The shortest batch, in which every target could be the token read next."""
+    model = exact_model(name)
+    tokens = torch.full((1, 1), BOS)
+    found = [float(model.token_log_probs(TokenBatch(tokens, torch.full((1, 1), one))).log_probs) for one in range(9)]
+    assert np.exp(found).sum() == pytest.approx(1)
+    assert found[BOS] == found[EOS] == -np.inf
+
+
+# ---- sentences of one word, of no words, of unknown words
+
+
+@every_type
+def test_a_sentence_of_one_word_has_its_share_of_the_smoothed_unigrams(name):
+    model = small_model(name)
+    batch = batch_of([[word] for word in range(WORDS)])
+    found = model.sentence_log_probs(batch).exp()
+    counts = np.array([1, 0, 0, 0, 1, 0, 0]) + 0.5
+    expected = 2.5 / 6 * counts / counts.sum()  # two of five sentences, each count smoothed by one half
+    np.testing.assert_allclose(found, expected)
+    assert float(found.sum()) == pytest.approx(float(model.one_word_share))
+
+
+@every_type
+def test_a_sentence_without_words_never_occurs_and_harms_no_other(name):
+    model = small_model(name)
+    found = model.sentence_log_probs(batch_of([[1, 2, 3], [4], []])).tolist()
+    assert found[2] == -np.inf
+    assert found[:2] == pytest.approx(model.sentence_log_probs(batch_of([[1, 2, 3], [4]])).tolist())
+    assert model.sentence_log_probs(batch_of([[]])).tolist() == [-np.inf]
+    structure = model.structure(batch_of([[1, 2, 3], [4], []], closed=True))
+    assert not structure.values[2].any()
+    assert (structure.labels[2] == -1).all()
+    alone = model.structure(batch_of([[]], closed=True))
+    assert alone.values.shape == (1, 1, 1)
+    assert model.best_trees(batch_of([[4], []], closed=True))[1] == []
+
+
+@every_type
+def test_unknown_words_are_a_word_of_the_grammar(name):
+    model = small_model(name)
+    found = model.sentence_log_probs(batch_of([[0, 0, 1], [0, 0]]))
+    assert found.isfinite().all()
+    structure = model.structure(batch_of([[0, 0, 1], [0]], closed=True))
+    assert structure.values[0, 0, 2] == pytest.approx(1)
+    assert structure.labels[1, 0, 0] >= model.grammar.nonterminal_count
+
+
+def test_setup_refuses_a_text_of_one_word_sentences():
+    with pytest.raises(InputError, match="no sentence of the training text has two words or more"):
+        small_model("simple").setup(counts_of([[1], [2], [1]]))
+
+
+def test_the_share_of_one_word_sentences_is_never_0_or_1():
+    model = small_model("simple")
+    model.setup(counts_of([[1, 2]]))
+    assert float(model.one_word_share) == pytest.approx(0.5 / 2)
+    assert model.sentence_log_probs(batch_of([[3]])).isfinite().all()
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_a_vocabulary_without_words_is_refused(size):
+    with pytest.raises(InputError, match=f"a vocabulary of {size} tokens has no words for a grammar to emit"):
+        pcfg.build(SimplePCFGConfig(), size)
+
+
+def test_a_table_of_rules_that_is_too_large_is_refused_by_the_settings():
+    fault = (
+        r"model\.nonterminals: found 4096 with 60 preterminals, a table of 70,747,488,256 rules;"
+        r" expected at most 268,435,456, or model\.name simple-pcfg, which needs no table$"
+    )
+    for kind in (NeuralPCFGConfig, CompoundPCFGConfig):
+        with pytest.raises(InputError, match=fault):
+            kind(nonterminals=4096)
+
+
+# ---- structure
+
+
+@every_type
+def test_trees_are_binary_and_of_the_greatest_summed_marginals(name):
+    model = small_model(name)
+    structure = model.structure(batch_of(SORTED, closed=True))
+    scores = scores_of(structure.values, list(map(len, SORTED)))
+    trees = decode_spans(scores, "cky")
+    assert [len(trees.sentence(number)) for number in range(len(SORTED))] == [max(0, len(s) - 1) for s in SORTED]
+    for number, sentence in enumerate(SORTED):
+        if len(sentence) > 1:
+            assert scores.chart(number)[0, len(sentence) - 1] == pytest.approx(1)
+
+
+@every_type
+def test_structure_has_marginals_of_longer_spans_and_labels_of_all(name):
+    model = small_model(name)
+    found, count = model.structure(batch_of(SORTED, closed=True)), model.grammar.nonterminal_count
+    longest = max(map(len, SORTED))
+    assert found.values.shape == found.labels.shape == (len(SORTED), longest, longest)
+    assert not found.values.requires_grad
+    assert ((found.values >= 0) & (found.values <= 1 + 1e-9)).all()
+    for number, sentence in enumerate(SORTED):
+        length = len(sentence)
+        inside = torch.zeros(longest, longest, dtype=torch.bool)
+        inside[:length, :length] = torch.ones(length, length).triu().bool()
+        assert not found.values[number][~inside | torch.eye(longest, dtype=torch.bool)].any()
+        assert (found.labels[number][~inside] == -1).all()
+        assert (found.labels[number].diagonal()[:length] >= count).all()
+        longer = inside & ~torch.eye(longest, dtype=torch.bool)
+        assert ((found.labels[number][longer] >= 0) & (found.labels[number][longer] < count)).all()
+        # A binary tree of n words has n - 1 spans of two words or more.
+        assert float(found.values[number].sum()) == pytest.approx(length - 1)
+
+
+def test_there_is_a_label_for_every_symbol():
+    model = small_model("simple")
+    assert list(model.labels) == ["NT-0", "NT-1", "NT-2", "NT-3", "T-0", "T-1", "T-2", "T-3", "T-4"]
+
+
+def derivation_log_prob(rules, emissions, spans) -> float:
+    """Of a sentence and a labelled tree, single words included: the product of its rules."""
+    table, count = rules.table(), rules.nonterminals
+    label = {(first, last): symbol for first, last, symbol in spans}
+    length = len(emissions)
+    total = rules.root[label[0, length - 1]].log()
+    for (first, last), symbol in label.items():
+        if first == last:
+            total = total + emissions[first, symbol - count]
+            continue
+        (split,) = [k for k in range(first, last) if (first, k) in label and (k + 1, last) in label]
+        total = total + table[symbol, label[first, split], label[split + 1, last]].log()
+    return float(total.detach())
+
+
+@every_type
+def test_best_trees_have_the_probability_of_the_best_derivation(name):
+    model = small_model(name)
+    count = model.grammar.nonterminal_count
+    found = model.best_trees(batch_of(SORTED, closed=True))
+    for spans, sentence in zip(found, SORTED, strict=True):
+        tables = model.grammar.tables(Sentences.of([sentence]))
+        emissions = tables.emissions[tables.words].detach()
+        words = sorted(span for span in spans if span[0] == span[1])
+        assert [first for first, _, _ in words] == list(range(len(sentence)))
+        assert all(symbol >= count for _, _, symbol in words)
+        assert len(spans) == 2 * len(sentence) - 1
+        if len(sentence) == 1:
+            assert spans == [(0, 0, count + int(emissions.argmax()))]
+            continue
+        rules = tables.rules.of(0) if isinstance(tables.rules, TableRules) else tables.rules
+        best, _ = reference.viterbi(TableRules(rules.root, rules.table()), emissions)
+        assert derivation_log_prob(rules, emissions, spans) == pytest.approx(float(best), abs=1e-9)
+
+
+# ---- compound grammars
+
+
+def test_compound_bound_lies_below_the_probability_of_the_sentence():
+    """The bound against the mean over many vectors drawn from the prior."""
+    model = small_model("compound")
+    assert isinstance(model.grammar, CompoundGrammar)
+    generator = torch.Generator().manual_seed(0)
+    vectors = torch.randn(2000, 2, dtype=torch.float64, generator=generator)
+    repeated = Sentences.of([[3, 1, 2]] * len(vectors))
+    with torch.no_grad():
+        tables = model.grammar.tables_of(repeated, vectors)
+        values = log_partition(tables.rules, tables.emissions, tables.words, Layout(repeated.lengths))
+        exact = torch.logsumexp(values, 0) - np.log(len(vectors)) + torch.log1p(-model.one_word_share)
+        model.train()
+        bounds = [-float(model.loss(batch_of([[3, 1, 2]])).total) for _ in range(100)]
+    assert np.mean(bounds) < float(exact)
+
+
+def test_a_bound_is_sampled_in_training_and_the_same_every_time_in_evaluation():
+    model, batch = small_model("compound"), batch_of(SORTED)
+    with torch.no_grad():
+        assert torch.equal(model.sentence_log_probs(batch), model.sentence_log_probs(batch))
+        model.train()
+        one, other = (model.sentence_log_probs(batch) for _ in range(2))
+    longer = torch.tensor([len(sentence) > 1 for sentence in SORTED])
+    assert (one[longer] != other[longer]).all()
+    assert torch.equal(one[~longer], other[~longer])
+
+
+def test_the_penalty_of_a_bound_is_the_divergence_of_the_vectors_from_their_prior():
+    grammar = small_model("compound").grammar
+    assert isinstance(grammar, CompoundGrammar)
+    batch = Sentences.of(SORTED[:2])
+    mean, log_variance = grammar.infer(batch)
+    own = torch.distributions.Normal(mean, torch.exp(0.5 * log_variance))
+    expected = torch.distributions.kl_divergence(own, torch.distributions.Normal(0.0, 1.0)).sum(-1)
+    torch.testing.assert_close(grammar.tables(batch).penalties, expected)
+
+
+# ---- training
+
+
+@every_type
+def test_every_weight_is_trained(name):
+    model, batch = small_model(name).train(), batch_of(SORTED)
+    loss = model.loss(batch)
+    assert (loss.count, loss.items) == (sum(len(sentence) + 1 for sentence in SORTED), len(SORTED))
+    loss.total.backward()
+    without = [name for name, parameter in model.grammar.named_parameters() if parameter.grad is None]
+    assert not without
+
+
+@pytest.mark.parametrize("name", ["simple", "compound"])
+def test_training_raises_the_likelihood_of_the_text(name):
+    model, batch = small_model(name).float().train(), batch_of(SORTED)
+    optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
+    losses = []
+    for _ in range(30 if name == "simple" else 20):
+        loss = model.loss(batch).total
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        losses.append(float(loss.detach()))
+    assert losses[-1] < 0.8 * losses[0]
+
+
+# ---- rules that are kept
+
+
+def adam(model, fused: bool) -> None:
+    optimiser = torch.optim.Adam(model.parameters(), lr=0.1, fused=fused)
+    for parameter in model.parameters():
+        parameter.grad = torch.randn_like(parameter)
+    optimiser.step()
+
+
+def other_weights(model):
+    own = {name: weight + 0.3 * torch.randn_like(weight) for name, weight in model.named_parameters()}
+    return model.state_dict() | own
+
+
+def in_place(model) -> None:
+    for parameter in model.parameters():
+        parameter.data.mul_(0.9)
+
+
+CHANGES = {
+    "adam": lambda model: adam(model, fused=False),
+    "fused adam": lambda model: adam(model, fused=True),
+    "load_state_dict": lambda model: model.load_state_dict(other_weights(model)),
+    "load_state_dict, assigned": lambda model: model.load_state_dict(other_weights(model), assign=True),
+    "in place": in_place,
+    "float": lambda model: model.float(),
+    "float and back": lambda model: model.float().double(),
+    "one weight": lambda model: next(model.parameters()).data[0, 0].add_(1e-3),
+}
+
+
+def evaluated(model) -> list[torch.Tensor]:
+    batch = batch_of([[5, 5, 2, 0], [3, 1], [4]])
+    with torch.no_grad():
+        return [
+            model.sentence_log_probs(batch),
+            model.token_log_probs(batch).log_probs,
+            model.next_log_probs(batch)[0],
+            model.structure(batch_of([[5, 5, 2, 0], [3, 1], [4]], closed=True)).values,
+        ]
+
+
+@pytest.mark.parametrize(
+    ("name", "change"), [*(("simple", change) for change in CHANGES), ("tensor", "fused adam"), ("neural", "in place")]
+)
+def test_rules_are_computed_anew_when_weights_change(name, change):
+    """In evaluation mode throughout; against a copy that has kept nothing."""
+    torch.manual_seed(1)
+    model = exact_model(name)
+    before = evaluated(model)
+    CHANGES[change](model)
+    fresh = copy.deepcopy(model)
+    fresh._kept = None
+    after = evaluated(model)
+    assert all(map(torch.equal, after, evaluated(fresh)))
+    if change != "float and back":
+        assert not all(map(torch.equal, after, before))
+
+
+def test_rules_are_computed_once_while_weights_stay(monkeypatch):
+    model = exact_model("simple")
+    calls = []
+    compute = model.grammar.rules
+    monkeypatch.setattr(model.grammar, "rules", lambda: calls.append(1) or compute())
+    evaluated(model)
+    evaluated(model)
+    assert len(calls) == 1
+    model.train()
+    model.eval()
+    evaluated(model)
+    assert len(calls) == 2
+
+
+def test_averaged_weights_have_their_own_rules_inside_and_none_after():
+    torch.manual_seed(1)
+    model = exact_model("simple")
+    average = WeightAverage(model)
+    average.add(1)
+    adam(model, fused=False)
+    average.add(2)
+    own = evaluated(model)
+    with average.as_weights():
+        inside = evaluated(model)
+    assert all(map(torch.equal, evaluated(model), own))
+    expected = exact_model("simple")
+    expected.load_state_dict(model.state_dict() | average.means)
+    assert all(map(torch.equal, inside, evaluated(expected)))
+    assert not torch.equal(inside[0], own[0])
+
+
+def test_rules_of_autocast_are_not_those_of_single_precision():
+    model, batch = exact_model("simple").float(), batch_of(SORTED)
+
+    def scores(low: bool) -> torch.Tensor:
+        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=low):
+            return model.sentence_log_probs(batch)
+
+    exact, rough = scores(False), scores(True)
+    assert not torch.equal(exact, rough)
+    torch.testing.assert_close(exact, rough, rtol=0.05, atol=0)
+    assert torch.equal(scores(False), exact)
+    assert torch.equal(scores(True), rough)
+
+
+@every_type
+def test_scores_with_gradients_equal_those_without(name):
+    model, batch = small_model(name), batch_of(SORTED)
+    with torch.no_grad():
+        expected = model.sentence_log_probs(batch)
+    found = model.sentence_log_probs(batch)
+    assert found.requires_grad
+    torch.testing.assert_close(found.detach(), expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["simple", "neural"])
+def test_long_sentences_have_finite_token_log_probabilities_that_add_up(name):
+    """In single precision, where the probability of the sentence underflows."""
+    model = exact_model(name).float()
+    length = 90 if name == "simple" else 40
+    words = torch.randint(WORDS, (length,), generator=torch.Generator().manual_seed(0)).tolist()
+    batch = batch_of([words])
+    tokens = model.token_log_probs(batch).log_probs
+    assert tokens.isfinite().all()
+    with torch.no_grad():
+        total = model.sentence_log_probs(batch)
+    assert float(total.float().exp()) == 0
+    torch.testing.assert_close(tokens.sum(0), total, rtol=1e-5, atol=0)
+
+
+def test_counts_of_dependency_trees_are_not_those_of_a_text():
+    with pytest.raises(AssertionError):
+        small_model("simple").setup(TextCounts(torch.ones(9)))

@@ -1,0 +1,183 @@
+"""Models that read whole sentences, through everything that scores text."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from syntaxlm.cli import main
+from syntaxlm.data.corpora import EncodedCorpus
+from syntaxlm.data.pairs import MinimalPair
+from syntaxlm.errors import InputError
+from syntaxlm.evaluation.pairs import score_pairs
+from syntaxlm.generation.sentences import generate
+from syntaxlm.model_io import ModelBundle, write_model
+from syntaxlm.models.abilities import ScoresTokens
+from syntaxlm.models.batches import TokenBatch
+from syntaxlm.scoring import engine
+from syntaxlm.scoring.cache import CacheSettings
+from syntaxlm.scoring.engine import Scorer
+from syntaxlm.scoring.perplexity import LanguageModelScore, evaluate_text
+from syntaxlm.scoring.surprisal import surprisals
+from tests.fresh_models import OPEN, STREAM, every_sentence_model, fresh
+from tests.models.variants import SENTENCE_VARIANTS, names_with
+
+LINES = ["the cat sees a dog", "old", "xyzzy the xyzzy", "the cat sees a dog", "a dog", "old", "the cat sees a cat ."]
+EXACT = names_with(ScoresTokens, among=list(SENTENCE_VARIANTS))
+every_exact_model = pytest.mark.parametrize("name", EXACT)
+
+
+def alone(stored: ModelBundle, line: str) -> float:
+    """The log-probability of a sentence in a batch by itself."""
+    ids = stored.vocabulary.encode(line.split())
+    tokens, targets = ([stored.vocabulary.begin_id, *ids], [*ids, stored.vocabulary.end_id])
+    with torch.no_grad():
+        batch = TokenBatch(torch.tensor(tokens)[:, None], torch.tensor(targets)[:, None])
+        return float(stored.model.sentence_log_probs(batch)[0])
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("\n".join(LINES) + "\n")
+    return path
+
+
+@every_sentence_model
+@pytest.mark.parametrize("budget", [1, 12, 8192])
+def test_the_perplexity_of_a_text_is_that_of_its_sentences_repeated_ones_included(name, budget, text, monkeypatch):
+    stored = fresh(name)
+    monkeypatch.setattr(engine, "TOKEN_BUDGET", budget)
+    score = evaluate_text(stored, text)
+    assert score.nats == pytest.approx(-sum(alone(stored, line) for line in LINES), rel=1e-10)
+    assert (score.tokens, score.sentences, score.unknown) == (sum(len(line.split()) + 1 for line in LINES), 7, 2)
+    assert score.perplexity == pytest.approx(math.exp(score.nats / score.tokens))
+    assert Scorer.of(stored).sentences([line.split() for line in LINES]).tolist() == pytest.approx(
+        [alone(stored, line) for line in LINES]
+    )
+
+
+def test_a_repeated_sentence_is_read_once(text, monkeypatch):
+    stored = fresh("simple-pcfg")
+    seen, score = [], stored.model.sentence_log_probs
+    monkeypatch.setattr(stored.model, "sentence_log_probs", lambda batch: seen.append(batch) or score(batch))
+    evaluate_text(stored, text)
+    assert sum(batch.sentence_count() for batch in seen) == len(set(LINES))
+
+
+@every_sentence_model
+def test_a_bound_is_printed_and_stored_as_one(name, text):
+    score = evaluate_text(fresh(name), text)
+    assert score.is_bound == (name == "compound-pcfg")
+    assert str(score).startswith("perplexity at most " if score.is_bound else f"perplexity {score.perplexity:.2f} ")
+    again = LanguageModelScore.from_dict(json.loads(json.dumps(score.as_dict())))
+    assert again == score
+    older = {key: value for key, value in score.as_dict().items() if key != "is_bound"}
+    assert LanguageModelScore.from_dict(older) == dataclasses.replace(score, is_bound=False)
+
+
+@every_exact_model
+def test_surprisals_add_up_to_the_log_probability_of_the_sentence(name):
+    stored = fresh(name)
+    for line, rows in zip(LINES, surprisals(stored, LINES), strict=True):
+        assert [row.word for row in rows][:-1] == line.split()
+        bits = sum(row.surprisal for row in rows)
+        assert bits == pytest.approx(-alone(stored, line) / math.log(2), rel=1e-9)
+
+
+@every_exact_model
+def test_tokens_of_a_text_come_in_its_order(name):
+    stored = fresh(name)
+    ids = [stored.vocabulary.encode(line.split()) for line in LINES]
+    (found,) = Scorer.of(stored).tokens(EncodedCorpus.from_sentences(ids))
+    assert found.tokens.tolist() == [token for sentence in ids for token in [*sentence, stored.vocabulary.end_id]]
+    sums = [float(part.sum()) for part in found.log_probs.split([len(sentence) + 1 for sentence in ids])]
+    assert sums == pytest.approx([alone(stored, line) for line in LINES], rel=1e-9)
+
+
+@every_sentence_model
+def test_a_sentence_without_words_has_probability_0_beside_others(name):
+    stored = fresh(name)
+    found = Scorer.of(stored).sentences([["the", "cat"], [], ["old"]])
+    assert found[1] == -np.inf
+    assert found[[0, 2]].tolist() == pytest.approx([alone(stored, "the cat"), alone(stored, "old")])
+
+
+@every_sentence_model
+def test_pairs_are_decided_by_the_probability_of_the_sentence(name):
+    stored = fresh(name)
+    better, worse = sorted(["the cat sees", "the sees cat"], key=lambda line: -alone(stored, line))
+    scores = score_pairs(stored, [MinimalPair(better, worse, "case", {}, "file", 1)])
+    assert scores.right.all()
+    assert not score_pairs(stored, [MinimalPair(worse, better, "case", {}, "file", 1)]).right.any()
+
+
+@every_sentence_model
+def test_other_ways_of_reading_are_refused_with_the_option_to_leave_out(name, text):
+    stored = fresh(name)
+    stream = "one stream, the state carried from sentence to sentence"
+    end = "reads text sentence by sentence and predicts the ends; leave --context out"
+    asked = [
+        (stream, lambda: evaluate_text(stored, text, STREAM)),
+        (stream, lambda: list(surprisals(stored, LINES, "carry"))),
+        ("sentence by sentence, ends of sentences not predicted", lambda: Scorer.of(stored, OPEN)),
+    ]
+    for mode, ask in asked:
+        with pytest.raises(InputError) as caught:
+            ask()
+        assert str(caught.value) == f"text read as {mode}: a {name} model {end}"
+    assert Scorer.of(stored).mode == stored.mode
+
+
+@pytest.mark.parametrize("command", [["evaluate", "lm"], ["score"]])
+def test_commands_refuse_a_stream_in_one_line(command, text, tmp_path, capsys):
+    stored = fresh("simple-pcfg")
+    stored.model.float()
+    write_model(tmp_path / "model", stored)
+    assert main([*command, str(tmp_path / "model"), str(text), "--context", "carry"]) == 2
+    out, said = capsys.readouterr()
+    assert not out
+    assert said.splitlines()[-1].endswith("and predicts the ends; leave --context out")
+    assert main([*command, str(tmp_path / "model"), str(text), "--context", "reset"]) == 0
+
+
+def test_token_scores_of_a_bound_are_refused_with_the_types_that_have_them(text):
+    stored = fresh("compound-pcfg")
+    fault = (
+        r"^this compound-pcfg model gives no token probabilities, so {} cannot use it\. Model types that can:"
+        r" prpn, lstm, on-lstm, palm, simple-pcfg, tensor-pcfg, neural-pcfg, ngram, tree-rnn\.$"
+    )
+    with pytest.raises(InputError, match=fault.format("scoring of tokens")):
+        list(surprisals(stored, LINES))
+    with pytest.raises(InputError, match="this compound-pcfg model does not predict the next token, so generate"):
+        list(generate(stored, 1))
+    with pytest.raises(InputError, match="gives no hidden states of a text, so a neural cache cannot use it"):
+        evaluate_text(stored, text, cache=CacheSettings(0.1, 0.1))
+
+
+@every_exact_model
+@pytest.mark.parametrize("prompt", [None, "the xyzzy cat"])
+def test_generated_sentences_have_the_surprisals_of_reading_them(name, prompt):
+    stored = fresh(name)
+    sentences = list(generate(stored, 3, prompt, maximum_words=6, seed=4))
+    assert len({sentence.text for sentence in sentences}) > 1
+    for sentence in sentences:
+        (rows,) = surprisals(stored, [sentence.text])
+        expected = [row.surprisal for row in rows][: None if sentence.ended else -1]
+        assert sentence.surprisals == pytest.approx(expected, abs=1e-9)
+
+
+@every_sentence_model
+def test_weights_that_are_nan_are_reported_with_the_model_type(name, text):
+    stored = fresh(name)
+    with torch.no_grad():
+        for parameter in stored.model.parameters():
+            parameter.fill_(math.nan)
+    for ask in (lambda: evaluate_text(stored, text), lambda: Scorer.of(stored).sentences([["the", "cat"]])):
+        with pytest.raises(InputError, match=rf"^{name}: the model returned NaN; its weights are unusable$"):
+            ask()

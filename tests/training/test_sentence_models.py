@@ -1,0 +1,199 @@
+"""Training of models that read whole sentences: what they count, the end bias, the curriculum, exact resuming."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from syntaxlm.errors import InputError
+from syntaxlm.model_io import read_model
+from syntaxlm.models.abilities import Model, NeedsTextCounts, TextCounts
+from syntaxlm.models.pcfg import BoundedPCFG
+from syntaxlm.scoring.perplexity import evaluate_text
+from syntaxlm.training.data import TextTrainingData
+from syntaxlm.training.recipe import Recipe, recipe_from
+from syntaxlm.training.result import RESULT
+from syntaxlm.training.trainer import METRICS, resume, train
+from tests.conftest import Toy
+from tests.training.test_resuming import assert_same_run, stop_at
+
+PCFG = {
+    "name": "simple-pcfg", "nonterminals": 8, "preterminals": 16, "embedding_size": 12, "end_bias": 1.0,
+    "end_bias_epochs": 1.5,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def few(toy: Toy, tmp_path_factory: pytest.TempPathFactory) -> Toy:
+    """The shortest sentences of the built-in corpus."""
+    folder = tmp_path_factory.mktemp("few")
+    for part, count in (("train", 80), ("valid", 8), ("test", 8)):
+        lines = (toy / f"{part}.txt").read_text().splitlines()
+        (folder / f"{part}.txt").write_text("".join(f"{line}\n" for line in sorted(lines, key=len)[:count]))
+    return Toy(folder)
+
+
+def recipe(few: Toy, model: dict[str, Any] | None = None, /, **sections: dict[str, Any]) -> Recipe:
+    """Seconds of training."""
+    sections["batches"] = {"token_budget": 64} | sections.get("batches", {})
+    data = few.recipe_data("lstm", **sections) | {"model": PCFG | (model or {})}
+    return recipe_from(data, "recipe.yaml")
+
+
+def lines(folder, kind: str) -> list[dict[str, Any]]:
+    found = [json.loads(line) for line in (folder / METRICS).read_text().splitlines()]
+    return [line for line in found if line["event"] == kind]
+
+
+GRADED = {"curriculum": [4, 5], "maximum_words": 7}
+RUNS = [
+    pytest.param({}, {"precision": "bf16-mixed"}, id="simple-bf16"),
+    pytest.param(
+        {"name": "compound-pcfg", "nonterminals": 4, "preterminals": 6, "latent_size": 3, "encoder_size": 4},
+        {"precision": "32"},
+        id="compound-32",
+    ),
+]
+
+
+@pytest.mark.parametrize(("model", "run"), RUNS)
+def test_a_run_interrupted_around_a_change_of_limit_ends_bit_for_bit_as_one_that_was_not(few, tmp_path, model, run):
+    """Stopped in the middle of an epoch, at the end of the first and of the second limit's, and just after it."""
+    settings = recipe(
+        few,
+        model,
+        batches=GRADED,
+        run=run | {"log_steps": 1},
+        optimiser={"warmup_steps": 5},
+        schedule={"epochs": 3, "decay": "linear", "decay_from": 0.5, "keep": "last"},
+    )
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    finished = train(settings, whole)
+    first, second, last = (line["step"] for line in lines(whole, "valid"))
+    assert first < second - first < last - second, "longer sentences are more batches"
+    stops = [2, first, second, second + 1, last - 1]
+    assert train(settings, broken, stop_at(stops[0])).steps == stops[0]
+    for stop in stops[1:]:
+        assert resume(broken, stop_at(stop)).steps == stop
+    assert resume(broken).valid == finished.valid
+    assert_same_run(whole, broken)
+
+
+def test_epochs_have_the_longest_sentences_of_the_curriculum(few, tmp_path, monkeypatch):
+    longest: dict[int, int] = {}
+    loss = BoundedPCFG.loss
+
+    def watched(self, batch, state=None):
+        epoch = len(validated)
+        longest[epoch] = max(longest.get(epoch, 0), int(batch.lengths.max()) - 1)
+        return loss(self, batch, state)
+
+    validated: list[int] = []
+    monkeypatch.setattr(BoundedPCFG, "loss", watched)
+
+    def count(event):
+        if event.kind == "valid":
+            validated.append(event.trainer.epoch)
+
+    train(recipe(few, batches=GRADED, schedule={"epochs": 4}), tmp_path / "run", count)
+    assert longest == {0: 4, 1: 5, 2: 7, 3: 7}
+
+
+def test_a_limit_below_the_shortest_sentence_is_reported(few, tmp_path):
+    with pytest.raises(InputError, match=r"train\.txt: all 80 sentences are longer than 1 words"):
+        train(recipe(few, batches={"curriculum": [5, 1]}), tmp_path / "run")
+
+
+def test_the_end_bias_falls_to_0_and_validation_ignores_it(few, tmp_path, monkeypatch):
+    weights: list[float] = []
+    in_validation: list[float] = []
+    log_probs = BoundedPCFG._log_probs
+
+    def watched(self, sentences, end_weight=0.0):
+        (weights if self.training else in_validation).append(end_weight)
+        return log_probs(self, sentences, end_weight)
+
+    monkeypatch.setattr(BoundedPCFG, "_log_probs", watched)
+    result = train(recipe(few, {"end_bias": 2.0}, schedule={"epochs": 3}), tmp_path / "run")
+    epoch = len(weights) // 3
+    expected = [2 * max(0.0, 1 - step / epoch / 1.5) for step in range(len(weights))]
+    assert weights == pytest.approx(expected)
+    assert weights[0] == 2
+    assert not any(weights[-epoch:])
+    assert in_validation
+    assert not any(in_validation)
+    assert evaluate_text(read_model(tmp_path / "run"), few / "valid.txt").nats == pytest.approx(
+        result.valid.nats, rel=1e-6
+    )
+
+
+def test_a_run_without_the_bias_ends_in_other_weights(few, tmp_path):
+    nats = {bias: train(recipe(few, {"end_bias": bias}), tmp_path / str(bias)).valid.nats for bias in (0.0, 3.0)}
+    assert nats[0.0] != nats[3.0]
+
+
+@pytest.mark.parametrize("name", ["tensor-pcfg", "compound-pcfg"])
+def test_training_lowers_the_loss_and_a_bound_is_reported_as_one(few, tmp_path, name):
+    sizes = {"tensor-pcfg": {"rank": 8}, "compound-pcfg": {"latent_size": 3, "encoder_size": 6}}
+    model = {"name": name, "end_bias": 0.0, "nonterminals": 4, "preterminals": 8, **sizes[name]}
+    result = train(recipe(few, model, schedule={"epochs": 3}), tmp_path / "run")
+    losses = [line["train_loss"] for line in lines(tmp_path / "run", "valid")]
+    assert losses[-1] < losses[0]
+    assert result.valid.is_bound == (name == "compound-pcfg")
+    assert json.loads((tmp_path / "run" / RESULT).read_text())["valid"]["is_bound"] == result.valid.is_bound
+    assert ("at most" in str(result)) == result.valid.is_bound
+
+
+class Counted(Model, NeedsTextCounts):
+    """Keeps the counts it is given."""
+
+    def setup(self, counts: TextCounts) -> None:
+        self.counts = counts
+
+
+def test_counts_of_a_text_are_those_of_its_words_last_words_and_one_word_sentences(tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("a b a\nb\nc b\na a a a\nb\nrare b\na\n")
+    data = {
+        "model": {"name": "simple-pcfg"},
+        "text": {"train": str(text), "valid": str(text), "vocabulary": {"minimum_count": 2}},
+        "batches": {"maximum_words": 2},
+    }
+    training, model = TextTrainingData(recipe_from(data, "recipe.yaml")), Counted()
+    training.setup(model)
+    words = training.vocabulary
+    assert words.encode(["rare", "c", "b", "a"]) == [0, 0, *words.encode(["b", "a"])]
+
+    def of(counts) -> dict[str, int]:
+        assert counts.shape == (len(words),)
+        assert counts.dtype == torch.int64
+        return {word: int(counts[number]) for word, number in zip("?ab", words.encode([*"?ab"]), strict=True)}
+
+    # Sentences that are too long to train on are counted, too; unknown words are one word.
+    assert of(model.counts.words) == {"?": 2, "a": 7, "b": 5}
+    assert of(model.counts.final_words) == {"?": 0, "a": 2, "b": 2}
+    assert of(model.counts.one_word_sentences) == {"?": 0, "a": 1, "b": 2}
+    assert model.counts.labels == 0
+
+
+def test_the_share_of_one_word_sentences_is_in_the_model_folder(tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("a b a\nb\nc b\n" * 5)
+    data = {"model": PCFG, "text": {"train": str(text), "valid": str(text)}, "schedule": {"epochs": 1}}
+    train(recipe_from(data | {"run": {"accelerator": "cpu"}}, "recipe.yaml"), tmp_path / "run")
+    model = read_model(tmp_path / "run").model
+    assert isinstance(model, BoundedPCFG)
+    assert float(model.one_word_share) == pytest.approx(5.5 / 16)
+    np.testing.assert_allclose(model.unigrams.exp().sum(), 1, rtol=1e-6)
+
+
+def test_a_text_of_one_word_sentences_is_refused(tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("a\nb\n")
+    data = {"model": PCFG, "text": {"train": str(text), "valid": str(text)}}
+    with pytest.raises(InputError, match="no sentence of the training text has two words or more"):
+        train(recipe_from(data, "recipe.yaml"), tmp_path / "run")
