@@ -90,4 +90,4 @@ def test_a_limit_that_no_sentence_keeps_is_reported():
     model = small_model("simple")
     model.one_word_share.fill_(0)
     with pytest.raises(InputError, match="no sentence of at most 1 words in 3 draws; allow longer ones"):
-        model.sample(1, 1, np.random.default_rng(0), tries=3)
+        model.sample(1, 1, np.random.default_rng(0))
