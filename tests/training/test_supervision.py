@@ -20,8 +20,9 @@ from syntaxlm.training.display import ProgressDisplay
 from syntaxlm.training.recipe import Recipe, recipe_from
 from syntaxlm.training.result import RESULT, read_result
 from syntaxlm.training.trainer import Event, resume, train
-from tests.training.test_processes import in_two_processes, written
+from tests.training.test_processes import written
 from tests.training.test_resuming import assert_same_run, metrics, stop_at
+from tests.training.two_processes import in_two_processes
 
 PALM = {
     "name": "palm", "embedding_size": 12, "layer_sizes": [16, 16, 12], "span_size": 8, "scorer_size": 8,

@@ -28,8 +28,9 @@ from syntaxlm.training.comparing import compare
 from syntaxlm.training.recipe import Recipe, recipe_from
 from syntaxlm.training.result import read_result
 from syntaxlm.training.trainer import METRICS, resume, train
-from tests.training.test_processes import in_two_processes, written
+from tests.training.test_processes import written
 from tests.training.test_resuming import content, metrics, stop_at
+from tests.training.two_processes import in_two_processes
 
 TREE_RNN = {"name": "tree-rnn", "embedding_size": 8, "hidden_size": 12, "label_size": 4}
 KINDS = {
