@@ -118,7 +118,19 @@ def log_probs(model: Any, batch: TokenBatch | TreeBatch, state: State = None) ->
 
 
 def word_log_probs(model: Any, batch: TokenBatch | TreeBatch, state: State = None) -> Tensor:
-    """Natural log-probability of every word of the vocabulary at each step, asked one by one: targets' shape + (V,)."""
+    """Natural log-probability of every word of the vocabulary at each step: targets' shape + (V,).
+
+    The words are asked for one by one, or, of text without a state, together: each in columns of its own.
+    """
+    if state is None and isinstance(batch, TokenBatch):
+        (steps, columns), words = batch.targets.shape, model.vocabulary_size
+        repeated = TokenBatch(
+            batch.tokens.repeat_interleave(words, 1),
+            torch.arange(words).repeat(steps, columns),
+            None if batch.lengths is None else batch.lengths.repeat_interleave(words),
+            batch.carries,
+        )
+        return log_probs(model, repeated).unflatten(1, (columns, words))
     asked = (
         dataclasses.replace(batch, targets=torch.full_like(batch.targets, word))
         for word in range(model.vocabulary_size)
