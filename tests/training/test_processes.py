@@ -27,9 +27,9 @@ def written(tmp_path: Path, data: dict) -> Path:
 
 
 @pytest.mark.long
-def test_two_processes_stay_equal_and_their_loss_falls_and_they_resume_each_with_its_own_numbers(toy, tmp_path):
+def test_two_processes_stay_equal_and_their_loss_falls_and_they_resume_each_with_its_own_numbers(larger_toy, tmp_path):
     """PRPN, sentences, dropout: stopped by one process, then resumed."""
-    recipe = written(tmp_path, toy.recipe_data("prpn", schedule={"epochs": 3}))
+    recipe = written(tmp_path, larger_toy.recipe_data("prpn", schedule={"epochs": 3}))
     run = tmp_path / "run"
     stopped = in_two_processes(tmp_path, recipe, run, stop=4)
     resumed = in_two_processes(tmp_path, recipe, run, stop=0)
@@ -83,9 +83,9 @@ def test_two_processes_give_the_gradient_of_one_and_go_on_with_their_own_columns
 @pytest.mark.parametrize(
     "starts", [pytest.param([-1], id="whole"), pytest.param([30, 0], id="resumed", marks=pytest.mark.long)]
 )
-def test_two_processes_average_and_fine_tune_alike_in_batches_of_the_same_random_steps(toy, tmp_path, starts):
+def test_two_processes_average_and_fine_tune_alike_in_batches_of_the_same_random_steps(larger_toy, tmp_path, starts):
     """Adam, then averaged SGD, to the end of fine-tuning; resumed: stopped by one process after averaging began."""
-    data = toy.recipe_data(
+    data = larger_toy.recipe_data(
         "lstm",
         batches={"carry_state": True, "batch_size": 12, "variable_bptt": True},
         optimiser={"average_from_epoch": 1, "average_patience": 1, "average_learning_rate": 20.0, "finetune_epoch": 2},
