@@ -4,7 +4,7 @@ MODEL ?= prpn
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help install quickstart test test-all lint benchmark docs clean
+.PHONY: help install quickstart test test-all pytest pytest-all lint benchmark docs clean
 
 help:
 	@echo "make quickstart   install, then train and parse the built-in corpus (MODEL=prpn)"
@@ -24,10 +24,16 @@ $(VENV)/installed: pyproject.toml constraints.txt
 quickstart: install
 	$(BIN)/syntaxlm quickstart --model $(MODEL) --output runs/quickstart-$$(date +%Y%m%d-%H%M%S)
 
-test: install lint
+test: install
+	$(MAKE) --no-print-directory --jobs 2 lint pytest
+
+test-all: $(VENV)/installed-docs
+	$(MAKE) --no-print-directory --jobs 2 lint pytest-all
+
+pytest: install
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
-test-all: $(VENV)/installed-docs lint
+pytest-all: $(VENV)/installed-docs
 	SYNTAXLM_LONG_TESTS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal -m "long or not long"
 
 lint: install

@@ -1,28 +1,27 @@
-"""What several rooms test with: the built-in corpus, small, and two tiny models trained on it."""
+"""What several packages test with: the built-in corpus, small, and two tiny models trained on it.
+
+The process that only distributes tests to xdist's workers reads this file, too, so torch is imported when needed.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import fcntl
+import gc
 import os
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import hypothesis
 import pytest
-import torch
 
-from syntaxlm.data.toy import write_corpus
-from syntaxlm.model_io import ModelBundle, read_model
-from syntaxlm.training.recipe import Recipe, recipe_from
-from syntaxlm.training.trainer import train
+if TYPE_CHECKING:
+    from syntaxlm.model_io import ModelBundle
+    from syntaxlm.training.recipe import Recipe
 
-# Property tests draw fewer examples unless the long tests run, too (make test-all).
-hypothesis.settings.register_profile("short", max_examples=30, deadline=None)
-hypothesis.settings.register_profile("long", max_examples=200, deadline=None)
-hypothesis.settings.load_profile("long" if os.environ.get("SYNTAXLM_LONG_TESTS") else "short")
-
-torch.set_num_threads(1)  # tiny products: more threads only wait for each other
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # idle threads of OpenMP sleep instead of taking processor time
 
 MODELS = {
     "prpn": {
@@ -55,31 +54,98 @@ class Toy:
         return {name: values | sections.get(name, {}) for name, values in data.items()}
 
     def recipe(self, model: str = "prpn", /, **sections: dict[str, Any]) -> Recipe:
+        from syntaxlm.training.recipe import recipe_from
+
         return recipe_from(self.recipe_data(model, **sections), "recipe.yaml")
 
 
-@pytest.fixture(scope="session")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
-    """300 training sentences, 15 to validate and 15 to test on."""
-    folder = tmp_path_factory.mktemp("toy")
-    write_corpus(folder, 300, seed=0)
-    return Toy(folder)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Settings of the processes that run tests."""
+    if session.config.getoption("numprocesses", None):  # it only distributes them
+        return
+    gc.disable()  # until all tests are collected: nearly all that is made before stays
+    import hypothesis
+    import torch
+
+    # Property tests draw fewer examples unless the long tests run, too (make test-all).
+    hypothesis.settings.register_profile("short", max_examples=30, deadline=None)
+    hypothesis.settings.register_profile("long", max_examples=200, deadline=None)
+    hypothesis.settings.load_profile("long" if os.environ.get("SYNTAXLM_LONG_TESTS") else "short")
+    torch.set_num_threads(1)  # tiny products: more threads only wait for each other
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # what was imported and collected is not searched again
+    gc.enable()
 
 
 @pytest.fixture(scope="session")
-def trained(toy: Toy, tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callable[[Path], object]], Path]:
+    """Makes a folder of a name in the first worker that asks for it; the others get the same one.
+
+    Nothing may be written into it afterwards.
+    """
+    root = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        root = root.parent
+
+    def made_once(name: str, make: Callable[[Path], object]) -> Path:
+        folder, done = root / name, root / f"{name}.done"
+        with open(root / f"{name}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not done.exists():
+                make(folder)
+                done.touch()
+        return folder
+
+    return made_once
+
+
+@pytest.fixture(scope="session")
+def larger_toy(made_once) -> Toy:
+    """300 training sentences, 15 to validate and 15 to test on: enough that a model learns more than the vocabulary."""
+    from syntaxlm.data.toy import write_corpus
+
+    return Toy(made_once("larger-toy", lambda folder: write_corpus(folder, 300, seed=0)))
+
+
+@pytest.fixture(scope="session")
+def toy(larger_toy: Toy, made_once) -> Toy:
+    """The first 150 of the training sentences, and the same 15 to validate and 15 to test on."""
+
+    def first_half(folder: Path) -> None:
+        shutil.copytree(larger_toy.folder, folder)
+        for suffix, end in (("txt", "\n"), ("mrg", "\n"), ("conllu", "\n\n")):
+            path = folder / f"train.{suffix}"
+            sentences = path.read_text(encoding="utf-8").split(end)[:150]
+            path.write_text("".join(sentence + end for sentence in sentences), encoding="utf-8")
+
+    return Toy(made_once("toy", first_half))
+
+
+@pytest.fixture(scope="session")
+def trained(toy: Toy, made_once) -> SimpleNamespace:
     """Folders of two trained models, `prpn` and `lstm`. Nothing may be written into them."""
-    root = tmp_path_factory.mktemp("trained")
-    for name in MODELS:
-        train(toy.recipe(name), root / name)
+
+    def train_both(root: Path) -> None:
+        from syntaxlm.training.trainer import train
+
+        for name in MODELS:
+            train(toy.recipe(name), root / name)
+
+    root = made_once("trained", train_both)
     return SimpleNamespace(**{name: root / name for name in MODELS})
 
 
 @pytest.fixture
 def prpn(trained: SimpleNamespace) -> ModelBundle:
+    from syntaxlm.model_io import read_model
+
     return read_model(trained.prpn)
 
 
 @pytest.fixture
 def lstm(trained: SimpleNamespace) -> ModelBundle:
+    from syntaxlm.model_io import read_model
+
     return read_model(trained.lstm)

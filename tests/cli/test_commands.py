@@ -454,11 +454,10 @@ def test_a_comparison_with_a_run_that_failed_prints_the_others_and_ends_with_2(r
 
 
 @pytest.fixture(scope="module")
-def of_characters(toy, tmp_path_factory) -> Path:
-    """A model of characters, trained for one epoch."""
-    folder = tmp_path_factory.mktemp("characters") / "run"
-    train(toy.recipe(text={"normaliser": {"units": "characters"}}, schedule={"epochs": 1}), folder)
-    return folder
+def of_characters(toy, made_once) -> Path:
+    """A character-level model, trained for one epoch of few sentences."""
+    text = {"train": str(toy / "valid.txt"), "normaliser": {"units": "characters"}}
+    return made_once("characters", lambda folder: train(toy.recipe(text=text, schedule={"epochs": 1}), folder))
 
 
 def test_evaluate_boundaries_prints_figures_and_baselines_and_json(run, refused, toy, trained, of_characters, tmp_path):

@@ -44,9 +44,11 @@ def book(tmp_path):
 
 
 @pytest.fixture
-def paragraphs(toy) -> list[str]:
+def paragraphs(larger_toy) -> list[str]:
     """150 paragraphs of two sentences each, all different."""
-    lines = [f"{line[0].upper()}{line[1:]}." for line in dict.fromkeys((toy / "train.txt").read_text().splitlines())]
+    lines = [
+        f"{line[0].upper()}{line[1:]}." for line in dict.fromkeys((larger_toy / "train.txt").read_text().splitlines())
+    ]
     return [" ".join(lines[place : place + 2]) for place in range(0, 300, 2) if place + 1 < len(lines)]
 
 

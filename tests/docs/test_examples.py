@@ -15,11 +15,12 @@ from syntaxlm.errors import InputError
 from syntaxlm.training.recipe import read_recipe
 from tests.docs.examples import PAGES, ROOT, Example, examples_of
 
+COMMANDS, PARSER = all_commands(), build_parser()
 SHIPPED = {path.stem for path in all_recipes()}
 EXAMPLES = [example for path in [*PAGES, *all_recipes()] for example in examples_of(path)]
 EPILOGS = [
     Example(f"syntaxlm {name} --help", tuple(parser.epilog.split("syntaxlm ", 1)[1].split()), whole=True)
-    for name, parser in all_commands().items()
+    for name, parser in COMMANDS.items()
     if parser.epilog and '"' not in parser.epilog
 ]
 
@@ -43,7 +44,7 @@ def check(example: Example) -> None:
         known = {option for action in parser._actions for option in action.option_strings}
         assert {word for word in rest if re.match("--?[a-z]", word)} <= known
         return
-    options = build_parser().parse_args(rest)
+    options = PARSER.parse_args(rest)
     assert not overrides or getattr(options, "takes_overrides", False)
     for recipe in recipes_named(options):
         for setting, value in overrides:
@@ -54,7 +55,7 @@ def command_of(words: list[str]) -> argparse.ArgumentParser:
     """The parser of the command that the words begin with; of its first kind, where they name a group."""
     for count in (2, 1):
         name = " ".join(words[:count])
-        inner = [parser for full, parser in all_commands().items() if full == name or full.startswith(f"{name} ")]
+        inner = [parser for full, parser in COMMANDS.items() if full == name or full.startswith(f"{name} ")]
         if inner:
             return inner[0]
     raise AssertionError(f"there is no command {' '.join(words[:2])}")

@@ -52,6 +52,16 @@ def test_no_step_has_a_loss_and_no_gradient():
 
 
 @pytest.mark.parametrize("shared", [True, False])
+def test_a_batch_without_rows_has_no_loss(shared):
+    """As a batch of few trees has for the types of edges that are not in it."""
+    layer = contrast(shared, words=3)
+    losses = layer.loss(
+        torch.zeros(0, SIZE), torch.zeros(WORDS, SIZE), torch.zeros(WORDS), torch.arange(0), layer.draw(0)
+    )
+    assert losses.shape == (0,)
+
+
+@pytest.mark.parametrize("shared", [True, False])
 def test_noise_is_drawn_by_the_powers_of_counts(shared):
     torch.manual_seed(1)
     layer = contrast(shared, words=200_000 if shared else 20)

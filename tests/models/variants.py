@@ -161,20 +161,19 @@ def log_probs(model: Any, batch: TokenBatch | TreeBatch, state: State = None) ->
 
 
 def word_log_probs(model: Any, batch: TokenBatch | TreeBatch, state: State = None) -> Tensor:
-    """Natural log-probability of every word of the vocabulary at each step, asked one by one: targets' shape + (V,).
+    """Natural log-probability of every word of the vocabulary at each step: targets' shape + (V,).
 
-    Models of whole sentences, which are slow to start, are asked for all words in columns of one batch.
+    The words are asked for one by one, or, of text without a state, together: each in columns of its own.
     """
-    if model.reads == "sentences":
-        assert isinstance(batch, TokenBatch)
-        assert state is None
-        count, columns = model.vocabulary_size, batch.tokens.shape[1]
-        words = torch.arange(count).repeat_interleave(columns).expand(len(batch.tokens), -1)
-        lengths = None if batch.lengths is None else batch.lengths.repeat_interleave(count)
-        order = torch.arange(count * columns).view(count, columns).T.flatten()  # columns of one length side by side
-        tokens = batch.tokens.repeat(1, count)[:, order]
-        found = log_probs(model, TokenBatch(tokens, words[:, order], lengths))
-        return found.unflatten(1, (columns, count))
+    if state is None and isinstance(batch, TokenBatch):
+        (steps, columns), words = batch.targets.shape, model.vocabulary_size
+        repeated = TokenBatch(
+            batch.tokens.repeat_interleave(words, 1),
+            torch.arange(words).repeat(steps, columns),
+            None if batch.lengths is None else batch.lengths.repeat_interleave(words),
+            batch.carries,
+        )
+        return log_probs(model, repeated).unflatten(1, (columns, words))
     asked = (
         dataclasses.replace(batch, targets=torch.full_like(batch.targets, word))
         for word in range(model.vocabulary_size)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import pytest
 import torch
@@ -42,17 +43,22 @@ def gradients(outputs, inputs, seed=99):
     return torch.autograd.grad(loss, inputs)
 
 
-@pytest.mark.parametrize("form", ["torch", "compiled", "compiled, 2 threads"])
-@pytest.mark.parametrize(("dropout", "keyed"), [(False, True), (True, True), (False, False)])
-@pytest.mark.parametrize(("steps", "batch", "hidden", "slots", "counts"), [*FULL, *RAGGED, WIDE])
-def test_fast_reader_equals_reference_in_value_state_and_every_gradient(
-    steps, batch, hidden, slots, counts, dropout, keyed, form, threads
-):
-    """The torch form in float64, the compiled one in float32, both against the reference in float64."""
-    compiled = form != "torch"
-    if compiled and native.library_for(slots, hidden, torch.zeros(1)) is None:
-        pytest.skip("no C compiler")
-    threads(2 if form.endswith("2 threads") else 1)
+WEIGHTS = "key", "recurrent", "recurrent_bias", "gain", "bias", "cell_gain", "cell_bias"
+
+
+def read(op, tensors, masks, counts, dtype):
+    """What a form of the reader gives in a dtype."""
+    own = {name: tensor.to(dtype) for name, tensor in tensors.items()}
+    own.setdefault("key", None)
+    own_masks = [mask if mask is None else mask.to(dtype) for mask in masks]
+    weights = ReaderWeights(*(own[name] for name in WEIGHTS), *own_masks)
+    tapes = own["hidden_tape"], own["cell_tape"]
+    return op.read(own["input_gates"], own["input_keys"], own["gates"], tapes, weights, counts)
+
+
+@cache
+def reference_read(steps, batch, hidden, slots, counts, dropout, keyed):
+    """Inputs and dropout masks; what the reference gives for them, in float64; its gradients."""
     rows = sum(counts)
     shapes = {
         "input_gates": (rows, 4 * hidden),
@@ -75,33 +81,34 @@ def test_fast_reader_equals_reference_in_value_state_and_every_gradient(
     if dropout:
         sizes = (rows, hidden), (rows, hidden), (hidden,)
         masks = [(random(*size, seed=50 + n) > 0).double() * 2 for n, size in enumerate(sizes)]
+    states, tapes, attention = read(gated_memory.reference, tensors, masks, counts, torch.float64)
+    expected = [states, *tapes, attention]
+    return tensors, masks, [one.detach() for one in expected], gradients([states], list(tensors.values()))
 
-    def run(op, dtype):
-        own = {name: tensor.to(dtype) for name, tensor in tensors.items()}
-        own.setdefault("key", None)
-        own_masks = [mask if mask is None else mask.to(dtype) for mask in masks]
-        weights = ReaderWeights(*(own[name] for name in list(shapes)[5:]), *own_masks)
-        tapes = own["hidden_tape"], own["cell_tape"]
-        return op.read(own["input_gates"], own["input_keys"], own["gates"], tapes, weights, counts)
 
-    hidden_states, tapes, attention = run(gated_memory, torch.float32 if compiled else torch.float64)
-    expected_states, expected_tapes, expected_attention = run(gated_memory.reference, torch.float64)
-    assert ("NativeRead" in hidden_states.grad_fn.name()) == compiled
-    for ours, expected in [
-        (hidden_states, expected_states),
-        (tapes[0], expected_tapes[0]),
-        (tapes[1], expected_tapes[1]),
-        (attention, expected_attention),
-    ]:
-        torch.testing.assert_close(ours.double(), expected, rtol=0, atol=2e-5 if compiled else 1e-12)
-    inputs = list(tensors.values())
-    for name, ours, expected in zip(
-        tensors, gradients([hidden_states], inputs), gradients([expected_states], inputs), strict=True
-    ):
+@pytest.mark.parametrize("form", ["torch", "compiled", "compiled, 2 threads"])
+@pytest.mark.parametrize(("dropout", "keyed"), [(False, True), (True, True), (False, False)])
+@pytest.mark.parametrize(("steps", "batch", "hidden", "slots", "counts"), [*FULL, *RAGGED, WIDE])
+def test_fast_reader_equals_reference_in_value_state_and_every_gradient(
+    steps, batch, hidden, slots, counts, dropout, keyed, form, threads
+):
+    """The torch form in float64, the compiled one in float32, both against the reference in float64."""
+    compiled = form != "torch"
+    if compiled and native.library_for(slots, hidden, torch.zeros(1)) is None:
+        pytest.skip("no C compiler")
+    threads(2 if form.endswith("2 threads") else 1)
+    tensors, masks, expected, expected_gradients = reference_read(
+        steps, batch, hidden, slots, tuple(counts), dropout, keyed
+    )
+    states, tapes, attention = read(gated_memory, tensors, masks, counts, torch.float32 if compiled else torch.float64)
+    assert ("NativeRead" in states.grad_fn.name()) == compiled
+    for ours, other in zip([states, *tapes, attention], expected, strict=True):
+        torch.testing.assert_close(ours.double(), other, rtol=0, atol=2e-5 if compiled else 1e-12)
+    for name, ours, other in zip(tensors, gradients([states], list(tensors.values())), expected_gradients, strict=True):
         loose = 1e-3 if hidden < 4 else 1e-4  # the norm of two numbers divides by what may be almost 0
-        tolerance = loose * (1 + float(expected.abs().max())) if compiled else 1e-10
+        tolerance = loose * (1 + float(other.abs().max())) if compiled else 1e-10
         torch.testing.assert_close(
-            ours, expected, rtol=1e-9, atol=tolerance, msg=lambda text, name=name: f"{name}: {text}"
+            ours, other, rtol=1e-9, atol=tolerance, msg=lambda text, name=name: f"{name}: {text}"
         )
 
 

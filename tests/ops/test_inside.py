@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import cache
 
 import pytest
 import torch
@@ -139,6 +140,15 @@ def test_reference_equals_enumeration_in_probability_marginals_and_best_derivati
     assert len(derivation.preterminals) == length
 
 
+@cache
+def reference_partition(sizes, lengths, weighted):
+    """Rules, word log-probabilities, words and span weights; the log-partition of the reference; its gradients."""
+    rules, log_probs, words = factored(*FACTORED[sizes]), word_log_probs(8, FACTORED[sizes][1]), text(lengths)
+    weights = span_weights(lengths) if weighted else None
+    expected = expected_log_partition(rules, log_probs, words, lengths, weights)
+    return rules, log_probs, words, weights, expected.detach(), gradients(expected, [*leaves(rules), log_probs])
+
+
 @pytest.mark.parametrize("weighted", [False, True], ids=["", "span weights"])
 @pytest.mark.parametrize("lengths", LENGTHS, ids=str)
 @pytest.mark.parametrize("form", ["torch", "compiled", "compiled, 2 threads", "bfloat16", "bfloat16 by torch"])
@@ -153,16 +163,15 @@ def test_factored_rules_equal_the_reference_in_value_and_every_gradient(
     low = form.startswith("bfloat16")
     if form == "bfloat16 by torch":
         monkeypatch.setattr(fast, "tiles_usable", lambda *_: False)
-    rules, log_probs, words = factored(*FACTORED[sizes]), word_log_probs(8, FACTORED[sizes][1]), text(lengths)
-    weights = span_weights(lengths) if weighted else None
-    parts = [*leaves(rules), log_probs]
-    expected = expected_log_partition(rules, log_probs, words, lengths, weights)
+    rules, log_probs, words, weights, expected, expected_gradients = reference_partition(
+        sizes, tuple(lengths), weighted
+    )
     dtype = torch.float64 if form == "torch" else torch.float32
     with torch.autocast("cpu", torch.bfloat16, enabled=low):
         ours = inside.log_partition(converted(rules, dtype), log_probs.to(dtype), words, Layout(lengths), weights)
     tolerance = {torch.float64: 1e-11, torch.float32: 1e-5}[dtype] if not low else 2e-2
     torch.testing.assert_close(ours.double(), expected, rtol=0, atol=3 * tolerance)
-    for one, other in zip(gradients(ours, parts), gradients(expected, parts), strict=True):
+    for one, other in zip(gradients(ours, [*leaves(rules), log_probs]), expected_gradients, strict=True):
         assert float((one - other).norm()) <= tolerance * float(other.norm())
 
 

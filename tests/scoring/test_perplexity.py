@@ -69,7 +69,7 @@ def test_every_token_of_a_text_is_a_target_once(prpn, toy, monkeypatch, mode, bu
     """Of sentences read by themselves, those of each distinct one."""
     for name in ("TOKEN_BUDGET", "STEPS"):
         monkeypatch.setattr(engine, name, budget)
-    text = toy / ("test.txt" if budget == 1 else "train.txt")
+    text = toy / ("train.txt" if budget == 8192 else "test.txt")
     corpus = EncodedCorpus.encode(text, prpn.normaliser, prpn.vocabulary)
     found: list[int] = []
     scoring = prpn.model.token_log_probs

@@ -263,7 +263,7 @@ def test_the_memory_of_pieces_is_bounded(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "word", ["a" + "\u0301\u0323" * 1_000, "1" * 50_000 + "x", "!" * 50_000, "<" * 50_000, "é" * 50_000]
+    "word", ["a" + "\u0301\u0323" * 1_000, "1" * 20_000 + "x", "!" * 20_000, "<" * 20_000, "é" * 20_000]
 )
 @pytest.mark.parametrize("units", ["words", "characters"])
 def test_very_long_words_take_linear_time(word, units):
@@ -271,7 +271,7 @@ def test_very_long_words_take_linear_time(word, units):
     for numbers in ("whole", "runs"):
         normaliser = Normaliser(units=units, splitting="punctuation", numbers=numbers)
         assert normaliser.tokens(word) == [each.token for each in normaliser.align(word) if each.token is not None]
-    assert time.process_time() - begun < 5
+    assert time.process_time() - begun < 1.5
 
 
 def test_tags_are_what_follows_the_last_underscore_and_are_read_as_written():

@@ -128,10 +128,10 @@ def watched(recipe, folder: Path) -> tuple[Run, list[dict[str, torch.Tensor]], l
     return run, weights, scores
 
 
-def test_averaged_weights_are_better_than_those_they_are_the_mean_of_and_are_kept(toy, tmp_path):
+def test_averaged_weights_are_better_than_those_they_are_the_mean_of_and_are_kept(larger_toy, tmp_path):
     """SGD that jumps about: training brings about the switch by itself, and the mean lies lower at every validation."""
     schedule = {"epochs": 6, "validations_per_epoch": 3, "plateau_factor": 1.0}
-    recipe = toy.recipe("lstm", batches=STREAM, optimiser=NOISY | {"average_patience": 1}, schedule=schedule)
+    recipe = larger_toy.recipe("lstm", batches=STREAM, optimiser=NOISY | {"average_patience": 1}, schedule=schedule)
     run, weights, scores = watched(recipe, tmp_path / "run")
     began = run.log.trainer.averaging.began
     assert began is not None

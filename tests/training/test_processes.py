@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -20,58 +17,7 @@ from syntaxlm.training.checkpoint import CHECKPOINT, TrainerState, own_tensors, 
 from syntaxlm.training.recipe import read_recipe
 from syntaxlm.training.schedule import build_optimiser
 from syntaxlm.training.trainer import METRICS
-
-# What a process of its own runs: it tells of every step the weights' fingerprint and the gradient.
-PROGRAM = """
-import hashlib, os, signal, sys
-from pathlib import Path
-import torch
-from syntaxlm.training import trainer
-from syntaxlm.training.gradient import GradientLoop
-from syntaxlm.training.recipe import read_recipe
-
-folder, told, stop = Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4])
-rank = os.environ["RANK"]
-step = GradientLoop._step
-
-def telling(loop, batch):
-    step(loop, batch)
-    model = loop.task.model
-    kept = [*model.parameters(), *loop.average.means.values()]
-    weights = b"".join(p.detach().numpy().tobytes() for p in kept)
-    with open(told / f"weights-{rank}", "a") as file:
-        file.write(hashlib.sha256(weights).hexdigest() + "\\n")
-    if loop.trainer.steps == 1:
-        torch.save({n: p.grad for n, p in model.named_parameters()}, told / f"gradient-{rank}")
-    if loop.trainer.steps == stop and rank == "1":
-        os.kill(os.getpid(), signal.SIGTERM)
-    with open(told / f"mask-{rank}", "a") as file:
-        file.write(str(torch.initial_seed()) + " " + hashlib.sha256(torch.get_rng_state().numpy()).hexdigest() + "\\n")
-
-GradientLoop._step = telling
-if (folder / "recipe.yaml").exists() and stop == 0:
-    trainer.resume(folder)
-else:
-    trainer.train(read_recipe(sys.argv[1]), folder)
-"""
-
-
-def in_two_processes(tmp_path: Path, recipe: Path, folder: Path, stop: int = -1) -> Path:
-    """Trains in two processes; stop: after that many steps, 0 to resume, -1 never. Returns what they told, a folder."""
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
-    told = tmp_path / f"told-{folder.name}-{stop}"
-    told.mkdir()
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    done = subprocess.run(
-        [*launch, str(program), str(recipe), str(folder), str(told), str(stop)],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )
-    assert done.returncode == 0, done.stderr
-    return told
+from tests.training.two_processes import forking, in_two_processes
 
 
 def written(tmp_path: Path, data: dict) -> Path:
@@ -81,9 +27,9 @@ def written(tmp_path: Path, data: dict) -> Path:
 
 
 @pytest.mark.long
-def test_two_processes_stay_equal_and_their_loss_falls_and_they_resume_each_with_its_own_numbers(toy, tmp_path):
+def test_two_processes_stay_equal_and_their_loss_falls_and_they_resume_each_with_its_own_numbers(larger_toy, tmp_path):
     """PRPN, sentences, dropout: stopped by one process, then resumed."""
-    recipe = written(tmp_path, toy.recipe_data("prpn", schedule={"epochs": 3}))
+    recipe = written(tmp_path, larger_toy.recipe_data("prpn", schedule={"epochs": 3}))
     run = tmp_path / "run"
     stopped = in_two_processes(tmp_path, recipe, run, stop=4)
     resumed = in_two_processes(tmp_path, recipe, run, stop=0)
@@ -119,14 +65,15 @@ def test_two_processes_give_the_gradient_of_one_and_go_on_with_their_own_columns
     runs = [trainer._run(one, tmp_path / "one", watch)]
     with runs[0].start():
         single = trainer._trained(runs[0], one)
-    told = in_two_processes(tmp_path, recipe, tmp_path / "two", stop=6)
-    for rank in (0, 1):
-        for name, gradient in torch.load(told / f"gradient-{rank}").items():
-            torch.testing.assert_close(gradient, gradients[0][name], rtol=1e-4, atol=1e-6)
-    checkpoint = safetensors.torch.load_file(tmp_path / "two" / CHECKPOINT)
-    assert checkpoint["state/hidden"].shape[1] == 2
-    assert checkpoint["process 1/state/hidden"].shape[1] == 3
-    in_two_processes(tmp_path, recipe, tmp_path / "two", stop=0)
+    with forking() as launch:
+        told = in_two_processes(tmp_path, recipe, tmp_path / "two", stop=6, launch=launch)
+        for rank in (0, 1):
+            for name, gradient in torch.load(told / f"gradient-{rank}").items():
+                torch.testing.assert_close(gradient, gradients[0][name], rtol=1e-4, atol=1e-6)
+        checkpoint = safetensors.torch.load_file(tmp_path / "two" / CHECKPOINT)
+        assert checkpoint["state/hidden"].shape[1] == 2
+        assert checkpoint["process 1/state/hidden"].shape[1] == 3
+        in_two_processes(tmp_path, recipe, tmp_path / "two", stop=0, launch=launch)
     result = json.loads((tmp_path / "two" / "result.json").read_text())
     assert result["steps"] == single.steps
     assert result["valid"]["nats"] == pytest.approx(single.valid.nats, rel=1e-3)
@@ -136,9 +83,9 @@ def test_two_processes_give_the_gradient_of_one_and_go_on_with_their_own_columns
 @pytest.mark.parametrize(
     "starts", [pytest.param([-1], id="whole"), pytest.param([30, 0], id="resumed", marks=pytest.mark.long)]
 )
-def test_two_processes_average_and_fine_tune_alike_in_batches_of_the_same_random_steps(toy, tmp_path, starts):
+def test_two_processes_average_and_fine_tune_alike_in_batches_of_the_same_random_steps(larger_toy, tmp_path, starts):
     """Adam, then averaged SGD, to the end of fine-tuning; resumed: stopped by one process after averaging began."""
-    data = toy.recipe_data(
+    data = larger_toy.recipe_data(
         "lstm",
         batches={"carry_state": True, "batch_size": 12, "variable_bptt": True},
         optimiser={"average_from_epoch": 1, "average_patience": 1, "average_learning_rate": 20.0, "finetune_epoch": 2},

@@ -20,8 +20,9 @@ from syntaxlm.training.display import ProgressDisplay
 from syntaxlm.training.recipe import Recipe, recipe_from
 from syntaxlm.training.result import RESULT, read_result
 from syntaxlm.training.trainer import Event, resume, train
-from tests.training.test_processes import in_two_processes, written
+from tests.training.test_processes import written
 from tests.training.test_resuming import assert_same_run, metrics, stop_at
+from tests.training.two_processes import in_two_processes
 
 PALM = {
     "name": "palm", "embedding_size": 12, "layer_sizes": [16, 16, 12], "span_size": 8, "scorer_size": 8,
@@ -40,7 +41,7 @@ def recipe_of(toy, **sections) -> Recipe:
 
 
 @pytest.mark.parametrize("mode", ["sentences", "stream"])
-def test_the_loss_of_gold_spans_falls(toy, tmp_path, monkeypatch, mode):
+def test_the_loss_of_gold_spans_falls(larger_toy, tmp_path, monkeypatch, mode):
     forward, losses = gradient._LossModule.forward, []
 
     def telling(self, handed):
@@ -50,22 +51,23 @@ def test_the_loss_of_gold_spans_falls(toy, tmp_path, monkeypatch, mode):
 
     monkeypatch.setattr(gradient._LossModule, "forward", telling)
     batches = {"carry_state": mode == "stream", "batch_size": 16}
-    train(recipe_of(toy, batches=batches, model=WITHOUT_DROPOUT, schedule={"epochs": 3}), tmp_path / "run")
+    train(recipe_of(larger_toy, batches=batches, model=WITHOUT_DROPOUT, schedule={"epochs": 3}), tmp_path / "run")
     third = len(losses) // 3
     first, last = sum(losses[:third]), sum(losses[-third:])
     assert 0 < last < 0.9 * first
 
 
 @pytest.mark.long
-def test_in_text_never_seen_the_most_attended_span_is_a_constituent(toy, tmp_path):
+def test_in_text_never_seen_the_most_attended_span_is_a_constituent(larger_toy, tmp_path):
     """At four of five steps that follow one; in half of them it has two words, which is all that lengths alone tell."""
     sizes = {"embedding_size": 24, "layer_sizes": [32, 32, 24], "span_size": 24, "scorer_size": 16, "maximum_span": 15}
     train(
-        recipe_of(toy, model=sizes | WITHOUT_DROPOUT, schedule={"epochs": 12, "plateau_patience": 9}), tmp_path / "run"
+        recipe_of(larger_toy, model=sizes | WITHOUT_DROPOUT, schedule={"epochs": 12, "plateau_patience": 9}),
+        tmp_path / "run",
     )
     stored = read_model(tmp_path / "run")
-    text = EncodedCorpus.encode(toy / "test.txt", stored.normaliser, stored.vocabulary)
-    gold = read_supervision(toy / "test.mrg", "ptb-keep", text, stored.normaliser, stored.vocabulary)
+    text = EncodedCorpus.encode(larger_toy / "test.txt", stored.normaliser, stored.vocabulary)
+    gold = read_supervision(larger_toy / "test.mrg", "ptb-keep", text, stored.normaliser, stored.vocabulary)
     right: dict[tuple[int, int, int], bool] = {}
     for number, batch in enumerate(
         SentenceBatches(text, stored.vocabulary, 512, False, 0, spans=gold.spans).iterate(0)
@@ -107,11 +109,11 @@ def test_the_run_tells_how_many_sentences_have_trees_and_which_differ(toy, tmp_p
         result = train(recipe, tmp_path / "run", watch)
     assert [event.kind for event in events].index("trees") == 0
     told = console.export_text()
-    assert f"{toy.folder}/train.mrg: gold trees of 299 of 300 training sentences\n" in told
+    assert f"{toy.folder}/train.mrg: gold trees of 149 of 150 training sentences\n" in told
     assert f"{tmp_path}/train.txt, line 7 and {toy.folder}/train.mrg, tree 7 differ from word 1 on\n" in told
-    assert {line["supervised"] for line in metrics(tmp_path / "run") if line["event"] == "valid"} == {299}
-    assert "gold trees of 299 of 300 training sentences" in str(result)
-    assert json.loads((tmp_path / "run" / RESULT).read_text())["supervised"] == {"sentences": 299, "of": 300}
+    assert {line["supervised"] for line in metrics(tmp_path / "run") if line["event"] == "valid"} == {149}
+    assert "gold trees of 149 of 150 training sentences" in str(result)
+    assert json.loads((tmp_path / "run" / RESULT).read_text())["supervised"] == {"sentences": 149, "of": 150}
     assert read_result(tmp_path / "run") == result
 
 
@@ -124,7 +126,7 @@ def test_a_run_without_trees_tells_nothing_of_them(toy, tmp_path):
 
 
 def test_trees_of_another_text_leave_the_folder_free_for_another_try(toy, tmp_path):
-    with pytest.raises(InputError, match=r"valid\.mrg: 15 trees, .*train\.txt: 300 sentences"):
+    with pytest.raises(InputError, match=r"valid\.mrg: 15 trees, .*train\.txt: 150 sentences"):
         train(recipe_of(toy, text={"trees": str(toy / "valid.mrg")}), tmp_path / "run")
     train(recipe_of(toy, schedule={"epochs": 1}), tmp_path / "run")
     assert read_model(tmp_path / "run").model.structure_type is SpanScores
@@ -142,10 +144,13 @@ def test_trees_without_a_model_that_learns_from_them_are_refused_and_the_other_w
 
 @pytest.mark.long
 @pytest.mark.parametrize("mode", ["sentences", "stream"])
-def test_two_processes_learn_from_the_trees_of_their_own_shares(toy, tmp_path: Path, mode):
+def test_two_processes_learn_from_the_trees_of_their_own_shares(larger_toy, tmp_path: Path, mode):
     """Without dropout, in stream mode: the gradient of both together is that of one process."""
     data = data_of(
-        toy, batches={"carry_state": mode == "stream", "batch_size": 4}, model=WITHOUT_DROPOUT, schedule={"epochs": 1}
+        larger_toy,
+        batches={"carry_state": mode == "stream", "batch_size": 4},
+        model=WITHOUT_DROPOUT,
+        schedule={"epochs": 1},
     )
     recipe, gradients = written(tmp_path, data), []
 

@@ -28,8 +28,9 @@ from syntaxlm.training.comparing import compare
 from syntaxlm.training.recipe import Recipe, recipe_from
 from syntaxlm.training.result import read_result
 from syntaxlm.training.trainer import METRICS, resume, train
-from tests.training.test_processes import in_two_processes, written
+from tests.training.test_processes import written
 from tests.training.test_resuming import content, metrics, stop_at
+from tests.training.two_processes import in_two_processes
 
 TREE_RNN = {"name": "tree-rnn", "embedding_size": 8, "hidden_size": 12, "label_size": 4}
 KINDS = {
@@ -87,9 +88,11 @@ def test_a_run_interrupted_in_an_epoch_ends_bit_for_bit_as_one_that_was_not(toy,
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_training_lowers_the_perplexity_of_the_softmax_far_under_that_of_chance(toy, tmp_path, kind):
+def test_training_lowers_the_perplexity_of_the_softmax_far_under_that_of_chance(larger_toy, tmp_path, kind):
     optimiser = {"kind": "adam", "learning_rate": 0.02, "loss_normalisation": "tokens", "gradient_clip": 1.0}
-    result = train(recipe_of(toy, model=KINDS[kind], optimiser=optimiser, schedule={"epochs": 6}), tmp_path / "run")
+    result = train(
+        recipe_of(larger_toy, model=KINDS[kind], optimiser=optimiser, schedule={"epochs": 6}), tmp_path / "run"
+    )
     words = len(read_model(tmp_path / "run").vocabulary)
     assert result.test.perplexity < words / 3
     assert read_result(tmp_path / "run").test == result.test
@@ -264,9 +267,9 @@ def test_text_in_place_of_trees_is_told(toy, tmp_path):
 
 
 @pytest.mark.long
-def test_two_processes_stay_equal_each_with_its_own_trees(toy, tmp_path):
+def test_two_processes_stay_equal_each_with_its_own_trees(larger_toy, tmp_path):
     model, batches = {"labelled": True, "loss": "nce"}, {"batch_size": 8}
-    recipe = written(tmp_path, data_of(toy, model=model, batches=batches, schedule={"epochs": 2}))
+    recipe = written(tmp_path, data_of(larger_toy, model=model, batches=batches, schedule={"epochs": 2}))
     told = in_two_processes(tmp_path, recipe, tmp_path / "run")
     first, second = ((told / f"weights-{rank}").read_text().splitlines() for rank in (0, 1))
     assert first == second

@@ -9,6 +9,7 @@ from syntaxlm.trees import (
     BaselineScores,
     Protocol,
     SpanSets,
+    Tree,
     baseline_scores,
     clean_all,
     find_preprocessing,
@@ -21,11 +22,15 @@ pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason=f"no treebanks in {DAT
 
 
 @cache
-def gold(name: str, clean_up: str, count: int | None = None) -> SpanSets:
+def trees_of(name: str) -> list[Tree]:
     path = DATA / name
     files = sorted(path.glob("*.mrg")) if path.is_dir() else [path]
-    trees = [tree for file in files for tree in read_brackets(file)]
-    return SpanSets.of(clean_all(trees[:count], find_preprocessing(clean_up), name)[0])
+    return [tree for file in files for tree in read_brackets(file)]
+
+
+@cache
+def gold(name: str, clean_up: str, count: int | None = None) -> SpanSets:
+    return SpanSets.of(clean_all(trees_of(name)[:count], find_preprocessing(clean_up), name)[0])
 
 
 def baselines(spans: SpanSets, max_words: int | None, biased_bound: bool = False) -> BaselineScores:

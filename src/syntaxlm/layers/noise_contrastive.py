@@ -62,7 +62,7 @@ class NoiseContrastive(nn.Module):
         if noise.dim() == 1:
             of_noise = (rows @ weights[count:].T).to(weight.dtype) + shift[count:]
         else:
-            others = weights[count:].view(count, -1, weight.shape[1])
+            others = weights[count:].view(*noise.shape, weight.shape[1])
             of_noise = torch.bmm(others, rows[:, :, None])[:, :, 0].to(weight.dtype) + shift[count:].view(noise.shape)
         return softplus(-of_targets) + softplus(of_noise).sum(1)
 

@@ -1,0 +1,136 @@
+"""Training in two processes. Each records the weights, the gradient and the random numbers of its steps.
+
+As a program it is what torchrun starts; with --forks it starts the two processes itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+
+from syntaxlm.training import trainer
+from syntaxlm.training.gradient import GradientLoop
+from syntaxlm.training.recipe import read_recipe
+
+MODULE = "tests.training.two_processes"
+ROOT = Path(__file__).parents[2]
+Launcher = Callable[[list[str]], None]
+
+
+def in_two_processes(
+    tmp_path: Path, recipe: Path, folder: Path, stop: int = -1, launch: Launcher | None = None
+) -> Path:
+    """Trains in two processes. Returns a folder with what they recorded.
+
+    stop: after that many steps, 0 to resume, -1 never.  launch: what starts them, torchrun unless given.
+    """
+    records = tmp_path / f"records-{folder.name}-{stop}"
+    records.mkdir()
+    (launch or torchrun)([str(recipe), str(folder), str(records), str(stop)])
+    return records
+
+
+def torchrun(arguments: list[str]) -> None:
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    command = [*launcher, "--module", MODULE, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, env=_environment(), cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+
+
+@contextmanager
+def forking() -> Iterator[Launcher]:
+    """A launcher that imports torch once for all the processes it starts, with the environment of torchrun."""
+    command = [sys.executable, "-m", MODULE, "--forks"]
+    pipe = subprocess.PIPE
+    with (
+        tempfile.TemporaryFile("w+") as errors,
+        subprocess.Popen(
+            command, stdin=pipe, stdout=pipe, stderr=errors, text=True, env=_environment(), cwd=ROOT
+        ) as process,
+    ):
+
+        def launch(arguments: list[str]) -> None:
+            print(json.dumps(arguments), file=process.stdin, flush=True)
+            codes = process.stdout.readline().strip()
+            errors.seek(0)
+            assert codes == "[0, 0]", f"exit codes {codes}\n{errors.read()}"
+
+        yield launch
+
+
+def _environment() -> dict[str, str]:
+    return os.environ | {"OMP_NUM_THREADS": "1"}
+
+
+def main() -> None:
+    if sys.argv[1] != "--forks":
+        train(*sys.argv[1:])
+        return
+    for line in sys.stdin:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            port = server.getsockname()[1]
+        children = [_forked(rank, port, json.loads(line)) for rank in (0, 1)]
+        print([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children], flush=True)
+
+
+def _forked(rank: int, port: int, arguments: list[str]) -> int:
+    """A process of its own, which trains; its number."""
+    child = os.fork()
+    if child:
+        return child
+    signal.alarm(240)
+    sizes = {"WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2, "GROUP_WORLD_SIZE": 1, "RANK": rank, "LOCAL_RANK": rank}
+    place = {"GROUP_RANK": 0, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "TORCHELASTIC_RUN_ID": "forks"}
+    os.environ.update({name: str(value) for name, value in (sizes | place).items()})
+    code = 1
+    try:
+        sys.stdout = sys.stderr  # the exit codes alone go to stdout
+        train(*arguments)
+        code = 0
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def train(recipe: str, folder: str, records: str, stop: str) -> None:
+    """Trains, or resumes where stop is 0, and records every step."""
+    rank = os.environ["RANK"]
+    step = GradientLoop._step
+
+    def recording(loop: GradientLoop, batch: object) -> None:
+        step(loop, batch)
+        model = loop.task.model
+        kept = [*model.parameters(), *loop.average.means.values()]
+        weights = b"".join(p.detach().numpy().tobytes() for p in kept)
+        with open(Path(records, f"weights-{rank}"), "a") as file:
+            file.write(hashlib.sha256(weights).hexdigest() + "\n")
+        if loop.trainer.steps == 1:
+            torch.save({n: p.grad for n, p in model.named_parameters()}, Path(records, f"gradient-{rank}"))
+        if loop.trainer.steps == int(stop) and rank == "1":
+            os.kill(os.getpid(), signal.SIGTERM)
+        numbers = hashlib.sha256(torch.get_rng_state().numpy()).hexdigest()
+        with open(Path(records, f"mask-{rank}"), "a") as file:
+            file.write(f"{torch.initial_seed()} {numbers}\n")
+
+    GradientLoop._step = recording
+    if Path(folder, "recipe.yaml").exists() and stop == "0":
+        trainer.resume(folder)
+    else:
+        trainer.train(read_recipe(recipe), folder)
+
+
+if __name__ == "__main__":
+    main()
