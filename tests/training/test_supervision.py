@@ -17,7 +17,7 @@ from syntaxlm.model_io import read_model
 from syntaxlm.models.abilities import SpanScores
 from syntaxlm.training import gradient, trainer
 from syntaxlm.training.display import ProgressDisplay
-from syntaxlm.training.recipe import Recipe, recipe_from
+from syntaxlm.training.recipe import Recipe, read_recipe, recipe_from
 from syntaxlm.training.result import RESULT, read_result
 from syntaxlm.training.trainer import Event, resume, train
 from tests.training.test_processes import written
@@ -156,13 +156,15 @@ def test_two_processes_learn_from_the_trees_of_their_own_shares(larger_toy, tmp_
 
     def watch(event: Event) -> None:
         if event.trainer.steps == 1 and event.kind == "step":
-            gradients.append({name: p.grad.clone() for name, p in run.model.named_parameters()})
+            gradients.append({name: p.grad.clone() for name, p in run.task.model.named_parameters()})
 
     told = in_two_processes(tmp_path, recipe, tmp_path / "two")
     first, second = ((told / f"weights-{rank}").read_text().splitlines() for rank in (0, 1))
     assert first == second
     if mode == "stream":
-        run = trainer._Run(trainer.read_recipe(recipe), tmp_path / "one", watch)
-        run.begin()
+        one = read_recipe(recipe)
+        run = trainer._run(one, tmp_path / "one", watch)
+        with run.start():
+            trainer._trained(run, one)
         for name, gradient in torch.load(told / "gradient-0").items():
             torch.testing.assert_close(gradient, gradients[0][name], rtol=1e-4, atol=1e-6)
