@@ -154,8 +154,8 @@ def test_token_scores_of_a_bound_are_refused_with_the_types_that_have_them(text)
     )
     with pytest.raises(InputError, match=fault.format("scoring of tokens")):
         list(surprisals(stored, LINES))
-    with pytest.raises(InputError, match="this compound-pcfg model does not predict the next token, so generate"):
-        list(generate(stored, 1))
+    with pytest.raises(InputError, match="does not predict the next token; its sentences are sampled top-down"):
+        list(generate(stored, 1, prompt="the"))
     with pytest.raises(InputError, match="gives no hidden states of a text, so a neural cache cannot use it"):
         evaluate_text(stored, text, cache=CacheSettings(0.1, 0.1))
 

@@ -13,7 +13,7 @@ import yaml
 from syntaxlm.errors import InputError
 from syntaxlm.files import held
 from syntaxlm.model_io import read_model
-from syntaxlm.training import comparing
+from syntaxlm.training import seeds
 from syntaxlm.training.comparing import COMPARISON, compare, read_recipes
 from syntaxlm.training.result import RESULT, read_result
 from syntaxlm.training.trainer import RECIPE, Event, resume, train
@@ -35,8 +35,8 @@ def trainings(monkeypatch):
 
         return call
 
-    monkeypatch.setattr(comparing, "train", counted("train", train))
-    monkeypatch.setattr(comparing, "resume", counted("resume", resume))
+    monkeypatch.setattr(seeds, "train", counted("train", train))
+    monkeypatch.setattr(seeds, "resume", counted("resume", resume))
     return called
 
 
@@ -53,14 +53,14 @@ def test_every_recipe_is_trained_with_every_seed_and_the_table_is_of_their_resul
     comparison = compare(two, folder, 2, watching)
     assert trainings == [("train", name) for name in ("seed-1", "seed-2", "seed-3", "seed-4")]
     assert not comparison.faults
-    for row, seeds in zip(comparison.rows, ((1, 2), (3, 4)), strict=True):
-        results = [json.loads((folder / row.name / f"seed-{seed}" / RESULT).read_text()) for seed in seeds]
+    for row, numbers in zip(comparison.rows, ((1, 2), (3, 4)), strict=True):
+        results = [json.loads((folder / row.name / f"seed-{seed}" / RESULT).read_text()) for seed in numbers]
         for text in ("valid", "test"):
             values = [result[text]["perplexity"] for result in results]
             figure = row.figure(text, "perplexity")
             assert (figure.mean, figure.count) == (pytest.approx(statistics.mean(values)), 2)
             assert figure.deviation == pytest.approx(statistics.stdev(values))
-        model = read_model(folder / row.name / f"seed-{seeds[0]}").model
+        model = read_model(folder / row.name / f"seed-{numbers[0]}").model
         assert row.parameters == sum(weight.numel() for weight in model.parameters())
         assert row.epochs.mean == 1
         speeds = [row.epoch_tokens / result["seconds"] for result in results]

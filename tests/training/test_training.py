@@ -86,7 +86,13 @@ def test_a_linear_decay_reaches_0_at_the_last_of_all_epochs(toy, tmp_path):
 
 
 def test_a_linear_decay_can_begin_later(toy, tmp_path):
-    schedule = {"epochs": 2, "decay": "linear", "decay_from": 0.5, "validations_per_epoch": 4}
+    schedule = {
+        "epochs": 2,
+        "decay": "linear",
+        "decay_from": 0.5,
+        "validations_per_epoch": 4,
+        "plateau_factor": 1.0,
+    }
     train(toy.recipe("lstm", schedule=schedule), tmp_path / "run")
     found = [(line["epoch"], line["learning_rate"]) for line in metrics(tmp_path / "run", "valid")]
     expected = [0.01 * min(1, 2 * (1 - epoch / 2)) for epoch, _ in found]

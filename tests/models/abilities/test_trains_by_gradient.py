@@ -14,6 +14,7 @@ from tests.models.variants import (
     EVERY,
     SENTENCE_VARIANTS,
     TOKEN_VARIANTS,
+    VARIANTS,
     batch_for,
     built,
     config_of,

@@ -1,0 +1,133 @@
+"""The agreement of several models' trees, and what a collapsed grammar looks like."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from syntaxlm.data.corpora import EncodedCorpus
+from syntaxlm.errors import InputError
+from syntaxlm.parsing.agreement import Agreement, measure_agreement
+from syntaxlm.parsing.collapse import TreeFigures, tree_figures
+from syntaxlm.parsing.parse import parse_lines
+from syntaxlm.trees import PROTOCOLS, left, right, score
+from tests.fresh_models import fresh
+
+LINES = ["the cat sees a dog", "a old dog sees the cat N", "the dog", "a cat sees the old dog ! N", "cat"]
+NAMES = ["one", "two", "three"]
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
+    return path
+
+
+def agreement_of(matrix, **others) -> Agreement:
+    sides = {"branching_right": np.full(len(matrix), 0.4), "branching_left": np.full(len(matrix), 0.1)} | others
+    names = ["one", "two", "three", "four"][: len(matrix)]
+    rules = ["mbr"] * len(matrix)
+    return Agreement(
+        names, np.array(matrix), protocol=PROTOCOLS["wsj-test"], sentences=9, decoders=rules, source="t", **sides
+    )
+
+
+def test_figures_are_f1_between_the_trees_of_the_models(text):
+    models = [fresh("prpn"), fresh("on-lstm"), fresh("simple-pcfg")]
+    found = measure_agreement(models, text, NAMES)
+    spans = [parse_lines(one, LINES).spans for one in models]
+    protocol = PROTOCOLS["wsj-test"]
+    for row, one in enumerate(spans):
+        assert found.branching_right[row] == score(one, right(one.lengths), protocol).f1
+        assert found.branching_left[row] == score(one, left(one.lengths), protocol).f1
+        for column, other in enumerate(spans):
+            assert found.matrix[row, column] == pytest.approx(score(one, other, protocol).f1)
+    assert found.decoders == ["biased", "biased", "mbr"]
+    assert found.with_others == pytest.approx((found.matrix.sum(1) - 1) / 2)
+    written = json.loads(json.dumps(found.as_dict()))
+    assert written["sentences"] == found.sentences
+    assert written["odd_one_out"] in NAMES
+    assert "1 one (biased)" in str(found)
+
+
+def test_only_the_first_sentences_are_parsed(text):
+    models = [fresh("prpn"), fresh("on-lstm")]
+    assert measure_agreement(models, text, NAMES[:2], sentences=2).sentences == 2
+
+
+def test_a_model_that_agrees_much_less_than_the_others_stands_apart():
+    found = agreement_of([[1, 0.8, 0.4], [0.8, 1, 0.45], [0.4, 0.45, 1]])
+    assert found.odd_one_out == 2
+    assert found.stands_apart
+    assert "three stands apart" in str(found)
+
+
+def test_a_model_that_agrees_a_little_less_does_not():
+    found = agreement_of([[1, 0.8, 0.75], [0.8, 1, 0.74], [0.75, 0.74, 1]])
+    assert not found.stands_apart
+    assert "three agrees least with the others; it does not stand apart." in str(found)
+
+
+def test_of_two_models_none_is_odd():
+    found = agreement_of([[1, 0.2], [0.2, 1]])
+    assert not found.stands_apart
+    assert "neither can be called the odd one out" in str(found)
+
+
+def test_trees_of_one_branching_direction_are_reported_as_collapsed():
+    found = agreement_of(
+        [[1, 0.2], [0.2, 1]], branching_right=np.array([0.95, 0.3]), branching_left=np.array([0.0, 0.91])
+    )
+    assert found.collapsed() == {0: "right", 1: "left"}
+    assert "one: its trees are nearly all right branching; the model has collapsed" in str(found)
+
+
+def test_what_cannot_be_compared_is_refused(text, tmp_path):
+    one, other = fresh("prpn"), fresh("on-lstm")
+    with pytest.raises(InputError, match="found 1 model; expected two or more"):
+        measure_agreement([one], text, ["one"])
+    with pytest.raises(InputError, match="sentences: found 0"):
+        measure_agreement([one, other], text, NAMES[:2], sentences=0)
+    with pytest.raises(InputError, match="this lstm model does not parse"):
+        measure_agreement([one, fresh("lstm")], text, NAMES[:2])
+    dropping = fresh("on-lstm", drop_words=("the",))
+    with pytest.raises(InputError, match="two and one read different words"):
+        measure_agreement([one, dropping], text, NAMES[:2])
+    empty = tmp_path / "empty.txt"
+    empty.write_text("\n\n", encoding="utf-8")
+    with pytest.raises(InputError, match="no sentence with a word"):
+        measure_agreement([one, other], empty, NAMES[:2])
+
+
+def test_figures_of_a_grammar_are_of_its_own_trees_and_labels():
+    stored = fresh("simple-pcfg")
+    corpus = EncodedCorpus.from_sentences([stored.vocabulary.encode(line.split()) for line in LINES])
+    found = tree_figures(stored, corpus)
+    longer = [line for line in LINES if len(line.split()) > 2]
+    spans = parse_lines(stored, longer).spans
+    assert found.right_branching == score(spans, right(spans.lengths), PROTOCOLS["wsj-test"]).f1
+    assert found.sentences == len(longer)
+    assert 1 <= found.symbols <= stored.model.nonterminal_count
+    assert tree_figures(stored, EncodedCorpus.from_sentences([stored.vocabulary.encode(["cat"])])) is None
+
+
+@pytest.mark.parametrize(
+    ("figures", "warning"),
+    [
+        (TreeFigures(0.95, 0.0, 9.0, 300), "nearly all right branching (95 F1)"),
+        (TreeFigures(0.0, 0.9, 9.0, 300), "nearly all left branching (90 F1)"),
+        (TreeFigures(0.5, 0.1, 1.2, 300), "nearly all spans have one label (1.2 in effect)"),
+        (TreeFigures(0.5, 0.1, 9.0, 300), None),
+        (TreeFigures(0.5, 0.1, None, 300), None),
+    ],
+)
+def test_a_collapsed_grammar_is_warned_of(figures, warning):
+    if warning is None:
+        assert figures.warning is None
+        assert "warning" not in str(figures)
+    else:
+        assert warning in figures.warning
+        assert str(figures).endswith(f"warning: {figures.warning}")

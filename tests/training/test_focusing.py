@@ -1,0 +1,171 @@
+"""Parse-focusing: span weights from other parsers' trees, and the command from text to a focused grammar."""
+
+from __future__ import annotations
+
+import json
+import signal
+from contextlib import nullcontext
+
+import numpy as np
+import pytest
+import torch
+
+from syntaxlm.errors import InputError
+from syntaxlm.model_io import read_model
+from syntaxlm.models.abilities import TextCounts
+from syntaxlm.models.batches import TokenBatch
+from syntaxlm.models.pcfg import SimplePCFGConfig, build
+from syntaxlm.parsing.parse import parse_lines
+from syntaxlm.training.focusing import AGREEMENT, focus
+from syntaxlm.training.recipe import recipe_from
+from syntaxlm.training.trainer import train
+from syntaxlm.trees.spans import SpanSets, joined
+from tests.conftest import Toy
+
+PCFG = {"name": "simple-pcfg", "nonterminals": 6, "preterminals": 8, "embedding_size": 8, "end_bias": 1.0}
+
+
+def watching(recipe):
+    return nullcontext(lambda event: None)
+
+
+@pytest.fixture(scope="module")
+def few(toy: Toy, tmp_path_factory: pytest.TempPathFactory) -> Toy:
+    """The shortest sentences of the built-in corpus."""
+    folder = tmp_path_factory.mktemp("few")
+    for part, count in (("train", 40), ("valid", 8), ("test", 8)):
+        lines = (toy / f"{part}.txt").read_text().splitlines()
+        (folder / f"{part}.txt").write_text("".join(f"{line}\n" for line in sorted(lines, key=len)[:count]))
+    return Toy(folder)
+
+
+@pytest.fixture
+def recipe(few):
+    data = few.recipe_data("lstm", batches={"token_budget": 64}, schedule={"epochs": 1}) | {"model": PCFG}
+    return recipe_from(data, "recipe.yaml")
+
+
+def focused_model(strength: float, parsers: int):
+    torch.manual_seed(0)
+    model = build(
+        SimplePCFGConfig(nonterminals=3, preterminals=4, embedding_size=5, focus=strength), vocabulary_size=9
+    ).double()
+    ones = torch.ones(9, dtype=torch.int64)
+    model.setup(TextCounts(ones, final_words=ones, one_word_sentences=ones * 0, parsers=parsers))
+    return model
+
+
+def batch(spans=None) -> TokenBatch:
+    """Two sentences, of four words and of three."""
+    tokens = torch.tensor([[1, 1], [3, 4], [5, 6], [7, 8], [4, 2]])
+    targets = torch.tensor([[3, 4], [5, 6], [7, 8], [4, 2], [2, 2]])
+    return TokenBatch(tokens, targets, torch.tensor([5, 4]), spans=spans)
+
+
+def test_a_span_costs_by_how_many_parsers_lack_it():
+    """Words 0 and 1 of the first sentence are a span of both parsers, words 1 to 3 of one; the other has no trees."""
+    spans = torch.tensor([[3, 0, 2], [3, 0, 2], [5, 0, 3]])  # step after the last word, column, length
+    model = focused_model(4.0, parsers=2)
+    found = model._span_weights(model._sentences(batch()), batch(spans))
+    expected = torch.full((4, 4), -4.0, dtype=torch.float64)
+    expected[0, 1] = 0
+    expected[1, 3] = -2
+    expected[0, 3] = 0  # the whole sentence
+    torch.testing.assert_close(found[0].triu(1), expected.triu(1))
+    assert not found[1].any(), "a sentence without trees is not focused"
+
+
+def test_focusing_is_of_training_alone_and_pulls_toward_the_spans():
+    spans = torch.tensor([[3, 0, 2], [5, 0, 2], [3, 1, 2]])
+    plain, focused = focused_model(0.0, 1), focused_model(5.0, 1)
+    assert plain.loss(batch(spans)).total == plain.loss(batch()).total
+    assert focused.train().loss(batch(spans)).total > focused.loss(batch()).total
+    assert focused.eval().loss(batch(spans)).total == focused.loss(batch()).total
+    before = focused.structure(closed()).values[0, 0, 1]
+    optimiser = torch.optim.Adam(focused.parameters(), lr=0.05)
+    for _ in range(30):
+        optimiser.zero_grad()
+        focused.train().loss(batch(spans)).total.backward()
+        optimiser.step()
+    after = focused.eval().structure(closed()).values[0, 0, 1]
+    assert after > max(before, 0.8)
+
+
+def closed() -> TokenBatch:
+    tokens = torch.tensor([[1], [3], [5], [7], [4], [2]])
+    return TokenBatch(tokens, tokens, torch.tensor([6]))
+
+
+def test_sets_of_spans_are_joined_sentence_by_sentence():
+    one = SpanSets.from_lists([[(0, 2)], [], [(1, 3)]], [3, 2, 4])
+    other = SpanSets.from_lists([[(0, 2), (1, 3)], [], [(0, 2)]], [3, 2, 4])
+    found = joined([one, other])
+    assert np.diff(found.offsets).tolist() == [3, 0, 2]
+    assert found.starts.tolist() == [0, 0, 1, 1, 0]
+    assert found.ends.tolist() == [2, 2, 3, 3, 2]
+
+
+def test_the_command_goes_from_text_to_a_focused_grammar_and_resumes(recipe, few, tmp_path):
+    folder = tmp_path / "focused"
+    stop = []
+
+    def stopping(one):
+        def watch(event):
+            if not stop and event.kind == "step":
+                stop.append(event)
+                signal.raise_signal(signal.SIGTERM)
+
+        return nullcontext(watch)
+
+    assert "the same command resumes it" in str(focus(recipe, folder, 2, 5.0, [], stopping))
+    result = focus(recipe, folder, 2, 5.0, [], watching)
+    assert result.parsers == ["seed-1", "seed-2"]
+    lines = (few / "train.txt").read_text().splitlines()
+    for name in result.parsers:
+        trees = (folder / "trees" / f"{name}.mrg").read_text().splitlines()
+        assert trees == parse_lines(read_model(folder / "parsers" / name), lines).brackets()
+    assert json.loads((folder / AGREEMENT).read_text())["models"] == ["seed-1", "seed-2"]
+    assert read_model(folder / "focused").settings.model.focus == 5.0
+    assert result.focused.valid.source == str(few / "valid.txt")
+    made = {path: path.stat().st_mtime_ns for path in folder.rglob("*.mrg")}
+    again = focus(recipe, folder, 2, 5.0, [], watching)
+    assert again.focused.valid == result.focused.valid
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.mrg")} == made, "nothing is parsed twice"
+    with pytest.raises(InputError, match="holds a run of other settings"):
+        focus(recipe, folder, 2, 3.0, [], watching)
+
+
+def test_further_models_take_part(recipe, few, tmp_path):
+    train(few.recipe("prpn", schedule={"epochs": 1}), tmp_path / "prpn")
+    result = focus(recipe, tmp_path / "focused", 1, 5.0, [tmp_path / "prpn"], watching)
+    assert result.parsers == ["seed-1", "prpn"]
+    assert (tmp_path / "focused" / "trees" / "prpn.mrg").exists()
+
+
+def test_what_cannot_be_focused_is_refused_before_anything_is_trained(recipe, few, tmp_path):
+    folder = tmp_path / "new"
+    with pytest.raises(InputError, match="found 1 parser; expected two or more"):
+        focus(recipe, folder, 1, 5.0, [], watching)
+    with pytest.raises(InputError, match="a prpn model cannot be focused on trees"):
+        focus(few.recipe("prpn"), folder, 2, 5.0, [], watching)
+    train(few.recipe("lstm", schedule={"epochs": 1}), tmp_path / "lstm")
+    with pytest.raises(InputError, match="this lstm model does not parse"):
+        focus(recipe, folder, 1, 5.0, [tmp_path / "lstm"], watching)
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("model", "text", "fault"),
+    [
+        ({"focus": 2.0}, {}, "model.focus: found 2.0; expected 0, or files of trees in text.focus"),
+        (
+            {},
+            {"focus": ["trees.mrg"]},
+            r"text.focus: found \['trees.mrg'\]; expected \[\], or a model with model.focus",
+        ),
+    ],
+)
+def test_strength_and_trees_belong_together(few, model, text, fault):
+    data = few.recipe_data("lstm", text=text) | {"model": PCFG | model}
+    with pytest.raises(InputError, match=fault):
+        recipe_from(data, "recipe.yaml")
