@@ -7,6 +7,7 @@ float32 with products in TF32, and in bf16-mixed:
 - uncompiled: without the kernels that torch compiles for it (SYNTAXLM_NATIVE=0), the reference of the ratios;
 - nn.LSTM, which is cuDNN's: layers of the same sizes, with the same dropouts but for weight drop, which it cannot have;
 - the first and the last with the whole step captured as one CUDA graph, where that can be.
+Then a step of a simple PCFG, as in benchmarks.inside.
 
 With --minutes, --text and --valid it then trains a recipe for as many epochs as the minutes hold, and prints the
 perplexity of each. --tiny does all of it at tiny sizes, on the processor where there is no GPU: a check of the program,
@@ -31,6 +32,7 @@ from typing import Any
 import torch
 from rich.console import Console
 
+from benchmarks import inside
 from benchmarks.on_lstm import model_of
 from benchmarks.timing import Contestant, Row, race, refuse_failing_tests, show
 from benchmarks.training import WORDS, contestant
@@ -230,22 +232,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error("--minutes, --text and --valid go together")
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     timed = cases(options.tiny)
-    refuse_failing_tests(*TESTS, *(f"tests/models/test_{case.name.replace('-', '_')}.py" for case in timed))
+    refuse_failing_tests(
+        *TESTS, *inside.TESTS, *(f"tests/models/test_{case.name.replace('-', '_')}.py" for case in timed)
+    )
     rows = []
     for case in timed:
         for precision in PRECISIONS if device.type == "cuda" else ("32", "bf16-mixed"):
             rows += speeds(case, precision, device, options.rounds)
             torch.cuda.empty_cache()
+    grammars = inside.measured(options.rounds, inside.TINY if options.tiny else inside.Sizes(), device)
     if not options.json:
         show(rows, False, device)
+        inside.show(grammars, device)
     try:
         run = longest_run(options, device) if options.minutes else None
     except InputError as error:
         sys.exit(f"benchmarks.gpu: {error}")
     if options.json:
         name = torch.cuda.get_device_name() if device.type == "cuda" else "processor"
-        told = {"device": name, "torch": torch.__version__, "speeds": list(map(dataclasses.asdict, rows)), "run": run}
-        print(json.dumps(told, indent=1))
+        found = {"device": name, "torch": torch.__version__, "speeds": list(map(dataclasses.asdict, rows))}
+        print(json.dumps(found | {"pcfg": list(map(dataclasses.asdict, grammars)), "run": run}, indent=1))
 
 
 if __name__ == "__main__":

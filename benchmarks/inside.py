@@ -1,9 +1,10 @@
 """Training speed of PCFGs: python -m benchmarks.inside [--json].
 
-A step is rules, emissions, inside, outside, backward, clipping and Adam of an SN-PCFG with 512 nonterminals, 1,024
-preterminals, embeddings of 256 and 10,000 words, on 32 sentences of 2 to 30 words. In one run: products in bfloat16 and
-in float32, the torch kernels, and the reference (in logarithms, by autograd) on two sentences of 8 words.
-The share of the peak is that of the step's products in the rate of a product of 2048 x 2048 in the same precision.
+A step is rules, emissions, inside, outside, backward, clipping and Adam of an SN-PCFG on random sentences of 2 to 30
+words. In one run: products in bfloat16 and in float32, the torch kernels, and the reference (in logarithms, by
+autograd) on two sentences of 8 words. The share of the peak is the rate of the step's products relative to that of a
+product of 2048 x 2048 in the same precision. A GPU runs the torch kernels alone. --tiny checks the program; its figures
+mean nothing.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ import argparse
 import json
 import statistics
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 
 import torch
 from rich.console import Console
@@ -26,14 +27,28 @@ from syntaxlm.models.pcfg import PCFG, SPECIALS
 from syntaxlm.models.pcfg.grammars import Sentences, SimpleGrammar
 from syntaxlm.ops.inside import fast, reference
 
-NONTERMINALS, PRETERMINALS, EMBEDDING, WORDS = 512, 1024, 256, 10_000
-SENTENCES, LONGEST = 32, 30
 BOS, EOS = 1, 2
+TESTS = "tests/ops/test_inside.py", "tests/models/pcfg"
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Of the grammar, and of a batch: so many sentences of 2 to `longest` words."""
+
+    nonterminals: int = 512
+    preterminals: int = 1024
+    embedding: int = 256
+    words: int = 10_000
+    sentences: int = 32
+    longest: int = 30
+
+
+TINY = Sizes(8, 16, 8, 30, 4, 6)
 
 
 @dataclass(frozen=True)
 class Row:
-    """One line. Seconds are those of the step's thread, so that other work on the machine counts less."""
+    """One line. One thread of a processor is timed by its own clock, so that other work on the machine counts less."""
 
     form: str
     precision: str
@@ -42,14 +57,14 @@ class Row:
     share_of_peak: float | None
 
 
-def sentences(count: int, shortest: int, longest: int) -> Sentences:
+def sentences(words: int, count: int, shortest: int, longest: int) -> Sentences:
     """Random words; lengths spread evenly."""
     generator = torch.Generator().manual_seed(0)
     lengths = torch.linspace(shortest, longest, count).long().tolist()
-    return Sentences.of(torch.randint(WORDS, (length,), generator=generator).tolist() for length in lengths)
+    return Sentences.of(torch.randint(words, (length,), generator=generator).tolist() for length in lengths)
 
 
-def token_batch(batch: Sentences) -> TokenBatch:
+def token_batch(batch: Sentences, device: torch.device) -> TokenBatch:
     """The sentences as training reads them, longest first."""
     sizes = sorted(batch.lengths, reverse=True)
     parts = sorted(batch.words.split(batch.lengths), key=len, reverse=True)
@@ -57,16 +72,18 @@ def token_batch(batch: Sentences) -> TokenBatch:
     tokens[0] = BOS
     for column, words in enumerate(parts):
         tokens[1 : len(words) + 1, column] = words + SPECIALS * (words > 0)
+    tokens = tokens.to(device)
     return TokenBatch(tokens[:-1], tokens[1:], torch.tensor(sizes) + 1)
 
 
-def product_operations(batch: Sentences) -> float:
+def product_operations(sizes: Sizes, batch: Sentences) -> float:
     """Floating-point operations of the matrix products of a step, forward and backward."""
     spans = sum(length * (length + 1) // 2 - length - 1 for length in batch.lengths)
-    charts = 3 * 2 * spans * NONTERMINALS * 2 * NONTERMINALS
-    words = 3 * 2 * len(batch.words.unique()) * PRETERMINALS * 2 * NONTERMINALS
-    emissions = 3 * 2 * PRETERMINALS * WORDS * EMBEDDING
-    rules = 3 * 2 * 2 * NONTERMINALS * (NONTERMINALS + PRETERMINALS) * EMBEDDING
+    symbols = sizes.nonterminals + sizes.preterminals
+    charts = 3 * 2 * spans * sizes.nonterminals * 2 * sizes.nonterminals
+    words = 3 * 2 * len(batch.words.unique()) * sizes.preterminals * 2 * sizes.nonterminals
+    emissions = 3 * 2 * sizes.preterminals * sizes.words * sizes.embedding
+    rules = 3 * 2 * 2 * sizes.nonterminals * symbols * sizes.embedding
     return float(charts + words + emissions + rules)
 
 
@@ -76,81 +93,108 @@ def reference_loss(model: PCFG, batch: Sentences) -> torch.Tensor:
     return -torch.stack([reference.log_partition(tables.rules, tables.emissions[part]) for part in parts]).sum()
 
 
-def step(form: str, precision: str, batch: Sentences) -> Callable[[], None]:
+def step(form: str, precision: str, sizes: Sizes, batch: Sentences, device: torch.device) -> Callable[[], None]:
     torch.manual_seed(0)
-    model = PCFG(SimpleGrammar(NONTERMINALS, PRETERMINALS, WORDS, EMBEDDING))
-    given = token_batch(batch)
+    grammar = SimpleGrammar(sizes.nonterminals, sizes.preterminals, sizes.words, sizes.embedding)
+    model = PCFG(grammar).to(device)
+    given = token_batch(batch, device)
+    batch = Sentences(batch.words.to(device), batch.lengths)
     optimiser = torch.optim.Adam(model.parameters(), lr=3e-3, betas=(0.75, 0.999), fused=True)
 
     def run() -> None:
         usable = fast.usable
         if form == "torch":
             fast.usable = lambda *_: None
-        with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16-mixed"):
+        with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16-mixed"):
             total = reference_loss(model, batch) if form == "reference" else model.loss(given).total
         optimiser.zero_grad()
         (total / len(batch)).backward()
         fast.usable = usable
         torch.nn.utils.clip_grad_norm_(model.parameters(), 3.0)
         optimiser.step()
+        if device.type == "cuda":
+            torch.cuda.synchronize()
 
     return run
 
 
-def seconds(run: Callable[[], object], rounds: int) -> float:
-    """The median thread time of a step, behind one that warms up."""
+def seconds(run: Callable[[], object], rounds: int, device: torch.device) -> float:
+    """The median time of a step, behind one that warms up; on one thread of a processor, that thread's own time."""
+    clock = time.thread_time if device.type == "cpu" and torch.get_num_threads() == 1 else time.perf_counter
     times = []
     for number in range(rounds + 1):
-        started = time.thread_time() if torch.get_num_threads() == 1 else time.perf_counter()
+        started = clock()
         run()
-        ended = time.thread_time() if torch.get_num_threads() == 1 else time.perf_counter()
         if number:
-            times.append(ended - started)
+            times.append(clock() - started)
     return statistics.median(times)
 
 
-def peak(dtype: torch.dtype, size: int = 2048) -> float:
+def peak(dtype: torch.dtype, device: torch.device, size: int = 2048) -> float:
     """Operations per second of a square product, by the clock that times the steps."""
-    left, right = (torch.randn(size, size).to(dtype) for _ in range(2))
-    return 2 * size**3 / seconds(lambda: torch.mm(left, right), 5)
+    left, right = (torch.randn(size, size).to(device, dtype) for _ in range(2))
+
+    def product() -> None:
+        torch.mm(left, right)
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+
+    return 2 * size**3 / seconds(product, 5, device)
 
 
-def measured(rounds: int, count: int) -> list[Row]:
-    batch, few = sentences(count, 2, LONGEST), sentences(2, 8, 8)
-    forms = (("compiled", "bf16-mixed"), ("compiled", "32"), ("torch", "32"))
-    base = len(few.words) / seconds(step("reference", "32", few), 1)
+def measured(rounds: int, sizes: Sizes, device: torch.device) -> list[Row]:
+    batch = sentences(sizes.words, sizes.sentences, 2, sizes.longest)
+    few = sentences(sizes.words, 2, min(8, sizes.longest), min(8, sizes.longest))
+    forms = [("compiled", "bf16-mixed"), ("compiled", "32"), ("torch", "32")]
+    if device.type == "cuda":
+        forms = [("torch", "bf16-mixed"), ("torch", "32")]
+    base = len(few.words) / seconds(step("reference", "32", sizes, few, device), 1, device)
     rows = []
     for form, precision in forms:
-        taken = seconds(step(form, precision, batch), rounds if form == "compiled" else 1)
-        rate = peak(torch.bfloat16 if precision == "bf16-mixed" else torch.float32)
+        slow = form == "torch" and device.type == "cpu"
+        taken = seconds(step(form, precision, sizes, batch, device), 1 if slow else rounds, device)
+        rate = peak(torch.bfloat16 if precision == "bf16-mixed" else torch.float32, device)
         speed = len(batch.words) / taken
-        rows.append(Row(form, precision, speed, speed / base, product_operations(batch) / taken / rate))
+        rows.append(Row(form, precision, speed, speed / base, product_operations(sizes, batch) / taken / rate))
     return [*rows, Row("reference", "32", base, 1.0, None)]
 
 
-def show(rows: list[Row], as_json: bool) -> None:
-    if as_json:
-        print(json.dumps([asdict(row) for row in rows], indent=1))
-        return
+def show(rows: list[Row], device: torch.device) -> None:
     table = Table("form", "precision", "tokens/s", "x reference", "share of peak")
     for row in rows:
         share = "" if row.share_of_peak is None else f"{row.share_of_peak:.0%}"
         table.add_row(row.form, row.precision, f"{row.tokens_per_second:,.0f}", f"{row.ratio_to_reference:.1f}", share)
     Console(width=110).print(table)
-    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads")
+    where = torch.cuda.get_device_name() if device.type == "cuda" else f"{torch.get_num_threads()} threads"
+    print(f"simple-pcfg; torch {torch.__version__}, {where}")
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
+    usual = Sizes()
     parser = argparse.ArgumentParser(prog="python -m benchmarks.inside", description=__doc__.split("\n")[0])
-    parser.add_argument("--json", action="store_true", help="print a JSON list of objects")
+    parser.add_argument("--json", action="store_true", help="print a JSON object")
     parser.add_argument("--rounds", type=int, default=5, help="timed steps; their median counts (default 5)")
-    parser.add_argument("--sentences", type=int, default=SENTENCES, help=f"of a step (default {SENTENCES})")
+    parser.add_argument("--sentences", type=int, default=usual.sentences, help="of a step (default %(default)s)")
+    parser.add_argument(
+        "--nonterminals", type=int, default=usual.nonterminals, help="half the preterminals (default %(default)s)"
+    )
     parser.add_argument("--no-tests", action="store_true", help="skip the tests that otherwise must pass first")
-    options = parser.parse_args()
+    parser.add_argument("--tiny", action="store_true", help="tiny sizes: a check")
+    options = parser.parse_args(arguments)
     if not options.no_tests:
-        refuse_failing_tests("tests/ops/test_inside.py", "tests/models/pcfg")
+        refuse_failing_tests(*TESTS)
     keep_freed_memory()
-    show(measured(options.rounds, options.sentences), options.json)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    sizes = TINY
+    if not options.tiny:
+        count = options.nonterminals
+        sizes = replace(usual, nonterminals=count, preterminals=2 * count, sentences=options.sentences)
+    rows = measured(options.rounds, sizes, device)
+    if options.json:
+        found = {"sizes": asdict(sizes), "threads": torch.get_num_threads(), "rows": list(map(asdict, rows))}
+        print(json.dumps(found, indent=1))
+    else:
+        show(rows, device)
 
 
 if __name__ == "__main__":

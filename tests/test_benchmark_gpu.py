@@ -22,8 +22,8 @@ def test_every_model_is_timed_beside_nn_lstm_in_every_precision_and_a_recipe_is_
     texts = "--text", str(toy / "train.txt"), "--valid", str(toy / "valid.txt")
     folder = str(tmp_path / "run")
     gpu.main(["--tiny", "--json", "--rounds", "1", "--minutes", "0.02", *texts, "--output", folder])
-    told = json.loads(capsys.readouterr().out)
-    rows = told["speeds"]
+    found = json.loads(capsys.readouterr().out)
+    rows = found["speeds"]
     assert {row["case"].split()[0] for row in rows} >= {"prpn", "on-lstm"}
     precisions = {row["precision"] for row in rows}
     assert precisions == ({*gpu.PRECISIONS} if torch.cuda.is_available() else {"32", "bf16-mixed"})
@@ -34,8 +34,11 @@ def test_every_model_is_timed_beside_nn_lstm_in_every_precision_and_a_recipe_is_
             assert of["uncompiled"]["ratio_to_reference"] == of["nn.LSTM"]["ratio_to_lstm"] == 1
             ratio = of["fast"]["tokens_per_second"] / of["nn.LSTM"]["tokens_per_second"]
             assert of["fast"]["ratio_to_lstm"] == pytest.approx(ratio)
-    by_epoch = told["run"]["by_epoch"]
-    assert by_epoch[-1]["epoch"] == pytest.approx(told["run"]["epochs"], abs=1e-3)
+    grammars = {(row["form"], row["precision"]) for row in found["pcfg"]}
+    assert {("torch", "32"), ("reference", "32")} <= grammars
+    assert all(row["tokens_per_second"] > 0 for row in found["pcfg"])
+    by_epoch = found["run"]["by_epoch"]
+    assert by_epoch[-1]["epoch"] == pytest.approx(found["run"]["epochs"], abs=1e-3)
     assert all(1 < epoch["valid_perplexity"] < 1e6 for epoch in by_epoch)
     assert (tmp_path / "run" / "weights.safetensors").exists()
 
@@ -73,7 +76,7 @@ def test_uncompiled_steps_leave_the_switch_as_it_was(monkeypatch):
         (["--tiny", "--text", "a.txt", "--valid", "b.txt"], "--minutes, --text and --valid go together"),
     ],
 )
-def test_what_cannot_be_run_is_told(capsys, arguments, said):
+def test_what_cannot_be_run_is_refused(capsys, arguments, said):
     with pytest.raises(SystemExit) as end:
         gpu.main(arguments)
     assert end.value.code == 2
