@@ -339,6 +339,29 @@ def test_a_sentence_has_the_same_probability_in_any_batch():
         torch.testing.assert_close(alone[0], together[number], rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_blocks_of_sentences_change_nothing(monkeypatch, dtype):
+    lengths = [5, 2, 9, 9, 3, 7, 4]
+    rules, log_probs, words = factored(64, 128, None), word_log_probs(8, 128), text(lengths)
+    layout = Layout(lengths)
+
+    def results():
+        given = converted(rules, torch.float32)
+        emissions = log_probs.detach().float().requires_grad_()
+        sides = [part.detach().requires_grad_() for part in (given.root, given.left, given.right)]
+        with torch.autocast("cpu", dtype, enabled=dtype != torch.float32):
+            found = fast.log_partition(FactoredRules(*sides), emissions, words, layout)
+            found.sum().backward()
+            marginals = fast.posteriors(FactoredRules(*sides), emissions, words, layout).marginals
+        return found, marginals, emissions.grad, *(side.grad for side in sides)
+
+    together = results()
+    monkeypatch.setattr(fast, "CACHED", 64 * 50)
+    assert len(layout.blocks(50)) == 4
+    for one, other in zip(together, results(), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
+
+
 def test_long_sentences_neither_vanish_nor_overflow():
     rules, log_probs = factored(5, 6, None), word_log_probs(8, 6) - 30
     words = text([200])
@@ -415,6 +438,22 @@ def test_layout_has_one_row_for_each_span_and_no_other():
     assert (first + width <= layout.lengths[sentence]).all()
     values = torch.arange(1.0, layout.rows + 1)
     assert torch.equal(layout.flat(layout.squares(values)), values)
+
+
+def test_blocks_have_every_row_of_their_sentences_once():
+    layout = Layout([5, 2, 9, 9, 3, 2, 7])
+    blocks = layout.blocks(60)
+    assert [sentence for block in blocks for sentence in block] == list(range(7))
+    assert [len(block) for block in blocks] == [1, 1, 5]
+    sentence, _, _ = layout.spans
+    for width in range(2, 10):
+        rows = []
+        for block in blocks:
+            inner, whole, sentences = layout.of_block(width, block)
+            assert set(sentence[inner].tolist()) <= set(block)
+            assert layout.whole_rows[sentences].tolist() == list(range(whole.start, whole.stop))
+            rows += [*range(inner.start, inner.stop), *range(whole.start, whole.stop)]
+        assert rows == list(range(*layout.of_width(width).indices(layout.rows)))
 
 
 @pytest.mark.parametrize("lengths", [[], [1], [3, 1]])

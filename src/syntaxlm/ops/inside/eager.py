@@ -21,7 +21,8 @@ class EagerKernels:
         self.work = work
         self.sums = torch.float64 if work.inside.dtype == torch.float64 else torch.float32
 
-    def inside(self, width: int) -> None:
+    def inside(self, width: int, block: range) -> None:
+        """o and scales of all spans of a width; the block is of all sentences."""
         work, rows = self.work, self.work.layout.of_width(width)
         left, right = (part.to(work.inside.device) for part in work.layout.splits(width, range(1, width)))
         logs = work.scales[left] + work.scales[right]
@@ -40,10 +41,10 @@ class EagerKernels:
             if work.weights is not None:
                 work.scales[span] += work.weights[span]
 
-    def gather(self, width: int) -> None:
+    def gather(self, width: int, block: range) -> None:
         """Nothing: `scatter` has done it."""
 
-    def scatter(self, width: int) -> None:
+    def scatter(self, width: int, block: range) -> None:
         """Adds to H of the children of all spans of a width, whose G is known. `children_grads` begins as zeros."""
         work, size = self.work, self.work.size
         grads, rows = work.children_grads, work.layout.of_width(width)

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from syntaxlm.ops.inside.eager import EagerKernels
-from syntaxlm.ops.inside.native import BLOCK, LONGEST, SOURCE, NativeKernels
+from syntaxlm.ops.inside.native import BLOCK, CACHED, LONGEST, SOURCE, NativeKernels
 from syntaxlm.ops.inside.tiles import product_of_sums, repeated_product, tiles_usable
 from syntaxlm.ops.inside.types import FactoredRules, Layout
 from syntaxlm.ops.inside.work import Work
@@ -153,6 +153,8 @@ class _Charts:
             weights=None if weights is None else layout.flat(weights.to(device, torch.float64)),
         )
         self.library = library
+        everything = range(len(layout))
+        self.blocks = [everything] if library is None else layout.blocks(CACHED // self.size)
         self.tiled = library is not None and dtype == torch.bfloat16 and tiles_usable(self.size, padded)
         self.work.scales[: len(self.words)] = scales[self.words].to(torch.float64)
 
@@ -167,11 +169,12 @@ class _Charts:
         repeated_product(self.word_rules, False, self.tiled)(self.emissions, by_word)
         torch.index_select(by_word, 0, self.words, out=work.children[: len(self.words)])
         product = repeated_product(self.span_rules, False, self.tiled)
-        for width in range(2, layout.longest + 1):
-            kernels.inside(width)
-            inner = slice(layout.of_width(width).start, layout.whole(width).start)
-            if inner.stop > inner.start:
-                product(work.inside[inner], work.children[inner])
+        for block in self.blocks:
+            for width in range(2, int(layout.lengths[block.start]) + 1):
+                kernels.inside(width, block)
+                inner, _, _ = layout.of_block(width, block)
+                if inner.stop > inner.start:
+                    product(work.inside[inner], work.children[inner])
         whole = layout.whole_rows
         self.whole = work.inside[whole, : self.factors].to(self.root.dtype)
         self.root_sums = self.whole @ self.root
@@ -196,17 +199,15 @@ class _Charts:
         product = repeated_product(self.span_rules, True, self.tiled)
         root_grads = torch.zeros(len(layout), self.size, dtype=self.root.dtype, device=device)
         torch.mul(self.whole_grads[:, None], self.root, out=root_grads[:, : self.factors])
-        for width in range(layout.longest, 0, -1):
-            kernels.gather(width)
-            if width == 1:
-                break
-            rows, whole = layout.of_width(width), layout.whole(width)
-            inner = slice(rows.start, whole.start)
-            if inner.stop > inner.start:
-                product(work.children_grads[inner].to(self.dtype), work.inside_grads[inner])
-            first = int(layout.counts[width + 1]) if width < layout.longest else 0
-            work.inside_grads[whole] = root_grads[first : first + whole.stop - whole.start].to(self.dtype)
-            kernels.scatter(width)
+        for block in self.blocks:
+            for width in range(int(layout.lengths[block.start]), 1, -1):
+                kernels.gather(width, block)
+                inner, whole, sentences = layout.of_block(width, block)
+                if inner.stop > inner.start:
+                    product(work.children_grads[inner].to(self.dtype), work.inside_grads[inner])
+                work.inside_grads[whole] = root_grads[sentences].to(self.dtype)
+                kernels.scatter(width, block)
+            kernels.gather(1, block)
         if marginals:
             assert work.marginals is not None
             longer = slice(layout.of_width(1).stop, layout.rows)

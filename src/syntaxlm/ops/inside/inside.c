@@ -92,17 +92,19 @@ static inline __attribute__((always_inline)) void span_forward(const Chart *c, i
     c->scales[row] = most > 0 ? greatest + log(most) + (c->weights ? c->weights[row] : 0) : -INFINITY;
 }
 
-/* o and the scales of all spans of a width, from a and b of shorter ones. */
-void inside_width(const Chart *c, integer width) {
-    integer count = c->counts[width];
+/* o and the scales of all spans of a width of sentences from .. to, from a and b of shorter ones. */
+void inside_width(const Chart *c, integer width, integer from, integer to) {
+    integer last = c->counts[width] < to ? c->counts[width] : to;
 #pragma omp parallel for num_threads(c->threads) schedule(dynamic, 1) if (c->threads > 1)
-    for (integer b = 0; b < count; b++) {
+    for (integer b = from; b < last; b++) {
+        unsigned mode = flush_subnormal();
         float values[c->size] __attribute__((aligned(64)));
         for (integer first = 0; first + width <= c->lengths[b]; first++)
             if (c->half)
                 span_forward(c, 1, b, first, width, values);
             else
                 span_forward(c, 0, b, first, width, values);
+        restore_mode(mode);
     }
 }
 
@@ -128,33 +130,35 @@ static inline __attribute__((always_inline)) void child_backward(const Chart *c,
     }
 }
 
-/* H of all spans of a width, from G of longer ones. */
-void outside_width(const Chart *c, integer width) {
-    integer count = c->counts[width], R = c->size;
+/* H of all spans of a width of sentences from .. to, from G of longer ones. */
+void outside_width(const Chart *c, integer width, integer from, integer to) {
+    integer last = c->counts[width] < to ? c->counts[width] : to, R = c->size;
 #pragma omp parallel for num_threads(c->threads) schedule(dynamic, 1) if (c->threads > 1)
-    for (integer b = 0; b < count; b++) {
+    for (integer b = from; b < last; b++) {
+        unsigned mode = flush_subnormal();
         integer n = c->lengths[b], parents[LONGEST], siblings[LONGEST];
         for (integer first = 0; first + width <= n; first++) {
-            integer row = row_of(c, b, first, width), to = row * 2 * R, terms = 0;
+            integer row = row_of(c, b, first, width), at = row * 2 * R, terms = 0;
             double scale = c->scales[row];
             for (integer k = 1; first + width + k <= n; k++, terms++) { /* as a left child, the right one of width k */
                 parents[terms] = row_of(c, b, first, width + k);
                 siblings[terms] = row_of(c, b, first + width, k);
             }
             if (c->half)
-                child_backward(c, 1, parents, siblings, terms, scale, R, to);
+                child_backward(c, 1, parents, siblings, terms, scale, R, at);
             else
-                child_backward(c, 0, parents, siblings, terms, scale, R, to);
+                child_backward(c, 0, parents, siblings, terms, scale, R, at);
             terms = 0;
             for (integer k = 1; k <= first; k++, terms++) { /* as a right child, the left one of width k */
                 parents[terms] = row_of(c, b, first - k, width + k);
                 siblings[terms] = row_of(c, b, first - k, k);
             }
             if (c->half)
-                child_backward(c, 1, parents, siblings, terms, scale, 0, to + R);
+                child_backward(c, 1, parents, siblings, terms, scale, 0, at + R);
             else
-                child_backward(c, 0, parents, siblings, terms, scale, 0, to + R);
+                child_backward(c, 0, parents, siblings, terms, scale, 0, at + R);
         }
+        restore_mode(mode);
     }
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -14,6 +15,7 @@ from syntaxlm.ops.native import address
 SOURCE = Path(__file__).with_name("inside.c")
 BLOCK = 64  # factors of a span are a multiple of this
 LONGEST = 1024  # words of a sentence
+CACHED = 1 << 21  # numbers of inside probabilities that are worked through together: the charts stay in cache
 
 _POINTERS = (
     "lengths", "begins", "starts", "counts", "inside", "children", "scales", "weights", "inside_grads",
@@ -49,14 +51,18 @@ class NativeKernels:
             **{name: address(tensor) for name, tensor in tensors.items()},
         )
 
-    def inside(self, width: int) -> None:
-        self.library.inside_width(ctypes.byref(self._chart), ctypes.c_int64(width))
+    def inside(self, width: int, block: range) -> None:
+        """o and scales of all spans of a width of some sorted sentences."""
+        self._of_block(self.library.inside_width, width, block)
 
-    def gather(self, width: int) -> None:
-        """H of all spans of a width, from G of longer ones."""
-        self.library.outside_width(ctypes.byref(self._chart), ctypes.c_int64(width))
+    def gather(self, width: int, block: range) -> None:
+        """H of all spans of a width of some sorted sentences, from G of longer ones."""
+        self._of_block(self.library.outside_width, width, block)
 
-    def scatter(self, width: int) -> None:
+    def _of_block(self, function: Callable[..., None], width: int, block: range) -> None:
+        function(ctypes.byref(self._chart), *map(ctypes.c_int64, (width, block.start, block.stop)))
+
+    def scatter(self, width: int, block: range) -> None:
         """Nothing: `gather` does it."""
 
     def span_marginals(self, rows: slice) -> Tensor:

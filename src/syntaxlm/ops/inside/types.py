@@ -129,6 +129,14 @@ class Layout:
     def _starts(self) -> list[int]:
         return [int(start) for start in self.starts.tolist()]
 
+    @cached_property
+    def _counts(self) -> list[int]:
+        return [int(count) for count in self.counts.tolist()]
+
+    @cached_property
+    def _begins(self) -> list[int]:
+        return [*(int(begin) for begin in self.begins.tolist()), int(self.lengths.sum())]
+
     @property
     def rows(self) -> int:
         """The number of spans."""
@@ -138,10 +146,29 @@ class Layout:
         """The rows of all spans of a width."""
         return slice(self._starts[width], self._starts[width + 1])
 
-    def whole(self, width: int) -> slice:
-        """Of the rows of a width, those of whole sentences: the last ones."""
-        longer = int(self.counts[width + 1]) if width < self.longest else 0
-        return slice(self._starts[width + 1] - (int(self.counts[width]) - longer), self._starts[width + 1])
+    def blocks(self, rows: int) -> list[range]:
+        """Consecutive sorted sentences of at most so many spans together, or single ones with more."""
+        spans = (self.lengths * (self.lengths + 1) // 2).tolist()
+        result, first, total = [], 0, 0
+        for sentence, count in enumerate(spans):
+            if total and total + count > rows:
+                result.append(range(first, sentence))
+                first, total = sentence, 0
+            total += count
+        return [*result, range(first, len(spans))]
+
+    def of_block(self, width: int, block: range) -> tuple[slice, slice, slice]:
+        """The rows of a width that belong to some sorted sentences, and which of these are as long as the width.
+
+        Rows of parts of sentences, rows of whole sentences, which follow, and the sentences of the latter.
+        """
+        longer = self._counts[width + 1] if width < self.longest else 0
+        longer, last = (min(max(end, block.start), block.stop) for end in (longer, self._counts[width]))
+        first, middle, end = (
+            self._starts[width] + self._begins[sentence] - sentence * (width - 1)
+            for sentence in (block.start, longer, last)
+        )
+        return slice(first, middle), slice(middle, end), slice(longer, last)
 
     @cached_property
     def words_order(self) -> Tensor:
