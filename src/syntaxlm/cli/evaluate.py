@@ -11,6 +11,7 @@ from syntaxlm.cli.logic import add_evaluate_logic
 from syntaxlm.cli.options import (
     add_also,
     add_context,
+    add_decoder,
     add_decoding,
     add_json,
     add_model,
@@ -112,7 +113,7 @@ def _add_agreement(kinds: Any) -> None:
     parser.add_argument(
         "--sentences", type=int, metavar="N", help="parse the first N sentences of the text; default: 1000"
     )
-    parser.add_argument("--decoder", metavar="RULE", help="decoder of the models that have it; the others keep theirs")
+    add_decoder(parser)
     add_protocol(parser)
     add_json(parser)
     parser.set_defaults(run=_agreement)

@@ -82,6 +82,16 @@ def add_clean_up(parser: argparse.ArgumentParser, default: str) -> None:
 
 
 def add_decoding(parser: argparse.ArgumentParser) -> None:
+    """`--decoder` and `--layer`."""
+    add_decoder(parser)
+    parser.add_argument(
+        "--layer", type=int, metavar="L",
+        help="whose distances, 1 is the first; when not given, the model's own, which published trees are of: 2 of an"
+        " on-lstm of several layers, otherwise 1; span scores have no layers",
+    )  # fmt: skip
+
+
+def add_decoder(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--decoder", type=present_decoder,
         choices=["biased", "unbiased", "greedy-right", "greedy-sum", "cky", "mbr", "viterbi"],
@@ -91,11 +101,6 @@ def add_decoding(parser: argparse.ArgumentParser) -> None:
         " Span probabilities: mbr (default), the tree with the greatest sum of span probabilities; viterbi, the single"
         " most probable tree (slow)."
         " With several models it applies to those that support it; the others use their default",
-    )  # fmt: skip
-    parser.add_argument(
-        "--layer", type=int, metavar="L",
-        help="whose distances, 1 is the first; when not given, the model's own, which published trees are of: 2 of an"
-        " on-lstm of several layers, otherwise 1; span scores have no layers",
     )  # fmt: skip
 
 
