@@ -635,7 +635,7 @@ def test_the_command_line_offers_all_rules_and_says_which_the_model_has(toy, mon
         assert capsys.readouterr().out.splitlines() == parse_lines(spans, lines, rule).brackets()
         assert main(["evaluate", "parse", "MODEL", str(toy / "test.mrg"), "--decoder", rule, "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["decoder"] == rule
-    monkeypatch.setattr("syntaxlm.cli.parse.SCORED_TOGETHER", 4)
+    monkeypatch.setattr("syntaxlm.parsing.text.SCORED_TOGETHER", 4)
     assert main(["parse", "MODEL", str(toy / "test.txt"), "--format", "json"]) == 0
     parses = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert parses == [parse.as_dict() for parse in parse_lines(spans, lines)]

@@ -128,7 +128,10 @@ def test_the_command_goes_from_text_to_a_focused_grammar_and_resumes(recipe, few
     assert read_model(folder / "focused").settings.model.focus == 5.0
     assert result.focused.valid.source == str(few / "valid.txt")
     made = {path: path.stat().st_mtime_ns for path in folder.rglob("*.mrg")}
-    again = focus(recipe, folder, 2, 5.0, [], watching)
+    said = []
+    again = focus(recipe, folder, 2, 5.0, [], watching, said.append)
+    assert [line.startswith("agreement in unlabelled F1") for line in said].count(True) == 1
+    assert str(again) == str(again.focused)
     assert again.focused.valid == result.focused.valid
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.mrg")} == made, "nothing is parsed twice"
     with pytest.raises(InputError, match="holds a run of other settings"):
@@ -148,6 +151,8 @@ def test_what_cannot_be_focused_is_refused_before_anything_is_trained(recipe, fe
         focus(recipe, folder, 1, 5.0, [], watching)
     with pytest.raises(InputError, match="a prpn model cannot be focused on trees"):
         focus(few.recipe("prpn"), folder, 2, 5.0, [], watching)
+    with pytest.raises(InputError, match=r"--also: 2 parsers are named seed-1: .*new/parsers/seed-1, .*other/seed-1"):
+        focus(recipe, folder, 1, 5.0, [tmp_path / "other" / "seed-1"], watching)
     train(few.recipe("lstm", schedule={"epochs": 1}), tmp_path / "lstm")
     with pytest.raises(InputError, match="this lstm model does not parse"):
         focus(recipe, folder, 1, 5.0, [tmp_path / "lstm"], watching)
