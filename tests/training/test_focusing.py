@@ -20,23 +20,12 @@ from syntaxlm.training.focusing import AGREEMENT, focus
 from syntaxlm.training.recipe import recipe_from
 from syntaxlm.training.trainer import train
 from syntaxlm.trees.spans import SpanSets, joined
-from tests.conftest import Toy
 
 PCFG = {"name": "simple-pcfg", "nonterminals": 6, "preterminals": 8, "embedding_size": 8, "end_bias": 1.0}
 
 
 def watching(recipe):
     return nullcontext(lambda event: None)
-
-
-@pytest.fixture(scope="module")
-def few(toy: Toy, tmp_path_factory: pytest.TempPathFactory) -> Toy:
-    """The shortest sentences of the built-in corpus."""
-    folder = tmp_path_factory.mktemp("few")
-    for part, count in (("train", 40), ("valid", 8), ("test", 8)):
-        lines = (toy / f"{part}.txt").read_text().splitlines()
-        (folder / f"{part}.txt").write_text("".join(f"{line}\n" for line in sorted(lines, key=len)[:count]))
-    return Toy(folder)
 
 
 @pytest.fixture

@@ -156,10 +156,10 @@ class AnnealsLoss(TrainsByGradient):
 class ScoresSentences(ABC):
     """Gives log-probabilities of whole sentences (of dependency-tree models: of the words given the tree).
 
-    is_bound: whether these are lower bounds, of which perplexity is an upper bound.
+    likelihood_estimate: what is given in place of exact log-probabilities, to be printed beside figures; None: nothing.
     """
 
-    is_bound: ClassVar[bool] = False
+    likelihood_estimate: ClassVar[str | None] = None
 
     @abstractmethod
     def sentence_log_probs(self, batch: Any) -> Tensor:

@@ -21,7 +21,7 @@ class PCFG(BoundedPCFG, PredictsNextToken):
     The state, of a prefix that continues, is all tokens since BOS.
     """
 
-    is_bound = False
+    likelihood_estimate = None
 
     @torch.no_grad()
     def token_log_probs(self, batch: TokenBatch, state: State = None) -> TokenScores:

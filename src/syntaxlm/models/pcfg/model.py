@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -47,6 +47,7 @@ from syntaxlm.ops.inside import (
     tiles_usable,
 )
 
+ELBO_AT_MEAN = "ELBO at the mean of q(z|x), approximate"
 _CHART = 1 << 26  # numbers of the inside probabilities of sentences that are in memory together
 _BYTES = 24  # of all charts, for each inside probability
 
@@ -66,8 +67,8 @@ class _Kept(NamedTuple):
 class BoundedPCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBestTrees, ListsGrammar):
     """A grammar that scores whole sentences and parses them.
 
-    The probability of a sentence is exact, or, for compound grammars, a lower bound (ELBO): in training by a sampled
-    sentence vector, in evaluation at its mean.
+    The log-probability of a sentence is exact or, for compound grammars, an estimate of the evidence lower bound
+    (ELBO): in training with a sampled sentence vector z, in evaluation at the mean of q(z|x), which is not a bound.
     end_bias: weight of the end bias at the start of training, which falls to 0 in `end_bias_epochs`.
     focus: parse-focusing (Park & Kim 2024): in training, derivations are weighted by how many of the parsers whose
         trees a batch brings have each span; a span of none of k parsers costs `focus` nats, one of j costs
@@ -77,7 +78,7 @@ class BoundedPCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBes
     reads = "sentences"
     mixes_lengths = True
     structure_type = SpanMarginals
-    is_bound = True
+    likelihood_estimate: ClassVar[str | None] = ELBO_AT_MEAN
     one_word_share: Tensor
     unigrams: Tensor
     end_scores: Tensor
