@@ -19,6 +19,7 @@ from syntaxlm.cli.options import (
     add_scoring,
     print_result,
     text_mode,
+    ties_of,
 )
 from syntaxlm.cli.pairs import add_pairs
 from syntaxlm.errors import InputError
@@ -164,11 +165,11 @@ def _parse(options: argparse.Namespace) -> None:
     from syntaxlm.parsing.report import write_sentences
     from syntaxlm.progress import status
 
-    protocol = protocol_named(options.protocol, options.max_words)
+    protocol, ties = protocol_named(options.protocol, options.max_words), ties_of(options)
     with status("parsing and scoring"):
         report = evaluate_parsing(
             read_model(options.model), options.treebank, protocol, options.decoder, options.clean_up, options.layer,
-            [read_model(folder) for folder in options.also], options.random_weights, options.ties,
+            [read_model(folder) for folder in options.also], options.random_weights, ties,
         )  # fmt: skip
     if options.per_sentence:
         write_sentences(report, options.per_sentence)

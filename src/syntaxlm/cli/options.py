@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from syntaxlm.model_io import ModelBundle
     from syntaxlm.models.batches import TextMode
     from syntaxlm.text.treebank_style import TreebankStyle
+    from syntaxlm.trees import TieBreaking
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
@@ -31,10 +32,25 @@ def add_also(parser: argparse.ArgumentParser) -> None:
 
 def add_ties(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--ties", choices=["random", "first"], default="random",
+        "--ties", choices=["random", "first"],
         help="which of equally good splits an average takes: random (default), any of them with the same probability,"
         " the same in every run; first, which leans to the right",
     )  # fmt: skip
+
+
+def ties_of(options: argparse.Namespace) -> TieBreaking:
+    """The value of `--ties`. Raises InputError if it is given without `--also`, where no trees are averaged."""
+    from syntaxlm.errors import InputError
+
+    if options.ties is None:
+        return "random"
+    if not options.also:
+        raise InputError(
+            f"--ties {options.ties}: found one model, so no trees are averaged; add models with --also, or leave out"
+            " --ties"
+        )
+    ties: TieBreaking = options.ties
+    return ties
 
 
 def add_context(parser: argparse.ArgumentParser) -> None:
