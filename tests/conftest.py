@@ -124,6 +124,19 @@ def toy(larger_toy: Toy, made_once) -> Toy:
 
 
 @pytest.fixture(scope="session")
+def few(toy: Toy, made_once) -> Toy:
+    """The 80 shortest training sentences, and the 8 shortest each to validate and to test on. Plain text only."""
+
+    def shortest(folder: Path) -> None:
+        folder.mkdir()
+        for part, count in (("train", 80), ("valid", 8), ("test", 8)):
+            lines = (toy / f"{part}.txt").read_text(encoding="utf-8").splitlines(keepends=True)
+            (folder / f"{part}.txt").write_text("".join(sorted(lines, key=len)[:count]), encoding="utf-8")
+
+    return Toy(made_once("few", shortest))
+
+
+@pytest.fixture(scope="session")
 def trained(toy: Toy, made_once) -> SimpleNamespace:
     """Folders of two trained models, `prpn` and `lstm`. Nothing may be written into them."""
 

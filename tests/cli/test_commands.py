@@ -15,14 +15,15 @@ import pytest
 import yaml
 
 from syntaxlm import cli
-from syntaxlm.cli import parse as cli_parse
 from syntaxlm.files import UNFINISHED
+from syntaxlm.parsing import text as parsing_text
 from syntaxlm.training.trainer import train
 from syntaxlm.trees import parse_brackets, read_brackets
 
 COMMANDS = [
     ["train"], ["compare"], ["evaluate"], ["evaluate", "lm"], ["evaluate", "parse"], ["evaluate", "trees"],
-    ["evaluate", "boundaries"], ["evaluate", "pairs"], ["tune"], ["tune", "cache"], ["tune", "stops"], ["parse"],
+    ["evaluate", "agreement"], ["evaluate", "boundaries"], ["evaluate", "pairs"], ["focus"],
+    ["tune"], ["tune", "cache"], ["tune", "stops"], ["parse"],
     ["average"], ["score"], ["rerank"], ["generate"], ["grammar"], ["data"], ["data", "toy"], ["data", "text8"],
     ["data", "words"], ["data", "logic"], ["logic"], ["logic", "train"], ["evaluate", "logic"], ["draw"], ["report"],
     ["quickstart"],
@@ -159,7 +160,7 @@ def test_parsing_in_chunks_changes_nothing(run, toy, trained, monkeypatch, toget
         return lines, [line.pop("distances") for line in lines]
 
     expected, distances = parsed()
-    monkeypatch.setattr(cli_parse, "PARSED_TOGETHER", together)
+    monkeypatch.setattr(parsing_text, "PARSED_TOGETHER", together)
     lines, found = parsed()
     assert lines == expected
     for some, others in zip(found, distances, strict=True):  # products of other sizes round otherwise
@@ -204,7 +205,7 @@ def test_output_goes_to_a_file_whole_or_not_at_all(run, refused, text, trained, 
     whole = out.read_text()
     assert whole == run("parse", trained.prpn, path)[1]
     assert whole.count("\n") == 3
-    monkeypatch.setattr(cli_parse, "PARSED_TOGETHER", 2)
+    monkeypatch.setattr(parsing_text, "PARSED_TOGETHER", 2)
     broken = text(b"a cat\na cat\na cat\n\xff\n", "broken.txt")
     refused("parse", trained.prpn, broken, "-o", out)
     assert out.read_text() == whole

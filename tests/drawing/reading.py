@@ -20,8 +20,8 @@ def of_role(root: ElementTree.Element, role: str) -> list[ElementTree.Element]:
     return [element for element in root.iter() if element.get("class") == f"slm-{role}"]
 
 
-def told(element: ElementTree.Element) -> str:
-    """What a pointer on an element is told."""
+def tooltip(element: ElementTree.Element) -> str:
+    """The text shown where a pointer rests on an element."""
     return element.findtext(SPACE + "title") or ""
 
 

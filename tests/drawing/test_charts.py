@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from syntaxlm.drawing import bar_chart, bar_chart_svg, line_chart, line_chart_svg
 from syntaxlm.drawing.charts import tick_text, ticks
 
-from .reading import drawn, of_role, read_svg, styled_roles, told, used_roles
+from .reading import drawn, of_role, read_svg, styled_roles, tooltip, used_roles
 
 
 def points_of(element) -> list[tuple[float, float]]:
@@ -67,7 +67,7 @@ def test_a_line_goes_through_its_points_in_proportion():
 def test_a_value_that_is_not_finite_breaks_the_line():
     root = read_svg(line_chart_svg({"a": [(0, 1), (1, 2), (2, math.nan), (3, 1), (4, math.inf), (5, 2)]}, "title"))
     assert [len(points_of(line)) for line in of_role(root, "line-0")] == [2]
-    assert [told(mark) for mark in of_role(root, "area-0") if told(mark)] == [
+    assert [tooltip(mark) for mark in of_role(root, "area-0") if tooltip(mark)] == [
         "a: 0, 1",
         "a: 1, 2",
         "a: 3, 1",
@@ -88,12 +88,12 @@ def test_every_series_is_named_and_has_a_colour_of_its_own():
 
 def test_bars_are_as_high_as_their_values_from_0():
     root = read_svg(bar_chart_svg(["a", "b"], {"one": [10, 40], "two": [-20, math.nan]}, "title"))
-    heights = [float(bar.get("height", "")) for bar in of_role(root, "area-0") if told(bar)]
+    heights = [float(bar.get("height", "")) for bar in of_role(root, "area-0") if tooltip(bar)]
     assert heights[1] == pytest.approx(4 * heights[0], abs=0.5)
-    (negative,) = [bar for bar in of_role(root, "area-1") if told(bar)]
-    assert told(negative) == "a, two: -20"
+    (negative,) = [bar for bar in of_role(root, "area-1") if tooltip(bar)]
+    assert tooltip(negative) == "a, two: -20"
     assert float(negative.get("height", "")) == pytest.approx(2 * heights[0], abs=0.5)
-    above = next(bar for bar in of_role(root, "area-0") if told(bar))
+    above = next(bar for bar in of_role(root, "area-0") if tooltip(bar))
     foot = float(above.get("y", "")) + float(above.get("height", ""))
     assert float(negative.get("y", "")) == pytest.approx(foot, abs=0.2)
 
@@ -102,7 +102,7 @@ def test_bars_of_a_group_do_not_overlap():
     root = read_svg(bar_chart_svg(["a", "b", "c"], {str(k): [1, 2, 3] for k in range(5)}, "title"))
     bars = sorted(
         (float(bar.get("x", "")), float(bar.get("width", "")))
-        for place in range(5) for bar in of_role(root, f"area-{place}") if told(bar)
+        for place in range(5) for bar in of_role(root, f"area-{place}") if tooltip(bar)
     )  # fmt: skip
     assert len(bars) == 15
     assert all(x + width <= following for (x, width), (following, _) in pairwise(bars))

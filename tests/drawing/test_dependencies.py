@@ -15,7 +15,7 @@ from syntaxlm.errors import InputError
 from syntaxlm.reports.tree_files import MOST_TREES, MOST_WORDS, read_trees
 from syntaxlm.trees import DependencyTree, write_conllu
 
-from .reading import drawn, of_role, read_svg, styled_roles, told, used_roles
+from .reading import drawn, of_role, read_svg, styled_roles, tooltip, used_roles
 
 TREE = DependencyTree(
     ("the", "cat", "sleeps", "."), ("DET", "NOUN", "VERB", ""), (2, 3, 0, 3), ("det", "nsubj", "root", ""), "one"
@@ -48,7 +48,7 @@ def test_words_tags_labels_and_an_arrow_for_each_arc_are_drawn():
     assert [drawn(label) for label in of_role(root, "relation-root")] == ["root"]
     assert len(of_role(root, "arc")) == len(of_role(root, "arrow")) == 3
     assert len(of_role(root, "arc-root")) == len(of_role(root, "arrow-root")) == 1
-    assert {told(arc) for arc in of_role(root, "arc")} == {
+    assert {tooltip(arc) for arc in of_role(root, "arc")} == {
         "the: det of cat", "cat: nsubj of sleeps", ".: dependent of sleeps",
     }  # fmt: skip
     assert used_roles(document) <= styled_roles(document)
@@ -56,7 +56,7 @@ def test_words_tags_labels_and_an_arrow_for_each_arc_are_drawn():
 
 def test_arcs_that_make_a_tree_non_projective_are_marked():
     root = read_svg(dependency_svg(CROSSING))
-    assert [told(arc) for arc in of_role(root, "arc-crossing")] == ["b: x of d"]
+    assert [tooltip(arc) for arc in of_role(root, "arc-crossing")] == ["b: x of d"]
 
 
 def test_the_arcs_are_told_to_those_who_cannot_see():

@@ -9,16 +9,16 @@ import pytest
 
 from syntaxlm.drawing import heat_map, heat_map_svg
 
-from .reading import drawn, of_role, read_svg, styled_roles, told, used_roles
+from .reading import drawn, of_role, read_svg, styled_roles, tooltip, used_roles
 
 ROWS, COLUMNS = ["the", "cat"], ["<s>", "the", "cat"]
 MATRIX = [[0.5, np.nan, 0.0], [0.25, 1.0, np.nan]]
 
 
 def cells(document: str, role: str = "cell") -> dict[str, float]:
-    """What each cell tells, and the share of its colour."""
-    found = [cell for cell in of_role(read_svg(document), role) if told(cell)]
-    return {told(cell): float(cell.get("fill-opacity", "")) for cell in found}
+    """The tooltip of each cell, and the share of its colour."""
+    found = [cell for cell in of_role(read_svg(document), role) if tooltip(cell)]
+    return {tooltip(cell): float(cell.get("fill-opacity", "")) for cell in found}
 
 
 def test_every_number_is_a_cell_and_the_greatest_has_the_full_colour():
@@ -36,7 +36,7 @@ def test_colours_are_of_shares_of_the_value_furthest_from_0():
 
 def test_cells_stand_in_the_matrix_order_of_rows_and_columns():
     root = read_svg(heat_map_svg(np.arange(6.0).reshape(2, 3), ROWS, COLUMNS, "map"))
-    places = [(cell.get("y"), float(cell.get("x", ""))) for cell in of_role(root, "cell") if told(cell)]
+    places = [(cell.get("y"), float(cell.get("x", ""))) for cell in of_role(root, "cell") if tooltip(cell)]
     assert len({y for y, _ in places}) == 2
     assert [x for _, x in places[:3]] == sorted(x for _, x in places[:3])
     labels = [drawn(label) for label in of_role(root, "label")]
@@ -47,10 +47,10 @@ def test_a_right_to_left_map_begins_at_the_right():
     words = ["ذهب", "الولد"]
     matrix = [[1.0, 2.0], [3.0, 4.0]]
     root = read_svg(heat_map_svg(matrix, words, words, "map"))
-    places = [float(cell.get("x", "")) for cell in of_role(root, "cell") if told(cell)]
+    places = [float(cell.get("x", "")) for cell in of_role(root, "cell") if tooltip(cell)]
     assert places[0] > places[1]
     plain = read_svg(heat_map(matrix, words, words, "map", mirrored=False).svg())
-    places = [float(cell.get("x", "")) for cell in of_role(plain, "cell") if told(cell)]
+    places = [float(cell.get("x", "")) for cell in of_role(plain, "cell") if tooltip(cell)]
     assert places[0] < places[1]
 
 

@@ -50,9 +50,9 @@ class TestWithTheLibrary:
         """Those of no script: a machine may have fonts of all."""
         words = ["\U0010fffd", "ok", "\U0010fffc", "\U0010fffd\U0010fffb", "\U0010fffa", "é"]
         picture = tree_picture(parse_brackets(f"(S {' '.join(words)})")[0])
-        with pytest.warns(InputWarning) as told:
+        with pytest.warns(InputWarning) as caught:
             content = png(picture)
-        (warning,) = told
+        (warning,) = caught
         assert content[:8] == b"\x89PNG\r\n\x1a\n"
         assert str(warning.message).startswith(
             "characters drawn as boxes because no font on this machine has them: 4"

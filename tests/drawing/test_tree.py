@@ -11,7 +11,7 @@ from syntaxlm.drawing import compare, tree_picture, tree_svg
 from syntaxlm.errors import InputError
 from syntaxlm.trees import Constituent, Tree, format_brackets, parse_brackets
 
-from .reading import drawn, of_role, read_svg, styled_roles, told, used_roles
+from .reading import drawn, of_role, read_svg, styled_roles, tooltip, used_roles
 
 INDUCED = "(X (X the (X old cat)) (X sleeps (X on (X a (X red chair)))))"
 GOLD = "(S (NP (DT the) (JJ old) (NN cat)) (VP (VBZ sleeps) (PP (IN on) (NP (DT a) (JJ red) (NN chair)))))"
@@ -34,7 +34,7 @@ def test_words_stand_in_their_order_and_bars_tell_their_distances(induced):
     assert [drawn(word) for word in words] == list(induced.words)
     assert [float(word.get("x", "")) for word in words] == sorted(float(word.get("x", "")) for word in words)
     bars = of_role(root, "bar")
-    assert [told(bar) for bar in bars][:2] == ["the | old: 0.1", "old | cat: 0.2"]
+    assert [tooltip(bar) for bar in bars][:2] == ["the | old: 0.1", "old | cat: 0.2"]
     heights = [float(bar.get("height", "")) for bar in bars]
     assert max(heights) == heights[2]
     assert [height / heights[2] for height in heights] == pytest.approx([d / 0.8 for d in DISTANCES[1:]], abs=0.01)
@@ -55,9 +55,9 @@ def test_exactly_the_shared_spans_are_marked_in_both_trees(induced, gold):
     document = tree_svg(induced, DISTANCES, gold)
     root = read_svg(document)
     in_both = {"the old cat", "sleeps on a red chair", "on a red chair", "a red chair", " ".join(gold.words)}
-    marks = [told(mark) for mark in of_role(root, "node-shared")]
+    marks = [tooltip(mark) for mark in of_role(root, "node-shared")]
     assert sorted(mark for mark in marks if mark) == sorted([*in_both, *in_both])
-    others = [told(mark) for mark in of_role(root, "node-other")]
+    others = [tooltip(mark) for mark in of_role(root, "node-other")]
     assert [mark for mark in others if mark] == ["old cat", "red chair"]
     assert "4 spans in both trees: of 6 induced, of 4 gold" in document
     assert used_roles(document) <= styled_roles(document)
@@ -101,13 +101,13 @@ def test_words_are_drawn_as_given_and_notes_are_told(induced):
     root = read_svg(tree_svg(induced, words=words, notes=["", "unknown", "", "", "", "", "", ""]))
     assert [drawn(word) for word in of_role(root, "word")] == [word for word in words if word != "OLD"]
     (noted,) = of_role(root, "unknown")
-    assert (drawn(noted), told(noted)) == ("OLD", "OLD: unknown")
+    assert (drawn(noted), tooltip(noted)) == ("OLD", "OLD: unknown")
 
 
 def test_a_shortened_word_is_told_whole():
     word = "x" * 300
     (drawn_word,) = of_role(read_svg(tree_svg(Tree((word,), ("",), ()))), "word")
-    assert told(drawn_word) == word
+    assert tooltip(drawn_word) == word
     assert len(drawn(drawn_word)) < 60
 
 

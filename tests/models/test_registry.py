@@ -48,11 +48,11 @@ def test_an_ability_is_given_or_refused_with_the_model_types_that_have_it(name, 
         return
     with pytest.raises(InputError) as caught:
         require(model, ability, model_type, "a test")
-    told, _, types = str(caught.value).partition(" Model types that can: ")
+    message, _, types = str(caught.value).partition(" Model types that can: ")
     others = [one for one in model_types_with(ability) if one != model_type]
     under_others = model_type in model_types_with(ability)
     settings = " with these settings" if under_others else ""
-    assert told == f"this {model_type} model{settings} {LACKS[ability]}, so a test cannot use it."
+    assert message == f"this {model_type} model{settings} {LACKS[ability]}, so a test cannot use it."
     assert types == (f"{', '.join(others)}." if others else "")
 
 
@@ -81,8 +81,8 @@ def test_the_types_listed_are_those_of_which_some_variant_has_the_ability(abilit
 def test_a_model_that_does_not_parse_is_refused_by_name_and_settings(name, message, others):
     with pytest.raises(InputError) as caught:
         require(built(name), Parses, type_of(name), "drawing")
-    told, _, types = str(caught.value).partition(" Model types that can: ")
-    assert told == message
+    refusal, _, types = str(caught.value).partition(" Model types that can: ")
+    assert refusal == message
     found = set(types.removesuffix(".").split(", "))
     assert found >= others
     assert type_of(name) not in found

@@ -12,6 +12,7 @@ from syntaxlm.model_io import ModelBundle
 from syntaxlm.models.abilities import (
     FindsBestTrees,
     LabelledSpans,
+    LabelsSpans,
     Model,
     Parses,
     ScoresTokens,
@@ -64,23 +65,20 @@ def scoring(name: str = "ends") -> ModelBundle:
     return dataclasses.replace(fresh("lstm"), model=Ends(WORDS).eval())
 
 
-class Brackets(Model, FindsBestTrees, ScoresTokens):
+class UnlabelledBrackets(Model, FindsBestTrees, ScoresTokens):
     """A distribution over all binary trees of a sentence: a tree's weight is the sum of those of its spans.
 
-    A span's weight is a function of its first and last token and its length, its label one of its first and last token.
-    Words have labels of their own; a sentence of one word has none.
+    A span's weight is a function of its first and last token and its length.
     """
 
     structure_type = SpanMarginals
-    labels = tuple(f"NT-{number}" for number in range(5)) + tuple(f"T-{number}" for number in range(3))
+    is_labelled = False
 
-    def __init__(self, vocabulary_size: int, labelled: bool = True) -> None:
+    def __init__(self, vocabulary_size: int) -> None:
         super().__init__()
         self.vocabulary_size = vocabulary_size
         self.of_tokens = nn.Parameter(3 * torch.randn(vocabulary_size, 2))
         self.viterbi_calls = 0
-        if not labelled:
-            self.labels = ()
 
     def weights(self, tokens: list[int]) -> np.ndarray:
         """(n(n + 1)/2, 1) as a chart of `trees.charts`."""
@@ -90,7 +88,7 @@ class Brackets(Model, FindsBestTrees, ScoresTokens):
         return 3 * np.sin(first[words[starts]] + 2 * last[words[ends - 1]] + ends - starts)[:, None]
 
     def label(self, tokens: list[int], first: int, last: int) -> int:
-        if len(tokens) == 1:
+        if len(tokens) == 1 or not self.is_labelled:
             return -1
         return 5 + tokens[first] % 3 if first == last else (tokens[first] + 2 * tokens[last]) % 5
 
@@ -105,7 +103,7 @@ class Brackets(Model, FindsBestTrees, ScoresTokens):
                 labels[column, start, end - 1] = self.label(tokens, start, end - 1)
                 if end - start > 1:
                     values[column, start, end - 1] = value
-        return SpanMarginals(values, labels if self.labels else None)
+        return SpanMarginals(values, labels if self.is_labelled else None)
 
     def best_trees(self, batch: TokenBatch) -> list[LabelledSpans]:
         self.viterbi_calls += 1
@@ -129,7 +127,17 @@ class Brackets(Model, FindsBestTrees, ScoresTokens):
         return TokenScores(uniform * batch.mask(), {"none": torch.zeros(1)})
 
 
+class Brackets(UnlabelledBrackets, LabelsSpans):
+    """The same with labels: a span's is a function of its first and last token.
+
+    Words have labels of their own; a sentence of one word has none.
+    """
+
+    labels = tuple(f"NT-{number}" for number in range(5)) + tuple(f"T-{number}" for number in range(3))
+    is_labelled = True
+
+
 def bracketing(labelled: bool = True, seed: int = 5) -> ModelBundle:
     """A model that gives span probabilities, as if it had been read from a folder."""
     torch.manual_seed(seed)
-    return dataclasses.replace(fresh("lstm"), model=Brackets(WORDS, labelled).eval())
+    return dataclasses.replace(fresh("lstm"), model=(Brackets if labelled else UnlabelledBrackets)(WORDS).eval())

@@ -7,12 +7,13 @@ import json
 import numpy as np
 import pytest
 
+from syntaxlm.cli import main
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.errors import InputError
 from syntaxlm.parsing.agreement import Agreement, measure_agreement
 from syntaxlm.parsing.collapse import TreeFigures, tree_figures
 from syntaxlm.parsing.parse import parse_lines
-from syntaxlm.trees import PROTOCOLS, left, right, score
+from syntaxlm.trees import PROTOCOLS, AgreementMatrix, BranchingF1, left, right, score
 from tests.fresh_models import fresh
 
 LINES = ["the cat sees a dog", "a old dog sees the cat N", "the dog", "a cat sees the old dog ! N", "cat"]
@@ -26,13 +27,11 @@ def text(tmp_path):
     return path
 
 
-def agreement_of(matrix, **others) -> Agreement:
-    sides = {"branching_right": np.full(len(matrix), 0.4), "branching_left": np.full(len(matrix), 0.1)} | others
-    names = ["one", "two", "three", "four"][: len(matrix)]
-    rules = ["mbr"] * len(matrix)
-    return Agreement(
-        names, np.array(matrix), protocol=PROTOCOLS["wsj-test"], sentences=9, decoders=rules, source="t", **sides
-    )
+def agreement_of(values, branching=None) -> Agreement:
+    names = ["one", "two", "three", "four"][: len(values)]
+    matrix = AgreementMatrix(np.array(values), PROTOCOLS["wsj-test"], 9)
+    sides = branching or [BranchingF1(0.4, 0.1, 9)] * len(values)
+    return Agreement(names, ["mbr"] * len(values), "t", matrix, sides)
 
 
 def test_figures_are_f1_between_the_trees_of_the_models(text):
@@ -41,21 +40,22 @@ def test_figures_are_f1_between_the_trees_of_the_models(text):
     spans = [parse_lines(one, LINES).spans for one in models]
     protocol = PROTOCOLS["wsj-test"]
     for row, one in enumerate(spans):
-        assert found.branching_right[row] == score(one, right(one.lengths), protocol).f1
-        assert found.branching_left[row] == score(one, left(one.lengths), protocol).f1
+        assert found.branching[row].right == score(one, right(one.lengths), protocol).f1
+        assert found.branching[row].left == score(one, left(one.lengths), protocol).f1
         for column, other in enumerate(spans):
-            assert found.matrix[row, column] == pytest.approx(score(one, other, protocol).f1)
+            assert found.matrix.values[row, column] == pytest.approx(score(one, other, protocol).f1)
     assert found.decoders == ["biased", "biased", "mbr"]
-    assert found.with_others == pytest.approx((found.matrix.sum(1) - 1) / 2)
+    assert found.matrix.with_others == pytest.approx((found.matrix.values.sum(1) - 1) / 2)
     written = json.loads(json.dumps(found.as_dict()))
-    assert written["sentences"] == found.sentences
+    assert written["sentences"] == found.matrix.sentences
+    assert written["right_branching"] == [each.right for each in found.branching]
     assert written["odd_one_out"] in NAMES
     assert "1 one (biased)" in str(found)
 
 
 def test_only_the_first_sentences_are_parsed(text):
     models = [fresh("prpn"), fresh("on-lstm")]
-    assert measure_agreement(models, text, NAMES[:2], sentences=2).sentences == 2
+    assert measure_agreement(models, text, NAMES[:2], sentences=2).matrix.sentences == 2
 
 
 def test_a_model_that_agrees_much_less_than_the_others_stands_apart():
@@ -78,9 +78,7 @@ def test_of_two_models_none_is_odd():
 
 
 def test_trees_of_one_branching_direction_are_reported_as_collapsed():
-    found = agreement_of(
-        [[1, 0.2], [0.2, 1]], branching_right=np.array([0.95, 0.3]), branching_left=np.array([0.0, 0.91])
-    )
+    found = agreement_of([[1, 0.2], [0.2, 1]], [BranchingF1(0.95, 0.0, 9), BranchingF1(0.3, 0.91, 9)])
     assert found.collapsed() == {0: "right", 1: "left"}
     assert "one: its trees are nearly all right branching; the model has collapsed" in str(found)
 
@@ -102,6 +100,18 @@ def test_what_cannot_be_compared_is_refused(text, tmp_path):
         measure_agreement([one, other], empty, NAMES[:2])
 
 
+def test_the_command_takes_a_decoder_as_other_commands_do(text, monkeypatch, capsys):
+    models = {"prpn": fresh("prpn"), "palm": fresh("palm"), "pcfg": fresh("simple-pcfg")}
+    monkeypatch.setattr("syntaxlm.model_io.read_model", models.__getitem__)
+    command = ["evaluate", "agreement", str(text), *models, "--json", "--decoder"]
+    for decoder, expected in (("viterbi", ["biased", "greedy-right", "viterbi"]), ("total", ["biased", "cky", "mbr"])):
+        assert main([*command, decoder]) == 0
+        assert json.loads(capsys.readouterr().out)["decoders"] == expected
+    with pytest.raises(SystemExit):
+        main([*command, "upward"])
+    assert "argument --decoder: invalid choice: 'upward'" in capsys.readouterr().err
+
+
 def test_figures_of_a_grammar_are_of_its_own_trees_and_labels():
     stored = fresh("simple-pcfg")
     corpus = EncodedCorpus.from_sentences([stored.vocabulary.encode(line.split()) for line in LINES])
@@ -119,7 +129,7 @@ def test_figures_of_a_grammar_are_of_its_own_trees_and_labels():
     [
         (TreeFigures(0.95, 0.0, 9.0, 300), "nearly all right branching (95 F1)"),
         (TreeFigures(0.0, 0.9, 9.0, 300), "nearly all left branching (90 F1)"),
-        (TreeFigures(0.5, 0.1, 1.2, 300), "nearly all spans have one label (1.2 in effect)"),
+        (TreeFigures(0.5, 0.1, 1.2, 300), "nearly all spans have one label (effective number of labels 1.2)"),
         (TreeFigures(0.5, 0.1, 9.0, 300), None),
         (TreeFigures(0.5, 0.1, None, 300), None),
     ],

@@ -319,6 +319,17 @@ def test_the_commands_take_several_models(prpn, trained, toy, tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["averaged_models"] == 3
 
 
+@pytest.mark.parametrize("ties", TIE_RULES)
+def test_the_commands_refuse_a_rule_for_ties_where_nothing_is_averaged(trained, toy, capsys, ties):
+    for command, text in ((["parse"], "test.txt"), (["evaluate", "parse"], "test.mrg")):
+        assert main([*command, str(trained.prpn), str(toy / text), "--ties", ties]) == 2
+        message = (
+            f"--ties {ties}: found one model, so no trees are averaged; add models with --also, or leave out --ties"
+        )
+        assert message in capsys.readouterr().err
+        assert main([*command, str(trained.prpn), str(toy / text), "--ties", ties, "--also", str(trained.prpn)]) == 0
+
+
 def distances_by_definition(model, ids: list[int]) -> np.ndarray:
     """As the released program reads a sentence, in NumPy: an end, the words, an end, from zeros; the words' distances.
 
@@ -635,7 +646,7 @@ def test_the_command_line_offers_all_rules_and_says_which_the_model_has(toy, mon
         assert capsys.readouterr().out.splitlines() == parse_lines(spans, lines, rule).brackets()
         assert main(["evaluate", "parse", "MODEL", str(toy / "test.mrg"), "--decoder", rule, "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["decoder"] == rule
-    monkeypatch.setattr("syntaxlm.cli.parse.SCORED_TOGETHER", 4)
+    monkeypatch.setattr("syntaxlm.parsing.text.SCORED_TOGETHER", 4)
     assert main(["parse", "MODEL", str(toy / "test.txt"), "--format", "json"]) == 0
     parses = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert parses == [parse.as_dict() for parse in parse_lines(spans, lines)]

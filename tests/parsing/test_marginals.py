@@ -10,10 +10,11 @@ import torch
 
 from syntaxlm.errors import InputError
 from syntaxlm.model_io import structure_name
-from syntaxlm.models.abilities import Model, Parses, SpanMarginals
-from syntaxlm.models.registry import MODELS, ModelType, model_types_with_structure
+from syntaxlm.models.abilities import LabelsSpans, Model, Parses, SpanMarginals
+from syntaxlm.models.registry import MODELS, ModelType, model_types_with
 from syntaxlm.parsing import structure
-from syntaxlm.parsing.structure import MARGINAL_RULES, layers_for, require_labels, rules_for, rules_of, structure_of
+from syntaxlm.parsing.parse import parse_lines
+from syntaxlm.parsing.structure import MARGINAL_RULES, layers_for, rules_for, rules_of, structure_of
 from syntaxlm.trees import average
 from syntaxlm.trees.charts import spans_in
 from tests.fresh_models import fresh
@@ -180,17 +181,17 @@ def test_the_rules_of_a_model_are_mbr_and_where_it_finds_best_trees_viterbi():
 
 
 def test_a_model_that_does_not_label_spans_is_refused_with_the_model_types_that_do(monkeypatch):
-    require_labels(bracketing())
-    with pytest.raises(InputError, match=r"^this palm model does not label spans, so its trees cannot be given with"):
-        require_labels(fresh("palm"))
+    assert list(parse_lines(bracketing(), ["the cat"], labels=True))
     monkeypatch.setitem(MODELS, "brackets", ModelType(object, lambda config, size: None, (Brackets,)))
-    types = model_types_with_structure(SpanMarginals)
+    types = model_types_with(LabelsSpans)
     assert types == ["simple-pcfg", "tensor-pcfg", "neural-pcfg", "compound-pcfg", "brackets"]
-    for stored in (fresh("palm"), bracketing(labelled=False)):
-        with pytest.raises(InputError, match=rf"labels\. Model types that can: {', '.join(types)}\.$"):
-            require_labels(stored)
-    with pytest.raises(InputError, match="this lstm model does not parse"):
-        require_labels(fresh("lstm"))
+    for stored in (fresh("palm"), fresh("lstm"), bracketing(labelled=False)):
+        fault = (
+            rf"^this {stored.name} model does not label spans, so parsing with labels cannot use it\."
+            rf" Model types that can: {', '.join(types)}\.$"
+        )
+        with pytest.raises(InputError, match=fault):
+            parse_lines(stored, ["the cat"], labels=True)
 
 
 def test_what_an_average_takes_is_the_marginals_by_mbr_and_trees_by_every_other_rule():

@@ -155,7 +155,7 @@ def test_the_command_refuses_labels_of_averages_and_of_models_without_any(folder
     assert main(["parse", "brackets", text, "--labels", "--also", "prpn"]) == 2
     assert "--labels: averaged trees have no labels; give --labels with one model" in capsys.readouterr().err
     assert main(["parse", "palm", text, "--labels"]) == 2
-    assert "this palm model does not label spans, so its trees cannot be given with labels." in capsys.readouterr().err
+    assert "this palm model does not label spans, so parsing with labels cannot use it." in capsys.readouterr().err
 
 
 def test_the_command_averages_models_of_every_structure(folders, tmp_path, capsys):

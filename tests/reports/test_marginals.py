@@ -12,7 +12,7 @@ from syntaxlm.parsing.structure import MARGINAL_RULES
 from syntaxlm.reports.report import page_of
 from syntaxlm.reports.run import read_run
 from syntaxlm.reports.sentence import analyse
-from tests.drawing.reading import of_role, read_svg, told
+from tests.drawing.reading import of_role, read_svg, tooltip
 from tests.parsing.span_models import bracketing
 
 SENTENCE = "the old cat sees a dog"
@@ -40,7 +40,7 @@ def test_the_tree_stands_over_a_chart_of_the_probability_of_every_span(rule):
         }
         assert f"{WORDS[0]} → {WORDS[0]}: 1" in expected
         assert f"{WORDS[0]} → {WORDS[5]}: 1" in expected
-        assert {told(cell) for cell in of_role(root, "cell") if told(cell)} == expected
+        assert {tooltip(cell) for cell in of_role(root, "cell") if tooltip(cell)} == expected
 
 
 def test_a_sentence_of_one_word_is_drawn():

@@ -18,7 +18,7 @@ from syntaxlm.reports.sentence import analyse, maps_of
 from syntaxlm.reports.tree_files import read_gold
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
-from tests.drawing.reading import drawn, of_role, read_svg, styled_roles, told, used_roles
+from tests.drawing.reading import drawn, of_role, read_svg, styled_roles, tooltip, used_roles
 
 GOLD = "(S (NP-SBJ (DT The) (NN cat)) (VP (VBD cost) (NP ($ $) (CD 50) (-NONE- *U*))))"
 
@@ -108,7 +108,7 @@ def test_a_map_says_who_looks_at_whom(prpn):
     values = maps.over_steps["memory gate"]
     picture = next(one for one in map_pictures(analysis.words, maps) if one.title == "memory gate")
     document = picture.svg()
-    cells = dict(told(cell).rsplit(": ", 1) for cell in of_role(read_svg(document), "cell") if told(cell))
+    cells = dict(tooltip(cell).rsplit(": ", 1) for cell in of_role(read_svg(document), "cell") if tooltip(cell))
     # Four slots: the last word no longer sees the begin.
     assert set(cells) == {
         f"{reader} → {seen}"

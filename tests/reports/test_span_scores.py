@@ -17,7 +17,7 @@ from syntaxlm.reports.run import read_run
 from syntaxlm.reports.sentence import analyse
 from syntaxlm.trees import parse_brackets
 from syntaxlm.trees.span_decoding import SPAN_RULES
-from tests.drawing.reading import drawn, of_role, read_svg, told
+from tests.drawing.reading import drawn, of_role, read_svg, tooltip
 from tests.parsing.span_models import NAMES, scoring
 
 SENTENCE = "the old cat sees a dog"
@@ -41,7 +41,7 @@ def test_the_tree_is_that_of_the_rule_over_a_chart_with_a_cell_for_every_span(na
             for last in range(6)
             for first in range(last + 1)
         }
-        cells = [told(cell) for role in ("cell", "negative") for cell in of_role(root, role)]
+        cells = [tooltip(cell) for role in ("cell", "negative") for cell in of_role(root, role)]
         assert len(cells) >= 21  # those of the legend, too
         assert {cell for cell in cells if cell} == expected
 

@@ -71,14 +71,18 @@ def test_a_repeated_sentence_is_read_once(text, monkeypatch):
 
 
 @every_sentence_model
-def test_a_bound_is_printed_and_stored_as_one(name, text):
+def test_an_estimate_of_the_likelihood_is_printed_and_stored_as_one(name, text):
     score = evaluate_text(fresh(name), text)
-    assert score.is_bound == (name == "compound-pcfg")
-    assert str(score).startswith("perplexity at most " if score.is_bound else f"perplexity {score.perplexity:.2f} ")
+    estimate = "ELBO at the mean of q(z|x), approximate" if name == "compound-pcfg" else None
+    assert score.likelihood_estimate == score.as_dict()["likelihood_estimate"] == estimate
+    label = f"perplexity ({estimate})" if estimate else "perplexity"
+    assert str(score).startswith(f"{label} {score.perplexity:.2f} ")
     again = LanguageModelScore.from_dict(json.loads(json.dumps(score.as_dict())))
     assert again == score
-    older = {key: value for key, value in score.as_dict().items() if key != "is_bound"}
-    assert LanguageModelScore.from_dict(older) == dataclasses.replace(score, is_bound=False)
+    older = {key: value for key, value in score.as_dict().items() if key != "likelihood_estimate"}
+    for was_bound, expected in ((None, None), (False, None), (True, "ELBO, approximate")):
+        figures = older if was_bound is None else older | {"is_bound": was_bound}
+        assert LanguageModelScore.from_dict(figures) == dataclasses.replace(score, likelihood_estimate=expected)
 
 
 @every_exact_model

@@ -20,23 +20,12 @@ from syntaxlm.training.focusing import AGREEMENT, focus
 from syntaxlm.training.recipe import recipe_from
 from syntaxlm.training.trainer import train
 from syntaxlm.trees.spans import SpanSets, joined
-from tests.conftest import Toy
 
 PCFG = {"name": "simple-pcfg", "nonterminals": 6, "preterminals": 8, "embedding_size": 8, "end_bias": 1.0}
 
 
 def watching(recipe):
     return nullcontext(lambda event: None)
-
-
-@pytest.fixture(scope="module")
-def few(toy: Toy, tmp_path_factory: pytest.TempPathFactory) -> Toy:
-    """The shortest sentences of the built-in corpus."""
-    folder = tmp_path_factory.mktemp("few")
-    for part, count in (("train", 40), ("valid", 8), ("test", 8)):
-        lines = (toy / f"{part}.txt").read_text().splitlines()
-        (folder / f"{part}.txt").write_text("".join(f"{line}\n" for line in sorted(lines, key=len)[:count]))
-    return Toy(folder)
 
 
 @pytest.fixture
@@ -128,7 +117,10 @@ def test_the_command_goes_from_text_to_a_focused_grammar_and_resumes(recipe, few
     assert read_model(folder / "focused").settings.model.focus == 5.0
     assert result.focused.valid.source == str(few / "valid.txt")
     made = {path: path.stat().st_mtime_ns for path in folder.rglob("*.mrg")}
-    again = focus(recipe, folder, 2, 5.0, [], watching)
+    said = []
+    again = focus(recipe, folder, 2, 5.0, [], watching, said.append)
+    assert [line.startswith("agreement in unlabelled F1") for line in said].count(True) == 1
+    assert str(again) == str(again.focused)
     assert again.focused.valid == result.focused.valid
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.mrg")} == made, "nothing is parsed twice"
     with pytest.raises(InputError, match="holds a run of other settings"):
@@ -148,6 +140,8 @@ def test_what_cannot_be_focused_is_refused_before_anything_is_trained(recipe, fe
         focus(recipe, folder, 1, 5.0, [], watching)
     with pytest.raises(InputError, match="a prpn model cannot be focused on trees"):
         focus(few.recipe("prpn"), folder, 2, 5.0, [], watching)
+    with pytest.raises(InputError, match=r"--also: 2 parsers are named seed-1: .*new/parsers/seed-1, .*other/seed-1"):
+        focus(recipe, folder, 1, 5.0, [tmp_path / "other" / "seed-1"], watching)
     train(few.recipe("lstm", schedule={"epochs": 1}), tmp_path / "lstm")
     with pytest.raises(InputError, match="this lstm model does not parse"):
         focus(recipe, folder, 1, 5.0, [tmp_path / "lstm"], watching)

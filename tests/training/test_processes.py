@@ -33,11 +33,11 @@ def test_two_processes_stay_equal_and_their_loss_falls_and_they_resume_each_with
     run = tmp_path / "run"
     stopped = in_two_processes(tmp_path, recipe, run, stop=4)
     resumed = in_two_processes(tmp_path, recipe, run, stop=0)
-    for told in (stopped, resumed):
-        first, second = ((told / f"weights-{rank}").read_text().splitlines() for rank in (0, 1))
+    for output in (stopped, resumed):
+        first, second = ((output / f"weights-{rank}").read_text().splitlines() for rank in (0, 1))
         assert first == second
         assert len(first) >= 4
-        ours, theirs = ((told / f"mask-{rank}").read_text().split()[1] for rank in (0, 1))
+        ours, theirs = ((output / f"mask-{rank}").read_text().split()[1] for rank in (0, 1))
         assert ours != theirs, "both processes have the same random numbers, and so the same dropout"
     assert len((stopped / "weights-0").read_text().splitlines()) == 4
     losses = [json.loads(line) for line in (run / METRICS).read_text().splitlines()]
@@ -66,9 +66,9 @@ def test_two_processes_give_the_gradient_of_one_and_go_on_with_their_own_columns
     with runs[0].start():
         single = trainer._trained(runs[0], one)
     with forking() as launch:
-        told = in_two_processes(tmp_path, recipe, tmp_path / "two", stop=6, launch=launch)
+        output = in_two_processes(tmp_path, recipe, tmp_path / "two", stop=6, launch=launch)
         for rank in (0, 1):
-            for name, gradient in torch.load(told / f"gradient-{rank}").items():
+            for name, gradient in torch.load(output / f"gradient-{rank}").items():
                 torch.testing.assert_close(gradient, gradients[0][name], rtol=1e-4, atol=1e-6)
         checkpoint = safetensors.torch.load_file(tmp_path / "two" / CHECKPOINT)
         assert checkpoint["state/hidden"].shape[1] == 2
@@ -94,8 +94,8 @@ def test_two_processes_average_and_fine_tune_alike_in_batches_of_the_same_random
     recipe, run = written(tmp_path, data), tmp_path / "run"
     steps = 0
     for stop in starts:
-        told = in_two_processes(tmp_path, recipe, run, stop)
-        first, second = ((told / f"weights-{rank}").read_text().splitlines() for rank in (0, 1))
+        output = in_two_processes(tmp_path, recipe, run, stop)
+        first, second = ((output / f"weights-{rank}").read_text().splitlines() for rank in (0, 1))
         assert first == second
         steps += len(first)
         assert stop in (-1, 0, steps)

@@ -108,9 +108,9 @@ def test_the_run_tells_how_many_sentences_have_trees_and_which_differ(toy, tmp_p
     with ProgressDisplay(recipe.schedule, console) as display:
         result = train(recipe, tmp_path / "run", watch)
     assert [event.kind for event in events].index("trees") == 0
-    told = console.export_text()
-    assert f"{toy.folder}/train.mrg: gold trees of 149 of 150 training sentences\n" in told
-    assert f"{tmp_path}/train.txt, line 7 and {toy.folder}/train.mrg, tree 7 differ from word 1 on\n" in told
+    printed = console.export_text()
+    assert f"{toy.folder}/train.mrg: gold trees of 149 of 150 training sentences\n" in printed
+    assert f"{tmp_path}/train.txt, line 7 and {toy.folder}/train.mrg, tree 7 differ from word 1 on\n" in printed
     assert {line["supervised"] for line in metrics(tmp_path / "run") if line["event"] == "valid"} == {149}
     assert "gold trees of 149 of 150 training sentences" in str(result)
     assert json.loads((tmp_path / "run" / RESULT).read_text())["supervised"] == {"sentences": 149, "of": 150}
@@ -158,13 +158,13 @@ def test_two_processes_learn_from_the_trees_of_their_own_shares(larger_toy, tmp_
         if event.trainer.steps == 1 and event.kind == "step":
             gradients.append({name: p.grad.clone() for name, p in run.task.model.named_parameters()})
 
-    told = in_two_processes(tmp_path, recipe, tmp_path / "two")
-    first, second = ((told / f"weights-{rank}").read_text().splitlines() for rank in (0, 1))
+    output = in_two_processes(tmp_path, recipe, tmp_path / "two")
+    first, second = ((output / f"weights-{rank}").read_text().splitlines() for rank in (0, 1))
     assert first == second
     if mode == "stream":
         one = read_recipe(recipe)
         run = trainer._run(one, tmp_path / "one", watch)
         with run.start():
             trainer._trained(run, one)
-        for name, gradient in torch.load(told / "gradient-0").items():
+        for name, gradient in torch.load(output / "gradient-0").items():
             torch.testing.assert_close(gradient, gradients[0][name], rtol=1e-4, atol=1e-6)

@@ -164,15 +164,15 @@ def test_surprisals_of_words_stand_in_the_order_of_the_sentence_and_add_up_to_th
     output = tmp_path / "scores.tsv"
     assert main(["score", str(folder), str(toy / "test.conllu"), "-o", str(output)]) == 0
     with open(output, encoding="utf-8", newline="") as file:
-        told = [float(row["surprisal"]) for row in csv.DictReader(file, delimiter="\t")]
-    np.testing.assert_allclose(told, [row.surprisal for words in rows for row in words], atol=1e-5)
+        printed = [float(row["surprisal"]) for row in csv.DictReader(file, delimiter="\t")]
+    np.testing.assert_allclose(printed, [row.surprisal for words in rows for row in words], atol=1e-5)
 
 
 def test_evaluate_lm_reads_trees(toy, folder, capsys):
     assert main(["evaluate", "lm", str(folder), str(toy / "test.conllu"), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["given_trees"] is True
-    assert told["perplexity"] == pytest.approx(read_result(folder).test.perplexity, rel=1e-5)
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["given_trees"] is True
+    assert printed["perplexity"] == pytest.approx(read_result(folder).test.perplexity, rel=1e-5)
 
 
 COMMANDS = {
@@ -270,11 +270,11 @@ def test_text_in_place_of_trees_is_told(toy, tmp_path):
 def test_two_processes_stay_equal_each_with_its_own_trees(larger_toy, tmp_path):
     model, batches = {"labelled": True, "loss": "nce"}, {"batch_size": 8}
     recipe = written(tmp_path, data_of(larger_toy, model=model, batches=batches, schedule={"epochs": 2}))
-    told = in_two_processes(tmp_path, recipe, tmp_path / "run")
-    first, second = ((told / f"weights-{rank}").read_text().splitlines() for rank in (0, 1))
+    output = in_two_processes(tmp_path, recipe, tmp_path / "run")
+    first, second = ((output / f"weights-{rank}").read_text().splitlines() for rank in (0, 1))
     assert first == second
     assert len(first) == len(set(first)) > 20
-    numbers, others = ((told / f"mask-{rank}").read_text().split()[1] for rank in (0, 1))
+    numbers, others = ((output / f"mask-{rank}").read_text().split()[1] for rank in (0, 1))
     assert numbers != others, "both processes draw the same noise"
 
 

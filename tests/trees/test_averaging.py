@@ -223,7 +223,9 @@ def test_predictions_of_other_sentences_are_told():
 def test_agreement_is_the_f1_of_each_two(protocol):
     lengths = np.random.default_rng(3).integers(1, 15, 200)
     predictions = [random_trees(lengths, 0), left(lengths), decode(-np.ones(lengths.sum()), lengths, "biased")]
-    matrix = agreement(predictions, protocol)
+    found = agreement(predictions, protocol)
+    assert found.sentences == score(predictions[0], predictions[1], protocol).sentences
+    matrix = found.values
     assert np.array_equal(matrix, matrix.T)
     assert np.diag(matrix).tolist() == [1, 1, 1]
     for first, second in ((0, 1), (0, 2), (2, 1)):

@@ -42,7 +42,7 @@ def _average(options: argparse.Namespace) -> None:
     refuse_overwriting(options.output, options.predictions)
     protocol = protocol_named(options.protocol, options.max_words)
     with status("averaging"):
-        result = average_files(options.predictions, protocol, _weights(options.weights), options.ties)
+        result = average_files(options.predictions, protocol, _weights(options.weights), options.ties or "random")
     write_text("".join(line + "\n" for line in result.brackets()), options.output)
     print_result(result, options.json)
 

@@ -11,6 +11,7 @@ from syntaxlm.cli.logic import add_evaluate_logic
 from syntaxlm.cli.options import (
     add_also,
     add_context,
+    add_decoder,
     add_decoding,
     add_json,
     add_model,
@@ -18,6 +19,7 @@ from syntaxlm.cli.options import (
     add_scoring,
     print_result,
     text_mode,
+    ties_of,
 )
 from syntaxlm.cli.pairs import add_pairs
 from syntaxlm.errors import InputError
@@ -112,7 +114,7 @@ def _add_agreement(kinds: Any) -> None:
     parser.add_argument(
         "--sentences", type=int, metavar="N", help="parse the first N sentences of the text; default: 1000"
     )
-    parser.add_argument("--decoder", metavar="RULE", help="decoder of the models that have it; the others keep theirs")
+    add_decoder(parser)
     add_protocol(parser)
     add_json(parser)
     parser.set_defaults(run=_agreement)
@@ -163,11 +165,11 @@ def _parse(options: argparse.Namespace) -> None:
     from syntaxlm.parsing.report import write_sentences
     from syntaxlm.progress import status
 
-    protocol = protocol_named(options.protocol, options.max_words)
+    protocol, ties = protocol_named(options.protocol, options.max_words), ties_of(options)
     with status("parsing and scoring"):
         report = evaluate_parsing(
             read_model(options.model), options.treebank, protocol, options.decoder, options.clean_up, options.layer,
-            [read_model(folder) for folder in options.also], options.random_weights, options.ties,
+            [read_model(folder) for folder in options.also], options.random_weights, ties,
         )  # fmt: skip
     if options.per_sentence:
         write_sentences(report, options.per_sentence)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from syntaxlm.model_io import ModelBundle
     from syntaxlm.models.batches import TextMode
     from syntaxlm.text.treebank_style import TreebankStyle
+    from syntaxlm.trees import TieBreaking
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
@@ -31,10 +32,25 @@ def add_also(parser: argparse.ArgumentParser) -> None:
 
 def add_ties(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--ties", choices=["random", "first"], default="random",
+        "--ties", choices=["random", "first"],
         help="which of equally good splits an average takes: random (default), any of them with the same probability,"
         " the same in every run; first, which leans to the right",
     )  # fmt: skip
+
+
+def ties_of(options: argparse.Namespace) -> TieBreaking:
+    """The value of `--ties`. Raises InputError if it is given without `--also`, where no trees are averaged."""
+    from syntaxlm.errors import InputError
+
+    if options.ties is None:
+        return "random"
+    if not options.also:
+        raise InputError(
+            f"--ties {options.ties}: found one model, so no trees are averaged; add models with --also, or leave out"
+            " --ties"
+        )
+    ties: TieBreaking = options.ties
+    return ties
 
 
 def add_context(parser: argparse.ArgumentParser) -> None:
@@ -82,6 +98,16 @@ def add_clean_up(parser: argparse.ArgumentParser, default: str) -> None:
 
 
 def add_decoding(parser: argparse.ArgumentParser) -> None:
+    """`--decoder` and `--layer`."""
+    add_decoder(parser)
+    parser.add_argument(
+        "--layer", type=int, metavar="L",
+        help="whose distances, 1 is the first; when not given, the model's own, which published trees are of: 2 of an"
+        " on-lstm of several layers, otherwise 1; span scores have no layers",
+    )  # fmt: skip
+
+
+def add_decoder(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--decoder", type=present_decoder,
         choices=["biased", "unbiased", "greedy-right", "greedy-sum", "cky", "mbr", "viterbi"],
@@ -91,11 +117,6 @@ def add_decoding(parser: argparse.ArgumentParser) -> None:
         " Span probabilities: mbr (default), the tree with the greatest sum of span probabilities; viterbi, the single"
         " most probable tree (slow)."
         " With several models it applies to those that support it; the others use their default",
-    )  # fmt: skip
-    parser.add_argument(
-        "--layer", type=int, metavar="L",
-        help="whose distances, 1 is the first; when not given, the model's own, which published trees are of: 2 of an"
-        " on-lstm of several layers, otherwise 1; span scores have no layers",
     )  # fmt: skip
 
 

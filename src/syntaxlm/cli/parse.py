@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from syntaxlm.cli.options import add_also, add_decoding, add_model
+from syntaxlm.cli.options import add_also, add_decoding, add_model, ties_of
 from syntaxlm.errors import InputError
 from syntaxlm.files import to_json
 
 if TYPE_CHECKING:
-    from syntaxlm.model_io import ModelBundle
-    from syntaxlm.parsing.parse import Parse
-
-PARSED_TOGETHER = 20_000  # lines: as many as memory holds easily, few enough that output begins soon
-SCORED_TOGETHER = 2_000  # the same of a model with values of spans, of which a long sentence has thousands
+    from syntaxlm.parsing.parse import Parses
 
 
 def add_parse(commands: Any) -> None:
@@ -38,7 +32,7 @@ def add_parse(commands: Any) -> None:
     )  # fmt: skip
     add_also(parser)
     parser.add_argument("--format", choices=["brackets", "json", "latex"], default="brackets", help="default: brackets")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write there, whole or not at all")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="output file (written atomically)")
     add_decoding(parser)
     parser.add_argument(
         "--labels", action="store_true",
@@ -51,11 +45,16 @@ def add_parse(commands: Any) -> None:
 def _parse(options: argparse.Namespace) -> None:
     from syntaxlm.files import refuse_overwriting, replaced
     from syntaxlm.model_io import read_model
+    from syntaxlm.parsing.text import parse_text
 
     refuse_overwriting(options.output, [options.text])
     if options.labels and options.also:
         raise InputError("--labels: averaged trees have no labels; give --labels with one model, or --also without it")
-    pieces = _parsed([read_model(folder) for folder in (options.model, *options.also)], options)
+    ties = ties_of(options)
+    folders = [options.model, *options.also]
+    models, names = [read_model(folder) for folder in folders], [str(folder) for folder in folders]
+    parsed = parse_text(models, options.text, options.decoder, options.layer, options.labels, names, ties)
+    pieces = (_formatted(parses, options.format) for parses in parsed)
     if options.output is None:
         for piece in pieces:
             sys.stdout.write(piece)
@@ -64,42 +63,13 @@ def _parse(options: argparse.Namespace) -> None:
         file.writelines(pieces)
 
 
-def _parsed(models: list[ModelBundle], options: argparse.Namespace) -> Iterator[str]:
-    """The parsed text, some thousand lines a piece."""
-    from syntaxlm.data.corpora import read_sentences
-    from syntaxlm.models.abilities import Distances, Parses
-    from syntaxlm.parsing.parse import parse_lines, parse_lines_together
-    from syntaxlm.progress import progress_bar
-
-    normalisers = [one.normaliser for one in models]
-    reader = next((one for one in normalisers if one.units == "tags"), normalisers[0])
-    lines = (line for _, line in read_sentences(options.text, reader))
-    first = 1
-    together = (
-        PARSED_TOGETHER
-        if all(one.require(Parses, "parse").structure_type is Distances for one in models)
-        else SCORED_TOGETHER
-    )
-    chunks = iter(lambda: list(islice(lines, together)), [])
-    for chunk in progress_bar(chunks, f"parsing, chunks of {together:,} lines"):
-        reading = chunk, options.decoder, first, options.layer
-        if options.also:
-            names = [str(folder) for folder in (options.model, *options.also)]
-            parses = parse_lines_together(models, *reading, names, options.ties)
-        else:
-            parses = parse_lines(models[0], *reading, labels=options.labels)
-        trees = (
-            parses.brackets() if options.format == "brackets" else [_formatted(one, options.format) for one in parses]
-        )
-        yield "".join(tree + "\n" for tree in trees)
-        first += len(chunk)
-    if first == 1:
-        raise InputError(f"{options.text}: not one line in it")
-
-
-def _formatted(parse: Parse | None, kind: str) -> str:
+def _formatted(parses: Parses, kind: str) -> str:
     from syntaxlm.trees.latex import format_latex
 
-    if kind == "json":
-        return to_json(parse and parse.as_dict())
-    return format_latex(parse.tree) if parse else ""
+    if kind == "brackets":
+        trees = parses.brackets()
+    elif kind == "json":
+        trees = [to_json(parse and parse.as_dict()) for parse in parses]
+    else:
+        trees = [format_latex(parse.tree) if parse else "" for parse in parses]
+    return "".join(tree + "\n" for tree in trees)

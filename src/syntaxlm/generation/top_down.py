@@ -11,7 +11,7 @@ import numpy as np
 from syntaxlm.errors import InputError
 from syntaxlm.generation.sampling import MAXIMUM, Sampling, as_text, check_count
 from syntaxlm.model_io import ModelBundle
-from syntaxlm.models.abilities import Parses, SampledSentence, SamplesSentences
+from syntaxlm.models.abilities import LabelsSpans, SampledSentence, SamplesSentences
 from syntaxlm.trees.tree import Constituent, Tree
 
 
@@ -77,7 +77,7 @@ def refuse_word_settings(prompt: str | None, temperature: float, top_k: int | No
 def _sampled(stored: ModelBundle, count: int, sampling: Sampling) -> Iterator[SentenceWithTree]:
     model = stored.require(SamplesSentences, "sampling of trees")
     stored.model.eval()
-    labels = list(model.labels) if isinstance(model, Parses) else []
+    labels = list(model.labels) if isinstance(model, LabelsSpans) else []
     longest = sampling.maximum_words or MAXIMUM[stored.normaliser.units]
     for number in range(1, count + 1):
         generator = np.random.default_rng([sampling.seed, number])

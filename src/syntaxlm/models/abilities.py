@@ -156,10 +156,10 @@ class AnnealsLoss(TrainsByGradient):
 class ScoresSentences(ABC):
     """Gives log-probabilities of whole sentences (of dependency-tree models: of the words given the tree).
 
-    is_bound: whether these are lower bounds, of which perplexity is an upper bound.
+    likelihood_estimate: what is given in place of exact log-probabilities, to be printed beside figures; None: nothing.
     """
 
-    is_bound: ClassVar[bool] = False
+    likelihood_estimate: ClassVar[str | None] = None
 
     @abstractmethod
     def sentence_log_probs(self, batch: Any) -> Tensor:
@@ -212,7 +212,7 @@ class SampledSentence(Protocol):
     """A sentence drawn from a model, with its tree.
 
     words: ids of the vocabulary.  spans: of two words or more: first word, last word, inclusive, and an index into
-    `Parses.labels`, in pre-order.  word_labels: such an index for each word; empty for a sentence without labels.
+    `LabelsSpans.labels`, in pre-order.  word_labels: such an index for each word; empty for a sentence without labels.
     """
 
     @property
@@ -267,8 +267,8 @@ class SpanMarginals:
     """The probability of each span of two words or more given the sentence, and its most probable label.
 
     values: (B, n, n) by first and last word, inclusive, of n words at most; 0 where there is no span.
-    labels: (B, n, n) int64, indices into `Parses.labels`, single words included; -1 where there is no span; None for a
-        model without labels.
+    labels: (B, n, n) int64, indices into `LabelsSpans.labels`, single words included; -1 where there is no span; None
+        for a model without labels.
     """
 
     values: Tensor
@@ -284,21 +284,26 @@ class Parses(ABC):
 
     structure_type: the class that `structure` returns.
     distance_layers: number of layers of distances; 0 for other structures.  default_layer: the one used unless another
-    is named, from 1.  labels: names of the labels that spans and words get, "NT-3"; none for a model without.
+    is named, from 1.
     """
 
     structure_type: type[Distances | SpanScores | SpanMarginals]
     distance_layers: int = 0
     default_layer: int = 1
-    labels: Sequence[str] = ()
 
     @abstractmethod
     def structure(self, batch: TokenBatch) -> Structure:
         """The structure of whole sentences with BOS and EOS around them, at the least cost that gives it."""
 
 
+class LabelsSpans(Parses):
+    """Labels spans and words: `SpanMarginals.labels` are indices into `labels`, the names, such as "NT-3"."""
+
+    labels: Sequence[str]
+
+
 class FindsBestTrees(Parses):
-    """Finds the single most probable labelled tree of a sentence (Viterbi), besides giving its structure."""
+    """Finds the single most probable tree of a sentence (Viterbi), besides giving its structure."""
 
     @abstractmethod
     def best_trees(self, batch: TokenBatch) -> list[LabelledSpans]:
@@ -306,11 +311,12 @@ class FindsBestTrees(Parses):
 
 
 LabelledSpans = list[tuple[int, int, int]]
-"""Spans of a tree: first word, last word, inclusive, and an index into `Parses.labels`; single words included."""
+"""Spans of a tree: first word, last word, inclusive, and an index into `LabelsSpans.labels`, -1 for no label; single
+words included."""
 
 
 class SymbolRule(NamedTuple):
-    """A binary rule of a nonterminal. left, right: its children, indices into `Parses.labels`."""
+    """A binary rule of a nonterminal. left, right: its children, indices into `LabelsSpans.labels`."""
 
     left: int
     right: int
@@ -324,7 +330,7 @@ class EmittedWord(NamedTuple):
     probability: float
 
 
-class HasGrammar(Parses, SamplesSentences):
+class HasGrammar(LabelsSpans, SamplesSentences):
     """Parses and samples with a probabilistic context-free grammar, whose symbols are the `labels`.
 
     nonterminal_count: m; the first m labels are nonterminals, the others preterminals.
@@ -438,6 +444,7 @@ LACKS: dict[type, str] = {
     PredictsNextToken: "does not predict the next token",
     SamplesSentences: "does not draw whole sentences",
     Parses: "does not parse",
+    LabelsSpans: "does not label spans",
     FindsBestTrees: "does not give single best trees (Viterbi)",
     HasGrammar: "has no grammar",
     HasMaps: "has no gates or attention to draw",

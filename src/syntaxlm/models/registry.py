@@ -89,12 +89,6 @@ def model_types_with(*abilities: type) -> list[str]:
     ]
 
 
-def model_types_with_structure(structure: type) -> list[str]:
-    """The names of the model types that parse by one type of structure, under some settings at least."""
-    classes = {name: kind.classes for name, kind in MODELS.items()}
-    return [name for name, own in classes.items() if any(getattr(one, "structure_type", 0) is structure for one in own)]
-
-
 Ability = TypeVar("Ability")
 
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.model_io import ModelBundle
 from syntaxlm.parsing.structure import Rule, Structure, rules_of, structure_of
-from syntaxlm.trees import PROTOCOLS, left, right, score
+from syntaxlm.trees import PROTOCOLS, branching_f1
 
 SENTENCES = 300  # of the text that are parsed
-ONE_SIDED = 0.90  # F1 against right- or left-branching trees from which trees count as just that
-FEWEST_SYMBOLS = 2.0  # effective number of symbols of spans below which the grammar uses but one
+ONE_SIDED = 0.90  # F1 against right- or left-branching trees from which trees count as right or left branching
+FEWEST_SYMBOLS = 2.0  # effective number of labels of spans below which the grammar practically uses one label
 
 
 @dataclass(frozen=True)
@@ -34,15 +35,18 @@ class TreeFigures:
     @property
     def warning(self) -> str | None:
         """What is wrong with the trees; None for nothing."""
-        for side, value in (("right", self.right_branching), ("left", self.left_branching)):
-            if value >= ONE_SIDED:
-                return f"the trees are nearly all {side} branching ({100 * value:.0f} F1): the grammar has collapsed"
+        if side := branching_side(self.right_branching, self.left_branching):
+            value = max(self.right_branching, self.left_branching)
+            return f"the trees are nearly all {side} branching ({100 * value:.0f} F1): the grammar has collapsed"
         if self.symbols is not None and self.symbols < FEWEST_SYMBOLS:
-            return f"nearly all spans have one label ({self.symbols:.1f} in effect): the grammar has collapsed"
+            return (
+                f"nearly all spans have one label (effective number of labels {self.symbols:.1f}): the grammar has"
+                " collapsed"
+            )
         return None
 
     def __str__(self) -> str:
-        symbols = "" if self.symbols is None else f"   {self.symbols:.1f} labels in effect"
+        symbols = "" if self.symbols is None else f"   effective number of labels {self.symbols:.1f}"
         figures = (
             f"trees of {self.sentences} validation sentences: F1 against right branching"
             f" {100 * self.right_branching:.1f}, left branching {100 * self.left_branching:.1f}{symbols}"
@@ -62,9 +66,15 @@ def tree_figures(stored: ModelBundle, corpus: EncodedCorpus, sentences: int = SE
     structure = structure_of(stored, words)
     rule = rules_of(stored.model)[0]
     spans = structure.decode(rule)
-    protocol = PROTOCOLS["wsj-test"]
-    sides = [score(spans, side(spans.lengths), protocol, details=False) for side in (right, left)]
-    return TreeFigures(sides[0].f1, sides[1].f1, _symbols(structure, rule), sides[0].sentences)
+    found = branching_f1(spans, PROTOCOLS["wsj-test"])
+    return TreeFigures(found.right, found.left, _symbols(structure, rule), found.sentences)
+
+
+def branching_side(right: float, left: float) -> Literal["right", "left"] | None:
+    """The side to which nearly all trees branch, by their F1 against right- and left-branching trees; None: neither."""
+    if max(right, left) < ONE_SIDED:
+        return None
+    return "right" if right >= left else "left"
 
 
 def _symbols(structure: Structure, rule: Rule) -> float | None:

@@ -13,7 +13,8 @@ import numpy.typing as npt
 from syntaxlm import display
 from syntaxlm.errors import InputError
 from syntaxlm.model_io import ModelBundle
-from syntaxlm.parsing.structure import Rule, Structure, layers_for, require_labels, rules_for, structure_of
+from syntaxlm.models.abilities import LabelsSpans
+from syntaxlm.parsing.structure import Rule, Structure, layers_for, rules_for, structure_of
 from syntaxlm.text.normaliser import UntaggedTokenError, without_tags
 from syntaxlm.trees import DECODING_RULES, SpanSets, TieBreaking, Tree, average, format_brackets, format_spans, trees_of
 from syntaxlm.trees.matching import beginning
@@ -161,9 +162,9 @@ def parse_lines(
     """
     if isinstance(lines, str):
         raise TypeError("parse_lines takes a list of lines, not one string")
-    (rule,), (layer,) = rules_for([stored], decoder), layers_for([stored], layer)
     if labels:
-        require_labels(stored)
+        stored.require(LabelsSpans, "parsing with labels")
+    (rule,), (layer,) = rules_for([stored], decoder), layers_for([stored], layer)
     read = _read(stored, lines, first)
     none = np.zeros(0, np.float32)
     structure = read.structure

@@ -22,10 +22,9 @@ from syntaxlm.batches import SentenceBatches
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.errors import InputError
 from syntaxlm.model_io import ModelBundle
-from syntaxlm.models.abilities import Distances, FindsBestTrees, Model, Parses, SpanMarginals
+from syntaxlm.models.abilities import Distances, FindsBestTrees, LabelsSpans, Model, Parses, SpanMarginals
 from syntaxlm.models.abilities import SpanScores as BatchSpanScores
 from syntaxlm.models.batches import TokenBatch
-from syntaxlm.models.registry import model_types_with_structure
 from syntaxlm.trees import DECODING_RULES, DecodingRule, SpanSets, average, decode
 from syntaxlm.trees.bracket_text import INDUCED_LABEL
 from syntaxlm.trees.span_decoding import SPAN_RULES, SpanRule, SpanScores, decode_spans, places_of
@@ -160,15 +159,6 @@ def layers_for(models: Sequence[ModelBundle], layer: int | None) -> tuple[int, .
     return tuple(layer_of(one, layer) for one in models)
 
 
-def require_labels(stored: ModelBundle) -> None:
-    """Raises InputError for a model whose spans have no labels, which lists the model types that have them."""
-    if stored.require(Parses, "parsing").labels:
-        return
-    others = [other for other in model_types_with_structure(SpanMarginals) if other != stored.name]
-    can = f" Model types that can: {', '.join(others)}." if others else ""
-    raise InputError(f"this {stored.name} model does not label spans, so its trees cannot be given with labels.{can}")
-
-
 def structure_of(stored: ModelBundle, sentences: Sequence[Sequence[str]]) -> Structure:
     """The structure that a model gives of tokenised sentences, from one reading.
 
@@ -196,7 +186,8 @@ def _structure(stored: ModelBundle, corpus: EncodedCorpus) -> Structure:
     scores = labels = None
     if model.structure_type is not Distances:
         scores = SpanScores(lengths, _room_for_spans(lengths, np.float32))
-    if model.structure_type is SpanMarginals and model.labels:
+    names = tuple(model.labels) if isinstance(model, LabelsSpans) else ()
+    if names:
         labels = _room_for_spans(lengths, np.int32)
     for batch in _batches(stored, corpus):
         found = model.structure(batch.to(stored.model.device))
@@ -221,7 +212,7 @@ def _structure(stored: ModelBundle, corpus: EncodedCorpus) -> Structure:
     last = np.arange(lengths.sum()) - np.repeat(offsets_of(lengths)[:-1], lengths)
     scores.values[np.repeat(scores.offsets[:-1], lengths) + last * (last + 1) // 2] = 1  # single words
     find = partial(_best_trees, stored, corpus) if isinstance(model, FindsBestTrees) else None
-    return Structure(lengths, distances, None, scores, labels, tuple(model.labels), find)
+    return Structure(lengths, distances, None, scores, labels, names, find)
 
 
 def _real(batch: TokenBatch) -> tuple[Integers, Integers]:
@@ -258,6 +249,7 @@ def _triangle(size: int) -> Integers:
 def _best_trees(stored: ModelBundle, corpus: EncodedCorpus) -> SpanSets:
     """The most probable trees of sentences, with labels and single words."""
     model, lengths = stored.require(FindsBestTrees, "decoding by viterbi"), corpus.lengths
+    names = model.labels if isinstance(model, LabelsSpans) else ()
     found: list[Integers] = [np.zeros((0, 4), np.int64)]
     for batch in _batches(stored, corpus):
         trees = model.best_trees(batch.to(stored.model.device))
@@ -267,7 +259,7 @@ def _best_trees(stored: ModelBundle, corpus: EncodedCorpus) -> SpanSets:
     rows = np.concatenate(found)
     rows = rows[np.argsort(rows[:, 0], kind="stable")]
     sentence, first, last, label = rows.T
-    return _labelled(gathered(lengths, [(sentence, first, last + 1)]), label, tuple(model.labels))
+    return _labelled(gathered(lengths, [(sentence, first, last + 1)]), label, tuple(names))
 
 
 def _labelled(spans: SpanSets, codes: AnyIntegers, names: tuple[str, ...]) -> SpanSets:

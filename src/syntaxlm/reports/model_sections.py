@@ -131,7 +131,9 @@ def perplexity_section(run: Run, floor: float | None = None) -> Section:
     rows = tuple(_perplexity_row(f"{name} ({one.source})", one) for name, one in scores.items())
     modes = " and ".join(dict.fromkeys(how_read(one) for one in scores.values()))
     with_ends = any(one.mode.predict_eos and not one.given_trees for one in scores.values())
-    source = f"{RESULT}; read {modes}{'; ends of sentences count as tokens' if with_ends else ''}."
+    estimates = dict.fromkeys(one.likelihood_estimate for one in scores.values() if one.likelihood_estimate)
+    notes = ["ends of sentences count as tokens"] * with_ends + [f"figures are estimates: {one}" for one in estimates]
+    source = "; ".join([f"{RESULT}; read {modes}", *notes]) + "."
     blocks: list[Block] = [Table("Scores of the kept weights", heads, rows, source)]
     if floor is not None and run.result.test is not None:
         ratio = run.result.test.perplexity / floor

@@ -86,7 +86,8 @@ def key_figures(stored: ModelBundle, run: Run, parsing: ParsingReport | None) ->
         what, value = "perplexity", f"{of_test.perplexity:,.2f}"
         if stored.normaliser.units == "characters":
             what, value = "bits per character", f"{of_test.bits_per_character:.3f}"
-        figures.append(KeyFigure(f"{name} {what}", value, f"{of_test.source}, read {how_read(of_test)}"))
+        estimate = f", {of_test.likelihood_estimate}" if of_test.likelihood_estimate else ""
+        figures.append(KeyFigure(f"{name} {what}", value, f"{of_test.source}, read {how_read(of_test)}{estimate}"))
     if parsing is not None:
         scores = parsing.scores[parsing.chosen]
         layer = f", layer {parsing.layer}" if parsing.f1_by_layer else ""

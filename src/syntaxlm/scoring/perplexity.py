@@ -35,7 +35,7 @@ class LanguageModelScore:
     characters: of the original text that the tokens stand for: white space between two words counts as one, the end of
     a sentence as one, and what the normaliser drops as none. mode: how the text was read. given_trees: whether the
     words are predicted given their trees.
-    is_bound: whether nats, and so all figures, are upper bounds: of a model that bounds probabilities from below.
+    likelihood_estimate: what the figures are computed from in place of exact log-probabilities; None: they are exact.
     """
 
     nats: float
@@ -46,11 +46,11 @@ class LanguageModelScore:
     mode: TextMode
     given_trees: bool = False
     source: str = ""
-    is_bound: bool = False
+    likelihood_estimate: str | None = None
 
     @classmethod
     def from_dict(cls, figures: dict[str, Any]) -> LanguageModelScore:
-        """The inverse of `as_dict`; also of figures that name how the text was read by the `mode` of format 1.
+        """The inverse of `as_dict`; also of older figures: with the `mode` of format 1, or with `is_bound`.
 
         Raises KeyError where a figure is missing.
         """
@@ -60,7 +60,8 @@ class LanguageModelScore:
         given_trees = old == "trees" if old is not None else bool(figures["given_trees"])
         names = ("nats", "tokens", "sentences", "unknown", "characters", "source")
         plain = {name: figures[name] for name in names}
-        return LanguageModelScore(**plain, mode=mode, given_trees=given_trees, is_bound=figures.get("is_bound", False))
+        estimate = figures.get("likelihood_estimate", "ELBO, approximate" if figures.get("is_bound") else None)
+        return LanguageModelScore(**plain, mode=mode, given_trees=given_trees, likelihood_estimate=estimate)
 
     @property
     def loss(self) -> float:
@@ -70,6 +71,11 @@ class LanguageModelScore:
     @property
     def perplexity(self) -> float:
         return math.exp(min(self.loss, 700.0))
+
+    @property
+    def perplexity_title(self) -> str:
+        """The word "perplexity", with what it is estimated from."""
+        return f"perplexity ({self.likelihood_estimate})" if self.likelihood_estimate else "perplexity"
 
     @property
     def bits_per_token(self) -> float:
@@ -92,8 +98,8 @@ class LanguageModelScore:
 
     def __str__(self) -> str:
         unknown = f"{self.unknown:,} unknown ({100 * self.unknown / self.tokens:.1f}%)"
-        bound = "at most " if self.is_bound else ""
-        figures = f"perplexity {bound}{perplexity_text(self.perplexity)}   bits per token {self.bits_per_token:.3f}   "
+        perplexity = f"{self.perplexity_title} {perplexity_text(self.perplexity)}"
+        figures = f"{perplexity}   bits per token {self.bits_per_token:.3f}   "
         if self.given_trees:
             return (
                 f"{figures}P(S | T), words given their trees\n"
@@ -134,8 +140,9 @@ def evaluate_language_model(scorer: Scorer, corpus: Corpus, cache: CacheSettings
     the probabilities needed.
     """
     if cache is None:
-        is_bound = isinstance(scorer.model, ScoresSentences) and scorer.model.is_bound
-        return dataclasses.replace(score_of(corpus, scorer.mode, -scorer.total(corpus)), is_bound=is_bound)
+        estimate = scorer.model.likelihood_estimate if isinstance(scorer.model, ScoresSentences) else None
+        score = score_of(corpus, scorer.mode, -scorer.total(corpus))
+        return dataclasses.replace(score, likelihood_estimate=estimate)
     if isinstance(corpus, DependencyCorpus):
         raise InputError("a neural cache reads a text from left to right; a dependency-tree model cannot use one")
     with_cache, without = log_probs_with_cache(scorer, corpus, cache)

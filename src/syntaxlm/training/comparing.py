@@ -117,6 +117,10 @@ class Comparison:
                     f"{name} {count:,} ({unknown:,} unknown)" for name, (count, unknown) in counts.items()
                 )
                 notes.append(f"{text}: not the same {unit} predicted: {of_rows}")
+        for row in self.rows:
+            scores = [*row.scores("valid"), *row.scores("test")]
+            if scores and scores[0].likelihood_estimate:
+                notes.append(f"{row.name}: figures are estimates, {scores[0].likelihood_estimate}")
         return notes
 
     def as_dict(self) -> dict[str, Any]:

@@ -9,32 +9,29 @@ what is finished, resumes what was interrupted, and makes what is missing.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from syntaxlm.data.corpora import read_sentences
 from syntaxlm.errors import InputError
 from syntaxlm.files import held, make_folder, replaced, to_json, write_text
-from syntaxlm.model_io import ModelBundle, read_model
+from syntaxlm.model_io import read_model
 from syntaxlm.models.abilities import Parses
 from syntaxlm.parsing.agreement import Agreement, measure_agreement
-from syntaxlm.parsing.parse import parse_lines
-from syntaxlm.progress import progress_bar
+from syntaxlm.parsing.text import parse_text
 from syntaxlm.training.recipe import Recipe, recipe_from
 from syntaxlm.training.result import TrainingResult
 from syntaxlm.training.seeds import Watching, check_settings, seeded, train_or_resume
 from syntaxlm.training.trainer import refuse_run
 
 AGREEMENT = "agreement.json"
-_PARSED_TOGETHER = 2_000  # lines
 
 
 @dataclass(frozen=True)
 class FocusResult:
-    """What was made. focused, agreement: None where training was stopped before."""
+    """What a folder holds. agreement, focused: None if training was stopped before they were made."""
 
     folder: Path
     parsers: Sequence[str]
@@ -52,7 +49,7 @@ class FocusResult:
     def __str__(self) -> str:
         if self.focused is None:
             return f"{self.folder}: stopped; the same command resumes it"
-        return f"{self.agreement}\n\n{self.focused}"
+        return str(self.focused)
 
 
 def focus(
@@ -67,18 +64,21 @@ def focus(
     """Trains the recipe's grammar with several seeds, parses its training text with these, and trains a focused one.
 
     strength: `model.focus` of the focused grammar.  also: folders of further models that parse the text.
+    say: prints progress, the parsers' agreement among it.
     Raises InputError before anything is trained where the recipe's model cannot be focused, models do not parse, or
     the folder holds runs of other settings.
     """
     if seeds + len(also) < 2:
         raise InputError(f"found {seeds + len(also)} parser; expected two or more: --seeds 2, or --also MODEL")
     runs = {folder / "parsers" / name: one for name, one in seeded(recipe, seeds).items()}
-    others: dict[str, Path | ModelBundle] = {_name_of(path): read_model(path) for path in also}
-    if len(others) < len(also):
-        raise InputError(f"--also: two models have the same folder name: {', '.join(map(str, also))}")
-    for name, model in others.items():
-        _bundle(model).require(Parses, f"focusing on the trees of {name}")
-    names = [*(path.name for path in runs), *others]
+    parsers = [*runs, *map(Path, also)]
+    names = [_name_of(path) for path in parsers]
+    for name, count in Counter(names).items():
+        if count > 1:
+            same = ", ".join(str(path) for path in parsers if _name_of(path) == name)
+            raise InputError(f"--also: {count} parsers are named {name}: {same}. Rename a folder.")
+    for path in also:
+        read_model(path).require(Parses, f"focusing on the trees of {path}")
     files = [folder / "trees" / f"{name}.mrg" for name in names]
     focused = _focused(recipe, files, strength)
     refuse_run(folder)
@@ -90,14 +90,13 @@ def focus(
             say(f"{path}: training")
             if train_or_resume(path, one, watching).stopped:
                 return FocusResult(folder, names)
-        models: dict[str, Path | ModelBundle] = {path.name: path for path in runs}
-        models |= others
-        agreement = _agreement(recipe, folder, models)
+        agreement = measure_agreement([read_model(path) for path in parsers], recipe.text.valid, names)
+        write_text(to_json(agreement.as_dict(), indent=2) + "\n", folder / AGREEMENT, stored=True)
         say(str(agreement))
-        for file, model in zip(files, models.values(), strict=True):
+        for file, path in zip(files, parsers, strict=True):
             if not file.exists():
                 say(f"{file}: parsing {recipe.text.train}")
-                _write_trees(_bundle(model), recipe.text.train, file)
+                _write_trees(path, recipe.text.train, file)
         say(f"{folder / 'focused'}: training")
         result = train_or_resume(folder / "focused", focused, watching)
     return FocusResult(folder, names, agreement, None if result.stopped else result)
@@ -105,10 +104,6 @@ def focus(
 
 def _name_of(path: str | Path) -> str:
     return Path(os.path.abspath(path)).name
-
-
-def _bundle(model: Path | ModelBundle) -> ModelBundle:
-    return read_model(model) if isinstance(model, Path) else model
 
 
 def _focused(recipe: Recipe, files: Sequence[Path], strength: float) -> Recipe:
@@ -123,21 +118,8 @@ def _focused(recipe: Recipe, files: Sequence[Path], strength: float) -> Recipe:
     return recipe_from(data, "the recipe of the focused grammar")
 
 
-def _agreement(recipe: Recipe, folder: Path, models: Mapping[str, Path | ModelBundle]) -> Agreement:
-    """How far the parsers agree on the validation text; also written to the folder."""
-    found = measure_agreement([_bundle(model) for model in models.values()], recipe.text.valid, list(models))
-    write_text(to_json(found.as_dict(), indent=2) + "\n", folder / AGREEMENT, stored=True)
-    return found
-
-
-def _write_trees(stored: ModelBundle, text: str, file: Path) -> None:
-    """The trees of a text, one per line with a word, atomically."""
-
-    def lines() -> Iterator[str]:
-        sentences = (line for _, line in read_sentences(text, stored.normaliser))
-        chunks = iter(lambda: list(islice(sentences, _PARSED_TOGETHER)), [])
-        for chunk in progress_bar(chunks, f"parsing, chunks of {_PARSED_TOGETHER:,} lines"):
-            yield from (tree + "\n" for tree in parse_lines(stored, chunk).brackets() if tree)
-
+def _write_trees(parser: Path, text: str, file: Path) -> None:
+    """Writes a parser's trees of a text atomically, one per line with a word."""
     with replaced(file) as temporary, open(temporary, "w", encoding="utf-8") as output:
-        output.writelines(lines())
+        for parses in parse_text([read_model(parser)], text):
+            output.writelines(tree + "\n" for tree in parses.brackets() if tree)

@@ -44,7 +44,8 @@ class SeedsResult:
     def __str__(self) -> str:
         lines = [str(run) for run in self.runs]
         for text, figure in self.perplexities.items():
-            lines.append(f"{text} perplexity {figure.mean:.2f} ± {figure.deviation:.2f} ({figure.count} seeds)")
+            title = next(score.perplexity_title for run in self.runs if (score := getattr(run, text)) is not None)
+            lines.append(f"{text} {title} {figure.mean:.2f} ± {figure.deviation:.2f} ({figure.count} seeds)")
         return "\n".join(lines)
 
 

@@ -1,7 +1,8 @@
 """Constituency and dependency trees: files, clean-up, decoding, baselines, scoring.  NumPy and nltk.Tree, no torch."""
 
+from syntaxlm.trees.agreement import AgreementMatrix, BranchingF1, agreement, branching_f1
 from syntaxlm.trees.attachment import AttachmentScores, attachment, compare_attachment
-from syntaxlm.trees.averaging import AveragedTrees, agreement, average, average_files
+from syntaxlm.trees.averaging import AveragedTrees, average, average_files
 from syntaxlm.trees.baselines import balanced, biased_upper_bound, binary_upper_bound, left, random_trees, right
 from syntaxlm.trees.brackets import (
     format_brackets,
@@ -56,10 +57,12 @@ __all__ = [
     "PROTOCOLS",
     "SPAN_RULES",
     "TIE_RULES",
+    "AgreementMatrix",
     "AttachmentScores",
     "AveragedTrees",
     "BaselineScores",
     "BootstrapResult",
+    "BranchingF1",
     "BranchingStatistics",
     "ConlluSentence",
     "Constituent",
@@ -88,6 +91,7 @@ __all__ = [
     "baseline_scores",
     "biased_upper_bound",
     "binary_upper_bound",
+    "branching_f1",
     "clean",
     "clean_all",
     "compare_attachment",

@@ -1,4 +1,4 @@
-"""The trees that several parsers agree on most, and the agreement between them.
+"""The trees that several parsers agree on most.
 
 The average of k trees of a sentence is the binary tree that shares the most spans with them in expectation (minimum
 Bayes risk; Goodman 1996, "Parsing algorithms and metrics", on labelled recall). A parser that gives the probability of
@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from syntaxlm.errors import InputError
+from syntaxlm.trees.agreement import AgreementMatrix, agreement, check_same
 from syntaxlm.trees.brackets import read_brackets
 from syntaxlm.trees.charts import Chart, best_trees, best_trees_of_charts, chart_of_spans
 from syntaxlm.trees.matching import Side, read_matching
@@ -47,7 +48,7 @@ def average(
     """
     if not predictions:
         raise ValueError("an average needs at least one prediction")
-    _check_same(predictions)
+    check_same(predictions)
     lengths = predictions[0].lengths
     scored = any(isinstance(one, SpanScores) for one in predictions)
     # Probabilities are rounded to multiples of 1e-9 and added as integers, so that no order of additions breaks ties.
@@ -83,44 +84,22 @@ def _shared(
     return spans_of_keys(distinct, lengths), shared
 
 
-def agreement(predictions: Sequence[SpanSets], protocol: Protocol) -> Fractions:
-    """(k, k) F1 between each two of k predictions, averaged as the protocol says: 0 to 1.
-
-    Raises InputError where sentences differ in number or length, or none is left to score.
-    """
-    _check_same(predictions)
-    matrix = np.eye(len(predictions))
-    for first, gold in enumerate(predictions):
-        for second in range(first):
-            f1 = score(predictions[second], gold, protocol, details=False).f1
-            matrix[first, second] = matrix[second, first] = f1
-    return matrix
-
-
 @dataclass(frozen=True, eq=False)
 class AveragedTrees:
     """The average of several files of trees, and how far they agree.
 
     spans, words: the averaged trees, over the words of the first file.  sources, weights: of the predictions.
-    agreement: (k, k) F1 between each two; with_average: (k,) that of each with the average; fractions from 0 to 1.
-    sentences: how many the F1 is of.  ties: which of equally good splits the average took, see `average`.
+    agreement: between each two predictions; with_average: (k,) F1 of each with the average, 0 to 1.
+    ties: which of equally good splits the average took, see `average`.
     """
 
     spans: SpanSets
     words: Sequence[Sequence[str]]
     sources: Sequence[str]
     weights: Sequence[float]
-    protocol: Protocol
-    sentences: int
-    agreement: Fractions
+    agreement: AgreementMatrix
     with_average: Fractions
     ties: TieBreaking = "random"
-
-    @property
-    def with_others(self) -> Fractions:
-        """(k,) the mean agreement of each prediction with the others: least for the odd one out."""
-        others: Fractions = (self.agreement.sum(1) - 1) / (len(self.sources) - 1)
-        return others
 
     def brackets(self) -> list[str]:
         """The averaged trees as lines of bracketed text."""
@@ -132,29 +111,16 @@ class AveragedTrees:
             "weights": list(self.weights),
             "ties": self.ties,
             "trees": len(self.spans),
-            "protocol": self.protocol.name,
-            "protocol_fields": {name: getattr(self.protocol, name) for name in Protocol.__dataclass_fields__},
-            "sentences": self.sentences,
-            "agreement": self.agreement.tolist(),
-            "with_others": self.with_others.tolist(),
+            **self.agreement.as_dict(),
             "with_average": self.with_average.tolist(),
         }
 
     def __str__(self) -> str:
-        """Percentages: a row a prediction."""
-        count = len(self.sources)
-        titles = [*(f"with {number}" for number in range(1, count + 1)), "others", "average"]
-        lines = [
-            f"agreement in unlabelled F1   protocol {self.protocol}   sentences {self.sentences}   ties {self.ties}",
-            "",
-            "".join(f"{title:>9}" for title in titles),
-        ]
-        rows = zip(self.agreement, self.with_others, self.with_average, self.sources, self.weights, strict=True)
-        for number, (shared, others, averaged, source, weight) in enumerate(rows, 1):
-            figures = "".join(f"{100 * value:9.1f}" for value in (*shared, others, averaged))
-            weighed = "" if len(set(self.weights)) == 1 else f"   weight {weight:g}"
-            lines.append(f"{figures}   {number} {source}{weighed}")
-        return "\n".join(lines)
+        names: Sequence[str] = self.sources
+        if len(set(self.weights)) > 1:
+            weighted = zip(self.sources, self.weights, strict=True)
+            names = [f"{source}   weight {weight:g}" for source, weight in weighted]
+        return "\n".join(self.agreement.lines(names, {"average": self.with_average}, f"   ties {self.ties}"))
 
 
 def average_files(
@@ -179,16 +145,13 @@ def average_files(
         trees.append(read_matching(read_brackets(path), first, side, reference, advice))
     predictions = [SpanSets.of(one) for one in trees]
     spans = average(predictions, weights, ties)
-    scores = [score(one, spans, protocol, details=False) for one in predictions]
     return AveragedTrees(
         spans,
         [tree.words for tree in first],
         [str(path) for path in paths],
         [1.0] * len(paths) if weights is None else list(weights),
-        protocol,
-        scores[0].sentences,
         agreement(predictions, protocol),
-        np.array([one.f1 for one in scores]),
+        np.array([score(one, spans, protocol, details=False).f1 for one in predictions]),
         ties,
     )
 
@@ -203,14 +166,3 @@ def _whole_numbers(weights: Sequence[float] | None, count: int) -> npt.NDArray[n
         raise InputError(f"weights: found {found}; expected {count} positive numbers, one for each prediction")
     leading = 10.0 ** np.floor(np.log10(given.max()))
     return np.rint(given / leading * 10.0**_DECIMALS).astype(np.int64)
-
-
-def _check_same(predictions: Sequence[SpanSets | SpanScores]) -> None:
-    first = predictions[0].lengths
-    for number, one in enumerate(predictions[1:], 2):
-        if len(one) != len(first):
-            raise InputError(f"prediction {number}: found {len(one)} trees, expected {len(first)} as in the first")
-        wrong = np.flatnonzero(one.lengths != first)
-        if len(wrong):
-            sizes = f"{one.lengths[wrong[0]]} words, expected {first[wrong[0]]} as in the first"
-            raise InputError(f"prediction {number}, sentence {wrong[0] + 1}: the tree has {sizes}")

@@ -7,7 +7,7 @@ stays fast.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -89,9 +89,8 @@ class ParsingScores:
 
     def as_dict(self, by_sentence: bool = False) -> dict[str, Any]:
         """All figures as JSON takes them, fractions from 0 to 1; by_sentence: with one list entry for each sentence."""
-        protocol = {name: getattr(self.protocol, name) for name in Protocol.__dataclass_fields__}
         result: dict[str, Any] = {
-            "protocol": protocol,
+            "protocol": asdict(self.protocol),
             "sentences": self.sentences,
             "precision": self.precision,
             "recall": self.recall,

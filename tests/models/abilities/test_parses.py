@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 import torch
 
-from syntaxlm.models.abilities import Distances, FindsBestTrees, Parses, SpanMarginals, SpanScores
+from syntaxlm.models.abilities import Distances, FindsBestTrees, LabelsSpans, Parses, SpanMarginals, SpanScores
 from syntaxlm.models.backbone import NeuralParser
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.parsing.structure import RULES_OF, rules_of, structure_of
@@ -27,9 +27,9 @@ from tests.models.variants import (
 )
 from tests.parsing.span_models import bracketing
 
-BRACKETS = "brackets"  # a model of tests that gives span probabilities
-NAMES = [*names_with(Parses), BRACKETS]
-OF_MARGINALS = [name for name in NAMES if name == BRACKETS or built(name).structure_type is SpanMarginals]
+BRACKETS = {"brackets": True, "brackets without labels": False}  # models of tests that give span probabilities
+NAMES = [*names_with(Parses), *BRACKETS]
+OF_MARGINALS = [name for name in NAMES if name in BRACKETS or built(name).structure_type is SpanMarginals]
 every_model = pytest.mark.parametrize("name", NAMES)
 every_sentence_model = every(Parses, among=list(SENTENCE_VARIANTS))
 every_left_to_right_model = every(NeuralParser)
@@ -38,7 +38,7 @@ SENTENCES = [KNOWN["words"].split()[:length] for length in (1, 2, 3, 4, 6, 10)] 
 
 def parser(name):
     """`built`, or the model of tests."""
-    return bracketing().model if name == BRACKETS else built(name)
+    return bracketing(BRACKETS[name]).model if name in BRACKETS else built(name)
 
 
 def real_values(structure, batch):
@@ -73,6 +73,7 @@ def test_marginals_are_probabilities_of_spans_that_add_up_to_those_of_a_binary_t
     assert type(found) is model.structure_type
     assert model.distance_layers == 0
     assert found.values.shape == (4, 10, 10)
+    assert (found.labels is not None) == isinstance(model, LabelsSpans)
     for column, words in enumerate((10, 7, 2, 1)):
         chart = found.values[column].double()
         assert (chart >= 0).all()
@@ -89,11 +90,10 @@ def test_marginals_are_probabilities_of_spans_that_add_up_to_those_of_a_binary_t
             assert (labels[spans == 0] == -1).all()
             assert (labels[spans == 1] < len(model.labels)).all()
             assert words == 1 or (labels[spans == 1] >= 0).all()
-    assert (found.labels is None) == (not model.labels)
 
 
 @pytest.mark.parametrize("name", [name for name in OF_MARGINALS if isinstance(parser(name), FindsBestTrees)])
-def test_best_trees_are_binary_and_labelled(name):
+def test_best_trees_are_binary_and_labelled_by_models_with_labels(name):
     model, batch = parser(name), ragged(12, (12, 9, 4, 3))
     for words, tree in zip((10, 7, 2, 1), model.best_trees(batch), strict=True):
         spans = {(first, last + 1) for first, last, _ in tree if last > first}
@@ -101,7 +101,8 @@ def test_best_trees_are_binary_and_labelled(name):
         assert not crossing(spans)
         assert len({span[:2] for span in tree}) == len(tree)
         assert words == 1 or sum(first == last for first, last, _ in tree) == words
-        assert all(0 <= label < len(model.labels) for _, _, label in tree)
+        labels = range(len(model.labels)) if isinstance(model, LabelsSpans) else [-1]
+        assert all(label in labels for _, _, label in tree)
 
 
 @every_model

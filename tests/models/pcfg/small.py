@@ -39,7 +39,7 @@ def small_model(name: str, seed: int = 0, **settings: float) -> BoundedPCFG:
     with torch.no_grad():
         for parameter in grammar.parameters():
             parameter *= 2
-    model = (PCFG if grammar.exact else BoundedPCFG)(grammar, **settings).double().eval()
+    model = (BoundedPCFG if grammar.latent_size else PCFG)(grammar, **settings).double().eval()
     model.setup(counts_of(TEXT))
     return model
 

@@ -14,7 +14,7 @@ from syntaxlm.errors import InputError
 from syntaxlm.models import pcfg
 from syntaxlm.models.abilities import TextCounts
 from syntaxlm.models.batches import TokenBatch
-from syntaxlm.models.pcfg import CompoundPCFGConfig, NeuralPCFGConfig, SimplePCFGConfig
+from syntaxlm.models.pcfg import CompoundPCFGConfig, NeuralPCFGConfig, SimplePCFGConfig, exact
 from syntaxlm.models.pcfg import model as implementation
 from syntaxlm.models.pcfg.grammars import CompoundGrammar, Sentences
 from syntaxlm.ops.inside import Layout, TableRules, log_partition, reference
@@ -72,7 +72,7 @@ def test_sentence_log_probabilities_are_those_of_the_reference_and_the_share_of_
 def test_token_log_probabilities_do_not_depend_on_how_charts_are_split(monkeypatch):
     model, batch = exact_model("simple"), batch_of(SORTED)
     expected = model.token_log_probs(batch).log_probs
-    monkeypatch.setattr(implementation, "_PREFIX_CHART", 40)
+    monkeypatch.setattr(exact, "_PREFIX_CHART", 40)
     torch.testing.assert_close(model.token_log_probs(batch).log_probs, expected)
 
 

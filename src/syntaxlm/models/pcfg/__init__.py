@@ -9,8 +9,9 @@ from syntaxlm.models.pcfg.config import (
     SimplePCFGConfig,
     TensorPCFGConfig,
 )
+from syntaxlm.models.pcfg.exact import PCFG
 from syntaxlm.models.pcfg.grammars import CompoundGrammar, Grammar, NeuralGrammar, SimpleGrammar, TensorGrammar
-from syntaxlm.models.pcfg.model import PCFG, BoundedPCFG
+from syntaxlm.models.pcfg.model import BoundedPCFG
 from syntaxlm.models.pcfg.words import SPECIALS
 
 __all__ = [

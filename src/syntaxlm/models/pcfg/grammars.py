@@ -94,8 +94,7 @@ class Grammar(nn.Module, ABC):
     preterminal_count: int
     vocabulary_size: int
 
-    exact = True  # whether the probability of a sentence is exact, not bounded
-    latent_size = 0  # features of the sentence vector that rules depend on
+    latent_size = 0  # features of the sentence vector that rules depend on; 0: none
 
     @abstractmethod
     def rules(self) -> Rules:
@@ -223,10 +222,8 @@ class CompoundGrammar(NeuralGrammar):
     """C-PCFG: an N-PCFG whose networks also read a vector z of the sentence, z ~ N(0, I) of `latent_size` features.
 
     z is inferred by a BiLSTM over the words and a maximum over positions; training maximises the evidence lower bound.
-    The probability of a sentence is known as this bound only. Kim et al. 2019, sections 2.2 and 2.3.
+    The probability of a sentence is known by estimates of this bound only. Kim et al. 2019, sections 2.2 and 2.3.
     """
-
-    exact = False
 
     def __init__(
         self,

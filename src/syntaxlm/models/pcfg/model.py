@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -28,41 +28,37 @@ from syntaxlm.models.abilities import (
     Loss,
     Model,
     NeedsTextCounts,
-    PredictsNextToken,
     ScoresSentences,
     SpanMarginals,
     TextCounts,
-    TokenScores,
 )
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.pcfg.end_bias import end_scores, end_weights
 from syntaxlm.models.pcfg.grammars import Grammar, Sentences, Tables
 from syntaxlm.models.pcfg.listing import ListsGrammar
 from syntaxlm.models.pcfg.sampling import Sample, Sampler, draw_from, draw_short
-from syntaxlm.models.pcfg.words import BOS, EOS, SPECIALS, counts_of_grammar, of_vocabulary, to_grammar
+from syntaxlm.models.pcfg.words import SPECIALS, counts_of_grammar, of_vocabulary, to_grammar
 from syntaxlm.ops.inside import (
     Layout,
     Rules,
     best_derivations,
     log_partition,
-    next_words,
     posteriors,
-    prefix_log_probs,
     tiles_usable,
 )
 
+ELBO_AT_MEAN = "ELBO at the mean of q(z|x), approximate"
 _CHART = 1 << 26  # numbers of the inside probabilities of sentences that are in memory together
-_PREFIX_CHART = 1 << 22  # of those of prefix probabilities, in float64
 _BYTES = 24  # of all charts, for each inside probability
 
 
 class _Kept(NamedTuple):
     """Rules and emissions of all words, for evaluation, and what they were computed from.
 
-    kind: autocast's type; None without autocast.
+    dtype: autocast's; None without autocast.
     """
 
-    kind: torch.dtype | None
+    dtype: torch.dtype | None
     weights: list[Tensor]
     rules: Rules
     emissions: Tensor
@@ -71,8 +67,8 @@ class _Kept(NamedTuple):
 class BoundedPCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBestTrees, ListsGrammar):
     """A grammar that scores whole sentences and parses them.
 
-    The probability of a sentence is exact, or, for compound grammars, a lower bound (ELBO): in training by a sampled
-    sentence vector, in evaluation at its mean.
+    The log-probability of a sentence is exact or, for compound grammars, an estimate of the evidence lower bound
+    (ELBO): in training with a sampled sentence vector z, in evaluation at the mean of q(z|x), which is not a bound.
     end_bias: weight of the end bias at the start of training, which falls to 0 in `end_bias_epochs`.
     focus: parse-focusing (Park & Kim 2024): in training, derivations are weighted by how many of the parsers whose
         trees a batch brings have each span; a span of none of k parsers costs `focus` nats, one of j costs
@@ -82,7 +78,7 @@ class BoundedPCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBes
     reads = "sentences"
     mixes_lengths = True
     structure_type = SpanMarginals
-    is_bound = True
+    likelihood_estimate: ClassVar[str | None] = ELBO_AT_MEAN
     one_word_share: Tensor
     unigrams: Tensor
     end_scores: Tensor
@@ -201,7 +197,7 @@ class BoundedPCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBes
             marginals[index, :size, :size] = found.marginals
             labels[index, :size, :size] = found.labels
         single = [index for index, length in enumerate(sentences.lengths) if length == 1]
-        if single:  # no grammar says of one word what it is: the symbol that emits it most
+        if single:  # not in the grammar: the preterminal that emits the word most
             tables = self._tables(sentences.select(single))
             labels[self._index(single), 0, 0] = self.nonterminal_count + tables.emissions[tables.words].argmax(-1)
         return SpanMarginals(marginals, labels)
@@ -251,12 +247,13 @@ class BoundedPCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBes
     # ---- what the algorithms read
 
     def train(self, mode: bool = True) -> BoundedPCFG:
-        self._kept = self._kept_sampler = None
+        if mode:  # they would only take memory
+            self._kept = self._kept_sampler = None
         super().train(mode)
         return self
 
     def _tables(self, sentences: Sentences) -> Tables:
-        if self.training or torch.is_grad_enabled() or not self.grammar.exact:
+        if self.training or torch.is_grad_enabled() or self.grammar.latent_size:
             return self.grammar.tables(sentences)
         rules, emissions = self._all_tables()
         columns, words = torch.unique(sentences.words, return_inverse=True)
@@ -269,12 +266,12 @@ class BoundedPCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBes
         addresses nor their version counters.
         """
         place = self.device.type
-        kind = torch.get_autocast_dtype(place) if torch.is_autocast_enabled(place) else None
+        dtype = torch.get_autocast_dtype(place) if torch.is_autocast_enabled(place) else None
         weights = [weight.detach() for weight in self.parameters()]
-        if self._kept is None or self._kept.kind != kind or not all(map(_same, self._kept.weights, weights)):
+        if self._kept is None or self._kept.dtype != dtype or not all(map(_same, self._kept.weights, weights)):
             with torch.no_grad():
                 tables = self.grammar.all_tables()
-            self._kept = _Kept(kind, [weight.clone() for weight in weights], *tables)
+            self._kept = _Kept(dtype, [weight.clone() for weight in weights], *tables)
         return self._kept.rules, self._kept.emissions
 
     def _sentences(self, batch: TokenBatch, closed: bool = False) -> Sentences:
@@ -312,117 +309,6 @@ class BoundedPCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBes
 
     def _index(self, indices: list[int]) -> Tensor:
         return torch.tensor(indices, device=self.device)
-
-
-class PCFG(BoundedPCFG, PredictsNextToken):
-    """A grammar that also gives the probability of every next word, by prefix probabilities, in float64.
-
-    The state, of a prefix that continues, is all tokens since BOS.
-    """
-
-    is_bound = False
-
-    @torch.no_grad()
-    def token_log_probs(self, batch: TokenBatch, state: State = None) -> TokenScores:
-        tokens = batch.tokens if state is None else torch.cat([state["tokens"], batch.tokens])
-        steps = len(batch.tokens)
-        mask = batch.mask()
-        if self._is_text(batch, mask):
-            result = self._of_text(batch, tokens)
-        else:  # each target from the distribution after its prefix
-            result = self.unigrams.new_zeros(batch.targets.shape, dtype=torch.float64)
-            for step in range(steps):
-                prefix = tokens[: len(tokens) - steps + step + 1]
-                result[step] = self._next(prefix).gather(1, batch.targets[step][:, None])[:, 0]
-        return TokenScores(result.masked_fill(~mask, 0), {"tokens": tokens})
-
-    @staticmethod
-    def _is_text(batch: TokenBatch, mask: Tensor) -> bool:
-        """Whether each target is the token read next, and none is BOS, or EOS before the last step."""
-        goes_on = mask[1:]
-        before_last = batch.targets[:-1][goes_on]
-        return (
-            torch.equal(before_last, batch.tokens[1:][goes_on])
-            and not bool((before_last == EOS).any())
-            and not bool((batch.targets[mask] == BOS).any())
-        )
-
-    @torch.no_grad()
-    def next_log_probs(self, batch: TokenBatch, state: State = None) -> tuple[Tensor, State]:
-        tokens = batch.tokens if state is None else torch.cat([state["tokens"], batch.tokens])
-        before = len(tokens) - len(batch.tokens)
-        lengths = None if batch.lengths is None else batch.lengths + before
-        return self._next(tokens, lengths), {"tokens": tokens}
-
-    sentence_log_probs = BoundedPCFG.sentence_log_probs  # type: ignore[assignment]  # faster than a sum over tokens
-
-    def _of_text(self, batch: TokenBatch, tokens: Tensor) -> Tensor:
-        """Targets that are the tokens read next: differences of the prefixes' log-probabilities. (T, B)."""
-        steps, columns = batch.targets.shape
-        before = len(tokens) - steps
-        lengths = torch.full((columns,), steps) if batch.lengths is None else batch.lengths
-        words: list[Tensor] = []
-        for column, length in enumerate(lengths.tolist()):
-            last = batch.targets[length - 1 : length, column]
-            words.append(torch.cat([tokens[1 : before + length, column], last[last != EOS]]))
-        sentences = Sentences(to_grammar(torch.cat(words)), tuple(map(len, words)))
-        prefixes, wholes = self._prefixes(sentences)
-        result = prefixes.new_zeros(steps, columns)
-        for column, length in enumerate(lengths.tolist()):
-            own = prefixes[column, : len(words[column]) + 1]
-            if len(own) == before + length:  # EOS is the last target
-                own = torch.cat([own, wholes[column, len(own) - 1 : len(own)]])
-            result[:length, column] = torch.diff(own)[before:]
-        return result
-
-    def _prefixes(self, sentences: Sentences) -> tuple[Tensor, Tensor]:
-        """(B, n + 1) each, natural log-probabilities of prefixes of 0 to n words, and of these as sentences."""
-        share, rest = self.one_word_share.double().log(), torch.log1p(-self.one_word_share.double())
-        shape = len(sentences), max(sentences.lengths) + 1
-        prefixes = self.unigrams.new_full(shape, -torch.inf, dtype=torch.float64)
-        wholes = prefixes.clone()
-        prefixes[:, 0] = 0
-        for chosen in self._groups(sentences, 1, _PREFIX_CHART):
-            part = sentences.select(chosen)
-            # The layout needs two words: one word is doubled, and the prefix of the second is not read.
-            parts = [own if len(own) > 1 else own.repeat(2) for own in part.words.split(part.lengths)]
-            padded = Sentences(torch.cat(parts), tuple(map(len, parts)))
-            tables = self._tables(padded)
-            found = prefix_log_probs(tables.rules, tables.emissions, tables.words, Layout(padded.lengths, self.device))
-            index, size = self._index(chosen), found.prefixes.shape[1]
-            alone = share + self.unigrams.double()[torch.stack([own[0] for own in parts])]
-            prefixes[index, 1 : size + 1] = (rest + found.prefixes)[:, : shape[1] - 1]
-            prefixes[index, 1] = torch.logaddexp(prefixes[index, 1], alone)
-            wholes[index, 1 : size + 1] = (rest + found.sentences)[:, : shape[1] - 1]
-            wholes[index, 1] = alone
-        return prefixes, wholes
-
-    def _next(self, tokens: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """The distribution after prefixes, (T, B) with BOS first -> (B, V). What repeats is computed once."""
-        given = self._sentences(TokenBatch(tokens, tokens, lengths))
-        parts = [tuple(part.tolist()) for part in given.words.split(given.lengths)]
-        places = {part: place for place, part in enumerate(dict.fromkeys(parts))}
-        sentences = Sentences.of(places, self.device)
-        if any(sentences.lengths):
-            prefixes, wholes = self._prefixes(sentences)
-        else:
-            prefixes = self.unigrams.new_zeros(len(sentences), 1, dtype=torch.float64)
-            wholes = torch.full_like(prefixes, -torch.inf)
-        tables = self._tables(sentences)  # of the prefixes' words alone
-        emissions = self._all_tables()[1]
-        rest = torch.log1p(-self.one_word_share.double())
-        found = next_words(tables.rules, tables.emissions, tables.words, sentences.lengths)
-        words = torch.log(found.weights @ emissions.exp().double().T) + found.scales[:, None] + rest
-        empty = torch.tensor([not length for length in sentences.lengths], device=words.device)
-        alone = self.unigrams.double() + self.one_word_share.double().log()
-        words[empty] = torch.logaddexp(words[empty], alone)
-        last = torch.tensor(sentences.lengths, device=words.device)[:, None]
-        of_prefix = prefixes.gather(1, last)
-        result = words.new_full((len(words), self.vocabulary_size), -torch.inf)
-        result[:, 0] = words[:, 0] - of_prefix[:, 0]
-        result[:, SPECIALS + 1 :] = words[:, 1:] - of_prefix
-        result[:, EOS] = (wholes.gather(1, last) - of_prefix)[:, 0]
-        return result[self._index([places[part] for part in parts])]
 
 
 def _same(one: Tensor, other: Tensor) -> bool:

@@ -244,18 +244,9 @@ class _Charts:
 
 class _LogPartition(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any,
-        root: Tensor,
-        left: Tensor,
-        right: Tensor,
-        emissions: Tensor,
-        words: Tensor,
-        layout: Layout,
-        weights: Tensor | None,
-        dtype: torch.dtype,
-    ) -> Tensor:
-        charts = _Charts(root, left, right, emissions, words, layout, weights, dtype)
+    def forward(ctx: Any, *arguments: Any) -> Tensor:
+        """arguments: of `_Charts`."""
+        charts = _Charts(*arguments)
         result = charts.inside()
         ctx.charts = charts  # its tensors are made here: none is an input or an output
         return result

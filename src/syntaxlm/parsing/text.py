@@ -1,0 +1,56 @@
+"""A whole text parsed, a few thousand lines at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+from syntaxlm.data.corpora import read_sentences
+from syntaxlm.errors import InputError
+from syntaxlm.model_io import ModelBundle
+from syntaxlm.models.abilities import Distances
+from syntaxlm.models.abilities import Parses as ParsingModel
+from syntaxlm.parsing.parse import Parses, parse_lines, parse_lines_together
+from syntaxlm.parsing.structure import Rule
+from syntaxlm.progress import progress_bar
+from syntaxlm.text_files import source_name
+from syntaxlm.trees import TieBreaking
+
+PARSED_TOGETHER = 20_000  # lines: as many as memory holds easily, few enough that output begins soon
+SCORED_TOGETHER = 2_000  # the same of a model with values of spans, of which a long sentence has thousands
+
+
+def parse_text(
+    stored: Sequence[ModelBundle],
+    text: str | Path,
+    decoder: Rule | None = None,
+    layer: int | None = None,
+    labels: bool = False,
+    names: Sequence[str] = (),
+    ties: TieBreaking = "random",
+) -> Iterator[Parses]:
+    """Parses a text with one sentence per line, showing a progress bar, and yields the parses of consecutive lines.
+
+    stored: one model, or several whose trees are averaged.
+    decoder, layer, labels: as of `parse_lines`; averages have no labels.
+    names, ties: of several models, as of `parse_lines_together`.
+    Raises InputError as these functions, and for an empty text.
+    """
+    if labels and len(stored) > 1:
+        raise InputError("averaged trees have no labels; to get labels, parse with one model")
+    normalisers = [one.normaliser for one in stored]
+    reader = next((one for one in normalisers if one.units == "tags"), normalisers[0])
+    lines = (line for _, line in read_sentences(text, reader))
+    of_distances = all(one.require(ParsingModel, "parsing").structure_type is Distances for one in stored)
+    together = PARSED_TOGETHER if of_distances else SCORED_TOGETHER
+    chunks = iter(lambda: list(islice(lines, together)), [])
+    first = 1
+    for chunk in progress_bar(chunks, f"parsing, chunks of {together:,} lines"):
+        if len(stored) > 1:
+            yield parse_lines_together(stored, chunk, decoder, first, layer, names, ties)
+        else:
+            yield parse_lines(stored[0], chunk, decoder, first, layer, labels)
+        first += len(chunk)
+    if first == 1:
+        raise InputError(f"{source_name(text)}: not one line in it")
