@@ -136,6 +136,12 @@ class Brackets(UnlabelledBrackets, LabelsSpans):
     labels = tuple(f"NT-{number}" for number in range(5)) + tuple(f"T-{number}" for number in range(3))
     is_labelled = True
 
+    def structure(self, batch: TokenBatch) -> SpanMarginals:
+        return SpanMarginals(self.labelled_structure(batch).values)
+
+    def labelled_structure(self, batch: TokenBatch) -> SpanMarginals:
+        return super().structure(batch)
+
 
 def bracketing(labelled: bool = True, seed: int = 5) -> ModelBundle:
     """A model that gives span probabilities, as if it had been read from a folder."""

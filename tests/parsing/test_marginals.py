@@ -87,7 +87,7 @@ def test_neither_company_nor_order_nor_budget_changes_marginals_and_labels(monke
 
 
 def test_no_batch_has_more_spans_than_the_budget(monkeypatch):
-    stored, read = bracketing(), []
+    stored, read = bracketing(labelled=False), []
     of_batch = stored.model.structure
     monkeypatch.setattr(stored.model, "structure", lambda batch: read.append(batch.tokens.shape) or of_batch(batch))
     monkeypatch.setattr(structure, "SPAN_BUDGET", 200)
@@ -194,6 +194,12 @@ def test_a_model_that_does_not_label_spans_is_refused_with_the_model_types_that_
             parse_lines(stored, ["the cat"], labels=True)
 
 
+def test_labels_are_only_made_where_they_are_asked_for():
+    stored = bracketing()
+    assert structure_of(stored, SENTENCES, labels=False).labels is None
+    assert structure_of(stored, SENTENCES).labels is not None
+
+
 def test_what_an_average_takes_is_the_marginals_by_mbr_and_trees_by_every_other_rule():
     found, distances = structure_of(bracketing(), SENTENCES), structure_of(fresh("prpn"), SENTENCES)
     assert found.for_average("mbr") is found.marginals
@@ -205,7 +211,7 @@ def test_what_an_average_takes_is_the_marginals_by_mbr_and_trees_by_every_other_
 
 
 def test_charts_that_are_too_small_are_refused(monkeypatch):
-    stored = bracketing()
+    stored = bracketing(labelled=False)
     monkeypatch.setattr(stored.model, "structure", lambda batch: SpanMarginals(torch.zeros(1, 2, 2)))
     with pytest.raises(ValueError, match=r"charts of shape \(1, 2, 2\), expected \(B, n, n\) for up to 3 words"):
         structure_of(stored, [["a", "b", "c"]])

@@ -268,7 +268,7 @@ class SpanMarginals:
 
     values: (B, n, n) by first and last word, inclusive, of n words at most; 0 where there is no span.
     labels: (B, n, n) int64, indices into `LabelsSpans.labels`, single words included; -1 where there is no span; None
-        for a model without labels.
+        unless they were asked for.
     """
 
     values: Tensor
@@ -300,6 +300,10 @@ class LabelsSpans(Parses):
     """Labels spans and words: `SpanMarginals.labels` are indices into `labels`, the names, such as "NT-3"."""
 
     labels: Sequence[str]
+
+    @abstractmethod
+    def labelled_structure(self, batch: TokenBatch) -> SpanMarginals:
+        """As `structure`, with labels, at the further cost of these."""
 
 
 class FindsBestTrees(Parses):

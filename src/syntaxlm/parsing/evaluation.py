@@ -118,7 +118,7 @@ def evaluate_parsing(
     read = read_treebank(treebank, rule)
     trees = gold_trees(read)
     gold = GoldTrees(trees, SpanSets.of(trees), [sentence.number for sentence in read], str(treebank), rule.name)
-    structures = [structure_of(one, _tokens_for(one, read)) for one in models]
+    structures = [structure_of(one, _tokens_for(one, read), labels=not also) for one in models]
     predicted = {_joined(rules): _trees(structures, rules, layers, ties) for rules in _ways(models, chosen)}
     report = _report(predicted, _joined(chosen), gold, protocol, len(models))
     if also:
@@ -204,7 +204,7 @@ def _random_weights(
 ) -> RandomWeights | None:
     """None for no seeds."""
     tokens = treebank_tokens(read, stored.normaliser)
-    fresh = (structure_of(with_fresh_weights(stored, seed), tokens) for seed in range(seeds))
+    fresh = (structure_of(with_fresh_weights(stored, seed), tokens, labels=False) for seed in range(seeds))
     scores = tuple(score(one.decode(rule, layer), gold.spans, protocol) for one in fresh)
     return RandomWeights(scores) if scores else None
 

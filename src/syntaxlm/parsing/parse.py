@@ -165,7 +165,7 @@ def parse_lines(
     if labels:
         stored.require(LabelsSpans, "parsing with labels")
     (rule,), (layer,) = rules_for([stored], decoder), layers_for([stored], layer)
-    read = _read(stored, lines, first)
+    read = _read(stored, lines, first, labels)
     none = np.zeros(0, np.float32)
     structure = read.structure
     if structure is None:
@@ -193,7 +193,7 @@ class _Reading:
     tagged: bool
 
 
-def _read(stored: ModelBundle, lines: Sequence[str], first: int) -> _Reading:
+def _read(stored: ModelBundle, lines: Sequence[str], first: int, labels: bool = False) -> _Reading:
     words: list[list[str]] = []
     tokens: list[list[str]] = []
     for number, line in enumerate(lines, first):
@@ -204,7 +204,7 @@ def _read(stored: ModelBundle, lines: Sequence[str], first: int) -> _Reading:
         words.append(written)
         tokens.append(read)
     full = [sentence for sentence in tokens if sentence]
-    structure = structure_of(stored, full) if full else None
+    structure = structure_of(stored, full, labels) if full else None
     return _Reading(words, tokens, structure, stored.normaliser.units == "tags")
 
 

@@ -48,7 +48,8 @@ class Structure:
     lengths: (S,) words of each sentence.  distances: (layers, words), sentence after sentence; of no layer for a model
     without.  span_scores: log-probabilities among the spans that end at one word; None for a model without.
     marginals: the probability of each span given the sentence, 1 for single words; None for a model without.
-    labels: indices into `label_names`, in the order of the marginals; -1 where there is none; None for a model without.
+    labels: indices into `label_names`, in the order of the marginals; -1 where there is none; None for a model without,
+    or where they were not asked for.
     find_best_trees: the single most probable trees, with labels and single words; None for a model without.
     """
 
@@ -159,13 +160,14 @@ def layers_for(models: Sequence[ModelBundle], layer: int | None) -> tuple[int, .
     return tuple(layer_of(one, layer) for one in models)
 
 
-def structure_of(stored: ModelBundle, sentences: Sequence[Sequence[str]]) -> Structure:
+def structure_of(stored: ModelBundle, sentences: Sequence[Sequence[str]], labels: bool = True) -> Structure:
     """The structure that a model gives of tokenised sentences, from one reading.
 
     Each sentence is read with its begin and end around it, from no state.
+    labels: whether to have the labels of a model that labels spans, at a further cost.
     """
     encode = stored.vocabulary.encode
-    return _structure(stored, EncodedCorpus.from_sentences([encode(sentence) for sentence in sentences]))
+    return _structure(stored, EncodedCorpus.from_sentences([encode(sentence) for sentence in sentences]), labels)
 
 
 def distances_of(stored: ModelBundle, corpus: EncodedCorpus) -> npt.NDArray[np.float32]:
@@ -179,7 +181,7 @@ def distances_of(stored: ModelBundle, corpus: EncodedCorpus) -> npt.NDArray[np.f
 
 
 @torch.no_grad()
-def _structure(stored: ModelBundle, corpus: EncodedCorpus) -> Structure:
+def _structure(stored: ModelBundle, corpus: EncodedCorpus, labelled: bool = False) -> Structure:
     keep_freed_memory()
     model, lengths = stored.require(Parses, "parsing"), corpus.lengths
     distances = np.zeros((model.distance_layers, corpus.word_count), np.float32)
@@ -187,10 +189,12 @@ def _structure(stored: ModelBundle, corpus: EncodedCorpus) -> Structure:
     if model.structure_type is not Distances:
         scores = SpanScores(lengths, _room_for_spans(lengths, np.float32))
     names = tuple(model.labels) if isinstance(model, LabelsSpans) else ()
-    if names:
+    read = model.structure
+    if labelled and isinstance(model, LabelsSpans):
+        read = model.labelled_structure
         labels = _room_for_spans(lengths, np.int32)
     for batch in _batches(stored, corpus):
-        found = model.structure(batch.to(stored.model.device))
+        found = read(batch.to(stored.model.device))
         words, indices = _real(batch)
         if isinstance(found, Distances):
             inner = found.values[:, 1:-1].cpu().numpy()

@@ -52,7 +52,7 @@ def _analyse_words(
     tags = list(sentence.tags) if isinstance(sentence, Tree) else [""] * len(words)
     tokens = list(map(stored.normaliser.word, words, tags))
     (rule,), (layer,) = rules_for([stored], decoder), layers_for([stored], layer)
-    structure = structure_of(stored, [tokens])
+    structure = structure_of(stored, [tokens], labels=False)
     leaves = [tokens] if stored.normaliser.units == "tags" else None
     (tree,) = trees_of(structure.decode(rule, layer), [words], leaves)
     distances = structure.distances[layer - 1].tolist() if rule in DECODING_RULES else []

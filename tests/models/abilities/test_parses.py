@@ -73,7 +73,10 @@ def test_marginals_are_probabilities_of_spans_that_add_up_to_those_of_a_binary_t
     assert type(found) is model.structure_type
     assert model.distance_layers == 0
     assert found.values.shape == (4, 10, 10)
-    assert (found.labels is not None) == isinstance(model, LabelsSpans)
+    assert found.labels is None
+    if isinstance(model, LabelsSpans):
+        unlabelled, found = found, model.labelled_structure(batch)
+        assert torch.equal(found.values, unlabelled.values)
     for column, words in enumerate((10, 7, 2, 1)):
         chart = found.values[column].double()
         assert (chart >= 0).all()
@@ -181,8 +184,9 @@ def test_structure_alone_equals_that_of_a_whole_reading(name):
 @pytest.mark.parametrize("lengths", [(5, 3, 2, 1), (4,), (1, 1), (2, 0)], ids=str)
 def test_span_marginals_are_of_spans_of_whole_sentences(name, lengths):
     model = built(name)
-    found = model.structure(closed_sentences(lengths))
+    found = model.labelled_structure(closed_sentences(lengths))
     assert type(found) is model.structure_type is SpanMarginals
+    assert torch.equal(model.structure(closed_sentences(lengths)).values, found.values)
     assert model.distance_layers == 0
     shape = len(lengths), max(lengths), max(lengths)
     assert found.values.shape == found.labels.shape == shape
@@ -204,10 +208,10 @@ def test_span_marginals_are_of_spans_of_whole_sentences(name, lengths):
 @every_sentence_model
 def test_padding_and_company_never_change_span_marginals(name):
     model, batch = built(name), closed_sentences()
-    together = model.structure(batch)
+    together = model.labelled_structure(batch)
     for column, length in enumerate(batch.lengths.tolist()):
         part, words = (slice(length), slice(column, column + 1)), length - 2
-        alone = model.structure(TokenBatch(batch.tokens[part], batch.targets[part]))
+        alone = model.labelled_structure(TokenBatch(batch.tokens[part], batch.targets[part]))
         torch.testing.assert_close(together.values[column, :words, :words], alone.values[0], rtol=0, atol=1e-12)
         assert torch.equal(together.labels[column, :words, :words], alone.labels[0])
 

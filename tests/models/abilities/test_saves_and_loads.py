@@ -75,7 +75,7 @@ def test_its_structure_is_the_same(name, tmp_path):
     write_model(tmp_path, bundle)
     again = read_model(tmp_path).model
     if again.structure_type is SpanMarginals:
-        one, other = (model.structure(closed_sentences()) for model in (bundle.model, again))
+        one, other = (model.labelled_structure(closed_sentences()) for model in (bundle.model, again))
         assert torch.equal(one.values, other.values)
         assert torch.equal(one.labels, other.labels)
         return

@@ -79,10 +79,11 @@ def test_token_log_probabilities_do_not_depend_on_how_charts_are_split(monkeypat
 @every_type
 def test_probabilities_and_structure_do_not_depend_on_how_charts_are_split(monkeypatch, name):
     model = small_model(name)
-    expected, structure = model.sentence_log_probs(batch_of(SORTED)), model.structure(batch_of(SORTED, closed=True))
+    expected = model.sentence_log_probs(batch_of(SORTED))
+    structure = model.labelled_structure(batch_of(SORTED, closed=True))
     monkeypatch.setattr(implementation, "_CHART", 40)
     torch.testing.assert_close(model.sentence_log_probs(batch_of(SORTED)), expected)
-    again = model.structure(batch_of(SORTED, closed=True))
+    again = model.labelled_structure(batch_of(SORTED, closed=True))
     torch.testing.assert_close(again.values, structure.values)
     assert torch.equal(again.labels, structure.labels)
 
@@ -224,7 +225,7 @@ def test_a_sentence_without_words_never_occurs_and_harms_no_other(name):
     assert found[2] == -np.inf
     assert found[:2] == pytest.approx(model.sentence_log_probs(batch_of([[1, 2, 3], [4]])).tolist())
     assert model.sentence_log_probs(batch_of([[]])).tolist() == [-np.inf]
-    structure = model.structure(batch_of([[1, 2, 3], [4], []], closed=True))
+    structure = model.labelled_structure(batch_of([[1, 2, 3], [4], []], closed=True))
     assert not structure.values[2].any()
     assert (structure.labels[2] == -1).all()
     alone = model.structure(batch_of([[]], closed=True))
@@ -237,7 +238,7 @@ def test_unknown_words_are_a_word_of_the_grammar(name):
     model = small_model(name)
     found = model.sentence_log_probs(batch_of([[0, 0, 1], [0, 0]]))
     assert found.isfinite().all()
-    structure = model.structure(batch_of([[0, 0, 1], [0]], closed=True))
+    structure = model.labelled_structure(batch_of([[0, 0, 1], [0]], closed=True))
     assert structure.values[0, 0, 2] == pytest.approx(1)
     assert structure.labels[1, 0, 0] >= model.grammar.nonterminal_count
 
@@ -288,7 +289,8 @@ def test_trees_are_binary_and_of_the_greatest_summed_marginals(name):
 @every_type
 def test_structure_has_marginals_of_longer_spans_and_labels_of_all(name):
     model = small_model(name)
-    found, count = model.structure(batch_of(SORTED, closed=True)), model.grammar.nonterminal_count
+    count = model.grammar.nonterminal_count
+    found = model.labelled_structure(batch_of(SORTED, closed=True))
     longest = max(map(len, SORTED))
     assert found.values.shape == found.labels.shape == (len(SORTED), longest, longest)
     assert not found.values.requires_grad

@@ -171,33 +171,42 @@ class BoundedPCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBes
 
     # ---- structure
 
-    @torch.no_grad()
     def structure(self, batch: TokenBatch) -> SpanMarginals:
-        """The probability of every span, and its most probable symbol: nonterminals, then preterminals.
+        """The probability of every span.
 
         Where a processor has tiles for bfloat16 (AMX), or on a GPU, products of a float32 model are made in bfloat16,
         as in training: marginals are then within a few hundredths of those of float32.
         """
+        return self._marginals(batch, labelled=False)
+
+    def labelled_structure(self, batch: TokenBatch) -> SpanMarginals:
+        """As `structure`, with the most probable symbol of every span: nonterminals, then preterminals."""
+        return self._marginals(batch, labelled=True)
+
+    @torch.no_grad()
+    def _marginals(self, batch: TokenBatch, labelled: bool) -> SpanMarginals:
         place = self.device.type
         low = self.unigrams.dtype == torch.float32 and (place == "cuda" or tiles_usable())
         with torch.autocast(place, torch.bfloat16, enabled=low or torch.is_autocast_enabled(place)):
-            return self._structure(self._sentences(batch, closed=True))
+            return self._posteriors(self._sentences(batch, closed=True), labelled)
 
-    def _structure(self, sentences: Sentences) -> SpanMarginals:
+    def _posteriors(self, sentences: Sentences, labelled: bool) -> SpanMarginals:
         longest = max(1, *sentences.lengths)
         shape = len(sentences), longest, longest
         marginals = self.unigrams.new_zeros(shape)
-        labels = torch.full(shape, -1, device=self.device)
+        labels = torch.full(shape, -1, device=self.device) if labelled else None
         for chosen in self._groups(sentences, 2, _CHART // 2):
             part = sentences.select(chosen)
             tables = self._tables(part)
-            found = posteriors(tables.rules, tables.emissions, tables.words, Layout(part.lengths, self.device))
+            layout = Layout(part.lengths, self.device)
+            found = posteriors(tables.rules, tables.emissions, tables.words, layout, labels=labelled)
             index, size = self._index(chosen), found.marginals.shape[-1]
             marginals = marginals.to(found.marginals.dtype)
             marginals[index, :size, :size] = found.marginals
-            labels[index, :size, :size] = found.labels
+            if labels is not None and found.labels is not None:
+                labels[index, :size, :size] = found.labels
         single = [index for index, length in enumerate(sentences.lengths) if length == 1]
-        if single:  # not in the grammar: the preterminal that emits the word most
+        if single and labels is not None:  # not in the grammar: the preterminal that emits the word most
             tables = self._tables(sentences.select(single))
             labels[self._index(single), 0, 0] = self.nonterminal_count + tables.emissions[tables.words].argmax(-1)
         return SpanMarginals(marginals, labels)

@@ -51,17 +51,22 @@ class Posteriors(NamedTuple):
 
     log_probs: (B,).  marginals: (B, n, n) by first and last word, inclusive; 0 for single words and where there is no
     span.  labels: (B, n, n) int64 the most probable symbol of each span given that it is one: nonterminals first, then
-    m + T for single words; -1 where there is no span.
+    m + T for single words; -1 where there is no span; None where they were not asked for.
     """
 
     log_probs: Tensor
     marginals: Tensor
-    labels: Tensor
+    labels: Tensor | None
 
 
 @torch.no_grad()
 def posteriors(
-    rules: FactoredRules, emissions: Tensor, words: Tensor, layout: Layout, weights: Tensor | None = None
+    rules: FactoredRules,
+    emissions: Tensor,
+    words: Tensor,
+    layout: Layout,
+    weights: Tensor | None = None,
+    labels: bool = True,
 ) -> Posteriors:
     """Span marginals, d log Z / d log weight of the span, and labels. Arguments as of `log_partition`."""
     dtype = _product_dtype(rules.left)
@@ -70,27 +75,29 @@ def posteriors(
         charts = _Charts(root, left, right, emissions, words, layout, weights, dtype)
         log_probs = charts.inside()
         charts.outside(torch.ones_like(log_probs), marginals=True)
-        work, size = charts.work, charts.factors
-        assert work.inside_grads is not None
-        assert work.children_grads is not None
-        assert work.marginals is not None
-        longer = slice(layout.of_width(1).stop, layout.rows)
-        if rules.parent is None:
-            symbols = work.inside[longer, :size] * work.inside_grads[longer, :size]
-        else:
-            # Charts are by factor: inside and outside probabilities of symbols are products with the rules.
-            children = torch.cat([rules.left[:, : len(rules.root)], rules.right[:, : len(rules.root)]])
-            worth = torch.cat([part[longer, :size] for part in work.children_grads.chunk(2, 1)], 1).to(children)
-            outside = worth @ children
-            outside[layout.whole_rows - longer.start] += (rules.root / charts.root_sums[:, None]).to(outside)
-            symbols = (work.inside[longer, :size].to(children) @ rules.parent.T) * outside
-        labels = torch.full((layout.rows,), -1, device=symbols.device)
-        labels[longer] = symbols.argmax(1)
-        singles = charts.word_symbols()
-        labels[: longer.start] = len(rules.root) + singles.argmax(1)
-        marginals = work.marginals.clone()
-        marginals[: longer.start] = 0
-    return Posteriors(log_probs, layout.squares(marginals), layout.squares(labels, -1))
+        assert charts.work.marginals is not None
+        marginals = charts.work.marginals.clone()
+        marginals[layout.of_width(1)] = 0
+        found = layout.squares(_labels(charts, rules), -1) if labels else None
+    return Posteriors(log_probs, layout.squares(marginals), found)
+
+
+def _labels(charts: _Charts, rules: FactoredRules) -> Tensor:
+    """(rows,) the most probable symbol of each span, of charts with gradients of log Z."""
+    work, size, layout, count = charts.work, charts.factors, charts.layout, len(rules.root)
+    assert work.inside_grads is not None
+    assert work.children_grads is not None
+    longer = slice(layout.of_width(1).stop, layout.rows)
+    if rules.parent is None:
+        symbols = work.inside[longer, :size] * work.inside_grads[longer, :size]
+    else:
+        # Charts are by factor: inside and outside probabilities of symbols are products with the rules.
+        children = torch.cat([rules.left[:, :count], rules.right[:, :count]])
+        worth = torch.cat([part[longer, :size] for part in work.children_grads.chunk(2, 1)], 1).to(children)
+        outside = worth @ children
+        outside[layout.whole_rows - longer.start] += (rules.root / charts.root_sums[:, None]).to(outside)
+        symbols = (work.inside[longer, :size].to(children) @ rules.parent.T) * outside
+    return torch.cat([count + charts.word_symbols().argmax(1), symbols.argmax(1)])
 
 
 def _product_dtype(tensor: Tensor) -> torch.dtype:

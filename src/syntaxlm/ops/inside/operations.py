@@ -29,12 +29,13 @@ def log_partition(
 
 @torch.no_grad()
 def posteriors(
-    rules: Rules, emissions: Tensor, words: Tensor, layout: Layout, weights: Tensor | None = None
+    rules: Rules, emissions: Tensor, words: Tensor, layout: Layout, weights: Tensor | None = None, labels: bool = True
 ) -> Posteriors:
-    """Span marginals, d log Z / d log weight of the span, and the most probable symbol of every span.
+    """Span marginals, d log Z / d log weight of the span, and with `labels` the most probable symbol of every span.
 
-    Arguments as of `log_partition`.
+    Other arguments as of `log_partition`.
     """
     if isinstance(rules, FactoredRules):
-        return fast.posteriors(rules, emissions, words, layout, weights)
-    return Posteriors(*table.posteriors(rules, emissions, words, layout, weights))
+        return fast.posteriors(rules, emissions, words, layout, weights, labels)
+    found = Posteriors(*table.posteriors(rules, emissions, words, layout, weights))
+    return found if labels else found._replace(labels=None)
