@@ -341,7 +341,7 @@ def compare_credits(
 
 
 def write_pairs(report: PairsReport, path: str | Path) -> None:
-    """Writes every pair with each model's scores as JSON lines, whole or not at all. Raises InputError."""
+    """Writes every pair with each model's scores as JSON lines, atomically. Raises InputError."""
     rows = (to_json(row) for row in scored_pairs(report))
     write_text("".join(row + "\n" for row in rows), path)
 

@@ -3,7 +3,7 @@
 `decode_by_definition` splits one sentence as the rules say: slow, and the oracle of the tests.
 `decode` takes all sentences at once. A position heads the span that reaches to the nearest greater distances on both
 sides (of equal ones the first is the greater), so the trees follow from those neighbours, and the neighbours of all
-positions are found together: each looks at the place beside it and, while that one's distance is smaller, goes on to
+positions are found together: each looks at the place beside it and, while that one's distance is smaller, moves on to
 the place it has reached itself. Few positions are still looking after the first rounds.
 """
 
