@@ -19,8 +19,8 @@ from syntaxlm.text_files import STANDARD_INPUT, read_lines, source_name, uncompr
 _GROUPINGS = ("field", "linguistics_term", "group")  # entries that name the group of an item
 _SHOWN = 60  # characters of a faulty entry
 
-# The cases of Marvin & Linzen's files as their Table 1 has them, animate and inanimate together, and the distance that
-# Shen et al. 2019 (ON-LSTM), Table 2, tell: long where a phrase or clause stands between the two words in question.
+# The cases of Marvin & Linzen's files as their Table 1 has them, animate and inanimate together, and the distance of
+# Shen et al. 2019 (ON-LSTM), Table 2: long where a phrase or clause stands between the two words in question.
 _MARVIN_LINZEN = {
     "simple_agrmt": ("agreement", "short"),
     "sent_comp": ("agreement", "short"),
