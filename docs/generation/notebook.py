@@ -31,5 +31,5 @@ def _output(output: dict[str, Any]) -> str:
         return f'<div class="picture">{"".join(data["image/svg+xml"])}</div>'
     text = output["text"] if output["output_type"] == "stream" else data.get("text/plain")
     if text is None:
-        raise ValueError(f"an output of the kind {output['output_type']!r} has no page")
+        raise ValueError(f"notebook output {output['output_type']!r} cannot be shown on a page")
     return f"```text\n{''.join(text).rstrip()}\n```"

@@ -4,7 +4,7 @@
 class InputError(Exception):
     """Something the user gave is wrong: a file, a line of it, a setting.
 
-    The message says where, what was found and what was expected. Commands print it and exit with code 2.
+    The message states where, what was found and what was expected. Commands print it and exit with code 2.
     """
 
 

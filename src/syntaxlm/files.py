@@ -247,7 +247,7 @@ def replaced(path: Path, stored: bool = False) -> Iterator[Path]:
             os.fsync(written.fileno())
         os.replace(temporary, path)
     except BaseException as error:
-        with suppress(OSError):  # where nothing can be written there is nothing to remove; `error` is what is told
+        with suppress(OSError):  # where nothing can be written there is nothing to remove; `error` is reported
             temporary.unlink()
         if isinstance(error, OSError):
             raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error

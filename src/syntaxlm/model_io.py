@@ -27,7 +27,7 @@ from syntaxlm.text.vocabulary import Vocabulary
 
 CONFIG, VOCABULARY, WEIGHTS = "config.json", "vocabulary.json", "weights.safetensors"
 LABELS = "labels.json"  # of the edges of trees, for a model that reads these
-OF_VOCABULARY = "vocabulary"  # the note beside weights that says of which vocabulary they are
+OF_VOCABULARY = "vocabulary"  # metadata of weights: the fingerprint of their vocabulary
 FORMAT = 2
 LARGEST_CONFIG = 1 << 24  # bytes
 
@@ -207,7 +207,7 @@ def load_weights(model: Model, tensors: Mapping[str, Tensor], source: str) -> No
 def put_tensors(
     module: nn.Module, tensors: Mapping[str, Tensor], source: str, misfit: str, faults: list[str] | None = None
 ) -> None:
-    """Puts tensors by name into a module. misfit: what to say where they do not fit; faults: those found already.
+    """Puts tensors by name into a module. misfit: the message if they do not fit; faults: those found already.
 
     Raises InputError where they do not fit, or are NaN or infinite.
     """

@@ -1,4 +1,4 @@
-"""Word to a person who waits: on stderr, and only once something takes longer than two seconds."""
+"""Progress on stderr, shown only when something takes longer than two seconds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def error_console() -> Console:
 
 @contextmanager
 def status(what: str) -> Iterator[None]:
-    """Says what is being done while the block runs: a spinner in a terminal, one line elsewhere."""
+    """Prints what is being done while the block runs: a spinner in a terminal, one line elsewhere."""
     console = error_console()
     status = console.status(what + " ...")
 

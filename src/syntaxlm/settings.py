@@ -170,7 +170,7 @@ def _lines(kind: type, fault: Any) -> list[str]:
 
 
 def _expected(fault: Any, hint: Any) -> str:
-    """What pydantic's fault says was expected, with the limits of the setting where it is out of them."""
+    """What was expected according to pydantic, with the limits of the setting if it is outside them."""
     options = [option for option in _flat(hint) if dataclasses.is_dataclass(option)]
     if options:
         names = list(dict.fromkeys(name for option in options for name in _hints(option)))

@@ -38,7 +38,7 @@ _SHOWN_FAULTS = 3
 
 @dataclass(frozen=True)
 class StoredTensor:
-    """What a header says of a tensor. start, end: bytes of the data that follow the header."""
+    """The entry of a tensor in a header. start, end: bytes of the data that follow the header."""
 
     dtype: torch.dtype
     shape: tuple[int, ...]
@@ -181,7 +181,7 @@ def tensor_faults(
 
 
 def renamed(tensors: Mapping[str, Found], rename: Callable[[str], str]) -> dict[str, Found]:
-    """Tensors, or what a header says of them, under other names."""
+    """Tensors, or their entries in a header, under other names."""
     return {rename(name): tensor for name, tensor in tensors.items()}
 
 

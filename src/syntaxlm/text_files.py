@@ -141,7 +141,7 @@ def uncompressed_name(path: str | Path) -> Path:
 
 
 def content_suffix(path: str | Path) -> str:
-    """The suffix that says what a file holds, in lower case: .conllu of train.conllu.gz."""
+    """The suffix for the content of a file, in lower case: .conllu of train.conllu.gz."""
     return uncompressed_name(path).suffix.lower()
 
 

@@ -53,7 +53,7 @@ def test_a_notebook_becomes_text_code_and_what_it_printed(tmp_path):
     assert page.endswith("```python\nprint(1)\n```\n\n```text\n1\n```\n")
     error = {"output_type": "error", "ename": "ValueError"}
     path.write_text(json.dumps({"cells": [cells[0], cell("code", "1/0", outputs=[error])]}))
-    with pytest.raises(ValueError, match="'error' has no page"):
+    with pytest.raises(ValueError, match="notebook output 'error' cannot be shown on a page"):
         notebook_page(path)
 
 

@@ -111,7 +111,7 @@ def test_an_interrupted_run_is_gone_on_with_and_ends_as_if_it_had_not_been(two, 
         two, folder, 2, lambda recipe: nullcontext(stop_at_third_step) if recipe == two["lstm"] else watching(recipe)
     )
     assert stopped.stopped
-    assert "the same command goes on" in str(stopped)
+    assert "the same command resumes it" in str(stopped)
     assert [len(row.runs) for row in stopped.rows] == [2, 0]
     assert not (folder / "lstm" / "seed-4").exists()
     assert json.loads((folder / COMPARISON).read_text())["stopped"]

@@ -166,7 +166,7 @@ def test_the_command_trains_and_prints_figures(toy, folder, result, capsys):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--prompt", "the"], "--prompt: a model of trees begins with the root word"),
+        (["--prompt", "the"], "--prompt: a dependency-tree model starts with the root word"),
         (["--temperature", "-1"], "temperature: found -1.0"),
         (["--maximum-depth", "0"], "maximum_depth: found 0"),
         (["--count", "0"], "count: found 0; expected 1 or more"),
@@ -182,7 +182,7 @@ def test_what_cannot_be_sampled_is_told(folder, result, capsys, options, said):
 def test_a_model_of_text_samples_no_trees(trained, capsys, option):
     code, out, error = call(capsys, "generate", trained.prpn, *option)
     assert (code, out) == (2, "")
-    assert f"{' '.join(option).removesuffix(' 3')}: found a model of the kind 'prpn'" in error
+    assert f"{' '.join(option).removesuffix(' 3')}: found a prpn model" in error
 
 
 def test_a_model_of_text_has_no_stops_to_train(trained, toy):

@@ -13,19 +13,19 @@ from syntaxlm.errors import InputError
 def add_average(commands: Any) -> None:
     parser = commands.add_parser(
         "average",
-        help="one tree from the trees of several parsers",
-        description="Averages the trees of several parsers (models, seeds, layers): writes for each sentence the binary"
-        " tree that shares the most spans with all of them, and prints how far they agree.",
+        help="average the trees of several parsers",
+        description="Average the trees of several parsers (models, seeds, layers). For each sentence, write the binary"
+        " tree that shares the most spans with all of them; print how far the parsers agree.",
     )
     parser.add_argument(
         "predictions", nargs="+", type=Path, metavar="PREDICTED",
         help="two bracket files or more, of the same sentences in the same order"
     )  # fmt: skip
     parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="FILE", help="write the averaged trees there, one a line"
+        "-o", "--output", type=Path, required=True, metavar="FILE", help="output file, one averaged tree per line"
     )
     parser.add_argument(
-        "--weights", metavar="W,W,...", help="what each file's spans count, such as 2,1,1; default: all alike"
+        "--weights", metavar="W,W,...", help="weight of each file's spans, such as 2,1,1; default: equal weights"
     )
     add_ties(parser)
     add_protocol(parser)

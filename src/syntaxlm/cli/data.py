@@ -1,4 +1,4 @@
-"""`data` and its kinds."""
+"""`data` and its subcommands."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def add_data(commands: Any) -> None:
     toy = kinds.add_parser(
         "toy",
         help="the built-in corpus: English from a grammar, with its trees",
-        description="Samples sentences of a small English grammar: text, constituency and dependency trees, and the"
-        " exact perplexity that no model can beat.",
+        description="Sample sentences from a small English grammar. Writes text, constituency and dependency trees, and"
+        " the lowest perplexity that any model can have.",
     )
     toy.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder to write to")
     toy.add_argument("--sentences", type=int, default=20_000, metavar="N", help="training sentences (default 20,000)")
@@ -30,7 +30,7 @@ def add_data(commands: Any) -> None:
     text8 = kinds.add_parser(
         "text8",
         help="text8, split into its training and validation parts",
-        description="Writes DIR/train.txt, the first 99 million characters of text8, and DIR/valid.txt, the last"
+        description="Write DIR/train.txt, the first 99 million characters of text8, and DIR/valid.txt, the last"
         " million, one line each, as published figures split it. Training needs batches.carry_state true.",
     )
     text8.add_argument("file", metavar="FILE", type=Path, help="text8, unpacked: 100,000,000 bytes")

@@ -48,7 +48,7 @@ def add_report(commands: Any) -> None:
         help="write a page on a model's settings, training, perplexity and trees",
         description="Write DIR/report.html, a page that needs no other file: settings, loss curves and perplexity from"
         " the model's folder and, measured on a treebank, F1 of all decoders and baselines, F1 by length, recall by"
-        " label, depth and branching, and the best and worst sentences beside their gold trees. The page says what"
+        " label, depth and branching, and the best and worst sentences beside their gold trees. The page lists what"
         " cannot be shown and why; for a model that does not parse it covers the language model only.",
         epilog="example: syntaxlm report MODEL_DIR treebank.mrg -o my-report",
     )

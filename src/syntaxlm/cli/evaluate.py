@@ -1,4 +1,4 @@
-"""`evaluate` and its kinds."""
+"""`evaluate` and its subcommands."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def add_evaluate(commands: Any) -> None:
-    evaluate = commands.add_parser("evaluate", help="measure a model, or a file of trees")
+    evaluate = commands.add_parser("evaluate", help="evaluate a model or a file of trees")
     kinds = evaluate.add_subparsers(title="what to measure", required=True, metavar="KIND")
     _add_lm(kinds)
     _add_parse(kinds)
@@ -45,22 +45,22 @@ def _add_lm(kinds: Any) -> None:
     parser = kinds.add_parser(
         "lm",
         help="perplexity of a text",
-        description="Perplexity, bits per token and bits per character of a text, one sentence a line; of a model of"
-        " trees, perplexity of words given their trees, TEXT being a file of dependency trees. With a neural"
-        " cache, whose weights tune cache finds, also what it gains: words that came after states like this one, not"
-        " long ago, become more probable.",
+        description="Print perplexity, bits per token and bits per character of a text, one sentence per line. For a"
+        " dependency-tree model, TEXT is a file of dependency trees, and perplexity is that of the words given their"
+        " trees. With a neural cache, whose weights are found by tune cache, print the figures with and without it: the"
+        " cache makes words more probable that recently followed a similar state.",
     )
     add_model(parser)
-    parser.add_argument("text", metavar="TEXT", help="a UTF-8 file, one sentence a line; - for standard input")
+    parser.add_argument("text", metavar="TEXT", help="a UTF-8 file, one sentence per line; - for standard input")
     add_context(parser)
     parser.add_argument(
-        "--cache-weight", type=float, metavar="W", help="use a neural cache, with this share of the probability: 0 to 1"
+        "--cache-weight", type=float, metavar="W", help="use a neural cache with this share of the probability, 0 to 1"
     )
     parser.add_argument(
         "--cache-theta", type=float, metavar="F",
-        help="how much the cache prefers words whose state was like the present one; 0: not at all"
+        help="how strongly the cache prefers words that followed a similar state; 0: not at all"
     )  # fmt: skip
-    parser.add_argument("--cache-size", type=int, metavar="N", help="words that the cache holds; default 2000")
+    parser.add_argument("--cache-size", type=int, metavar="N", help="number of words in the cache; default 2000")
     add_json(parser)
     parser.set_defaults(run=_lm)
 
@@ -69,7 +69,7 @@ def _add_parse(kinds: Any) -> None:
     parser = kinds.add_parser(
         "parse",
         help="F1 of a model's trees against a treebank",
-        description="Parses a treebank's sentences from their words alone and scores the trees, beside every baseline.",
+        description="Parse the words of a treebank and score the trees, beside all baselines.",
     )
     add_model(parser)
     parser.add_argument("treebank", metavar="TREEBANK", help="a bracket file, a folder of them, or a quoted pattern")
@@ -78,8 +78,8 @@ def _add_parse(kinds: Any) -> None:
     add_decoding(parser)
     parser.add_argument(
         "--random-weights", type=int, default=0, metavar="N",
-        help="score N models of the same settings and vocabulary with fresh weights, too: what the model's form gives"
-        " without any training"
+        help="also score N untrained models with the same settings and vocabulary, to see what the architecture gives"
+        " without training"
     )  # fmt: skip
     add_json(parser)
     parser.set_defaults(run=_parse)
@@ -89,7 +89,7 @@ def _add_trees(kinds: Any) -> None:
     parser = kinds.add_parser(
         "trees",
         help="F1 of one bracket file against another",
-        description="Scores predicted trees, from whatever parser, against gold trees; no model is needed.",
+        description="Score predicted trees, from any parser, against gold trees. No model is needed.",
     )
     parser.add_argument("predicted", metavar="PREDICTED", type=Path, help="bracket file, with labels or without")
     parser.add_argument(
@@ -123,14 +123,16 @@ def _add_agreement(kinds: Any) -> None:
 def _add_boundaries(kinds: Any) -> None:
     parser = kinds.add_parser(
         "boundaries",
-        help="word boundaries read off a character model's distances",
-        description="Takes the gaps between characters whose distance is large for word boundaries, and scores them"
-        " against the white space of the text: precision, recall and F1, beside baselines. How large is chosen on a"
-        " part of the text that is not measured: its first tenth, or another text.",
+        help="word-boundary F1 of a character-level model",
+        description="Predict word boundaries where the distance between two characters is large, and score them against"
+        " the white space of the text: precision, recall and F1, beside baselines. The threshold is chosen on text that"
+        " is not scored: the first tenth, or another text.",
     )
     add_model(parser)
     parser.add_argument("text", metavar="TEXT", help="a UTF-8 file with white space between words")
-    parser.add_argument("--tune", metavar="FILE", help="another text, to choose thresholds on; then all of TEXT counts")
+    parser.add_argument(
+        "--tune", metavar="FILE", help="another text to choose thresholds on; then all of TEXT is scored"
+    )
     add_json(parser)
     parser.set_defaults(run=_boundaries)
 

@@ -72,7 +72,7 @@ def _generate(options: argparse.Namespace) -> None:
     if stored.model.reads == "trees":
         _generate_trees(options, stored)
         return
-    _refuse_options_of_dependency_trees(options, f"found a model of the kind {stored.name!r}, which samples text")
+    _refuse_options_of_dependency_trees(options, f"found a {stored.name} model, which samples text")
     sentences = generate(stored, options.count, options.prompt, **_sampling(options))
     for sentence in progress_bar(sentences, "sampling", options.count):
         print(to_json(sentence.as_dict()) if options.format == "json" else sentence.text)
@@ -113,7 +113,7 @@ def _generate_trees(options: argparse.Namespace, stored: ModelBundle) -> None:
     from syntaxlm.trees import format_conllu
 
     if options.prompt is not None:
-        raise InputError("--prompt: a model of trees begins with the root word, not with the first; it takes no prompt")
+        raise InputError("--prompt: a dependency-tree model starts with the root word, so it takes no prompt")
     trees = generate_trees(
         stored,
         read_stops(options.model, stored),

@@ -13,9 +13,9 @@ from syntaxlm.errors import InputError
 def add_data_logic(kinds: Any) -> None:
     parser = kinds.add_parser(
         "logic",
-        help="pairs of propositional formulas, and the relation between the two",
-        description="Samples pairs of propositional formulas and finds by truth tables which of seven relations holds"
-        " between the two. Training and validation pairs have up to 6 operators, test pairs 1 to 12.",
+        help="pairs of propositional formulas, and the relation between them",
+        description="Sample pairs of propositional formulas and find, by truth tables, which of seven relations holds"
+        " between them. Training and validation pairs have up to 6 operators, test pairs 1 to 12.",
     )
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder to write to")
     parser.add_argument("--pairs", type=int, default=100_000, metavar="N", help="training pairs (default 100,000)")
@@ -30,9 +30,9 @@ def add_logic(commands: Any) -> None:
     parser = kinds.add_parser(
         "train",
         help="train a classifier of pairs of formulas",
-        description="Trains a model's encoder, and a classifier above it, to tell the relation between two formulas,"
-        " into a new folder. Every setting of the recipe can be given here instead, by its dotted name."
-        " The weights kept are those of the highest accuracy on the validation pairs.",
+        description="Train a model's encoder with a classifier that predicts the relation between two formulas, into a"
+        " new folder. Every setting of the recipe can be overridden by its dotted name. The weights with the highest"
+        " accuracy on the validation pairs are kept.",
         epilog="example: syntaxlm logic train logic/on-lstm-small --output runs/logic --training.epochs 3",
     )
     parser.add_argument(
@@ -49,8 +49,8 @@ def add_evaluate_logic(kinds: Any) -> None:
     parser = kinds.add_parser(
         "logic",
         help="accuracy of logical inference by number of operators",
-        description="Lets a classifier tell the relation between the two formulas of every pair of a file: accuracy by"
-        " number of operators, beside that of the most frequent relation.",
+        description="Predict the relation between the two formulas of every pair of a file with a classifier. Prints"
+        " accuracy by number of operators, beside that of the most frequent relation.",
     )
     parser.add_argument("classifier", metavar="DIR", type=Path, help="a classifier's folder, as logic train writes it")
     parser.add_argument("pairs", metavar="FILE", help="pairs as data logic writes them; - for standard input")

@@ -1,4 +1,4 @@
-"""`ngram` and its kinds: n-gram models to and from ARPA files."""
+"""`ngram` and its subcommands: n-gram models to and from ARPA files."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def add_ngram(commands: Any) -> None:
 def _add_to_arpa(kinds: Any) -> None:
     parser = kinds.add_parser(
         "to-arpa",
-        help="an ARPA file of an n-gram model",
-        description="Writes an n-gram model as an ARPA file, the text form that KenLM, SRILM, IRSTLM and others read."
-        " Read again, it is the same model, digit by digit.",
+        help="write an n-gram model as an ARPA file",
+        description="Write an n-gram model as an ARPA file, the text format that KenLM, SRILM, IRSTLM and others read."
+        " Reading the file again gives exactly the same model.",
     )
     add_model(parser)
     parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="FILE", help="write there, whole or not at all"
+        "-o", "--output", type=Path, required=True, metavar="FILE", help="output file (written atomically)"
     )
     add_json(parser)
     parser.set_defaults(run=_to_arpa)
@@ -34,9 +34,9 @@ def _add_to_arpa(kinds: Any) -> None:
 def _add_from_arpa(kinds: Any) -> None:
     parser = kinds.add_parser(
         "from-arpa",
-        help="a model folder of an ARPA file",
-        description="Makes a model folder of an ARPA file, from whatever program, so that every command can read it."
-        " Words are read as they stand in a text, or as another model reads them.",
+        help="make a model folder from an ARPA file",
+        description="Make a model folder from an ARPA file of any program, so that every command can use the model."
+        " Words are read as they are in a text, or as another model reads them.",
     )
     parser.add_argument(
         "file", type=Path, metavar="FILE", help="an ARPA file, perhaps .gz, .xz or .zst; - for standard input"

@@ -25,7 +25,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 def add_also(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--also", action="append", default=[], type=Path, metavar="MODEL_DIR",
-        help="a further model, as often as wanted: the trees are then the average of all models' trees"
+        help="another model, may be repeated: the trees are then the average of all models' trees"
     )  # fmt: skip
     add_ties(parser)
 
@@ -62,7 +62,7 @@ def add_context(parser: argparse.ArgumentParser) -> None:
 
 
 def text_mode(options: argparse.Namespace, bundle: ModelBundle) -> TextMode | None:
-    """How a text is to be read: as `--context` says, or `--mode`, its old spelling; None: as the model was trained."""
+    """How to read a text, by `--context` or its old spelling `--mode`; None: as the model was trained."""
     from syntaxlm.models.batches import TextMode
     from syntaxlm.old_settings import mode_settings
 
@@ -77,7 +77,10 @@ def add_scoring(parser: argparse.ArgumentParser, clean_up: str) -> None:
     add_protocol(parser)
     add_clean_up(parser, clean_up)
     parser.add_argument(
-        "--per-sentence", type=Path, metavar="FILE", help="write each sentence's trees and scores there, as JSON lines"
+        "--per-sentence",
+        type=Path,
+        metavar="FILE",
+        help="write each sentence's trees and scores to this file, as JSON lines",
     )
 
 
@@ -85,15 +88,15 @@ def add_protocol(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--protocol", default="wsj-test", metavar="P", help="wsj-test (default), prpn, wsj10, wsj40 or evalb"
     )
-    parser.add_argument("--max-words", type=int, metavar="N", help="leave longer sentences out (after clean-up)")
+    parser.add_argument("--max-words", type=int, metavar="N", help="leave longer sentences out (after preprocessing)")
 
 
 def add_clean_up(parser: argparse.ArgumentParser, default: str) -> None:
     parser.add_argument(
         "--clean-up", default=default, metavar="RULE",
-        help="which words stay: ptb-keep, ptb-keep-currency, ptb-drop (Penn tags), ud (UD tags), letters, letters-only"
-        " (by the word), zh-sinica, es-cess, pt-floresta (treebanks), none; or a YAML file of keep_tags, drop_tags,"
-        f" drop_words, punctuation: unicode; default {default}",
+        help="gold-tree preprocessing, which selects words: ptb-keep, ptb-keep-currency, ptb-drop (Penn tags), ud (UD"
+        " tags), letters, letters-only (by the word), zh-sinica, es-cess, pt-floresta (treebanks), none; or a YAML file"
+        f" with keep_tags, drop_tags, drop_words, punctuation: unicode; default {default}",
     )  # fmt: skip
 
 
@@ -102,8 +105,8 @@ def add_decoding(parser: argparse.ArgumentParser) -> None:
     add_decoder(parser)
     parser.add_argument(
         "--layer", type=int, metavar="L",
-        help="whose distances, 1 is the first; when not given, the model's own, which published trees are of: 2 of an"
-        " on-lstm of several layers, otherwise 1; span scores have no layers",
+        help="layer whose distances are used, from 1; default: that of the published trees, 2 for an on-lstm with"
+        " several layers, otherwise 1; models without distances have no layers",
     )  # fmt: skip
 
 
@@ -121,27 +124,27 @@ def add_decoder(parser: argparse.ArgumentParser) -> None:
 
 
 def add_treebank_style(parser: argparse.ArgumentParser) -> None:
-    """What makes plain English look as a treebank's text."""
+    """Options that make plain English look like the text of a treebank."""
     parser.add_argument(
         "--punctuation", choices=["keep", "split", "drop"], default="keep",
-        help="what becomes of the marks at a word's ends before the model's normaliser: keep (default), split (each a"
-        " word of its own), drop",
+        help="treatment of the punctuation marks at the ends of a word, before the model's normaliser: keep (default),"
+        " split (each mark becomes a word), drop",
     )  # fmt: skip
     parser.add_argument(
         "--contractions", choices=["keep", "split"], default="keep",
-        help="split: n't, 's, 'll and such become words of their own, as in treebank text; keep (default)",
+        help="split: n't, 's, 'll and the like become separate words, as in treebank text; keep (default)",
     )  # fmt: skip
 
 
 def treebank_style(options: argparse.Namespace) -> TreebankStyle:
-    """What `add_treebank_style` was told."""
+    """The options of `add_treebank_style`."""
     from syntaxlm.text.treebank_style import TreebankStyle
 
     return TreebankStyle(options.punctuation, options.contractions)
 
 
 def model_names(folders: Sequence[Path]) -> list[str]:
-    """Of models: their folders' last names where these differ, else their paths. Raises InputError for one twice."""
+    """The names of the models' folders if these differ, else their paths. Raises InputError for a repeated model."""
     from syntaxlm.errors import InputError
 
     twice = [str(folder) for folder, count in Counter(folder.resolve() for folder in folders).items() if count > 1]

@@ -13,9 +13,10 @@ def add_pairs(kinds: Any) -> None:
     parser = kinds.add_parser(
         "pairs",
         help="minimal pairs: is the better sentence the more probable one?",
-        description="Scores minimal pairs, as those of BLiMP and of Marvin and Linzen: how often the better sentence"
-        " has the higher log-probability. Files are JSON lines, one item a line: sentence_good and sentence_bad, or"
-        " sentences, best first. Several models are told side by side, and compared with the first.",
+        description="Score minimal pairs, such as those of BLiMP and of Marvin and Linzen: how often the better"
+        " sentence has the higher log-probability. Files are JSON lines, one item per line: sentence_good and"
+        " sentence_bad, or sentences, best first. Several models appear in adjacent columns and are compared with the"
+        " first.",
         epilog="example: syntaxlm evaluate pairs my-model --model another pairs.jsonl --punctuation drop",
     )
     add_model(parser)
@@ -26,7 +27,7 @@ def add_pairs(kinds: Any) -> None:
     )  # fmt: skip
     add_treebank_style(parser)
     parser.add_argument(
-        "--per-pair", type=Path, metavar="FILE", help="write each pair and its log-probabilities there, as JSON lines"
+        "--per-pair", type=Path, metavar="FILE", help="write each pair and its log-probabilities, as JSON lines"
     )
     add_json(parser)
     parser.set_defaults(run=_pairs)

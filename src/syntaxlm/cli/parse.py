@@ -20,10 +20,10 @@ def add_parse(commands: Any) -> None:
         "parse",
         help="parse plain or tagged text",
         description="Parse text, one sentence per line, and write one tree per line (an empty line for a line"
-        " without a word). A model of tags reads tagged text, word_TAG; a model of words reads plain text, and of files"
-        " named .tagged or .tagged.txt the words. brackets: (X the (X old cat)), with tags (X (DT the) (NN cat));"
-        " json: words, tokens, spans and, of one model, its distances or the scores or probabilities of the spans;"
-        " latex: forest.",
+        " without a word). A model of tags reads tagged text, word_TAG; a model of words reads plain text, or the words"
+        " of files named .tagged or .tagged.txt. brackets: (X the (X old cat)), with tags (X (DT the) (NN cat));"
+        " json: words, tokens, spans and, for a single model, its distances or the scores or probabilities of the"
+        " spans; latex: forest.",
     )
     add_model(parser)
     parser.add_argument(
@@ -36,8 +36,8 @@ def add_parse(commands: Any) -> None:
     add_decoding(parser)
     parser.add_argument(
         "--labels", action="store_true",
-        help="put the labels that the model has induced into the brackets and the JSON: (NT-17 (T-3 the) (T-8 dog));"
-        " for one model that has labels (PCFGs)",
+        help="write the induced labels in brackets and JSON: (NT-17 (T-3 the) (T-8 dog)); for a single model with"
+        " labels (PCFGs)",
     )  # fmt: skip
     parser.set_defaults(run=_parse)
 

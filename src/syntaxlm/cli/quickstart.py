@@ -13,9 +13,9 @@ from syntaxlm.cli.options import add_json, print_result
 def add_quickstart(commands: Any) -> None:
     parser = commands.add_parser(
         "quickstart",
-        help="see it all at work in a few minutes",
-        description="Writes the built-in corpus, trains a small model on it, shows perplexity, F1 and three parses,"
-        " and writes a report on it, DIR/report.html.",
+        help="train, evaluate and report on a small model in a few minutes",
+        description="Write the built-in corpus, train a small model on it, print perplexity, F1 and three parses, and"
+        " write a report, DIR/report.html.",
     )
     parser.add_argument("--output", type=Path, default=Path("quickstart"), metavar="DIR", help="default: quickstart")
     parser.add_argument("--model", default="prpn", metavar="NAME", help="the model of a shipped NAME-toy recipe")

@@ -14,11 +14,12 @@ from syntaxlm.errors import InputError
 def add_rerank(commands: Any) -> None:
     parser = commands.add_parser(
         "rerank",
-        help="the best of a parser's candidate trees, by a model of trees",
-        description="Picks one of several candidate trees of each sentence: that of the highest log P(S | T), the words"
-        " given the tree, or of this and the parser's own score together. Candidates of a sentence follow each other,"
-        " the parser's best first: they share their sent_id or, without one, their words. Writes the picked trees"
-        " and, with --gold, prints their attachment scores, UAS and LAS, beside those of the first candidates.",
+        help="select among a parser's candidate trees by a dependency-tree model",
+        description="Select one of several candidate trees for each sentence: the one with the highest log P(S | T),"
+        " the log-probability of the words given the tree, or the highest weighted sum of this and the parser's score."
+        " Candidates of a sentence follow each other, the parser's best first; they share their sent_id or, without"
+        " one, their words. Writes the selected trees and, with --gold, prints their attachment scores, UAS and LAS,"
+        " beside those of the first candidates.",
         epilog="example: syntaxlm rerank MODEL_DIR k-best.conllu --gold test.conllu --tune dev-best.conllu dev.conllu",
     )
     add_model(parser)
@@ -28,14 +29,14 @@ def add_rerank(commands: Any) -> None:
         type=Path,
         help="CoNLL-U, perhaps compressed, k trees per sentence; - for standard input",
     )
-    parser.add_argument("--gold", type=Path, metavar="FILE", help="the right trees, a sentence each, to score by")
+    parser.add_argument("--gold", type=Path, metavar="FILE", help="gold trees, one per sentence, to score against")
     parser.add_argument(
         "--weight", type=float, metavar="W",
-        help="of the model, 0 to 1; the parser's score has the rest. Default 1: the model alone",
+        help="weight of the model, 0 to 1; the parser's score has the rest; default 1: the model alone",
     )  # fmt: skip
     parser.add_argument(
         "--tune", nargs=2, type=Path, metavar=("CANDIDATES", "GOLD"),
-        help="choose the weight on these, which are not measured: that of the highest UAS without punctuation",
+        help="choose the weight with the highest UAS without punctuation on these trees, which are not scored",
     )  # fmt: skip
     parser.add_argument(
         "--score", default="score", metavar="NAME",
@@ -43,7 +44,7 @@ def add_rerank(commands: Any) -> None:
     )  # fmt: skip
     parser.add_argument(
         "-o", "--output", type=Path, metavar="FILE",
-        help="write the picked trees there, whole or not at all; without it and --gold, to standard output",
+        help="output file for the selected trees (written atomically); default without --gold: standard output",
     )  # fmt: skip
     add_json(parser)
     parser.set_defaults(run=_rerank)

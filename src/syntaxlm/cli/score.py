@@ -18,12 +18,12 @@ def add_score(commands: Any) -> None:
     parser = commands.add_parser(
         "score",
         help="surprisal of every word of a text",
-        description="Surprisal in bits of every word of a text, and of each sentence's end: one row a word, as it was"
-        " written, with its place in the line and what the model read for it. Of a model of characters, one row a"
-        " character. The rows of a sentence add up to its log-probability. The text has one sentence a line; or it is a"
-        " column of a table, whose other columns go into every row; one that is named as a column of ours (word,"
-        " sentence, ...) is input_word, input_sentence, ... there. Of a model of trees, FILE is dependency trees, and a"
-        " word's surprisal is that given its path in the tree; ends of sentences have none.",
+        description="Print the surprisal of every word of a text, and of each end of sentence, in bits: one row per"
+        " word as written, with its position in the line and the token that the model read. Character-level models give"
+        " one row per character. The rows of a sentence add up to its negative log-probability. The text has one"
+        " sentence per line, or is a column of a table; other columns are copied into every row, renamed to input_word,"
+        " input_sentence, ... if the output has a column of that name. For a dependency-tree model, FILE holds"
+        " dependency trees, and a word's surprisal is given its path in the tree; ends of sentences have none.",
         epilog="example: syntaxlm score MODEL_DIR items.tsv --column sentence -o surprisals.tsv",
     )
     add_model(parser)
@@ -33,14 +33,14 @@ def add_score(commands: Any) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--context", choices=["reset", "carry"],
-        help="each sentence by itself, or after all before it, with carried state; as trained when not given"
+        help="reset: read each sentence by itself; carry: read the text as one stream; default: as trained"
     )  # fmt: skip
     parser.add_argument(
         "--column", metavar="NAME",
-        help="FILE is a table, a header line and cells parted by tabs: the column that holds the sentence"
+        help="column with the sentences, if FILE is a table: a header line, cells separated by tabs"
     )  # fmt: skip
     parser.add_argument("--format", choices=["tsv", "json"], default="tsv", help="default: tsv; json: JSON lines")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write there, whole or not at all")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="output file (written atomically)")
     parser.set_defaults(run=_score)
 
 
@@ -58,7 +58,7 @@ def _score(options: argparse.Namespace) -> None:
 
 
 def _scored(stored: Any, options: argparse.Namespace) -> Iterator[str]:
-    """The rows, a sentence a piece."""
+    """The rows, one sentence at a time."""
     from syntaxlm.data.corpora import read_sentences
     from syntaxlm.data.tables import Row, format_cells, names_beside, read_table
     from syntaxlm.progress import progress_bar

@@ -12,9 +12,10 @@ from syntaxlm.cli.options import add_json, print_result
 def add_data_sentences(kinds: Any) -> None:
     parser = kinds.add_parser(
         "sentences",
-        help="books as text to train on, one sentence a line",
-        description="Parts plain text of books, whose lines end anywhere, into sentences, one a line. Blank lines part"
-        " paragraphs. Which words are abbreviations, whose full stop ends no sentence, is learnt from the text itself.",
+        help="split books into one sentence per line",
+        description="Split plain text with arbitrary line breaks, such as books, into sentences, one per line. Blank"
+        " lines separate paragraphs. Abbreviations, whose full stop does not end a sentence, are learned from the text"
+        " itself.",
         epilog="example: syntaxlm data sentences novels/*.txt -o train.txt --valid valid.txt",
     )
     parser.add_argument(
@@ -23,22 +24,22 @@ def add_data_sentences(kinds: Any) -> None:
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="text file to write")
     parser.add_argument(
         "--valid", type=Path, metavar="FILE",
-        help="put some paragraphs, drawn at random, aside into this file: text to validate on",
+        help="write some paragraphs, drawn at random, to this file instead: validation text",
     )  # fmt: skip
     parser.add_argument(
         "--valid-share", type=float, default=0.05, metavar="P",
-        help="how large a part of the paragraphs goes there; default 0.05",
+        help="share of the paragraphs in the validation text; default 0.05",
     )  # fmt: skip
-    parser.add_argument("--seed", type=int, default=0, metavar="S", help="of the draw; default 0")
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="random seed; default 0")
     parser.add_argument(
         "--paragraphs", choices=["blank-lines", "lines"], default="blank-lines",
-        help="what parts paragraphs: blank lines (default), or every line end",
+        help="paragraph separator: blank lines (default) or every line end",
     )  # fmt: skip
     parser.add_argument(
         "--abbreviation", action="append", default=[], metavar="WORD",
-        help="a word whose full stop ends no sentence, beside those that are learnt; may be given several times",
+        help="a word whose full stop does not end a sentence, besides the learned ones; may be repeated",
     )  # fmt: skip
-    parser.add_argument("--encoding", default="utf-8", metavar="NAME", help="of the files; default utf-8")
+    parser.add_argument("--encoding", default="utf-8", metavar="NAME", help="encoding of the files; default utf-8")
     add_json(parser)
     parser.set_defaults(run=_sentences)
 

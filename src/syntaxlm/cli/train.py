@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 def add_train(commands: Any) -> None:
     parser = commands.add_parser(
         "train",
-        help="train a model by a recipe",
-        description="Trains a model by a recipe, a YAML file, into a new folder. Every setting of the recipe can be"
-        " given here instead, by its dotted name: --model.hidden_size 400 --text.train my.txt. Ctrl-C saves and stops; "
-        "--resume goes on, and ends with the very weights of an uninterrupted run.",
+        help="train a model from a recipe",
+        description="Train a model from a recipe, a YAML file, into a new folder. Every setting of the recipe can be"
+        " overridden by its dotted name: --model.hidden_size 400 --text.train my.txt. Ctrl-C saves and stops; --resume"
+        " produces the same weights as an uninterrupted run.",
         epilog="example: syntaxlm train prpn-toy --output runs/toy --schedule.epochs 3",
     )
     parser.add_argument("recipe", nargs="?", metavar="RECIPE", help="a recipe file, or the name of a shipped recipe")
     parser.add_argument("--output", type=Path, metavar="DIR", help="new folder for the model")
-    parser.add_argument("--resume", type=Path, metavar="DIR", help="go on with the run in this folder")
+    parser.add_argument("--resume", type=Path, metavar="DIR", help="resume the run in this folder")
     parser.add_argument("--seeds", type=int, default=1, metavar="N", help="train N times, with seeds run.seed, +1, ...")
     add_json(parser)
     parser.set_defaults(run=_train, takes_overrides=True)
@@ -36,15 +36,18 @@ def add_train(commands: Any) -> None:
 def add_compare(commands: Any) -> None:
     parser = commands.add_parser(
         "compare",
-        help="train several recipes under one budget and print their table",
-        description="Trains every recipe, N seeds each, into DIR/RECIPE/seed-S, and prints perplexity, or bits per"
-        " character where one reads characters, mean and deviation over seeds. Settings given by their dotted names"
-        " are put into all recipes. The same command goes on where it was stopped: what is finished is not trained"
-        " again. DIR/comparison.json has all figures.",
+        help="train several recipes under one budget and print a table",
+        description="Train every recipe, N seeds each, into DIR/RECIPE/seed-S, and print perplexity (bits per character"
+        " if a model reads characters): mean and standard deviation over seeds. Settings given by their dotted names"
+        " apply to all recipes. The same command resumes a stopped comparison; finished runs are not repeated."
+        " DIR/comparison.json has all figures.",
         epilog="example: syntaxlm compare prpn-toy lstm-toy -o runs/toys --minutes 2 --seeds 3",
     )
     parser.add_argument(
-        "recipes", nargs="+", metavar="RECIPE", help="recipe files, or names of shipped recipes, each of another name"
+        "recipes",
+        nargs="+",
+        metavar="RECIPE",
+        help="recipe files or names of shipped recipes, all with different names",
     )
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder for all runs")
     parser.add_argument("--minutes", type=float, metavar="M", help="training time of each run; default: the recipe's")
@@ -59,7 +62,7 @@ def add_focus(commands: Any) -> None:
         help="train a grammar toward the trees of several parsers of the same text",
         description="Train several seeds of a PCFG recipe, parse the training text with each of them, and train a"
         " grammar toward the spans of their trees (parse-focusing). No gold trees are read. The same command resumes"
-        " where it was stopped. DIR/focused is the model; DIR/agreement.json says how far the parsers agree.",
+        " where it was stopped. DIR/focused is the model; DIR/agreement.json has the agreement of the parsers.",
         epilog="example: syntaxlm focus simple-pcfg-text -o runs/focused --text.train my.txt --text.valid other.txt",
     )
     parser.add_argument("recipe", metavar="RECIPE", help="a recipe file, or the name of a shipped recipe, of a PCFG")

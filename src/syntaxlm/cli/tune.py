@@ -1,4 +1,4 @@
-"""`tune` and its kinds."""
+"""`tune` and its subcommands."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from syntaxlm.files import to_json
 
 
 def add_tune(commands: Any) -> None:
-    tune = commands.add_parser("tune", help="fit what stands beside a trained model")
+    tune = commands.add_parser("tune", help="train add-ons for a model")
     kinds = tune.add_subparsers(title="what to tune", required=True, metavar="KIND")
     parser = kinds.add_parser(
         "cache",
         help="the weights of a neural cache",
-        description="Chooses weight and theta of a neural cache on a text, one sentence a line, that is not the one"
-        " to be measured. The model reads it once; then many pairs are tried. Prints their perplexities, the best pair,"
-        " and the command that measures with it.",
+        description="Choose weight and theta of a neural cache on a validation text, one sentence per line. The model"
+        " reads the text once; then many pairs of values are tried. Prints their perplexities, the best pair, and the"
+        " command that evaluates with it.",
     )
     add_model(parser)
-    parser.add_argument("text", metavar="VALID_TEXT", help="a UTF-8 file, one sentence a line; - for standard input")
+    parser.add_argument("text", metavar="VALID_TEXT", help="a UTF-8 file, one sentence per line; - for standard input")
     add_context(parser)
     parser.add_argument(
-        "--cache-size", type=int, default=2000, metavar="N", help="words that the cache holds; default 2000"
+        "--cache-size", type=int, default=2000, metavar="N", help="number of words in the cache; default 2000"
     )
     add_json(parser)
     parser.set_defaults(run=_cache)
@@ -34,33 +34,37 @@ def add_tune(commands: Any) -> None:
 def _add_stops(kinds: Any) -> None:
     parser = kinds.add_parser(
         "stops",
-        help="where the trees of a model of trees end, so that it can generate",
-        description="Trains, over the states of a model of dependency trees, which stay as they are, the classifiers"
-        " that tell for every word whether a left, right, next left or next right dependent follows, and for a model"
-        " that reads labels, which one an edge has. They are written into the model's folder, for generate; those of"
-        " the epoch of the best validation loss are kept. Prints the accuracy of each beside that of always stopping.",
+        help="train the stop classifiers of a dependency-tree model, which generate needs",
+        description="Train classifiers on the states of a dependency-tree model, which do not change. They predict for"
+        " every word whether a left, right, next left or next right dependent follows and, if the model reads labels,"
+        " the label of an edge. The classifiers of the epoch with the lowest validation loss are written into the"
+        " model's folder, for generate. Prints the accuracy of each beside that of always stopping.",
         epilog="example: syntaxlm tune stops MODEL_DIR train.conllu --valid dev.conllu --test test.conllu",
     )
     add_model(parser)
     parser.add_argument("trees", metavar="TRAIN", help="dependency trees: a file, a folder or a quoted pattern")
-    parser.add_argument("--valid", required=True, metavar="TREES", help="trees that choose the epoch")
-    parser.add_argument("--test", metavar="TREES", help="trees that are only measured, at the end")
+    parser.add_argument("--valid", required=True, metavar="TREES", help="validation trees, which select the epoch")
+    parser.add_argument("--test", metavar="TREES", help="trees for the final evaluation")
     parser.add_argument(
         "--reads", choices=["states", "states-and-words"], default="states-and-words",
-        help="what the classifiers read of a word: the state that it was drawn from, as published, or the word (and"
-        " label), too; default states-and-words",
+        help="input of the classifiers: the state that a word was drawn from, as published, or also the word and its"
+        " label; default states-and-words",
     )  # fmt: skip
     parser.add_argument(
-        "--hidden-size", type=int, metavar="N", help="neurons of their hidden layer; default: as the model's state"
+        "--hidden-size", type=int, metavar="N", help="size of their hidden layer; default: size of the model's state"
     )
-    parser.add_argument("--learning-rate", type=float, default=1e-3, metavar="R", help="of Adam; default 0.001")
-    parser.add_argument("--epochs", type=int, default=30, metavar="N", help="at most; default 30")
+    parser.add_argument(
+        "--learning-rate", type=float, default=1e-3, metavar="R", help="learning rate of Adam; default 0.001"
+    )
+    parser.add_argument("--epochs", type=int, default=30, metavar="N", help="maximum number of epochs; default 30")
     parser.add_argument(
         "--patience", type=int, default=3, metavar="N",
-        help="end after so many epochs without a better validation loss; default 3",
+        help="stop after N epochs without a better validation loss; default 3",
     )  # fmt: skip
-    parser.add_argument("--minutes", type=float, metavar="M", help="end after so much training; default: no limit")
-    parser.add_argument("--seed", type=int, default=1, metavar="S", help="default 1")
+    parser.add_argument(
+        "--minutes", type=float, metavar="M", help="stop after M minutes of training; default: no limit"
+    )
+    parser.add_argument("--seed", type=int, default=1, metavar="S", help="random seed; default 1")
     add_json(parser)
     parser.set_defaults(run=_stops)
 

@@ -1,8 +1,8 @@
 """Sentence completion: one sentence written once for each word that may fill its gap, and which of these is right.
 
 Zweig & Burges 2011, "The Microsoft Research Sentence Completion Challenge". Plain text, a candidate a line, or parsed
-candidates as CoNLL-U: models of words read the words of either. What models of trees need beside plain text is a file
-of its parses.
+candidates as CoNLL-U: models of words read the words of either. Dependency-tree models need a file of parses beside
+plain text.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ class _Sentence(NamedTuple):
     tree: DependencyTree | None = None
 
     @property
-    def told(self) -> str:
+    def shown(self) -> str:
         """As messages show it."""
-        shown = self.text if len(self.text) <= _SHOWN else self.text[:_SHOWN] + " ..."
-        return f"{self.number}{self.letter}) {shown!r}" if self.number else repr(shown)
+        text = self.text if len(self.text) <= _SHOWN else self.text[:_SHOWN] + " ..."
+        return f"{self.number}{self.letter}) {text!r}" if self.number else repr(text)
 
 
 def read_questions(
@@ -155,7 +155,7 @@ def _from_word_at(text: str, place: int) -> str:
 
 
 def _bare(line: str) -> str:
-    """A sentence without begin and end, its words parted by single spaces."""
+    """A sentence without begin and end, its words separated by single spaces."""
     words = split_words(line)
     words = words[1:] if words[:1] == [_BEGIN] else words
     return " ".join(words[:-1] if words[-1:] == [_END] else words)
@@ -174,7 +174,7 @@ def _groups(
         nearest = max(2, round(len(asked) / len(given)))
         raise InputError(
             f"{source}: {len(asked):,} candidates for the {len(given):,} answers of {answers}; expected as many in each"
-            f" question, two or more.{_first_fault(asked, given, nearest)} Questions of unlike sizes are parted by"
+            f" question, two or more.{_first_fault(asked, given, nearest)} Separate questions of different sizes by"
             " blank lines."
         )
     return [tuple(asked[begin : begin + size]) for begin in range(0, len(asked), size)]
@@ -187,7 +187,7 @@ def _first_fault(asked: Sequence[_Sentence], given: Sequence[_Sentence], size: i
         is_answered = not answer.text or any(sentence.text == answer.text for sentence in group)
         if not is_answered or len(group) < size:
             where = f", from {group[0].place} on," if group else ""
-            lacking = "a candidate" if is_answered else f"its answer, {answer.told}"
+            lacking = "a candidate" if is_answered else f"its answer, {answer.shown}"
             return f" With {size} in each, question {number}{where} is the first to lack {lacking}."
     return f" With {size} in each, {asked[len(given) * size].place} is of no question."
 
@@ -197,7 +197,7 @@ def _labelled(asked: Sequence[_Sentence]) -> list[tuple[_Sentence, ...]]:
     for sentence in asked:
         if not sentence.number:
             raise InputError(
-                f"{sentence.place}: found {sentence.told}; expected a label before it, as other lines have"
+                f"{sentence.place}: found {sentence.shown}; expected a label before it, as other lines have"
             )
     groups = [tuple(group) for _, group in groupby(asked, lambda sentence: sentence.number)]
     seen: dict[int, str] = {}
@@ -213,7 +213,7 @@ def _labelled(asked: Sequence[_Sentence]) -> list[tuple[_Sentence, ...]]:
             letter = ascii_lowercase[place : place + 1]
             if sentence.letter != letter:
                 raise InputError(
-                    f"{sentence.place}, question {first.number}: found {sentence.told}; expected"
+                    f"{sentence.place}, question {first.number}: found {sentence.shown}; expected"
                     f" {f'{first.number}{letter})' if letter else 'at most 26 candidates'}: a candidate is missing, or"
                     " out of order"
                 )
@@ -229,12 +229,14 @@ def _question(group: tuple[_Sentence, ...], answer: _Sentence, name: str, source
     candidates = tuple(sentence.text for sentence in group)
     place = f"{group[0].place}, question {name}"
     if len(group) < 2:
-        raise InputError(f"{place}: one candidate, {group[0].told}; expected two or more")
+        raise InputError(f"{place}: one candidate, {group[0].shown}; expected two or more")
     for number, sentence in enumerate(group):
         if not sentence.text:
             raise InputError(f"{sentence.place}, question {name}: no word in it; expected a sentence")
         if sentence.text in candidates[:number]:
-            raise InputError(f"{sentence.place}, question {name}: {sentence.told} twice; expected different candidates")
+            raise InputError(
+                f"{sentence.place}, question {name}: {sentence.shown} twice; expected different candidates"
+            )
     trees = tuple(sentence.tree for sentence in group if sentence.tree is not None)
     parses = source if trees else ""
     return CompletionQuestion(candidates, _right(group, answer, name), name, group[0].place, trees, parses)
@@ -247,18 +249,18 @@ def _right(group: tuple[_Sentence, ...], answer: _Sentence, name: str) -> int:
     if not answer.number:
         if answer.text not in texts:
             raise InputError(
-                f"{place}: found {answer.told}, which is none of its {len(group)} candidates, from {group[0].place} on"
+                f"{place}: found {answer.shown}, which is none of its {len(group)} candidates, from {group[0].place} on"
             )
         return texts.index(answer.text)
     if str(answer.number) != name:
-        raise InputError(f"{place}: found {answer.told}; expected the answer of question {name}")
+        raise InputError(f"{place}: found {answer.shown}; expected the answer of question {name}")
     right = ascii_lowercase.index(answer.letter)
     if right >= len(group):
         last = ascii_lowercase[len(group) - 1]
         raise InputError(
-            f"{place}: found {answer.told}; expected a letter from a to {last}: it has {len(group)} candidates, from"
+            f"{place}: found {answer.shown}; expected a letter from a to {last}: it has {len(group)} candidates, from"
             f" {group[0].place} on"
         )
     if answer.text and answer.text != texts[right]:
-        raise InputError(f"{place}: found {answer.told}, but candidate {answer.letter} is {texts[right]!r}")
+        raise InputError(f"{place}: found {answer.shown}, but candidate {answer.letter} is {texts[right]!r}")
     return right

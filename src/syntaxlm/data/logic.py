@@ -202,7 +202,7 @@ def write_logic(folder: str | Path, pairs: int = 100_000, seed: int = 0) -> Logi
 
     pairs: of train, all of up to 6 operators, in the proportions that sampling gives; valid has 5 % as many of the same
     kind; test has 1 % as many, 1,000 at most, of every number of operators from 1 to 12. A pair and its mirror image
-    count as one. Each file appears whole or not at all. Raises ValueError for fewer than 1 pair, InputError where the
+    count as one. Files are written atomically. Raises ValueError for fewer than 1 pair, InputError where the
     folder cannot be written.
     """
     if pairs < 1:
@@ -232,13 +232,13 @@ def _counts(pairs: Iterable[FormulaPair]) -> dict[str, dict[str, int]]:
 
 
 def write_pairs(pairs: Iterable[FormulaPair], path: str | Path) -> None:
-    """Writes a table with a header, a pair a line, cells parted by tabs."""
+    """Writes a table with a header, a pair a line, cells separated by tabs."""
     rows = ["\t".join(COLUMNS), *(f"{one.relation}\t{one.left}\t{one.right}\t{one.operators}" for one in pairs)]
     write_text("\n".join(rows) + "\n", path)
 
 
 def read_formula_pairs(path: str | Path) -> list[FormulaPair]:
-    """The pairs of a file: relation, left and right, parted by tabs; what stands behind them is not read.
+    """The pairs of a file: relation, left and right, separated by tabs; what stands behind them is not read.
 
     A header may come first, as `write_pairs` writes it; published files have none. Operators are counted.
     Raises InputError, naming file and line, for what is no pair, and for a file without one.
@@ -251,7 +251,7 @@ def read_formula_pairs(path: str | Path) -> list[FormulaPair]:
     ]
     if not pairs:
         raise InputError(
-            f"{source}: no pair in it. Expected relation, left and right formula, parted by tabs, in a line."
+            f"{source}: no pair in it. Expected relation, left and right formula, separated by tabs, in a line."
         )
     return pairs
 
@@ -259,7 +259,7 @@ def read_formula_pairs(path: str | Path) -> list[FormulaPair]:
 def _pair_of(line: str, place: str) -> FormulaPair:
     cells = line.split("\t")
     if len(cells) < 3:
-        raise InputError(f"{place}: found {len(cells)} cells; expected relation, left and right, parted by tabs")
+        raise InputError(f"{place}: found {len(cells)} cells; expected relation, left and right, separated by tabs")
     sign, left, right = cells[:3]
     if sign not in RELATIONS:
         raise InputError(f"{place}: found the relation {sign!r}; expected one of {' '.join(RELATIONS)}")

@@ -16,11 +16,11 @@ from typing import Any
 from syntaxlm.errors import InputError
 from syntaxlm.text_files import STANDARD_INPUT, read_lines, source_name, uncompressed_name
 
-_GROUPINGS = ("field", "linguistics_term", "group")  # entries that say what an item belongs to
+_GROUPINGS = ("field", "linguistics_term", "group")  # entries that name the group of an item
 _SHOWN = 60  # characters of a faulty entry
 
-# The cases of Marvin & Linzen's files as their Table 1 has them, animate and inanimate together, and the distance that
-# Shen et al. 2019 (ON-LSTM), Table 2, tell: long where a phrase or clause stands between the two words in question.
+# The cases of Marvin & Linzen's files as their Table 1 has them, animate and inanimate together, and the distance of
+# Shen et al. 2019 (ON-LSTM), Table 2: long where a phrase or clause stands between the two words in question.
 _MARVIN_LINZEN = {
     "simple_agrmt": ("agreement", "short"),
     "sent_comp": ("agreement", "short"),
@@ -147,5 +147,5 @@ def _text(item: dict[str, Any], name: str, place: str) -> str:
 
 
 def _short(found: Any) -> str:
-    told = json.dumps(found, ensure_ascii=False)
-    return told if len(told) <= _SHOWN else told[:_SHOWN] + " ..."
+    shown = json.dumps(found, ensure_ascii=False)
+    return shown if len(shown) <= _SHOWN else shown[:_SHOWN] + " ..."

@@ -75,8 +75,8 @@ def read_candidates(path: str | Path, score: str = SCORE) -> Iterator[ParseCandi
         found = _score(sentence, pattern, score)
         scored = found is not None if scored is None else scored
         if scored != (found is not None):
-            told = f"no # {score} = ...; expected one" if scored else f"# {score} = {found:g}; expected none"
-            raise InputError(f"{sentence.place}: found {told}, as with the candidates before it")
+            problem = f"no # {score} = ...; expected one" if scored else f"# {score} = {found:g}; expected none"
+            raise InputError(f"{sentence.place}: found {problem}, as with the candidates before it")
         group.append(sentence)
         scores += [] if found is None else [found]
     yield ParseCandidates(tuple(group), tuple(scores), number + 1)

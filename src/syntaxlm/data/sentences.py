@@ -1,4 +1,4 @@
-"""Books as text to train on: running text in lines of any length, parted into sentences, one a line.
+"""Books as text to train on: running text in lines of any length, split into sentences, one per line.
 
 A full stop ends a sentence or an abbreviation. Which words are abbreviations is learnt from the books themselves, by
 nltk's form of Kiss & Strunk 2006, "Unsupervised Multilingual Sentence Boundary Detection": so the language need not be
@@ -88,7 +88,7 @@ class SentencesSummary:
 
 @dataclass(frozen=True)
 class Splitter:
-    """Parts paragraphs into sentences.
+    """Splits paragraphs into sentences.
 
     A sentence ends at . ? ! and such, with quotation marks and brackets behind them, before white space. What begins
     with a small letter, or has no letter or digit, is no sentence but belongs to the one before: "Where?" he asked.
@@ -156,7 +156,7 @@ def write_sentences(
     encoding: str = "utf-8",
     abbreviations: Sequence[str] = (),
 ) -> SentencesSummary:
-    """Writes the sentences of books, in order, one a line: UTF-8 files, each whole or not at all.
+    """Writes the sentences of books, in order, one a line: UTF-8 files, each written atomically.
 
     valid: where a part of the paragraphs goes instead, each drawn with probability valid_share; None: all are `train`.
     lines_are_paragraphs, encoding: see `read_paragraphs`. abbreviations: see `Splitter.learn`.

@@ -42,7 +42,7 @@ class Text8Summary:
 
 
 def split_text8(path: str | Path, folder: str | Path) -> Text8Summary:
-    """Writes folder/train.txt and folder/valid.txt, one line each, as the file has one; each whole or not at all.
+    """Writes folder/train.txt and folder/valid.txt, one line each, as the file has one, each atomically.
 
     Raises InputError for a file of another size than 10^8 bytes, or with anything but a to z and spaces in it.
     """

@@ -4,7 +4,7 @@ RULES is a table of lines `category -> weight children | weight children ...`. A
 with its tag (`that_IN`); `*` marks the head child (an only child is the head), and every other child carries after `/`
 the relation of its head word to the head word of the rule. The weights of a category add up over all its lines and are
 normalised. A feature of one letter is a variable of FEATURES: on the left it stands for each of its values; where it is
-only on the right, its values share the weight of the alternative as FEATURES says. A category that LABELS does not list
+only on the right, its values share the weight of the alternative as in FEATURES. A category that LABELS does not list
 is transparent: its children hang flat from the constituent above.
 
 In the word tables a class is a line of lemmas. Where a form is irregular it stands after the lemma: nouns as

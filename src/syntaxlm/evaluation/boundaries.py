@@ -4,9 +4,9 @@ What is judged are gaps: places between two neighbouring characters of a line, w
 boundary where the text has white space there. Every gap has one distance, that of the character after it, which lies
 between this character and what the model read just before it: the character before the gap, or, where the model reads
 white space, the space. Such a model offers a second reading: at a boundary the distance of the space, which lies
-between the last character of the word and the space. It sees the spaces in either, so its figures say whether distances
-peak there (Shen et al. 2018, figure 4); only those of a model that reads without them (normaliser.space: null) say
-whether it finds words.
+between the last character of the word and the space. It sees the spaces in either, so its figures show whether
+distances peak there (Shen et al. 2018, figure 4); only those of a model that reads without them (normaliser.space:
+null) show whether it finds words.
 
 A gap is taken for a boundary when its distance is no smaller than a threshold, which is chosen for F1 on a part of the
 text that is not measured.
@@ -65,7 +65,7 @@ class Gaps:
 
 
 def gaps_of(lines: Sequence[str], normaliser: Normaliser) -> tuple[Gaps, list[list[str]]]:
-    """The gaps of lines, and the tokens of each, as a model of characters reads them.
+    """The gaps of lines, and the tokens of each, as a character-level model reads them.
 
     Several tokens of one written character (an accent apart, under NFD) have no gap between them.
     """

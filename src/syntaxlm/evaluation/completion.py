@@ -1,10 +1,10 @@
 """Sentence completion: does a model give the right candidate of a question the highest probability?
 
-Each candidate is read as a whole sentence, from no state, its end predicted; by a model of trees along its own tree,
-which says where it ends: its log-probability is log P(S | T). k candidates that share the highest log-probability earn
-1/k. The log-probabilities of several models are interpolated; the weights are chosen on the first half of the
-questions, so that only the second half tells what they are worth. Zweig & Burges 2011; Zhang, Lu & Lapata 2016,
-section 4.2, who interpolate two models.
+Each candidate is read as a whole sentence, from no state, its end predicted; by a dependency-tree model along its own
+tree, which determines where it ends: its log-probability is log P(S | T). k candidates that share the highest
+log-probability earn 1/k. The log-probabilities of several models are interpolated; the weights are chosen on the first
+half of the questions, so that only the second half measures them. Zweig & Burges 2011; Zhang, Lu & Lapata 2016, section
+4.2, who interpolate two models.
 """
 
 from __future__ import annotations
@@ -86,11 +86,11 @@ def evaluate_completion(
 
 def _weights(shares: Sequence[float], models: int) -> Weights:
     """The weights of all models, from those of all but the first. Raises InputError."""
-    told = ", ".join(f"{share:g}" for share in shares) or "none"
+    shown = ", ".join(f"{share:g}" for share in shares) or "none"
     if len(shares) != models - 1:
-        raise InputError(f"{len(shares)} weights ({told}) for {models} models; expected one for each but the first")
+        raise InputError(f"{len(shares)} weights ({shown}) for {models} models; expected one for each but the first")
     if not all(0 <= share <= 1 for share in shares) or sum(shares) > 1 + 1e-9:
-        raise InputError(f"weights {told}; expected numbers from 0 to 1, not above 1 together: the first has the rest")
+        raise InputError(f"weights {shown}; expected numbers from 0 to 1, not above 1 together: the first has the rest")
     return np.array([max(0.0, 1 - sum(shares)), *shares])
 
 
@@ -143,7 +143,7 @@ def _tokens(
 
 
 def _words_of_trees(stored: ModelBundle, question: CompletionQuestion, name: str) -> list[tuple[str, ...]]:
-    """Of each candidate, as a model of trees reads them."""
+    """Of each candidate, as a dependency-tree model reads them."""
     if not question.trees:
         raise InputError(
             f"{question.place}, question {question.name}: plain text, and {name} reads dependency trees; expected"
@@ -233,7 +233,7 @@ def _merit(models: Sequence[CompletionScores], weights: Weights, among: Flags) -
 
 
 def write_questions(report: CompletionReport, path: str | Path) -> None:
-    """Writes every question with each model's scores as JSON lines, whole or not at all. Raises InputError."""
+    """Writes every question with each model's scores as JSON lines, atomically. Raises InputError."""
     rows = (to_json(row) for row in scored_questions(report))
     write_text("".join(row + "\n" for row in rows), path)
 

@@ -67,7 +67,7 @@ class Accuracy:
 
 @dataclass(frozen=True, eq=False)
 class CompletionScores:
-    """What one model, or several together, say of q questions of at most k candidates.
+    """The scores of one model, or of several together, for q questions of at most k candidates.
 
     log_probs: (q, k), natural, of the candidates, in their order; -inf where a question has fewer.
     sizes: (q,), how many candidates each question has. right: (q,), which of them, 0 first.

@@ -111,7 +111,7 @@ class PairsReport:
         return _members(pair.case for pair in self.pairs)
 
     def by_group(self) -> dict[str, dict[str, Flags]]:
-        """The same for every kind of grouping that the files tell, without pairs that have none of this kind."""
+        """The same for every type of grouping in the files, without pairs that have none of this type."""
         kinds = dict.fromkeys(kind for pair in self.pairs for kind in pair.groups)
         members = {kind: _members(pair.groups.get(kind, "") for pair in self.pairs) for kind in kinds}
         return {kind: {name: one for name, one in groups.items() if name} for kind, groups in members.items()}
@@ -341,7 +341,7 @@ def compare_credits(
 
 
 def write_pairs(report: PairsReport, path: str | Path) -> None:
-    """Writes every pair with each model's scores as JSON lines, whole or not at all. Raises InputError."""
+    """Writes every pair with each model's scores as JSON lines, atomically. Raises InputError."""
     rows = (to_json(row) for row in scored_pairs(report))
     write_text("".join(row + "\n" for row in rows), path)
 

@@ -61,7 +61,7 @@ class Reranked:
     picked: int
 
     def text(self) -> str:
-        """The picked tree in CoNLL-U: its lines as they were, and comments that say which it was and why."""
+        """The picked tree in CoNLL-U: its lines as they were, and comments with its number and scores."""
         sentence = self.candidates.sentences[self.picked]
         values = {
             "rerank_candidate": f"{self.picked + 1} of {len(self.candidates)}",
@@ -284,8 +284,8 @@ class RerankReport:
             f"{'':24}{'UAS':>10}{'LAS':>10}{'UAS':>10}{'LAS':>10}",
         ]
         for name, figures in rows:
-            told = ("-" if figure is None else f"{100 * figure:.1f}" for figure in figures)
-            lines.append(f"{name:<24}" + "".join(f"{one:>10}" for one in told))
+            cells = ("-" if figure is None else f"{100 * figure:.1f}" for figure in figures)
+            lines.append(f"{name:<24}" + "".join(f"{one:>10}" for one in cells))
         compared = self.compared()
         return lines if compared is None else [*lines, "", f"{PICKED} against {FIRST}, without punctuation: {compared}"]
 
@@ -301,8 +301,8 @@ def evaluate_reranking(
 ) -> RerankReport:
     """Reranks a file of candidates, see `read_candidates`, a part at a time.
 
-    gold: the gold trees of its sentences, to score by. weight: of the model; 1 when not given, the parser's scores have
-    no say then. tune: candidates and gold trees to choose it on, see `tune_weight`; not those that are measured.
+    gold: the gold trees of its sentences, to score by. weight: of the model; 1 when not given: the parser's scores are
+    not used then. tune: candidates and gold trees to choose it on, see `tune_weight`; not those that are measured.
     score: the comment with the parser's score. write: takes the picked trees, a sentence in CoNLL-U each.
     Raises InputError as `rerank`, `read_candidates` and `with_gold`; for a weight that is given and chosen, and for one
     that would be chosen on what is measured.

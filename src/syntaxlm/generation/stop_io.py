@@ -18,7 +18,7 @@ from syntaxlm.models.stop_classifiers import FORMAT, Stops, StopSettings
 from syntaxlm.tensor_files import TensorFile, read_tensors, refuse, tensor_faults, write_tensors
 
 STOPS, STOP_WEIGHTS = "stops.json", "stops.safetensors"
-OF_MODEL = "model"  # the note beside their weights that says over which model's states they were trained
+OF_MODEL = "model"  # metadata of their weights: on which model's states they were trained
 
 
 def write_stops(folder: Path, stops: Stops, model: Model) -> None:
@@ -39,7 +39,7 @@ def read_stops(folder: str | Path, stored: ModelBundle) -> Stops:
     train = f"syntaxlm tune stops {folder} TRAIN --valid VALID"
     if not (folder / STOPS).exists() or not (folder / STOP_WEIGHTS).exists():
         raise InputError(
-            f"{folder}: the model is given trees and does not know where they end. Train classifiers that say so, on"
+            f"{folder}: the model is given trees and does not know where they end. Train stop classifiers on"
             f" dependency trees:\n  {train}"
         )
     settings = read_config(StopSettings, folder / STOPS, FORMAT)
@@ -67,7 +67,7 @@ def read_stops(folder: str | Path, stored: ModelBundle) -> Stops:
 
 
 def fingerprint(model: Model) -> str:
-    """What tells a model's weights from all others: a hash of names, shapes and values."""
+    """An identifier of a model's weights: a hash of names, shapes and values."""
     found = hashlib.sha256()
     for name, tensor in distinct_tensors(model).items():
         found.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())

@@ -1,4 +1,4 @@
-"""How often the classifiers of `models.stops` are right about trees, beside a baseline that always says: no more."""
+"""How often the classifiers of `models.stops` are right about trees, beside a baseline that always stops."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Dependency trees sampled from a model of trees, from the root down, level by level over many trees side by side.
+"""Trees sampled from a dependency-tree model, from the root down, level by level over many trees side by side.
 
 A step takes an edge to a new word, which is drawn from the path to it; where the model reads labels, that of the edge
-above the word is drawn next; then the stop classifiers' answers, which say by which edges it goes on. Steps of one path
-depth do not depend on each other. Zhang, Lu, Lapata 2016.
+above the word is drawn next; then the stop classifiers' answers, which decide by which edges the tree continues. Steps
+of one path depth do not depend on each other. Zhang, Lu, Lapata 2016.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Answers = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class TreeSampling(Sampling):
-    """How words, labels and the answers where a tree goes on are drawn; top_k is of words alone."""
+    """How words, labels and the answers where a tree continues are drawn; top_k is of words alone."""
 
     maximum_depth: Count | None = None  # heads above a word at most, including ROOT; None: MAXIMUM_DEPTH
     redraw: bool = False  # whether a tree that reaches a limit is redrawn; otherwise it ends there
@@ -60,7 +60,7 @@ class GeneratedTree:
 
     number: 1 first.  tree: named by the number; its words are the model's tokens, in the order of the sentence.
     surprisals: bits of each word given its path, as `tree_surprisals` has them; they add up to -log2 P(S | T).
-    tree_surprisal: bits of the tree, -log2 P(T): of all answers where it goes on, and of labels where the model reads
+    tree_surprisal: bits of the tree, -log2 P(T): of all answers where it continues, and of labels where the model reads
     them. Both by the networks' own probabilities, whatever the temperature.
     cut: which limits the tree met, and so ended there; () where it ended by itself.
     """
@@ -88,13 +88,13 @@ class GeneratedTree:
         }
 
     def comments(self) -> dict[str, str]:
-        """What a CoNLL-U file tells of the tree."""
-        told = {
+        """Comments on the tree in a CoNLL-U file."""
+        comments = {
             "text": self.text,
             "surprisal": f"{sum(self.surprisals):.6f}",
             "tree_surprisal": f"{self.tree_surprisal:.6f}",
         }
-        return told | ({"cut": "; ".join(self.cut)} if self.cut else {})
+        return comments | ({"cut": "; ".join(self.cut)} if self.cut else {})
 
 
 def generate_trees(
@@ -142,9 +142,9 @@ class _Growing:
 class _Level:
     """The steps of one path depth, sorted by edge type: (n,) each.
 
-    trees: which is whose.  edges: types.  rows: the state that each goes on from, among those before.  sources, labels:
-    ids of the word that the edge leaves, and of the label above it.  steps: the number of that word's step.
-    depths: heads above the new word, ROOT among them.
+    trees: which is whose.  edges: types.  rows: the state that each continues from, among those before.
+    sources, labels: ids of the word that the edge leaves, and of the label above it.
+    steps: the number of that word's step.  depths: heads above the new word, ROOT among them.
     """
 
     trees: Integers
@@ -246,7 +246,7 @@ class _Sampler:
         return words, bits
 
     def _labels(self, trees: list[_Growing], level: _Level, hidden: Tensor, words: Tensor) -> tuple[Integers, Numbers]:
-        """The ids of the labels drawn and their bits; of a model that reads none, ids that say so."""
+        """The ids of the labels drawn and their bits; of a model that reads none, those of BOS, and 0 bits."""
         if not self.model.reads_labels:
             return np.full(len(level), self.labels.begin_id), np.zeros(len(level))
         logits = self.stops.label_logits(hidden, self.model.embedded(words))
@@ -255,7 +255,7 @@ class _Sampler:
         return _drawn(values, self.barred_labels, _uniform(trees, level.trees), sampling)
 
     def _answers(self, trees: list[_Growing], level: _Level, logits: Tensor) -> Answers:
-        """By which edges each word of a level goes on, (n, 4), within the limits; their bits are the trees'."""
+        """By which edges each word of a level continues, (n, 4), within the limits; their bits are the trees'."""
         sampling = self.sampling
         edges = torch.from_numpy(level.edges)
         possible = possible_edges(edges, torch.from_numpy(level.steps == 0)).numpy()
@@ -272,7 +272,7 @@ class _Sampler:
         return answers
 
     def _within_limits(self, trees: list[_Growing], level: _Level, wanted: Answers) -> Answers:
-        """The answers that limits of depth and size leave; trees that meet one are told so."""
+        """The answers that limits of depth and size leave; trees that reach one are marked."""
         most_words, most_depth = self.sampling.most_words, self.sampling.most_depth
         answers = wanted.copy()
         answers[level.depths >= most_depth, : Edge.NX_LEFT] = False  # LEFT and RIGHT lead to dependents

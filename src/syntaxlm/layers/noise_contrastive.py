@@ -1,4 +1,4 @@
-"""Noise-contrastive estimation: a word is told from noise, so that training makes a few scores a step, not V.
+"""Noise-contrastive estimation: words are distinguished from noise, so that a step computes few scores, not V.
 
 Mnih, Teh 2012, with the normalising constant fixed as Zhang, Lu, Lapata 2016 have it, section 3.4. The scores it leaves
 behind are only roughly normalised: perplexity is that of the softmax over them.

@@ -99,7 +99,7 @@ class TrainsByGradient(ABC):
 class TrainsByCounting(ABC):
     """Trained in rounds over the whole text: expected counts are accumulated, then parameters maximise them.
 
-    criterion: of the value that `maximise` reports.  rounds: how many are useful; None for as many as the recipe says.
+    criterion: of the value that `maximise` reports.  rounds: how many are useful; None for as many as in the recipe.
     """
 
     criterion: ClassVar[Criterion] = NATS_PER_TOKEN
@@ -455,4 +455,4 @@ LACKS: dict[type, str] = {
     EncodesSentences: "does not encode sentences",
     GeneratesTrees: "does not generate dependency trees",
 }
-"""The abilities, and what is said of a model without each: "a ngram model does not parse"."""
+"""The abilities, and the reason given for refusing a model without each: "this ngram model does not parse"."""

@@ -1,7 +1,7 @@
 """ARPA files, the exchange form of n-gram models: text, a section an order, a line an n-gram.
 
 A line is log10 p(last word | the others), the words, and, but for the highest order, log10 of the share of probability
-that is left to shorter contexts after them. Words are parted by a space, the three parts by a tab.
+that is left to shorter contexts after them. Words are separated by a space, the three parts by a tab.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ class NGramSummary:
 
 
 def write_arpa(model: NGramModel, vocabulary: Vocabulary, path: str | Path) -> NGramSummary:
-    """Writes an n-gram model, each number with as many digits as tell it from its neighbours.
+    """Writes an n-gram model, each number with enough digits to distinguish it from its neighbours.
 
     Raises InputError for a token with white space in it, and where it cannot be written.
     """
     path, levels, tokens = Path(path), model.each_level, vocabulary.tokens
     odd = next((token for token in tokens if re.search(r"[ \t\r\n]", token)), None)
     if odd is not None:
-        raise InputError(f"{path}: the token {odd!r} has white space in it, which parts words in ARPA files")
+        raise InputError(f"{path}: the token {odd!r} has white space in it, which separates words in ARPA files")
     summary = NGramSummary.of(model, path)
     with replaced(path) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as file:
         file.write(
@@ -99,8 +99,8 @@ def read_arpa(path: str | Path) -> ArpaModel:
     """The model of an ARPA file, which may be compressed, .gz, .xz, .zst, up to 4 GiB of text; "-" is standard input.
 
     It has the words of the 1-grams, in their order. Sentences stand between `<s>` and `</s>`, or a stream has `<eos>`
-    after each; `<s>` is never predicted, whatever the file says. Where there is no `<unk>` it is added, never
-    predicted either, and an InputWarning says so.
+    after each; `<s>` is never predicted, whatever its probability in the file. A missing `<unk>` is added with an
+    InputWarning, and is never predicted either.
     Raises InputError naming the line where something is missing, doubled, no number, or a probability above 1.
     """
     reader = _Reader(split_lines(read_whole_text(path, MAXIMUM_ARPA)), source_name(path))

@@ -23,7 +23,7 @@ Reads = Literal["tokens", "sentences", "trees"]
 
 @dataclass(frozen=True)
 class TextMode:
-    """How text is read: as a model was trained, unless a command says otherwise.
+    """How text is read: by default, as in training.
 
     carry_state: whether the text is one stream; else each sentence is read by itself.
     predict_eos: whether the ends of sentences are predicted.

@@ -202,7 +202,7 @@ class NGramModel(Model, TrainsByCounting, PredictsNextToken):
         for place, level in enumerate(self.each_level):
             names = {name: f"levels.{place}.{name}" for name in ("keys", "log_probs", "back_offs")}
             if not all(name in tensors and tensors[name].dim() == 1 for name in names.values()):
-                continue  # told with the others' shapes
+                continue  # reported with the others' shapes
             keys = tensors[names["keys"]]
             count = self.vocabulary_size if place == 0 else len(keys)
             sizes = {"keys": count, "log_probs": count, "back_offs": count if level is not self.levels[-1] else 0}

@@ -1,7 +1,7 @@
 """PaLM: AWD-LSTM with attention to the spans before each word, which are parsed by how well they are attended.
 
-Peng, Schwartz, Smith 2019, "PaLM: A Hybrid Parser and Language Model". PaLM-U learns from text alone; PaLM-S is told
-gold spans besides (`supervision`); PaLM-RB attends most to the longest span, whatever the words (`scores`).
+Peng, Schwartz, Smith 2019, "PaLM: A Hybrid Parser and Language Model". PaLM-U learns from text alone; PaLM-S is
+also trained on gold spans (`supervision`); PaLM-RB attends most to the longest span, whatever the words (`scores`).
 Shapes: T time, B batch, E embedding size, m longest span, n real tokens of a batch.
 """
 

@@ -1,11 +1,11 @@
-"""Where a dependency tree ends: what a model of trees needs beside it to grow trees itself, for it is given them.
+"""Stop classifiers: where a tree ends, which a dependency-tree model must know to generate trees.
 
-Once a word stands, four binary classifiers say of each type of edge whether one leaves the word: add left, add right,
+Once a word is drawn, four binary classifiers predict for each type of edge whether one leaves it: add left, add right,
 add next left, add next right (Zhang, Lu, Lapata 2016). Each is a network of two layers over the word's state H[:, t].
 That state is of the path to the word, not of the word itself, which is drawn from it; so the classifiers can be
 given what the model would read of the word next, too.
 For a model that reads labels, one more such network, over the state and the word's embedding, gives the label of the
-edge above the word; the papers' models are told it.
+edge above the word, which the papers' models are given.
 Shapes: n words, D features of a state, E of what is read of a word.
 """
 

@@ -93,7 +93,7 @@ class TreeRNN(GeneratesTrees, TrainsByGradient, NeedsTextCounts):
         """Takes the number of labels and the noise distribution of NCE from the training text."""
         self._make_labels(counts.labels)
         if self.noise is not None:
-            # What never comes is noise at times, too: else nothing would say how improbable it is.
+            # Words that never occur are sometimes noise, too: otherwise their probability would not be learned.
             self.noise.learn(counts.words.clamp(min=1))
 
     def resize_buffers(self, tensors: Mapping[str, Tensor]) -> list[str]:

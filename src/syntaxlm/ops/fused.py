@@ -21,7 +21,7 @@ def fused(function: Callable[..., Result]) -> Callable[..., Result]:
     """Has torch compile a function of tensors when it is first used on a GPU.
 
     The function changes none of the tensors, and none of them needs a gradient.
-    Elsewhere, with SYNTAXLM_NATIVE=0, and where compiling fails, which is told once, it runs as it is written. A
+    Elsewhere, with SYNTAXLM_NATIVE=0, and where compiling fails, which is reported once, it runs as it is written. A
     compiled form serves any number of rows, the tensors' first dimension, but for one row, which has a form of its own;
     so has every other size and type.
     """

@@ -23,7 +23,7 @@ import torch
 SWITCH = "SYNTAXLM_NATIVE"
 _HEADERS = sorted(Path(__file__).parent.glob("*.h"))
 
-# Sums may be reordered, or they are not vectorised; infinities and NaN keep their meaning: a loss that diverges tells.
+# Sums may be reordered, or they are not vectorised; infinities and NaN keep their meaning: they show divergence.
 _FLAGS = (
     "-O3", "-std=c11", "-fPIC", "-fno-math-errno", "-fno-trapping-math", "-fassociative-math",
     "-fno-signed-zeros", "-freciprocal-math", "-ffp-contract=fast",
@@ -35,7 +35,7 @@ _FURTHER_FLAGS = ("-march=native", "-fopenmp"), ("-march=native",), ("-mcpu=nati
 
 @functools.cache
 def library(source: Path) -> ctypes.CDLL | None:
-    """The shared library of a C file, or None where it cannot be had. A compiler that fails is told of, once."""
+    """The shared library of a C file, or None where it cannot be had. A compiler that fails is reported once."""
     compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if os.environ.get(SWITCH) == "0" or compiler is None or sys.platform == "win32":
         return None
@@ -88,7 +88,7 @@ def _cache() -> Path:
 
 
 def _processor() -> str:
-    """What tells processors apart: a home folder may be shared by machines of several kinds."""
+    """An identifier of the processor type: a home folder may be shared by machines of different types."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

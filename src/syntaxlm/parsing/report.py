@@ -242,6 +242,6 @@ def scored_sentences(report: ParsingReport, name: str | None = None) -> list[Sco
 
 
 def write_sentences(report: ParsingReport, path: str | Path) -> None:
-    """Writes `scored_sentences` as JSON lines, whole or not at all. Raises InputError."""
+    """Writes `scored_sentences` as JSON lines, atomically. Raises InputError."""
     rows = (to_json(sentence.as_dict()) for sentence in scored_sentences(report))
     write_text("".join(row + "\n" for row in rows), path)

@@ -16,7 +16,7 @@ TEMPLATE = "report.html.jinja"
 
 @dataclass(frozen=True)
 class Paragraph:
-    """missing: the text says why something is left out."""
+    """missing: whether the text gives the reason why something is left out."""
 
     kind: ClassVar[str] = "paragraph"
     text: str

@@ -1,6 +1,6 @@
 """A report on a model: one HTML page of its settings, training, perplexity and trees.
 
-The page needs no other file, no network and no script. What cannot be shown is left out, and the page says why.
+The page needs no other file, no network and no script. The page states what is left out, and why.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class NeuralCache:
     def probs(self, part: ScoredTokens, thetas: Sequence[float]) -> Tensor:
         """p_cache of each token of a part of a text, for each theta: (n, thetas). Then the part is in the cache.
 
-        Before the first word of a text the cache is empty, and says what the model says.
+        Before the first word of a text the cache is empty, and gives the model's probabilities.
         """
         hidden, words, log_probs = part.hidden, part.tokens, part.log_probs
         assert hidden is not None, "a cache needs hidden states"

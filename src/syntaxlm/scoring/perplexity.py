@@ -85,8 +85,8 @@ class LanguageModelScore:
     def bits_per_character(self) -> float:
         """Compares models of different vocabularies, as long as no word is unknown to either or dropped by one.
 
-        For a model of characters these are bits per token, BPC, unless its normaliser makes fewer or more tokens of the
-        characters (a number to one N).
+        For a character-level model these are bits per token, BPC, unless its normaliser makes fewer or more tokens of
+        the characters (a number to one N).
         """
         return self.nats / math.log(2) / max(1, self.characters)
 

@@ -2,7 +2,7 @@
 
 A model predicts tokens; people read words. A row is what white space parts in the original text, and where the
 normaliser makes several tokens of it ("dog." read as "dog" and ".") their surprisals are added, which is the surprisal
-of the word by the chain rule. Of a model of characters, a row is a character. So the rows of a sentence, its end
+of the word by the chain rule. Of a character-level model, a row is a character. So the rows of a sentence, its end
 included, add up to its log-probability.
 """
 
@@ -63,7 +63,7 @@ class WrittenWord(NamedTuple):
 
 
 def written_words(normaliser: Normaliser, line: str) -> list[WrittenWord]:
-    """The words of a line, parted by white space alone; in character units its characters, white space among them."""
+    """The words of a line, separated by white space; in character units its characters, white space included."""
     in_characters = normaliser.units == "characters"
     words: list[WrittenWord] = []
     for _, begin, end, token in normaliser.align(line):

@@ -1,4 +1,4 @@
-"""What a model of trees says of every word and of every tree: log-probabilities, given the trees, P(S | T)."""
+"""Log-probabilities of words and sentences given their dependency trees, P(S | T)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def tree_surprisals(stored: ModelBundle, path: str | Path) -> Iterator[list[Word
     """The words of each tree in the order of the sentence, with their surprisal; they add up to the tree's.
 
     path: a file, a folder or a pattern, as `dependency_trees` takes it; read some thousand trees at a time. Places are
-    those in the sentence with one space between words. There is no row for the end: no model of trees predicts it.
+    those in the sentence with one space between words. There is no row for the end, which is not predicted.
     Raises InputError as `dependency_trees` does, and for a model that does not read trees.
     """
     labels = _labels(stored)

@@ -42,15 +42,15 @@ class TreebankStyle:
                 raise InputError(f"{name}: found {getattr(self, name)!r}; expected {' or '.join(choices)}")
 
     def __call__(self, sentence: str) -> str:
-        """The sentence, its words parted by single spaces; as it is where nothing is to be done."""
+        """The sentence, its words separated by single spaces; as it is where nothing is to be done."""
         if self == TreebankStyle():
             return sentence
         words = split_words(sentence)
         return " ".join(part for place, word in enumerate(words, 1) for part in self._parts(word, place == len(words)))
 
     def __str__(self) -> str:
-        told = {"keep": "as written", "split": "split off", "drop": "dropped"}
-        return f"punctuation {told[self.punctuation]}, contractions {told[self.contractions]}"
+        shown = {"keep": "as written", "split": "split off", "drop": "dropped"}
+        return f"punctuation {shown[self.punctuation]}, contractions {shown[self.contractions]}"
 
     def _parts(self, word: str, is_last: bool) -> list[str]:
         opening: list[str] = []

@@ -69,7 +69,7 @@ class Vocabulary:
         return cls(special + frequent[:room], unknown, begin, end)
 
     def fingerprint(self) -> str:
-        """What tells it from every other vocabulary: a hash of its tokens in their order, and of the special ones."""
+        """An identifier: a hash of its tokens in their order, and of the special ones."""
         return hashlib.sha256(json.dumps(self.as_dict()).encode()).hexdigest()
 
     def __len__(self) -> int:

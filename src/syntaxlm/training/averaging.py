@@ -1,7 +1,7 @@
 """Averaged SGD, begun once the validation loss no longer falls (NT-ASGD), and fine-tuning from the averaged weights.
 
-Merity, Keskar, Socher 2018, section 3, algorithm 1; fine-tuning: section 5. Training goes on with the weights that SGD
-makes; what is measured and kept is their mean.
+Merity, Keskar, Socher 2018, section 3, algorithm 1; fine-tuning: section 5. Training continues with the weights of SGD;
+what is measured and kept is their mean.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class WeightAverage:
         self.means = {}
 
     def load(self, means: Mapping[str, Tensor]) -> None:
-        """Goes on from means by parameter name. Raises KeyError when some are missing; none at all begins anew."""
+        """Continues from means by parameter name. Raises KeyError when some are missing; none at all begins anew."""
         weights = self._weights() if means else {}
         self.means = {name: means[name].to(weight.device, copy=True) for name, weight in weights.items()}
 

@@ -118,7 +118,7 @@ def _is_of(name: str, rank: int) -> bool:
 
 
 def read_trainer_state(folder: Path) -> TrainerState:
-    """Where the run of a checkpoint is: it says which optimiser `read_checkpoint` needs. Raises InputError."""
+    """The position of a checkpoint's run, which decides the optimiser for `read_checkpoint`. Raises InputError."""
     path = folder / CHECKPOINT
     return _trainer_state(read_notes(path), path)
 

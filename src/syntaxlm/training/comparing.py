@@ -157,7 +157,7 @@ class Comparison:
             "  ".join([cells[0].ljust(widths[0]), *map(str.rjust, cells[1:], widths[1:])]).rstrip() for cells in lines
         ]
         notes = [f"note: {note}" for note in self.notes]
-        stopped = ["Stopped and saved: the same command goes on."] if self.stopped else []
+        stopped = ["Stopped and saved: the same command resumes it."] if self.stopped else []
         return "\n".join([*table, *notes, *stopped])
 
 

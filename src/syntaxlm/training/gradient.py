@@ -196,7 +196,7 @@ class GradientLoop:
         self._log("valid", train_loss=training_loss, **figures, **averaging, **self.task.figures())
 
     def _average_on(self, cost: float) -> dict[str, Any]:
-        """Averaging begins, restarts or ends the run, as the validation says. Returns figures for the log."""
+        """Begins or restarts averaging, or ends the run, depending on the validation. Returns figures for the log."""
         trainer, settings = self.trainer, self.recipe.optimiser
         count = trainer.averaging.count(trainer.steps)
         change = trainer.averaging.seen(cost, trainer.steps, self.epochs, settings)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from syntaxlm.errors import InputError
 
-for _name in ("lightning.fabric", "lightning.pytorch"):  # they repeat what the recipe says
+for _name in ("lightning.fabric", "lightning.pytorch"):  # they repeat the recipe
     logging.getLogger(_name).setLevel(logging.WARNING)
 
 

@@ -27,7 +27,7 @@ class TrainingResult:
 
     averaged: whether the best weights are a mean over steps.
     supervised: sentences of the training text that had a gold tree to learn from, and all of them; None without trees.
-    counted: of a model that learns by counting, what it tells of what it found, by name: numbers, in lists.
+    counted: the figures of a model trained by counting, by name: numbers, in lists.
     trees: what the trees of a grammar look like on validation text; None for other models.
     """
 
@@ -53,14 +53,14 @@ class TrainingResult:
 
     def __str__(self) -> str:
         if self.stopped:
-            return f"Stopped and saved after {self.steps:,} steps. Go on with: syntaxlm train --resume {self.folder}"
+            return f"Stopped and saved after {self.steps:,} steps. Resume with: syntaxlm train --resume {self.folder}"
         averaged = ", averaged weights" if self.averaged else ""
         spent = f"{self.steps:,} steps, {self.epochs:.2f} epochs, {self.seconds / 60:.1f} minutes"
         if self.counted is not None:
             spent = f"counted in {self.seconds:.1f} seconds"
         lines = [f"{self.folder}: {spent}{averaged}"]
         found = {name.replace("_", " "): values for name, values in (self.counted or {}).items() if values}
-        lines += [f"{name}: {_told(values)}" for name, values in found.items()]
+        lines += [f"{name}: {_numbers(values)}" for name, values in found.items()]
         if self.supervised is not None:
             lines.append("gold trees of {:,} of {:,} training sentences".format(*self.supervised))
         for name, score in (("valid", self.valid), ("test", self.test)):
@@ -71,11 +71,11 @@ class TrainingResult:
         return "\n".join(lines)
 
 
-def _told(values: Any) -> str:
+def _numbers(values: Any) -> str:
     """Numbers in a row; rows of them with commas between."""
     if not isinstance(values, list):
         return f"{values:,}"
-    return (", " if values and isinstance(values[0], list) else "  ").join(map(_told, values))
+    return (", " if values and isinstance(values[0], list) else "  ").join(map(_numbers, values))
 
 
 def read_result(folder: Path) -> TrainingResult:

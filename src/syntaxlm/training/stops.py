@@ -1,4 +1,4 @@
-"""Training the classifiers that end a tree, over the states of a model of trees that stays as it is."""
+"""Training the classifiers that end a tree, over the states of a dependency-tree model that stays as it is."""
 
 from __future__ import annotations
 

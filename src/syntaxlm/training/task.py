@@ -17,7 +17,7 @@ from syntaxlm.training.recipe import OptimiserSettings, RunSettings, ScheduleSet
 class Validation:
     """The value of a model's criterion on the validation data.
 
-    figures: what the log says of it, by the keys of metrics.jsonl: "valid_loss", "valid_perplexity".
+    figures: for the log, by the keys of metrics.jsonl: "valid_loss", "valid_perplexity".
     """
 
     criterion: Criterion
@@ -76,7 +76,7 @@ class Task(ABC):
         return self.batches(0, 1).iterate(0)
 
     def set_epoch(self, epochs: float) -> None:  # noqa: B027
-        """Tells a model whose loss changes in the course of training how many epochs have passed."""
+        """Sets the number of epochs passed, for a model whose loss changes in the course of training."""
 
     def rate_factor(self, batch: Any) -> float:
         """What the learning rate of a batch is multiplied by."""

@@ -61,7 +61,7 @@ class AgreementMatrix:
 
 
 def agreement(predictions: Sequence[SpanSets], protocol: Protocol) -> AgreementMatrix:
-    """F1 between each two predictions, averaged as the protocol says.
+    """F1 between each two predictions, averaged by the protocol.
 
     Raises InputError where sentences differ in number or length, or none is left to score.
     """

@@ -1,7 +1,7 @@
-"""Attachment scores of dependency trees: words with the right head (UAS), with the right head and label (LAS).
+"""Attachment scores of dependency trees: words with the correct head (UAS), with the correct head and label (LAS).
 
-Each is told over all words, and over those that are no punctuation. A word is punctuation where its gold tag is PUNCT;
-one that has no tag of Universal Dependencies is where all its characters are of a Unicode category of punctuation.
+Each is given over all words, and over those that are not punctuation. A word is punctuation if its gold tag is PUNCT;
+one that has no tag of Universal Dependencies is, if all its characters are of a Unicode category of punctuation.
 Labels are compared as they are written, subtypes (nsubj:pass) included.
 """
 

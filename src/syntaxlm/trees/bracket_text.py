@@ -23,7 +23,7 @@ Span = tuple[str, int, int]
 
 
 def bracket_text(words: Sequence[str], tags: Sequence[str], constituents: Sequence[Span], labelled: bool = True) -> str:
-    """A tree as one line of bracketed text; `trees.brackets.format_brackets` says how.
+    """A tree as one line of bracketed text, in the form described at `trees.brackets.format_brackets`.
 
     words, tags: one each ("" for no tag). constituents: in pre-order.
     Raises InputError for a tree without words and for words or labels with white space in them, ValueError for

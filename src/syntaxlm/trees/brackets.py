@@ -81,7 +81,7 @@ def read_brackets(path_or_lines: str | Path | Iterable[str], labelled: bool | No
     """The trees of a bracketed file (Penn Treebank style and its relatives), or of lines of text.
 
     A file may be compressed, .gz, .xz, .zst, up to 1 GiB of text; "-" is standard input.
-    labelled: whether brackets begin with a label; None: told from the file, see `parse_brackets`.
+    labelled: whether brackets begin with a label; None: decided by the file, see `parse_brackets`.
     Raises InputError naming file and line: not UTF-8 text, unbalanced brackets, words outside brackets, no tree at all.
     """
     if isinstance(path_or_lines, str | Path):
@@ -282,7 +282,7 @@ def format_brackets(tree: Tree, labelled: bool = True) -> str:
 
 
 def write_brackets(trees: Iterable[Tree], path: str | Path, labelled: bool = True) -> None:
-    """Writes one tree a line, as `format_brackets` gives it; the file appears whole or not at all.
+    """Writes one tree a line, as `format_brackets` gives it; the file is written atomically.
 
     Raises InputError naming the tree (from 1) that cannot be written.
     """

@@ -265,7 +265,7 @@ DEPENDENCY_FORMATS = {".conllu": _CONLLU, ".conll": _CONLLX, ".conllx": _CONLLX,
 
 
 def write_conllu(trees: Iterable[DependencyTree], path: str | Path) -> None:
-    """Writes FORM, UPOS, HEAD, DEPREL and the sentence id; the file appears whole or not at all.
+    """Writes FORM, UPOS, HEAD, DEPREL and the sentence id; the file is written atomically.
 
     Raises InputError naming the sentence whose words, tags or labels cannot stand in a column.
     """

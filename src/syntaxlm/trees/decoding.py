@@ -1,9 +1,9 @@
 """From syntactic distances to trees, by the two rules of the field.
 
-`decode_by_definition` splits one sentence as the rules say: slow, and the oracle of the tests.
+`decode_by_definition` splits one sentence as in the definition of the rules: slow, and the oracle of the tests.
 `decode` takes all sentences at once. A position heads the span that reaches to the nearest greater distances on both
 sides (of equal ones the first is the greater), so the trees follow from those neighbours, and the neighbours of all
-positions are found together: each looks at the place beside it and, while that one's distance is smaller, goes on to
+positions are found together: each looks at the place beside it and, while that one's distance is smaller, moves on to
 the place it has reached itself. Few positions are still looking after the first rounds.
 """
 
@@ -103,7 +103,7 @@ def _nearest_after(distances: Distances, bound: Integers) -> Integers:
 
 
 def decode_by_definition(distances: Sequence[float], rule: DecodingRule) -> set[tuple[int, int]]:
-    """The spans of two words or more of ONE sentence's tree, split by split as the rules say; quadratic, for tests."""
+    """The spans of two words or more of one sentence's tree, as defined: quadratic, for tests."""
     spans: set[tuple[int, int]] = set()
     agenda = [(0, len(distances))]
     while agenda:

@@ -185,8 +185,8 @@ def tree_of_steps(
 ) -> DependencyTree:
     """The tree that steps make, its words in their order in the sentence.
 
-    words, labels: that each step generates, labels () for none.  edges, parents: as for `in_order`, which says what is
-    raised.
+    words, labels: that each step generates, labels () for none.  edges, parents: as for `in_order`, which
+    documents the errors.
     """
     order = in_order(edges, parents)
     *_, heads = _dependents(edges, parents)

@@ -1,7 +1,7 @@
-"""Induced labels held against gold labels: the gold label that each induced label goes with most often.
+"""Induced labels compared with gold labels: the most frequent gold label of each induced label.
 
-Only spans that both trees have can be compared: the mapping says what the labels mean where the brackets are right, and
-nothing of the other spans. It is chosen by the gold trees that it is measured on, so its accuracy is an upper bound.
+Only spans of both trees can be compared: the mapping interprets the labels of correct spans and ignores all others. It
+is chosen by the gold trees that it is scored on, so its accuracy is an upper bound.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def label_mapping(predicted: SpanSets, gold: SpanSets, protocol: Protocol) -> La
     """The mapping of the labels of predicted spans; None where either side has no labels.
 
     predicted, gold: of the same sentences, gold spans in pre-order. Of gold constituents with the same span, a unary
-    chain, the outermost counts. Spans of one word never count; the protocol says whether those of whole sentences do.
+    chain, the outermost counts. Spans of one word never count; those of whole sentences count by the protocol.
     """
     if predicted.labels is None or gold.labels is None or not any(gold.label_names):
         return None

@@ -32,7 +32,7 @@ def format_latex(tree: Tree) -> str:
 
 def format_dependency_latex(tree: DependencyTree) -> str:
     """The tree as a dependency environment: words in a row, arcs with their labels."""
-    ampersand = r"\&"  # parts words there, escaped too
+    ampersand = r"\&"  # separates words there, escaped too
     words = [_escaped(word).replace(ampersand, r"\symbol{38}") for word in tree.words]
     arcs = [
         f"\\depedge{{{head}}}{{{word}}}{_escaped(label)}" if head else f"\\deproot{{{word}}}{_escaped(label or 'root')}"

@@ -36,7 +36,7 @@ _UNIVERSAL = _tags("ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNC
 
 @dataclass(frozen=True)
 class GoldPreprocessing:
-    """Which words of a tree are scored, and what of its labels is read.  A word goes if any of the rules says so.
+    """Which words of a tree are scored, and which part of its labels is read.  A word is dropped if any rule drops it.
 
     These are the settings of a clean-up file, too; words are those of the sentence: ( where brackets write -LRB-.
     """

@@ -1,8 +1,7 @@
 """Unlabelled F1 of constituency trees, under named protocols.
 
 A tree is scored as its set of spans. `score` counts with a few sorted arrays over all sentences at once; what only
-describes (recall by label, F1 by length, the shape of the trees) stands apart in `describing.py`, so that counting
-stays fast.
+describes (recall by label, F1 by length, the shape of the trees) is in `statistics.py`, so that counting stays fast.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ class SentenceScores:
 
 @dataclass(frozen=True, eq=False)
 class ParsingScores:
-    """The scores of one set of trees.  precision, recall, f1: 0 to 1, averaged as the protocol says."""
+    """The scores of one set of trees.  precision, recall, f1: 0 to 1, averaged by the protocol."""
 
     protocol: Protocol
     precision: float
@@ -186,7 +185,7 @@ def pooled(matched: int, predicted: int, gold: int) -> tuple[float, float, float
 
 
 def _f1_of(rows: SentenceScores, protocol: Protocol) -> dict[int, float]:
-    """F1, averaged as the protocol says, by tens of sentence length: 0 for 1 to 10 words, 1 for 11 to 20."""
+    """F1, averaged by the protocol, by tens of sentence length: 0 for 1 to 10 words, 1 for 11 to 20."""
     tens = (rows.lengths - 1) // 10
     result: dict[int, float] = {}
     for ten in np.unique(tens).tolist():

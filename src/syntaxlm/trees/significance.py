@@ -53,7 +53,7 @@ def paired_bootstrap(
 ) -> BootstrapResult:
     """Compares two sets of trees of the same sentences, drawn anew with replacement `samples` times.
 
-    F1 is averaged as the scores' protocol says.  Raises InputError where protocols or sentences differ.
+    F1 is averaged by the scores' protocol.  Raises InputError where protocols or sentences differ.
     """
     if first.protocol != second.protocol:
         raise InputError(f"found scores under {first.protocol} and {second.protocol}, expected one protocol")

@@ -46,7 +46,7 @@ class Sentences:
 
 
 class Tables(NamedTuple):
-    """What a grammar says about a batch: the arguments of the inside algorithm.
+    """The rules and emissions of a batch: the arguments of the inside algorithm.
 
     penalties: (B,) KL divergence of the sentence vectors from their prior, nats; None where there are none.
     """

@@ -47,7 +47,7 @@ def log_partition(
 
 
 class Posteriors(NamedTuple):
-    """What the sentences of a batch say about their spans.
+    """Posterior probabilities of the spans of a batch of sentences.
 
     log_probs: (B,).  marginals: (B, n, n) by first and last word, inclusive; 0 for single words and where there is no
     span.  labels: (B, n, n) int64 the most probable symbol of each span given that it is one: nonterminals first, then

@@ -52,7 +52,7 @@ def least_count(minimum_counts: Sequence[int], order: int) -> int:
 def discounts_of(counts_of_counts: Sequence[int]) -> tuple[float, float, float] | None:
     """D1, D2, D3+ by how many n-grams have the counts 1, 2, 3, 4. Chen & Goodman 1998, equation (26).
 
-    None where they say nothing: for a count that no n-gram has, or a discount that would take nothing or more than all.
+    None where they are undefined: for a count that no n-gram has, or a discount of 0 or larger than its count.
     """
     ones, twos, threes, fours = counts_of_counts
     if not (ones and twos and threes):

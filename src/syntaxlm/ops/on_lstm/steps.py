@@ -122,8 +122,8 @@ def _acting(f: Tensor, i: Tensor, input_master: Tensor, forget_master: Tensor) -
 def _cumax_backward(softmax: Tensor, grad: Tensor) -> Tensor:
     """The gradient of logits, from that of their cumulative softmax. (r, K) each.
 
-    Element j of the softmax is in all sums from j on. What is the same for all j takes nothing away and adds nothing,
-    so that its gradient may be told by the sums that it is not in.
+    Element j of the softmax is in all sums from j on. A constant added to all j changes nothing,
+    so that its gradient may be computed from the sums that it is not in.
     """
     without = grad.cumsum(-1) - grad
     return softmax * ((softmax * without).sum(-1, keepdim=True) - without)

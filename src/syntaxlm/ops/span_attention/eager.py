@@ -19,7 +19,7 @@ class EagerKernels:
         update, forget = self._update_and_forget(product)
         if not work.released:
             update = update.tanh()
-        # 1 - f, where f is nearly 1, is told by its own sigmoid alone.
+        # 1 - f is exact only by its own sigmoid where f is nearly 1.
         work.tape[places] = torch.cat([torch.sigmoid(-forget) * update, torch.sigmoid(forget)], dim=-1)
 
     def tape_backward(self, product: Tensor, grads: Tensor, places: Tensor) -> None:

@@ -48,7 +48,7 @@ def span_attention(
         before = "" if carried is None else f" after {len(carried)} steps"
         raise ValueError(f"{len(inputs)} rows{before}; expected {sum(counts)}, and {maximum} steps before them or None")
     dtype = product_dtype(weights.input)
-    with torch.autocast(inputs.device.type, enabled=False):  # which products are in `dtype` is told here, one by one
+    with torch.autocast(inputs.device.type, enabled=False):  # products in `dtype` are chosen one by one
         context, scores, attention = _SpanAttention.apply(
             inputs, carried, weights.input, weights.bias, weights.span, weights.score, maximum, tuple(counts),
             weights.form == "released", dtype,

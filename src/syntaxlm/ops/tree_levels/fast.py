@@ -24,7 +24,7 @@ from syntaxlm.ops.tree_levels.types import EDGES, EdgeWeights, Levels, States
 def recurrence(inputs: Tensor, weights: EdgeWeights, levels: Levels, before: States) -> States:
     """The states of all steps: equation (6) of Zhang, Lu, Lapata, or an LSTM with gates of that form.
 
-    inputs: (n, E), x_t of every step.  before: the m states that steps of the first depth go on from.
+    inputs: (n, E), x_t of every step.  before: the m states that steps of the first depth continue from.
     """
     hidden, cells = _Recurrence.apply(inputs, weights.input, weights.recurrent, weights.bias, *before, levels)
     return States(hidden, cells)

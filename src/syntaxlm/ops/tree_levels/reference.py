@@ -15,7 +15,7 @@ from syntaxlm.ops.tree_levels.types import EdgeWeights, Levels, States
 def recurrence(inputs: Tensor, weights: EdgeWeights, levels: Levels, before: States) -> States:
     """h_t = tanh(W_ih[a_t] x_t + W_hh[a_t] H[:, t'] + b[a_t]), equation (6), or an LSTM with gates of that form.
 
-    inputs: (n, E), x_t of every step.  before: of m states, those that steps of the first depth go on from.
+    inputs: (n, E), x_t of every step.  before: of m states, those that steps of the first depth continue from.
     """
     hidden = list(before.hidden)
     input_weights, recurrent_weights = weights.input.unbind(), weights.recurrent.unbind()

@@ -17,9 +17,9 @@ Counts = tuple[tuple[int, ...], ...]
 class Levels:
     """Where n steps of one or many trees stand: sorted by path depth and, within a depth, by edge type.
 
-    parents: (n,) int64, the state that each step goes on from, in a pool of the m states that there are before the
-        first step (of trees read whole one, ROOT's) and then those of the n steps. Steps of the first depth go on from
-        one of the m, every other from a step of the depth before its own.
+    parents: (n,) int64, the state that each step continues from, in a pool of the m states that there are before the
+        first step (of trees read whole one, ROOT's) and then those of the n steps. Steps of the first depth continue
+        from one of the m, every other from a step of the depth before its own.
     counts: of each depth, how many steps have an edge of each of the four types.
     by_edge: (n,) int64, the rows sorted by edge type, and within a type as they stand.
     """
