@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 import json
 import random
+import shutil
 
 import numpy as np
 import pytest
@@ -311,7 +312,8 @@ def test_models_that_read_other_words_are_told_by_sentence(prpn, others):
 
 
 def test_the_commands_take_several_models(prpn, trained, toy, tmp_path, capsys):
-    also = ["--also", str(trained.prpn), "--also", str(trained.prpn)]
+    copies = [str(shutil.copytree(trained.prpn, tmp_path / name)) for name in ("second", "third")]
+    also = ["--also", copies[0], "--also", copies[1]]
     assert main(["parse", str(trained.prpn), *also, str(toy / "test.txt"), "--decoder", "unbiased"]) == 0
     lines = (toy / "test.txt").read_text().splitlines()
     assert capsys.readouterr().out.splitlines() == parse_lines(prpn, lines, "unbiased").brackets()
@@ -320,14 +322,15 @@ def test_the_commands_take_several_models(prpn, trained, toy, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("ties", TIE_RULES)
-def test_the_commands_refuse_a_rule_for_ties_where_nothing_is_averaged(trained, toy, capsys, ties):
+def test_the_commands_refuse_a_rule_for_ties_where_nothing_is_averaged(trained, toy, tmp_path, capsys, ties):
+    copy = str(shutil.copytree(trained.prpn, tmp_path / "copy"))
     for command, text in ((["parse"], "test.txt"), (["evaluate", "parse"], "test.mrg")):
         assert main([*command, str(trained.prpn), str(toy / text), "--ties", ties]) == 2
         message = (
             f"--ties {ties}: found one model, so no trees are averaged; add models with --also, or leave out --ties"
         )
         assert message in capsys.readouterr().err
-        assert main([*command, str(trained.prpn), str(toy / text), "--ties", ties, "--also", str(trained.prpn)]) == 0
+        assert main([*command, str(trained.prpn), str(toy / text), "--ties", ties, "--also", copy]) == 0
 
 
 def distances_by_definition(model, ids: list[int]) -> np.ndarray:

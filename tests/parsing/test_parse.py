@@ -158,6 +158,13 @@ def test_the_command_refuses_labels_of_averages_and_of_models_without_any(folder
     assert "this palm model does not label spans, so parsing with labels cannot use it." in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", [["parse"], ["evaluate", "parse"], ["evaluate", "agreement"]], ids=" ".join)
+def test_the_commands_refuse_a_model_that_is_given_twice(folders, command, capsys):
+    arguments = ["text", "prpn", "prpn"] if "agreement" in command else ["prpn", "text", "--also", "prpn"]
+    assert main([*command, *arguments]) == 2
+    assert "the same model twice" in capsys.readouterr().err
+
+
 def test_the_command_averages_models_of_every_structure(folders, tmp_path, capsys):
     (tmp_path / "text.txt").write_text("\n".join(LINES) + "\n")
     also = ["--also", "prpn", "--also", "palm"]

@@ -120,11 +120,17 @@ def test_the_command_goes_from_text_to_a_focused_grammar_and_resumes(recipe, few
     said = []
     again = focus(recipe, folder, 2, 5.0, [], watching, said.append)
     assert [line.startswith("agreement in unlabelled F1") for line in said].count(True) == 1
+    assert [line for line in said if line.endswith("finished")] == [
+        f"{path}: finished" for path in (*(folder / "parsers" / name for name in result.parsers), folder / "focused")
+    ]
     assert str(again) == str(again.focused)
     assert again.focused.valid == result.focused.valid
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.mrg")} == made, "nothing is parsed twice"
-    with pytest.raises(InputError, match="holds a run of other settings"):
+    with pytest.raises(InputError, match=r"holds a run of other settings(.|\n)*move .*focused away first"):
         focus(recipe, folder, 2, 3.0, [], watching)
+    (folder / "focused").rename(tmp_path / "earlier")
+    assert focus(recipe, folder, 2, 3.0, [], watching).focused.valid != result.focused.valid
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.mrg")} == made
 
 
 def test_further_models_take_part(recipe, few, tmp_path):

@@ -18,6 +18,7 @@ from syntaxlm.cli.options import (
     add_protocol,
     add_scoring,
     print_result,
+    refuse_repeated,
     text_mode,
     ties_of,
 )
@@ -167,6 +168,7 @@ def _parse(options: argparse.Namespace) -> None:
     from syntaxlm.parsing.report import write_sentences
     from syntaxlm.progress import status
 
+    refuse_repeated([options.model, *options.also])
     protocol, ties = protocol_named(options.protocol, options.max_words), ties_of(options)
     with status("parsing and scoring"):
         report = evaluate_parsing(
@@ -199,6 +201,7 @@ def _agreement(options: argparse.Namespace) -> None:
 
     protocol = protocol_named(options.protocol, options.max_words)
     with status("parsing"):
+        refuse_repeated([Path(folder) for folder in options.models])
         models = [read_model(folder) for folder in options.models]
         sentences = SENTENCES if options.sentences is None else options.sentences
         found = measure_agreement(models, options.text, options.models, protocol, options.decoder, sentences)

@@ -143,13 +143,18 @@ def treebank_style(options: argparse.Namespace) -> TreebankStyle:
     return TreebankStyle(options.punctuation, options.contractions)
 
 
-def model_names(folders: Sequence[Path]) -> list[str]:
-    """The names of the models' folders if these differ, else their paths. Raises InputError for a repeated model."""
+def refuse_repeated(folders: Sequence[Path]) -> None:
+    """Raises InputError where two folders are the same model."""
     from syntaxlm.errors import InputError
 
     twice = [str(folder) for folder, count in Counter(folder.resolve() for folder in folders).items() if count > 1]
     if twice:
-        raise InputError(f"{twice[0]}: the same model twice; expected different ones to compare")
+        raise InputError(f"{twice[0]}: the same model twice; expected different models")
+
+
+def model_names(folders: Sequence[Path]) -> list[str]:
+    """The names of the models' folders if these differ, else their paths. Raises InputError for a repeated model."""
+    refuse_repeated(folders)
     names = [folder.resolve().name for folder in folders]
     return names if len(set(names)) == len(names) else list(map(str, folders))
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from syntaxlm.cli.options import add_also, add_decoding, add_model, ties_of
+from syntaxlm.cli.options import add_also, add_decoding, add_model, refuse_repeated, ties_of
 from syntaxlm.errors import InputError
 from syntaxlm.files import to_json
 
@@ -52,6 +52,7 @@ def _parse(options: argparse.Namespace) -> None:
         raise InputError("--labels: averaged trees have no labels; give --labels with one model, or --also without it")
     ties = ties_of(options)
     folders = [options.model, *options.also]
+    refuse_repeated(folders)
     models, names = [read_model(folder) for folder in folders], [str(folder) for folder in folders]
     parsed = parse_text(models, options.text, options.decoder, options.layer, options.labels, names, ties)
     pieces = (_formatted(parses, options.format) for parses in parsed)

@@ -49,19 +49,20 @@ class Agreement:
     branching: Sequence[BranchingF1]
 
     @property
-    def odd_one_out(self) -> int:
-        """The model that agrees least with the others."""
-        return int(self.matrix.with_others.argmin())
+    def odd_one_out(self) -> int | None:
+        """The model that agrees least with the others; None for two models."""
+        return None if len(self.names) < 3 else int(self.matrix.with_others.argmin())
 
     @property
     def stands_apart(self) -> bool:
         """Whether that model agrees much less with the others than these do with each other; of two models never."""
-        if len(self.names) < 3:
+        odd = self.odd_one_out
+        if odd is None:
             return False
-        rest = np.delete(np.arange(len(self.names)), self.odd_one_out)
+        rest = np.delete(np.arange(len(self.names)), odd)
         among = self.matrix.values[np.ix_(rest, rest)]
         mean = (among.sum() - len(rest)) / (len(rest) * (len(rest) - 1))
-        return bool(self.matrix.with_others[self.odd_one_out] < mean - _APART)
+        return bool(self.matrix.with_others[odd] < mean - _APART)
 
     def collapsed(self) -> dict[int, str]:
         """The models whose trees are nearly all right or left branching, and the side."""
@@ -77,7 +78,7 @@ class Agreement:
             **self.matrix.as_dict(),
             "right_branching": [found.right for found in self.branching],
             "left_branching": [found.left for found in self.branching],
-            "odd_one_out": self.names[self.odd_one_out],
+            "odd_one_out": None if self.odd_one_out is None else self.names[self.odd_one_out],
             "stands_apart": self.stands_apart,
             "collapsed": {self.names[number]: side for number, side in self.collapsed().items()},
         }
@@ -93,9 +94,9 @@ class Agreement:
         return "\n".join(lines)
 
     def _verdict(self) -> str:
-        odd = self.names[self.odd_one_out]
-        if len(self.names) < 3:
+        if self.odd_one_out is None:
             return "Two models: neither can be called the odd one out. Three or more can be compared."
+        odd = self.names[self.odd_one_out]
         if self.stands_apart:
             return f"{odd} stands apart: the others agree much more with each other than with it."
         return f"{odd} agrees least with the others; it does not stand apart."

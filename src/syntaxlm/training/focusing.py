@@ -23,7 +23,7 @@ from syntaxlm.parsing.agreement import Agreement, measure_agreement
 from syntaxlm.parsing.text import parse_text
 from syntaxlm.training.recipe import Recipe, recipe_from
 from syntaxlm.training.result import TrainingResult
-from syntaxlm.training.seeds import Watching, check_settings, seeded, train_or_resume
+from syntaxlm.training.seeds import Watching, check_settings, is_finished, seeded, train_or_resume
 from syntaxlm.training.trainer import refuse_run
 
 AGREEMENT = "agreement.json"
@@ -82,12 +82,19 @@ def focus(
     files = [folder / "trees" / f"{name}.mrg" for name in names]
     focused = _focused(recipe, files, strength)
     refuse_run(folder)
-    for path, one in [*runs.items(), (folder / "focused", focused)]:
+    for path, one in runs.items():
         check_settings(path, one)
+    try:
+        check_settings(folder / "focused", focused)
+    except InputError as error:
+        raise InputError(
+            f"{error}\nTo focus on other parsers, or with another strength, move {folder / 'focused'} away first: the"
+            " parsers and their trees are kept."
+        ) from None
     make_folder(folder / "trees")
     with held(folder):
         for path, one in runs.items():
-            say(f"{path}: training")
+            say(f"{path}: {'finished' if is_finished(path) else 'training'}")
             if train_or_resume(path, one, watching).stopped:
                 return FocusResult(folder, names)
         agreement = measure_agreement([read_model(path) for path in parsers], recipe.text.valid, names)
@@ -97,7 +104,7 @@ def focus(
             if not file.exists():
                 say(f"{file}: parsing {recipe.text.train}")
                 _write_trees(path, recipe.text.train, file)
-        say(f"{folder / 'focused'}: training")
+        say(f"{folder / 'focused'}: {'finished' if is_finished(folder / 'focused') else 'training'}")
         result = train_or_resume(folder / "focused", focused, watching)
     return FocusResult(folder, names, agreement, None if result.stopped else result)
 

@@ -72,10 +72,15 @@ def train_seeds(recipe: Recipe, folder: Path, count: int, watching: Watching) ->
 def train_or_resume(folder: Path, recipe: Recipe, watching: Watching) -> TrainingResult:
     """The result of a run in a folder: a finished one as it is, a stopped one resumed, otherwise a new one."""
     begun = (folder / RECIPE).exists()
-    if begun and (folder / RESULT).exists():
+    if is_finished(folder):
         return read_result(folder)
     with watching(recipe) as watcher:
         return resume(folder, watcher) if begun else train(recipe, folder, watcher)
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether a folder holds a run that has ended."""
+    return (folder / RECIPE).exists() and (folder / RESULT).exists()
 
 
 def check_settings(folder: Path, recipe: Recipe) -> None:

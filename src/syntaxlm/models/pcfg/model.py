@@ -202,7 +202,8 @@ class BoundedPCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBes
             found = posteriors(tables.rules, tables.emissions, tables.words, layout, labels=labelled)
             index, size = self._index(chosen), found.marginals.shape[-1]
             marginals = marginals.to(found.marginals.dtype)
-            marginals[index, :size, :size] = found.marginals
+            marginals[index, :size, :size] = found.marginals.clamp(0, 1)  # sums of bfloat16 may exceed 1 a little
+            marginals[index, 0, self._index([length - 1 for length in part.lengths])] = 1
             if labels is not None and found.labels is not None:
                 labels[index, :size, :size] = found.labels
         single = [index for index, length in enumerate(sentences.lengths) if length == 1]

@@ -5,7 +5,7 @@
 
 #include "lanes.h"
 
-#define LONGEST 1024 /* words of a sentence */
+#define LONGEST 4096 /* words of a sentence */
 #define TINY 1e-22f  /* smaller probabilities and gradients become 0: products of them with rules would be subnormal
                         numbers, which matrix products of float32 take ten times as long for */
 

@@ -14,7 +14,7 @@ from syntaxlm.ops.native import address
 
 SOURCE = Path(__file__).with_name("inside.c")
 BLOCK = 64  # factors of a span are a multiple of this
-LONGEST = 1024  # words of a sentence
+LONGEST = 4096  # words of a sentence
 CACHED = 1 << 21  # numbers of inside probabilities that are worked through together: the charts stay in cache
 
 _POINTERS = (
