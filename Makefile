@@ -1,13 +1,13 @@
 # Everything is installed into .venv, torch through constraints.txt first: a bare "torch" may pull gigabytes of CUDA.
 PYTHON ?= python3
-MODEL ?= prpn
+MODEL ?= simple-pcfg
 VENV := .venv
 BIN := $(VENV)/bin
 
 .PHONY: help install quickstart test test-all pytest pytest-all lint benchmark docs clean
 
 help:
-	@echo "make quickstart   install, then train and parse the built-in corpus (MODEL=prpn)"
+	@echo "make quickstart   install, then train and parse the built-in corpus (MODEL=simple-pcfg)"
 	@echo "make test         install, then run the tests"
 	@echo "make test-all     the long tests, too"
 	@echo "make lint         ruff, mypy, and which package may import which"

@@ -70,7 +70,7 @@ class Quickstart:
 
 def run_quickstart(
     folder: Path,
-    model: str = "prpn",
+    model: str,
     seed: int = 1,
     say: Callable[[str], None] = print,
     callback: ProgressCallback | None = None,
@@ -90,7 +90,7 @@ def run_quickstart(
     suffix = "conllu" if of_trees else "txt"
     texts = [(f"text.{part}", os.fspath(corpus / f"{part}.{suffix}")) for part in ("train", "valid", "test")]
     recipe = read_recipe(path, [*texts, ("run.seed", str(seed))])
-    say(f"Training {model.upper()} on {'dependency trees' if of_trees else 'the words alone'}")
+    say(f"Training a {recipe.model.name} model on {'dependency trees' if of_trees else 'the words alone'}")
     result = train(recipe, folder / "model", callback)
     if result.stopped:
         return Quickstart(result, floor)

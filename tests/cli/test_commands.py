@@ -503,7 +503,7 @@ def test_the_quickstart_trains_measures_and_draws(run, refused, toy, tmp_path, m
     (recipes / "prpn-toy.yaml").write_text(yaml.safe_dump(toy.recipe_data("prpn", schedule={"epochs": 1})))
     monkeypatch.setattr("syntaxlm.training.recipe.shipped_recipes", lambda: recipes)
     monkeypatch.setattr("syntaxlm.quickstart.SENTENCES", 200)
-    code, out, err = run("quickstart", "--output", tmp_path / "quick", "--seed", "2")
+    code, out, err = run("quickstart", "--model", "prpn", "--output", tmp_path / "quick", "--seed", "2")
     assert code == 0, err
     for part in ("Test perplexity", "unlabelled F1", "right branching", "Model folder", "│"):
         assert part in out

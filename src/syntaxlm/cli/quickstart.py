@@ -18,7 +18,10 @@ def add_quickstart(commands: Any) -> None:
         " write a report, DIR/report.html.",
     )
     parser.add_argument("--output", type=Path, default=Path("quickstart"), metavar="DIR", help="default: quickstart")
-    parser.add_argument("--model", default="prpn", metavar="NAME", help="the model of a shipped NAME-toy recipe")
+    parser.add_argument(
+        "--model", default="simple-pcfg", metavar="NAME",
+        help="the model of a shipped NAME-toy recipe: simple-pcfg (default), prpn, on-lstm, palm, lstm, tree-rnn, kn5",
+    )  # fmt: skip
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="default 1")
     add_json(parser)
     parser.set_defaults(run=_quickstart)

@@ -125,7 +125,7 @@ class SimpleGrammar(Grammar):
 
     With p_A = relu(P e_A) + e_A, l_X = relu(L e_X) + e_X, q_X = relu(R e_X) + e_X: p_L(. | A) = softmax_X(l_X . p_A),
     p_R(. | A) = softmax_X(q_X . p_A), r = softmax_A(s . e_A); with h_T = f(e_T) + e_T: p(w | T) = softmax_w(h_T . v_w).
-    Liu et al. 2023, section 4 and appendix.
+    Liu et al. 2023, section 4 and appendix. s is drawn from N(0, 1), so that start symbols differ from the beginning.
     """
 
     def __init__(self, nonterminals: int, preterminals: int, vocabulary_size: int, embedding_size: int) -> None:
@@ -138,6 +138,7 @@ class SimpleGrammar(Grammar):
         self.parent, self.left, self.right = (nn.Linear(embedding_size, embedding_size) for _ in range(3))
         self.emission = _residual_network(embedding_size, embedding_size, blocks=3)
         _initialise(self)
+        nn.init.normal_(self.start)
 
     def rules(self) -> FactoredRules:
         symbols, count = self.symbols, self.nonterminal_count
