@@ -511,9 +511,9 @@ def test_the_quickstart_trains_measures_and_draws(run, refused, toy, tmp_path, m
     written = yaml.safe_load((tmp_path / "quick" / "model" / "recipe.yaml").read_text())
     assert written["run"]["seed"] == 2
     before = (tmp_path / "quick" / "corpus" / "train.txt").stat().st_mtime_ns
-    assert "already holds a run" in refused("quickstart", "--output", tmp_path / "quick")
+    assert "already holds a run" in refused("quickstart", "--model", "prpn", "--output", tmp_path / "quick")
     assert (tmp_path / "quick" / "corpus" / "train.txt").stat().st_mtime_ns == before
-    code, out, _ = run("quickstart", "--output", tmp_path / "second", "--json")
+    code, out, _ = run("quickstart", "--model", "prpn", "--output", tmp_path / "second", "--json")
     assert code == 0
     assert json.loads(out)["training"]["test"]["perplexity"] > json.loads(out)["perplexity_floor"]
 
