@@ -12,7 +12,7 @@ import torch
 from syntaxlm.errors import InputError
 from syntaxlm.model_io import read_model
 from syntaxlm.models.abilities import Model, NeedsTextCounts, TextCounts
-from syntaxlm.models.pcfg import BoundedPCFG
+from syntaxlm.models.pcfg import SentencePCFG
 from syntaxlm.reports.report import page_of
 from syntaxlm.reports.run import read_run
 from syntaxlm.scoring.perplexity import evaluate_text
@@ -79,7 +79,7 @@ def test_a_run_interrupted_around_a_change_of_limit_ends_bit_for_bit_as_one_that
 
 def test_epochs_have_the_longest_sentences_of_the_curriculum(few, tmp_path, monkeypatch):
     longest: dict[int, int] = {}
-    loss = BoundedPCFG.loss
+    loss = SentencePCFG.loss
 
     def watched(self, batch, state=None):
         epoch = len(validated)
@@ -87,7 +87,7 @@ def test_epochs_have_the_longest_sentences_of_the_curriculum(few, tmp_path, monk
         return loss(self, batch, state)
 
     validated: list[int] = []
-    monkeypatch.setattr(BoundedPCFG, "loss", watched)
+    monkeypatch.setattr(SentencePCFG, "loss", watched)
 
     def count(event):
         if event.kind == "valid":
@@ -105,7 +105,7 @@ def test_a_limit_below_the_shortest_sentence_is_reported(few, tmp_path):
 def test_the_end_bias_falls_to_0_and_validation_ignores_it(few, tmp_path, monkeypatch):
     weights: list[float] = []
     in_validation: list[float] = []
-    log_probs = BoundedPCFG._log_probs
+    log_probs = SentencePCFG._log_probs
 
     def watched(self, sentences, span_weights=None):
         if self.training:
@@ -115,7 +115,7 @@ def test_the_end_bias_falls_to_0_and_validation_ignores_it(few, tmp_path, monkey
             in_validation.append(span_weights)
         return log_probs(self, sentences, span_weights)
 
-    monkeypatch.setattr(BoundedPCFG, "_log_probs", watched)
+    monkeypatch.setattr(SentencePCFG, "_log_probs", watched)
     result = train(recipe(few, {"end_bias": 2.0}, schedule={"epochs": 3}), tmp_path / "run")
     epoch = len(weights) // 3
     expected = [2 * max(0.0, 1 - step / epoch / 1.5) for step in range(len(weights))]
@@ -190,7 +190,7 @@ def test_the_share_of_one_word_sentences_is_in_the_model_folder(tmp_path):
     data = {"model": PCFG, "text": {"train": str(text), "valid": str(text)}, "schedule": {"epochs": 1}}
     train(recipe_from(data | {"run": {"accelerator": "cpu"}}, "recipe.yaml"), tmp_path / "run")
     model = read_model(tmp_path / "run").model
-    assert isinstance(model, BoundedPCFG)
+    assert isinstance(model, SentencePCFG)
     assert float(model.one_word_share) == pytest.approx(5.5 / 16)
     np.testing.assert_allclose(model.unigrams.exp().sum(), 1, rtol=1e-6)
 

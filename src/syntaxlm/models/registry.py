@@ -74,7 +74,7 @@ MODELS: dict[str, ModelType] = {
     "simple-pcfg": ModelType(pcfg.SimplePCFGConfig, pcfg.build, (pcfg.PCFG,)),
     "tensor-pcfg": ModelType(pcfg.TensorPCFGConfig, pcfg.build, (pcfg.PCFG,)),
     "neural-pcfg": ModelType(pcfg.NeuralPCFGConfig, pcfg.build, (pcfg.PCFG,)),
-    "compound-pcfg": ModelType(pcfg.CompoundPCFGConfig, pcfg.build, (pcfg.BoundedPCFG,)),
+    "compound-pcfg": ModelType(pcfg.CompoundPCFGConfig, pcfg.build, (pcfg.SentencePCFG,)),
     "ngram": ModelType(ngram.NGramConfig, ngram.build, (ngram.NGramModel,)),
     "tree-rnn": ModelType(tree_rnn.TreeRNNConfig, tree_rnn.build, (tree_rnn.TreeRNN,)),
 }

@@ -9,7 +9,7 @@ import torch
 
 from syntaxlm.models.abilities import TextCounts
 from syntaxlm.models.batches import TokenBatch
-from syntaxlm.models.pcfg import PCFG, BoundedPCFG
+from syntaxlm.models.pcfg import PCFG, SentencePCFG
 from syntaxlm.models.pcfg.grammars import CompoundGrammar, Grammar, NeuralGrammar, SimpleGrammar, TensorGrammar
 from syntaxlm.trees.span_decoding import SpanScores
 
@@ -32,14 +32,14 @@ def small_grammar(name: str) -> Grammar:
             return CompoundGrammar(3, 4, WORDS, 6, latent_size=2, encoder_size=5)
 
 
-def small_model(name: str, seed: int = 0, **settings: float) -> BoundedPCFG:
+def small_model(name: str, seed: int = 0, **settings: float) -> SentencePCFG:
     """A model in float64 and evaluation mode, with sharper rules than at the start, that has counted `TEXT`."""
     torch.manual_seed(seed)
     grammar = small_grammar(name)
     with torch.no_grad():
         for parameter in grammar.parameters():
             parameter *= 2
-    model = (BoundedPCFG if grammar.latent_size else PCFG)(grammar, **settings).double().eval()
+    model = (SentencePCFG if grammar.latent_size else PCFG)(grammar, **settings).double().eval()
     model.setup(counts_of(TEXT))
     return model
 

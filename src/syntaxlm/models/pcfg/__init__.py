@@ -11,14 +11,14 @@ from syntaxlm.models.pcfg.config import (
 )
 from syntaxlm.models.pcfg.exact import PCFG
 from syntaxlm.models.pcfg.grammars import CompoundGrammar, Grammar, NeuralGrammar, SimpleGrammar, TensorGrammar
-from syntaxlm.models.pcfg.model import BoundedPCFG
+from syntaxlm.models.pcfg.model import SentencePCFG
 from syntaxlm.models.pcfg.words import SPECIALS
 
 __all__ = [
     "PCFG",
-    "BoundedPCFG",
     "CompoundPCFGConfig",
     "NeuralPCFGConfig",
+    "SentencePCFG",
     "SimplePCFGConfig",
     "TensorPCFGConfig",
     "build",
@@ -27,7 +27,7 @@ __all__ = [
 PCFGConfig = SimplePCFGConfig | TensorPCFGConfig | NeuralPCFGConfig | CompoundPCFGConfig
 
 
-def build(config: PCFGConfig, vocabulary_size: int) -> BoundedPCFG:
+def build(config: PCFGConfig, vocabulary_size: int) -> SentencePCFG:
     """A neural PCFG with fresh weights. Raises InputError for a vocabulary without words."""
     words = vocabulary_size - SPECIALS
     if words < 2:
@@ -36,7 +36,7 @@ def build(config: PCFGConfig, vocabulary_size: int) -> BoundedPCFG:
     training = config.end_bias, config.end_bias_epochs, config.focus
     grammar: Grammar
     if isinstance(config, CompoundPCFGConfig):
-        return BoundedPCFG(CompoundGrammar(*sizes, config.latent_size, config.encoder_size), *training)
+        return SentencePCFG(CompoundGrammar(*sizes, config.latent_size, config.encoder_size), *training)
     if isinstance(config, TensorPCFGConfig):
         grammar = TensorGrammar(*sizes, config.rank)
     elif isinstance(config, NeuralPCFGConfig):

@@ -8,14 +8,14 @@ from torch import Tensor
 from syntaxlm.models.abilities import PredictsNextToken, TokenScores
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.pcfg.grammars import Sentences
-from syntaxlm.models.pcfg.model import BoundedPCFG
+from syntaxlm.models.pcfg.model import SentencePCFG
 from syntaxlm.models.pcfg.words import BOS, EOS, SPECIALS, to_grammar
 from syntaxlm.ops.inside import Layout, next_words, prefix_log_probs
 
 _PREFIX_CHART = 1 << 22  # numbers of each float64 chart of sentences that are in memory together
 
 
-class PCFG(BoundedPCFG, PredictsNextToken):
+class PCFG(SentencePCFG, PredictsNextToken):
     """A grammar that also gives the probability of every next word, by prefix probabilities, in float64.
 
     The state, of a prefix that continues, is all tokens since BOS.
@@ -55,7 +55,7 @@ class PCFG(BoundedPCFG, PredictsNextToken):
         lengths = None if batch.lengths is None else batch.lengths + before
         return self._next(tokens, lengths), {"tokens": tokens}
 
-    sentence_log_probs = BoundedPCFG.sentence_log_probs  # type: ignore[assignment]  # faster than a sum over tokens
+    sentence_log_probs = SentencePCFG.sentence_log_probs  # type: ignore[assignment]  # faster than a sum over tokens
 
     def _of_text(self, batch: TokenBatch, tokens: Tensor) -> Tensor:
         """Targets that are the tokens read next: differences of the prefixes' log-probabilities. (T, B)."""

@@ -64,7 +64,7 @@ class _Kept(NamedTuple):
     emissions: Tensor
 
 
-class BoundedPCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBestTrees, ListsGrammar):
+class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBestTrees, ListsGrammar):
     """A grammar that scores whole sentences and parses them.
 
     The log-probability of a sentence is exact or, for compound grammars, an estimate of the evidence lower bound
@@ -256,7 +256,7 @@ class BoundedPCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBes
 
     # ---- what the algorithms read
 
-    def train(self, mode: bool = True) -> BoundedPCFG:
+    def train(self, mode: bool = True) -> SentencePCFG:
         if mode:  # they would only take memory
             self._kept = self._kept_sampler = None
         super().train(mode)

@@ -1,7 +1,8 @@
 """The inside algorithm of factored rules, fast.
 
 Probabilities are scaled, not logarithms, so that the sum over symbols is a matrix product: one for all spans of one
-width of the whole batch, whose sentences may have any lengths (rows stand by width, without padding, see `Layout`).
+width of a block of sentences, which may have any lengths (rows stand by width, without padding, see `Layout`). A block
+is as many sentences as caches hold the charts of.
 A span is kept as a and b, its worth as a left and as a right child: the sum over splits is elementwise, and it never
 meets the m^2 rules. One scale per span stands outside, and the backward pass holds it constant. Backward is the outside
 pass by hand, of the same form from the widest span down; the gradient of the rules is one product over all spans.

@@ -37,5 +37,4 @@ def posteriors(
     """
     if isinstance(rules, FactoredRules):
         return fast.posteriors(rules, emissions, words, layout, weights, labels)
-    found = Posteriors(*table.posteriors(rules, emissions, words, layout, weights))
-    return found if labels else found._replace(labels=None)
+    return Posteriors(*table.posteriors(rules, emissions, words, layout, weights, labels))

@@ -35,13 +35,18 @@ def log_partition(
 
 
 def posteriors(
-    rules: TableRules, emissions: Tensor, words: Tensor, layout: Layout, weights: Tensor | None = None
-) -> tuple[Tensor, Tensor, Tensor]:
+    rules: TableRules,
+    emissions: Tensor,
+    words: Tensor,
+    layout: Layout,
+    weights: Tensor | None = None,
+    labelled: bool = True,
+) -> tuple[Tensor, Tensor, Tensor | None]:
     """log_probs, marginals and labels, as of `inside.posteriors`."""
     longest, nonterminals = layout.longest, rules.nonterminals
     log_probs = emissions.new_empty(len(layout))
     marginals = emissions.new_zeros(len(layout), longest, longest)
-    labels = torch.full((len(layout), longest, longest), -1, device=emissions.device)
+    labels = torch.full((len(layout), longest, longest), -1, device=emissions.device) if labelled else None
     for group in _groups(rules, words, layout):
         with torch.enable_grad():
             own = None if weights is None else weights[group.sentences]
@@ -54,7 +59,8 @@ def posteriors(
             expected = (span * grad).detach()  # (S, n - width + 1, symbols)
             first = torch.arange(expected.shape[1])
             place = group.sentences[:, None], first, first + width - 1
-            labels[place] = expected.argmax(-1) + (nonterminals if width == 1 else 0)
+            if labels is not None:
+                labels[place] = expected.argmax(-1) + (nonterminals if width == 1 else 0)
             if width > 1:
                 marginals[place] = expected.sum(-1)
     return log_probs, marginals, labels
