@@ -92,7 +92,7 @@ def trained_small(path: Path, whole: Recipe, toy: Toy, folder: Path) -> tuple[Tr
         overrides.append(("optimiser.warmup_steps", "2"))
     if whole.optimiser.kind == "adam":  # in a few steps
         overrides.append(("optimiser.learning_rate", "0.01"))
-    if whole.text.normaliser.units == "characters":  # of a third of the sentences there are enough
+    if whole.text.normaliser.units == "characters" or "pcfg" in whole.model.name:  # a third of the sentences is enough
         lines = (toy / "train.txt").read_text(encoding="utf-8").splitlines(keepends=True)
         (folder.parent / "train.txt").write_text("".join(lines[:50]), encoding="utf-8")
         overrides.append(("text.train", str(folder.parent / "train.txt")))
@@ -101,6 +101,8 @@ def trained_small(path: Path, whole: Recipe, toy: Toy, folder: Path) -> tuple[Tr
     for section in ("model", "batches", "schedule", "run"):
         names = [name for name in SMALL if hasattr(getattr(whole, section), name)]
         overrides += [(f"{section}.{name}", SMALL[name]) for name in names]
+    if "pcfg" in whole.model.name:
+        overrides.append(("batches.token_budget", "64"))
     result = train(read_recipe(path, overrides), folder)
     metrics = [] if result.counted is not None else (folder / METRICS).read_text().splitlines()
     return result, [json.loads(line)["train_loss"] for line in metrics]

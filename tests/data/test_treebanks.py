@@ -214,7 +214,9 @@ def test_words_of_white_space_alone_are_left_out_and_counted(tmp_path):
 
 
 @pytest.mark.skipif(not (DATA / "other-languages").is_dir(), reason=f"the treebanks are not in {DATA}")
-@pytest.mark.parametrize("name", ["zh-sinica", "es-cess", "pt-floresta"])
+@pytest.mark.parametrize(
+    "name", ["zh-sinica", *(pytest.param(name, marks=pytest.mark.long) for name in ("es-cess", "pt-floresta"))]
+)
 def test_words_of_other_languages_read_as_those_of_the_treebank(tmp_path, name):
     treebank = read_treebank(DATA / "other-languages" / f"{name}.mrg", name)
     write_words(treebank, tmp_path / "words.txt")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from syntaxlm.drawing.svg import escaped
@@ -106,6 +106,7 @@ def test_any_text_becomes_xml(text):
     assert (root[0].text or "") == root.get("note") == printable(text)
 
 
+@settings(max_examples=40)
 @given(st.text(max_size=80), st.integers(3, 60))
 def test_a_shortened_text_is_its_beginning_and_its_end(text, most):
     short = shortened(text, most)

@@ -1,4 +1,4 @@
-"""Gradients against finite differences, each parameter along a random direction."""
+"""Gradients against finite differences along random directions of all parameters together."""
 
 from collections.abc import Callable
 
@@ -6,18 +6,48 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+DIRECTIONS, STEP = 3, 1e-6
+
 
 def assert_gradients_agree(model: nn.Module, loss: Callable[[], Tensor]) -> None:
-    """loss: of the model in float64, the same at every call, whose gradient the parameters hold."""
+    """loss: of the model in float64, the same at every call, whose gradient the parameters hold.
+
+    A direction is scaled by each parameter's gradient, so that none is lost in the sum beside a larger one.
+    """
     generator = torch.Generator().manual_seed(5)
-    for key, weight in model.named_parameters():
-        direction = torch.randn(weight.shape, generator=generator, dtype=torch.float64)
-        values = []
-        for step in (1e-6, -1e-6):
-            with torch.no_grad():
-                weight.add_(step * direction)
-                values.append(float(loss()))
-                weight.sub_(step * direction)
-        expected = (values[0] - values[1]) / 2e-6
-        assert weight.grad is not None, key
-        assert float((weight.grad * direction).sum()) == pytest.approx(expected, rel=1e-4, abs=1e-6), key
+    parameters = dict(model.named_parameters())
+    assert all(weight.grad is not None for weight in parameters.values())
+    for _ in range(DIRECTIONS):
+        directions = {}
+        for name, weight in parameters.items():
+            drawn = torch.randn(weight.shape, generator=generator, dtype=torch.float64)
+            slope = abs(float((weight.grad * drawn).sum()))
+            directions[name] = drawn / max(slope, 0.1 * float(weight.grad.norm()), 0.1)
+        expected = _difference(parameters, directions, loss)
+        if sum(_slope(parameters[name], one) for name, one in directions.items()) != _near(expected):
+            for name, one in directions.items():  # which of them it is
+                assert _slope(parameters[name], one) == _near(_difference(parameters, {name: one}, loss)), name
+            pytest.fail("the gradient of all parameters together differs from finite differences")
+
+
+def _near(expected: float) -> object:
+    return pytest.approx(expected, rel=1e-4, abs=1e-6)
+
+
+def _slope(weight: nn.Parameter, direction: Tensor) -> float:
+    assert weight.grad is not None
+    return float((weight.grad * direction).sum())
+
+
+def _difference(
+    parameters: dict[str, nn.Parameter], directions: dict[str, Tensor], loss: Callable[[], Tensor]
+) -> float:
+    values = []
+    with torch.no_grad():
+        for sign in (1, -1):
+            for name, direction in directions.items():
+                parameters[name].add_(sign * STEP * direction)
+            values.append(float(loss()))
+            for name, direction in directions.items():
+                parameters[name].sub_(sign * STEP * direction)
+    return (values[0] - values[1]) / (2 * STEP)

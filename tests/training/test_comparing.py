@@ -41,10 +41,10 @@ def trainings(monkeypatch):
 
 
 @pytest.fixture
-def two(toy):
+def two(few):
     return {
-        "prpn": toy.recipe("prpn", schedule={"epochs": 1}),
-        "lstm": toy.recipe("lstm", schedule={"epochs": 1}, run={"seed": 3}),
+        "prpn": few.recipe("prpn", schedule={"epochs": 1}),
+        "lstm": few.recipe("lstm", schedule={"epochs": 1}, run={"seed": 3}),
     }
 
 
@@ -134,10 +134,10 @@ def test_a_run_that_was_killed_before_its_first_checkpoint_begins_anew(two, tmp_
     assert [len(row.runs) for row in compare(two, tmp_path, 1, watching).rows] == [1, 1]
 
 
-def test_a_run_of_other_settings_is_told_by_the_setting_before_anything_is_trained(toy, two, tmp_path, trainings):
+def test_a_run_of_other_settings_is_told_by_the_setting_before_anything_is_trained(few, two, tmp_path, trainings):
     compare({"lstm": two["lstm"]}, tmp_path, 1, watching)
     trainings.clear()
-    other = toy.recipe("lstm", schedule={"epochs": 1}, run={"seed": 3}, model={"hidden_size": 8})
+    other = few.recipe("lstm", schedule={"epochs": 1}, run={"seed": 3}, model={"hidden_size": 8})
     with pytest.raises(InputError, match=r"seed-3: holds a run of other settings: model\.hidden_size is 16 there, 8"):
         compare({"prpn": two["prpn"], "lstm": other}, tmp_path, 1, watching)
     assert trainings == []

@@ -30,7 +30,7 @@ from syntaxlm.training.trainer import METRICS, Event, resume, train
 SETTINGS = [
     pytest.param("prpn", "sentences", "32", id="prpn-sentences-32"),
     pytest.param("prpn", "stream", "bf16-mixed", id="prpn-stream-bf16", marks=pytest.mark.long),
-    pytest.param("prpn", "stream", "32", id="prpn-stream-32"),
+    pytest.param("prpn", "stream", "32", id="prpn-stream-32", marks=pytest.mark.long),
     pytest.param("prpn", "sentences", "bf16-mixed", id="prpn-sentences-bf16", marks=pytest.mark.long),
     pytest.param("lstm", "sentences", "bf16-mixed", id="lstm-sentences-bf16"),
     pytest.param("lstm", "stream", "32", id="lstm-stream-32"),

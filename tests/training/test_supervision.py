@@ -40,7 +40,7 @@ def recipe_of(toy, **sections) -> Recipe:
     return recipe_from(data_of(toy, **sections), "recipe.yaml")
 
 
-@pytest.mark.parametrize("mode", ["sentences", "stream"])
+@pytest.mark.parametrize("mode", [pytest.param("sentences", marks=pytest.mark.long), "stream"])
 def test_the_loss_of_gold_spans_falls(larger_toy, tmp_path, monkeypatch, mode):
     forward, losses = gradient._LossModule.forward, []
 
@@ -82,7 +82,12 @@ def test_in_text_never_seen_the_most_attended_span_is_a_constituent(larger_toy, 
 
 
 @pytest.mark.parametrize(
-    "batches", [{"carry_state": False}, {"carry_state": True, "batch_size": 16, "variable_bptt": True}], ids=str
+    "batches",
+    [
+        pytest.param({"carry_state": False}, marks=pytest.mark.long),
+        {"carry_state": True, "batch_size": 16, "variable_bptt": True},
+    ],
+    ids=str,
 )
 def test_an_interrupted_run_with_trees_ends_bit_for_bit_as_one_that_was_not(toy, tmp_path, batches):
     recipe = recipe_of(toy, batches=batches)

@@ -69,12 +69,12 @@ def test_gum(clean_up, max_words, right):
     ("name", "clean_up", "right", "left", "random"),
     [
         ("zh-sinica", "zh-sinica", 26.9, 21.8, 25.9),
-        ("zh-sinica", "letters", 26.9, 21.8, 25.9),
-        ("es-cess", "letters-only", 40.1, 18.9, 26.8),
+        pytest.param("zh-sinica", "letters", 26.9, 21.8, 25.9, marks=pytest.mark.long),
+        pytest.param("es-cess", "letters-only", 40.1, 18.9, 26.8, marks=pytest.mark.long),
         ("es-cess", "letters", 42.0, 20.1, 29.7),
         ("es-cess", "es-cess", 43.3, 19.5, 30.8),
         ("pt-floresta", "pt-floresta", 52.2, 16.3, 31.7),
-        ("pt-floresta", "letters", 52.2, 16.3, 31.7),
+        pytest.param("pt-floresta", "letters", 52.2, 16.3, 31.7, marks=pytest.mark.long),
     ],
 )
 def test_other_languages(name, clean_up, right, left, random):
@@ -87,8 +87,8 @@ def test_other_languages(name, clean_up, right, left, random):
 @pytest.mark.parametrize(
     ("name", "rules", "right", "left"),
     [
-        ("zh-sinica", "punctuation: unicode", 26.9, 21.8),
-        ("es-cess", "punctuation: unicode", 40.1, 18.9),
+        pytest.param("zh-sinica", "punctuation: unicode", 26.9, 21.8, marks=pytest.mark.long),
+        pytest.param("es-cess", "punctuation: unicode", 40.1, 18.9, marks=pytest.mark.long),
         ("es-cess", "punctuation: unicode\ndrop_words: ['*0*', -Fpa-, -Fpt-, -fe-]", 43.3, 19.5),
         ("pt-floresta", "punctuation: unicode\nfunction_before: +", 52.2, 16.3),
     ],
