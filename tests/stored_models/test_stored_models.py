@@ -142,7 +142,10 @@ def assert_same_run(figures: dict[str, Any], made: Path, whole: Path, weights: f
     assert figures["steps"] == expected["steps"]
 
 
-@pytest.mark.parametrize(("name", "weights", "perplexity"), [("prpn", 5e-2, 1e-2), pytest.param("on-lstm", 1e-5, 1e-5, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    ("name", "weights", "perplexity"),
+    [("prpn", 5e-2, 1e-2), pytest.param("on-lstm", 1e-5, 1e-5, marks=pytest.mark.long)],
+)
 def test_run_stopped_by_the_first_version_resumes_to_the_same_weights(
     name: str, weights: float, perplexity: float, tmp_path: Path
 ) -> None:
