@@ -50,7 +50,7 @@ _MOST_VALUES = 100_000  # of a YAML file
 _MOST_BITS = 4096  # of an integer in a YAML file; Python refuses to print one of over 14,000
 
 
-class SettingsError(InputError, ValueError):
+class SettingsError(InputError):
     """Settings that are out of range or contradict each other.
 
     faults: one line each, which begins with the name of the setting.
@@ -134,9 +134,10 @@ def read_settings(kind: type[T], data: Any, source: str) -> T:
     Raises InputError with one line per fault: source, dotted key, what was found, what was expected; for an unknown
     key, the closest match.
     """
+    data = rename_old_settings(data, source)
     try:
         settings: T = _reader(typing.cast(typing.Hashable, kind)).validate_json(
-            json.dumps(rename_old_settings(data, source), default=str)  # a date of YAML's, 2024-01-31, is text
+            json.dumps(data, default=str)  # a date of YAML's, 2024-01-31, is text
         )
     except pydantic.ValidationError as error:
         lines = [line for fault in error.errors() for line in _lines(kind, fault)]
