@@ -42,6 +42,9 @@ class GeneratedSentence:
     surprisals: list[float]
     ended: bool
 
+    def __str__(self) -> str:
+        return self.text
+
     def as_dict(self) -> dict[str, Any]:
         return vars(self) | {"surprisals": [round(bits, 6) for bits in self.surprisals]}
 

@@ -75,6 +75,9 @@ class GeneratedTree:
     def text(self) -> str:
         return " ".join(self.tree.words)
 
+    def __str__(self) -> str:
+        return self.text
+
     def as_dict(self) -> dict[str, Any]:
         return {
             "number": self.number,

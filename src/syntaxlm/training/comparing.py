@@ -19,6 +19,7 @@ from syntaxlm.errors import InputError
 from syntaxlm.files import held, make_folder, to_json, write_text
 from syntaxlm.model_io import VOCABULARY, read_model
 from syntaxlm.scoring.perplexity import LanguageModelScore
+from syntaxlm.settings import Overrides
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.recipe import Recipe, find_recipe, read_recipe
 from syntaxlm.training.result import Figure, TrainingResult
@@ -170,14 +171,16 @@ def _shown(figure: Figure | None, decimals: int) -> str:
     return "-" if figure is None else figure.shown(decimals)
 
 
-def read_recipes(
-    names: Sequence[str], overrides: Sequence[tuple[str, str]] = (), minutes: float | None = None
-) -> dict[str, Recipe]:
+def read_recipes(names: Sequence[str], overrides: Overrides = (), minutes: float | None = None) -> dict[str, Recipe]:
     """Recipes by the names of their files; overrides, and minutes of training where given, are put into all.
 
     Raises InputError with the faults of all, for two of one name, and for a text that is not there.
     """
-    settings = [*overrides, *([] if minutes is None else [("schedule.minutes", repr(minutes))])]
+    settings: Overrides
+    if isinstance(overrides, Mapping):
+        settings = {**overrides, **({} if minutes is None else {"schedule.minutes": minutes})}
+    else:
+        settings = [*overrides, *([] if minutes is None else [("schedule.minutes", repr(minutes))])]
     recipes: dict[str, Recipe] = {}
     faults = []
     for name in names:

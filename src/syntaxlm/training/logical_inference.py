@@ -33,6 +33,7 @@ from syntaxlm.models.registry import ModelConfig
 from syntaxlm.settings import (
     Count,
     NonNegative,
+    Overrides,
     Positive,
     Seed,
     Settings,
@@ -144,7 +145,7 @@ class InferenceResult:
         return "\n".join([*lines, str(self.test)] if self.test else lines)
 
 
-def read_inference_recipe(path: str | Path, overrides: list[tuple[str, str]] | None = None) -> InferenceRecipe:
+def read_inference_recipe(path: str | Path, overrides: Overrides | None = None) -> InferenceRecipe:
     """The recipe of a YAML file, or of a shipped one's name ("logic/on-lstm"), with dotted overrides.
 
     Raises InputError with every fault.
