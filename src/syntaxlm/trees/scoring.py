@@ -55,6 +55,7 @@ PROTOCOLS = {
         Protocol("evalb", average="corpus", whole_sentence="keep"),
     )
 }
+"""The protocols by name: which sentences and spans count, and how F1 is averaged."""
 
 
 @dataclass(frozen=True, eq=False)
