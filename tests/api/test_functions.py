@@ -83,7 +83,7 @@ def recipes(monkeypatch) -> list[Recipe]:
 
 def test_a_recipe_is_given_by_name_by_file_or_as_such(recipes, tmp_path):
     path = tmp_path / "mine.yaml"
-    path.write_text(yaml.safe_dump(json.loads(json.dumps(syntaxlm.read_recipe("prpn-toy").as_dict()))))
+    path.write_text(yaml.safe_dump(json.loads(json.dumps(syntaxlm.read_recipe("prpn-toy").to_dict()))))
     overrides = {"schedule": {"epochs": 7}}
     for recipe in ("prpn-toy", path, syntaxlm.read_recipe("prpn-toy")):
         syntaxlm.train(recipe, tmp_path / "run", overrides)
@@ -108,7 +108,7 @@ def test_recipes_are_trained_and_compared(few, tmp_path):
     assert run.test.perplexity == syntaxlm.load(run.folder).perplexity(few / "test.txt").perplexity
     assert events
     again = syntaxlm.compare({"small": lstm}, str(tmp_path / "c"), 1, overrides, minutes=1)
-    assert again.rows[0].runs[0].as_dict() == run.as_dict()
+    assert again.rows[0].runs[0].to_dict() == run.to_dict()
 
 
 def test_recipes_to_compare_are_given_by_name(monkeypatch, few, tmp_path):
@@ -131,7 +131,7 @@ def test_reranked_trees_are_written_and_not_over_what_is_read(tmp_path):
     model, output = tree_model(), tmp_path / "best.conllu"
     report = syntaxlm.rerank(model, candidates, output=output)
     texts: list[str] = []
-    assert report.as_dict() == evaluate_reranking(model, candidates, write=texts.append).as_dict()
+    assert report.to_dict() == evaluate_reranking(model, candidates, write=texts.append).to_dict()
     assert output.read_text() == "".join(texts)
     with pytest.raises(InputError, match="is a file that is read"):
         syntaxlm.rerank(model, candidates, output=candidates)

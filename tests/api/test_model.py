@@ -57,7 +57,7 @@ def test_texts_without_words_have_parses_without_words(name):
     assert [str(parse) for parse in parses] == parse_lines(nlp, TEXTS).brackets()
     empty = nlp.parse("")
     assert (len(empty), str(empty), empty._repr_svg_(), list(empty.rows())) == (0, "", None, [])
-    assert empty.as_dict()["words"] == []
+    assert empty.to_dict()["words"] == []
     assert nlp.parse([]) == []
 
 
@@ -139,7 +139,7 @@ def test_perplexity_of_sentences_is_that_of_their_file(tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("\n".join(TEXTS), encoding="utf-8")
     for context in (None, "reset", "carry"):
-        listed, read = (nlp.perplexity(one, context=context).as_dict() for one in (iter(TEXTS), path))
+        listed, read = (nlp.perplexity(one, context=context).to_dict() for one in (iter(TEXTS), path))
         assert (listed.pop("source"), read.pop("source")) == ("", str(path))
         assert listed == read
     assert nlp.perplexity(str(path)) == evaluate_text(nlp, path)
@@ -209,9 +209,9 @@ def test_sentences_are_generated_with_trees_where_the_model_has_them(tmp_path):
 def test_evaluations_are_those_of_the_modules(toy, prpn, tmp_path):
     treebank = toy / "test.mrg"
     protocol = protocol_named("wsj10")
-    expected = evaluate_parsing(prpn, treebank, protocol, "unbiased", "none").as_dict()
-    assert prpn.evaluate_parsing(treebank, "wsj10", decoder="unbiased", preprocessing="none").as_dict() == expected
-    assert prpn.evaluate_parsing(treebank, protocol, decoder="unbiased", preprocessing="none").as_dict() == expected
+    expected = evaluate_parsing(prpn, treebank, protocol, "unbiased", "none").to_dict()
+    assert prpn.evaluate_parsing(treebank, "wsj10", decoder="unbiased", preprocessing="none").to_dict() == expected
+    assert prpn.evaluate_parsing(treebank, protocol, decoder="unbiased", preprocessing="none").to_dict() == expected
     with pytest.raises(InputError, match="max_words: the protocol itself is given"):
         prpn.evaluate_parsing(treebank, protocol, max_words=3)
     pairs = tmp_path / "pairs.jsonl"

@@ -106,7 +106,7 @@ def test_constituents_have_their_words_and_figures():
         "sentence": 1, "start": 0, "end": 3, "text": "the old cat", "label": parse.tree.constituents[0].label,
         "score": None, "marginal": pytest.approx(1.0),
     }  # fmt: skip
-    assert [(row["start"], row["end"]) for row in rows] == [tuple(span) for span in parse.as_dict()["spans"]]
+    assert [(row["start"], row["end"]) for row in rows] == [tuple(span) for span in parse.to_dict()["spans"]]
     assert next(language_model(fresh("palm")).parse("the cat").rows())["score"] is not None
 
 
@@ -124,4 +124,4 @@ def test_every_result_is_a_picture_or_a_table_in_a_notebook():
 
 def test_dicts_are_json():
     for result, _, _ in results():
-        to_json(result.as_dict())
+        to_json(result.to_dict())

@@ -17,14 +17,14 @@ SHOWN = 100  # rows or pictures in a notebook
 class Results(list[T]):
     """A list of results in the order of the input: parses, sentences with their surprisals, generated sentences."""
 
-    def as_dict(self) -> list[Any]:
+    def to_dict(self) -> list[Any]:
         """Each result as JSON values."""
-        return [one.as_dict() for one in self]  # type: ignore[attr-defined]
+        return [one.to_dict() for one in self]  # type: ignore[attr-defined]
 
     def rows(self) -> Iterator[Mapping[str, Any]]:
         """The rows of `to_dataframe`: those of each result, or one of its values."""
         for one in self:
-            yield from one.rows() if hasattr(one, "rows") else [one.as_dict()]  # type: ignore[attr-defined]
+            yield from one.rows() if hasattr(one, "rows") else [one.to_dict()]  # type: ignore[attr-defined]
 
     def to_dataframe(self) -> Any:
         """All results as one pandas.DataFrame or, without pandas, polars.DataFrame.

@@ -45,7 +45,7 @@ class GeneratedSentence:
     def __str__(self) -> str:
         return self.text
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return vars(self) | {"surprisals": [round(bits, 6) for bits in self.surprisals]}
 
 

@@ -78,7 +78,7 @@ class GeneratedTree:
     def __str__(self) -> str:
         return self.text
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {
             "number": self.number,
             "text": self.text,

@@ -159,7 +159,7 @@ class Recipe(Settings):
             return TextMode(carry_state=False, predict_eos=False)
         return TextMode(self.batches.carry_state, self.batches.predict_eos)
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
 
     def contradictions(self) -> list[str]:
@@ -225,7 +225,7 @@ def read_recipe(path: str | Path, overrides: Overrides | None = None) -> Recipe:
 
 def with_overrides(recipe: Recipe, overrides: Overrides) -> Recipe:
     """A recipe with other settings, see `read_recipe`. Raises InputError with every fault."""
-    data = recipe.as_dict()
+    data = recipe.to_dict()
     override(data, overrides)
     return recipe_from(data, "the recipe and its overrides")
 
