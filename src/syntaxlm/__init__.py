@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from syntaxlm import display
 
 if TYPE_CHECKING:
-    from syntaxlm.api import LanguageModel, compare, load, rerank, train
+    from syntaxlm.api.functions import compare, rerank, train
+    from syntaxlm.api.model import LanguageModel, load
     from syntaxlm.data.toy import write_corpus
     from syntaxlm.data.treebanks import read_treebank
     from syntaxlm.errors import InputError, InputWarning

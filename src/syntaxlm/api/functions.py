@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -20,7 +21,7 @@ from syntaxlm.training.run_log import ProgressCallback
 def train(
     recipe: Recipe | str | Path,
     folder: str | Path,
-    overrides: Overrides | None = None,
+    overrides: Overrides | ProgressCallback | None = None,
     *,
     callback: ProgressCallback | None = None,
 ) -> TrainingResult:
@@ -30,6 +31,11 @@ def train(
     callback: called with each event of the run.
     Raises InputError for wrong settings, before anything is read, and where the folder holds a run already.
     """
+    if callable(overrides):
+        warnings.warn(
+            "train(recipe, folder, callback) is now train(..., callback=callback)", FutureWarning, stacklevel=2
+        )
+        callback, overrides = overrides, None
     return trainer.train(_recipe(recipe, overrides), folder, callback)
 
 

@@ -364,7 +364,8 @@ def load(name_or_folder: str | Path, device: str | torch.device = "cpu") -> Lang
     found = find_device(device)  # before seconds are spent on reading
     folder = Path(name_or_folder).expanduser()
     _check_folder(folder, name_or_folder)
-    return LanguageModel(**vars(read_model(folder)), folder=folder).to(found)
+    stored = read_model(folder)
+    return LanguageModel(stored.model, stored.settings, stored.vocabulary, stored.labels, folder).to(found)
 
 
 def _check_folder(folder: Path, given: str | Path) -> None:
