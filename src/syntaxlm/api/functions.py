@@ -32,9 +32,8 @@ def train(
     Raises InputError for wrong settings, before anything is read, and where the folder holds a run already.
     """
     if callable(overrides):
-        warnings.warn(
-            "train(recipe, folder, callback) is now train(..., callback=callback)", FutureWarning, stacklevel=2
-        )
+        now = "train(recipe, folder, callback) is now train(recipe, folder, callback=callback)"
+        warnings.warn(now, FutureWarning, stacklevel=2)
         callback, overrides = overrides, None
     return trainer.train(_recipe(recipe, overrides), folder, callback)
 

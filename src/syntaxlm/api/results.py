@@ -68,6 +68,10 @@ class SentenceSurprisal(Results[WordSurprisal]):
         bits = [float("nan") if word.surprisal is None else word.surprisal for word in self]
         return bar_chart_svg([word.word or word.token for word in self], {"surprisal": bits}, "", "bits")
 
+    def _repr_html_(self) -> str:
+        """The bars over a table: notebooks prefer HTML to a picture."""
+        return f"<div>{self._repr_svg_() or ''}</div>" + super()._repr_html_()
+
 
 def _rest(count: int) -> str:
     return f"<p>... and {count - SHOWN:,} more</p>" if count > SHOWN else ""

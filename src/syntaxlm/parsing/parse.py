@@ -93,9 +93,9 @@ class Parse:
         """The tree as bracketed text."""
         return str(self.tree)
 
-    def _repr_svg_(self) -> str | None:
+    def _repr_svg_(self) -> str:
         """The tree over its distances as a picture, for notebooks."""
-        return display.render("tree", self.tree, self.distances or None, words=self.words) if self.words else None
+        return display.render("tree", self.tree, self.distances or None, words=self.words)
 
 
 @dataclass(frozen=True)

@@ -54,9 +54,9 @@ class Tree:
 
         return to_nltk(self)
 
-    def _repr_svg_(self) -> str | None:
+    def _repr_svg_(self) -> str:
         """The tree as a picture, for notebooks."""
-        return display.render("tree", self) if self.words else None
+        return display.render("tree", self)
 
 
 @dataclass(frozen=True)
