@@ -11,7 +11,7 @@ from docs.generation.markdown import table
 # From the ground up: a package imports only those before it.
 PACKAGES = [
     "trees", "drawing", "text", "ops", "layers", "models", "model_io", "data", "batches", "scoring", "parsing",
-    "evaluation", "generation", "training", "reports",
+    "evaluation", "generation", "training", "api", "reports",
 ]  # fmt: skip
 PACKAGE = Path(syntaxlm.__file__).parent
 
@@ -39,7 +39,7 @@ def index_page() -> str:
 
 def _link(name: str) -> str:
     """To where a name of the package is described."""
-    defined = getattr(syntaxlm, name).__module__
+    defined = f"syntaxlm.{syntaxlm._MODULES[name]}"
     return f"[`{defined}`][{defined}.{name}]"
 
 

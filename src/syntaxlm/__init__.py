@@ -1,33 +1,34 @@
 """Language models that learn syntax: probabilities and trees from plain text.
 
+    nlp = syntaxlm.load("my-model")
+    nlp.parse("the old cat sleeps on a red chair").tree.pretty_print()
+
 Most programs need only the names below; each subpackage has more. They are imported when first used.
 """
 
 from __future__ import annotations
 
 import importlib
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from syntaxlm import display
 
 if TYPE_CHECKING:
+    from syntaxlm.api.functions import compare, rerank, train
+    from syntaxlm.api.model import LanguageModel, load
     from syntaxlm.data.toy import write_corpus
     from syntaxlm.data.treebanks import read_treebank
-    from syntaxlm.errors import InputError
-    from syntaxlm.evaluation.completion import evaluate_completion
-    from syntaxlm.evaluation.pairs import evaluate_pairs
-    from syntaxlm.generation.sentences import generate
-    from syntaxlm.model_io import read_model
-    from syntaxlm.parsing.evaluation import evaluate_parsing, evaluate_trees
-    from syntaxlm.parsing.parse import parse_lines
+    from syntaxlm.errors import InputError, InputWarning
+    from syntaxlm.parsing.evaluation import evaluate_trees
+    from syntaxlm.parsing.parse import Parse
     from syntaxlm.reports.report import write_report
     from syntaxlm.scoring.cache import CacheSettings
     from syntaxlm.scoring.cache_tuning import tune_cache
-    from syntaxlm.scoring.perplexity import evaluate_text
-    from syntaxlm.scoring.surprisal import surprisals
+    from syntaxlm.text.treebank_style import TreebankStyle
     from syntaxlm.training.recipe import find_recipe, read_recipe
-    from syntaxlm.training.trainer import resume, train
-    from syntaxlm.trees import read_brackets, write_brackets
+    from syntaxlm.training.trainer import resume
+    from syntaxlm.trees import PROTOCOLS, Protocol, Tree, read_brackets, write_brackets
     from syntaxlm.trees.averaging import average_files
 
 __version__ = "0.1.0"
@@ -35,46 +36,62 @@ __version__ = "0.1.0"
 _MODULES = {
     "CacheSettings": "scoring.cache",
     "InputError": "errors",
+    "InputWarning": "errors",
+    "LanguageModel": "api.model",
+    "PROTOCOLS": "trees.scoring",
+    "Parse": "parsing.parse",
+    "Protocol": "trees.scoring",
+    "Tree": "trees.tree",
+    "TreebankStyle": "text.treebank_style",
     "average_files": "trees.averaging",
-    "evaluate_completion": "evaluation.completion",
-    "evaluate_pairs": "evaluation.pairs",
-    "evaluate_parsing": "parsing.evaluation",
-    "evaluate_text": "scoring.perplexity",
+    "compare": "api.functions",
     "evaluate_trees": "parsing.evaluation",
     "find_recipe": "training.recipe",
-    "generate": "generation.sentences",
-    "parse_lines": "parsing.parse",
-    "read_brackets": "trees",
-    "read_model": "model_io",
+    "load": "api.model",
+    "read_brackets": "trees.brackets",
     "read_recipe": "training.recipe",
     "read_treebank": "data.treebanks",
+    "rerank": "api.functions",
     "resume": "training.trainer",
-    "surprisals": "scoring.surprisal",
-    "train": "training.trainer",
+    "train": "api.functions",
     "tune_cache": "scoring.cache_tuning",
-    "write_brackets": "trees",
+    "write_brackets": "trees.brackets",
     "write_corpus": "data.toy",
     "write_report": "reports.report",
 }
 
+# Names of the first version: the module that has each, and what to write instead. They go in the next version.
+_OLD_NAMES = {
+    "evaluate_completion": ("evaluation.completion", "load(folder).evaluate_completion(questions, answers)"),
+    "evaluate_pairs": ("evaluation.pairs", "load(folder).evaluate_pairs(files)"),
+    "evaluate_parsing": ("parsing.evaluation", "load(folder).evaluate_parsing(treebank)"),
+    "evaluate_text": ("scoring.perplexity", "load(folder).perplexity(file)"),
+    "generate": ("generation.sentences", "load(folder).generate(count)"),
+    "parse_lines": ("parsing.parse", "load(folder).parse(lines)"),
+    "read_model": ("model_io", "load(folder)"),
+    "surprisals": ("scoring.surprisal", "load(folder).surprisal(lines)"),
+}
+
 __all__ = [
+    "PROTOCOLS",
     "CacheSettings",
     "InputError",
+    "InputWarning",
+    "LanguageModel",
+    "Parse",
+    "Protocol",
+    "Tree",
+    "TreebankStyle",
     "average_files",
-    "evaluate_completion",
-    "evaluate_pairs",
-    "evaluate_parsing",
-    "evaluate_text",
+    "compare",
     "evaluate_trees",
     "find_recipe",
-    "generate",
-    "parse_lines",
+    "load",
     "read_brackets",
-    "read_model",
     "read_recipe",
     "read_treebank",
+    "rerank",
     "resume",
-    "surprisals",
     "train",
     "tune_cache",
     "write_brackets",
@@ -83,10 +100,11 @@ __all__ = [
 ]
 
 
-# How results show themselves in notebooks.
+# How results show themselves: in notebooks, and trees in a terminal.
 display.register(
     {
         "tree": "syntaxlm.drawing.tree:tree_svg",
+        "tree as text": "syntaxlm.drawing.terminal:draw_tree",
         "dependency tree": "syntaxlm.drawing.dependencies:dependency_svg",
         "facts": "syntaxlm.drawing.page:facts_html",
     }
@@ -99,6 +117,16 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> Any:
     """Import a name's module when the name is first used: torch takes seconds to import."""
-    if name not in _MODULES:
+    if name in _OLD_NAMES:
+        module, instead = _OLD_NAMES[name]
+        warnings.warn(
+            f"syntaxlm.{name} is deprecated and will be removed: write syntaxlm.{instead}, or import {name} from"
+            f" syntaxlm.{module}",
+            FutureWarning,
+            stacklevel=2,
+        )
+    elif name in _MODULES:
+        module = _MODULES[name]
+    else:
         raise AttributeError(f"module 'syntaxlm' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"syntaxlm.{_MODULES[name]}"), name)
+    return getattr(importlib.import_module(f"syntaxlm.{module}"), name)

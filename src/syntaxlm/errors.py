@@ -1,10 +1,10 @@
 """The one error that a user's input can cause, and the warnings."""
 
 
-class InputError(Exception):
-    """Something the user gave is wrong: a file, a line of it, a setting.
+class InputError(ValueError):
+    """The user's input is wrong: a file, a line of it, a setting, an argument.
 
-    The message states where, what was found and what was expected. Commands print it and exit with code 2.
+    The message states where, what was found, what was expected and what to do. Commands print it and exit with code 2.
     """
 
 

@@ -18,10 +18,10 @@ import json
 import re
 import types
 import typing
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 import pydantic
 import yaml
@@ -33,6 +33,8 @@ from syntaxlm.files import read_text
 from syntaxlm.old_settings import rename_old_assignments, rename_old_settings
 
 T = TypeVar("T")
+Overrides: TypeAlias = Mapping[str, Any] | Sequence[tuple[str, str]]
+"""Settings that replace those of a file: dicts, or pairs such as ("model.layers", "3") with values in YAML."""
 
 # The limits that most settings share. Upper limits are far above what is useful: they stop a mistyped number before
 # memory is allocated for it.
@@ -50,7 +52,7 @@ _MOST_VALUES = 100_000  # of a YAML file
 _MOST_BITS = 4096  # of an integer in a YAML file; Python refuses to print one of over 14,000
 
 
-class SettingsError(InputError, ValueError):
+class SettingsError(InputError):
     """Settings that are out of range or contradict each other.
 
     faults: one line each, which begins with the name of the setting.
@@ -134,9 +136,10 @@ def read_settings(kind: type[T], data: Any, source: str) -> T:
     Raises InputError with one line per fault: source, dotted key, what was found, what was expected; for an unknown
     key, the closest match.
     """
+    data = rename_old_settings(data, source)
     try:
         settings: T = _reader(typing.cast(typing.Hashable, kind)).validate_json(
-            json.dumps(rename_old_settings(data, source), default=str)  # a date of YAML's, 2024-01-31, is text
+            json.dumps(data, default=str)  # a date of YAML's, 2024-01-31, is text
         )
     except pydantic.ValidationError as error:
         lines = [line for fault in error.errors() for line in _lines(kind, fault)]
@@ -342,9 +345,10 @@ def _yaml_value(text: str) -> Any:
     return yaml.load(text, _Loader)
 
 
-def read_sections(path: Path, overrides: list[tuple[str, str]], expected: str) -> dict[str, Any]:
-    """The nested dicts of a YAML file with dotted assignments put into them, see `override`.
+def read_sections(path: Path, overrides: Overrides, expected: str) -> dict[str, Any]:
+    """The nested dicts of a YAML file with overrides put into them.
 
+    overrides: see `override`.
     expected: some of the file's sections, for the message when it has none. Raises InputError.
     """
     data = rename_old_settings(read_yaml(path), str(path))
@@ -354,19 +358,61 @@ def read_sections(path: Path, overrides: list[tuple[str, str]], expected: str) -
     return data
 
 
-def override(data: Any, assignments: list[tuple[str, str]]) -> None:
-    """Puts dotted assignments, ("model.layers", "3"), into nested dicts; values are read as YAML."""
-    for key, value in rename_old_assignments([(key, _value_of(key, text)) for key, text in assignments]):
-        place = data
-        *path, last = key.split(".")
-        for part in path:
-            inner = place.get(part)
-            if inner is None:  # not there, or nothing under it
-                inner = place[part] = {}
-            if not isinstance(inner, dict):
-                raise InputError(f"--{key}: {part} is a single setting, not a section")
-            place = inner
-        place[last] = value
+def override(data: dict[str, Any], overrides: Overrides) -> None:
+    """Puts settings into nested dicts. Old names of settings are accepted with a warning.
+
+    overrides: dicts, nested, or with dotted keys, or both: {"schedule": {"epochs": 3}, "model.layers": 2}, whose values
+    are taken as they are; or pairs of dotted names and values in YAML, ("model.layers", "3").
+    Raises InputError for a key that is not a name, a value that is not YAML, and a setting given twice in dicts.
+    """
+    if isinstance(overrides, Mapping):
+        _override_by_dict(data, overrides, "overrides")
+        return
+    for key, value in rename_old_assignments([(key, _value_of(key, text)) for key, text in overrides]):
+        _put(data, key, value, f"--{key}")
+
+
+def _override_by_dict(data: dict[str, Any], overrides: Mapping[str, Any], source: str) -> None:
+    """source: of the overrides, for messages."""
+    given: dict[str, Any] = {}
+    for key, value in _leaves(overrides, source):
+        twice = next((one for one in given if f"{one}.".startswith(f"{key}.") or f"{key}.".startswith(f"{one}.")), None)
+        if twice is not None:
+            also = f" (as {twice} and {key})" if twice != key else ""
+            raise InputError(f"{source}: {min(twice, key, key=len)} is given twice{also}; expected one value")
+        given[key] = value
+    nested: dict[str, Any] = {}
+    for key, value in given.items():
+        _put(nested, key, value, f"{source}: {key}")
+    for key, value in _leaves(rename_old_settings(nested, source), source):
+        _put(data, key, value, f"{source}: {key}")
+
+
+def _leaves(settings: Mapping[str, Any], source: str, section: str = "") -> Iterator[tuple[str, Any]]:
+    """Dotted names and values of nested settings."""
+    for key, value in settings.items():
+        if not isinstance(key, str) or not all(key.split(".")):
+            place = f" in {section}" if section else ""
+            raise InputError(f"{source}: found the key {key!r}{place}; expected the name of a setting")
+        name = _dotted(section, key)
+        if isinstance(value, Mapping):
+            yield from _leaves(value, source, name)
+        else:
+            yield name, value
+
+
+def _put(data: dict[str, Any], key: str, value: Any, place_name: str) -> None:
+    """Puts the value of one dotted key into nested dicts. place_name: for messages."""
+    place = data
+    *path, last = key.split(".")
+    for part in path:
+        inner = place.get(part)
+        if inner is None:  # not there, or nothing under it
+            inner = place[part] = {}
+        if not isinstance(inner, dict):
+            raise InputError(f"{place_name}: {part} is a single setting, not a section")
+        place = inner
+    place[last] = value
 
 
 def _value_of(key: str, text: str) -> Any:

@@ -29,20 +29,19 @@ from syntaxlm.models.registry import MODELS
 
 folder = Path(sys.argv[1])
 syntaxlm.write_corpus(folder / "toy", 200, seed=0)
-texts = [(f"text.{part}", str(folder / "toy" / f"{part}.txt")) for part in ("train", "valid", "test")]
+texts = {part: str(folder / "toy" / f"{part}.txt") for part in ("train", "valid", "test")}
 trained = {}
-for name, settings in {"gru": {"model.embedding_size": "12", "schedule.epochs": "2"}, "mutual-information": {}}.items():
+for name, settings in {"gru": {"model.embedding_size": 12, "schedule.epochs": 2}, "mutual-information": {}}.items():
     assert name in MODELS
-    overrides = [*texts, *settings.items(), ("run.accelerator", "cpu")]
-    recipe = syntaxlm.read_recipe(f"{sys.argv[2]}/{name}-toy.yaml", overrides)
-    trained[name] = syntaxlm.train(recipe, folder / name)
-    model = syntaxlm.read_model(folder / name)
-    report = syntaxlm.evaluate_parsing(model, folder / "toy" / "test.mrg")
+    overrides = {"text": texts, "run.accelerator": "cpu", **settings}
+    trained[name] = syntaxlm.train(f"{sys.argv[2]}/{name}-toy.yaml", folder / name, overrides)
+    model = syntaxlm.load(folder / name)
+    report = model.evaluate_parsing(folder / "toy" / "test.mrg")
     assert 0 < report.scores["unbiased"].f1 < 1
 assert trained["gru"].test.perplexity < len(model.vocabulary)
 assert trained["mutual-information"].test is None
 text = folder / "toy" / "test.txt"
-for use in (lambda: list(syntaxlm.surprisals(model, ["a cat"])), lambda: syntaxlm.evaluate_text(model, text)):
+for use in (lambda: model.surprisal("a cat"), lambda: model.perplexity(text)):
     try:
         use()
         raise SystemExit("not refused")

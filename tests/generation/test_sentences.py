@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-import syntaxlm
 from syntaxlm.errors import InputError
 from syntaxlm.generation import sentences as generation
 from syntaxlm.generation.sampling import Sampling, as_text
@@ -128,7 +127,7 @@ def test_characters_become_text_that_reads_as_they_do():
 )
 def test_settings_that_cannot_be_are_told_before_anything_is_drawn(lstm, settings, said):
     with pytest.raises(InputError, match=said):
-        syntaxlm.generate(lstm, **settings)
+        generate(lstm, **settings)
 
 
 def test_a_model_that_does_not_predict_the_next_token_is_refused():

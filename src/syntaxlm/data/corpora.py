@@ -14,7 +14,7 @@ import tempfile
 import weakref
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -130,7 +130,7 @@ class EncodedCorpus:
             return kept
         if _fits_memory(path):
             sink = _MemorySink()
-            numbers = _encode_into(sink, path, normaliser, vocabulary)
+            numbers = _encode_into(sink, read_sentences(path, normaliser), source_name(path), normaliser, vocabulary)
             return cls(*sink.arrays(_word_type(vocabulary)), *numbers, source=source_name(path))
         temporary = Path(tempfile.mkdtemp(prefix="syntaxlm-corpus-"))
         try:
@@ -142,6 +142,19 @@ class EncodedCorpus:
             raise
         assert kept is not None
         return kept
+
+    @classmethod
+    def of_lines(cls, lines: Iterable[str], normaliser: Normaliser, vocabulary: Vocabulary) -> EncodedCorpus:
+        """Read sentences at hand, as `encode` reads those of a file.
+
+        Raises InputError where none has a token, and naming the sentence where units are tags and a word has none.
+        """
+        sink, source = _MemorySink(), "the text"
+        numbered: Iterator[tuple[int, str]] = enumerate(lines, 1)
+        if normaliser.units == "tags":
+            numbered = tagged_lines(source, numbered)
+        numbers = _encode_into(sink, numbered, source, normaliser, vocabulary)
+        return cls(*sink.arrays(_word_type(vocabulary)), *numbers)
 
     @classmethod
     def from_sentences(cls, sentences: Sequence[Sequence[int]], unknown_id: int | None = None) -> EncodedCorpus:
@@ -221,9 +234,13 @@ class _FileSink:
 
 
 def _encode_into(
-    sink: _MemorySink | _FileSink, path: str | Path, normaliser: Normaliser, vocabulary: Vocabulary
+    sink: _MemorySink | _FileSink,
+    sentences: Iterable[tuple[int, str]],
+    source: str,
+    normaliser: Normaliser,
+    vocabulary: Vocabulary,
 ) -> tuple[int, int]:
-    """Write the ids of a file to a sink, in chunks. Returns its unknown count and its character count."""
+    """Write the ids of numbered lines to a sink, in chunks. Returns their unknown count and their character count."""
     word_type = _word_type(vocabulary)
     words, lengths, lines = array("i"), array("q"), array("q")
     unknown_count = character_count = 0
@@ -237,7 +254,7 @@ def _encode_into(
         del words[:], lengths[:], lines[:]
 
     any_sentence = False
-    for number, line in read_sentences(path, normaliser):
+    for number, line in sentences:
         begin = len(words)
         written = 0
         for tokens in normaliser.token_parts(line):
@@ -254,7 +271,7 @@ def _encode_into(
             any_sentence = True
     write_out()
     if not any_sentence:
-        raise InputError(f"{source_name(path)}: not one sentence in it. Expected one sentence per line.")
+        raise InputError(f"{source}: not one sentence in it. Expected one sentence per line.")
     return unknown_count, character_count
 
 
@@ -269,7 +286,8 @@ def _write_folder(folder: Path, path: str | Path, normaliser: Normaliser, vocabu
                 open(unfinished / "offsets", "wb") as offsets,
                 open(unfinished / "line_numbers", "wb") as lines,
             ):
-                unknown, characters = _encode_into(_FileSink(words, offsets, lines), path, normaliser, vocabulary)
+                sink, sentences = _FileSink(words, offsets, lines), read_sentences(path, normaliser)
+                unknown, characters = _encode_into(sink, sentences, source_name(path), normaliser, vocabulary)
             about = {
                 "words": os.path.getsize(unfinished / "ids") // np.dtype(_word_type(vocabulary)).itemsize,
                 "sentences": os.path.getsize(unfinished / "line_numbers") // 8,
@@ -312,7 +330,7 @@ def _fingerprint(path: str | Path, normaliser: Normaliser, vocabulary: Vocabular
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
     file = [os.path.realpath(path), state.st_size, state.st_mtime_ns]
-    what = [_FORMAT, file, normaliser.as_dict(), vocabulary.as_dict()]
+    what = [_FORMAT, file, normaliser.to_dict(), vocabulary.to_dict()]
     return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:32]
 
 

@@ -62,6 +62,15 @@ def _section(section: Section, theme: Theme) -> str:
     return f"<section>\n{''.join(parts)}</section>\n"
 
 
+def table_html(rows: Sequence[Sequence[str]], heads: Sequence[str]) -> str:
+    """A table for a notebook, in the notebook's own colours."""
+
+    def row(cells: Sequence[str], tag: str) -> str:
+        return "<tr>" + "".join(f'<{tag} style="text-align:left">{escaped(cell)}</{tag}>' for cell in cells) + "</tr>"
+
+    return "<table>" + row(heads, "th") + "".join(row(cells, "td") for cells in rows) + "</table>"
+
+
 def facts_html(title: str, facts: Mapping[str, str]) -> str:
     """Named facts as a table for a notebook, in the notebook's own colours."""
     rows = "".join(

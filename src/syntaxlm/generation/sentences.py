@@ -42,7 +42,10 @@ class GeneratedSentence:
     surprisals: list[float]
     ended: bool
 
-    def as_dict(self) -> dict[str, Any]:
+    def __str__(self) -> str:
+        return self.text
+
+    def to_dict(self) -> dict[str, Any]:
         return vars(self) | {"surprisals": [round(bits, 6) for bits in self.surprisals]}
 
 

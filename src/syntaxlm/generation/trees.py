@@ -75,7 +75,10 @@ class GeneratedTree:
     def text(self) -> str:
         return " ".join(self.tree.words)
 
-    def as_dict(self) -> dict[str, Any]:
+    def __str__(self) -> str:
+        return self.text
+
+    def to_dict(self) -> dict[str, Any]:
         return {
             "number": self.number,
             "text": self.text,

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from syntaxlm import display
+from syntaxlm.dataframes import dataframe
 from syntaxlm.errors import InputError
 from syntaxlm.model_io import ModelBundle
 from syntaxlm.models.abilities import LabelsSpans
@@ -44,7 +45,7 @@ class Parse:
     marginals: Scores | None = field(default=None, compare=False)
     word_labels: list[str] | None = None
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         constituents = list(filter(_is_long, self.tree.constituents))
         rest: dict[str, Any] = {name: getattr(self, name) for name in ("number", "words", "tokens")}
         if self.distances:
@@ -57,6 +58,40 @@ class Parse:
             if chart is not None:
                 rest[name] = [round(float(chart[part.start, part.end - 1]), 6) for part in constituents]
         return rest
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """The rows of `to_dataframe`.
+
+        sentence: its number.  start, end: place of the constituent among the words, [start, end), 0 first.  text: its
+        words.  label: "" without induced labels.  score, marginal: None for a model without.
+        """
+        for part in filter(_is_long, self.tree.constituents):
+            charts = (self.span_scores, self.marginals)
+            score, marginal = (None if one is None else float(one[part.start, part.end - 1]) for one in charts)
+            yield {
+                "sentence": self.number,
+                "start": part.start,
+                "end": part.end,
+                "text": " ".join(self.words[part.start : part.end]),
+                "label": "" if self.word_labels is None else part.label,
+                "score": score,
+                "marginal": marginal,
+            }
+
+    def to_dataframe(self) -> Any:
+        """A row per constituent of two words or more, as a pandas.DataFrame or, without pandas, polars.DataFrame.
+
+        Raises InputError where neither library is installed.
+        """
+        return dataframe(self.rows(), ("sentence", "start", "end", "text", "label", "score", "marginal"))
+
+    def __len__(self) -> int:
+        """The number of words."""
+        return len(self.words)
+
+    def __str__(self) -> str:
+        """The tree as bracketed text."""
+        return str(self.tree)
 
     def _repr_svg_(self) -> str:
         """The tree over its distances as a picture, for notebooks."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,7 +51,7 @@ class LanguageModelScore:
 
     @classmethod
     def from_dict(cls, figures: dict[str, Any]) -> LanguageModelScore:
-        """The inverse of `as_dict`; also of older figures: with the `mode` of format 1, or with `is_bound`.
+        """The inverse of `to_dict`; also of older figures: with the `mode` of format 1, or with `is_bound`.
 
         Raises KeyError where a figure is missing.
         """
@@ -90,7 +91,7 @@ class LanguageModelScore:
         """
         return self.nats / math.log(2) / max(1, self.characters)
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """All figures, for JSON."""
         derived = ("perplexity", "loss", "bits_per_token", "bits_per_character")
         plain = {name: value for name, value in dataclasses.asdict(self).items() if name != "mode"}
@@ -123,9 +124,9 @@ class CachedScore(LanguageModelScore):
     cache: CacheSettings
     without_cache: LanguageModelScore
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """All figures, for JSON."""
-        return super().as_dict() | {"without_cache": self.without_cache.as_dict()}
+        return super().to_dict() | {"without_cache": self.without_cache.to_dict()}
 
     def __str__(self) -> str:
         figures, tokens = super().__str__().split("\n")
@@ -167,11 +168,15 @@ def score_of(corpus: Corpus, mode: TextMode, nats: float) -> LanguageModelScore:
 
 
 def evaluate_text(
-    bundle: ModelBundle, path: str | Path, mode: TextMode | None = None, cache: CacheSettings | None = None
+    bundle: ModelBundle,
+    text: str | Path | Iterable[str],
+    mode: TextMode | None = None,
+    cache: CacheSettings | None = None,
 ) -> LanguageModelScore:
-    """The score of a stored model on a text file, one sentence per line; "-" is standard input.
+    """The score of a stored model on a text.
 
-    Of a dependency-tree model, on dependency trees: a file, a folder or a pattern.
+    text: a file, one sentence per line, "-" for standard input; or sentences at hand. For a dependency-tree model, a
+    file, a folder or a pattern of dependency trees.
     mode: how the text is read; None: as the model was trained. cache: of the neural cache; then a `CachedScore`.
     Raises InputError for a file that is not text, or not of trees, for a mode with a dependency-tree model, and with a
     cache for a model without hidden states.
@@ -182,9 +187,15 @@ def evaluate_text(
     if bundle.labels is not None:
         if mode is not None:
             raise InputError(f"a {bundle.name} model reads dependency trees; leave out how text is read ({mode})")
-        trees = DependencyCorpus.read(path, bundle.normaliser, bundle.vocabulary, bundle.labels)
+        if not isinstance(text, str | Path):
+            raise InputError(f"a {bundle.name} model reads dependency trees; expected a file of trees, not sentences")
+        trees = DependencyCorpus.read(text, bundle.normaliser, bundle.vocabulary, bundle.labels)
         return _usable(evaluate_language_model(scorer, trees, cache), bundle)
-    with EncodedCorpus.encode(path, bundle.normaliser, bundle.vocabulary) as corpus:
+    if isinstance(text, str | Path):
+        encoded = EncodedCorpus.encode(text, bundle.normaliser, bundle.vocabulary)
+    else:
+        encoded = EncodedCorpus.of_lines(text, bundle.normaliser, bundle.vocabulary)
+    with encoded as corpus:
         return _usable(evaluate_language_model(scorer, corpus, cache), bundle)
 
 

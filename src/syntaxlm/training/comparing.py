@@ -19,6 +19,7 @@ from syntaxlm.errors import InputError
 from syntaxlm.files import held, make_folder, to_json, write_text
 from syntaxlm.model_io import VOCABULARY, read_model
 from syntaxlm.scoring.perplexity import LanguageModelScore
+from syntaxlm.settings import Overrides
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.recipe import Recipe, find_recipe, read_recipe
 from syntaxlm.training.result import Figure, TrainingResult
@@ -66,7 +67,7 @@ class Row:
             return None
         return Figure.of([run.epochs * tokens / run.seconds for run in self.runs if run.seconds])
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """All figures, for JSON."""
         texts = {
             text: {measure: _plain(self.figure(text, measure)) for measure in ("perplexity", "bits_per_character")}
@@ -74,7 +75,7 @@ class Row:
         }
         costs = {name: _plain(getattr(self, name)) for name in ("epochs", "minutes", "tokens_per_second")}
         counts = {"parameters": self.parameters, "epoch_tokens": self.epoch_tokens}
-        return {"recipe": self.name} | texts | counts | costs | {"runs": [run.as_dict() for run in self.runs]}
+        return {"recipe": self.name} | texts | counts | costs | {"runs": [run.to_dict() for run in self.runs]}
 
 
 def _plain(figure: Figure | None) -> dict[str, Any] | None:
@@ -123,13 +124,13 @@ class Comparison:
                 notes.append(f"{row.name}: figures are estimates, {scores[0].likelihood_estimate}")
         return notes
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """All figures, for JSON."""
         return {
             "folder": str(self.folder),
             "measure": self.measure,
             "seeds": self.seeds,
-            "rows": [row.as_dict() for row in self.rows],
+            "rows": [row.to_dict() for row in self.rows],
             "notes": self.notes,
             "faults": self.faults,
             "stopped": self.stopped,
@@ -170,14 +171,16 @@ def _shown(figure: Figure | None, decimals: int) -> str:
     return "-" if figure is None else figure.shown(decimals)
 
 
-def read_recipes(
-    names: Sequence[str], overrides: Sequence[tuple[str, str]] = (), minutes: float | None = None
-) -> dict[str, Recipe]:
+def read_recipes(names: Sequence[str], overrides: Overrides = (), minutes: float | None = None) -> dict[str, Recipe]:
     """Recipes by the names of their files; overrides, and minutes of training where given, are put into all.
 
     Raises InputError with the faults of all, for two of one name, and for a text that is not there.
     """
-    settings = [*overrides, *([] if minutes is None else [("schedule.minutes", repr(minutes))])]
+    settings: Overrides
+    if isinstance(overrides, Mapping):
+        settings = {**overrides, **({} if minutes is None else {"schedule.minutes": minutes})}
+    else:
+        settings = [*overrides, *([] if minutes is None else [("schedule.minutes", repr(minutes))])]
     recipes: dict[str, Recipe] = {}
     faults = []
     for name in names:
@@ -248,7 +251,7 @@ def _compare(
             faults[str(run_folder)] = str(error)
             say(str(error))
         comparison = Comparison(folder, list(rows.values()), seeds, faults, stopped)
-        write_text(to_json(comparison.as_dict(), indent=2) + "\n", folder / COMPARISON, stored=True)
+        write_text(to_json(comparison.to_dict(), indent=2) + "\n", folder / COMPARISON, stored=True)
         if stopped:
             break
     return comparison

@@ -33,6 +33,7 @@ from syntaxlm.models.registry import ModelConfig
 from syntaxlm.settings import (
     Count,
     NonNegative,
+    Overrides,
     Positive,
     Seed,
     Settings,
@@ -112,7 +113,7 @@ class InferenceRecipe(Settings):
         """As the training loop wants it."""
         return RunSettings(seed=self.training.seed, accelerator=self.training.accelerator)
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
 
     @property
@@ -132,9 +133,9 @@ class InferenceResult:
     test: InferenceReport | None = None
     stopped: bool = False
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         rest = {name: getattr(self, name) for name in ("weights", "epochs", "seconds", "valid")}
-        return {"folder": str(self.folder)} | rest | {"test": self.test and self.test.as_dict()}
+        return {"folder": str(self.folder)} | rest | {"test": self.test and self.test.to_dict()}
 
     def __str__(self) -> str:
         lines = [
@@ -144,7 +145,7 @@ class InferenceResult:
         return "\n".join([*lines, str(self.test)] if self.test else lines)
 
 
-def read_inference_recipe(path: str | Path, overrides: list[tuple[str, str]] | None = None) -> InferenceRecipe:
+def read_inference_recipe(path: str | Path, overrides: Overrides | None = None) -> InferenceRecipe:
     """The recipe of a YAML file, or of a shipped one's name ("logic/on-lstm"), with dotted overrides.
 
     Raises InputError with every fault.
@@ -262,7 +263,7 @@ def _trained(run: Run, recipe: InferenceRecipe) -> InferenceResult:
         stopped=not finished,
     )
     if finished:
-        run.write(to_json(result.as_dict(), indent=2) + "\n", RESULT)
+        run.write(to_json(result.to_dict(), indent=2) + "\n", RESULT)
     return result
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -17,10 +18,12 @@ from syntaxlm.settings import (
     Count,
     Fraction,
     NonNegative,
+    Overrides,
     Positive,
     Seed,
     Settings,
     Size,
+    override,
     read_sections,
     read_settings,
 )
@@ -156,7 +159,7 @@ class Recipe(Settings):
             return TextMode(carry_state=False, predict_eos=False)
         return TextMode(self.batches.carry_state, self.batches.predict_eos)
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
 
     def contradictions(self) -> list[str]:
@@ -206,14 +209,25 @@ class Recipe(Settings):
         return faults
 
 
-def read_recipe(path: str | Path, overrides: list[tuple[str, str]] | None = None) -> Recipe:
-    """The recipe of a YAML file, or of a shipped recipe's name, with dotted overrides, ("model.layers", "3").
+def read_recipe(path: str | Path, overrides: Overrides | None = None) -> Recipe:
+    """Read a recipe: a YAML file, or the name of a shipped recipe.
 
+    overrides: settings that replace those of the recipe, nested or by dotted names or both:
+    {"text.train": "train.txt", "schedule": {"epochs": 3}}. All other settings stay as they are. A list of pairs, as the
+    command line gives them, has its values in YAML: ("model.layers", "3").
     Raises InputError with every fault.
     """
     path = find_recipe(path)
-    source = f"{path} and the settings of the command line" if overrides else str(path)
-    return recipe_from(read_sections(path, overrides or [], "model, text, batches"), source)
+    by_dict = isinstance(overrides, Mapping)
+    source = f"{path} and {'overrides' if by_dict else 'the settings of the command line'}" if overrides else str(path)
+    return recipe_from(read_sections(path, overrides or {}, "model, text, batches"), source)
+
+
+def with_overrides(recipe: Recipe, overrides: Overrides) -> Recipe:
+    """A recipe with other settings, see `read_recipe`. Raises InputError with every fault."""
+    data = recipe.to_dict()
+    override(data, overrides)
+    return recipe_from(data, "the recipe and its overrides")
 
 
 def recipe_from(data: dict[str, Any], source: str) -> Recipe:

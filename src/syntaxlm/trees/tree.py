@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from syntaxlm import display
 from syntaxlm.trees.bracket_text import bracket_text
+
+if TYPE_CHECKING:
+    import nltk
 
 
 class Constituent(NamedTuple):
@@ -38,8 +41,18 @@ class Tree:
         return len(self.words)
 
     def __str__(self) -> str:
-        """The tree as bracketed text."""
-        return bracket_text(self.words, self.tags, self.constituents)
+        """The tree as bracketed text; "" for a tree without words."""
+        return bracket_text(self.words, self.tags, self.constituents) if self.words else ""
+
+    def pretty_print(self, file: TextIO | None = None) -> None:
+        """Print the tree, drawn with box characters.  file: default standard output."""
+        print(display.render("tree as text", self) if self.words else "", file=file)
+
+    def to_nltk(self) -> nltk.Tree:
+        """The tree as nltk has it, words as they are. Raises InputError for a tree without words."""
+        from syntaxlm.trees.brackets import to_nltk
+
+        return to_nltk(self)
 
     def _repr_svg_(self) -> str:
         """The tree as a picture, for notebooks."""

@@ -1,0 +1,6 @@
+"""The Python interface: a model is one object, loaded by `load`, whose methods parse, score and generate."""
+
+from syntaxlm.api.model import LanguageModel, load
+from syntaxlm.api.results import Results, SentenceSurprisal
+
+__all__ = ["LanguageModel", "Results", "SentenceSurprisal", "load"]

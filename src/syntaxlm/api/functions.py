@@ -1,0 +1,97 @@
+"""What is done with several models, or before there is one: training, comparisons of recipes, reranking."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+
+from syntaxlm.evaluation.reranking import RerankReport, evaluate_reranking
+from syntaxlm.files import refuse_overwriting, replaced
+from syntaxlm.model_io import ModelBundle
+from syntaxlm.settings import Overrides
+from syntaxlm.training import comparing, trainer
+from syntaxlm.training.comparing import Comparison, read_recipes
+from syntaxlm.training.recipe import Recipe, read_recipe, with_overrides
+from syntaxlm.training.result import TrainingResult
+from syntaxlm.training.run_log import ProgressCallback
+
+
+def train(
+    recipe: Recipe | str | Path,
+    folder: str | Path,
+    overrides: Overrides | ProgressCallback | None = None,
+    *,
+    callback: ProgressCallback | None = None,
+) -> TrainingResult:
+    """Train a model into a new folder.
+
+    recipe: a recipe, the name of a shipped one, or a YAML file. overrides: of its settings, see `read_recipe`.
+    callback: called with each event of the run.
+    Raises InputError for wrong settings, before anything is read, and where the folder holds a run already.
+    """
+    if callable(overrides):
+        now = "train(recipe, folder, callback) is now train(recipe, folder, callback=callback)"
+        warnings.warn(now, FutureWarning, stacklevel=2)
+        callback, overrides = overrides, None
+    return trainer.train(_recipe(recipe, overrides), folder, callback)
+
+
+def compare(
+    recipes: Sequence[str | Path] | Mapping[str, Recipe | str | Path],
+    folder: str | Path,
+    seeds: int = 1,
+    overrides: Overrides | None = None,
+    minutes: float | None = None,
+    *,
+    callback: ProgressCallback | None = None,
+) -> Comparison:
+    """Train several recipes on the same text with the same seeds, and compare their perplexities.
+
+    Called again with the same folder, it reads finished runs, resumes an interrupted one and trains the others.
+    recipes: names of shipped recipes or YAML files; or recipes by the name that each shall have in the comparison.
+    folder: of the runs, `folder/recipe/seed-S`, and of comparison.json.  seeds: number of runs of each recipe.
+    overrides: of all recipes, see `read_recipe`.  minutes: training time of each run.
+    callback: called with each event of every run.
+    Raises InputError for wrong settings and where the folder holds runs of other settings; a run that fails is
+    reported in `faults` of the result.
+    """
+    if isinstance(recipes, Mapping):
+        limit = {} if minutes is None else {"schedule.minutes": minutes}
+        read = {name: _recipe(_recipe(one, overrides), limit) for name, one in recipes.items()}
+    else:
+        read = read_recipes(list(map(str, recipes)), overrides or (), minutes)
+    watch: ProgressCallback = callback or (lambda event: None)
+    return comparing.compare(read, Path(folder), seeds, lambda recipe: nullcontext(watch))
+
+
+def _recipe(recipe: Recipe | str | Path, overrides: Overrides | None) -> Recipe:
+    if isinstance(recipe, Recipe):
+        return with_overrides(recipe, overrides) if overrides else recipe
+    return read_recipe(recipe, overrides)
+
+
+def rerank(
+    model: ModelBundle,
+    candidates: str | Path,
+    gold: str | Path | None = None,
+    *,
+    weight: float | None = None,
+    tune: tuple[str | Path, str | Path] | None = None,
+    score: str = "score",
+    output: str | Path | None = None,
+) -> RerankReport:
+    """Select one of several candidate trees of each sentence by a dependency-tree model.
+
+    candidates: a CoNLL-U file, the candidates of a sentence one after the other.  gold: trees to score against.
+    weight: of the model, 0 to 1; the parser's score has the rest; None: 1, or chosen on `tune`.
+    tune: files of candidates and gold trees that the weight is chosen on.
+    score: the comment with the parser's score.  output: file for the selected trees (written atomically).
+    Raises InputError for another model, and for files that cannot be read or do not fit each other.
+    """
+    if output is None:
+        return evaluate_reranking(model, candidates, gold, weight, tune, score)
+    refuse_overwriting(output, [candidates, gold, *(tune or ())])
+    with replaced(Path(output)) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as file:
+        return evaluate_reranking(model, candidates, gold, weight, tune, score, file.write)

@@ -1,0 +1,10 @@
+"""Models at hand as `load` would give them."""
+
+from __future__ import annotations
+
+from syntaxlm.api import LanguageModel
+from syntaxlm.model_io import ModelBundle
+
+
+def language_model(stored: ModelBundle) -> LanguageModel:
+    return LanguageModel(**vars(stored))

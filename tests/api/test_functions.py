@@ -1,0 +1,140 @@
+"""Training, comparing and reranking by one call, with recipes by name and overrides as dicts."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+import yaml
+
+import syntaxlm
+from syntaxlm.errors import InputError, OldSettingWarning
+from syntaxlm.evaluation.reranking import evaluate_reranking
+from syntaxlm.training import comparing, trainer
+from syntaxlm.training.recipe import Recipe
+from tests.tree_models import tree_model
+
+TEXT = {"train": "train.txt", "valid": "valid.txt", "test": None}
+SAME = [
+    {"text": TEXT, "schedule": {"epochs": 3}, "model": {"layers": 1}},
+    {"text.train": "train.txt", "text": {"valid": "valid.txt", "test": None}, "schedule.epochs": 3, "model.layers": 1},
+    [("text.train", "train.txt"), ("text.valid", "valid.txt"), ("text.test", "null"), ("schedule.epochs", "3"),
+     ("model.layers", "1")],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("overrides", SAME)
+def test_overrides_are_nested_dotted_or_pairs(overrides):
+    plain = syntaxlm.read_recipe("prpn-toy")
+    recipe = syntaxlm.read_recipe("prpn-toy", overrides)
+    assert (recipe.text.train, recipe.text.valid, recipe.text.test) == ("train.txt", "valid.txt", None)
+    assert recipe.model == dataclasses.replace(plain.model, layers=1)
+    assert recipe.schedule == dataclasses.replace(plain.schedule, epochs=3)
+    assert recipe.text.normaliser == plain.text.normaliser
+    assert (recipe.optimiser, recipe.run) == (plain.optimiser, plain.run)
+
+
+def test_overrides_make_sections_and_an_empty_one_changes_nothing():
+    plain = syntaxlm.read_recipe("prpn-toy")
+    assert syntaxlm.read_recipe("prpn-toy", {"schedule": {}, "optimiser": {}}) == plain
+    changed = syntaxlm.read_recipe("prpn-toy", {"text": {"vocabulary": {"minimum_count": 2}}})
+    assert changed.text.vocabulary.minimum_count == 2
+    assert changed.text.train == plain.text.train
+
+
+def test_values_are_taken_as_they_are(tmp_path):
+    assert syntaxlm.read_recipe("prpn-toy", {"text.train": tmp_path / "a"}).text.train == str(tmp_path / "a")
+    assert syntaxlm.read_recipe("prpn-toy", {"text.train": "null"}).text.train == "null"
+    with pytest.raises(InputError, match=r'schedule\.epochs: found "3"; expected a valid integer'):
+        syntaxlm.read_recipe("prpn-toy", {"schedule": {"epochs": "3"}})
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({"model": {"hiden_size": 3}}, r"and overrides: model\.hiden_size: no such setting\. Did you mean model\.hid"),
+        ({"schedule": 3}, "schedule: found 3; expected a section"),
+        ({"model.layers": 1, "model": {"layers": 2}}, r"overrides: model\.layers is given twice; expected one value"),
+        ({"model": 1, "model.layers": 2}, r"model is given twice \(as model and model\.layers\)"),
+        ({3: 4}, "overrides: found the key 3; expected the name of a setting"),
+        ({"model": {"": 4}}, "found the key '' in model; expected"),
+        ({"schedule.epochs.x": 1}, r"overrides: schedule\.epochs\.x: epochs is a single setting, not a section"),
+    ],
+)
+def test_wrong_overrides_are_reported(overrides, message):
+    with pytest.raises(InputError, match=message):
+        syntaxlm.read_recipe("prpn-toy", overrides)
+
+
+def test_old_names_in_overrides_are_accepted_with_a_warning():
+    with pytest.warns(OldSettingWarning, match=r"overrides: old names.*optimiser\.clip is now "):
+        recipe = syntaxlm.read_recipe("prpn-toy", {"optimiser": {"clip": 0.5}})
+    assert recipe.optimiser.gradient_clip == 0.5
+
+
+@pytest.fixture
+def recipes(monkeypatch) -> list[Recipe]:
+    """The recipes that would be trained, in order."""
+    found: list[Recipe] = []
+    monkeypatch.setattr(trainer, "train", lambda recipe, folder, callback: found.append(recipe))
+    return found
+
+
+def test_a_recipe_is_given_by_name_by_file_or_as_such(recipes, tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump(json.loads(json.dumps(syntaxlm.read_recipe("prpn-toy").to_dict()))))
+    overrides = {"schedule": {"epochs": 7}}
+    for recipe in ("prpn-toy", path, syntaxlm.read_recipe("prpn-toy")):
+        syntaxlm.train(recipe, tmp_path / "run", overrides)
+        syntaxlm.train(recipe, tmp_path / "run")
+    expected = syntaxlm.read_recipe("prpn-toy")
+    changed = syntaxlm.read_recipe("prpn-toy", overrides)
+    assert recipes == [changed, expected] * 3
+    with pytest.warns(FutureWarning, match=r"train\(recipe, folder, callback=callback\)"):
+        syntaxlm.train("prpn-toy", tmp_path / "run", print)
+    assert recipes.pop() == expected
+    with pytest.raises(InputError, match=r"the recipe and its overrides: schedule\.epochs: found 0"):
+        syntaxlm.train(expected, tmp_path / "run", {"schedule.epochs": 0})
+
+
+def test_recipes_are_trained_and_compared(few, tmp_path):
+    overrides = few.recipe_data() | {"schedule": {"epochs": 1}}
+    del overrides["model"]
+    small = {"model": {"embedding_size": 4, "hidden_size": 4}}
+    events = []
+    lstm = syntaxlm.read_recipe("lstm-toy", small)
+    comparison = syntaxlm.compare({"small": lstm}, tmp_path / "c", 1, overrides, minutes=1, callback=events.append)
+    (row,) = comparison.rows
+    (run,) = row.runs
+    assert (row.name, row.recipe.schedule.minutes, run.folder) == ("small", 1, tmp_path / "c" / "small" / "seed-1")
+    assert run.test.perplexity == syntaxlm.load(run.folder).perplexity(few / "test.txt").perplexity
+    assert events
+    again = syntaxlm.compare({"small": lstm}, str(tmp_path / "c"), 1, overrides, minutes=1)
+    assert again.rows[0].runs[0].to_dict() == run.to_dict()
+
+
+def test_recipes_to_compare_are_given_by_name(monkeypatch, few, tmp_path):
+    found = []
+    monkeypatch.setattr(comparing, "compare", lambda recipes, folder, seeds, *more: found.append((recipes, seeds)))
+    text = few.recipe_data()["text"]
+    for overrides in ({"text": text, "run.seed": 3}, [*((f"text.{k}", v) for k, v in text.items()), ("run.seed", "3")]):
+        syntaxlm.compare(["prpn-toy", "lstm-toy"], tmp_path, 2, overrides, minutes=0.5)
+    assert found[0] == found[1]
+    recipes, seeds = found[0]
+    assert (list(recipes), seeds) == (["prpn-toy", "lstm-toy"], 2)
+    assert {(one.run.seed, one.schedule.minutes) for one in recipes.values()} == {(3, 0.5)}
+
+
+def test_reranked_trees_are_written_and_not_over_what_is_read(tmp_path):
+    candidates = tmp_path / "k.conllu"
+    rows = [("1", "the", "2"), ("2", "cat", "0")], [("1", "the", "0"), ("2", "cat", "1")]
+    written = ["".join(f"{n}\t{w}\t_\t_\t_\t_\t{h}\tdep\t_\t_\n" for n, w, h in tree) for tree in rows]
+    candidates.write_text("\n".join(written) + "\n")
+    model, output = tree_model(), tmp_path / "best.conllu"
+    report = syntaxlm.rerank(model, candidates, output=output)
+    texts: list[str] = []
+    assert report.to_dict() == evaluate_reranking(model, candidates, write=texts.append).to_dict()
+    assert output.read_text() == "".join(texts)
+    with pytest.raises(InputError, match="is a file that is read"):
+        syntaxlm.rerank(model, candidates, output=candidates)

@@ -1,0 +1,129 @@
+"""Results as dicts, data frames and notebook output."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from types import SimpleNamespace
+from xml.etree import ElementTree
+
+import pytest
+
+from syntaxlm.api import Results
+from syntaxlm.errors import InputError
+from syntaxlm.files import to_json
+from tests.api.models import language_model
+from tests.fresh_models import fresh
+from tests.grammar_models import grammar
+
+TEXTS = ["the old cat sees a dog", "", "a dog"]
+
+
+class Frame(dict):
+    """What a data frame is made of: columns of equal length."""
+
+    def __init__(self, columns):
+        super().__init__(columns)
+        assert len({len(column) for column in columns.values()}) <= 1
+
+
+@pytest.fixture
+def only(monkeypatch):
+    """Makes a library of data frames the only one there is; None: there is none."""
+
+    def only(installed):
+        for name in ("pandas", "polars"):
+            monkeypatch.setitem(sys.modules, name, SimpleNamespace(DataFrame=Frame) if name == installed else None)
+
+    return only
+
+
+@pytest.fixture(params=["pandas", "polars"])
+def library(request, monkeypatch):
+    """A library of data frames, if it is installed, as the only one."""
+    found = pytest.importorskip(request.param)
+    monkeypatch.setitem(sys.modules, "polars" if request.param == "pandas" else "pandas", None)
+    return found
+
+
+def results():
+    """One of each kind, with the columns and the number of rows of its data frame."""
+    lstm, pcfg = language_model(fresh("lstm")), language_model(grammar("simple-pcfg"))
+    words = ["sentence", "position", "word", "begin", "end", "token", "in_vocabulary", "surprisal"]
+    parts = ["sentence", "start", "end", "text", "label", "score", "marginal"]
+    return [
+        (lstm.surprisal(TEXTS), words, 7 + 3),
+        (lstm.surprisal(TEXTS[0]), words, 7),
+        (lstm.surprisal(""), words, 0),
+        (pcfg.parse(TEXTS, labels=True), parts, 5 + 1),
+        (pcfg.parse(TEXTS[0]), parts, 5),
+        (pcfg.parse("the"), parts, 0),
+        (lstm.generate(2), ["number", "text", "tokens", "surprisals", "ended"], 2),
+        (pcfg.generate(2, trees=True), ["number", "text", "tokens", "spans", "labels", "word_labels"], 2),
+        (Results(), [], 0),
+    ]
+
+
+@pytest.mark.parametrize("name", ["pandas", "polars"])
+def test_data_frames_have_a_row_per_word_constituent_or_result(only, name):
+    only(name)
+    for result, columns, rows in results():
+        frame = result.to_dataframe()
+        assert list(frame) == columns
+        assert {len(column) for column in frame.values()} <= {rows}
+
+
+def test_libraries_of_data_frames_take_the_results(library):
+    for result, columns, rows in results():
+        frame = result.to_dataframe()
+        assert isinstance(frame, library.DataFrame)
+        assert (list(frame.columns), len(frame)) == (columns, rows)
+    dropped = language_model(fresh("lstm", drop_words=("$",))).surprisal("the $ cat").to_dataframe()
+    assert dropped["surprisal"][0] > 0
+    assert len(dropped) == 4
+
+
+def test_without_a_library_the_extra_is_named(only):
+    only(None)
+    with pytest.raises(InputError, match=r"pip install 'syntaxlm\[dataframe\]'"):
+        language_model(fresh("lstm")).surprisal("the cat").to_dataframe()
+
+
+def test_a_broken_library_is_not_taken_for_a_missing_one(monkeypatch):
+    def broken(name):
+        raise ModuleNotFoundError("No module named 'numpy'", name="numpy")
+
+    monkeypatch.setattr(importlib, "import_module", broken)
+    with pytest.raises(ModuleNotFoundError, match="numpy"):
+        Results().to_dataframe()
+
+
+def test_constituents_have_their_words_and_figures():
+    pcfg = language_model(grammar("simple-pcfg"))
+    parse = pcfg.parse("the old cat", labels=True)
+    rows = list(parse.rows())
+    assert rows[0] == {
+        "sentence": 1, "start": 0, "end": 3, "text": "the old cat", "label": parse.tree.constituents[0].label,
+        "score": None, "marginal": pytest.approx(1.0),
+    }  # fmt: skip
+    assert [(row["start"], row["end"]) for row in rows] == [tuple(span) for span in parse.to_dict()["spans"]]
+    assert next(language_model(fresh("palm")).parse("the cat").rows())["score"] is not None
+
+
+def test_every_result_is_a_picture_or_a_table_in_a_notebook():
+    for result, columns, rows in results():
+        if rows and hasattr(result, "_repr_svg_"):
+            assert ElementTree.fromstring(result._repr_svg_()).tag.endswith("svg")
+        if isinstance(result, Results):
+            html = result._repr_html_()
+            assert html.startswith(("<table", "<div>"))
+            assert ("<svg" in html) == (rows > 0 and (hasattr(result, "_repr_svg_") or "start" in columns))
+    many = language_model(fresh("lstm")).surprisal(["<b>"] * 60)
+    assert "<td" in Results([word for one in many for word in one])._repr_html_()
+    assert "&lt;b&gt;" in Results([word for one in many for word in one])._repr_html_()
+    assert "20 more" in Results([word for one in many for word in one])._repr_html_()
+
+
+def test_dicts_are_json():
+    for result, _, _ in results():
+        to_json(result.to_dict())
