@@ -25,8 +25,8 @@ PARTS: dict[str, Callable[..., str]] = {
     "model": lambda name: settings.settings_table(settings.model_settings(name)),
     "recipes": recipes.recipe_sections,
     "protocols": scoring.protocol_table,
-    "clean-ups": scoring.clean_up_table,
-    "clean-up-settings": scoring.clean_up_settings,
+    "preprocessing": scoring.preprocessing_table,
+    "preprocessing-settings": scoring.preprocessing_settings,
     "file": lambda name: _fenced(DOCS / name),
 }
 _PART = re.compile(r"^<!-- generated: (?P<name>\S+)(?: (?P<argument>\S+))? -->$", re.MULTILINE)
@@ -36,7 +36,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Puts the generated pages into the navigation, behind the first page of their section."""
     pages = {
         "commands/index.md": [f"commands/{commands.page_name(name)}" for name in commands.all_commands()],
-        "reference/index.md": [f"reference/{name}" for name in reference.reference_pages() if name != "index.md"],
+        "reference/python/index.md": [f"reference/python/{name}" for name in reference.reference_pages() if name != "index.md"],
     }
     nav: list[Any] = config.nav or []
     for entry in nav:
@@ -48,7 +48,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds the generated pages; a command's takes the place of what is written by hand about it."""
-    made = {f"reference/{name}": text for name, text in reference.reference_pages().items()}
+    made = {f"reference/python/{name}": text for name, text in reference.reference_pages().items()}
     made["commands/index.md"] = commands.index_page()
     for name, parser in commands.all_commands().items():
         made[f"commands/{commands.page_name(name)}"] = commands.command_page(name, parser)

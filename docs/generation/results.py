@@ -1,0 +1,249 @@
+"""The tables of figures in README.md, docs/results.md and docs/notebook.md, from the stored results.
+
+`python -m docs.generation.results` rewrites what stands between `<!-- results: NAME -->` and `<!-- end of results -->`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from docs.generation.markdown import table
+from docs.generation.stored_results import RESULTS, Earlier, Figure, Runs, all_earlier, earlier, run, runs
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "docs" / "results.md", ROOT / "docs" / "notebook.md"]
+_BLOCK = re.compile(r"(<!-- results: (?P<name>\S+) -->\n).*?(<!-- end of results -->)", re.DOTALL)
+_SENTENCES, _STREAM = "sentence by sentence", "as a stream"
+_NO_END = "sentence by sentence, without end-of-sentence prediction"
+_PTB, _PTB_DROPPED, _WSJ, _GUM = "Penn Treebank", "Penn Treebank, $ and # dropped", "WSJ sample", "GUM test"
+
+
+def percent(figure: Figure | float) -> str:
+    """A fraction as percent with one decimal place, with the standard deviation where there is one."""
+    if isinstance(figure, float):
+        return f"{100 * figure:.1f}"
+    return f"{100 * figure.mean:.1f}" + (f" ± {100 * figure.std:.1f}" if figure.std is not None else "")
+
+
+def perplexity(figure: Figure) -> str:
+    """From 200 on without decimal places where it is a mean of seeds that differ by more than that."""
+    places = 0 if figure.std is not None and figure.std >= 5 else 1
+    return f"{figure.mean:.{places}f}" + (f" ± {figure.std:.{places}f}" if figure.std is not None else "")
+
+
+def by_seed(figure: Figure) -> str:
+    return ", ".join(f"{100 * value:.1f}" for value in figure.values)
+
+
+def overview() -> str:
+    """README's table: one row per model type and decoder. Perplexities are those of test texts."""
+    pcfg, averaged = run("simple-pcfg-ptb", "wsj"), run("simple-pcfg-ptb", "wsj", "average")
+    prpn, on_lstm, palm = (earlier(f"{name}") for name in ("prpn-ptb-parsing", "on-lstm-ptb-words-small", "palm-s-gum-small"))
+    lstm, tree_rnn, kn5 = earlier("awd-lstm-ptb-words-small"), earlier("tree-rnn-gum-small"), earlier("kn5-ptb-words")
+    lstm_stream = perplexity(lstm.perplexity_of("test", _STREAM))
+    pcfg_perplexity = perplexity(run("simple-pcfg-ptb", "training").perplexity("test"))
+    prpn_perplexity = perplexity(prpn.perplexity_of("test", _SENTENCES))
+    gum_lstm = perplexity(earlier("awd-lstm-gum-small").perplexity_of("test", _STREAM))
+    rows = [
+        ["[SN-PCFG](MODELS/pcfg.md)", f"`{pcfg.first['decoder']}`", _treebank(pcfg), str(len(pcfg.seeds)), percent(pcfg.f1),
+         percent(pcfg.right_branching), f"{pcfg_perplexity} (PTB, sentences)", f"{lstm_stream} ¹"],
+        ["SN-PCFG, averaged", f"`{averaged.first['decoder']}`", _treebank(averaged), str(averaged.first["averaged_models"]),
+         percent(averaged.f1), percent(averaged.right_branching), "", ""],
+        *_distance_rows("[PRPN](MODELS/prpn.md)", prpn, f"{prpn_perplexity} (PTB, sentences)", f"{lstm_stream} ¹"),
+        *_distance_rows("[ON-LSTM](MODELS/on-lstm.md), layer 2", on_lstm,
+                        f"{perplexity(on_lstm.perplexity_of('test', _STREAM))} (PTB, stream)", lstm_stream),
+        *(_earlier_row(name, palm, _GUM, decoder, *figures) for name, decoder, figures in (
+            ("[PaLM-S](MODELS/palm.md), trained with trees", "greedy-sum",
+             (f"{perplexity(palm.perplexity_of('test', _STREAM))} (GUM, stream)", gum_lstm)),
+            ("", "greedy-right", ("", "")))),
+        ["[TreeRNN](MODELS/tree-rnn.md)", "gives no trees", "", str(len(tree_rnn.seeds)), "", "",
+         f"{perplexity(tree_rnn.perplexity_of('test', _NO_END))} (GUM, words given their trees) ²",
+         perplexity(earlier("lstm-gum-trees-small").perplexity_of("test", _NO_END))],
+        ["[LSTM](MODELS/lstm.md)", "gives no trees", "", str(len(lstm.seeds)), "", "", f"{lstm_stream} (PTB, stream)", lstm_stream],
+        ["[Kneser-Ney 5-grams](MODELS/ngram.md)", "gives no trees", "", "", "", "",
+         f"{perplexity(kn5.perplexity_of('test', _STREAM, _PTB))} (PTB, stream)", lstm_stream],
+    ]  # fmt: skip
+    return table(["model", "decoder", "treebank (sentences), protocol", "seeds", "F1", "right branching", "test perplexity", "LSTM"], rows)
+
+
+def _treebank(one: Runs) -> str:
+    return f"{_WSJ} ({one.first['sentences']:,}), `{one.first['protocol']}`"
+
+
+def _distance_rows(name: str, found: Earlier, figure: str, lstm: str) -> list[list[str]]:
+    first = _earlier_row(name, found, _WSJ, "biased", figure, lstm)
+    return [first, _earlier_row("", found, _WSJ, "unbiased", "", "")]
+
+
+def _earlier_row(name: str, found: Earlier, treebank: str, decoder: str, figure: str, lstm: str) -> list[str]:
+    trees = found.f1(treebank, decoder)
+    return [
+        name, f"`{decoder}`", f"{treebank} ({trees.sentences:,}), `{trees.protocol}`", str(len(found.seeds)),
+        percent(trees.figure), percent(trees.right_branching), figure, lstm,
+    ]  # fmt: skip
+
+
+_SETS = [  # endings of the files, and what they measure
+    ("wsj", "all (3,901), `wsj-test`"),
+    ("wsj-test", "test half (1,987), `wsj-test`"),
+    ("wsj10", "up to 10 words (542), `wsj-test`"),
+    ("prpn10", "up to 10 words (555), `prpn`"),
+]
+
+
+def pcfg_trees() -> str:
+    """F1 of all runs of simple-pcfg-ptb, one row per run."""
+    found = {ending: {one.name: one for one in runs("simple-pcfg-ptb", ending)} for ending, _ in _SETS}
+    names = sorted(set().union(*found.values()), key=lambda name: (name.count("/"), name))
+    rows = (
+        [_run_name(name), str(_number_of_seeds(found["wsj"].get(name))), *(_f1(found[ending].get(name)) for ending, _ in _SETS)]
+        for name in names
+    )
+    right = ["right branching", "", *(percent(_first(found[ending]).right_branching) for ending, _ in _SETS)]
+    return table(["run", "seeds", *(title for _, title in _SETS)], [*rows, right])
+
+
+def _first(found: dict[str, Runs]) -> Runs:
+    return next(iter(found.values()))
+
+
+def _run_name(name: str) -> str:
+    """"focused/average" -> "focused, average"; the seeds of the recipe itself have no name."""
+    return name.replace("-", " ").replace("/", ", ") or "single seeds, mean"
+
+
+def _number_of_seeds(one: Runs | None) -> int | str:
+    if one is None:
+        return ""
+    return one.first.get("averaged_models") or len(one.seeds) or 1
+
+
+def _f1(one: Runs | None) -> str:
+    return percent(one.f1) if one else ""
+
+
+def pcfg_seeds() -> str:
+    """F1 and perplexity of every seed of simple-pcfg-ptb."""
+    trained, parsed = run("simple-pcfg-ptb", "training"), run("simple-pcfg-ptb", "wsj")
+    rows = (
+        [str(seed), percent(parsed.reports[seed]["f1"]), *(f"{report[part]['perplexity']:.1f}" for part in ("valid", "test"))]
+        for seed, report in trained.reports.items()
+    )
+    mean = ["mean", percent(parsed.f1), *(perplexity(trained.perplexity(part)) for part in ("valid", "test"))]
+    return table(["seed", "F1, WSJ sample, all", "perplexity, `ptb.valid`", "perplexity, `ptb.test`"], [*rows, mean])
+
+
+_SIZES = [(128, "simple-pcfg-sizes", "r1b67-"), (256, "simple-pcfg-sizes", "m256-"), (512, "simple-pcfg-ptb", "")]
+
+
+def pcfg_sizes() -> str:
+    """F1 and perplexity by the number of nonterminals; files of a size share the start of their names."""
+    rows = []
+    for nonterminals, folder, start in _SIZES:
+        trained, parsed = (
+            [report for one in runs(folder, ending) if _is_size(one, start) for report in one.reports.values()]
+            for ending in ("training", "wsj")
+        )
+        minutes = sorted({f"{report['seconds'] / 60:.0f}" for report in trained}, key=int)
+        rows.append([
+            str(nonterminals), f"{trained[0]['epochs']:.0f}", str(len(trained)), " to ".join(dict.fromkeys([minutes[0], minutes[-1]])),
+            percent(Figure.of(report["f1"] for report in parsed)),
+            perplexity(Figure.of(report["valid"]["perplexity"] for report in trained)),
+        ])  # fmt: skip
+    heads = ["nonterminals", "epochs", "seeds", "minutes", "F1, WSJ sample, all", "perplexity, `ptb.valid`"]
+    return table(heads, rows)
+
+
+def _is_size(one: Runs, start: str) -> bool:
+    return one.name.startswith(start) if start else not one.name
+
+
+def languages() -> str:
+    """F1 of every stored report of simple-pcfg-languages."""
+    rows = (
+        [_run_name(one.name), f"`{one.preprocessing}`", f"{one.first['sentences']:,}", f"`{one.first['decoder']}`",
+         f"`{one.first['protocol']}`", str(_number_of_seeds(one)), percent(one.f1), percent(one.right_branching),
+         percent(one.first["baselines"]["left"]), percent(one.first["baselines"]["random"]["mean"])]
+        for one in runs("simple-pcfg-languages", "test")
+    )  # fmt: skip
+    heads = ["run", "preprocessing", "sentences", "decoder", "protocol", "seeds", "F1", "right", "left", "random"]
+    return table(heads, rows)
+
+
+def pairs() -> str:
+    """Accuracy on minimal pairs of the models of simple-pcfg-pairs."""
+    rows = []
+    for name, title in (("marvin-linzen", "Marvin & Linzen"), ("blimp", "BLiMP")):
+        report = json.loads((RESULTS / "simple-pcfg-pairs" / f"{name}.json").read_text(encoding="utf-8"))
+        for seed, model in enumerate(report["models"], 1):
+            chosen = (model[key] for key in ("all", "differing_words_known", "all_words_known"))
+            cells = (f"{percent(part['accuracy'])} ({part['pairs']:,})" for part in chosen)
+            rows.append([title, str(seed), *cells, percent(model["mean_over_cases"])])
+    return table(["pairs", "seed", "all", "differing words known", "all words known", "mean over cases"], rows)
+
+
+def earlier_trees() -> str:
+    """All F1 figures without a stored report: one row per recipe, treebank and decoder, all lengths and up to 10 words."""
+    rows: dict[tuple[str, ...], dict[int | None, list[str]]] = {}
+    for found in all_earlier().values():
+        for trees in found.trees:
+            name = (f"{found.model}, `{found.recipe}`", f"{trees.treebank}, `{trees.preprocessing}`", f"`{trees.decoder}`")
+            rows.setdefault(name, {})[trees.maximum_words] = [
+                f"{by_seed(trees.figure)}: {percent(trees.figure)}" if trees.figure.std else percent(trees.figure),
+                percent(trees.averaged_f1) if trees.averaged_f1 else "",
+                percent(trees.right_branching),
+            ]
+    cells = ([*row, *lengths[None], *lengths.get(10, [""] * 3)] for row, lengths in rows.items())
+    heads = ["model, recipe", "treebank", "decoder", "F1, all lengths (seeds: mean)", "averaged", "right branching",
+             "F1, up to 10 words (seeds: mean)", "averaged", "right branching"]  # fmt: skip
+    return table(heads, cells)
+
+
+def earlier_perplexity() -> str:
+    """All perplexities without a stored report, one row per recipe, text and way of reading."""
+    rows: dict[tuple[str, ...], dict[str, str]] = {}
+    for found in all_earlier().values():
+        for one in found.perplexity:
+            read = "words given their trees" if one.given_trees else one.reading
+            rows.setdefault((found.model, f"`{found.recipe}`", one.text, read), {})[one.part] = perplexity(one.figure)
+    cells = ([*row, parts.get("valid", ""), parts.get("test", "")] for row, parts in rows.items())
+    return table(["model", "recipe", "text", "read", "validation", "test"], cells)
+
+
+BLOCKS: dict[str, Callable[[], str]] = {
+    "overview": overview,
+    "pcfg-trees": pcfg_trees,
+    "pcfg-seeds": pcfg_seeds,
+    "pcfg-sizes": pcfg_sizes,
+    "languages": languages,
+    "pairs": pairs,
+    "earlier-trees": earlier_trees,
+    "earlier-perplexity": earlier_perplexity,
+}
+
+
+def with_results(text: str, models: str) -> str:
+    """A page with all its blocks generated anew. models: the folder of the models' pages, seen from the page."""
+
+    def block(found: re.Match[str]) -> str:
+        return f"{found.group(1)}\n{BLOCKS[found['name']]().replace('MODELS', models)}\n{found.group(3)}"
+
+    return _BLOCK.sub(block, text)
+
+
+def generated(page: Path) -> str:
+    """What a page should be."""
+    return with_results(page.read_text(encoding="utf-8"), "docs/models" if page.name == "README.md" else "models")
+
+
+def without_results(text: str) -> str:
+    """A page without its generated blocks."""
+    return _BLOCK.sub("", text)
+
+
+if __name__ == "__main__":
+    for page in PAGES:
+        page.write_text(generated(page), encoding="utf-8")
