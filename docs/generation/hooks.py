@@ -36,14 +36,22 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Puts the generated pages into the navigation, behind the first page of their section."""
     pages = {
         "commands/index.md": [f"commands/{commands.page_name(name)}" for name in commands.all_commands()],
-        "reference/python/index.md": [f"reference/python/{name}" for name in reference.reference_pages() if name != "index.md"],
+        "reference/python/index.md": [
+            f"reference/python/{name}" for name in reference.reference_pages() if name != "index.md"
+        ],
     }
-    nav: list[Any] = config.nav or []
-    for entry in nav:
-        for title, first in entry.items():
-            if isinstance(first, str) and first in pages:
-                entry[title] = [first, *pages[first]]
+    _extend(config.nav or [], pages)
     return config
+
+
+def _extend(nav: list[Any], pages: dict[str, list[str]]) -> None:
+    """Replaces the entry of a section's first page by all pages of the section."""
+    for entry in nav:
+        for title, inner in entry.items() if isinstance(entry, dict) else ():
+            if isinstance(inner, list):
+                _extend(inner, pages)
+            elif inner in pages:
+                entry[title] = [inner, *pages[inner]]
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

@@ -18,7 +18,7 @@ PAGES = [ROOT / "README.md", ROOT / "docs" / "results.md", ROOT / "docs" / "note
 _BLOCK = re.compile(r"(<!-- results: (?P<name>\S+) -->\n).*?(<!-- end of results -->)", re.DOTALL)
 _SENTENCES, _STREAM = "sentence by sentence", "as a stream"
 _NO_END = "sentence by sentence, without end-of-sentence prediction"
-_PTB, _PTB_DROPPED, _WSJ, _GUM = "Penn Treebank", "Penn Treebank, $ and # dropped", "WSJ sample", "GUM test"
+_PTB, _WSJ, _GUM = "Penn Treebank", "WSJ sample", "GUM test"
 
 
 def percent(figure: Figure | float) -> str:
@@ -29,7 +29,7 @@ def percent(figure: Figure | float) -> str:
 
 
 def perplexity(figure: Figure) -> str:
-    """From 200 on without decimal places where it is a mean of seeds that differ by more than that."""
+    """With one decimal place, or none if the standard deviation is 5 or more."""
     places = 0 if figure.std is not None and figure.std >= 5 else 1
     return f"{figure.mean:.{places}f}" + (f" ± {figure.std:.{places}f}" if figure.std is not None else "")
 
@@ -38,52 +38,66 @@ def by_seed(figure: Figure) -> str:
     return ", ".join(f"{100 * value:.1f}" for value in figure.values)
 
 
+OVERVIEW = [
+    "model", "decoder", "treebank (sentences), protocol", "seeds", "F1", "right branching", "test perplexity", "LSTM",
+]  # fmt: skip
+
+
 def overview() -> str:
-    """README's table: one row per model type and decoder. Perplexities are those of test texts."""
-    pcfg, averaged = run("simple-pcfg-ptb", "wsj"), run("simple-pcfg-ptb", "wsj", "average")
-    prpn, on_lstm, palm = (earlier(f"{name}") for name in ("prpn-ptb-parsing", "on-lstm-ptb-words-small", "palm-s-gum-small"))
-    lstm, tree_rnn, kn5 = earlier("awd-lstm-ptb-words-small"), earlier("tree-rnn-gum-small"), earlier("kn5-ptb-words")
-    lstm_stream = perplexity(lstm.perplexity_of("test", _STREAM))
-    pcfg_perplexity = perplexity(run("simple-pcfg-ptb", "training").perplexity("test"))
-    prpn_perplexity = perplexity(prpn.perplexity_of("test", _SENTENCES))
+    """README's table: a row for every model type and decoder. LSTM: an LSTM's perplexity on the same test text."""
+    lstm = perplexity(earlier("awd-lstm-ptb-words-small").perplexity_of("test", _STREAM))
     gum_lstm = perplexity(earlier("awd-lstm-gum-small").perplexity_of("test", _STREAM))
+    tree_lstm = perplexity(earlier("lstm-gum-trees-small").perplexity_of("test", _NO_END))
+    prpn, on_lstm = earlier("prpn-ptb-parsing"), earlier("on-lstm-ptb-words-small")
+    palm, tree_rnn, kn5 = earlier("palm-s-gum-small"), earlier("tree-rnn-gum-small"), earlier("kn5-ptb-words")
+    pcfg = run("simple-pcfg-ptb", "training").perplexity("test")
     rows = [
-        ["[SN-PCFG](MODELS/pcfg.md)", f"`{pcfg.first['decoder']}`", _treebank(pcfg), str(len(pcfg.seeds)), percent(pcfg.f1),
-         percent(pcfg.right_branching), f"{pcfg_perplexity} (PTB, sentences)", f"{lstm_stream} ¹"],
-        ["SN-PCFG, averaged", f"`{averaged.first['decoder']}`", _treebank(averaged), str(averaged.first["averaged_models"]),
-         percent(averaged.f1), percent(averaged.right_branching), "", ""],
-        *_distance_rows("[PRPN](MODELS/prpn.md)", prpn, f"{prpn_perplexity} (PTB, sentences)", f"{lstm_stream} ¹"),
-        *_distance_rows("[ON-LSTM](MODELS/on-lstm.md), layer 2", on_lstm,
-                        f"{perplexity(on_lstm.perplexity_of('test', _STREAM))} (PTB, stream)", lstm_stream),
-        *(_earlier_row(name, palm, _GUM, decoder, *figures) for name, decoder, figures in (
-            ("[PaLM-S](MODELS/palm.md), trained with trees", "greedy-sum",
-             (f"{perplexity(palm.perplexity_of('test', _STREAM))} (GUM, stream)", gum_lstm)),
-            ("", "greedy-right", ("", "")))),
-        ["[TreeRNN](MODELS/tree-rnn.md)", "gives no trees", "", str(len(tree_rnn.seeds)), "", "",
-         f"{perplexity(tree_rnn.perplexity_of('test', _NO_END))} (GUM, words given their trees) ²",
-         perplexity(earlier("lstm-gum-trees-small").perplexity_of("test", _NO_END))],
-        ["[LSTM](MODELS/lstm.md)", "gives no trees", "", str(len(lstm.seeds)), "", "", f"{lstm_stream} (PTB, stream)", lstm_stream],
-        ["[Kneser-Ney 5-grams](MODELS/ngram.md)", "gives no trees", "", "", "", "",
-         f"{perplexity(kn5.perplexity_of('test', _STREAM, _PTB))} (PTB, stream)", lstm_stream],
+        _pcfg_row("[SN-PCFG](MODELS/pcfg.md)", "", f"{perplexity(pcfg)} (PTB, sentences)", f"{lstm} ¹"),
+        _pcfg_row("SN-PCFG, averaged", "average"),
+        _trees_row(
+            "[PRPN](MODELS/prpn.md)", prpn, _WSJ, "biased",
+            f"{perplexity(prpn.perplexity_of('test', _SENTENCES))} (PTB, sentences)", f"{lstm} ¹",
+        ),
+        _trees_row("", prpn, _WSJ, "unbiased"),
+        _trees_row(
+            "[ON-LSTM](MODELS/on-lstm.md), layer 2", on_lstm, _WSJ, "biased",
+            f"{perplexity(on_lstm.perplexity_of('test', _STREAM))} (PTB, stream)", lstm,
+        ),
+        _trees_row("", on_lstm, _WSJ, "unbiased"),
+        _trees_row(
+            "[PaLM-S](MODELS/palm.md), trained with trees", palm, _GUM, "greedy-sum",
+            f"{perplexity(palm.perplexity_of('test', _STREAM))} (GUM, stream)", gum_lstm,
+        ),
+        _trees_row("", palm, _GUM, "greedy-right"),
+        _perplexity_row(
+            "[TreeRNN](MODELS/tree-rnn.md)", tree_rnn,
+            f"{perplexity(tree_rnn.perplexity_of('test', _NO_END))} (GUM, words given their trees) ²", tree_lstm,
+        ),
+        _perplexity_row("[LSTM](MODELS/lstm.md)", earlier("awd-lstm-ptb-words-small"), f"{lstm} (PTB, stream)", lstm),
+        _perplexity_row(
+            "[Kneser-Ney 5-grams](MODELS/ngram.md)", kn5,
+            f"{perplexity(kn5.perplexity_of('test', _STREAM, _PTB))} (PTB, stream)", lstm,
+        ),
     ]  # fmt: skip
-    return table(["model", "decoder", "treebank (sentences), protocol", "seeds", "F1", "right branching", "test perplexity", "LSTM"], rows)
+    return table(OVERVIEW, rows)
 
 
-def _treebank(one: Runs) -> str:
-    return f"{_WSJ} ({one.first['sentences']:,}), `{one.first['protocol']}`"
+def _pcfg_row(name: str, stored: str, figure: str = "", lstm: str = "") -> list[str]:
+    one = run("simple-pcfg-ptb", "wsj", stored)
+    treebank = f"{_WSJ} ({one.first['sentences']:,}), `{one.first['protocol']}`"
+    seeds, decoder = str(_number_of_seeds(one)), f"`{one.first['decoder']}`"
+    return [name, decoder, treebank, seeds, percent(one.f1), percent(one.right_branching), figure, lstm]
 
 
-def _distance_rows(name: str, found: Earlier, figure: str, lstm: str) -> list[list[str]]:
-    first = _earlier_row(name, found, _WSJ, "biased", figure, lstm)
-    return [first, _earlier_row("", found, _WSJ, "unbiased", "", "")]
-
-
-def _earlier_row(name: str, found: Earlier, treebank: str, decoder: str, figure: str, lstm: str) -> list[str]:
+def _trees_row(name: str, found: Earlier, treebank: str, decoder: str, figure: str = "", lstm: str = "") -> list[str]:
     trees = found.f1(treebank, decoder)
-    return [
-        name, f"`{decoder}`", f"{treebank} ({trees.sentences:,}), `{trees.protocol}`", str(len(found.seeds)),
-        percent(trees.figure), percent(trees.right_branching), figure, lstm,
-    ]  # fmt: skip
+    place = f"{treebank} ({trees.sentences:,}), `{trees.protocol}`"
+    scores = [percent(trees.figure), percent(trees.right_branching)]
+    return [name, f"`{decoder}`", place, str(len(found.seeds)), *scores, figure, lstm]
+
+
+def _perplexity_row(name: str, found: Earlier, figure: str, lstm: str) -> list[str]:
+    return [name, "gives no trees", "", str(len(found.seeds) or ""), "", "", figure, lstm]
 
 
 _SETS = [  # endings of the files, and what they measure
@@ -99,7 +113,11 @@ def pcfg_trees() -> str:
     found = {ending: {one.name: one for one in runs("simple-pcfg-ptb", ending)} for ending, _ in _SETS}
     names = sorted(set().union(*found.values()), key=lambda name: (name.count("/"), name))
     rows = (
-        [_run_name(name), str(_number_of_seeds(found["wsj"].get(name))), *(_f1(found[ending].get(name)) for ending, _ in _SETS)]
+        [
+            _run_name(name),
+            str(_number_of_seeds(found["wsj"].get(name))),
+            *(_f1(found[ending].get(name)) for ending, _ in _SETS),
+        ]
         for name in names
     )
     right = ["right branching", "", *(percent(_first(found[ending]).right_branching) for ending, _ in _SETS)]
@@ -111,14 +129,17 @@ def _first(found: dict[str, Runs]) -> Runs:
 
 
 def _run_name(name: str) -> str:
-    """"focused/average" -> "focused, average"; the seeds of the recipe itself have no name."""
+    """ "focused/average" -> "focused, average"; the seeds of the recipe itself have no name."""
     return name.replace("-", " ").replace("/", ", ") or "single seeds, mean"
 
 
-def _number_of_seeds(one: Runs | None) -> int | str:
-    if one is None:
-        return ""
-    return one.first.get("averaged_models") or len(one.seeds) or 1
+def _seeds_of(one: Runs | None) -> str:
+    return str(_number_of_seeds(one)) if one else ""
+
+
+def _number_of_seeds(one: Runs) -> int:
+    """The models of an average, or the seeds of a run."""
+    return one.first.get("averaged_models") or len(one.reports)
 
 
 def _f1(one: Runs | None) -> str:
@@ -129,7 +150,11 @@ def pcfg_seeds() -> str:
     """F1 and perplexity of every seed of simple-pcfg-ptb."""
     trained, parsed = run("simple-pcfg-ptb", "training"), run("simple-pcfg-ptb", "wsj")
     rows = (
-        [str(seed), percent(parsed.reports[seed]["f1"]), *(f"{report[part]['perplexity']:.1f}" for part in ("valid", "test"))]
+        [
+            str(seed),
+            percent(parsed.reports[seed]["f1"]),
+            *(f"{report[part]['perplexity']:.1f}" for part in ("valid", "test")),
+        ]
         for seed, report in trained.reports.items()
     )
     mean = ["mean", percent(parsed.f1), *(perplexity(trained.perplexity(part)) for part in ("valid", "test"))]
@@ -147,9 +172,10 @@ def pcfg_sizes() -> str:
             [report for one in runs(folder, ending) if _is_size(one, start) for report in one.reports.values()]
             for ending in ("training", "wsj")
         )
-        minutes = sorted({f"{report['seconds'] / 60:.0f}" for report in trained}, key=int)
+        seconds = [report["seconds"] for report in trained]
+        minutes = dict.fromkeys(f"{value / 60:.0f}" for value in (min(seconds), max(seconds)))
         rows.append([
-            str(nonterminals), f"{trained[0]['epochs']:.0f}", str(len(trained)), " to ".join(dict.fromkeys([minutes[0], minutes[-1]])),
+            str(nonterminals), f"{trained[0]['epochs']:.0f}", str(len(trained)), " to ".join(minutes),
             percent(Figure.of(report["f1"] for report in parsed)),
             perplexity(Figure.of(report["valid"]["perplexity"] for report in trained)),
         ])  # fmt: skip
@@ -186,11 +212,15 @@ def pairs() -> str:
 
 
 def earlier_trees() -> str:
-    """All F1 figures without a stored report: one row per recipe, treebank and decoder, all lengths and up to 10 words."""
+    """All F1 figures without a stored report: one row per recipe, treebank and decoder."""
     rows: dict[tuple[str, ...], dict[int | None, list[str]]] = {}
     for found in all_earlier().values():
         for trees in found.trees:
-            name = (f"{found.model}, `{found.recipe}`", f"{trees.treebank}, `{trees.preprocessing}`", f"`{trees.decoder}`")
+            name = (
+                f"{found.model}, `{found.recipe}`",
+                f"{trees.treebank}, `{trees.preprocessing}`",
+                f"`{trees.decoder}`",
+            )
             rows.setdefault(name, {})[trees.maximum_words] = [
                 f"{by_seed(trees.figure)}: {percent(trees.figure)}" if trees.figure.std else percent(trees.figure),
                 percent(trees.averaged_f1) if trees.averaged_f1 else "",

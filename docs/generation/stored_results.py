@@ -20,7 +20,7 @@ _STRICT = ConfigDict(extra="forbid")
 
 @dataclass(frozen=True)
 class Figure:
-    """One quantity, or its mean over seeds with the sample standard deviation. values: by seed, where they are known."""
+    """A quantity, or its mean over seeds and sample standard deviation. values: by seed, where they are known."""
 
     mean: float
     std: float | None = None
@@ -153,7 +153,7 @@ _SEED = re.compile(r"(?:^|-)seed-(\d+)")
 def runs(folder: str, ending: str) -> list[Runs]:
     """The reports below a folder of results/ whose names end with -ENDING.json, seeds of one run together.
 
-    "average-wsj.json" and "focused/seed-1-wsj.json" are runs named "average" and "focused"; "without-seed-5" names a run.
+    "average-wsj.json" is the run "average", "focused/seed-1-wsj.json" one of "focused"; "without-seed-5" is part of a name.
     """
     found: dict[str, dict[int, dict[str, Any]]] = {}
     for path in sorted((RESULTS / folder).rglob(f"*-{ending}.json")):
