@@ -33,7 +33,9 @@ def test_the_tables_of_a_page_are_those_of_the_stored_results(page):
 
 
 def test_every_table_is_on_a_page():
-    shown = {name for page in PAGES for name in re.findall(r"<!-- results: (\S+) -->", page.read_text(encoding="utf-8"))}
+    shown = {
+        name for page in PAGES for name in re.findall(r"<!-- results: (\S+) -->", page.read_text(encoding="utf-8"))
+    }
     assert shown == set(BLOCKS)
 
 
