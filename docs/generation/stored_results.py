@@ -153,7 +153,7 @@ _SEED = re.compile(r"(?:^|-)seed-(\d+)")
 def runs(folder: str, ending: str) -> list[Runs]:
     """The reports below a folder of results/ whose names end with -ENDING.json, seeds of one run together.
 
-    "average-wsj.json" is the run "average", "focused/seed-1-wsj.json" one of "focused"; "without-seed-5" is part of a name.
+    "average-wsj.json" is the run "average", "focused/seed-1-wsj.json" is one of "focused"; "without-seed-5" is no seed.
     """
     found: dict[str, dict[int, dict[str, Any]]] = {}
     for path in sorted((RESULTS / folder).rglob(f"*-{ending}.json")):
