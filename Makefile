@@ -22,7 +22,7 @@ $(VENV)/installed: pyproject.toml constraints.txt
 	@touch $@
 
 quickstart: install
-	$(BIN)/syntaxlm quickstart --model $(MODEL) --output runs/quickstart-$$(date +%Y%m%d-%H%M%S)
+	$(BIN)/syntaxlm quickstart --model-type $(MODEL) --output runs/quickstart-$$(date +%Y%m%d-%H%M%S)
 
 test: install
 	$(MAKE) --no-print-directory --jobs 2 lint pytest

@@ -7,18 +7,29 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from docs.generation.markdown import table
-from docs.generation.stored_results import RESULTS, Earlier, Figure, Runs, all_earlier, earlier, run, runs
+from docs.generation.stored_results import (
+    RESULTS,
+    Figure,
+    Runs,
+    Trees,
+    all_earlier,
+    perplexity_of_test,
+    run,
+    runs,
+    trees,
+)
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "docs" / "results.md", ROOT / "docs" / "notebook.md"]
 _BLOCK = re.compile(r"(<!-- results: (?P<name>\S+) -->\n).*?(<!-- end of results -->)", re.DOTALL)
 _SENTENCES, _STREAM = "sentence by sentence", "as a stream"
 _NO_END = "sentence by sentence, without end-of-sentence prediction"
-_PTB, _WSJ, _GUM = "Penn Treebank", "WSJ sample", "GUM test"
+_WSJ, _GUM = "WSJ sample", "GUM test"
 
 
 def percent(figure: Figure | float) -> str:
@@ -38,66 +49,64 @@ def by_seed(figure: Figure) -> str:
     return ", ".join(f"{100 * value:.1f}" for value in figure.values)
 
 
+@dataclass(frozen=True)
+class Row:
+    """A recipe in the overview. text: test text and reading, as shown; lstm: the recipe of an LSTM on the same text."""
+
+    model: str
+    recipe: str
+    text: str
+    reading: str
+    lstm: str
+    treebank: str = ""
+    decoders: tuple[str, ...] = ()
+    lstm_reading: str = _STREAM
+    mark: str = ""  # of a footnote to the LSTM's perplexity
+
+
+_PTB_LSTM, _GUM_LSTM, _TREES_LSTM = "awd-lstm-ptb-words-small", "awd-lstm-gum-small", "lstm-gum-trees-small"
 OVERVIEW = [
-    "model", "decoder", "treebank (sentences), protocol", "seeds", "F1", "right branching", "test perplexity", "LSTM",
+    Row("[SN-PCFG](MODELS/pcfg.md)", "simple-pcfg-ptb", "PTB, sentences", _SENTENCES, _PTB_LSTM, _WSJ,
+        ("mbr",), mark=" ¹"),
+    Row("[PRPN](MODELS/prpn.md)", "prpn-ptb-parsing", "PTB, sentences", _SENTENCES, _PTB_LSTM, _WSJ,
+        ("biased", "unbiased"), mark=" ¹"),
+    Row("[ON-LSTM](MODELS/on-lstm.md), layer 2", "on-lstm-ptb-words-small", "PTB, stream", _STREAM, _PTB_LSTM, _WSJ,
+        ("biased", "unbiased")),
+    Row("[PaLM-S](MODELS/palm.md), trained with trees", "palm-s-gum-small", "GUM, stream", _STREAM, _GUM_LSTM, _GUM,
+        ("greedy-sum", "greedy-right")),
+    Row("[TreeRNN](MODELS/tree-rnn.md)", "tree-rnn-gum-small", "GUM, words given their trees ²", _NO_END, _TREES_LSTM,
+        lstm_reading=_NO_END),
+    Row("[LSTM](MODELS/lstm.md)", _PTB_LSTM, "PTB, stream", _STREAM, _PTB_LSTM),
+    Row("[Kneser-Ney 5-grams](MODELS/ngram.md)", "kn5-ptb-words", "PTB, stream", _STREAM, _PTB_LSTM),
 ]  # fmt: skip
 
 
 def overview() -> str:
     """README's table: a row for every model type and decoder. LSTM: an LSTM's perplexity on the same test text."""
-    lstm = perplexity(earlier("awd-lstm-ptb-words-small").perplexity_of("test", _STREAM))
-    gum_lstm = perplexity(earlier("awd-lstm-gum-small").perplexity_of("test", _STREAM))
-    tree_lstm = perplexity(earlier("lstm-gum-trees-small").perplexity_of("test", _NO_END))
-    prpn, on_lstm = earlier("prpn-ptb-parsing"), earlier("on-lstm-ptb-words-small")
-    palm, tree_rnn, kn5 = earlier("palm-s-gum-small"), earlier("tree-rnn-gum-small"), earlier("kn5-ptb-words")
-    pcfg = run("simple-pcfg-ptb", "training").perplexity("test")
-    rows = [
-        _pcfg_row("[SN-PCFG](MODELS/pcfg.md)", "", f"{perplexity(pcfg)} (PTB, sentences)", f"{lstm} ¹"),
-        _pcfg_row("SN-PCFG, averaged", "average"),
-        _trees_row(
-            "[PRPN](MODELS/prpn.md)", prpn, _WSJ, "biased",
-            f"{perplexity(prpn.perplexity_of('test', _SENTENCES))} (PTB, sentences)", f"{lstm} ¹",
-        ),
-        _trees_row("", prpn, _WSJ, "unbiased"),
-        _trees_row(
-            "[ON-LSTM](MODELS/on-lstm.md), layer 2", on_lstm, _WSJ, "biased",
-            f"{perplexity(on_lstm.perplexity_of('test', _STREAM))} (PTB, stream)", lstm,
-        ),
-        _trees_row("", on_lstm, _WSJ, "unbiased"),
-        _trees_row(
-            "[PaLM-S](MODELS/palm.md), trained with trees", palm, _GUM, "greedy-sum",
-            f"{perplexity(palm.perplexity_of('test', _STREAM))} (GUM, stream)", gum_lstm,
-        ),
-        _trees_row("", palm, _GUM, "greedy-right"),
-        _perplexity_row(
-            "[TreeRNN](MODELS/tree-rnn.md)", tree_rnn,
-            f"{perplexity(tree_rnn.perplexity_of('test', _NO_END))} (GUM, words given their trees) ²", tree_lstm,
-        ),
-        _perplexity_row("[LSTM](MODELS/lstm.md)", earlier("awd-lstm-ptb-words-small"), f"{lstm} (PTB, stream)", lstm),
-        _perplexity_row(
-            "[Kneser-Ney 5-grams](MODELS/ngram.md)", kn5,
-            f"{perplexity(kn5.perplexity_of('test', _STREAM, _PTB))} (PTB, stream)", lstm,
-        ),
-    ]  # fmt: skip
-    return table(OVERVIEW, rows)
+    heads = ["model", "decoder", "treebank (sentences), protocol", "seeds", "F1", "right branching", "test perplexity",
+             "LSTM"]  # fmt: skip
+    return table(heads, (line for row in OVERVIEW for line in _lines(row)))
 
 
-def _pcfg_row(name: str, stored: str, figure: str = "", lstm: str = "") -> list[str]:
-    one = run("simple-pcfg-ptb", "wsj", stored)
-    treebank = f"{_WSJ} ({one.first['sentences']:,}), `{one.first['protocol']}`"
-    seeds, decoder = str(_number_of_seeds(one)), f"`{one.first['decoder']}`"
-    return [name, decoder, treebank, seeds, percent(one.f1), percent(one.right_branching), figure, lstm]
+def _lines(row: Row) -> Iterator[list[str]]:
+    """One line per decoder, with the perplexities in the first, and one for averaged trees where they are stored."""
+    figure, seeds = perplexity_of_test(row.recipe, row.reading)
+    lstm, _ = perplexity_of_test(row.lstm, row.lstm_reading)
+    perplexities = [f"{perplexity(figure)} ({row.text})", perplexity(lstm) + row.mark]
+    if not row.decoders:
+        yield [row.model, "gives no trees", "", str(seeds or ""), "", "", *perplexities]
+    for number, decoder in enumerate(row.decoders):
+        cells = _cells(row, trees(row.recipe, row.treebank, decoder))
+        yield [row.model, *cells, *perplexities] if number == 0 else ["", *cells, "", ""]
+    for one in runs(row.recipe, "wsj"):
+        if one.name == "average":
+            average = trees(row.recipe, row.treebank, one.first["decoder"], one.name)
+            yield ["the same, seeds averaged", *_cells(row, average), "", ""]
 
 
-def _trees_row(name: str, found: Earlier, treebank: str, decoder: str, figure: str = "", lstm: str = "") -> list[str]:
-    trees = found.f1(treebank, decoder)
-    place = f"{treebank} ({trees.sentences:,}), `{trees.protocol}`"
-    scores = [percent(trees.figure), percent(trees.right_branching)]
-    return [name, f"`{decoder}`", place, str(len(found.seeds)), *scores, figure, lstm]
-
-
-def _perplexity_row(name: str, found: Earlier, figure: str, lstm: str) -> list[str]:
-    return [name, "gives no trees", "", str(len(found.seeds) or ""), "", "", figure, lstm]
+def _cells(row: Row, one: Trees) -> list[str]:
+    place = f"{row.treebank} ({one.sentences:,}), `{one.protocol}`"
+    return [f"`{one.decoder}`", place, str(one.count), percent(one.f1), percent(one.right_branching)]
 
 
 _SETS = [  # endings of the files, and what they measure
@@ -215,16 +224,16 @@ def earlier_trees() -> str:
     """All F1 figures without a stored report: one row per recipe, treebank and decoder."""
     rows: dict[tuple[str, ...], dict[int | None, list[str]]] = {}
     for found in all_earlier().values():
-        for trees in found.trees:
+        for one in found.trees:
             name = (
                 f"{found.model}, `{found.recipe}`",
-                f"{trees.treebank}, `{trees.preprocessing}`",
-                f"`{trees.decoder}`",
+                f"{one.treebank}, `{one.preprocessing}`",
+                f"`{one.decoder}`",
             )
-            rows.setdefault(name, {})[trees.maximum_words] = [
-                f"{by_seed(trees.figure)}: {percent(trees.figure)}" if trees.figure.std else percent(trees.figure),
-                percent(trees.averaged_f1) if trees.averaged_f1 else "",
-                percent(trees.right_branching),
+            rows.setdefault(name, {})[one.maximum_words] = [
+                f"{by_seed(one.figure)}: {percent(one.figure)}" if one.figure.std else percent(one.figure),
+                percent(one.averaged_f1) if one.averaged_f1 else "",
+                percent(one.right_branching),
             ]
     cells = ([*row, *lengths[None], *lengths.get(10, [""] * 3)] for row, lengths in rows.items())
     heads = ["model, recipe", "treebank", "decoder", "F1, all lengths (seeds: mean)", "averaged", "right branching",

@@ -94,17 +94,6 @@ class Earlier:
     trees: list[EarlierTrees]
     perplexity: list[EarlierPerplexity]
 
-    def f1(self, treebank: str, decoder: str, maximum_words: int | None = None) -> EarlierTrees:
-        chosen = (treebank, decoder, maximum_words)
-        (one,) = [one for one in self.trees if (one.treebank, one.decoder, one.maximum_words) == chosen]
-        return one
-
-    def perplexity_of(self, part: str, reading: str, text: str | None = None) -> Figure:
-        (one,) = [
-            one for one in self.perplexity if (one.part, one.reading) == (part, reading) and text in (None, one.text)
-        ]
-        return one.figure
-
 
 def earlier(name: str) -> Earlier:
     """results/earlier/NAME.json. Raises pydantic's ValidationError for a file of another form."""
@@ -172,3 +161,44 @@ def runs(folder: str, ending: str) -> list[Runs]:
 def run(folder: str, ending: str, name: str = "") -> Runs:
     """The one run of this name. Raises KeyError where nothing is stored of it."""
     return {one.name: one for one in runs(folder, ending)}[name]
+
+
+@dataclass(frozen=True)
+class Trees:
+    """F1 with what it depends on, whichever file it comes from. count: of the seeds, or of the averaged models."""
+
+    f1: Figure
+    right_branching: float
+    sentences: int
+    protocol: str
+    decoder: str
+    count: int
+
+
+_ENDINGS = {"WSJ sample": "wsj", "GUM test": "gum"}  # of the files with the reports on a treebank, all lengths
+
+
+def trees(recipe: str, treebank: str, decoder: str, name: str = "") -> Trees:
+    """F1 over all lengths, from the stored reports of the recipe, or else from its earlier figures."""
+    for one in runs(recipe, _ENDINGS[treebank]):
+        if one.name == name:
+            f1 = Figure.of(report["f1_by_decoder"][decoder] for report in one.reports.values())
+            count = one.first.get("averaged_models") or len(one.reports)
+            return Trees(f1, one.right_branching, one.first["sentences"], one.first["protocol"], decoder, count)
+    found = earlier(recipe)
+    for old in found.trees:
+        if (old.treebank, old.decoder, old.maximum_words) == (treebank, decoder, None):
+            return Trees(old.figure, old.right_branching, old.sentences, old.protocol, decoder, len(found.seeds))
+    raise ValueError(f"results: no F1 of {recipe} on {treebank} with decoder {decoder}")
+
+
+def perplexity_of_test(recipe: str, reading: str) -> tuple[Figure, int]:
+    """Perplexity of the test text and the number of seeds, from the stored reports or else from the earlier figures."""
+    for one in runs(recipe, "training"):
+        if not one.name:
+            return one.perplexity("test"), len(one.reports)
+    found = earlier(recipe)
+    for old in found.perplexity:
+        if (old.part, old.reading) == ("test", reading):
+            return old.figure, len(found.seeds)
+    raise ValueError(f"results: no test perplexity of {recipe}, read {reading}")
