@@ -165,3 +165,24 @@ def test_stored_reports_take_the_place_of_earlier_figures(tmp_path, monkeypatch)
     assert perplexity_of_test("prpn-ptb-parsing", "sentence by sentence")[0].values == (101, 102)
     with pytest.raises(ValueError, match="no F1 of palm-s-gum-small on GUM test with decoder mbr"):
         trees("palm-s-gum-small", "GUM test", "mbr")
+
+
+# Decimal numbers in the text of pages that are no measurements.
+NOT_MEASURED = {
+    "3.10": "the version of Python", "0.47": "an example of a distance", "0.46": "an example of a distance",
+    "9.8": "counted: the binary trees that the biased decoder reaches", "0.75": "an example of a setting",
+    "1.2623": "in the output above it on the page", "1.2649": "KenLM's discount of the same counts",
+}  # fmt: skip
+
+
+def test_every_figure_in_the_text_of_a_page_is_in_the_notebook_or_a_table():
+    shown = (ROOT / "docs" / "results.md").read_text(encoding="utf-8") + NOTEBOOK
+    known = {*re.findall(r"\d+\.\d+", shown), *NOT_MEASURED}
+    docs = ROOT / "docs"
+    folders = ("tutorials", "guides", "explanation", "models", "reference")
+    for page in [docs / "index.md", *(page for folder in folders for page in (docs / folder).glob("*.md"))]:
+        text = page.read_text(encoding="utf-8")
+        text = re.sub(r"```.*?```|`[^`]*`|\$\$.*?\$\$|\$[^$\n]*\$|\]\([^)]*\)", "", text, flags=re.DOTALL)
+        assert set(re.findall(r"(?<![\w.])\d+\.\d+(?![.\d])", text)) <= known, page
+    written = without_results((docs / "results.md").read_text(encoding="utf-8"))
+    assert set(re.findall(r"\d+\.\d+", written)) <= set(re.findall(r"\d+\.\d+", NOTEBOOK))
