@@ -10,7 +10,7 @@ help:
 	@echo "make quickstart   install, then train and parse the built-in corpus (MODEL=simple-pcfg)"
 	@echo "make test         install, then run the tests"
 	@echo "make test-all     the long tests, too"
-	@echo "make lint         ruff, mypy, and which package may import which"
+	@echo "make lint         ruff, mypy, imports between packages, wording"
 	@echo "make benchmark    speed of the operations, beside their references"
 	@echo "make docs         the documentation as a site: site/index.html"
 
@@ -22,7 +22,7 @@ $(VENV)/installed: pyproject.toml constraints.txt
 	@touch $@
 
 quickstart: install
-	$(BIN)/syntaxlm quickstart --model $(MODEL) --output runs/quickstart-$$(date +%Y%m%d-%H%M%S)
+	$(BIN)/syntaxlm quickstart --model-type $(MODEL) --output runs/quickstart-$$(date +%Y%m%d-%H%M%S)
 
 test: install
 	$(MAKE) --no-print-directory --jobs 2 lint pytest
@@ -41,6 +41,7 @@ lint: install
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m docs.generation.language
 
 benchmark: install test
 	$(BIN)/python -m benchmarks.gated_memory

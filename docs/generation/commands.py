@@ -79,7 +79,9 @@ def _options(parser: argparse.ArgumentParser) -> str:
         if not isinstance(action, argparse._HelpAction)
     ]
     if parser.get_default("takes_overrides"):
-        rows.append(["`--SECTION.SETTING VALUE`", "any [setting](../settings.md) of the recipe, by its dotted name"])
+        rows.append(
+            ["`--SECTION.SETTING VALUE`", "any [setting](../reference/settings.md) of the recipe, by its dotted name"]
+        )
     return table(["", "meaning"], rows)
 
 

@@ -25,8 +25,8 @@ PARTS: dict[str, Callable[..., str]] = {
     "model": lambda name: settings.settings_table(settings.model_settings(name)),
     "recipes": recipes.recipe_sections,
     "protocols": scoring.protocol_table,
-    "clean-ups": scoring.clean_up_table,
-    "clean-up-settings": scoring.clean_up_settings,
+    "preprocessing": scoring.preprocessing_table,
+    "preprocessing-settings": scoring.preprocessing_settings,
     "file": lambda name: _fenced(DOCS / name),
 }
 _PART = re.compile(r"^<!-- generated: (?P<name>\S+)(?: (?P<argument>\S+))? -->$", re.MULTILINE)
@@ -36,19 +36,27 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Puts the generated pages into the navigation, behind the first page of their section."""
     pages = {
         "commands/index.md": [f"commands/{commands.page_name(name)}" for name in commands.all_commands()],
-        "reference/index.md": [f"reference/{name}" for name in reference.reference_pages() if name != "index.md"],
+        "reference/python/index.md": [
+            f"reference/python/{name}" for name in reference.reference_pages() if name != "index.md"
+        ],
     }
-    nav: list[Any] = config.nav or []
-    for entry in nav:
-        for title, first in entry.items():
-            if isinstance(first, str) and first in pages:
-                entry[title] = [first, *pages[first]]
+    _extend(config.nav or [], pages)
     return config
+
+
+def _extend(nav: list[Any], pages: dict[str, list[str]]) -> None:
+    """Replaces the entry of a section's first page by all pages of the section."""
+    for entry in nav:
+        for title, inner in entry.items() if isinstance(entry, dict) else ():
+            if isinstance(inner, list):
+                _extend(inner, pages)
+            elif inner in pages:
+                entry[title] = [inner, *pages[inner]]
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds the generated pages; a command's takes the place of what is written by hand about it."""
-    made = {f"reference/{name}": text for name, text in reference.reference_pages().items()}
+    made = {f"reference/python/{name}": text for name, text in reference.reference_pages().items()}
     made["commands/index.md"] = commands.index_page()
     for name, parser in commands.all_commands().items():
         made[f"commands/{commands.page_name(name)}"] = commands.command_page(name, parser)

@@ -32,7 +32,7 @@ def index_page() -> str:
     names = table(["name", "defined in"], ([f"`syntaxlm.{name}`", _link(name)] for name in syntaxlm.__all__))
     packages = "".join(f"- [`syntaxlm.{package}`]({package}.md)\n" for package in all_packages())
     return (
-        "# Reference\n\nMade from the docstrings in the code. Most programs need no more than these names:\n\n"
+        "# Python reference\n\nGenerated from the docstrings in the code. Most programs only need these names:\n\n"
         f"{names}\nEach package has a page:\n\n{packages}"
     )
 

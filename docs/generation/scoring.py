@@ -1,4 +1,4 @@
-"""Protocols and clean-up rules, from the code that applies them."""
+"""Protocols and preprocessing rules, from the code that applies them."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ def protocol_table() -> str:
     return table(["protocol", "average", "whole-sentence span", "one-word sentences", "sentences"], rows)
 
 
-def clean_up_table() -> str:
+def preprocessing_table() -> str:
     return table(["rule", "which words stay"], ([f"`{one.name}`", _rule(one)] for one in PREPROCESSINGS.values()))
 
 
-def clean_up_settings() -> str:
-    """The settings of a clean-up file."""
-    return settings_table(one for one in _clean_up_settings())
+def preprocessing_settings() -> str:
+    """The settings of a preprocessing file."""
+    return settings_table(one for one in _preprocessing_settings())
 
 
-def _clean_up_settings() -> list[Setting]:
+def _preprocessing_settings() -> list[Setting]:
     return list(settings_of(GoldPreprocessing))
 
 

@@ -14,7 +14,7 @@ import pytest
 import syntaxlm
 from tests.docs.examples import ROOT
 
-PAGE = (ROOT / "docs" / "add-a-model.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "guides" / "add-a-model.md").read_text(encoding="utf-8")
 EXAMPLES = ROOT / "docs" / "examples"
 # Where the page says that something is added to the registry, and what stands there before it.
 PLACES = ("from syntaxlm.models import ", "ModelConfig = Annotated[", "MODELS: dict[str, ModelType] = {\n    ")

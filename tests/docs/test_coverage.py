@@ -1,4 +1,4 @@
-"""Every command, model, setting, recipe, protocol and clean-up rule is in the documentation."""
+"""Every command, model, setting, recipe, protocol and preprocessing rule is in the documentation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import yaml
 from docs.generation.commands import WRITTEN, all_commands, command_page, index_page, page_name
 from docs.generation.recipes import all_recipes, recipe_sections
 from docs.generation.reference import all_packages
-from docs.generation.scoring import clean_up_table, protocol_table
+from docs.generation.scoring import preprocessing_table, protocol_table
 from docs.generation.settings import all_settings, model_settings, section_tables, settings_table
 
 from syntaxlm.models.registry import MODELS
@@ -63,7 +63,7 @@ def test_every_model_has_a_page_with_its_settings(name):
 
 
 def test_every_setting_says_what_it_means_beside_it_or_in_the_text():
-    page = text_of("settings.md")
+    page = text_of("reference/settings.md")
     mute = {one.name for one in all_settings() if not one.meaning}
     assert all(f"`{name}`" in page for name in mute), mute
 
@@ -104,15 +104,15 @@ def test_every_recipe_has_its_section_with_its_comment_and_its_command():
     for path in all_recipes():
         assert f"### `{path.stem}`" in sections
         assert f"syntaxlm train {path.stem} --output" in sections
-    assert "<!-- generated: recipes -->" in text_of("recipes.md")
+    assert "<!-- generated: recipes -->" in text_of("reference/recipes.md")
 
 
-def test_every_protocol_and_clean_up_rule_is_told():
-    page = text_of("scoring.md")
+def test_every_protocol_and_preprocessing_rule_is_told():
+    page = text_of("reference/scoring.md")
     assert "<!-- generated: protocols -->" in page
-    assert "<!-- generated: clean-ups -->" in page
+    assert "<!-- generated: preprocessing -->" in page
     assert all(f"`{name}`" in protocol_table() for name in PROTOCOLS)
-    assert all(f"`{name}`" in clean_up_table() for name in PREPROCESSINGS)
+    assert all(f"`{name}`" in preprocessing_table() for name in PREPROCESSINGS)
 
 
 def test_the_reference_has_every_package():

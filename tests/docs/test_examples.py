@@ -27,7 +27,12 @@ EPILOGS = [
 
 def test_examples_are_found_where_they_stand():
     places = {example.place for example in EXAMPLES}
-    assert {"README.md", "docs/first-ten-minutes.md", "docs/commands/train.md", "recipes/prpn-toy.yaml"} <= places
+    assert {
+        "README.md",
+        "docs/tutorials/first-ten-minutes.md",
+        "docs/commands/train.md",
+        "recipes/prpn-toy.yaml",
+    } <= places
     assert len(EXAMPLES) > 60
 
 

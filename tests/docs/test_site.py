@@ -39,7 +39,7 @@ def test_every_command_setting_and_recipe_is_on_a_page(site):
         assert '<h2 id="options">' in pages["commands/" + page_name(command).replace(".md", ".html")]
     everything = "".join(pages.values())
     assert all(f"<code>{one.name}</code>" in everything for one in all_settings())
-    assert all(f"<code>{path.stem}</code>" in pages["recipes.html"] for path in all_recipes())
+    assert all(f"<code>{path.stem}</code>" in pages["reference/recipes.html"] for path in all_recipes())
 
 
 def test_no_mark_of_a_generated_part_and_no_raw_formula_is_left(site):

@@ -1,0 +1,288 @@
+"""The tables of figures in README.md, docs/results.md and docs/notebook.md, from the stored results.
+
+`python -m docs.generation.results` rewrites what stands between `<!-- results: NAME -->` and `<!-- end of results -->`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from docs.generation.markdown import table
+from docs.generation.stored_results import (
+    RESULTS,
+    Figure,
+    Runs,
+    Trees,
+    all_earlier,
+    perplexity_of_test,
+    run,
+    runs,
+    trees,
+)
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "docs" / "results.md", ROOT / "docs" / "notebook.md"]
+_BLOCK = re.compile(r"(<!-- results: (?P<name>\S+) -->\n).*?(<!-- end of results -->)", re.DOTALL)
+_SENTENCES, _STREAM = "sentence by sentence", "as a stream"
+_NO_END = "sentence by sentence, without end-of-sentence prediction"
+_WSJ, _GUM = "WSJ sample", "GUM test"
+
+
+def percent(figure: Figure | float) -> str:
+    """A fraction as percent with one decimal place, with the standard deviation where there is one."""
+    if isinstance(figure, float):
+        return f"{100 * figure:.1f}"
+    return f"{100 * figure.mean:.1f}" + (f" ± {100 * figure.std:.1f}" if figure.std is not None else "")
+
+
+def perplexity(figure: Figure) -> str:
+    """With one decimal place, or none if the standard deviation is 5 or more."""
+    places = 0 if figure.std is not None and figure.std >= 5 else 1
+    return f"{figure.mean:.{places}f}" + (f" ± {figure.std:.{places}f}" if figure.std is not None else "")
+
+
+def by_seed(figure: Figure) -> str:
+    return ", ".join(f"{100 * value:.1f}" for value in figure.values)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A recipe in the overview. text: test text and reading, as shown; lstm: the recipe of an LSTM on the same text."""
+
+    model: str
+    recipe: str
+    text: str
+    reading: str
+    lstm: str
+    treebank: str = ""
+    decoders: tuple[str, ...] = ()
+    lstm_reading: str = _STREAM
+    mark: str = ""  # of a footnote to the LSTM's perplexity
+
+
+_PTB_LSTM, _GUM_LSTM, _TREES_LSTM = "awd-lstm-ptb-words-small", "awd-lstm-gum-small", "lstm-gum-trees-small"
+OVERVIEW = [
+    Row("[SN-PCFG](MODELS/pcfg.md)", "simple-pcfg-ptb", "PTB, sentences", _SENTENCES, _PTB_LSTM, _WSJ,
+        ("mbr",), mark=" ¹"),
+    Row("[PRPN](MODELS/prpn.md)", "prpn-ptb-parsing", "PTB, sentences", _SENTENCES, _PTB_LSTM, _WSJ,
+        ("biased", "unbiased"), mark=" ¹"),
+    Row("[ON-LSTM](MODELS/on-lstm.md), layer 2", "on-lstm-ptb-words-small", "PTB, stream", _STREAM, _PTB_LSTM, _WSJ,
+        ("biased", "unbiased")),
+    Row("[PaLM-S](MODELS/palm.md), trained with trees", "palm-s-gum-small", "GUM, stream", _STREAM, _GUM_LSTM, _GUM,
+        ("greedy-sum", "greedy-right")),
+    Row("[TreeRNN](MODELS/tree-rnn.md)", "tree-rnn-gum-small", "GUM, words given their trees ²", _NO_END, _TREES_LSTM,
+        lstm_reading=_NO_END),
+    Row("[LSTM](MODELS/lstm.md)", _PTB_LSTM, "PTB, stream", _STREAM, _PTB_LSTM),
+    Row("[Kneser-Ney 5-grams](MODELS/ngram.md)", "kn5-ptb-words", "PTB, stream", _STREAM, _PTB_LSTM),
+]  # fmt: skip
+
+
+def overview() -> str:
+    """README's table: a row for every model type and decoder. LSTM: an LSTM's perplexity on the same test text."""
+    heads = ["model", "decoder", "treebank (sentences), protocol", "seeds", "F1", "right branching", "test perplexity",
+             "LSTM"]  # fmt: skip
+    return table(heads, (line for row in OVERVIEW for line in _lines(row)))
+
+
+def _lines(row: Row) -> Iterator[list[str]]:
+    """One line per decoder, with the perplexities in the first, and one for averaged trees where they are stored."""
+    figure, seeds = perplexity_of_test(row.recipe, row.reading)
+    lstm, _ = perplexity_of_test(row.lstm, row.lstm_reading)
+    perplexities = [f"{perplexity(figure)} ({row.text})", perplexity(lstm) + row.mark]
+    if not row.decoders:
+        yield [row.model, "gives no trees", "", str(seeds or ""), "", "", *perplexities]
+    for number, decoder in enumerate(row.decoders):
+        cells = _cells(row, trees(row.recipe, row.treebank, decoder))
+        yield [row.model, *cells, *perplexities] if number == 0 else ["", *cells, "", ""]
+    for one in runs(row.recipe, "wsj"):
+        if one.name == "average":
+            average = trees(row.recipe, row.treebank, one.first["decoder"], one.name)
+            yield ["the same, seeds averaged", *_cells(row, average), "", ""]
+
+
+def _cells(row: Row, one: Trees) -> list[str]:
+    place = f"{row.treebank} ({one.sentences:,}), `{one.protocol}`"
+    return [f"`{one.decoder}`", place, str(one.count), percent(one.f1), percent(one.right_branching)]
+
+
+_SETS = [  # endings of the files, and what they measure
+    ("wsj", "all (3,901), `wsj-test`"),
+    ("wsj-test", "test half (1,987), `wsj-test`"),
+    ("wsj10", "up to 10 words (542), `wsj-test`"),
+    ("prpn10", "up to 10 words (555), `prpn`"),
+]
+
+
+def pcfg_trees() -> str:
+    """F1 of all runs of simple-pcfg-ptb, one row per run."""
+    found = {ending: {one.name: one for one in runs("simple-pcfg-ptb", ending)} for ending, _ in _SETS}
+    names = sorted(set().union(*found.values()), key=lambda name: (name.count("/"), name))
+    rows = (
+        [
+            _run_name(name),
+            str(_number_of_seeds(found["wsj"].get(name))),
+            *(_f1(found[ending].get(name)) for ending, _ in _SETS),
+        ]
+        for name in names
+    )
+    right = ["right branching", "", *(percent(_first(found[ending]).right_branching) for ending, _ in _SETS)]
+    return table(["run", "seeds", *(title for _, title in _SETS)], [*rows, right])
+
+
+def _first(found: dict[str, Runs]) -> Runs:
+    return next(iter(found.values()))
+
+
+def _run_name(name: str) -> str:
+    """ "focused/average" -> "focused, average"; the seeds of the recipe itself have no name."""
+    return name.replace("-", " ").replace("/", ", ") or "single seeds, mean"
+
+
+def _seeds_of(one: Runs | None) -> str:
+    return str(_number_of_seeds(one)) if one else ""
+
+
+def _number_of_seeds(one: Runs) -> int:
+    """The models of an average, or the seeds of a run."""
+    return one.first.get("averaged_models") or len(one.reports)
+
+
+def _f1(one: Runs | None) -> str:
+    return percent(one.f1) if one else ""
+
+
+def pcfg_seeds() -> str:
+    """F1 and perplexity of every seed of simple-pcfg-ptb."""
+    trained, parsed = run("simple-pcfg-ptb", "training"), run("simple-pcfg-ptb", "wsj")
+    rows = (
+        [
+            str(seed),
+            percent(parsed.reports[seed]["f1"]),
+            *(f"{report[part]['perplexity']:.1f}" for part in ("valid", "test")),
+        ]
+        for seed, report in trained.reports.items()
+    )
+    mean = ["mean", percent(parsed.f1), *(perplexity(trained.perplexity(part)) for part in ("valid", "test"))]
+    return table(["seed", "F1, WSJ sample, all", "perplexity, `ptb.valid`", "perplexity, `ptb.test`"], [*rows, mean])
+
+
+_SIZES = [(128, "simple-pcfg-sizes", "r1b67-"), (256, "simple-pcfg-sizes", "m256-"), (512, "simple-pcfg-ptb", "")]
+
+
+def pcfg_sizes() -> str:
+    """F1 and perplexity by the number of nonterminals; files of a size share the start of their names."""
+    rows = []
+    for nonterminals, folder, start in _SIZES:
+        trained, parsed = (
+            [report for one in runs(folder, ending) if _is_size(one, start) for report in one.reports.values()]
+            for ending in ("training", "wsj")
+        )
+        seconds = [report["seconds"] for report in trained]
+        minutes = dict.fromkeys(f"{value / 60:.0f}" for value in (min(seconds), max(seconds)))
+        rows.append([
+            str(nonterminals), f"{trained[0]['epochs']:.0f}", str(len(trained)), " to ".join(minutes),
+            percent(Figure.of(report["f1"] for report in parsed)),
+            perplexity(Figure.of(report["valid"]["perplexity"] for report in trained)),
+        ])  # fmt: skip
+    heads = ["nonterminals", "epochs", "seeds", "minutes", "F1, WSJ sample, all", "perplexity, `ptb.valid`"]
+    return table(heads, rows)
+
+
+def _is_size(one: Runs, start: str) -> bool:
+    return one.name.startswith(start) if start else not one.name
+
+
+def languages() -> str:
+    """F1 of every stored report of simple-pcfg-languages."""
+    rows = (
+        [_run_name(one.name), f"`{one.preprocessing}`", f"{one.first['sentences']:,}", f"`{one.first['decoder']}`",
+         f"`{one.first['protocol']}`", str(_number_of_seeds(one)), percent(one.f1), percent(one.right_branching),
+         percent(one.first["baselines"]["left"]), percent(one.first["baselines"]["random"]["mean"])]
+        for one in runs("simple-pcfg-languages", "test")
+    )  # fmt: skip
+    heads = ["run", "preprocessing", "sentences", "decoder", "protocol", "seeds", "F1", "right", "left", "random"]
+    return table(heads, rows)
+
+
+def pairs() -> str:
+    """Accuracy on minimal pairs of the models of simple-pcfg-pairs."""
+    rows = []
+    for name, title in (("marvin-linzen", "Marvin & Linzen"), ("blimp", "BLiMP")):
+        report = json.loads((RESULTS / "simple-pcfg-pairs" / f"{name}.json").read_text(encoding="utf-8"))
+        for seed, model in enumerate(report["models"], 1):
+            chosen = (model[key] for key in ("all", "differing_words_known", "all_words_known"))
+            cells = (f"{percent(part['accuracy'])} ({part['pairs']:,})" for part in chosen)
+            rows.append([title, str(seed), *cells, percent(model["mean_over_cases"])])
+    return table(["pairs", "seed", "all", "differing words known", "all words known", "mean over cases"], rows)
+
+
+def earlier_trees() -> str:
+    """All F1 figures without a stored report: one row per recipe, treebank and decoder."""
+    rows: dict[tuple[str, ...], dict[int | None, list[str]]] = {}
+    for found in all_earlier().values():
+        for one in found.trees:
+            name = (
+                f"{found.model}, `{found.recipe}`",
+                f"{one.treebank}, `{one.preprocessing}`",
+                f"`{one.decoder}`",
+            )
+            rows.setdefault(name, {})[one.maximum_words] = [
+                f"{by_seed(one.figure)}: {percent(one.figure)}" if one.figure.std else percent(one.figure),
+                percent(one.averaged_f1) if one.averaged_f1 else "",
+                percent(one.right_branching),
+            ]
+    cells = ([*row, *lengths[None], *lengths.get(10, [""] * 3)] for row, lengths in rows.items())
+    heads = ["model, recipe", "treebank", "decoder", "F1, all lengths (seeds: mean)", "averaged", "right branching",
+             "F1, up to 10 words (seeds: mean)", "averaged", "right branching"]  # fmt: skip
+    return table(heads, cells)
+
+
+def earlier_perplexity() -> str:
+    """All perplexities without a stored report, one row per recipe, text and way of reading."""
+    rows: dict[tuple[str, ...], dict[str, str]] = {}
+    for found in all_earlier().values():
+        for one in found.perplexity:
+            read = "words given their trees" if one.given_trees else one.reading
+            rows.setdefault((found.model, f"`{found.recipe}`", one.text, read), {})[one.part] = perplexity(one.figure)
+    cells = ([*row, parts.get("valid", ""), parts.get("test", "")] for row, parts in rows.items())
+    return table(["model", "recipe", "text", "read", "validation", "test"], cells)
+
+
+BLOCKS: dict[str, Callable[[], str]] = {
+    "overview": overview,
+    "pcfg-trees": pcfg_trees,
+    "pcfg-seeds": pcfg_seeds,
+    "pcfg-sizes": pcfg_sizes,
+    "languages": languages,
+    "pairs": pairs,
+    "earlier-trees": earlier_trees,
+    "earlier-perplexity": earlier_perplexity,
+}
+
+
+def with_results(text: str, models: str) -> str:
+    """A page with all its blocks generated anew. models: the folder of the models' pages, seen from the page."""
+
+    def block(found: re.Match[str]) -> str:
+        return f"{found.group(1)}\n{BLOCKS[found['name']]().replace('MODELS', models)}\n{found.group(3)}"
+
+    return _BLOCK.sub(block, text)
+
+
+def generated(page: Path) -> str:
+    """What a page should be."""
+    return with_results(page.read_text(encoding="utf-8"), "docs/models" if page.name == "README.md" else "models")
+
+
+def without_results(text: str) -> str:
+    """A page without its generated blocks."""
+    return _BLOCK.sub("", text)
+
+
+if __name__ == "__main__":
+    for page in PAGES:
+        page.write_text(generated(page), encoding="utf-8")

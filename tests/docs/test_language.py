@@ -1,0 +1,95 @@
+"""The check of wording finds what the glossary says to avoid, in pages, help and messages, and nothing else."""
+
+from __future__ import annotations
+
+import argparse
+
+import pytest
+from docs.generation.language import (
+    GLOSSARY_PAGE,
+    Allowed,
+    Text,
+    avoided,
+    glossary,
+    glossary_page,
+    help_texts,
+    messages,
+    page_text,
+    violations,
+)
+from docs.generation.results import PAGES
+
+
+def found(text: str) -> list[str]:
+    return [one.found for one in violations([Text("here", 1, text)], avoided())]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The user is told which.", "The report says so.", "A model of trees.", "Seed 2 less seed 1.",
+        "The clean-up rule.",
+        "Training goes on.", "A sentence with its begin.", "The mean deviation is 2.", "percent right",
+        "The right answer.",
+        "A misspelt key.", "The gate stands beside it.", "It is no number.", "One row a word.",
+        "Models of as many weights.",
+        "GUM's gold trees.", "5 s on the clock.", "The text where trees part.", "clean-up\nptb-keep",
+    ],
+)  # fmt: skip
+def test_wording_to_avoid_is_found(text):
+    assert found(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Right branching is the baseline; the right child, the part on the right.", "It takes less time than an LSTM.",
+        "There are no trees in it.", "Both are kinds of recurrent networks.", "The standard deviation over seeds.",
+        "It stands for the end.", "Training stops after an epoch.", "A part of the text, parts of words.",
+        "begin with this",
+        "The activation function.", "unless it fits", "GUM's gold dependency trees.", "the company said it expects",
+    ],
+)  # fmt: skip
+def test_standard_wording_is_not(text):
+    assert not found(text)
+
+
+def test_code_links_and_formulas_of_a_page_are_not_read_and_lines_are_counted():
+    page = "# Title\n`--clean-up` and [that](clean-up.md)\n```sh\nsyntaxlm --clean-up\n```\n$clean-up$\nthe clean-up\n"
+    (one,) = violations([page_text(page, "docs/page.md")], avoided())
+    assert (one.place, one.line, one.found) == ("docs/page.md", 7, "clean-up")
+
+
+def test_help_of_all_commands_below_is_read():
+    parser = argparse.ArgumentParser(prog="tool")
+    inner = parser.add_subparsers().add_parser("inner", description="The clean-up of trees.")
+    inner.add_argument("--clean-up", help="the clean-up; see `--clean-up`")
+    inner.add_argument("--old", help=argparse.SUPPRESS)
+    texts = list(help_texts(parser))
+    assert [one.place for one in violations(texts, avoided())] == ["tool inner --help"] * 2
+
+
+def test_messages_are_read_and_docstrings_and_short_strings_are_not():
+    source = '''
+def read(path, number):
+    """The clean-up of a treebank, as told."""
+    kind = "clean-up"
+    raise InputError(f"{path}: the clean-up drops {number} words. " "You were told")
+'''
+    found_in = {one.found for one in violations(messages(source, "src/module.py"), avoided())}
+    assert found_in == {"clean-up", "told"}
+    assert all(one.line == 5 for one in violations(messages(source, "src/module.py"), avoided()))
+
+
+def test_an_exception_is_of_a_place_and_a_text():
+    (one,) = violations([Text("docs/a.md", 3, "the clean-up rule")], avoided())
+    assert Allowed("docs/*", "clean-up", "a name").allows(one)
+    assert Allowed("docs/a.md", "up rule", "a name").allows(one)
+    assert not Allowed("docs/b.md", "clean-up", "a name").allows(one)
+    assert not Allowed("docs/*", "other", "a name").allows(one)
+
+
+def test_the_glossary_is_that_of_its_file():
+    assert GLOSSARY_PAGE.read_text(encoding="utf-8") == glossary_page()
+    assert {"decoder", "protocol", "surprisal", "span marginal", "seed", "preprocessing"} <= set(glossary()["terms"])
+    assert GLOSSARY_PAGE not in PAGES

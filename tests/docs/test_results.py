@@ -1,0 +1,188 @@
+"""Every figure in README and in the tables of the results comes from a stored result file."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+
+import pytest
+from docs.generation.results import BLOCKS, PAGES, generated, overview, without_results
+from docs.generation.stored_results import (
+    RESULTS,
+    Earlier,
+    Figure,
+    all_earlier,
+    earlier,
+    perplexity_of_test,
+    run,
+    runs,
+    trees,
+)
+from pydantic import TypeAdapter, ValidationError
+
+from tests.docs.examples import ROOT
+
+README = ROOT / "README.md"
+NOTEBOOK = (ROOT / "docs" / "notebook.md").read_text(encoding="utf-8")
+
+# Every number in README's text and comments, outside its generated table, code and links: what it is, or for a
+# measurement, the words of the notebook that record it.
+MEASURED = {"2": "2 minutes 11 seconds in all, install aside"}
+NUMBERS = {
+    "3.10": "the version of Python",
+    "8": "UTF-8",
+    "¹": "a footnote",
+    "²": "a footnote",
+}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_tables_of_a_page_are_those_of_the_stored_results(page):
+    text = page.read_text(encoding="utf-8")
+    assert generated(page) == text, "run python -m docs.generation.results"
+    assert text.count("<!-- results: ") == text.count("<!-- end of results -->") > 0
+
+
+def test_every_table_is_on_a_page():
+    shown = {
+        name for page in PAGES for name in re.findall(r"<!-- results: (\S+) -->", page.read_text(encoding="utf-8"))
+    }
+    assert shown == set(BLOCKS)
+
+
+def test_every_number_in_the_text_of_readme_is_accounted_for():
+    text = without_results(README.read_text(encoding="utf-8"))
+    text = re.sub("```.*?```", lambda block: "\n".join(re.findall("#.*", block.group())), text, flags=re.DOTALL)
+    for known in ("`[^`]*`", r"\]\([^)]*\)", r"et al\. \d{4}", r"Goodman \d{4}"):  # code, links, papers
+        text = re.sub(known, "", text, flags=re.DOTALL)
+    numbers = set(re.findall(r"(?<![A-Za-z])\d+(?:[.,]\d+)*|[¹²³]", text))
+    assert numbers == {*NUMBERS, *MEASURED}, "each needs a stored figure, and what is not there any more no entry"
+    assert all(record in " ".join(NOTEBOOK.split()) for record in MEASURED.values())
+
+
+def test_readme_is_short():
+    assert len(README.read_text(encoding="utf-8").splitlines()) <= 150
+
+
+def test_every_f1_has_decoder_protocol_seeds_and_right_branching():
+    head, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in overview().splitlines()]
+    for row in rows:
+        cells = dict(zip(head, row, strict=True))
+        if cells["F1"]:
+            assert cells["decoder"].strip("`") in {"mbr", "biased", "unbiased", "greedy-sum", "greedy-right"}
+            assert "`wsj-test`" in cells["treebank (sentences), protocol"]
+            assert cells["seeds"]
+            assert cells["right branching"]
+        if cells["test perplexity"]:
+            assert cells["LSTM"]
+
+
+def test_the_table_has_the_figures_of_the_commands_reports():
+    """Computed here once more, from the files, in another way."""
+    reports = [json.loads(path.read_text()) for path in RESULTS.glob("simple-pcfg-ptb/seed-?-wsj.json")]
+    f1 = [100 * report["f1"] for report in reports]
+    mean = sum(f1) / len(f1)
+    std = (sum((value - mean) ** 2 for value in f1) / (len(f1) - 1)) ** 0.5
+    row = overview().splitlines()[2]
+    assert f"| {len(f1)} | {mean:.1f} ± {std:.1f} |" in row
+    assert f"| {100 * reports[0]['baselines']['right']:.1f} |" in row
+
+
+def test_earlier_figures_stand_in_the_notebook():
+    """Every transcribed F1 and perplexity is a number of the sections of the notebook that its file names."""
+    sections = {slug(part.splitlines()[0]): part for part in re.split(r"^## ", NOTEBOOK, flags=re.MULTILINE)}
+    assert len(all_earlier()) > 10
+    for name, found in all_earlier().items():
+        section = "".join(sections[place.removeprefix("docs/notebook.md#")] for place in found.notebook)
+        written = set(re.findall(r"\d+\.\d+", section))
+        for one in found.trees:
+            fractions = [*one.f1, one.right_branching, one.mean, one.std, one.averaged_f1]
+            assert {f"{100 * value:.1f}" for value in fractions if value is not None} <= written, name
+            assert len(one.f1) == len(found.seeds)
+        for one in found.perplexity:
+            values = [value for value in [*(one.values or ()), one.mean, one.std] if value is not None]
+            assert values
+            assert {f"{value:.1f}" for value in values} <= written | {f"{float(value):.1f}" for value in written}, name
+
+
+def slug(heading: str) -> str:
+    """The anchor of a heading, as mkdocs makes it."""
+    return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower())
+
+
+def test_a_file_of_earlier_figures_with_an_unknown_key_is_refused():
+    data = json.loads((RESULTS / "earlier" / "kn5-gum.json").read_text())
+    with pytest.raises(ValidationError, match="source"):
+        TypeAdapter(Earlier).validate_python(data | {"source": "measured"})
+    with pytest.raises(ValidationError, match="f1s"):
+        TypeAdapter(Earlier).validate_python(data | {"f1s": []})
+
+
+def test_seeds_of_one_run_are_read_together(tmp_path, monkeypatch):
+    monkeypatch.setattr("docs.generation.stored_results.RESULTS", tmp_path)
+    folder = tmp_path / "some"
+    (folder / "focused").mkdir(parents=True)
+    for name, f1 in {
+        "seed-2-wsj": 0.4, "seed-10-wsj": 0.6, "seed-1-wsj-test": 0.1, "average-without-seed-2-wsj": 0.7,
+        "focused/seed-1-wsj": 0.8,
+    }.items():  # fmt: skip
+        (folder / f"{name}.json").write_text(json.dumps({"f1": f1, "clean_up": "ptb-keep"}))
+    found = {one.name: one for one in runs("some", "wsj")}
+    assert set(found) == {"", "average-without-seed-2", "focused"}
+    assert found[""].seeds == [2, 10]
+    assert found[""].f1.mean == pytest.approx(0.5)
+    assert run("some", "wsj", "average-without-seed-2").seeds == []
+    assert found[""].preprocessing == "ptb-keep"
+    (folder / "focused-seed-1-wsj.json").write_text("{}")
+    with pytest.raises(ValueError, match="a second file of the run 'focused' with the same seed"):
+        runs("some", "wsj")
+
+
+def test_a_figure_of_one_seed_has_no_standard_deviation():
+    assert Figure.of([1.0]).std is None
+    assert Figure.of([1.0, 3.0]) == Figure(2.0, 2**0.5, (1.0, 3.0))
+    assert earlier("kn5-ptb-words").seeds == []
+
+
+def test_stored_reports_take_the_place_of_earlier_figures(tmp_path, monkeypatch):
+    monkeypatch.setattr("docs.generation.stored_results.RESULTS", tmp_path)
+    shutil.copytree(RESULTS / "earlier", tmp_path / "earlier")
+    assert trees("prpn-ptb-parsing", "WSJ sample", "unbiased").f1.mean == 0.396
+    assert perplexity_of_test("prpn-ptb-parsing", "sentence by sentence")[0].mean == pytest.approx(107.07, abs=0.01)
+    folder = tmp_path / "prpn-ptb-parsing"
+    folder.mkdir()
+    for seed, f1 in ((1, 0.5), (2, 0.6)):
+        report = {
+            "f1_by_decoder": {"biased": f1, "unbiased": f1 / 2}, "baselines": {"right": 0.4}, "sentences": 7,
+            "protocol": "wsj-test",
+        }  # fmt: skip
+        (folder / f"seed-{seed}-wsj.json").write_text(json.dumps(report))
+        (folder / f"seed-{seed}-training.json").write_text(json.dumps({"test": {"perplexity": 100 + seed}}))
+    found = trees("prpn-ptb-parsing", "WSJ sample", "unbiased")
+    assert found.f1.values == (0.25, 0.3)
+    assert (found.sentences, found.protocol, found.count) == (7, "wsj-test", 2)
+    assert perplexity_of_test("prpn-ptb-parsing", "sentence by sentence")[0].values == (101, 102)
+    with pytest.raises(ValueError, match="no F1 of palm-s-gum-small on GUM test with decoder mbr"):
+        trees("palm-s-gum-small", "GUM test", "mbr")
+
+
+# Decimal numbers in the text of pages that are no measurements.
+NOT_MEASURED = {
+    "3.10": "the version of Python", "0.47": "an example of a distance", "0.46": "an example of a distance",
+    "9.8": "counted: the binary trees that the biased decoder reaches", "0.75": "an example of a setting",
+    "1.2623": "in the output above it on the page", "1.2649": "KenLM's discount of the same counts",
+}  # fmt: skip
+
+
+def test_every_figure_in_the_text_of_a_page_is_in_the_notebook_or_a_table():
+    shown = (ROOT / "docs" / "results.md").read_text(encoding="utf-8") + NOTEBOOK
+    known = {*re.findall(r"\d+\.\d+", shown), *NOT_MEASURED}
+    docs = ROOT / "docs"
+    folders = ("tutorials", "guides", "explanation", "models", "reference")
+    for page in [docs / "index.md", *(page for folder in folders for page in (docs / folder).glob("*.md"))]:
+        text = page.read_text(encoding="utf-8")
+        text = re.sub(r"```.*?```|`[^`]*`|\$\$.*?\$\$|\$[^$\n]*\$|\]\([^)]*\)", "", text, flags=re.DOTALL)
+        assert set(re.findall(r"(?<![\w.])\d+\.\d+(?![.\d])", text)) <= known, page
+    written = without_results((docs / "results.md").read_text(encoding="utf-8"))
+    assert set(re.findall(r"\d+\.\d+", written)) <= set(re.findall(r"\d+\.\d+", NOTEBOOK))
