@@ -14,7 +14,7 @@ from syntaxlm.models.registry import build_model
 
 
 def test_tied_weights_of_another_size_are_refused():
-    with pytest.raises(ValueError, match="size 6, not 5"):
+    with pytest.raises(ValueError, match="size, 6, not 5"):
         Decoder(5, 10, nn.Embedding(10, 6))
 
 

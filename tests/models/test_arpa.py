@@ -135,7 +135,7 @@ def test_what_programs_write_differently_is_read(written):
 
 def test_a_file_without_the_unknown_word_gets_one_that_is_never_predicted(written):
     text = SMALL.replace("ngram 1=5", "ngram 1=4").replace("-1.5\t<unk>\t0\n", "")
-    with pytest.warns(InputWarning, match="no <unk> among the 1-grams"):
+    with pytest.warns(InputWarning, match="<unk> is missing among the 1-grams"):
         stored = import_arpa(written(text))
     assert stored.vocabulary.unknown_id == len(stored.vocabulary) - 1
     assert Scorer.of(stored).sentences([["zebra"]])[0] < NEVER * 2
@@ -149,36 +149,36 @@ def test_begin_is_never_predicted_whatever_the_file_says(written):
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
-        (("\\data\\", "\\dat\\"), r"no ARPA file: it has no line \\data\\"),
+        (("\\data\\", "\\dat\\"), r"not an ARPA file: the line \\data\\ is missing"),
         (("ngram 1=5", "ngram 2=5"), "line 2: found 'ngram 2=5'; expected ngram 1=..."),
         (("ngram 1=5\n", ""), "line 2: found 'ngram 2=4'; expected ngram 1=..."),
         (("ngram 2=4", "ngram 2=3"), r"line 17: found '-0.3\\tb a\\t0.01'; expected \\3-grams:"),
-        (("ngram 2=4", "ngram 2=5"), "line 18: found ''; expected 5 2-grams, not 4"),
-        (("ngram 2=4", "ngram 2=999999999999"), "line 3: .*; expected no more n-grams than the file's 22 lines"),
+        (("ngram 2=4", "ngram 2=5"), "line 18: found ''; expected 5 2-grams, not only 4"),
+        (("ngram 2=4", "ngram 2=999999999999"), "line 3: .*; expected at most as many n-grams as the file has lines"),
         (("\\2-grams:", "\\3-grams:"), r"line 13: .*; expected \\2-grams:"),
-        (("-0.4\ta b", "-0.4a b"), "line 15: found '-0.4a b'; expected log10 of a probability, 2 words, perhaps"),
+        (("-0.4\ta b", "-0.4a b"), "line 15: found '-0.4a b'; expected log10 of a probability, 2 words, an optional"),
         (("-0.4\ta b", "nan\ta b"), "line 15: .* expected log10"),
         (("-0.4\ta b", "0.4\ta b"), "line 15: .* expected log10"),
         (("-0.4\ta b", "-inf\ta b"), "line 15: .* expected log10"),
         (("-0.4\ta b", "-0.4\ta b\tx"), "line 15: .* expected log10"),
         (("-0.4\ta b", "-0.4\ta b\tinf"), "line 15: .* expected log10"),
         (("-0.4\ta b", "-0.4\ta"), "line 15: .* expected log10"),
-        (("-0.4\ta b", "-0.4\ta c"), "line 15: .* expected words that are 1-grams; 'c' is none"),
-        (("-0.4\ta b", "-0.4\t<s> a"), "line 15: .* expected each n-gram once; it stands on line 14"),
-        (("-0.69897\tb", "-0.69897\ta"), "line 11: .* expected each word once; it has line 10, too"),
-        (("-0.04\t<s> a b", "-0.04\t<s> b a"), "line 20: .* expected words of which all but the last are an n-gram"),
+        (("-0.4\ta b", "-0.4\ta c"), "line 15: .* expected words that are 1-grams, which 'c' is not"),
+        (("-0.4\ta b", "-0.4\t<s> a"), "line 15: .* expected each n-gram once; it is also on line 14"),
+        (("-0.69897\tb", "-0.69897\ta"), "line 11: .* expected each word once; it is also on line 10"),
+        (("-0.04\t<s> a b", "-0.04\t<s> b a"), "line 20: .* expected an n-gram that, without its last word, is"),
         (("-0.04\t<s> a b", "-0.04\t<s> a b\t-0.3"), "line 20: .* expected log10 of a probability, 3 words$"),
-        (("\\end\\\n", ""), r"found its end after line 21; expected \\end\\"),
+        (("\\end\\\n", ""), r"the file ends after line 21; expected \\end\\"),
         (("</s>", "</S>"), "found neither <s> and </s> nor <eos> among the 1-grams"),
     ],
 )
-def test_a_damaged_file_is_told_by_line(written, change, told):
+def test_a_damaged_file_raises_an_error_with_the_line_number(written, change, message):
     text = SMALL.replace(*change)
     assert text != SMALL
     path = written(text)
-    with pytest.raises(InputError, match=told) as caught:
+    with pytest.raises(InputError, match=message) as caught:
         import_arpa(path)
     assert str(caught.value).startswith(str(path))
 
@@ -198,11 +198,11 @@ def test_bytes_that_are_no_text_and_a_missing_file_are_told(tmp_path):
 
 
 def test_what_arpa_cannot_hold_is_told_before_anything_is_written(tmp_path):
-    with pytest.raises(InputError, match="this lstm model has no n-grams"):
+    with pytest.raises(InputError, match="this is a lstm model; ARPA files can only store n-gram models"):
         export_arpa(fresh("lstm"), tmp_path / "no.arpa")
     stored = estimated()
     tokens = [token if token != "é" else "é b" for token in stored.vocabulary.tokens]
-    with pytest.raises(InputError, match=r"no\.arpa: the token 'é b' has white space"):
+    with pytest.raises(InputError, match=r"no\.arpa: the token 'é b' contains white space"):
         export_arpa(ModelBundle(stored.model, stored.settings, Vocabulary(tokens)), tmp_path / "no.arpa")
     assert not list(tmp_path.iterdir())
 

@@ -146,7 +146,7 @@ def test_a_stream_is_counted_the_same_in_batches_of_any_length():
 
 
 def test_nothing_is_no_text_to_count():
-    with pytest.raises(ValueError, match=r"expected a batch to count before maximise\(\)"):
+    with pytest.raises(ValueError, match=r"maximise\(\) needs counts: call accumulate\(\) first"):
         NGramModel(NGramConfig(), WORDS).maximise()
 
 
@@ -275,13 +275,13 @@ def square(tensors):
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (swap, "levels.2.keys do not rise from 0 to under"),
-        (far, "levels.1.keys do not rise"),
-        (negative, "levels.4.keys do not rise"),
+        (swap, "levels.2.keys must increase from 0 to below"),
+        (far, "levels.1.keys must increase"),
+        (negative, "levels.4.keys must increase"),
         (short, "levels.3.log_probs has shape"),
         (square, "levels.1.keys has shape"),
         (lambda tensors: tensors.pop("levels.1.back_offs"), "levels.1.back_offs is missing"),
-        (lambda tensors: tensors.update({"levels.5.keys": torch.zeros(1)}), "levels.5.keys is not of this model"),
+        (lambda tensors: tensors.update({"levels.5.keys": torch.zeros(1)}), "levels.5.keys does not belong to"),
     ],
 )
 def test_weights_that_are_no_n_grams_are_told(run, tmp_path, change, told):
@@ -294,7 +294,7 @@ def test_weights_that_are_no_n_grams_are_told(run, tmp_path, change, told):
 def test_an_order_that_the_weights_have_not_is_told(run, tmp_path):
     folder = shutil.copytree(run[0], tmp_path / "run")
     data = json.loads((folder / CONFIG).read_text())
-    for order, told in ((6, "levels.5.keys is missing"), (4, "levels.4.keys is not of this model")):
+    for order, told in ((6, "levels.5.keys is missing"), (4, "levels.4.keys does not belong to this model")):
         data["model"]["order"] = order
         (folder / CONFIG).write_text(json.dumps(data))
         with pytest.raises(InputError, match=told):

@@ -200,12 +200,12 @@ def test_forms_differ_and_so_does_the_place_of_the_attention():
 
 def test_settings_that_do_not_fit_are_told_together():
     with pytest.raises(
-        ValueError, match=r"^model\.layer_sizes: the last is 5; tied weights need embedding_size, 6"
+        ValueError, match=r"^model\.layer_sizes: the last is 5; tied weights need 6, the embedding_size"
     ) as told:
         dataclasses.replace(
             SMALL, layer_sizes=(8, 5), span_size=5, attention_after=3, supervision=0.1, scores="right-branching"
         )
-    assert "attention_after: found 3; expected at most 2, the layers" in str(told.value)
+    assert "attention_after: found 3; expected at most 2, the LSTM layers" in str(told.value)
     assert "span_size: found 5; expected an even number" in str(told.value)
     assert "supervision: found 0.1; expected 0, or model.scores learned" in str(told.value)
 

@@ -149,7 +149,7 @@ def test_bfloat16_products_stay_near_float32(name):
 def test_text_is_refused():
     assert reads(TreeRNNConfig()) == built("tanh").reads == "trees"
     for asked in (built("tanh").token_log_probs, built("tanh").loss):
-        with pytest.raises(InputError, match=r"a tree-rnn model reads dependency trees, and this is text"):
+        with pytest.raises(InputError, match=r"a tree-rnn model reads dependency trees, but this is text"):
             asked(read(4, 2))
 
 
@@ -172,5 +172,5 @@ def test_labels_of_another_number_than_the_weights_have_are_told(tmp_path):
     model = built("labelled").float()
     write_model(tmp_path, ModelBundle(model, settings_of(model), VOCABULARY, LABELS))
     label_vocabulary({"det": 1}).write(tmp_path / "labels.json")
-    with pytest.raises(InputError, match=r"of 7 labels, .*labels.json has 3"):
+    with pytest.raises(InputError, match=r"have 7 labels, but .*labels.json has 3"):
         read_model(tmp_path)

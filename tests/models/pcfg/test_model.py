@@ -112,7 +112,7 @@ def test_a_sentence_that_memory_cannot_hold_is_refused_by_its_length(name, monke
         lambda: model.structure(closed),
         lambda: model.best_trees(closed),
     ):
-        with pytest.raises(InputError, match=r"a sentence of 40 words: its chart takes .* split the sentence"):
+        with pytest.raises(InputError, match=r"a sentence of 40 words: its chart needs .* split the sentence"):
             refused()
     assert model.sentence_log_probs(batch_of([[1, 2]])).isfinite().all()
 
@@ -244,7 +244,7 @@ def test_unknown_words_are_a_word_of_the_grammar(name):
 
 
 def test_setup_refuses_a_text_of_one_word_sentences():
-    with pytest.raises(InputError, match="no sentence of the training text has two words or more"):
+    with pytest.raises(InputError, match="no sentence of the training text has two or more words"):
         small_model("simple").setup(counts_of([[1], [2], [1]]))
 
 
@@ -257,7 +257,7 @@ def test_the_share_of_one_word_sentences_is_never_0_or_1():
 
 @pytest.mark.parametrize("size", [2, 3])
 def test_a_vocabulary_without_words_is_refused(size):
-    with pytest.raises(InputError, match=f"a vocabulary of {size} tokens has no words for a grammar to emit"):
+    with pytest.raises(InputError, match=f"the vocabulary of {size} tokens has no words that a grammar could emit"):
         pcfg.build(SimplePCFGConfig(), size)
 
 
@@ -468,7 +468,7 @@ def test_rules_are_computed_anew_when_weights_change(name, change):
     before = evaluated(model)
     CHANGES[change](model)
     fresh = copy.deepcopy(model)
-    fresh._kept = None
+    fresh._cache = None
     after = evaluated(model)
     assert all(map(torch.equal, after, evaluated(fresh)))
     if change != "float and back":

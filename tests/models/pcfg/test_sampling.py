@@ -89,5 +89,5 @@ def test_the_same_generator_draws_the_same_sentences():
 def test_a_limit_that_no_sentence_keeps_is_reported():
     model = small_model("simple")
     model.one_word_share.fill_(0)
-    with pytest.raises(InputError, match="no sentence of at most 1 words in 1,000 draws; allow longer ones"):
+    with pytest.raises(InputError, match="none of 1,000 sampled sentences has at most 1 words; allow longer sentences"):
         model.sample(1, 1, np.random.default_rng(0))
