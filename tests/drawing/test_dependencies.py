@@ -131,9 +131,9 @@ def test_a_picture_is_written_as_png(draw):
         ([TREE], ["the cat"], "out.svg", "found sentence with a file of dependency trees"),
         ([TREE], ["--maps", "--layer", "1"], "out.svg", "found --layer, --maps with a file"),
         ([TREE], [], "out.gif", "found the extension '.gif'"),
-        ([TREE], ["--number", "0"], "out.svg", "no tree has the number 0"),
-        ([TREE, OTHER], ["--number", "3"], "out.svg", "there are 1 to 2"),
-        ([TREE] * (MOST_TREES + 1), [], "out.svg", "more than 30 trees; choose one by --number"),
+        ([TREE], ["--number", "0"], "out.svg", "there is no tree 0"),
+        ([TREE, OTHER], ["--number", "3"], "out.svg", "the file has trees 1 to 2"),
+        ([TREE] * (MOST_TREES + 1), [], "out.svg", "more than 30 trees; choose one with --number"),
         ([DependencyTree(("a",), ("",), (1,), ("",))], [], "out.svg", "sentence 1: words 1 hang on no root"),
     ],
 )
@@ -156,5 +156,5 @@ def test_heads_that_lead_to_no_root_are_told_by_file_and_sentence(heads, tmp_pat
 def test_a_sentence_without_end_is_told(tmp_path):
     rows = (f"{number}\tw\t_\t_\t_\t_\t{number - 1}\tdep\t_\t_\n" for number in range(1, MOST_WORDS + 2))
     (tmp_path / "trees.conllu").write_text("".join(rows) + "\n")
-    with pytest.raises(InputError, match=r"sentence 1: 1,001 words; a picture has room for 1000"):
+    with pytest.raises(InputError, match=r"sentence 1: 1,001 words; expected at most 1000"):
         read_trees(tmp_path / "trees.conllu")

@@ -193,9 +193,9 @@ def test_trees_without_constituents_or_without_a_root_are_laid_out():
 @pytest.mark.parametrize(
     ("words", "distances", "said"),
     [
-        (["a"], None, "a tree over 2 words cannot be drawn over 1"),
-        (["a", "b"], [0.1], "2 words have 1 distances"),
-        (["a", "b"], [0.1, math.nan], "not finite"),
+        (["a"], None, "found 1 words for a tree over 2 words"),
+        (["a", "b"], [0.1], "found 1 distances for 2 words"),
+        (["a", "b"], [0.1, math.nan], "finite"),
     ],
 )
 def test_what_does_not_fit_the_tree_is_refused(words, distances, said):

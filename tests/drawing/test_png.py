@@ -47,7 +47,7 @@ class TestWithTheLibrary:
         assert struct.unpack(">I", content[16:20]) == (20_000,)
 
     def test_characters_without_a_font_are_named(self):
-        """Those of no script: a machine may have fonts of all."""
+        """Private-use characters are used, as a machine may have fonts for all scripts."""
         words = ["\U0010fffd", "ok", "\U0010fffc", "\U0010fffd\U0010fffb", "\U0010fffa", "é"]
         picture = tree_picture(parse_brackets(f"(S {' '.join(words)})")[0])
         with pytest.warns(InputWarning) as caught:
@@ -55,7 +55,7 @@ class TestWithTheLibrary:
         (warning,) = caught
         assert content[:8] == b"\x89PNG\r\n\x1a\n"
         assert str(warning.message).startswith(
-            "characters drawn as boxes because no font on this machine has them: 4"
+            "no font on this machine has 4 of the characters, which are drawn as boxes"
             " (\U0010fffd U+10FFFD, \U0010fffc U+10FFFC, \U0010fffb U+10FFFB, ...). Install a font"
         )
 

@@ -59,7 +59,7 @@ def test_exactly_the_shared_spans_are_marked_in_both_trees(induced, gold):
     assert sorted(mark for mark in marks if mark) == sorted([*in_both, *in_both])
     others = [tooltip(mark) for mark in of_role(root, "node-other")]
     assert [mark for mark in others if mark] == ["old cat", "red chair"]
-    assert "4 spans in both trees: of 6 induced, of 4 gold" in document
+    assert "4 spans in both trees: of 6 induced and 4 gold" in document
     assert used_roles(document) <= styled_roles(document)
 
 
@@ -72,7 +72,7 @@ def test_marks_agree_with_the_comparison(induced, gold):
 
 def test_trees_over_other_numbers_of_words_are_not_compared(induced):
     (other,) = parse_brackets("(S (NP the cat) sleeps)")
-    with pytest.raises(InputError, match="the induced tree has 8 words, the gold tree 3"):
+    with pytest.raises(InputError, match="the induced tree has 8 words, but the gold tree has 3"):
         tree_svg(induced, gold=other)
 
 

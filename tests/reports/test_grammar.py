@@ -152,7 +152,7 @@ def test_faults_of_settings_are_reported(settings, fault):
 def test_a_text_of_single_words_and_the_text_as_output_are_refused(tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("dog\ncat\n", encoding="utf-8")
-    with pytest.raises(InputError, match="no sentence of two words or more"):
+    with pytest.raises(InputError, match="no sentence has two or more words"):
         list_grammar(grammar("simple-pcfg"), path)
     with pytest.raises(InputError, match="is a file that is read"):
         list_grammar(grammar("simple-pcfg"), path, output=path)

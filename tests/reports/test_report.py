@@ -169,8 +169,8 @@ def test_the_table_of_f1_has_both_decoders_baselines_and_bounds(page, parsing):
         "right branching": base.right,
         "left branching": base.left,
         "balanced": base.balanced,
-        "best binary trees": base.binary_bound,
-        "best trees of the biased decoder": base.biased_bound,
+        "binary upper bound": base.binary_bound,
+        "upper bound of the biased decoder": base.biased_bound,
     }
     for name, scores in expected.items():
         assert rows.pop(name) == percents(scores.f1, scores.precision, scores.recall)
@@ -267,9 +267,9 @@ def test_the_curves_are_those_of_the_metrics(page, trained):
     assert list(metrics.training) == [(line["epoch"], line["train_loss"]) for line in lines]
     valid = [line for line in lines if line["event"] == "valid"]
     assert [one.valid_loss for one in metrics.validations] == [line["valid_loss"] for line in valid]
-    rows = Read(page.html()).tables["Every validation"][1:]
+    rows = Read(page.html()).tables["All validations"][1:]
     assert [row[3] for row in rows] == [f"{line['valid_loss']:.4f}" for line in valid]
-    assert rows[-1][4] == "kept"
+    assert rows[-1][4] == "saved"
     assert f"validation: {valid[0]['epoch']:g}, {valid[0]['valid_loss']:.4g}" in page.html()
     assert f"{min(line['valid_loss'] for line in valid):.4f} nats per token" in page.html()
 
@@ -277,7 +277,7 @@ def test_the_curves_are_those_of_the_metrics(page, trained):
 def test_perplexity_is_that_of_the_result(page, trained):
     result = json.loads((trained.prpn / "result.json").read_text())
     read = Read(page.html())
-    rows = read.tables["Scores of the kept weights"][1:]
+    rows = read.tables["Scores of the saved weights"][1:]
     for row, part in zip(rows, ("valid", "test"), strict=True):
         assert row[0] == f"{part} ({result[part]['source']})"
         assert row[1] == f"{result[part]['perplexity']:,.2f}"
@@ -333,7 +333,7 @@ def test_the_sentences_are_drawn_as_they_were_scored(page, prpn, parsing):
         assert block.source.startswith(f"F1 {f1}, precision {precision}, recall {recall}. Sentence {one.number} of")
         counts = (rows.matched_spans, rows.predicted_spans, rows.gold_spans)
         matched, induced, gold = (int(values[place]) for values in counts)
-        assert re.search(rf"{matched} spans? in both trees: of {induced} induced, of {gold} gold", html)
+        assert re.search(rf"{matched} spans? in both trees: of {induced} induced and {gold} gold", html)
         assert block.picture.svg().count('class="slm-bar"') == one.length - 1
         (tree,) = trees_of(parsing.predicted["biased"].select(rows.indices[[place]]), [one.words])
         assert analyse(prpn, one.words).tree == tree, "the bars are not those of the tree"
@@ -350,7 +350,7 @@ def test_what_has_no_source_is_left_out_and_said(run_folder, toy, tmp_path):
     for why in written.left_out.values():
         assert why in read.text
     assert ["hidden_size", "16"] in read.tables["model"]
-    assert "Scores of the kept weights" not in read.tables
+    assert "Scores of the saved weights" not in read.tables
     assert "Unlabelled F1, percent" in read.tables
 
 
@@ -360,7 +360,7 @@ def test_without_a_treebank_the_page_is_of_the_language_model(trained, tmp_path)
     assert "No treebank was given" in written.left_out["Unlabelled F1"]
     read = Read(written.path.read_text(encoding="utf-8"))
     assert read.parts == PARTS[:4]
-    assert "Scores of the kept weights" in read.tables
+    assert "Scores of the saved weights" in read.tables
 
 
 def test_a_model_without_trees_gets_a_page_of_the_language_model(trained, toy, tmp_path):
@@ -368,7 +368,7 @@ def test_a_model_without_trees_gets_a_page_of_the_language_model(trained, toy, t
     assert "of type lstm, gives neither distances" in written.left_out["Unlabelled F1"]
     assert "test perplexity" in written.path.read_text(encoding="utf-8")
     assert str(written).splitlines()[0] == str(tmp_path / "report.html")
-    assert "left out: Unlabelled F1" in str(written)
+    assert "missing: Unlabelled F1" in str(written)
 
 
 def test_a_run_that_is_not_validated_yet_and_one_without_a_line_say_so(prpn, run_folder):
@@ -474,7 +474,7 @@ def test_of_many_labels_the_rare_ones_are_counted(trained, tmp_path):
     html = write_report(trained.prpn, tmp_path / "out", bank, clean_up="none").path.read_text(encoding="utf-8")
     rows = Read(html).tables["Recall by label: recall, percent"][1:]
     assert [row[0] for row in rows] == [f"L{number}" for number in range(30)]
-    assert "3 rarer ones are left out" in html
+    assert "3 less frequent ones are not shown" in html
 
 
 def test_a_model_of_characters_is_headed_by_bits_per_character(toy, tmp_path):

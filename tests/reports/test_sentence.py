@@ -68,7 +68,7 @@ def test_the_decoder_is_the_one_asked_for(penn, decoder):
 
 
 def test_a_sentence_without_a_word_is_told(penn):
-    with pytest.raises(InputError, match="the sentence '\\$' has no word that the model reads"):
+    with pytest.raises(InputError, match="the sentence '\\$' has no words that the model reads"):
         analyse(penn, "$")
 
 
@@ -133,10 +133,10 @@ def test_a_gold_tree_is_read_from_brackets_or_a_file(tmp_path):
     assert read_gold(str(path), 2).words == ("c", "d")
     assert read_gold(" (S (A c) (B d))").words == ("c", "d")
     assert read_gold(GOLD, clean_up="ptb-keep").words == ("The", "cat", "cost", "50")
-    with pytest.raises(InputError, match=r"gold.mrg: found 2 trees; choose one by its number, 1 to 2"):
+    with pytest.raises(InputError, match=r"gold.mrg: found 2 trees; choose one with a number from 1 to 2"):
         read_gold(str(path))
     for number in (0, 3):
-        with pytest.raises(InputError, match=rf"gold.mrg: no tree has the number {number}; there are 1 to 2"):
+        with pytest.raises(InputError, match=rf"gold.mrg: there is no tree {number}; the file has trees 1 to 2"):
             read_gold(str(path), number)
     with pytest.raises(InputError, match="cannot be read"):
         read_gold(str(tmp_path / "none.mrg"))
