@@ -48,7 +48,7 @@ def test_a_model_without_trees_has_a_report_too(quick):
     result = quick("lstm")
     assert result.parsing is None
     page = result.report.read_text(encoding="utf-8")
-    assert "of type lstm, gives neither distances between words nor span scores" in page
+    assert "of type lstm, gives neither distances nor span scores" in page
     assert f"{result.training.test.perplexity:,.2f}" in page
     assert str(result).endswith(f"Report: {result.report}")
 

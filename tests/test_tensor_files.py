@@ -146,7 +146,7 @@ def test_shapes_and_dtypes_are_compared_without_reading_a_tensor(tmp_path):
     with open_tensors(path) as file:
         assert tensor_faults(expected, file.stored) == [
             "missing is missing",
-            "new is not of this model",
+            "new does not belong to this model",
             "whole has dtype int64, expected float32",
             "flags has dtype bool, expected float32",
             "long has shape (3, 6), expected (3, 5)",

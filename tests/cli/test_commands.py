@@ -91,7 +91,7 @@ def test_an_unknown_option_is_told_in_one_line(refused, command):
 def test_what_is_no_model_folder_is_told(refused, text, tmp_path, command):
     path = text("a cat\n")
     assert "no such model folder" in refused(*command.split(), tmp_path / "nowhere", path)
-    assert "no model folder: it has no config.json" in refused(*command.split(), tmp_path, path)
+    assert "not a model folder: config.json is missing" in refused(*command.split(), tmp_path, path)
 
 
 @pytest.mark.parametrize(
