@@ -110,7 +110,7 @@ def test_a_pickle_in_place_of_weights_is_refused_and_never_run(folder, tmp_path)
 
 def test_a_vocabulary_that_does_not_fit_the_weights_is_told(folder):
     Vocabulary.build({"a": 2, "cat": 1}).write(folder / VOCABULARY)
-    assert_told(folder, WEIGHTS, "do not fit settings and vocabulary (5 words)", "embedding.weight has shape")
+    assert_told(folder, WEIGHTS, "do not fit the settings and the vocabulary (5 words)", "embedding.weight has shape")
 
 
 def test_settings_that_do_not_fit_the_weights_are_told(folder):

@@ -331,7 +331,7 @@ def test_a_vocabulary_of_another_model_is_told(refused, text, trained, tmp_path)
     vocabulary = json.loads((tmp_path / "model" / "vocabulary.json").read_text())
     vocabulary["tokens"].append("another")
     (tmp_path / "model" / "vocabulary.json").write_text(json.dumps(vocabulary))
-    assert "do not fit settings and vocabulary" in refused("parse", tmp_path / "model", text("a cat\n"))
+    assert "do not fit the settings and the vocabulary" in refused("parse", tmp_path / "model", text("a cat\n"))
 
 
 @pytest.fixture

@@ -134,7 +134,7 @@ def test_a_picture_is_written_as_png(draw):
         ([TREE], ["--number", "0"], "out.svg", "there is no tree 0"),
         ([TREE, OTHER], ["--number", "3"], "out.svg", "the file has trees 1 to 2"),
         ([TREE] * (MOST_TREES + 1), [], "out.svg", "more than 30 trees; choose one with --number"),
-        ([DependencyTree(("a",), ("",), (1,), ("",))], [], "out.svg", "sentence 1: words 1 hang on no root"),
+        ([DependencyTree(("a",), ("",), (1,), ("",))], [], "out.svg", "sentence 1: words 1 have no path to a root"),
     ],
 )
 def test_what_cannot_be_drawn_is_told_and_nothing_is_written(draw, trees, arguments, name, said):
@@ -149,7 +149,7 @@ def test_what_cannot_be_drawn_is_told_and_nothing_is_written(draw, trees, argume
 def test_heads_that_lead_to_no_root_are_told_by_file_and_sentence(heads, tmp_path):
     rows = (f"{number}\tw\t_\t_\t_\t_\t{head}\tdep\t_\t_\n" for number, head in enumerate(heads, 1))
     (tmp_path / "trees.conllu").write_text("".join(rows) + "\n")
-    with pytest.raises(InputError, match=r"trees\.conllu, sentence 1: words .* hang on no root"):
+    with pytest.raises(InputError, match=r"trees\.conllu, sentence 1: words .* have no path to a root"):
         read_trees(tmp_path / "trees.conllu")
 
 

@@ -39,7 +39,7 @@ def test_what_the_model_reads_as_the_same_tree_is_exactly_equal():
 
 def test_what_cannot_be_scored_is_told(lstm):
     cyclic = replace(tree("the cat", (2, 1)), name="q-7")
-    with pytest.raises(InputError, match=r"^k\.conllu, sentence q-7: words 1, 2 hang on no root"):
+    with pytest.raises(InputError, match=r"^k\.conllu, sentence q-7: words 1, 2 have no path to a root"):
         log_probs_of_trees(tree_model(), [SENTENCE, cyclic], "k.conllu")
     with pytest.raises(InputError, match="this lstm model does not generate dependency trees, so scoring of"):
         log_probs_of_trees(lstm, TREES)

@@ -147,11 +147,11 @@ def test_nltk_trees_are_exchanged():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("(S (A a) (B b))\n(S (A a)\n", "file.mrg, line 2: found a tree that begins here and is not closed"),
+        ("(S (A a) (B b))\n(S (A a)\n", "file.mrg, line 2: found a tree that starts here and is never closed"),
         ("(S (A a))\n\n(S (A a)))", "file.mrg, line 3: found a closing bracket"),
         ("(S (A a) b)\nword", "file.mrg, line 2: found 'word' outside brackets"),
         ("(S (A a) b)\n()", "file.mrg, line 2: found a tree without words"),
-        (" \n", "file.mrg: no tree was found"),
+        (" \n", "file.mrg: found no trees"),
     ],
 )
 def test_faults_name_file_and_line(tmp_path, text, message):
