@@ -163,7 +163,7 @@ def test_large_trees_are_left_out_and_counted():
     batches = TreeBatches(corpus, 100, True, 0, maximum_words=4)
     assert batches.skipped == 2
     assert sorted(np.concatenate(batches.epoch(0)).tolist()) == [0, 2]
-    with pytest.raises(InputError, match="all 4 trees are of more than 2 words"):
+    with pytest.raises(InputError, match="all 4 trees have more than 2 words"):
         TreeBatches(corpus, 100, True, 0, maximum_words=2)
 
 

@@ -153,5 +153,5 @@ def test_a_vocabulary_without_words_is_told():
     vocabulary = type(stored.vocabulary)(["<unk>", "<s>", "</s>"])
     settings = dataclasses.replace(stored.settings.model, embedding_size=4, hidden_size=4, layers=1)
     empty = dataclasses.replace(stored, model=build_model(settings, 3), vocabulary=vocabulary)
-    with pytest.raises(InputError, match="no word to draw"):
+    with pytest.raises(InputError, match="no word to sample"):
         list(generate(empty))

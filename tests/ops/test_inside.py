@@ -458,7 +458,7 @@ def test_blocks_have_every_row_of_their_sentences_once():
 
 @pytest.mark.parametrize("lengths", [[], [1], [3, 1]])
 def test_sentences_of_one_word_are_refused(lengths):
-    with pytest.raises(ValueError, match="two words or more"):
+    with pytest.raises(ValueError, match="at least two words"):
         Layout(lengths)
 
 

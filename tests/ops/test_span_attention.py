@@ -313,7 +313,7 @@ def test_weights_and_rows_that_do_not_fit_are_refused():
         SpanWeights(weight, bias, span, score)
     with pytest.raises(ValueError, match="expected both, or neither"):
         SpanWeights(weight, bias, span, None, "paper")
-    with pytest.raises(ValueError, match="a span of 5 features; expected an even number"):
+    with pytest.raises(ValueError, match="found 5 span features; expected an even number"):
         SpanWeights(weight[1:], bias, span, score, "paper")
     fitting = SpanWeights(weight, bias, span, score, "paper")
     with pytest.raises(ValueError, match="9 rows after 4 steps; expected 9, and 5 steps before them"):

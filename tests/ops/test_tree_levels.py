@@ -183,7 +183,7 @@ def test_levels_know_their_edges_and_the_rows_of_each_type():
     assert levels.edges().tolist() == [1, 1, 0, 1, 0, 0, 3, 2, 2, 2]
     assert levels.by_edge.tolist() == [2, 4, 5, 0, 1, 3, 7, 8, 9, 6]
     assert (levels.sizes, levels.edge_sizes) == ([2, 2, 3, 2, 1], [3, 3, 3, 1])
-    with pytest.raises(ValueError, match="counts are of 10 steps, parents of 9"):
+    with pytest.raises(ValueError, match="found counts of 10 steps, but 9 parents"):
         Levels.of(levels.parents[1:], levels.counts)
 
 

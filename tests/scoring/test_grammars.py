@@ -124,7 +124,7 @@ def test_pairs_are_decided_by_the_probability_of_the_sentence(name):
 @every_sentence_model
 def test_other_ways_of_reading_are_refused_with_the_option_to_leave_out(name, text):
     stored = fresh(name)
-    stream = "one stream, the state carried from sentence to sentence"
+    stream = "one stream, state carried across sentences"
     end = "reads text sentence by sentence and predicts the ends; leave --context out"
     asked = [
         (stream, lambda: evaluate_text(stored, text, STREAM)),
