@@ -72,8 +72,8 @@ def test_uncompiled_steps_leave_the_switch_as_it_was(monkeypatch):
         pytest.param(
             [], "no CUDA device here; --tiny checks", marks=pytest.mark.skipif(torch.cuda.is_available(), reason="GPU")
         ),
-        (["--tiny", "--minutes", "1"], "--minutes, --text and --valid go together"),
-        (["--tiny", "--text", "a.txt", "--valid", "b.txt"], "--minutes, --text and --valid go together"),
+        (["--tiny", "--minutes", "1"], "--minutes, --text and --valid must be given together"),
+        (["--tiny", "--text", "a.txt", "--valid", "b.txt"], "--minutes, --text and --valid must be given together"),
     ],
 )
 def test_what_cannot_be_run_is_refused(capsys, arguments, said):
