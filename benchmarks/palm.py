@@ -1,9 +1,9 @@
 """Training speed of PaLM: python -m benchmarks.palm [--json].
 
 model: a step is forward, loss over the vocabulary, backward, clipping and optimiser, on a stream with carried state.
-One run has PaLM-U and the same AWD-LSTM without span attention, in float32 and bf16-mixed, and PaLM-U with the reference of
-its span attention. Sizes 400-1020-1020-400, R 400, A 100, m 20, T 70, B 20, V 10,000.
-op: forward and backward of span attention alone, at these sizes: compiled, in torch, and the reference.
+One run has PaLM-U and the same AWD-LSTM without span attention, in float32 and bf16-mixed, and PaLM-U with the
+reference of its span attention. Sizes 400-1020-1020-400, R 400, A 100, m 20, T 70, B 20, V 10,000. op: forward and
+backward of span attention alone, at these sizes: compiled, in torch, and the reference.
 """
 
 from __future__ import annotations

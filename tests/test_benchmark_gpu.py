@@ -18,7 +18,7 @@ def quick(monkeypatch):
     monkeypatch.setattr(gpu, "WORDS", 50)
 
 
-def test_every_model_is_timed_beside_nn_lstm_in_every_precision_and_a_recipe_is_trained(toy, tmp_path, capsys):
+def test_every_model_and_nn_lstm_are_timed_in_every_precision_and_a_recipe_is_trained(toy, tmp_path, capsys):
     texts = "--text", str(toy / "train.txt"), "--valid", str(toy / "valid.txt")
     folder = str(tmp_path / "run")
     gpu.main(["--tiny", "--json", "--rounds", "1", "--minutes", "0.02", *texts, "--output", folder])
@@ -76,7 +76,7 @@ def test_uncompiled_steps_leave_the_switch_as_it_was(monkeypatch):
         (["--tiny", "--text", "a.txt", "--valid", "b.txt"], "--minutes, --text and --valid must be given together"),
     ],
 )
-def test_what_cannot_be_run_is_refused(capsys, arguments, said):
+def test_invalid_arguments_raise_an_error(capsys, arguments, said):
     with pytest.raises(SystemExit) as end:
         gpu.main(arguments)
     assert end.value.code == 2

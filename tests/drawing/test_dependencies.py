@@ -59,7 +59,7 @@ def test_arcs_that_make_a_tree_non_projective_are_marked():
     assert [tooltip(arc) for arc in of_role(root, "arc-crossing")] == ["b: x of d"]
 
 
-def test_the_arcs_are_told_to_those_who_cannot_see():
+def test_the_arcs_are_described_for_screen_readers():
     picture = dependency_picture(TREE)
     assert picture.description == "the: det of cat; cat: nsubj of sleeps; sleeps: root; .: dependent of sleeps"
     assert picture.title == "Dependency tree: the cat sleeps ."
@@ -79,7 +79,7 @@ def test_any_words_can_be_drawn(words):
     assert all(drawn(word) for word in of_role(root, "word"))
 
 
-def test_a_tree_shows_itself_in_a_notebook_without_torch():
+def test_a_tree_is_displayed_in_a_notebook_without_torch():
     assert TREE._repr_svg_() == dependency_svg(TREE)
     program = (
         "import sys; from syntaxlm.trees import DependencyTree;"
@@ -102,7 +102,7 @@ def test_all_trees_of_a_file_are_drawn_under_their_names_or_one_by_its_number(dr
     assert document == dependency_svg(OTHER, "dark")
 
 
-def test_clean_up_takes_words_off(draw):
+def test_preprocessing_drops_words(draw):
     _, path, _ = draw([TREE], "--clean-up", "letters")
     assert [drawn(word) for word in of_role(read_svg(path.read_text(encoding="utf-8")), "word")] == list(TREE.words[:3])
 
@@ -137,7 +137,7 @@ def test_a_picture_is_written_as_png(draw):
         ([DependencyTree(("a",), ("",), (1,), ("",))], [], "out.svg", "sentence 1: words 1 have no path to a root"),
     ],
 )
-def test_what_cannot_be_drawn_is_told_and_nothing_is_written(draw, trees, arguments, name, said):
+def test_trees_that_cannot_be_drawn_raise_an_error_and_nothing_is_written(draw, trees, arguments, name, said):
     code, path, error = draw(trees, *arguments, name=name)
     assert code == 2
     assert said in error
@@ -146,14 +146,14 @@ def test_what_cannot_be_drawn_is_told_and_nothing_is_written(draw, trees, argume
 
 
 @pytest.mark.parametrize("heads", [(2, 1), (1, 0), (2, 3, 2)])
-def test_heads_that_lead_to_no_root_are_told_by_file_and_sentence(heads, tmp_path):
+def test_heads_without_a_path_to_a_root_raise_an_error_with_file_and_sentence(heads, tmp_path):
     rows = (f"{number}\tw\t_\t_\t_\t_\t{head}\tdep\t_\t_\n" for number, head in enumerate(heads, 1))
     (tmp_path / "trees.conllu").write_text("".join(rows) + "\n")
     with pytest.raises(InputError, match=r"trees\.conllu, sentence 1: words .* have no path to a root"):
         read_trees(tmp_path / "trees.conllu")
 
 
-def test_a_sentence_without_end_is_told(tmp_path):
+def test_a_sentence_that_is_too_long_raises_an_error(tmp_path):
     rows = (f"{number}\tw\t_\t_\t_\t_\t{number - 1}\tdep\t_\t_\n" for number in range(1, MOST_WORDS + 2))
     (tmp_path / "trees.conllu").write_text("".join(rows) + "\n")
     with pytest.raises(InputError, match=r"sentence 1: 1,001 words; expected at most 1000"):

@@ -92,7 +92,7 @@ def test_a_model_written_and_read_is_the_same_bit_by_bit(tmp_path, mode, order):
 
 
 @pytest.mark.parametrize("name", ["model.arpa", "pruned.arpa", "fallback.arpa"])
-def test_a_file_of_another_program_read_and_written_has_every_line_as_it_was(tmp_path, name):
+def test_a_file_of_another_program_is_read_and_written_unchanged(tmp_path, name):
     """But for the order of the lines, the zeros of KenLM's `<s>`, which is never predicted, and those of `</s>`."""
 
     def lines(path):
@@ -118,7 +118,7 @@ def test_probabilities_by_hand(written):
     )
 
 
-def test_what_programs_write_differently_is_read(written):
+def test_variants_of_other_programs_are_read(written):
     """Other line ends, spaces for tabs, empty lines, words before the data, no back-off where it is 0, the order."""
     plain = import_arpa(written(SMALL))
     lines = SMALL.split("\n")
@@ -133,7 +133,7 @@ def test_what_programs_write_differently_is_read(written):
     assert_same(import_arpa(path), plain)
 
 
-def test_a_file_without_the_unknown_word_gets_one_that_is_never_predicted(written):
+def test_a_missing_unknown_word_is_added_and_never_predicted(written):
     text = SMALL.replace("ngram 1=5", "ngram 1=4").replace("-1.5\t<unk>\t0\n", "")
     with pytest.warns(InputWarning, match="<unk> is missing among the 1-grams"):
         stored = import_arpa(written(text))
@@ -143,7 +143,7 @@ def test_a_file_without_the_unknown_word_gets_one_that_is_never_predicted(writte
     assert upper.vocabulary.unknown == "<UNK>"
 
 
-def test_begin_is_never_predicted_whatever_the_file_says(written):
+def test_bos_is_never_predicted_whatever_its_probability_in_the_file(written):
     stored = import_arpa(written(SMALL.replace("-99\t<s>", "0\t<s>")))
     assert stored.model.each_level[0].log_probs[stored.vocabulary.begin_id] == NEVER
 
@@ -183,13 +183,13 @@ def test_a_damaged_file_raises_an_error_with_the_line_number(written, change, me
     assert str(caught.value).startswith(str(path))
 
 
-def test_every_cut_of_a_file_is_told(written):
+def test_every_truncated_file_raises_an_error(written):
     for end in range(0, len(SMALL) - 2):
         with pytest.raises(InputError, match=r"model\.arpa"):
             import_arpa(written(SMALL[:end]))
 
 
-def test_bytes_that_are_no_text_and_a_missing_file_are_told(tmp_path):
+def test_binary_and_missing_files_raise_an_error(tmp_path):
     (tmp_path / "odd.arpa").write_bytes(SMALL.encode().replace(b"a b", b"a \xff"))
     with pytest.raises(InputError, match="line 15: found byte 0xff"):
         import_arpa(tmp_path / "odd.arpa")
@@ -197,7 +197,7 @@ def test_bytes_that_are_no_text_and_a_missing_file_are_told(tmp_path):
         import_arpa(tmp_path / "nowhere")
 
 
-def test_what_arpa_cannot_hold_is_told_before_anything_is_written(tmp_path):
+def test_models_that_arpa_cannot_represent_raise_an_error_before_writing(tmp_path):
     with pytest.raises(InputError, match="this is a lstm model; ARPA files can only store n-gram models"):
         export_arpa(fresh("lstm"), tmp_path / "no.arpa")
     stored = estimated()
@@ -207,7 +207,7 @@ def test_what_arpa_cannot_hold_is_told_before_anything_is_written(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_the_order_of_lines_is_of_no_account(written):
+def test_the_order_of_lines_does_not_matter(written):
     lines = SMALL.split("\n")
     body = lines[13:17]
     random.Random(2).shuffle(body)
@@ -217,7 +217,7 @@ def test_the_order_of_lines_is_of_no_account(written):
     )
 
 
-def test_the_summary_is_of_what_is_there(tmp_path):
+def test_the_summary_has_the_counts_of_the_file(tmp_path):
     stored = estimated(order=2)
     summary = NGramSummary.of(stored.model, tmp_path)
     assert str(summary) == f"{tmp_path}: 10 1-grams   {len(stored.model.each_level[1].keys)} 2-grams"

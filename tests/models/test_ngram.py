@@ -67,7 +67,7 @@ texts = st.lists(st.lists(st.integers(3, WORDS - 2), min_size=1, max_size=6), mi
 @given(
     texts, st.integers(1, 5), st.sampled_from(["sentences", "stream"]), st.lists(st.integers(0, WORDS - 1), min_size=1)
 )
-def test_after_any_context_the_probabilities_of_all_words_sum_to_one(sentences, order, mode, context):
+def test_probabilities_of_all_words_sum_to_one_after_any_context(sentences, order, mode, context):
     """Seen, partly seen, unseen; with the unknown word, and with one that the text has not."""
     model, _ = counted(sentences, mode, order=order)
     read = [[BEGIN if mode == "sentences" else END, *sentences[0]], context]
@@ -83,7 +83,7 @@ def test_after_any_context_the_probabilities_of_all_words_sum_to_one(sentences, 
 
 @settings(max_examples=25, deadline=None)
 @given(texts, st.integers(1, 4), texts)
-def test_sentences_have_the_probability_that_the_equations_give_them(sentences, order, others):
+def test_sentence_probabilities_equal_the_reference(sentences, order, others):
     model, _ = counted(sentences, order=order)
     reference = KneserNey([[BEGIN, *sentence, END] for sentence in sentences], WORDS, order)
     for sentence in others[:3]:
@@ -94,7 +94,7 @@ def test_sentences_have_the_probability_that_the_equations_give_them(sentences, 
         assert found == pytest.approx(expected, rel=1e-10)
 
 
-def test_begin_is_read_and_never_predicted():
+def test_bos_is_read_and_never_predicted():
     model, vocabulary = counted([[3, 4], [4]], order=3)
     begin = torch.full((1, 1), vocabulary.begin_id)
     batch = TokenBatch(begin, begin)
@@ -104,7 +104,7 @@ def test_begin_is_read_and_never_predicted():
     )
 
 
-def test_the_state_is_what_the_order_needs_and_goes_over_the_batches_of_a_stream():
+def test_the_state_has_the_tokens_the_order_needs_and_carries_over_the_batches_of_a_stream():
     stream = torch.randint(3, WORDS, (41, 3), generator=torch.Generator().manual_seed(1))
     model = NGramModel(NGramConfig(order=4), WORDS)
     count(model, [TokenBatch(stream[:-1], stream[1:])])
@@ -119,7 +119,7 @@ def test_the_state_is_what_the_order_needs_and_goes_over_the_batches_of_a_stream
     torch.testing.assert_close(torch.cat(parts), whole, rtol=0, atol=1e-12)
 
 
-def test_targets_other_than_what_is_read_next_are_scored_as_well():
+def test_targets_that_are_not_the_next_input_are_scored():
     """Where they are the same, searches are shared; here some are and some are not."""
     model, _ = counted([[3, 4, 5, 3, 4], [4, 5, 3, 4, 3]], order=4)
     tokens = torch.tensor([[BEGIN, BEGIN], [3, 4], [4, 5], [5, 3]])
@@ -145,7 +145,7 @@ def test_a_stream_is_counted_the_same_in_batches_of_any_length():
     assert all(torch.equal(tensor, other[name]) for other in states[1:] for name, tensor in states[0].items())
 
 
-def test_nothing_is_no_text_to_count():
+def test_maximising_without_counts_raises_an_error():
     with pytest.raises(ValueError, match=r"maximise\(\) needs counts: call accumulate\(\) first"):
         NGramModel(NGramConfig(), WORDS).maximise()
 
@@ -158,7 +158,7 @@ def test_nothing_is_no_text_to_count():
         ("few.txt", "fallback.arpa", 3, (1,), [3]),
     ],
 )
-def test_every_probability_and_back_off_is_that_of_kenlm(text, file, order, least, fallbacks):
+def test_probabilities_and_back_offs_equal_those_of_kenlm(text, file, order, least, fallbacks):
     """lmplz computes in single precision; -o ORDER, --prune 0 1 2, --discount_fallback."""
     theirs = import_arpa(KENLM / file)
     corpus = EncodedCorpus.encode(KENLM / text, Normaliser(), theirs.vocabulary)
@@ -193,7 +193,7 @@ def run(toy, tmp_path_factory):
     return folder, train(recipe, folder)
 
 
-def test_training_counts_scores_and_leaves_a_whole_folder(run, toy):
+def test_training_counts_scores_and_writes_a_complete_folder(run, toy):
     folder, result = run
     assert {path.name for path in folder.iterdir()} == {
         "config.json", "inputs.json", "recipe.yaml", "result.json", "vocabulary.json", "weights.safetensors",
@@ -209,7 +209,7 @@ def test_training_counts_scores_and_leaves_a_whole_folder(run, toy):
     assert f"ngrams: {len(stored.vocabulary):,}  " in str(result)
 
 
-def test_a_run_gone_on_with_is_counted_again_to_the_same_weights(run, tmp_path):
+def test_a_resumed_run_is_counted_again_to_the_same_weights(run, tmp_path):
     folder = shutil.copytree(run[0], tmp_path / "run")
     (folder / "result.json").unlink()
     resumed = resume(folder)
@@ -220,7 +220,7 @@ def test_a_run_gone_on_with_is_counted_again_to_the_same_weights(run, tmp_path):
     assert (folder / WEIGHTS).read_bytes() == (run[0] / WEIGHTS).read_bytes()
 
 
-def test_longer_sentences_are_left_out_as_in_all_training_and_a_stream_has_them_all(toy, tmp_path):
+def test_long_sentences_are_excluded_but_not_in_a_stream(toy, tmp_path):
     texts = [(f"text.{part}", str(toy / f"{part}.txt")) for part in ("train", "valid", "test")]
     counts = []
     for name, setting in (("all", []), ("short", [("batches.maximum_words", "6")])):
@@ -284,14 +284,14 @@ def square(tensors):
         (lambda tensors: tensors.update({"levels.5.keys": torch.zeros(1)}), "levels.5.keys does not belong to"),
     ],
 )
-def test_weights_that_are_no_n_grams_are_told(run, tmp_path, change, told):
+def test_weights_that_are_not_n_grams_raise_an_error(run, tmp_path, change, told):
     with pytest.raises(InputError) as caught:
         read_model(damaged(run, tmp_path, change))
     assert WEIGHTS in str(caught.value)
     assert told in str(caught.value)
 
 
-def test_an_order_that_the_weights_have_not_is_told(run, tmp_path):
+def test_an_order_that_does_not_match_the_weights_raises_an_error(run, tmp_path):
     folder = shutil.copytree(run[0], tmp_path / "run")
     data = json.loads((folder / CONFIG).read_text())
     for order, told in ((6, "levels.5.keys is missing"), (4, "levels.4.keys does not belong to this model")):

@@ -32,14 +32,14 @@ def failing(error: Exception):
     return compile
 
 
-def test_nothing_is_compiled_on_a_processor(monkeypatch):
+def test_nothing_is_compiled_on_the_cpu(monkeypatch):
     monkeypatch.setattr(torch, "compile", failing(RuntimeError("compiled")))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert fused(doubled)(torch.ones(2)).tolist() == [2, 2]
 
 
-def test_a_compiler_that_fails_is_told_once_and_the_function_runs_as_it_is_written(monkeypatch, everywhere):
+def test_a_failed_compilation_is_reported_once_and_the_function_runs_uncompiled(monkeypatch, everywhere):
     monkeypatch.setattr(torch, "compile", failing(RuntimeError("no compiler found\nand much more")))
     function = fused(doubled)
     with pytest.warns(UserWarning, match=r"^doubled could not be compiled and runs more slowly: no compiler found$"):
@@ -49,7 +49,7 @@ def test_a_compiler_that_fails_is_told_once_and_the_function_runs_as_it_is_writt
         assert function(torch.ones(3)).tolist() == [2, 2, 2]
 
 
-def test_memory_that_runs_out_is_no_fault_of_the_compiler(monkeypatch, everywhere):
+def test_out_of_memory_is_not_treated_as_a_failed_compilation(monkeypatch, everywhere):
     monkeypatch.setattr(torch, "compile", failing(torch.OutOfMemoryError("full")))
     with pytest.raises(torch.OutOfMemoryError, match="full"):
         fused(doubled)(torch.ones(2))
@@ -57,7 +57,7 @@ def test_memory_that_runs_out_is_no_fault_of_the_compiler(monkeypatch, everywher
 
 @pytest.mark.long
 @pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler")
-def test_one_compiled_form_serves_any_number_of_rows(everywhere):
+def test_one_compiled_version_works_for_any_number_of_rows(everywhere):
     torch._dynamo.reset()
     graphs = torch._dynamo.utils.counters["stats"]
     before = graphs["unique_graphs"]

@@ -144,7 +144,7 @@ def test_gates_of_all_steps_at_once_equal_reference(steps, batch, slots, compari
         torch.testing.assert_close(torch.zeros(()) if one is None else one, torch.zeros(()) if other is None else other)
 
 
-def test_steps_before_the_start_are_closed_but_the_zero_step_is_not():
+def test_gates_of_steps_before_the_start_are_closed_except_the_initial_state():
     distances = torch.tensor([[0.5], [0.4]], dtype=torch.float64)
     tape = torch.full((4, 1), math.inf, dtype=torch.float64)
     gates = gated_memory.slot_gates(distances, distances, tape, 4, COMPARISONS["released hard"], count_self=True)

@@ -303,7 +303,7 @@ def test_next_words_of_long_prefixes_do_not_underflow(kind, length, shift):
 
 
 @pytest.mark.parametrize("form", ["independent", "table"])
-def test_spans_that_a_grammar_rules_out_make_no_prefix_probability_nan(form):
+def test_impossible_spans_do_not_make_prefix_probabilities_nan(form):
     """S -> A B' | A B, B' -> S B: n words a, then n words b. No other span has a derivation."""
     left, right = torch.zeros(2, 2, 4, dtype=torch.float64)  # symbols S, B'; then A, B
     left[0, 2], right[0, 1], right[0, 3] = 1, 0.4, 0.6
@@ -362,7 +362,7 @@ def test_blocks_of_sentences_change_nothing(monkeypatch, dtype):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
 
 
-def test_long_sentences_neither_vanish_nor_overflow():
+def test_long_sentences_do_not_underflow_or_overflow():
     rules, log_probs = factored(5, 6, None), word_log_probs(8, 6) - 30
     words = text([200])
     found = inside.log_partition(converted(rules, torch.float32), log_probs.float(), words, Layout([200]))
@@ -430,7 +430,7 @@ def test_tiles_equal_torch_for_any_number_of_rows(rows, inner, columns):
     torch.testing.assert_close(parts, expected, rtol=1e-4, atol=1e-4)
 
 
-def test_layout_has_one_row_for_each_span_and_no_other():
+def test_layout_has_exactly_one_row_per_span():
     layout = Layout([3, 6, 2, 6])
     sentence, first, width = layout.spans
     assert layout.rows == sum(n * (n + 1) // 2 for n in (3, 6, 2, 6))
@@ -457,12 +457,12 @@ def test_blocks_have_every_row_of_their_sentences_once():
 
 
 @pytest.mark.parametrize("lengths", [[], [1], [3, 1]])
-def test_sentences_of_one_word_are_refused(lengths):
+def test_sentences_of_one_word_raise_an_error(lengths):
     with pytest.raises(ValueError, match="at least two words"):
         Layout(lengths)
 
 
-def test_rules_of_shapes_that_do_not_fit_are_refused():
+def test_rules_of_inconsistent_shapes_raise_an_error():
     with pytest.raises(ValueError, match="expected"):
         FactoredRules(torch.ones(3), torch.ones(4, 8), torch.ones(4, 8))
     with pytest.raises(ValueError, match="expected"):

@@ -88,11 +88,11 @@ def test_discounts_by_hand():
 
 
 @pytest.mark.parametrize("counts", [(0, 3, 2, 1), (6, 0, 2, 1), (6, 3, 0, 1), (9, 1, 9, 1), (9, 9, 1, 9)])
-def test_counts_of_counts_that_say_nothing_give_no_discounts(counts):
+def test_insufficient_counts_of_counts_give_no_discounts(counts):
     assert discounts_of(counts) is None
 
 
-def test_the_orders_that_fell_back_are_named_and_have_the_named_discounts():
+def test_orders_with_fallback_discounts_are_reported():
     sequences = [[BEGIN, 3, 4, END]] * 2
     estimate = kneser_ney.estimate(*in_a_row(sequences), WORDS, 2)
     assert estimate.fallbacks == [1, 2]
@@ -101,7 +101,7 @@ def test_the_orders_that_fell_back_are_named_and_have_the_named_discounts():
     assert Table(estimate, WORDS).back_offs[3,] == rest
 
 
-def test_n_grams_rarer_than_the_minimum_are_gone_and_their_share_goes_to_shorter_contexts():
+def test_rare_n_grams_are_removed_and_their_probability_goes_to_shorter_contexts():
     generator = np.random.default_rng(1)
     sequences = [[BEGIN, *generator.integers(3, WORDS, 6), END] for _ in range(12)]
     arrays = in_a_row(sequences)

@@ -18,7 +18,7 @@ def tensors(*shape: int) -> list[torch.Tensor]:
 
 @pytest.mark.parametrize("form", ["float64", "float32", "float32 without compiled code", "bfloat16 rows"])
 @pytest.mark.parametrize("shape", [(1, 2), (4, 3, 5), (3, 700), (0, 6)])
-def test_layer_norm_is_the_released_one_in_value_and_gradient(monkeypatch, shape, form):
+def test_layer_norm_equals_the_reference_in_value_and_gradient(monkeypatch, shape, form):
     *inputs, outer = tensors(*shape)
     expected = reference.layer_norm(*inputs)
     wanted = torch.autograd.grad((expected * outer).sum(), inputs)
@@ -39,14 +39,14 @@ def test_layer_norm_is_the_released_one_in_value_and_gradient(monkeypatch, shape
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_a_row_without_spread_gives_finite_values_and_gradients(dtype):
+def test_a_constant_row_gives_finite_values_and_gradients(dtype):
     rows = torch.full((1, 2, 6), 3.0, dtype=dtype, requires_grad=True)
     out = layer_norm(rows, torch.ones(6, dtype=dtype), torch.zeros(6, dtype=dtype))
     assert torch.isfinite(out).all()
     assert torch.isfinite(torch.autograd.grad(out.square().sum(), rows)[0]).all()
 
 
-def test_rows_that_do_not_lie_together_are_read_right():
+def test_non_contiguous_rows_are_read_correctly():
     rows = torch.randn(6, 4, generator=torch.Generator().manual_seed(0)).T
     gain, bias = torch.ones(6), torch.zeros(6)
     torch.testing.assert_close(layer_norm(rows, gain, bias), reference.layer_norm(rows, gain, bias))

@@ -30,7 +30,7 @@ def test_target_log_probs_equal_log_softmax_and_gather_in_value_and_every_gradie
         torch.testing.assert_close(found, right, rtol=0, atol=1e-13)
 
 
-def test_no_row_is_no_log_probability_and_a_gradient_of_zero():
+def test_no_rows_give_no_log_probabilities_and_zero_gradients():
     weight, bias = torch.randn(4, 3, requires_grad=True), torch.zeros(4, requires_grad=True)
     value = target_log_probs(torch.zeros(0, 3), weight, bias, torch.zeros(0, dtype=torch.int64))
     value.sum().backward()
@@ -80,7 +80,7 @@ def test_float32_and_bfloat16_agree_with_the_reference_compiled_or_not(monkeypat
         )
 
 
-def test_a_target_outside_of_the_vocabulary_is_refused():
+def test_a_target_outside_the_vocabulary_raises_an_error():
     hidden, weight, bias, _, _ = tensors(2, 5)
     for target in (-1, 5):
         with pytest.raises(IndexError, match="expected 0 to 4"):

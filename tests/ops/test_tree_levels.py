@@ -94,7 +94,7 @@ def test_fast_form_equals_reference_in_value_state_and_every_gradient(case, cell
 
 
 @pytest.mark.parametrize("which", [0, 1])
-def test_either_of_hidden_states_and_cells_alone_gives_the_gradient(which):
+def test_gradients_of_hidden_states_or_cells_alone_are_correct(which):
     levels, words = levels_of(CASES["all together"])
     tensors = tensors_of(len(words), "lstm")
     ours, expected = (run(op, tensors, levels)[which : which + 1] for op in (tree_levels, tree_levels.reference))
@@ -102,7 +102,7 @@ def test_either_of_hidden_states_and_cells_alone_gives_the_gradient(which):
 
 
 @pytest.mark.parametrize("cell", ["tanh", "lstm"])
-def test_steps_go_on_from_any_states_before_them(cell):
+def test_steps_continue_any_previous_states(cell):
     """As in sampling trees, where each level is computed by itself; two steps may go on from one state."""
     levels = Levels.of(torch.tensor([2, 0, 2, 2, 1, 3, 7, 6, 3]), ((1, 2, 0, 2), (0, 1, 2, 1)))
     tensors = tensors_of(9, cell, before=3)
@@ -123,7 +123,7 @@ def test_without_bias_and_without_gradients_of_inputs_and_state(cell):
 
 
 @pytest.mark.parametrize("cell", ["tanh", "lstm"])
-def test_bfloat16_products_keep_states_in_float32_and_stay_near(cell):
+def test_bfloat16_products_keep_states_in_float32_and_are_close(cell):
     levels, words = levels_of(CASES["all together"])
     tensors = [(tensor.detach() * 0.5).requires_grad_() for tensor in tensors_of(len(words), cell)]
     with torch.autocast("cpu", torch.bfloat16):
@@ -137,7 +137,7 @@ def test_bfloat16_products_keep_states_in_float32_and_stay_near(cell):
 
 
 @pytest.mark.parametrize("cell", ["tanh", "lstm"])
-def test_a_tree_has_the_same_states_alone_and_in_any_company(cell):
+def test_the_states_of_a_tree_do_not_depend_on_the_batch(cell):
     trees = CASES["all together"]
     levels, words = levels_of(trees)
     tensors = tensors_of(len(words), cell)
@@ -169,14 +169,14 @@ def test_a_chain_of_edges_of_one_type_is_the_recurrent_network_of_torch(op, cell
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 @pytest.mark.parametrize("cell", ["tanh", "lstm"])
-def test_a_gpu_does_what_the_processor_does(cell):
+def test_the_gpu_equals_the_cpu(cell):
     levels, words = levels_of(CASES["all together"])
     tensors = tensors_of(len(words), cell)
     ours = run(tree_levels, [tensor.cuda() for tensor in tensors], levels.to("cuda"))
     assert_equal([part.cpu() for part in ours], run(tree_levels.reference, tensors, levels), tensors)
 
 
-def test_levels_know_their_edges_and_the_rows_of_each_type():
+def test_levels_have_edges_and_rows_by_type():
     levels, words = levels_of([SENTENCE, ONE])
     assert [word for tree, word in words if tree == 0] == [4, 3, 8, 2, 7, 9, 1, 6, 5]
     assert levels.counts == ((0, 2, 0, 0), (1, 1, 0, 0), (2, 0, 0, 1), (0, 0, 2, 0), (0, 0, 1, 0))
@@ -187,7 +187,7 @@ def test_levels_know_their_edges_and_the_rows_of_each_type():
         Levels.of(levels.parents[1:], levels.counts)
 
 
-def test_weights_of_shapes_that_do_not_fit_are_refused():
+def test_weights_of_inconsistent_shapes_raise_an_error():
     def weights(*sizes):
         return EdgeWeights(*(torch.zeros(size) for size in sizes))
 

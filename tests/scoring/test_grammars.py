@@ -95,7 +95,7 @@ def test_surprisals_add_up_to_the_log_probability_of_the_sentence(name):
 
 
 @every_exact_model
-def test_tokens_of_a_text_come_in_its_order(name):
+def test_tokens_of_a_text_are_in_text_order(name):
     stored = fresh(name)
     ids = [stored.vocabulary.encode(line.split()) for line in LINES]
     (found,) = Scorer.of(stored).tokens(EncodedCorpus.from_sentences(ids))
@@ -105,7 +105,7 @@ def test_tokens_of_a_text_come_in_its_order(name):
 
 
 @every_sentence_model
-def test_a_sentence_without_words_has_probability_0_beside_others(name):
+def test_a_sentence_without_words_has_probability_0_among_others(name):
     stored = fresh(name)
     found = Scorer.of(stored).sentences([["the", "cat"], [], ["old"]])
     assert found[1] == -np.inf
@@ -113,7 +113,7 @@ def test_a_sentence_without_words_has_probability_0_beside_others(name):
 
 
 @every_sentence_model
-def test_pairs_are_decided_by_the_probability_of_the_sentence(name):
+def test_pairs_are_decided_by_sentence_probability(name):
     stored = fresh(name)
     better, worse = sorted(["the cat sees", "the sees cat"], key=lambda line: -alone(stored, line))
     scores = score_pairs(stored, [MinimalPair(better, worse, "case", {}, "file", 1)])
@@ -122,7 +122,7 @@ def test_pairs_are_decided_by_the_probability_of_the_sentence(name):
 
 
 @every_sentence_model
-def test_other_ways_of_reading_are_refused_with_the_option_to_leave_out(name, text):
+def test_other_text_modes_raise_an_error_with_the_option_to_omit(name, text):
     stored = fresh(name)
     stream = "one stream, state carried across sentences"
     end = "reads text sentence by sentence and predicts the ends; leave --context out"
@@ -139,7 +139,7 @@ def test_other_ways_of_reading_are_refused_with_the_option_to_leave_out(name, te
 
 
 @pytest.mark.parametrize("command", [["evaluate", "lm"], ["score"]])
-def test_commands_refuse_a_stream_in_one_line(command, text, tmp_path, capsys):
+def test_commands_report_an_unsupported_stream_in_one_line(command, text, tmp_path, capsys):
     stored = fresh("simple-pcfg")
     stored.model.float()
     write_model(tmp_path / "model", stored)
@@ -150,7 +150,7 @@ def test_commands_refuse_a_stream_in_one_line(command, text, tmp_path, capsys):
     assert main([*command, str(tmp_path / "model"), str(text), "--context", "reset"]) == 0
 
 
-def test_token_scores_of_a_bound_are_refused_with_the_types_that_have_them(text):
+def test_the_error_for_token_scores_of_a_bound_lists_the_types_that_have_them(text):
     stored = fresh("compound-pcfg")
     fault = (
         r"^this compound-pcfg model gives no token probabilities, so {} cannot use it\. Model types that can:"

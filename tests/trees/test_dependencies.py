@@ -161,7 +161,7 @@ def test_paths_of_a_corpus_are_those_of_its_trees_one_by_one(trees):
         ((0, -1, 1), "word 2 has head -1, expected 0 to 3"),
     ],
 )
-def test_words_that_hang_on_no_root_are_refused_with_sentence_and_reason(heads, message):
+def test_words_without_a_path_to_a_root_raise_an_error_with_sentence_and_reason(heads, message):
     with pytest.raises(InputError, match=f"^sentence some-id: {message}"):
         steps_of(tree_of(heads, name="some-id"))
     several, offsets = np.array([0, 1, *heads, 0]), np.array([0, 2, 5, 6])
@@ -182,12 +182,12 @@ def test_words_that_hang_on_no_root_are_refused_with_sentence_and_reason(heads, 
         ((Edge.RIGHT, Edge.RIGHT, Edge.NX_RIGHT, Edge.NX_RIGHT), (0, 1, 2, 2)),
     ],
 )
-def test_steps_of_no_tree_are_refused(edges, parents):
+def test_steps_that_form_no_tree_raise_an_error(edges, parents):
     with pytest.raises(ValueError, match=rf"^step {len(edges)} leaves step {parents[-1]} by {edges[-1]}"):
         in_order(edges, parents)
 
 
-def test_long_chains_and_flat_trees_meet_no_recursion():
+def test_long_chains_and_flat_trees_need_no_recursion():
     length = 5_000
     for heads in (tuple(range(length)), (0, *(1,) * (length - 1)), (*range(2, length + 1), 0)):
         steps = steps_of(tree_of(heads))

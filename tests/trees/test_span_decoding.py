@@ -72,7 +72,7 @@ def test_a_rule_gives_the_tree_of_its_definition(rule, length, greatest):
 
 
 @pytest.mark.parametrize("rule", SPAN_RULES)
-def test_every_tie_of_four_words_is_broken_to_the_first(rule):
+def test_every_tie_of_four_words_goes_to_the_first_split(rule):
     rows = list(product(range(2), repeat=10))
     scores = SpanScores(np.full(len(rows), 4), np.array(rows, np.float64).ravel())
     spans = decode_spans(scores, rule)
@@ -81,7 +81,7 @@ def test_every_tie_of_four_words_is_broken_to_the_first(rule):
 
 
 @pytest.mark.parametrize("rule", SPAN_RULES)
-def test_every_binary_tree_can_come_out(rule):
+def test_every_binary_tree_can_be_decoded(rule):
     """Of scores that are 1 for the spans of a tree, its words among them, and 0 for all others."""
     for length in range(1, 7):
         trees = all_binary_trees(0, length)
@@ -94,7 +94,7 @@ def test_every_binary_tree_can_come_out(rule):
 
 
 @pytest.mark.parametrize("rule", SPAN_RULES)
-def test_sentences_of_any_length_do_not_touch_each_other(rule, monkeypatch):
+def test_sentences_of_any_length_are_independent(rule, monkeypatch):
     lengths = np.random.default_rng(1).integers(1, 25, 40).tolist()
     scores = drawn(lengths, 2)
     together = decode_spans(scores, rule)
@@ -109,7 +109,7 @@ def test_sentences_of_any_length_do_not_touch_each_other(rule, monkeypatch):
     assert np.array_equal(again.ends, together.ends)
 
 
-def test_the_total_is_that_of_no_greedy_tree_and_of_no_other_tree_less():
+def test_the_total_of_cky_is_at_least_that_of_any_other_tree():
     scores = drawn([25] * 50, 3)
     charts = [scores.chart(index) for index in range(50)]
     totals = {}
@@ -176,14 +176,14 @@ def test_a_chart_has_each_score_at_first_and_last_word():
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_a_score_that_is_not_finite_is_named_by_its_words(value):
+def test_a_non_finite_score_raises_an_error_with_its_words(value):
     scores = drawn([2, 4], 7)
     scores.values[3 + all_spans(4).index((1, 3))] = value
     with pytest.raises(InputError, match=f"sentence 2, words 2 to 3: the score of the span is {value}; expected"):
         decode_spans(scores, "greedy-right")
 
 
-def test_arguments_that_do_not_fit_are_refused():
+def test_inconsistent_arguments_raise_an_error():
     with pytest.raises(ValueError, match="expected one for each of the 9 spans"):
         SpanScores(np.array([2, 3]), np.zeros(8))
     with pytest.raises(ValueError, match="without words"):
@@ -193,7 +193,7 @@ def test_arguments_that_do_not_fit_are_refused():
 
 
 @pytest.mark.parametrize("rule", SPAN_RULES)
-def test_no_sentences_and_sentences_of_one_word_are_no_error(rule):
+def test_no_sentences_and_one_word_sentences_are_accepted(rule):
     assert len(decode_spans(drawn([], 0), rule)) == 0
     assert decode_spans(drawn([1, 1], 0), rule).offsets.tolist() == [0, 0, 0]
 

@@ -13,7 +13,7 @@ every_model = every(GeneratesTrees)
 
 
 @every_model
-def test_levels_taken_one_by_one_have_the_states_and_probabilities_of_the_whole(name):
+def test_levels_processed_one_by_one_give_the_same_states_and_probabilities_as_the_whole_batch(name):
     model, batch = built(name), batch_for(name)
     whole = model.token_log_probs(batch)
     states = model.root_states()
@@ -38,7 +38,7 @@ def test_levels_taken_one_by_one_have_the_states_and_probabilities_of_the_whole(
 
 
 @every_model
-def test_sizes_are_those_of_what_is_read(name):
+def test_declared_sizes_are_the_actual_sizes(name):
     model = built(name)
     words = torch.tensor([2, 3, 2])
     assert model.reads == "trees"

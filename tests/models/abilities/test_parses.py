@@ -109,7 +109,7 @@ def test_best_trees_are_binary_and_labelled_by_models_with_labels(name):
 
 
 @every_model
-def test_padding_and_company_never_change_the_structure_of_a_sentence(name):
+def test_padding_and_other_sentences_never_change_the_structure_of_a_sentence(name):
     lengths = (9, 7, 5, 3) if name in OF_MARGINALS else (9, 7, 5, 1)
     model, batch = parser(name), ragged(9, lengths)
     together = model.structure(batch).values
@@ -127,7 +127,7 @@ def test_padding_and_company_never_change_the_structure_of_a_sentence(name):
 
 
 @every_model
-def test_targets_are_not_looked_at(name):
+def test_results_do_not_depend_on_targets(name):
     model, batch = parser(name), ragged()
     other = dataclasses.replace(batch, targets=batch.tokens)
     assert torch.equal(real_values(model.structure(batch), batch), real_values(model.structure(other), batch))
@@ -136,7 +136,7 @@ def test_targets_are_not_looked_at(name):
 @pytest.mark.parametrize(
     "name", [name for name in names_with(Parses, among=list(VARIANTS)) if built(name).structure_type is SpanScores]
 )
-def test_span_scores_are_log_probabilities_among_the_spans_of_words_that_end_together(name):
+def test_span_scores_are_log_probabilities_among_the_spans_that_end_at_the_same_word(name):
     values = built(name).structure(read(8, 2)).values
     lengths = torch.arange(1, values.shape[2] + 1)
     for step in range(8):
@@ -163,7 +163,7 @@ def test_later_tokens_never_change_the_structure_before_them(name):
 
 
 @every_left_to_right_model
-def test_structure_alone_equals_that_of_a_whole_reading(name):
+def test_structure_equals_that_of_a_full_forward_pass(name):
     """Distances as they gate memory; scores of spans as they are attended to, those with BOS left out."""
     model, batch = built(name), ragged(9, (9, 4, 1))
     read, alone = model.read(batch), model.structure(batch)
@@ -206,7 +206,7 @@ def test_span_marginals_are_of_spans_of_whole_sentences(name, lengths):
 
 
 @every_sentence_model
-def test_padding_and_company_never_change_span_marginals(name):
+def test_padding_and_other_sentences_never_change_span_marginals(name):
     model, batch = built(name), closed_sentences()
     together = model.labelled_structure(batch)
     for column, length in enumerate(batch.lengths.tolist()):
@@ -217,7 +217,7 @@ def test_padding_and_company_never_change_span_marginals(name):
 
 
 @every_sentence_model
-def test_targets_and_padding_are_not_looked_at_for_span_marginals(name):
+def test_span_marginals_do_not_depend_on_targets_or_padding(name):
     model, batch = built(name), closed_sentences()
     tokens = batch.tokens.masked_fill(~batch.mask(), BOS)
     other = dataclasses.replace(batch, tokens=tokens, targets=torch.zeros_like(batch.targets))
@@ -225,7 +225,7 @@ def test_targets_and_padding_are_not_looked_at_for_span_marginals(name):
 
 
 @every(FindsBestTrees)
-def test_best_trees_are_binary_and_of_each_sentence_alone(name):
+def test_best_trees_are_binary_and_independent_of_other_sentences(name):
     model, batch = built(name), closed_sentences()
     found = model.best_trees(batch)
     for column, length in enumerate(batch.lengths.tolist()):

@@ -196,7 +196,7 @@ def test_rules_are_distributions(name):
         torch.testing.assert_close(shares.sum(-1), torch.ones_like(shares[..., 0]))
 
 
-def test_sentences_are_selected_in_the_order_asked_for():
+def test_sentences_are_selected_in_the_requested_order():
     batch = Sentences.of([[1, 2], [], [3], [4, 5, 6]])
     assert len(batch) == 4
     chosen = batch.select([3, 0, 1])
