@@ -67,7 +67,7 @@ def test_uncompiled_steps_leave_the_switch_as_it_was(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         pytest.param(
             [], "no CUDA device here; --tiny checks", marks=pytest.mark.skipif(torch.cuda.is_available(), reason="GPU")
@@ -76,8 +76,8 @@ def test_uncompiled_steps_leave_the_switch_as_it_was(monkeypatch):
         (["--tiny", "--text", "a.txt", "--valid", "b.txt"], "--minutes, --text and --valid must be given together"),
     ],
 )
-def test_invalid_arguments_raise_an_error(capsys, arguments, said):
+def test_invalid_arguments_raise_an_error(capsys, arguments, message):
     with pytest.raises(SystemExit) as end:
         gpu.main(arguments)
     assert end.value.code == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err

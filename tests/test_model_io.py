@@ -1,4 +1,4 @@
-"""Model folders: what is written is read, and what is damaged is told."""
+"""Model folders: reading and writing, and errors for damaged files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def folder(trained, tmp_path):
     return tmp_path / "model"
 
 
-def assert_told(folder, *parts: str) -> str:
+def assert_error(folder, *parts: str) -> str:
     with pytest.raises(InputError) as caught:
         read_model(folder)
     message = str(caught.value)
@@ -93,7 +93,7 @@ def test_only_files_of_killed_writes_are_removed(tmp_path):
 def test_truncated_weights_raise_an_error(folder, kept):
     path = folder / WEIGHTS
     path.write_bytes(path.read_bytes()[:kept])
-    assert_told(folder, str(path), "damaged or cut short")
+    assert_error(folder, str(path), "damaged or cut short")
 
 
 def test_a_pickle_instead_of_weights_raises_an_error_and_is_never_run(folder, tmp_path):
@@ -102,38 +102,38 @@ def test_a_pickle_instead_of_weights_raises_an_error_and_is_never_run(folder, tm
             return os.mkdir, (str(tmp_path / "sprung"),)
 
     (folder / WEIGHTS).write_bytes(pickle.dumps(Trap()))
-    assert_told(folder, "damaged or cut short")
+    assert_error(folder, "damaged or cut short")
     torch.save({"embedding.weight": torch.zeros(3)}, folder / WEIGHTS)
-    assert_told(folder, "damaged or cut short")
+    assert_error(folder, "damaged or cut short")
     assert not (tmp_path / "sprung").exists()
 
 
 def test_a_vocabulary_that_does_not_fit_the_weights_raises_an_error(folder):
     Vocabulary.build({"a": 2, "cat": 1}).write(folder / VOCABULARY)
-    assert_told(folder, WEIGHTS, "do not fit the settings and the vocabulary (5 words)", "embedding.weight has shape")
+    assert_error(folder, WEIGHTS, "do not fit the settings and the vocabulary (5 words)", "embedding.weight has shape")
 
 
 def test_settings_that_do_not_fit_the_weights_raise_an_error(folder):
     data = json.loads((folder / CONFIG).read_text())
     data["model"]["layers"] = 3
     (folder / CONFIG).write_text(json.dumps(data))
-    assert_told(folder, WEIGHTS, "backbone.lstm.weight_ih_l2 is missing", "more)")
+    assert_error(folder, WEIGHTS, "backbone.lstm.weight_ih_l2 is missing", "more)")
 
 
 @pytest.mark.parametrize("name", [CONFIG, VOCABULARY, WEIGHTS])
 def test_a_missing_file_is_named_in_the_error(folder, name):
     (folder / name).unlink()
-    assert_told(folder, str(folder), name)
+    assert_error(folder, str(folder), name)
 
 
 def test_a_missing_folder_and_a_file_in_its_place_raise_an_error(tmp_path):
     (tmp_path / "file").write_text("")
     for name in ("nowhere", "file"):
-        assert_told(tmp_path / name, f"{name}: no such model folder")
+        assert_error(tmp_path / name, f"{name}: no such model folder")
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "expected"),
     [
         (b'{"model": {"na', "damaged or cut short"),
         (b"\xff\xfe", "expected UTF-8 text"),
@@ -144,9 +144,9 @@ def test_a_missing_folder_and_a_file_in_its_place_raise_an_error(tmp_path):
         (b"{}", "model: missing"),
     ],
 )
-def test_a_damaged_config_raises_an_error(folder, content, told):
+def test_a_damaged_config_raises_an_error(folder, content, expected):
     (folder / CONFIG).write_bytes(content)
-    assert_told(folder, str(folder / CONFIG), told)
+    assert_error(folder, str(folder / CONFIG), expected)
 
 
 def test_a_config_with_a_byte_order_mark_is_read_and_utf_16_raises_an_error(folder):
@@ -154,7 +154,7 @@ def test_a_config_with_a_byte_order_mark_is_read_and_utf_16_raises_an_error(fold
     (folder / CONFIG).write_bytes(b"\xef\xbb\xbf" + text.encode())
     assert read_model(folder).settings.model.name == "lstm"
     (folder / CONFIG).write_text(text, encoding="utf-16")
-    assert_told(folder, str(folder / CONFIG), "expected UTF-8 text")
+    assert_error(folder, str(folder / CONFIG), "expected UTF-8 text")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="pipes and devices of POSIX")
@@ -167,7 +167,7 @@ def test_pipes_devices_and_links_in_a_model_folder_raise_an_error(folder, tmp_pa
         os.mkfifo(path)
     else:
         path.symlink_to(tmp_path / "outside" if odd == "link" else odd)
-    assert_told(folder, f"{path}: is ", "A model or run folder may contain only regular files.")
+    assert_error(folder, f"{path}: is ", "A model or run folder may contain only regular files.")
 
 
 def test_a_model_folder_that_is_a_link_is_read(folder, tmp_path):
@@ -185,7 +185,7 @@ def with_weights(folder, change):
 def test_weights_that_are_not_floating_point_raise_an_error(folder, dtype):
     with_weights(folder, lambda tensors: tensors | {"decoder.bias": tensors["decoder.bias"].to(dtype)})
     name = str(dtype).removeprefix("torch.")
-    assert_told(folder, str(folder / WEIGHTS), f"decoder.bias has dtype {name}, expected float32")
+    assert_error(folder, str(folder / WEIGHTS), f"decoder.bias has dtype {name}, expected float32")
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
@@ -201,14 +201,14 @@ def test_non_finite_weights_raise_an_error_with_tensor_and_file(folder, value):
         return tensors
 
     with_weights(folder, change)
-    assert_told(folder, str(folder / WEIGHTS), "decoder.bias has ", " values")
+    assert_error(folder, str(folder / WEIGHTS), "decoder.bias has ", " values")
 
 
 def test_weights_of_wrong_shapes_raise_an_error_before_a_model_is_built_or_a_tensor_read(folder, monkeypatch):
     with_weights(folder, lambda tensors: tensors | {"decoder.bias": torch.zeros(1, 7)})
     monkeypatch.setattr("syntaxlm.model_io.build_model", lambda *_: pytest.fail("a model was built"))
     monkeypatch.setattr("syntaxlm.tensor_files.TensorFile.read", lambda *_: pytest.fail("a tensor was read"))
-    assert_told(folder, "decoder.bias has shape (1, 7)")
+    assert_error(folder, "decoder.bias has shape (1, 7)")
 
 
 @pytest.mark.parametrize(("key", "value"), [("hidden_size", 10**7), ("layers", 10**8), ("embedding_size", 10**400)])
@@ -216,16 +216,16 @@ def test_settings_of_a_model_too_large_for_memory_raise_an_error(folder, key, va
     data = json.loads((folder / CONFIG).read_text())
     data["model"][key] = value
     (folder / CONFIG).write_text(json.dumps(data))
-    assert_told(folder, str(folder / CONFIG))
+    assert_error(folder, str(folder / CONFIG))
 
 
 def test_a_newer_config_format_is_reported_first(folder):
     (folder / CONFIG).write_text(json.dumps({"format": 99, "model": {"name": "mamba"}, "tokeniser": "new"}))
-    assert_told(folder, "found format 99; expected at most 2")
+    assert_error(folder, "found format 99; expected at most 2")
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "told"),
+    ("key", "value", "expected"),
     [
         ("hidden_size", -3, "model.hidden_size: found -3; expected 1 or more"),
         ("hiden_size", 3, "model.hiden_size: no such setting. Did you mean model.hidden_size?"),
@@ -233,11 +233,11 @@ def test_a_newer_config_format_is_reported_first(folder):
         ("layers", "two", 'model.layers: found "two"; expected a valid integer'),
     ],
 )
-def test_a_wrong_setting_in_a_config_raises_an_error_with_file_and_key(folder, key, value, told):
+def test_a_wrong_setting_in_a_config_raises_an_error_with_file_and_key(folder, key, value, expected):
     data = json.loads((folder / CONFIG).read_text())
     data["model"][key] = value
     (folder / CONFIG).write_text(json.dumps(data))
-    message = assert_told(folder, f"{folder / CONFIG}: {told}")
+    message = assert_error(folder, f"{folder / CONFIG}: {expected}")
     assert len(message.splitlines()) == 1
 
 

@@ -91,8 +91,8 @@ def test_a_tree_is_displayed_in_a_notebook_without_torch():
 
 
 def test_all_trees_of_a_file_are_drawn_under_their_names_or_one_by_its_number(draw):
-    code, path, said = draw([TREE, OTHER, CROSSING])
-    assert (code, said) == (0, "")
+    code, path, message = draw([TREE, OTHER, CROSSING])
+    assert (code, message) == (0, "")
     root = read_svg(path.read_text(encoding="utf-8"))
     assert [drawn(heading) for heading in of_role(root, "heading")] == ["one", "two", "three"]
     assert [drawn(word) for word in of_role(root, "word")] == [*TREE.words, "Yes", *"abcd"]
@@ -126,7 +126,7 @@ def test_a_picture_is_written_as_png(draw):
 
 
 @pytest.mark.parametrize(
-    ("trees", "arguments", "name", "said"),
+    ("trees", "arguments", "name", "message"),
     [
         ([TREE], ["the cat"], "out.svg", "found sentence with a file of dependency trees"),
         ([TREE], ["--maps", "--layer", "1"], "out.svg", "found --layer, --maps with a file"),
@@ -137,10 +137,10 @@ def test_a_picture_is_written_as_png(draw):
         ([DependencyTree(("a",), ("",), (1,), ("",))], [], "out.svg", "sentence 1: words 1 have no path to a root"),
     ],
 )
-def test_trees_that_cannot_be_drawn_raise_an_error_and_nothing_is_written(draw, trees, arguments, name, said):
+def test_trees_that_cannot_be_drawn_raise_an_error_and_nothing_is_written(draw, trees, arguments, name, message):
     code, path, error = draw(trees, *arguments, name=name)
     assert code == 2
-    assert said in error
+    assert message in error
     assert error.count("error:") == 1
     assert not path.exists()
 

@@ -191,13 +191,13 @@ def test_trees_without_constituents_or_without_a_root_are_laid_out():
 
 
 @pytest.mark.parametrize(
-    ("words", "distances", "said"),
+    ("words", "distances", "message"),
     [
         (["a"], None, "found 1 words for a tree over 2 words"),
         (["a", "b"], [0.1], "found 1 distances for 2 words"),
         (["a", "b"], [0.1, math.nan], "finite"),
     ],
 )
-def test_words_and_distances_that_do_not_fit_the_tree_raise_an_error(words, distances, said):
-    with pytest.raises(ValueError, match=said):
+def test_words_and_distances_that_do_not_fit_the_tree_raise_an_error(words, distances, message):
+    with pytest.raises(ValueError, match=message):
         lay_out(Tree(("a", "b"), ("", ""), (Constituent("X", 0, 2),)), words, distances)

@@ -194,7 +194,7 @@ def test_sentences_of_punctuation_alone_have_no_figure_without_it(files, tmp_pat
     report = evaluate_reranking(tree_model(), path, tmp_path / "marks.conllu")
     assert report.scores[PICKED].uas() is None
     assert "against" not in str(report)
-    with pytest.raises(InputError, match="no word but punctuation"):
+    with pytest.raises(InputError, match="found only punctuation"):
         reranking.tune_weight(tree_model(), path, tmp_path / "marks.conllu")
 
 

@@ -113,7 +113,7 @@ def test_characters_become_text_that_reads_as_they_do():
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ({"temperature": -1.0}, "temperature: found -1.0"),
         ({"temperature": math.nan}, "temperature: found nan"),
@@ -126,8 +126,8 @@ def test_characters_become_text_that_reads_as_they_do():
         ({"prompt": ""}, "prompt: '' has no word"),
     ],
 )
-def test_invalid_settings_raise_an_error_before_sampling(lstm, settings, said):
-    with pytest.raises(InputError, match=said):
+def test_invalid_settings_raise_an_error_before_sampling(lstm, settings, message):
+    with pytest.raises(InputError, match=message):
         syntaxlm.generate(lstm, **settings)
 
 

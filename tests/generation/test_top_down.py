@@ -101,7 +101,7 @@ def test_word_by_word_surprisals_add_up_to_the_probability_of_the_sentence(name)
 
 
 def test_the_error_for_a_model_without_a_grammar_lists_those_that_have_one():
-    with pytest.raises(InputError, match=r"this lstm model does not draw whole sentences.*can: simple-pcfg, tensor-"):
+    with pytest.raises(InputError, match=r"this lstm model does not sample whole sentences.*can: simple-pcfg, tensor-"):
         sample_with_trees(fresh("lstm"))
 
 
@@ -112,5 +112,5 @@ def test_settings_out_of_range_raise_an_error_before_sampling(settings, fault):
 
 
 def test_a_limit_below_all_sampled_sentences_raises_an_error():
-    with pytest.raises(InputError, match="no sentence of at most 1 words in 1,000 draws"):
+    with pytest.raises(InputError, match="none of 1,000 sampled sentences has at most 1 words"):
         list(sample_with_trees(grammar("simple-pcfg", 0.0), maximum_words=1))

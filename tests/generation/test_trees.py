@@ -160,7 +160,7 @@ def test_top_k_applies_to_words_only():
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ({"temperature": -1.0}, "temperature: found -1.0"),
         ({"top_k": 0}, "top_k: found 0"),
@@ -169,8 +169,8 @@ def test_top_k_applies_to_words_only():
         ({"count": 0}, "count: found 0"),
     ],
 )
-def test_invalid_settings_raise_an_error_before_sampling(settings, said):
-    with pytest.raises(InputError, match=said):
+def test_invalid_settings_raise_an_error_before_sampling(settings, message):
+    with pytest.raises(InputError, match=message):
         generate_trees(*grown("tanh"), **settings)
 
 

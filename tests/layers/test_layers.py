@@ -22,7 +22,7 @@ def test_tied_weights_of_a_different_size_raise_an_error():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 def test_a_dropout_mask_has_its_rate_and_mean_one(rate, dtype):
     torch.manual_seed(1)
-    count = 200_003  # no multiple of four: entries share random numbers by fours
+    count = 200_003  # not a multiple of four: four entries share a random number
     mask = dropout_mask((count,), rate, torch.zeros((), dtype=dtype))
     assert mask.dtype == dtype
     assert mask.shape == (count,)

@@ -1,4 +1,4 @@
-"""Telling words from noise; softmaxes by edge."""
+"""Noise-contrastive estimation; softmaxes by edge."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_loss_without_steps_is_zero_with_zero_gradient():
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_a_batch_without_rows_has_no_loss(shared):
-    """As a batch of few trees has for the types of edges that are not in it."""
+    """This happens if a small batch of trees has no edge of a type."""
     layer = contrast(shared, words=3)
     losses = layer.loss(
         torch.zeros(0, SIZE), torch.zeros(WORDS, SIZE), torch.zeros(WORDS), torch.arange(0), layer.draw(0)
@@ -74,7 +74,7 @@ def test_noise_is_sampled_in_proportion_to_powers_of_counts(shared):
 
 
 def test_with_much_noise_the_gradient_approaches_that_of_the_likelihood():
-    """Of scores that are normalised: what NCE is built on."""
+    """For normalised scores, which is the idea of NCE."""
     torch.manual_seed(2)
     layer = NoiseContrastive(WORDS, 100_000, log_normaliser=0.0, shared=True).double()
     layer.learn(COUNTS + 1)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 
 def assert_gradients_agree(model: nn.Module, loss: Callable[[], Tensor]) -> None:
-    """loss: of the model in float64, the same at every call, whose gradient the parameters hold."""
+    """loss: deterministic, of the model in float64; its gradient is stored in the parameters."""
     generator = torch.Generator().manual_seed(5)
     for key, weight in model.named_parameters():
         direction = torch.randn(weight.shape, generator=generator, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""ARPA files: what is written is read digit by digit, other programs' files are read, damaged ones are told by line."""
+"""ARPA files: round trips without loss, files of other programs, and errors with line numbers."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def written(tmp_path):
 
 
 def estimated(mode="sentences", order=4) -> ModelBundle:
-    """A model of random text, its vocabulary with what a text may have."""
+    """A model of random text, with special symbols and unusual words in its vocabulary."""
     words = ["a", "é", "友情", "x\u00a0y", "1e-3", "\\data\\", "ngram"]
     begin, end = ("<s>", "</s>") if mode == "sentences" else ("<eos>", "<eos>")
     vocabulary = Vocabulary(list(dict.fromkeys(["<unk>", begin, end])) + words, begin=begin, end=end)
@@ -93,7 +93,7 @@ def test_a_model_written_and_read_is_the_same_bit_by_bit(tmp_path, mode, order):
 
 @pytest.mark.parametrize("name", ["model.arpa", "pruned.arpa", "fallback.arpa"])
 def test_a_file_of_another_program_is_read_and_written_unchanged(tmp_path, name):
-    """But for the order of the lines, the zeros of KenLM's `<s>`, which is never predicted, and those of `</s>`."""
+    """Except the order of lines, the probability of `<s>`, which is never predicted, and zeros of `</s>`."""
 
     def lines(path):
         found = (line.split("\t") for line in path.read_text().splitlines())

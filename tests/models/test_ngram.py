@@ -1,4 +1,4 @@
-"""The n-gram model: what it says is a distribution, is what another program says, and is kept in a folder."""
+"""The n-gram model: distributions, agreement with KenLM, and model folders."""
 
 from __future__ import annotations
 
@@ -34,12 +34,14 @@ from syntaxlm.training.trainer import resume, train
 from tests.models.variants import log_probs, word_log_probs
 from tests.shared_data import DATA
 
-KENLM = Path(__file__).parents[1] / "golden_data" / "kenlm"  # what its lmplz and query made of the texts beside it
+KENLM = (
+    Path(__file__).parents[1] / "golden_data" / "kenlm"
+)  # output of lmplz and query for the texts in the same folder
 BEGIN, END, UNKNOWN, WORDS = 1, 2, 0, 7
 
 
 def count(model, batches):
-    """Trains a model on a text. Returns the figures of its training."""
+    """Trains a model on a text. Returns the results of `maximise`."""
     for batch in batches:
         model.accumulate(batch)
     return model.maximise()
@@ -68,7 +70,7 @@ texts = st.lists(st.lists(st.integers(3, WORDS - 2), min_size=1, max_size=6), mi
     texts, st.integers(1, 5), st.sampled_from(["sentences", "stream"]), st.lists(st.integers(0, WORDS - 1), min_size=1)
 )
 def test_probabilities_of_all_words_sum_to_one_after_any_context(sentences, order, mode, context):
-    """Seen, partly seen, unseen; with the unknown word, and with one that the text has not."""
+    """For seen, partly seen and unseen contexts, the unknown word, and words that are not in the text."""
     model, _ = counted(sentences, mode, order=order)
     read = [[BEGIN if mode == "sentences" else END, *sentences[0]], context]
     for tokens in read:
@@ -120,7 +122,7 @@ def test_the_state_has_the_tokens_the_order_needs_and_carries_over_the_batches_o
 
 
 def test_targets_that_are_not_the_next_input_are_scored():
-    """Where they are the same, searches are shared; here some are and some are not."""
+    """Targets that are the next input share look-ups; here only some are."""
     model, _ = counted([[3, 4, 5, 3, 4], [4, 5, 3, 4, 3]], order=4)
     tokens = torch.tensor([[BEGIN, BEGIN], [3, 4], [4, 5], [5, 3]])
     follows = torch.cat([tokens[1:], torch.tensor([[3, 4]])])
@@ -163,8 +165,8 @@ def test_probabilities_and_back_offs_equal_those_of_kenlm(text, file, order, lea
     theirs = import_arpa(KENLM / file)
     corpus = EncodedCorpus.encode(KENLM / text, Normaliser(), theirs.vocabulary)
     ours = NGramModel(NGramConfig(order=order, minimum_counts=least), len(theirs.vocabulary))
-    told = count(ours, SentenceBatches(corpus, theirs.vocabulary, 100, shuffle=False, seed=0).iterate(0))
-    assert told["fallback_discounts_of_orders"] == fallbacks
+    figures = count(ours, SentenceBatches(corpus, theirs.vocabulary, 100, shuffle=False, seed=0).iterate(0))
+    assert figures["fallback_discounts_of_orders"] == fallbacks
     for level, other in zip(ours.each_level, theirs.model.each_level, strict=True):
         assert torch.equal(level.keys, other.keys)
         torch.testing.assert_close(level.log_probs, other.log_probs, rtol=0, atol=3e-7)
@@ -187,7 +189,7 @@ def test_sentences_are_scored_word_by_word_as_kenlm_does():
 
 @pytest.fixture(scope="module")
 def run(toy, tmp_path_factory):
-    """A folder of a trained model, and how its training ended."""
+    """A folder of a trained model, and its training result."""
     folder = tmp_path_factory.mktemp("kn") / "run"
     recipe = read_recipe("kn5-toy", [(f"text.{part}", str(toy / f"{part}.txt")) for part in ("train", "valid", "test")])
     return folder, train(recipe, folder)
@@ -244,7 +246,7 @@ def test_sentences_are_generated_and_the_model_has_no_trees(run):
 
 
 def damaged(run, tmp_path, change):
-    """A copy of the folder, its tensors changed."""
+    """A copy of the folder with changed tensors."""
     folder = shutil.copytree(run[0], tmp_path / "damaged")
     tensors, notes = read_tensors(folder / WEIGHTS)
     change(tensors)
@@ -273,7 +275,7 @@ def square(tensors):
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         (swap, "levels.2.keys must increase from 0 to below"),
         (far, "levels.1.keys must increase"),
@@ -284,20 +286,20 @@ def square(tensors):
         (lambda tensors: tensors.update({"levels.5.keys": torch.zeros(1)}), "levels.5.keys does not belong to"),
     ],
 )
-def test_weights_that_are_not_n_grams_raise_an_error(run, tmp_path, change, told):
+def test_weights_that_are_not_n_grams_raise_an_error(run, tmp_path, change, message):
     with pytest.raises(InputError) as caught:
         read_model(damaged(run, tmp_path, change))
     assert WEIGHTS in str(caught.value)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_an_order_that_does_not_match_the_weights_raises_an_error(run, tmp_path):
     folder = shutil.copytree(run[0], tmp_path / "run")
     data = json.loads((folder / CONFIG).read_text())
-    for order, told in ((6, "levels.5.keys is missing"), (4, "levels.4.keys does not belong to this model")):
+    for order, message in ((6, "levels.5.keys is missing"), (4, "levels.4.keys does not belong to this model")):
         data["model"]["order"] = order
         (folder / CONFIG).write_text(json.dumps(data))
-        with pytest.raises(InputError, match=told):
+        with pytest.raises(InputError, match=message):
             read_model(folder)
 
 

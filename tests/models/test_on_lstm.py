@@ -1,4 +1,4 @@
-"""ON-LSTM against the program its authors released, and what is true of its dropouts and penalties."""
+"""ON-LSTM: agreement with the released program, dropouts and penalties."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pair classifier: what it reads of its encoder, over several kinds of encoder."""
+"""The pair classifier with several encoders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PaLM: what its layer computes, what gold spans teach, and what its scores make of a sentence."""
+"""PaLM: span attention, supervision by gold spans, and parsing scores."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_right_branching_attends_most_to_the_longest_span_whatever_the_words():
 
 
 def test_spans_of_any_length_are_scored_when_a_sentence_is_parsed():
-    """As by a model that attends to spans so long; as log-probabilities among the spans of words that end together."""
+    """Like by a model that attends to spans of that length, normalised among the spans that end at the same word."""
     short, long = built(maximum_span=2).eval(), built(maximum_span=7).eval()
     long.load_state_dict(short.state_dict())
     found, (expected, _) = short.structure(BATCH).values, scores_in_reading(long, BATCH)
@@ -201,13 +201,13 @@ def test_forms_differ_and_so_does_the_place_of_the_attention():
 def test_contradictory_settings_are_reported_together():
     with pytest.raises(
         ValueError, match=r"^model\.layer_sizes: the last is 5; tied weights need 6, the embedding_size"
-    ) as told:
+    ) as caught:
         dataclasses.replace(
             SMALL, layer_sizes=(8, 5), span_size=5, attention_after=3, supervision=0.1, scores="right-branching"
         )
-    assert "attention_after: found 3; expected at most 2, the LSTM layers" in str(told.value)
-    assert "span_size: found 5; expected an even number" in str(told.value)
-    assert "supervision: found 0.1; expected 0, or model.scores learned" in str(told.value)
+    assert "attention_after: found 3; expected at most 2, the LSTM layers" in str(caught.value)
+    assert "span_size: found 5; expected an even number" in str(caught.value)
+    assert "supervision: found 0.1; expected 0, or model.scores learned" in str(caught.value)
 
 
 def test_the_published_sizes_add_3_million_parameters_to_awd_lstm():

@@ -140,7 +140,7 @@ def test_contradictory_settings_raise_an_error(settings, fault):
 
 
 def lstm_step(layer, inputs, hidden, cell):
-    """The layer-normalised LSTM of the reading network, as its equations have it: (B, F), (B, H), (B, H)."""
+    """The layer-normalised LSTM of the reading network, by its equations: (B, F), (B, H), (B, H)."""
 
     def norm(rows, part):
         return part.gain * (rows - rows.mean(-1, keepdim=True)) / (rows.std(-1, keepdim=True) + 1e-6) + part.bias
@@ -208,7 +208,7 @@ def test_without_predict_attention_only_the_state_is_decoded_and_no_next_distanc
 
 
 def test_without_predict_attention_distances_are_those_of_the_full_model():
-    """Each distance reads its own half of the features: what is left out is the other half."""
+    """Each distance reads its own half of the features, so removing the other half has no effect."""
     torch.manual_seed(0)
     full = build(SMALL, 11).double().eval()
     model = build(dataclasses.replace(SMALL, predict_attention=False), 11).double().eval()
@@ -252,7 +252,7 @@ def test_a_plain_lstm_has_no_structure_and_carries_one_step():
 
 
 def test_the_full_models_weights_keep_their_names():
-    """Model folders are read by them."""
+    """Stored model folders depend on the names."""
     layer = {"key", "input", "input_norm", "recurrent", "recurrent_norm", "cell_norm"}
     expected = {"parser.convolution", "parser.norm", "parser.head", "predictor.key", "predictor.projection"}
     expected |= {"predictor.norm"} | {f"reader.{number}.{part}" for number in (0, 1) for part in layer}

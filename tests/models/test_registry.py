@@ -1,4 +1,4 @@
-"""The registry: model types with the abilities that they declare, and refusals that name them."""
+"""The registry: declared abilities of model types, and errors for missing ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sizes of models: found without memory, the same as those of the real model, and limited."""
+"""Sizes of models: computed without allocation, equal to those of the real model, and limited."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_meta_shapes_equal_those_of_the_model_and_use_no_random_numbers(name, se
     before = torch.get_rng_state()
     began = time.perf_counter()
     shapes = model_shapes(config, 50).state_dict()
-    assert time.perf_counter() - began < 1, "torch was asked for values on the meta device"
+    assert time.perf_counter() - began < 1, "torch computed values on the meta device"
     assert torch.equal(torch.get_rng_state(), before)
     real = build_model(config, 50).state_dict()
     assert all(tensor.is_meta for tensor in shapes.values())

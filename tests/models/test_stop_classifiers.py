@@ -1,4 +1,4 @@
-"""The stop classifiers: what they read, and that they are apart from each other."""
+"""The stop classifiers: their inputs and their independence."""
 
 from __future__ import annotations
 

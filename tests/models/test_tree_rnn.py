@@ -1,4 +1,4 @@
-"""TreeRNN against its equations, and what its words depend on. tests/models/abilities has what all models share."""
+"""TreeRNN: agreement with its equations and dependencies of words. Common tests are in tests/models/abilities."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_a_label_affects_later_words_of_its_path_but_not_its_own_word(word):
 
 
 def training_loss(model: TreeRNN, batch: TreeBatch) -> torch.Tensor:
-    """As training has it; noise is the same at every call."""
+    """The training loss with the same noise at every call."""
     torch.manual_seed(7)
     return model.train().loss(batch).total
 
@@ -148,9 +148,9 @@ def test_bfloat16_products_are_close_to_float32(name):
 
 def test_text_raises_an_error():
     assert reads(TreeRNNConfig()) == built("tanh").reads == "trees"
-    for asked in (built("tanh").token_log_probs, built("tanh").loss):
+    for method in (built("tanh").token_log_probs, built("tanh").loss):
         with pytest.raises(InputError, match=r"a tree-rnn model reads dependency trees, but this is text"):
-            asked(read(4, 2))
+            method(read(4, 2))
 
 
 def settings_of(model: TreeRNN) -> ModelSettings:

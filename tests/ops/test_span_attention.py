@@ -316,7 +316,7 @@ def test_weights_and_rows_of_wrong_shapes_raise_an_error():
     with pytest.raises(ValueError, match="found 5 span features; expected an even number"):
         SpanWeights(weight[1:], bias, span, score, "paper")
     fitting = SpanWeights(weight, bias, span, score, "paper")
-    with pytest.raises(ValueError, match="9 rows after 4 steps; expected 9, and 5 steps before them"):
+    with pytest.raises(ValueError, match="9 rows after 4 steps; expected 9 rows after 5 steps"):
         op.span_attention(inputs, carried, fitting, 5, case.counts)
     with pytest.raises(ValueError, match="9 rows; expected 8"):
         op.span_attention(inputs, None, fitting, 4, [3, 3, 2])

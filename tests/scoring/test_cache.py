@@ -99,8 +99,8 @@ def test_probabilities_over_the_vocabulary_sum_to_one(lstm, text, count, size):
     model_log_probs = torch.log_softmax(lstm.model.decoder(hidden[count - 1]).detach(), dim=0)
     total = 0.0
     for word, log_prob in enumerate(model_log_probs):
-        asked = torch.cat([chosen[: count - 1], torch.tensor([word])])
-        part = ScoredTokens(asked, log_prob.repeat(count), hidden[:count])
+        tokens = torch.cat([chosen[: count - 1], torch.tensor([word])])
+        part = ScoredTokens(tokens, log_prob.repeat(count), hidden[:count])
         cache_probs = NeuralCache(size).probs(part, [0.7])[:, 0]
         total += mixed_log_probs(part.log_probs, cache_probs, 0.4)[-1].exp().item()
     assert total == pytest.approx(1, abs=1e-12)
@@ -177,7 +177,7 @@ def test_both_perplexities_and_the_settings_are_printed(prpn, text):
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ((0.1, 0.1, 0), "size: found 0"),
         ((1.0, 0.1, 5), "weight: found 1.0"),
@@ -187,8 +187,8 @@ def test_both_perplexities_and_the_settings_are_printed(prpn, text):
         ((0.1, math.inf, 5), "theta: found inf"),
     ],
 )
-def test_settings_out_of_range_raise_an_error(settings, said):
-    with pytest.raises(InputError, match=said):
+def test_settings_out_of_range_raise_an_error(settings, message):
+    with pytest.raises(InputError, match=message):
         CacheSettings(*settings)
 
 

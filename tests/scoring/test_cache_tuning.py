@@ -109,15 +109,15 @@ def test_the_command_prints_the_table_and_the_command_to_evaluate_it(trained, re
     assert cli.main([*words[1:], "--json"]) == 0
     measured = json.loads(capsys.readouterr().out)
     assert cli.main(["tune", "cache", str(trained.lstm), str(repeated), "--cache-size", "60", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["command"] == command
-    assert told["cache"] == measured["cache"]
-    assert told["perplexity"] == pytest.approx(measured["perplexity"], rel=1e-6)
-    assert told["without_cache"]["perplexity"] == pytest.approx(measured["without_cache"]["perplexity"], rel=1e-9)
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["command"] == command
+    assert printed["cache"] == measured["cache"]
+    assert printed["perplexity"] == pytest.approx(measured["perplexity"], rel=1e-6)
+    assert printed["without_cache"]["perplexity"] == pytest.approx(measured["without_cache"]["perplexity"], rel=1e-9)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--cache-weight", "0.1"], "--cache-theta is missing"),
         (["--cache-theta", "0.1"], "--cache-weight is missing"),
@@ -125,9 +125,9 @@ def test_the_command_prints_the_table_and_the_command_to_evaluate_it(trained, re
         (["--cache-weight", "1.5", "--cache-theta", "-1", "--cache-size", "0"], "size: found 0"),
     ],
 )
-def test_invalid_settings_raise_an_error(trained, repeated, capsys, arguments, said):
+def test_invalid_settings_raise_an_error(trained, repeated, capsys, arguments, message):
     assert cli.main(["evaluate", "lm", str(trained.lstm), str(repeated), *arguments]) == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_tune_raises_an_error_for_a_size_of_0(trained, repeated, capsys):

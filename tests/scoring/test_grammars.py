@@ -126,12 +126,12 @@ def test_other_text_modes_raise_an_error_with_the_option_to_omit(name, text):
     stored = fresh(name)
     stream = "one stream, state carried across sentences"
     end = "reads text sentence by sentence and predicts the ends; leave --context out"
-    asked = [
+    requests = [
         (stream, lambda: evaluate_text(stored, text, STREAM)),
         (stream, lambda: list(surprisals(stored, LINES, "carry"))),
         ("sentence by sentence, ends of sentences not predicted", lambda: Scorer.of(stored, OPEN)),
     ]
-    for mode, ask in asked:
+    for mode, ask in requests:
         with pytest.raises(InputError) as caught:
             ask()
         assert str(caught.value) == f"text read as {mode}: a {name} model {end}"
@@ -144,9 +144,9 @@ def test_commands_report_an_unsupported_stream_in_one_line(command, text, tmp_pa
     stored.model.float()
     write_model(tmp_path / "model", stored)
     assert main([*command, str(tmp_path / "model"), str(text), "--context", "carry"]) == 2
-    out, said = capsys.readouterr()
+    out, message = capsys.readouterr()
     assert not out
-    assert said.splitlines()[-1].endswith("and predicts the ends; leave --context out")
+    assert message.splitlines()[-1].endswith("and predicts the ends; leave --context out")
     assert main([*command, str(tmp_path / "model"), str(text), "--context", "reset"]) == 0
 
 

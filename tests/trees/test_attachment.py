@@ -1,4 +1,4 @@
-"""Attachment scores: heads and labels counted word by word, punctuation told, sets of trees compared."""
+"""Attachment scores: counts of heads and labels, punctuation, comparison of sets of trees."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_there_is_no_score_without_words_and_no_las_without_labels():
     assert (scores.uas(), scores.uas(ALL_WORDS)) == (None, 1.0)
     unlabelled = AttachmentScores(attachment(GOLD, GOLD)[None], labelled=False)
     assert (unlabelled.uas(), unlabelled.las()) == (1.0, None)
-    with pytest.raises(InputError, match="no word but punctuation"):
+    with pytest.raises(InputError, match="found only punctuation"):
         compare_attachment(scores, scores)
 
 

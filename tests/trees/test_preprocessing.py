@@ -116,7 +116,7 @@ def test_a_sentence_without_words_left_is_none_and_its_index_is_missing():
         ("(S (NOUN a) (VERB b) (PUNCT .) (CD 1))", "ptb-keep", "3 of 4 words have tags"),
         ("(S (NOUN a) (VERB b) (PUNCT .))", "ptb-drop", "3 of 3 words have tags"),
         ("(S (NN a) (VB b) (. .))", "ud", "3 of 3 words have tags"),
-        ("(S (A -) (B .))", "letters", "expected words with a letter or digit"),
+        ("(S (A -) (B .))", "letters", "expected words that contain a letter or digit"),
     ],
 )
 def test_an_unknown_tag_set_raises_an_error_that_lists_the_tags(text, name, message):

@@ -186,7 +186,7 @@ def test_a_non_finite_score_raises_an_error_with_its_words(value):
 def test_inconsistent_arguments_raise_an_error():
     with pytest.raises(ValueError, match="expected one for each of the 9 spans"):
         SpanScores(np.array([2, 3]), np.zeros(8))
-    with pytest.raises(ValueError, match="without words"):
+    with pytest.raises(ValueError, match="at least one word"):
         SpanScores(np.array([2, 0]), np.zeros(3))
     with pytest.raises(ValueError, match="'biased': expected one of greedy-right, greedy-sum, cky"):
         decode_spans(drawn([2], 0), "biased")

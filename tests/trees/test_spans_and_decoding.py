@@ -79,7 +79,7 @@ def test_a_nan_distance_raises_an_error_with_its_position():
 
 @pytest.mark.parametrize(("lengths", "rule"), [([2, 2], "biased"), ([3, 0], "biased"), ([3], "greedy")])
 def test_inconsistent_arguments_raise_an_error(lengths, rule):
-    with pytest.raises(ValueError, match=r"expected|without words"):
+    with pytest.raises(ValueError, match=r"expected|at least one word"):
         decode(np.zeros(3), np.array(lengths), rule)
 
 

@@ -81,7 +81,6 @@ class StopScore:
     words: int
     correct: int
     edges: int
-    more: int
 
     @property
     def accuracy(self) -> float:

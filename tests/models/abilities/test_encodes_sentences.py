@@ -1,4 +1,4 @@
-"""Models that encode sentences: a vector for each, of that sentence alone."""
+"""Models that encode sentences: an independent vector for each sentence."""
 
 from __future__ import annotations
 

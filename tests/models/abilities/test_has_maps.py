@@ -39,7 +39,7 @@ def test_maps_in_a_padded_batch_are_those_of_each_sentence_alone(name):
 
 @every_model
 def test_attention_sums_to_at_most_one(name):
-    """It sums to less than one where gates are closed."""
+    """It sums to less than one if gates are closed."""
     for key, values in built(name).maps(read(8, 2)).earlier_tokens.items():
         if "attention" in key:
             assert (values.sum(-1) <= 1 + 1e-12).all()

@@ -1,4 +1,4 @@
-"""Models that parse: their structure has the declared type and shape, is of the sentence alone, and gives trees."""
+"""Models that parse: type and shape of the structure, independence of other sentences, and trees."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.models.variants import (
 )
 from tests.parsing.span_models import bracketing
 
-BRACKETS = {"brackets": True, "brackets without labels": False}  # models of tests that give span probabilities
+BRACKETS = {"brackets": True, "brackets without labels": False}  # test models that give span probabilities
 NAMES = [*names_with(Parses), *BRACKETS]
 OF_MARGINALS = [name for name in NAMES if name in BRACKETS or built(name).structure_type is SpanMarginals]
 every_model = pytest.mark.parametrize("name", NAMES)
@@ -37,12 +37,12 @@ SENTENCES = [KNOWN["words"].split()[:length] for length in (1, 2, 3, 4, 6, 10)] 
 
 
 def parser(name):
-    """`built`, or the model of tests."""
+    """A variant or a test model."""
     return bracketing(BRACKETS[name]).model if name in BRACKETS else built(name)
 
 
 def real_values(structure, batch):
-    """The values of real steps alone: (layers, n), or (n, m); those of spans, all of them."""
+    """The values at real steps, (layers, n) or (n, m); of spans, all values."""
     if isinstance(structure, SpanMarginals):
         return structure.values
     mask = batch.mask()
@@ -164,7 +164,7 @@ def test_later_tokens_never_change_the_structure_before_them(name):
 
 @every_left_to_right_model
 def test_structure_equals_that_of_a_full_forward_pass(name):
-    """Distances as they gate memory; scores of spans as they are attended to, those with BOS left out."""
+    """Distances that gate memory; scores of attended spans, without those that include BOS."""
     model, batch = built(name), ragged(9, (9, 4, 1))
     read, alone = model.read(batch), model.structure(batch)
     if isinstance(alone, Distances):

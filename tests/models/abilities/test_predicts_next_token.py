@@ -1,4 +1,4 @@
-"""Models that predict the next token: the distribution is the one that targets are scored by."""
+"""Models that predict the next token: the distribution agrees with the scores of targets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stored model is read back as it was, whatever its type and settings."""
+"""Models of all types and settings are stored and read back unchanged."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ VOCABULARY = Vocabulary(["<unk>", "<s>", "</s>", *(f"w{number}" for number in ra
 
 
 def stored(name: str, **settings: object) -> ModelBundle:
-    """A model in the precision in which models are stored and read."""
+    """A model in single precision, as models are stored."""
     model = built(name, **settings)
     if isinstance(model, TrainsByGradient):
         model.float()

@@ -1,4 +1,4 @@
-"""Models that score sentences: a sentence has the same log-probability in any batch, the sum of its tokens'."""
+"""Models that score sentences: independence of the batch, and sums of token log-probabilities."""
 
 from __future__ import annotations
 

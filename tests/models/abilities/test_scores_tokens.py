@@ -1,4 +1,4 @@
-"""Models that score tokens: distributions over words, of what stands before alone, however a text is cut."""
+"""Models that score tokens: distributions that depend on preceding tokens only, however a text is batched."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models trained by counting or EM: rounds never lower the likelihood of what was counted; counts are cleared."""
+"""Models trained by counting or EM: rounds never lower the training likelihood, and counts are cleared."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROUNDS = 8
 
 
 def fresh(name: str) -> Any:
-    """A model that has counted nothing yet."""
+    """A model without counts."""
     return MixtureOfUnigrams(3, WORDS) if name == "mixture" else build_model(config_of(name), WORDS).eval()
 
 
@@ -96,7 +96,7 @@ def test_counts_use_the_current_parameters_and_accumulating_does_not_change_them
 
 @every_model
 def test_maximising_clears_the_counts(name):
-    """What was counted in a round has no part in the next one, unless by the parameters."""
+    """Counts of a round affect the next round only through the parameters."""
     model, batches = fresh(name), texts()
     one_round(model, batches[:3])
     alone = fresh(name)

@@ -1,4 +1,4 @@
-"""Models trained by gradient descent: what the loss counts, that all weights learn, that gradients are right."""
+"""Models trained by gradient descent: the loss, its counts, and correct gradients of all weights."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DROPPING = [name for name in EVERY if name not in SENTENCE_VARIANTS]  # PCFGs ha
 
 
 def rates_of(name: str) -> dict[str, float]:
-    """All dropout rates of a model's settings, at a half."""
+    """All dropout rates of a model's settings, set to 0.5."""
     numbers = (key for key, value in vars(config_of(name)).items() if isinstance(value, float))
     return {key: 0.5 for key in numbers if key.endswith("dropout")}
 
@@ -83,7 +83,7 @@ def test_the_gradient_in_evaluation_agrees_with_finite_differences(name):
 
 @every(TrainsByGradient, HasHiddenStates, text=True)
 def test_bfloat16_products_are_close_to_float32_in_value_and_gradient(name):
-    """In the median of several batches: now and then a norm of eight features makes much of a rounding error."""
+    """In the median of several batches: a norm of eight features occasionally amplifies rounding errors."""
     model = built(name, init_range=0.1).float()
     value_errors, gradient_errors = [], []
     for seed in range(5):

@@ -1,4 +1,4 @@
-"""The end bias: its log-weights, its part in the loss, and that it falls to 0."""
+"""The end bias: its log-weights, its effect on the loss, and its decay to 0."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from syntaxlm.models.pcfg.grammars import Sentences
 from syntaxlm.ops.inside import reference
 from tests.models.pcfg.small import EVERY, SORTED, WORDS, batch_of, counts_of, small_model
 
-# Words 1 and 2 end sentences; 0 and 3 stand in longer ones only, 4 is alone.
+# Words 1 and 2 end sentences; 0 and 3 occur in longer sentences only, 4 only alone.
 WORD_COUNTS = torch.tensor([30, 50, 40, 80, 0])
 FINAL_COUNTS = torch.tensor([1, 30, 15, 0, 0])
 
@@ -55,7 +55,7 @@ def test_a_model_takes_its_scores_from_the_training_text():
 
 
 def weighted_loss(model, weight: float) -> float:
-    """By the reference: minus the log-likelihood of derivations, each span weighted."""
+    """The reference: negative log-likelihood of derivations with weighted spans."""
     tables = model.grammar.tables(Sentences.of(SORTED))
     total = 0.0
     for sentence, own in zip(SORTED, tables.words.split(list(map(len, SORTED))), strict=True):

@@ -1,4 +1,4 @@
-"""The rules and words that a grammar lists are the most probable ones of its tables."""
+"""Listing the most probable rules and words of a grammar."""
 
 from __future__ import annotations
 

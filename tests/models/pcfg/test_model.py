@@ -1,4 +1,4 @@
-"""PCFGs as language models and parsers: probabilities add up, each sentence is by itself, nothing stale is kept."""
+"""PCFGs as language models and parsers: probabilities, independence of sentences, and caching."""
 
 from __future__ import annotations
 
@@ -314,7 +314,7 @@ def test_there_is_a_label_for_every_symbol():
 
 
 def derivation_log_prob(rules, emissions, spans) -> float:
-    """Of a sentence and a labelled tree, single words included: the product of its rules."""
+    """Joint log-probability of a sentence and a labelled tree with single words: the product of its rules."""
     table, count = rules.table(), rules.nonterminals
     label = {(first, last): symbol for first, last, symbol in spans}
     length = len(emissions)
@@ -352,7 +352,7 @@ def test_best_trees_have_the_probability_of_the_best_derivation(name):
 
 
 def test_compound_bound_is_below_the_probability_of_the_sentence():
-    """The bound against the mean over many vectors drawn from the prior."""
+    """The bound is compared with the mean over many vectors sampled from the prior."""
     model = small_model("compound")
     assert isinstance(model.grammar, CompoundGrammar)
     generator = torch.Generator().manual_seed(0)
@@ -415,7 +415,7 @@ def test_training_raises_the_likelihood_of_the_text(name):
     assert losses[-1] < 0.8 * losses[0]
 
 
-# ---- rules that are kept
+# ---- cached rules
 
 
 def adam(model, fused: bool) -> None:
@@ -462,7 +462,7 @@ def evaluated(model) -> list[torch.Tensor]:
     ("name", "change"), [*(("simple", change) for change in CHANGES), ("tensor", "fused adam"), ("neural", "in place")]
 )
 def test_rules_are_recomputed_when_weights_change(name, change):
-    """In evaluation mode throughout; against a copy that has kept nothing."""
+    """In evaluation mode, compared with a copy without cache."""
     torch.manual_seed(1)
     model = exact_model(name)
     before = evaluated(model)

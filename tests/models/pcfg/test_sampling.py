@@ -1,4 +1,4 @@
-"""Sentences drawn from a grammar: by its probabilities, within the limit, with their trees."""
+"""Sampling sentences with their trees from a grammar: frequencies and limits."""
 
 from __future__ import annotations
 
