@@ -1,4 +1,4 @@
-"""The benchmark of training on a GPU: at tiny sizes it is all run, on whatever device there is."""
+"""The benchmark of training on a GPU, run completely at tiny sizes on any device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensor files: read as the safetensors library reads them, and checked before memory is taken."""
+"""Tensor files: agreement with the safetensors library, and checks before memory is allocated."""
 
 from __future__ import annotations
 

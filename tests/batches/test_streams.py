@@ -1,4 +1,4 @@
-"""Batches of a text as one stream: every token predicted once, by every process its share, from any batch on."""
+"""Batches of a text as one stream: predictions, processes, and resuming."""
 
 from __future__ import annotations
 
@@ -123,7 +123,9 @@ def test_random_steps_are_drawn_around_the_steps_and_in_one_of_twenty_batches_ar
     lengths = np.array(drawn(0, 0))
     near = lengths[lengths > 52]
     assert len(near) / len(lengths) == pytest.approx(0.95, abs=0.01)
-    assert near.mean() == pytest.approx(69.5, abs=0.3)  # the whole part of a normal around 70, cut off at 80
+    assert near.mean() == pytest.approx(
+        69.5, abs=0.3
+    )  # integer part of a normal variable with mean 70, truncated at 80
     assert near.std() == pytest.approx(4.9, abs=0.3)
     assert lengths[lengths <= 52].mean() == pytest.approx(34.5, abs=0.8)
     assert near.max() == 80

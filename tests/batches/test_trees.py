@@ -1,4 +1,4 @@
-"""Batches of dependency trees: every word generated once, from the word and the state that its edge leaves."""
+"""Batches of dependency trees: steps, order, and processes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.batches.forests import CAT, GO, LOWER, corpus_of, forests, many_trees
 
 
 def rows_of(batch, corpus, vocabulary, labels):
-    """Of each word that a batch generates, by name: the word that the edge leaves, its label, and the edge."""
+    """For each generated word, by name: the source word, its label, and the edge."""
     words, targets = vocabulary.decode(batch.words.tolist()), vocabulary.decode(batch.targets.tolist())
     found = zip(words, labels.decode(batch.labels.tolist()), batch.levels.edges().tolist(), strict=True)
     return dict(zip(targets, found, strict=True))

@@ -1,4 +1,4 @@
-"""Where the parts of a drawn dependency tree stand."""
+"""The layout of dependency trees."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LABELS = ("det", "nsubj:pass", "", "a.long.label.of.an.arc", "x")
 
 
 def random_tree(seed: int, projective: bool = True, most: int = 16) -> DependencyTree:
-    """A tree of any shape with one root; or heads by chance, which may cross, be several roots, or go in circles."""
+    """A random tree with one root; or random heads, with crossing arcs, several roots, or cycles."""
     source = random.Random(seed)
     size = source.randint(1, most)
     heads = [0] * size
@@ -54,7 +54,7 @@ def label_box(arc: Arc) -> tuple[float, float, float]:
 
 
 def meets(one: Arc, other: Arc, foot: float) -> bool:
-    """Whether an upright leg of one is met by the level line of the other."""
+    """Whether a leg of one crosses the horizontal line of the other."""
     low, high = sorted((other.start, other.end))
     return any(low < x < high and one.top < other.top < foot for x in {one.start, one.end})
 

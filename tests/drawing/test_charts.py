@@ -1,4 +1,4 @@
-"""Lines, bars, ticks."""
+"""Line charts, bar charts, ticks."""
 
 from __future__ import annotations
 

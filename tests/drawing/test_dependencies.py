@@ -1,4 +1,4 @@
-"""Pictures of dependency trees: what stands in them, and the command that draws them."""
+"""Pictures of dependency trees, and the command that draws them."""
 
 from __future__ import annotations
 

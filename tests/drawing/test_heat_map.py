@@ -1,4 +1,4 @@
-"""Maps of cells."""
+"""Heat maps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MATRIX = [[0.5, np.nan, 0.0], [0.25, 1.0, np.nan]]
 
 
 def cells(document: str, role: str = "cell") -> dict[str, float]:
-    """The tooltip of each cell, and the share of its colour."""
+    """The opacity of each cell, by tooltip."""
     found = [cell for cell in of_role(read_svg(document), role) if tooltip(cell)]
     return {tooltip(cell): float(cell.get("fill-opacity", "")) for cell in found}
 

@@ -1,4 +1,4 @@
-"""What drawing may import, and how results below it show themselves in notebooks."""
+"""Imports of the drawing package, and display of results in notebooks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from syntaxlm import display, drawing
 
 
 def loaded_by(program: str) -> set[str]:
-    """The modules that are loaded after a program ran in a process of its own."""
+    """The modules loaded by a program in a separate process."""
     command = [sys.executable, "-c", f"{program}\nimport sys\nprint(*sys.modules)"]
     return set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
 

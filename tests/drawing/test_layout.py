@@ -1,4 +1,4 @@
-"""Where the parts of a drawn tree stand."""
+"""The layout of constituency trees."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LABELS = ("X", "S", "NP-SBJ-1", "a.long.label.of.a.phrase", "")
 
 
 def random_tree(seed: int, most: int = 14) -> Tree:
-    """A tree of any shape: several children, unary chains, tags or none."""
+    """A random tree: n-ary branches, unary chains, optional tags."""
     source = random.Random(seed)
     size = source.randint(1, most)
     parts: list[Constituent] = []

@@ -76,7 +76,7 @@ MEASURE = """<!doctype html><body><iframe src="page.html" style="border:0;width:
 
 
 def measured(folder: Path, width: int) -> list:
-    """What a browser makes of folder/page.html: its width, and of every figure the box, its content, the picture."""
+    """Widths in a browser: of folder/page.html, and for every figure of the box, its content and the picture."""
     browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if browser is None:
         pytest.skip("no chromium to look with")

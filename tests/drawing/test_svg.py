@@ -1,4 +1,4 @@
-"""SVG documents: what they hold, and how they are put together."""
+"""SVG documents and combined pictures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Widths, directions, and what stands for what cannot be seen."""
+"""Text widths, writing direction, and replacements of invisible characters."""
 
 from __future__ import annotations
 

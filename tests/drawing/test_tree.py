@@ -1,4 +1,4 @@
-"""Pictures of trees: what stands in them, and what is marked."""
+"""Pictures of constituency trees, and marked spans."""
 
 from __future__ import annotations
 

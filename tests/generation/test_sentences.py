@@ -1,4 +1,4 @@
-"""Generation: what is drawn, and that its probabilities are those of reading it."""
+"""Generation: sampled sentences, whose surprisals equal those of scoring them."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_sentence_depends_only_on_the_seed_and_its_number(monkeypatch):
 def test_special_tokens_are_not_sampled_and_every_sentence_has_a_word(mode):
     stored = fresh("lstm", mode)
     with torch.no_grad():
-        stored.model.decoder.bias[:3] = 3.0  # those that would be drawn often
+        stored.model.decoder.bias[:3] = 3.0  # would be sampled often
     sentences = list(generate(stored, 40, maximum_words=4))
     drawn = {token for sentence in sentences for token in sentence.tokens}
     assert not drawn & {"<unk>", "<s>", "</s>", "<eos>"}
@@ -139,7 +139,7 @@ def test_a_model_that_does_not_predict_the_next_token_raises_an_error():
 
 @every_model
 def test_a_model_that_does_not_predict_eos_never_samples_it(name):
-    """Every sentence is as long as the limit; its surprisals are those of reading it."""
+    """Every sentence has the maximal length; its surprisals equal those of scoring it."""
     stored = fresh(name, OPEN)
     for sentence in generate(stored, 6, "the", maximum_words=9, seed=2):
         assert not sentence.ended

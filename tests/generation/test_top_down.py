@@ -1,4 +1,4 @@
-"""Sampling from grammars, top-down: trees, limits, unknown words, and that frequencies are probabilities."""
+"""Top-down sampling from grammars: trees, limits, unknown words, and frequencies."""
 
 from __future__ import annotations
 

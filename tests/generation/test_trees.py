@@ -1,4 +1,4 @@
-"""Sampled trees: their probabilities are those of reading them, limits hold, and nothing is drawn that may not be."""
+"""Sampled trees: probabilities equal those of scoring, limits, and excluded words."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def depth_of(tree, word: int) -> int:
 
 
 def read(stored, stops, one: GeneratedTree) -> tuple[list[float], float]:
-    """Bits of each word, and of the tree, by reading it whole."""
+    """Bits of each word and of the tree, by scoring the whole tree."""
     corpus = DependencyCorpus.from_trees([one.tree], stored.normaliser, stored.vocabulary, stored.labels)
     words = (-Scorer.of(stored).trees(corpus) / math.log(2)).tolist()
     (some,) = StopBatches(stored.model, TreeBatches(corpus, 1000, shuffle=False, seed=0)).iterate()
@@ -133,7 +133,7 @@ def test_roots_are_sampled_with_their_probabilities():
 
 
 def root_log_probs(model) -> list[float]:
-    """Of every word as the root."""
+    """Log-probability of every word as the root."""
     levels = tree_generation.Levels.of(torch.zeros(1, dtype=torch.int64), ((0, 1, 0, 0),))
     ids = torch.tensor([VOCABULARY.begin_id]), torch.tensor([LABELS.begin_id])
     with torch.no_grad():

@@ -29,7 +29,7 @@ def call(form: str, function: str, *arrays, **options):
 
 @cache
 def tree_matrices(length: int) -> tuple[np.ndarray, np.ndarray]:
-    """Which spans, one-word spans included, and which splits each binary tree has, in the order of the rows."""
+    """The spans (including one-word spans) and splits of each binary tree, in row order."""
     rows = [(start, start + width) for width in range(1, length + 1) for start in range(length - width + 1)]
     splits = [
         (start, start + part, start + width)
@@ -102,7 +102,7 @@ def test_total_best_and_marginals_are_those_of_all_binary_trees(form, kind, with
 @pytest.mark.parametrize("number_type", [np.int32, np.int64, np.float64])
 @pytest.mark.parametrize("length", range(1, 7))
 def test_ties_go_to_the_first_split_of_every_span(form, number_type, length):
-    """The enumeration has the trees of an earlier first split first, and so on in both parts."""
+    """The enumeration is sorted by the first split, recursively in both parts."""
     weights = np.random.default_rng(length).integers(-1, 2, (length * (length + 1) // 2, 300)).astype(number_type)
     spans, _ = tree_matrices(length)
     expected = spans[with_all_trees(length, weights, None).argmax(0)]
@@ -197,7 +197,7 @@ def test_sentences_without_possible_trees_have_no_mass_and_do_not_affect_others(
 
 @pytest.mark.parametrize("form", FORMS)
 def test_integers_are_added_exactly(form):
-    """The last digit decides, far below the precision of float64."""
+    """Weights differ in the last digit, which float64 cannot represent."""
     weights = np.full((6, 2), 10**17)
     weights[3, 0] += 1  # words 1 and 2
     weights[4, 1] += 1  # words 2 and 3
@@ -268,7 +268,7 @@ def test_a_marked_chart_becomes_its_spans(length):
 
 
 def test_random_split_weights_of_a_span_make_every_split_equally_probable():
-    """The start of EM of a constituent-context model: spans weigh -log of how many splits they have."""
+    """The start of EM of a constituent-context model: the weight of a span is -log of its number of splits."""
     starts, ends = numpy_charts.spans_in(4)
     weights = -np.log(np.maximum(ends - starts - 1, 1))[:, None]
     marginals = numpy_charts.marginals(weights)

@@ -1,4 +1,4 @@
-"""Compiled pointwise work: when it is compiled, and what happens where that fails."""
+"""Compiled pointwise operations: conditions of compilation, and failures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def doubled(rows: torch.Tensor) -> torch.Tensor:
 
 @pytest.fixture
 def everywhere(monkeypatch):
-    """As if the processor were a GPU."""
+    """Treats the CPU like a GPU."""
     monkeypatch.setattr(fused_module, "worthwhile", lambda tensor: True)
 
 
@@ -68,7 +68,7 @@ def test_one_compiled_version_works_for_any_number_of_rows(everywhere):
             values = torch.randn(rows, 4)
             torch.testing.assert_close(function(values), values * 2)
         assert graphs["unique_graphs"] - before == 1
-        for size in range(5, 15):  # more sizes than torch by itself would compile for
+        for size in range(5, 15):  # more sizes than torch compiles for by default
             values = torch.randn(3, size)
             torch.testing.assert_close(function(values), values * 2)
     assert graphs["unique_graphs"] - before == 11

@@ -1,4 +1,4 @@
-"""The inside algorithm: fast forms against the reference, the reference against enumeration and released figures."""
+"""The inside algorithm: fast forms agree with the reference, and the reference with enumeration."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def expected_log_partition(rules, log_probs, words, lengths, weights=None):
 
 
 def gradients(values, parts):
-    """Of a weighting of the sentences, so that no sentence's gradient hides behind another's."""
+    """Gradients of a weighting of the sentences, so that gradients of sentences do not cancel."""
     weighting = torch.linspace(0.5, 2, len(values), dtype=torch.float64)
     return torch.autograd.grad((values * weighting.to(values.dtype)).sum(), parts)
 
@@ -156,7 +156,7 @@ def reference_partition(sizes, lengths, weighted):
 def test_factored_rules_equal_the_reference_in_value_and_every_gradient(
     sizes, form, lengths, weighted, threads, monkeypatch
 ):
-    """torch in float64, compiled kernels in float32 and, with products in bfloat16, to what this type resolves."""
+    """torch in float64, compiled kernels in float32, and bfloat16 products with the tolerance of that type."""
     if form != "torch" and usable(native.SOURCE, torch.float32) is None:
         pytest.skip("no C compiler")
     threads(2 if form.endswith("2 threads") else 1)
@@ -215,7 +215,7 @@ def test_posteriors_are_the_marginals_of_the_reference_and_label_by_the_best_sym
 
 
 def symbol_shares(rules, log_probs):
-    """(n, n, m) of the reference: the probability that a span is headed by each nonterminal."""
+    """(n, n, m) by the reference: the probability that a span has each nonterminal."""
     weights = torch.zeros(len(log_probs), len(log_probs), rules.nonterminals, dtype=torch.float64, requires_grad=True)
     return torch.autograd.grad(reference.log_partition(rules, log_probs, weights), weights)[0]
 
@@ -266,7 +266,7 @@ def continued(rules, log_probs, prefix):
 
 @pytest.mark.parametrize("kind", RULES)
 def test_next_words_are_the_prefix_probabilities_of_every_continuation(kind):
-    """Of prefixes of no, one, two and several words in one batch, in any order."""
+    """Prefixes of no, one, two and several words are in one batch, in any order."""
     rules, log_probs = RULES[kind](), word_log_probs(8, 4)
     prefixes = [[3], [], [5, 5, 2, 0, 7], [1, 2], [], [6, 0, 1], [4], [7, 7, 7, 7, 7], [2, 1]]
     words = torch.tensor([word for prefix in prefixes for word in prefix])

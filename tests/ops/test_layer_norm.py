@@ -1,4 +1,4 @@
-"""PRPN's layer norm, compiled and not, against its reference."""
+"""PRPN's layer norm, compiled and uncompiled, compared with its reference."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from syntaxlm.ops.layer_norm import fast, layer_norm, reference
 
 
 def tensors(*shape: int) -> list[torch.Tensor]:
-    """Rows, gain, bias, and a gradient from above."""
+    """Rows, gain, bias, and an output gradient."""
     numbers = torch.Generator().manual_seed(0)
     shapes = shape, shape[-1:], shape[-1:], shape
     made = [torch.randn(*size, dtype=torch.float64, generator=numbers) for size in shapes]
@@ -32,7 +32,7 @@ def test_layer_norm_equals_the_reference_in_value_and_gradient(monkeypatch, shap
     found = torch.autograd.grad((value * outer.to(dtype)).sum(), (rows, gain, bias))
     tolerance = {"float64": 1e-10, "bfloat16 rows": 0.1}.get(form, 2e-4)
     if shape == (1, 2) and dtype == torch.float32:
-        tolerance *= 10  # two numbers' gradient is a difference of almost equal terms
+        tolerance *= 10  # the gradient for two numbers is a difference of almost equal terms
     torch.testing.assert_close(value.double(), expected, rtol=0, atol=tolerance)
     for ours, theirs in zip(found, wanted, strict=True):
         torch.testing.assert_close(ours.double(), theirs, rtol=0, atol=tolerance * (1 + len(outer)))

@@ -1,4 +1,4 @@
-"""Compiling kernels on the user's machine, and doing without."""
+"""Compilation of kernels on the user's machine, and operation without them."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_compiled_code_is_used_only_for_float32_on_the_cpu(source):
 
 @pytest.mark.long
 def test_training_without_compiled_code_works(toy, tmp_path):
-    """In a process of its own, where nothing is loaded yet."""
+    """In a separate process, where nothing is loaded yet."""
     program = (
         "import sys; from syntaxlm.training.recipe import recipe_from; from syntaxlm.training.trainer import train;"
         "import json; print(train(recipe_from(json.loads(sys.argv[1]), 'r'), sys.argv[2]).valid.perplexity)"

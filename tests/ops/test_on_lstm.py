@@ -1,4 +1,4 @@
-"""The recurrence of ordered neurons and of a plain LSTM: fast form against reference, reference against others."""
+"""The recurrence of ordered neurons and of a plain LSTM: agreement of fast form, reference and nn.LSTM."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def flat(result):
 
 
 def gradients(outputs, inputs):
-    """Of a random weighting of the outputs, so that no output's gradient hides behind another's."""
+    """Gradients of a random weighting of the outputs, so that gradients of outputs do not cancel."""
     loss = sum((out * random(*out.shape, seed=9 + n)).sum() for n, out in enumerate(outputs) if out.requires_grad)
     return torch.autograd.grad(loss, inputs)
 
@@ -71,7 +71,7 @@ def gradients(outputs, inputs):
 @pytest.mark.parametrize("form", ["torch", "compiled", "compiled, 2 threads"])
 @pytest.mark.parametrize("case", CASES)
 def test_fast_form_equals_reference_in_value_state_and_every_gradient(case, form, threads):
-    """The torch form in float64, the compiled one in float32, both against the reference in float64."""
+    """The torch form in float64 and the compiled form in float32 are compared with the reference in float64."""
     counts, size, chunk = CASES[case]
     compiled = form != "torch"
     if compiled and usable(fast._SOURCE, torch.float32) is None:
@@ -106,7 +106,7 @@ def test_the_torch_form_equals_the_compiled_form_in_float32(case, monkeypatch):
 
 @pytest.mark.parametrize("chunk", [2, 6, None])
 def test_a_step_after_its_products_equals_the_reference_in_value_and_gradient(chunk):
-    """What a GPU runs compiled, as it is written, in float64."""
+    """The functions that are compiled on a GPU, uncompiled, in float64."""
     rows, size = 3, 6
     tensors = tensors_of([rows], size, chunk, rows)
     inputs, input_weight, recurrent, bias, hidden, cell = tensors
@@ -135,7 +135,7 @@ def test_steps_compiled_by_torch_equal_the_reference_in_value_state_and_every_gr
     torch._dynamo.reset()
     before = torch._dynamo.utils.counters["stats"]["unique_graphs"]
     with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)  # how a failing compiler is told
+        warnings.simplefilter("error", UserWarning)  # a failed compilation would warn
         for name in ("ragged", "plain, ragged"):
             counts, size, chunk = CASES[name]
             tensors = tensors_of(counts, size, chunk, counts[0])
@@ -244,7 +244,7 @@ def test_cumax_increases_to_one():
 
 
 def test_neurons_of_one_chunk_with_equal_gates_share_their_memory():
-    """Master gates serve whole chunks: where o, g, i, f of a chunk's neurons are equal, so are its cells."""
+    """Chunks share master gates: if o, g, i, f of a chunk's neurons are equal, so are its cells."""
     size, chunk, master = 6, 3, 2
     tensors = tensors_of([2] * 4, size, chunk, 2)
     with torch.no_grad():

@@ -12,7 +12,7 @@ from syntaxlm.ops.softmax import fast, reference, target_log_probs
 @pytest.mark.parametrize("elements", [1, 30, 11 * 7, 1 << 23])
 @pytest.mark.parametrize("rows", [1, 7, 20])
 def test_target_log_probs_equal_log_softmax_and_gather_in_value_and_every_gradient(monkeypatch, rows, elements):
-    """elements: of logits at a time; one row, a few, or all."""
+    """elements: number of logits at a time: one row, a few rows, or all."""
     for chunk in ("FORWARD_CHUNK", "BACKWARD_CHUNK"):
         monkeypatch.setattr(fast, chunk, elements)
     torch.manual_seed(0)
@@ -48,7 +48,7 @@ def test_huge_logits_give_finite_log_probs_and_gradients():
 
 
 def tensors(rows: int, size: int, width: int = 20, seed: int = 0) -> tuple[torch.Tensor, ...]:
-    """Hidden rows, weight, bias, targets, and a gradient from above."""
+    """Hidden rows, weight, bias, targets, and an output gradient."""
     numbers = torch.Generator().manual_seed(seed)
     hidden, weight, bias, outer = (
         torch.randn(*shape, generator=numbers) for shape in ((rows, width), (size, width), (size,), (rows,))

@@ -1,4 +1,4 @@
-"""Span attention: fast form against reference, reference against the released program and the paper's differences."""
+"""Span attention: agreement of fast form, reference, released program and the paper's equations."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Case:
     size: int = 6
     scorer: int = 4
     form: Form = "released"
-    carried: int | None = None  # columns of what is carried; None: nothing is
+    carried: int | None = None  # number of carried columns; None: nothing is carried
 
     def tensors(self) -> list[torch.Tensor | None]:
-        """Leaves in the order of NAMES, in float64; None for those there are not."""
+        """Leaf tensors in the order of NAMES, in float64; None for missing ones."""
         biases = (2 if self.form == "released" else 1) * self.size + self.scorer
         shapes = (
             (sum(self.counts), INPUT),
@@ -74,7 +74,7 @@ def run(form_of_op, case, tensors, dtype=torch.float64):
 
 
 def gradients(outputs, tensors):
-    """Of a random weighting of the outputs, so that no output's gradient hides behind another's."""
+    """Gradients of a random weighting of the outputs, so that gradients of outputs do not cancel."""
     loss = sum((out * random(*out.shape, seed=9 + n)).sum() for n, out in enumerate(outputs) if out.requires_grad)
     return torch.autograd.grad(loss, [tensor for tensor in tensors if tensor is not None])
 
@@ -101,7 +101,7 @@ def test_equals_the_released_program_in_scores_attention_and_context(path, form_
 @pytest.mark.parametrize("form", ["torch", "compiled", "compiled, 2 threads"])
 @pytest.mark.parametrize("case", CASES)
 def test_fast_form_equals_reference_in_value_and_every_gradient(case, form, threads):
-    """The torch form in float64, the compiled one in float32, both against the reference in float64."""
+    """The torch form in float64 and the compiled form in float32 are compared with the reference in float64."""
     compiled = form != "torch"
     if compiled and usable(fast._SOURCE, torch.float32) is None:
         pytest.skip("no C compiler")
@@ -150,7 +150,7 @@ def test_the_torch_form_equals_the_compiled_form_in_float32(case, monkeypatch):
 
 
 def test_spans_may_be_hundreds_of_tokens_long():
-    """Longer than what the compiled form keeps of all features at a time."""
+    """Longer than the buffers of the compiled form for all features."""
     case = Case([1] * 20, 400, size=260, scorer=3)
     tensors = case.tensors()
     found = []
@@ -194,16 +194,16 @@ def test_the_backward_agrees_with_finite_differences(case):
 @pytest.mark.parametrize("form", ["released", "paper"])
 @pytest.mark.parametrize("open_", [-15.0, 15.0], ids=["shut", "open"])
 def test_float32_stays_precise_if_forget_gates_are_nearly_0_or_1(open_, form, native, monkeypatch):
-    """Over 70 steps. Where gates are nearly 1, updates are a millionth of what they are made of.
+    """Over 70 steps. If gates are nearly 1, updates are scaled by about a millionth.
 
-    The gradient of the scorer's last layer is then a difference of spans nearly equal: no type keeps its digits.
+    The gradient of the scorer's last layer is then a difference of nearly equal spans, which is never precise.
     """
     if not native:
         monkeypatch.setattr(fast, "usable", lambda *_: None)
     case = Case([3] * 70, 20, size=16, scorer=8, form=form, carried=3)
     tensors = [tensor if tensor is None else tensor.detach() for tensor in case.tensors()]
     tensors[3][: case.size] += open_
-    tensors = [tensor.float().double().requires_grad_() for tensor in tensors]  # what float32 reads without an error
+    tensors = [tensor.float().double().requires_grad_() for tensor in tensors]  # exactly representable in float32
     found = []
     for dtype in (torch.float32, torch.float64):
         outputs = run(op, case, tensors, dtype)
@@ -229,7 +229,7 @@ def test_fully_closed_and_open_gates_give_finite_values_and_gradients(native, mo
 
 @pytest.mark.parametrize("native", [True, False])
 def test_a_span_does_not_depend_on_tokens_before_or_after_it(native, monkeypatch):
-    """Scores of spans alone: without the sides of the token that attends. To the last bit."""
+    """Scores of spans without the attending token's side are bitwise equal."""
     if not native:
         monkeypatch.setattr(fast, "usable", lambda *_: None)
     case = Case([2] * 12, 5, carried=2)
@@ -246,7 +246,7 @@ def test_a_span_does_not_depend_on_tokens_before_or_after_it(native, monkeypatch
 
 
 def test_a_run_over_a_span_equals_the_difference_in_the_paper():
-    """c_j less c_{i-1} times the product of the gates of i..j, and its mirror: of runs over the whole text."""
+    """c_j minus c_{i-1} times the product of the gates of i..j, and its mirror, of runs over the whole text."""
     case = Case([1] * 9, 4, scorer=0, form="paper")
     inputs, _, weight, bias, *_ = (tensor if tensor is None else tensor.detach() for tensor in case.tensors())
     update, forget = (inputs @ weight.T + torch.cat([torch.zeros(6), bias])).chunk(2, dim=-1)

@@ -1,4 +1,4 @@
-"""The recurrence along dependency paths: level by level against step by step, and that against others."""
+"""The recurrence along dependency paths: agreement of fast form, reference and torch's recurrent layers."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from syntaxlm.ops.tree_levels import EdgeWeights, Levels, States
 from syntaxlm.trees import paths_of
 
 ONE = (0,)
-CHAIN = tuple(range(40))  # every word hangs on the one before it: 40 levels of one step
+CHAIN = tuple(range(40))  # every word depends on the previous one: 40 levels of one step
 LEFT_CHAIN = (*range(2, 41), 0)
-FLAT = (*(31,) * 30, 0, *(31,) * 30)  # 60 dependents of one word, 30 a side
+FLAT = (*(31,) * 30, 0, *(31,) * 30)  # 60 dependents of one word, 30 on each side
 SENTENCE = (3, 3, 4, 0, 8, 8, 8, 4, 4)
 SEVERAL_ROOTS = (0, 1, 0, 0, 4)
 CROSSING = (3, 4, 0, 3, 2)
@@ -36,7 +36,7 @@ NAMES = "inputs", "input", "recurrent", "bias", "hidden", "cell"
 
 
 def levels_of(trees):
-    """Where the steps of trees, given by their heads, stand; and which tree and word each row is of."""
+    """The levels of trees, given by their heads, and the tree and word of each row."""
     offsets = np.cumsum([0, *map(len, trees)])
     paths = paths_of(np.array(list(itertools.chain(*trees))), offsets)
     words = [(tree, word) for tree, heads in enumerate(trees) for word in range(1, len(heads) + 1)]
@@ -56,7 +56,7 @@ def random(*shape, seed):
 
 
 def tensors_of(steps, cell, before=1):
-    """Inputs, weights and the state before, all of which take a gradient; no cell for a tanh network."""
+    """Inputs, weights and the initial state, all with gradients; no cell for a tanh network."""
     gates = 4 * SIZE if cell == "lstm" else SIZE
     shapes = (steps, INPUT), (4, gates, INPUT), (4, gates, SIZE), (4, gates), (before, SIZE), (before, SIZE)
     tensors = [(random(*shape, seed=n) * 0.7).requires_grad_() for n, shape in enumerate(shapes)]
@@ -71,7 +71,7 @@ def run(op, tensors, levels, dtype=torch.float64):
 
 
 def gradients(outputs, inputs):
-    """Of a random weighting of the outputs, so that no output's gradient hides behind another's."""
+    """Gradients of a random weighting of the outputs, so that gradients of outputs do not cancel."""
     loss = sum((out * random(*out.shape, seed=9 + n)).sum() for n, out in enumerate(outputs))
     return torch.autograd.grad(loss, inputs)
 
@@ -103,7 +103,7 @@ def test_gradients_of_hidden_states_or_cells_alone_are_correct(which):
 
 @pytest.mark.parametrize("cell", ["tanh", "lstm"])
 def test_steps_continue_any_previous_states(cell):
-    """As in sampling trees, where each level is computed by itself; two steps may go on from one state."""
+    """As in sampling, where each level is computed separately; two steps may continue one state."""
     levels = Levels.of(torch.tensor([2, 0, 2, 2, 1, 3, 7, 6, 3]), ((1, 2, 0, 2), (0, 1, 2, 1)))
     tensors = tensors_of(9, cell, before=3)
     ours, expected = (run(op, tensors, levels) for op in (tree_levels, tree_levels.reference))

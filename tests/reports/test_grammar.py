@@ -1,4 +1,4 @@
-"""The listing of a grammar: counted use, real examples, and the same figures as text, JSON and page."""
+"""The listing of a grammar: counts, examples, and the same content as text, JSON and page."""
 
 from __future__ import annotations
 

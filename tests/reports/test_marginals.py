@@ -1,4 +1,4 @@
-"""What is drawn and reported of a model that gives span probabilities."""
+"""Drawings and reports of a model that gives span probabilities."""
 
 from __future__ import annotations
 

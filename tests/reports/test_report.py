@@ -1,4 +1,4 @@
-"""The report on a model: what the page says, what it leaves out, and that it can be read by anyone."""
+"""The report on a model: its content, missing sections, and accessibility."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PARTS = [
 
 
 class Read(HTMLParser):
-    """A page read back; fails where an element is not closed, or closed in the wrong place."""
+    """A parsed page; fails if an element is not closed or closed in the wrong place."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -103,7 +103,7 @@ def page(prpn, parsing, trained):
 
 @pytest.fixture
 def run_folder(trained, tmp_path):
-    """A copy of the trained PRPN's folder, to be spoiled."""
+    """A copy of the trained PRPN's folder, to be damaged."""
     return Path(shutil.copytree(trained.prpn, tmp_path / "model"))
 
 
@@ -313,7 +313,7 @@ def test_no_sentence_is_both_best_and_worst(prpn, tmp_path):
     bank.write_text("(S (NP (DT the) (NN cat)) (VP (VBZ sees) (NP (DT a) (NN dog))))\n(S (NN dogs) (VBP bark))\n")
     parsing = evaluate_parsing(prpn, bank)
     best, worst, rule = best_and_worst(parsing, scored_sentences(parsing))
-    assert (best, worst) == ([0], [])  # of two words, nothing counts: it tells nothing
+    assert (best, worst) == ([0], [])  # a sentence of two words has no scored spans
     assert "among all 1 sentences" in rule
     page = page_of(prpn, read_run(tmp_path), parsing)
     assert "Worst sentences" in page.left_out

@@ -24,7 +24,7 @@ GOLD = "(S (NP-SBJ (DT The) (NN cat)) (VP (VBD cost) (NP ($ $) (CD 50) (-NONE- *
 
 
 def tiny(normaliser: Normaliser, text: str) -> ModelBundle:
-    """A model with chance weights that knows a text."""
+    """A model with random weights and the vocabulary of a text."""
     torch.manual_seed(0)
     vocabulary = Vocabulary.build(Counter(normaliser.tokens(text)))
     config = PRPNConfig(embedding_size=6, hidden_size=8, memory_slots=3, look_back=2)
@@ -109,7 +109,7 @@ def test_tooltips_of_a_map_name_both_words(prpn):
     picture = next(one for one in map_pictures(analysis.words, maps) if one.title == "memory gate")
     document = picture.svg()
     cells = dict(tooltip(cell).rsplit(": ", 1) for cell in of_role(read_svg(document), "cell") if tooltip(cell))
-    # Four slots: the last word no longer sees the begin.
+    # With four slots, the last word cannot attend to BOS.
     assert set(cells) == {
         f"{reader} → {seen}"
         for row, reader in enumerate(analysis.words, 1)

@@ -1,4 +1,4 @@
-"""What is drawn of a model that scores spans: its tree, and below it the chart of the scores."""
+"""Drawings and reports of a model that scores spans."""
 
 from __future__ import annotations
 

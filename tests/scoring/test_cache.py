@@ -1,4 +1,4 @@
-"""The neural cache agrees with its equations, and with a model that has none where it should."""
+"""The neural cache: agreement with its equations, and with the model alone at weight 0."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def text(toy, tmp_path):
 
 
 def read_by_hand(stored, path, mode):
-    """Of each token in the order of the text: what the decoder reads, the token, its probability."""
+    """For each token in text order: the decoder's input, the token, its probability."""
     model, vocabulary = stored.model, stored.vocabulary
     sentences = [[*vocabulary.encode(line.split()), vocabulary.end_id] for line in path.read_text().splitlines()]
     if mode.carry_state:
@@ -48,7 +48,7 @@ def read_by_hand(stored, path, mode):
 
 
 def nats_by_hand(read, settings: CacheSettings) -> float:
-    """The equations, token by token, the cache a list and its probabilities a dictionary."""
+    """The equations, token by token, with the cache as a list and its probabilities as a dictionary."""
     held: list[tuple[torch.Tensor, int]] = []
     total = 0.0
     for hidden, token, prob in read:

@@ -1,4 +1,4 @@
-"""Tuning a cache finds the best pair, with the very perplexity that measuring with it gives."""
+"""Tuning a cache: the best pair, with the same perplexity as in evaluation."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_every_perplexity_of_the_table_equals_that_of_evaluating_with_the_pair(l
 
 @pytest.fixture
 def pointing(monkeypatch):
-    """Makes the model read rows, of a given length, that point to the next word, if not reliably."""
+    """Replaces the model's hidden states by rows of a given length that mostly point to the next word."""
 
     def pointing(length: float) -> ScoredTokens:
         random = torch.Generator().manual_seed(0)

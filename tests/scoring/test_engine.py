@@ -1,4 +1,4 @@
-"""The scoring engine: the same log-probabilities however texts are batched, from any model, in flat memory."""
+"""The scoring engine: log-probabilities independent of batching, for any model, in constant memory."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ STREAM_OPEN = TextMode(carry_state=True, predict_eos=False)
 
 
 def alone(stored: ModelBundle, sentence: list[str]) -> float:
-    """The sum over its tokens, of one sentence in a batch by itself."""
+    """The sum over the tokens of one sentence in its own batch."""
     vocabulary = stored.vocabulary
     ids = vocabulary.encode(sentence)
     tokens, targets = (torch.tensor(one)[:, None] for one in ([vocabulary.begin_id, *ids], [*ids, vocabulary.end_id]))
@@ -49,7 +49,7 @@ def corpus_of(stored: ModelBundle, sentences: list[list[str]]) -> EncodedCorpus:
 
 
 def recording(stored: ModelBundle, monkeypatch) -> list[TokenBatch]:
-    """The batches that the model sees from here on."""
+    """Records all further batches of the model."""
     seen: list[TokenBatch] = []
     scoring = stored.model.token_log_probs
 
@@ -104,7 +104,7 @@ def test_all_sentences_together_have_the_loss_of_the_text(prpn, toy):
 
 @pytest.mark.parametrize("together", [2, 1 << 15])
 def test_a_sequence_has_each_sentence_scored_once(monkeypatch, together):
-    """And equal ones have equal values, to the last bit."""
+    """Repeated sentences have bitwise equal values."""
     monkeypatch.setattr(engine, "SENTENCES", together)
     monkeypatch.setattr(engine, "TOKEN_BUDGET", 16)
     stored = fresh("prpn")
@@ -148,7 +148,7 @@ def test_a_sentence_without_tokens_has_the_probability_of_ending_or_is_certain()
 
 
 class Counts(Model, ScoresTokens):
-    """A model of counts alone: no weights, no state."""
+    """A model without weights and state."""
 
     def __init__(self, log_probs: list[float]) -> None:
         super().__init__()
@@ -193,7 +193,7 @@ def test_the_tokens_of_a_text_are_in_text_order_however_it_is_batched(monkeypatc
 @pytest.mark.parametrize("name", ["prpn", "lstm"])
 @MODES
 def test_hidden_states_are_in_text_order(monkeypatch, name, mode):
-    """Of repeated sentences, too: those that the decoder makes the tokens' log-probabilities of."""
+    """Also for repeated sentences: the decoder computes the tokens' log-probabilities from them."""
     monkeypatch.setattr(engine, "TOKENS", 50)
     stored = fresh(name, mode)
     corpus = corpus_of(stored, [sentence for sentence in TEXT if sentence] * 2)
@@ -247,7 +247,7 @@ def test_a_stream_over_several_calls_equals_one_call(monkeypatch, name, predict_
 
 @every_model
 def test_ends_that_are_not_predicted_are_read_and_never_scored(name):
-    """In a stream: the words are as likely as where ends are predicted, for they follow the same tokens."""
+    """In a stream, words have the same probability as if ends were predicted, as they follow the same tokens."""
     stored = fresh(name, STREAM)
     corpus = corpus_of(stored, [sentence for sentence in TEXT if sentence])
     closed, opened = Scorer.of(stored), Scorer.of(stored, STREAM_OPEN)
@@ -272,7 +272,7 @@ def test_the_state_is_carried_across_sentences_only_in_a_stream():
 
 
 def on_disk(path, sentences: int) -> EncodedCorpus:
-    """Sentences of one or two words, in files as those of a large text are."""
+    """Sentences of one or two words in memory-mapped files, like those of a large text."""
     lengths = 1 + np.arange(sentences) % 2
     offsets = np.memmap(path / "offsets", np.int64, "w+", shape=(sentences + 1,))
     offsets[1:] = lengths.cumsum()
@@ -284,7 +284,7 @@ def on_disk(path, sentences: int) -> EncodedCorpus:
 
 @pytest.mark.parametrize("asked", ["total", "tokens", "sentences"])
 def test_memory_does_not_grow_with_the_number_of_sentences(monkeypatch, tmp_path, asked):
-    """But for results: 8 bytes for each sentence, held twice while the parts are joined."""
+    """Except for results: 8 bytes per sentence, twice while the parts are concatenated."""
     monkeypatch.setattr(engine, "TOKENS", 400)
     monkeypatch.setattr(engine, "SENTENCES", 200)
     scorer = Scorer(Counts([-4.0, -1.0, -2.0, -3.0]), EOS_ONLY, SENTENCES)
@@ -319,7 +319,7 @@ def test_no_batch_is_larger_than_the_budget(monkeypatch, mode):
 
 
 def mixture() -> ModelBundle:
-    """A model with probabilities of sentences alone."""
+    """A model that only scores whole sentences."""
     return dataclasses.replace(fresh("lstm"), model=MixtureOfUnigrams(3, WORDS))
 
 

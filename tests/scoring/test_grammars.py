@@ -1,4 +1,4 @@
-"""Models that read whole sentences, through everything that scores text."""
+"""Models that read whole sentences, in all commands that score text."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ every_exact_model = pytest.mark.parametrize("name", EXACT)
 
 
 def alone(stored: ModelBundle, line: str) -> float:
-    """The log-probability of a sentence in a batch by itself."""
+    """The log-probability of a sentence in its own batch."""
     ids = stored.vocabulary.encode(line.split())
     tokens, targets = ([stored.vocabulary.begin_id, *ids], [*ids, stored.vocabulary.end_id])
     with torch.no_grad():

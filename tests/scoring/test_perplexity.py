@@ -1,4 +1,4 @@
-"""Perplexity: every token once, however the text is cut."""
+"""Perplexity: every token counts once, however the text is batched."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MODES = pytest.mark.parametrize("mode", [SENTENCES, STREAM], ids=["sentences", "
 
 
 def by_hand(stored, lines: list[str], mode: TextMode) -> float:
-    """Nats of a text read token by token, one column, as the equations have it."""
+    """Nats of a text read token by token in one column, by the equations."""
     model, vocabulary = stored.model, stored.vocabulary
     sentences = [[*vocabulary.encode(line.split()), vocabulary.end_id] for line in lines]
     if mode.carry_state:
@@ -66,7 +66,7 @@ def test_the_steps_of_a_batch_change_no_stream_score(stored, toy, monkeypatch, s
 @MODES
 @pytest.mark.parametrize("budget", [1, 50, 8192])
 def test_every_token_of_a_text_is_a_target_exactly_once(prpn, toy, monkeypatch, mode, budget):
-    """Of sentences read by themselves, those of each distinct one."""
+    """For independent sentences, every token of each distinct sentence."""
     for name in ("TOKEN_BUDGET", "STEPS"):
         monkeypatch.setattr(engine, name, budget)
     text = toy / ("train.txt" if budget == 8192 else "test.txt")

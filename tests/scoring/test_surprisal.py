@@ -1,4 +1,4 @@
-"""Surprisal: every word of the original text, and sums that are the sentence's log-probability."""
+"""Surprisal: rows for all words of the original text that add up to the sentence's log-probability."""
 
 from __future__ import annotations
 

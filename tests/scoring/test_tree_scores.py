@@ -1,4 +1,4 @@
-"""Log-probabilities of trees at hand, given one by one or together."""
+"""Log-probabilities of trees in memory, scored one by one or together."""
 
 from __future__ import annotations
 

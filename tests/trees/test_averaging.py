@@ -36,7 +36,7 @@ def n_ary(lengths, seed):
 
 
 def shared(tree, predictions, sentence, weights):
-    """What the spans of one tree weigh: each span of two words or more, in each prediction that has it."""
+    """The total weight of a tree's spans of two or more words in the predictions that have them."""
     return sum(w * len(tree & one.sentence(sentence)) for one, w in zip(predictions, weights, strict=True))
 
 
@@ -146,7 +146,7 @@ def test_a_tie_of_two_trees_goes_either_way_in_half_of_the_sentences_of_a_length
 
 
 def probabilities(lengths, seed):
-    """Exact ones: shares of eight random trees that have each span."""
+    """Exact probabilities: fractions of eight random trees that have each span."""
     drawn = [random_trees(lengths, 100 * seed + number) for number in range(8)]
     values = [
         1.0 if end - start == 1 else sum((start, end) in tree.sentence(index) for tree in drawn) / 8
@@ -234,7 +234,7 @@ def test_agreement_is_the_pairwise_f1(protocol):
 
 @pytest.fixture
 def files(tmp_path):
-    """Three files of trees of the same sentences: two alike, and one whose trees branch to the left."""
+    """Three files of trees for the same sentences: two similar ones, and one with left-branching trees."""
     lengths = np.random.default_rng(1).integers(1, 12, 50)
     words = [[f"w{place}" for place in range(length)] for length in lengths]
     one = random_trees(lengths, 0)

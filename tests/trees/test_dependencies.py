@@ -28,7 +28,7 @@ def tree_of(heads, words=None, name=""):
 
 @st.composite
 def projective_heads(draw, most=12):
-    """Heads of a projective tree, or of a row of them: words of a stretch hang on one of it, or on the head outside."""
+    """Heads of one or more projective trees: the words of a range depend on one of them or on the head outside."""
     length = draw(st.integers(1, most))
     heads = [0] * (length + 1)
     stretches = [(1, length + 1, 0)]
@@ -36,7 +36,7 @@ def projective_heads(draw, most=12):
         start, end, head = stretches.pop()
         if start == end:
             continue
-        cut = draw(st.integers(start + 1, end))  # the first dependent has this much of the stretch
+        cut = draw(st.integers(start + 1, end))  # end of the first dependent's part of the range
         word = draw(st.integers(start, cut - 1))
         heads[word] = head
         stretches += [(start, word, word), (word + 1, cut, word), (cut, end, head)]
@@ -45,7 +45,7 @@ def projective_heads(draw, most=12):
 
 @st.composite
 def any_heads(draw, most=12):
-    """Heads of any tree: each word hangs on ROOT or on one that came before it in some order."""
+    """Heads of any tree: each word depends on ROOT or on a word that precedes it in some order."""
     order = draw(st.permutations(range(1, draw(st.integers(1, most)) + 1)))
     heads = dict.fromkeys(order, 0)
     for place, word in enumerate(order):
@@ -54,7 +54,7 @@ def any_heads(draw, most=12):
 
 
 def every_tree(length):
-    """Every tree of so many words, of one root or several, projective or not."""
+    """Every tree with this number of words, with one or more roots, projective or not."""
     for heads in product(range(length + 1), repeat=length):
         tree = tree_of(heads)
         if not any("cycle" in fault for fault in dependency_faults(tree)):

@@ -129,7 +129,7 @@ def test_an_unknown_tag_set_raises_an_error_that_lists_the_tags(text, name, mess
 
 @pytest.fixture
 def rules(tmp_path):
-    """Writes a clean-up file; returns its path."""
+    """Writes a preprocessing file; returns its path."""
 
     def rules(text):
         path = tmp_path / "mine.yaml"

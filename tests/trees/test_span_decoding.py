@@ -16,12 +16,12 @@ Score = Callable[[int, int], float]
 
 
 def all_spans(length: int) -> list[tuple[int, int]]:
-    """In the order of the scores: by end, shortest first."""
+    """All spans in the order of the scores: by end, shortest first."""
     return [(start, end) for end in range(1, length + 1) for start in range(end - 1, -1, -1)]
 
 
 def drawn(lengths: list[int], seed: int, greatest: int | None = None) -> SpanScores:
-    """Random scores; with `greatest` whole ones up to it, so that many are equal."""
+    """Random scores; with `greatest`, integers up to it, so that many are equal."""
     source = np.random.default_rng(seed)
     count = sum(length * (length + 1) // 2 for length in lengths)
     values = source.standard_normal(count) if greatest is None else source.integers(0, greatest + 1, count)
@@ -49,7 +49,7 @@ def greedy_by_definition(score: Score, length: int, rule: str) -> Spans:
 
 
 def best_of_all_trees(score: Score, length: int, rule: str = "cky") -> Spans:
-    """The enumeration has trees of an earlier first split first, in both parts again: so ties fall as they should."""
+    """The enumeration is sorted by the first split, recursively, so ties are broken correctly."""
     return max(all_binary_trees(0, length), key=lambda tree: sum(score(*span) for span in tree))
 
 
@@ -82,7 +82,7 @@ def test_every_tie_of_four_words_goes_to_the_first_split(rule):
 
 @pytest.mark.parametrize("rule", SPAN_RULES)
 def test_every_binary_tree_can_be_decoded(rule):
-    """Of scores that are 1 for the spans of a tree, its words among them, and 0 for all others."""
+    """Scores are 1 for the spans and words of a tree and 0 for all others."""
     for length in range(1, 7):
         trees = all_binary_trees(0, length)
         values = [[float(span in tree or span[1] - span[0] == 1) for span in all_spans(length)] for tree in trees]
@@ -144,7 +144,7 @@ def test_the_score_of_a_single_word_counts_where_parts_are_compared(rule):
 
 @pytest.mark.parametrize("rule", ["greedy-right", "greedy-sum"])
 def test_longest_spans_first_are_right_branching_and_shortest_first_left_branching(rule):
-    """As PaLM's fixed scores are; the sum of lengths of two parts says nothing, so squares."""
+    """Like PaLM's fixed scores, but squared, because the sum of the lengths of two parts is constant."""
     spans = all_spans(40)
     for sign, expected in ((1, right([40])), (-1, left([40]))):
         values = np.array([sign * (end - start) ** 2 for start, end in spans], np.float64)

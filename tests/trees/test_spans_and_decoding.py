@@ -134,7 +134,7 @@ def test_the_deepest_tree_of_a_long_sentence_is_written_in_memory_of_its_size(br
     tracemalloc.start()
     try:
         (line,) = format_spans(branching([len(words)]), [words])
-        assert tracemalloc.get_traced_memory()[1] < 50e6  # a string for every depth there is would be 450 MB
+        assert tracemalloc.get_traced_memory()[1] < 50e6  # one string per depth would take 450 MB
     finally:
         tracemalloc.stop()
     assert line.count("(X ") == line.count(")") == len(words) - 1
