@@ -72,12 +72,12 @@ def _drawn_as_boxes(document: str) -> list[str]:
     command = [sys.executable, "-c", _REPORT_FONTS]
     place = Path(resvg_py.__file__).parents[1]  # the subprocess imports the same library from here, and no user file
     try:
-        asked = subprocess.run(
+        process = subprocess.run(
             command, input=document.encode(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=place, check=False
         )
     except OSError:
         return []
-    return list(dict.fromkeys(chr(int(code, 16)) for code in _NO_FONT.findall(asked.stdout)))
+    return list(dict.fromkeys(chr(int(code, 16)) for code in _NO_FONT.findall(process.stdout)))
 
 
 @cache

@@ -14,7 +14,7 @@ from syntaxlm.errors import InputError
 from syntaxlm.trees.brackets import format_brackets
 from syntaxlm.trees.tree import Tree
 
-BESIDE = 1000.0  # pixels: two trees whose total width is greater are drawn one below the other
+BESIDE = 1000.0  # pixels: wider pairs of trees are drawn one below the other
 NODE = 4.0  # pixels: radius of a marker
 TOOLTIP_WORDS = 20  # most words of a span in its tooltip
 

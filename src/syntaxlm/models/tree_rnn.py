@@ -98,7 +98,7 @@ class TreeRNN(GeneratesTrees, TrainsByGradient, NeedsTextCounts):
 
     def resize_buffers(self, tensors: Mapping[str, Tensor]) -> list[str]:
         stored = tensors.get(_LABELS)
-        # Keep embeddings of the right size: an optimiser may already hold them.
+        # Keep embeddings of the correct size: an optimiser may already refer to them.
         if stored is not None and stored.dim() == 2 and len(stored) != self.label_count:
             self._make_labels(len(stored))
         return []

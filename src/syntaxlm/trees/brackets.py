@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _ATOM = r"[^ \t\r\n\f\v()]"
 _TOKEN = re.compile(
     rf"\({SPACE}*({_ATOM}+){SPACE}+({_ATOM}+){SPACE}*\)"  # 1, 2: a bracket of two atoms
-    rf"|(\(){SPACE}*({_ATOM}*)"  # 3: an opening bracket, 4: the atom behind it
+    rf"|(\(){SPACE}*({_ATOM}*)"  # 3: an opening bracket, 4: the atom after it
     rf"|({_ATOM}+|\))"  # 5: a further atom, a closing bracket
 )
 _READ = {
