@@ -87,7 +87,7 @@ class ParsingScores:
     gold_shape: BranchingStatistics | None = None
 
     def as_dict(self, by_sentence: bool = False) -> dict[str, Any]:
-        """All results for JSON, fractions from 0 to 1; by_sentence: whether to include lists with one entry per sentence."""
+        """All results for JSON, fractions from 0 to 1; by_sentence: also lists with one entry per sentence."""
         result: dict[str, Any] = {
             "protocol": asdict(self.protocol),
             "sentences": self.sentences,
