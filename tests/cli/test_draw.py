@@ -125,7 +125,7 @@ def test_the_theme_fixes_the_colours(draw):
         ([" "], "out.svg", "has no words that the model reads"),
         (["--gold", "(S (A a)"], "out.svg", "the gold tree, line 1"),
         (["--gold", "nowhere.mrg"], "out.svg", "nowhere.mrg: cannot be read"),
-        (["--gold", GOLD, "--clean-up", "nonsense"], "out.svg", "clean-up 'nonsense'"),
+        (["--gold", GOLD, "--clean-up", "nonsense"], "out.svg", "preprocessing 'nonsense'"),
         ([SENTENCE], "no/folder/out.svg", "cannot be written"),
     ],
 )
