@@ -74,7 +74,7 @@ class AttachmentScores:
         """Number of words."""
         return int(self.counts[:, words, WORDS].sum())
 
-    def as_dict(self) -> dict[str, float | None]:
+    def to_dict(self) -> dict[str, float | None]:
         """The scores as fractions from 0 to 1."""
         return {
             "uas": self.uas(),
