@@ -1,10 +1,10 @@
 """Speed of dynamic programming over binary trees: python -m benchmarks.charts [--against FOLDER] [--json].
 
 Without --against: sentences per second of the functions of trees.charts and ops.charts, on sentences of 10, 23 and 40
-words; ratios are to `total` in NumPy.
-With --against: the callers of charts (averaging, decoding, the biased upper bound, the built-in grammar) in this source
-tree and in another version's, as ratios of the new time to the old. Both versions run in processes of their own and
-take turns; each ratio is the median of those of single rounds.
+words; ratios are relative to `total` in NumPy.
+With --against: time ratios, new to old, of the callers of charts (averaging, decoding, the biased upper bound, the
+built-in grammar) in this source tree and in another version. The versions run in separate processes and take turns;
+each ratio is the median over the rounds.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ OWN_SOURCE = Path(__file__).parent.parent / "src"
 
 
 def callers() -> dict[str, Callable[[], object]]:
-    """Cases by name, for any version of the package."""
+    """Benchmark cases by name, for any version of the package."""
     from syntaxlm import trees
     from syntaxlm.trees import span_decoding
 
@@ -55,18 +55,18 @@ def callers() -> dict[str, Callable[[], object]]:
 
 
 def answer_requests() -> None:
-    """Of a process of one version: reads names of cases, prints the processor seconds that each takes."""
+    """Runs in the process of one version: reads names of cases, prints the CPU seconds of each."""
     cases = callers()
     print(json.dumps(list(cases)), flush=True)
     for line in sys.stdin:
         work = cases[line.rstrip("\n")]
-        started = time.process_time()  # of this process alone, as other work may share the core
+        started = time.process_time()  # CPU time, as other processes may share the core
         work()
         print(time.process_time() - started, flush=True)
 
 
 class Version:
-    """A version of the package in a process of its own."""
+    """A version of the package in a separate process."""
 
     def __init__(self, source: Path) -> None:
         command = [sys.executable, __file__, "--answer"]

@@ -7,8 +7,8 @@ A step is forward, loss over the vocabulary, backward, clipping and optimiser. I
 
 words: the published word model, E 800, H 1200, 2 layers, T 35, B 64, V 10,000.
 sentences: the parsing model, E 200, H 400, on real sentences, counting real tokens. The reference reads batches of 64
-as they come, padded to the longest, as the released program does, and computes the padding, too. The fast form reads
-batches of mixed lengths, as PRPN is trained, and nn.LSTM batches of like length.
+in corpus order, padded to the longest, as the released program does, and also computes the padding. The fast form reads
+batches of mixed lengths, as PRPN is trained, and nn.LSTM batches of similar length.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.recipe import OptimiserSettings
 
 TEXT = Path(__file__).parents[2] / "shared/data/ptb/ptb.train.txt"
-SAMPLE = 8  # batches of 64 sentences that stand for the corpus
+SAMPLE = 8  # batches of 64 sentences, as a sample of the corpus
 TOKEN_BUDGET = 1536
 SETTINGS = OptimiserSettings(learning_rate=0.001, beta1=0.0)
 
@@ -52,7 +52,7 @@ def contestant(
     ops: ModuleType | None = None,
     tokens: Sequence[int] | None = None,
 ) -> Contestant:
-    """Training on the batches in turn. ops: what the model recurs by, with a plain softmax, for the reference."""
+    """Trains on the batches in turn. ops: the op of the recurrence, with a plain softmax, for the reference."""
 
     def build() -> Model:
         model = build_model(config, WORDS)
@@ -88,7 +88,7 @@ def words(rounds: int) -> list[Row]:
 
 
 def sentences(rounds: int, text: Path) -> list[Row]:
-    """The parsing model on real sentences; on the built-in corpus where the text is not there."""
+    """The parsing model on real sentences, or on the built-in corpus if the text is missing."""
     normaliser = Normaliser()
     if text.exists():
         vocabulary = Vocabulary.build(count_tokens(text, normaliser), maximum_size=WORDS)
@@ -125,8 +125,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gated_memory", description=__doc__.split("\n")[0])
     parser.add_argument("--json", action="store_true", help="print a JSON list of objects")
     parser.add_argument("--rounds", type=int, default=3, help="timed rounds; their median counts (default 3)")
-    parser.add_argument("--case", choices=["words", "sentences"], help="only this one")
-    parser.add_argument("--text", type=Path, default=TEXT, help="sentences: one a line")
+    parser.add_argument("--case", choices=["words", "sentences"], help="run only this case")
+    parser.add_argument("--text", type=Path, default=TEXT, help="text with one sentence per line")
     options = parser.parse_args()
     refuse_failing_tests("tests/ops/test_gated_memory.py", "tests/models/test_prpn.py")
     rows = []

@@ -1,17 +1,17 @@
-"""Training speed on a GPU, beside cuDNN's LSTM: python -m benchmarks.gpu [--json].
+"""Training speed on a GPU, compared with cuDNN's LSTM: python -m benchmarks.gpu [--json].
 
-A step is forward, loss over the vocabulary, backward, clipping and optimiser, of a stream of random tokens. Models are
+A step is forward, loss over the vocabulary, backward, clipping and optimiser, on a stream of random tokens. Models are
 those of every shipped recipe MODEL-ptb-words that reads a stream, at their published sizes. In one run, in float32, in
-float32 with products in TF32, and in bf16-mixed:
-- fast: the model as it trains;
+float32 with TF32 products, and in bf16-mixed:
+- fast: the model as it is trained;
 - uncompiled: without the kernels that torch compiles for it (SYNTAXLM_NATIVE=0), the reference of the ratios;
-- nn.LSTM, which is cuDNN's: layers of the same sizes, with the same dropouts but for weight drop, which it cannot have;
-- the first and the last with the whole step captured as one CUDA graph, where that can be.
+- nn.LSTM (cuDNN): layers of the same sizes, with the same dropouts except weight drop, which it does not support;
+- the first and the last with the whole step captured as one CUDA graph, if possible.
 Then a step of a simple PCFG, as in benchmarks.inside.
 
-With --minutes, --text and --valid it then trains a recipe for as many epochs as the minutes hold, and prints the
-perplexity of each. --tiny does all of it at tiny sizes, on the processor where there is no GPU: a check of the program,
-whose figures mean nothing.
+With --minutes, --text and --valid it then trains a recipe for as many epochs as fit in the time, and prints the
+perplexity of each. --tiny runs everything at tiny sizes, on the CPU if there is no GPU, to check the program; its
+figures mean nothing.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Case:
 
 
 def cases(tiny: bool) -> list[Case]:
-    """Of every model with a published recipe on a stream of words."""
+    """A case for every model with a published recipe on a stream of words."""
     found = []
     for name in MODELS:
         if not (shipped_recipes() / f"{PUBLISHED.format(name)}.yaml").exists():
@@ -98,7 +98,7 @@ def cases(tiny: bool) -> list[Case]:
 
 
 def bar(config: ModelConfig) -> Model:
-    """nn.LSTM layers in the sizes, and with the dropouts, of a model's."""
+    """nn.LSTM layers with the sizes and dropouts of a model."""
     kind = ONLSTMConfig if hasattr(config, "layer_sizes") else LSTMConfig
     names = {field.name for field in dataclasses.fields(kind)} - {"name", "cell", "chunk_size"}
     same = {name: getattr(config, name) for name in names if hasattr(config, name)}
@@ -108,7 +108,7 @@ def bar(config: ModelConfig) -> Model:
 
 
 def speeds(case: Case, precision: str, device: torch.device, rounds: int) -> list[Row]:
-    """The forms of a model in one precision, and nn.LSTM in the same."""
+    """Times the versions of a model, and nn.LSTM, in one precision."""
     tokens = torch.randint(WORDS, (case.steps + 1, case.columns), generator=torch.Generator().manual_seed(0))
     batches = [TokenBatch(tokens[:-1], tokens[1:])]
 
@@ -128,7 +128,7 @@ def speeds(case: Case, precision: str, device: torch.device, rounds: int) -> lis
 
 @contextmanager
 def products(precision: str) -> Iterator[None]:
-    """Float32 products in TF32 for "tf32", else in float32, cuDNN's too, which torch lets take TF32 by itself."""
+    """Computes float32 products in TF32 for "tf32", else in float32, also in cuDNN, where the default is TF32."""
     cudnn = torch.backends.cudnn
     before = torch.get_float32_matmul_precision(), cudnn.allow_tf32
     torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
@@ -141,7 +141,7 @@ def products(precision: str) -> Iterator[None]:
 
 
 def captured(case: Case, one: Contestant, precision: str) -> list[Contestant]:
-    """The contestant with its step as one CUDA graph; none, which is told, where it cannot be captured."""
+    """The contestant with its step as one CUDA graph; empty, with a message, if it cannot be captured."""
     try:
         aside = torch.cuda.Stream()
         aside.wait_stream(torch.cuda.current_stream())
@@ -160,7 +160,7 @@ def captured(case: Case, one: Contestant, precision: str) -> list[Contestant]:
 
 
 def _repeated(one: Contestant, times: int, device: torch.device) -> Contestant:
-    """So many steps, and the wait for their end."""
+    """Runs the step `times` times and waits for the device."""
 
     def step() -> None:
         for _ in range(times):
@@ -183,7 +183,7 @@ def _uncompiled(step: Callable[[], None]) -> None:
 
 
 def longest_run(options: argparse.Namespace, device: torch.device) -> dict[str, Any]:
-    """Trains the recipe for the minutes; its perplexity by epoch, and how it ended."""
+    """Trains the recipe for the given minutes; returns perplexity by epoch and how training ended."""
     settings = {
         "text.train": options.text, "text.valid": options.valid, "text.test": "null",
         "schedule.minutes": str(options.minutes), "run.accelerator": device.type, "run.precision": "bf16-mixed",
@@ -219,17 +219,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=description)
     parser.add_argument("--json", action="store_true", help="print a JSON object")
     parser.add_argument("--rounds", type=int, default=5, help="timed rounds; their median counts (default 5)")
-    parser.add_argument("--minutes", type=float, help="then train a recipe for so long; needs --text and --valid")
-    parser.add_argument("--text", metavar="FILE", help="to train on, one sentence a line")
-    parser.add_argument("--valid", metavar="FILE", help="to measure perplexity on")
+    parser.add_argument("--minutes", type=float, help="then train a recipe for this long; needs --text and --valid")
+    parser.add_argument("--text", metavar="FILE", help="training text, one sentence per line")
+    parser.add_argument("--valid", metavar="FILE", help="validation text for perplexity")
     parser.add_argument("--recipe", default=RECIPE, help=f"file or name of the recipe to train (default {RECIPE})")
-    parser.add_argument("--output", type=Path, metavar="DIR", help="keep the trained model there")
-    parser.add_argument("--tiny", action="store_true", help="tiny sizes, without a GPU on the processor: a check")
+    parser.add_argument("--output", type=Path, metavar="DIR", help="folder for the trained model")
+    parser.add_argument("--tiny", action="store_true", help="tiny sizes, also on the CPU, to check the program")
     options = parser.parse_args(arguments)
     if not torch.cuda.is_available() and not options.tiny:
-        parser.error("torch finds no CUDA device here; --tiny checks the program on the processor")
+        parser.error("torch finds no CUDA device here; --tiny checks the program on the CPU")
     if len({one is None for one in (options.minutes, options.text, options.valid)}) > 1:
-        parser.error("--minutes, --text and --valid go together")
+        parser.error("--minutes, --text and --valid must be given together")
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     timed = cases(options.tiny)
     refuse_failing_tests(

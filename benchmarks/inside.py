@@ -2,9 +2,9 @@
 
 A step is rules, emissions, inside, outside, backward, clipping and Adam of an SN-PCFG on random sentences of 2 to 30
 words. In one run: products in bfloat16 and in float32, the torch kernels, and the reference (in logarithms, by
-autograd) on two sentences of 8 words. The share of the peak is the rate of the step's products relative to that of a
-product of 2048 x 2048 in the same precision. A GPU runs the torch kernels alone. --tiny checks the program; its figures
-mean nothing.
+autograd) on two sentences of 8 words. "Share of peak" is the rate of the step's products relative to that of a 2048 x
+2048 product in the same precision. A GPU only runs the torch kernels. --tiny checks the program; its figures mean
+nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TESTS = "tests/ops/test_inside.py", "tests/models/pcfg"
 
 @dataclass(frozen=True)
 class Sizes:
-    """Of the grammar, and of a batch: so many sentences of 2 to `longest` words."""
+    """Sizes of the grammar and of a batch: `sentences` sentences of 2 to `longest` words."""
 
     nonterminals: int = 512
     preterminals: int = 1024
@@ -48,7 +48,7 @@ TINY = Sizes(8, 16, 8, 30, 4, 6)
 
 @dataclass(frozen=True)
 class Row:
-    """One line. One thread of a processor is timed by its own clock, so that other work on the machine counts less."""
+    """One line. With one CPU thread, its CPU time is measured, so that other processes matter less."""
 
     form: str
     precision: str
@@ -58,14 +58,14 @@ class Row:
 
 
 def sentences(words: int, count: int, shortest: int, longest: int) -> Sentences:
-    """Random words; lengths spread evenly."""
+    """Random words, with evenly spread lengths."""
     generator = torch.Generator().manual_seed(0)
     lengths = torch.linspace(shortest, longest, count).long().tolist()
     return Sentences.of(torch.randint(words, (length,), generator=generator).tolist() for length in lengths)
 
 
 def token_batch(batch: Sentences, device: torch.device) -> TokenBatch:
-    """The sentences as training reads them, longest first."""
+    """The sentences as a training batch, longest first."""
     sizes = sorted(batch.lengths, reverse=True)
     parts = sorted(batch.words.split(batch.lengths), key=len, reverse=True)
     tokens = torch.full((sizes[0] + 2, len(sizes)), EOS)
@@ -119,7 +119,7 @@ def step(form: str, precision: str, sizes: Sizes, batch: Sentences, device: torc
 
 
 def seconds(run: Callable[[], object], rounds: int, device: torch.device) -> float:
-    """The median time of a step, behind one that warms up; on one thread of a processor, that thread's own time."""
+    """The median time of a step, after a warm-up; with one CPU thread, its CPU time."""
     clock = time.thread_time if device.type == "cpu" and torch.get_num_threads() == 1 else time.perf_counter
     times = []
     for number in range(rounds + 1):
@@ -131,7 +131,7 @@ def seconds(run: Callable[[], object], rounds: int, device: torch.device) -> flo
 
 
 def peak(dtype: torch.dtype, device: torch.device, size: int = 2048) -> float:
-    """Operations per second of a square product, by the clock that times the steps."""
+    """Operations per second of a square product, measured like the steps."""
     left, right = (torch.randn(size, size).to(device, dtype) for _ in range(2))
 
     def product() -> None:
@@ -174,12 +174,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.inside", description=__doc__.split("\n")[0])
     parser.add_argument("--json", action="store_true", help="print a JSON object")
     parser.add_argument("--rounds", type=int, default=5, help="timed steps; their median counts (default 5)")
-    parser.add_argument("--sentences", type=int, default=usual.sentences, help="of a step (default %(default)s)")
+    parser.add_argument("--sentences", type=int, default=usual.sentences, help="per step (default %(default)s)")
     parser.add_argument(
         "--nonterminals", type=int, default=usual.nonterminals, help="half the preterminals (default %(default)s)"
     )
-    parser.add_argument("--no-tests", action="store_true", help="skip the tests that otherwise must pass first")
-    parser.add_argument("--tiny", action="store_true", help="tiny sizes: a check")
+    parser.add_argument("--no-tests", action="store_true", help="skip the tests that must otherwise pass first")
+    parser.add_argument("--tiny", action="store_true", help="tiny sizes, to check the program")
     options = parser.parse_args(arguments)
     if not options.no_tests:
         refuse_failing_tests(*TESTS)

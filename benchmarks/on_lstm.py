@@ -3,7 +3,7 @@
 A step is forward, loss over the vocabulary, backward, clipping and optimiser. In one run:
 - the fast form, in float32 and bf16-mixed;
 - the reference: the same model with the op's per-step autograd loop and a plain softmax, in float32;
-- nn.LSTM: layers of the same sizes, with the same dropouts but for weight drop, which it cannot have, in float32.
+- nn.LSTM: layers of the same sizes, with the same dropouts except weight drop, which it does not support, in float32.
 
 published: sizes 400-1150-1150-400, T 70, B 20, V 10,000. small: 200-400-400-200, T 35, B 32.
 """
@@ -46,7 +46,7 @@ CASES = {  # steps, columns, settings
 
 
 class TorchLayer(nn.Module):
-    """nn.LSTM in the place of a layer of our stack."""
+    """nn.LSTM in place of a layer of our stack."""
 
     def __init__(self, input_size: int, size: int) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class TorchLayer(nn.Module):
 
 
 def model_of(config: ONLSTMConfig, form: str) -> NeuralModel:
-    """The model in one of the forms of this benchmark: fast, reference, nn.LSTM."""
+    """The model in one version of this benchmark: fast, reference, nn.LSTM."""
     model = build(config, WORDS)
     stack = model.backbone.get_submodule("stack")
     if form == "reference":
@@ -75,7 +75,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.on_lstm", description=__doc__.split("\n")[0])
     parser.add_argument("--json", action="store_true", help="print a JSON list of objects")
     parser.add_argument("--rounds", type=int, default=3, help="timed rounds; their median counts (default 3)")
-    parser.add_argument("--case", choices=list(CASES), help="only this one")
+    parser.add_argument("--case", choices=list(CASES), help="run only this case")
     options = parser.parse_args()
     refuse_failing_tests("tests/ops/test_on_lstm.py", "tests/models/test_on_lstm.py")
     rows: list[Row] = []

@@ -1,9 +1,9 @@
 """Training speed of PaLM: python -m benchmarks.palm [--json].
 
-model: a step is forward, loss over the vocabulary, backward, clipping and optimiser, of a stream with carried state.
-In one run PaLM-U and the same AWD-LSTM without span attention, in float32 and bf16-mixed; and PaLM-U with the reference
-of its span attention. Sizes 400-1020-1020-400, R 400, A 100, m 20, T 70, B 20, V 10,000.
-op: forward and backward of span attention alone, of those sizes: compiled, in torch, the reference.
+model: a step is forward, loss over the vocabulary, backward, clipping and optimiser, on a stream with carried state.
+One run has PaLM-U and the same AWD-LSTM without span attention, in float32 and bf16-mixed, and PaLM-U with the
+reference of its span attention. Sizes 400-1020-1020-400, R 400, A 100, m 20, T 70, B 20, V 10,000. op: forward and
+backward of span attention alone, at these sizes: compiled, in torch, and the reference.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ PALM = PaLMConfig(
 
 @dataclass(frozen=True)
 class Row:
-    """One line. time_of_baseline: time a token over that of the AWD-LSTM in the same precision; None for the op."""
+    """One line. time_of_baseline: time per token relative to the AWD-LSTM in the same precision; None for the op."""
 
     case: str
     form: str
@@ -120,7 +120,7 @@ def ops() -> list[Contestant]:
 
 
 def measured(case: str, contestants: list[Contestant], baseline: str, rounds: int) -> list[Row]:
-    """baseline: the form that times are told of, at each precision; "" for none."""
+    """baseline: the version to which times are compared in each precision; "" for none."""
     raced = race(case, contestants, rounds, "reference", baseline or "reference")
     speeds = {row.precision: row.tokens_per_second for row in raced if row.form == baseline}
     return [
@@ -153,7 +153,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.palm", description=__doc__.split("\n")[0])
     parser.add_argument("--json", action="store_true", help="print a JSON list of objects")
     parser.add_argument("--rounds", type=int, default=3, help="timed rounds; their median counts (default 3)")
-    parser.add_argument("--case", choices=["model", "op"], help="only this one")
+    parser.add_argument("--case", choices=["model", "op"], help="run only this case")
     options = parser.parse_args()
     refuse_failing_tests("tests/ops/test_span_attention.py", "tests/models/test_palm.py")
     rows: list[Row] = []

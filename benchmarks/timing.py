@@ -1,4 +1,4 @@
-"""What every benchmark shares: contestants timed in turn, medians, ratios, the machine's own rates."""
+"""Common code of all benchmarks: contestants timed in turn, medians, ratios, the machine's matrix speed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Contestant:
-    """Something to time: `step` does the work once; tokens: real ones that it works through."""
+    """Something to time. step: does the work once; tokens: number of real tokens processed."""
 
     form: str
     precision: str
@@ -40,18 +40,18 @@ class Contestant:
 
 
 def refuse_failing_tests(*paths: str) -> None:
-    """Runs tests and ends the program if they fail: a fast wrong answer has no speed."""
+    """Runs tests and exits if they fail: the speed of a wrong result is meaningless."""
     done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-x", *paths], capture_output=True, text=True)
     if done.returncode:
-        sys.exit(f"No benchmark on failing tests:\n{done.stdout[-3000:]}{done.stderr[-1000:]}")
+        sys.exit(f"The tests fail, so the benchmark is not run:\n{done.stdout[-3000:]}{done.stderr[-1000:]}")
 
 
 def race(
     case: str, contestants: list[Contestant], rounds: int, reference: str, lstm: str, precision: str = "32"
 ) -> list[Row]:
-    """Times the contestants in turn, round after round, so that all meet the same noise.
+    """Times the contestants in turn, round after round, so that all are affected by the same noise.
 
-    reference, lstm: the forms, at `precision`, that ratios are to.
+    reference, lstm: the versions, at `precision`, to which ratios are computed.
     """
     seconds: dict[int, list[float]] = {place: [] for place in range(len(contestants))}
     for number in range(rounds + 1):
@@ -76,7 +76,7 @@ def race(
 
 
 def matrix_rate(dtype: torch.dtype, size: int = 2048, device: torch.device = PROCESSOR) -> float:
-    """GFLOP/s of a square product: what no ratio between precisions can go far beyond."""
+    """GFLOP/s of a square product: an upper limit for ratios between precisions."""
     left, right = (torch.randn(size, size).to(device, dtype) for _ in range(2))
     times = []
     for _ in range(5):
@@ -89,7 +89,7 @@ def matrix_rate(dtype: torch.dtype, size: int = 2048, device: torch.device = PRO
 
 
 def show(rows: list[Row], as_json: bool, device: torch.device = PROCESSOR) -> None:
-    """A table, or a JSON list of objects."""
+    """Prints a table, or a JSON list of objects."""
     if as_json:
         print(json.dumps([asdict(row) for row in rows], indent=1))
         return

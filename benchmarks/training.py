@@ -1,4 +1,4 @@
-"""What benchmarks of training share: a model that takes whole training steps."""
+"""Common code of training benchmarks: a model that takes whole training steps."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from syntaxlm.ops.softmax.reference import target_log_probs as plain_log_probs
 from syntaxlm.training.recipe import OptimiserSettings
 from syntaxlm.training.schedule import build_optimiser
 
-WORDS = 10_000  # of the vocabulary
+WORDS = 10_000  # vocabulary size
 
 
 def with_plain_softmax(model: NeuralModel) -> None:
-    """Puts the softmax as it is written in the place of the fast one."""
+    """Replaces the fast softmax by the plain one."""
     decoder = model.decoder
     decoder.log_probs = lambda rows, targets: plain_log_probs(rows, decoder.weight, decoder.bias, targets)  # type: ignore[method-assign]
 
@@ -32,10 +32,10 @@ def contestant(
     tokens: Sequence[int] | None = None,
     device: torch.device = PROCESSOR,
 ) -> Contestant:
-    """Training on the batches in turn: forward, loss, backward, clipping, optimiser. A batch that carries goes on from
-    the one before, the first from the last one of the round before.
+    """Trains on the batches in turn: forward, loss, backward, clipping, optimiser. A batch that carries state continues
+    the previous one, the first batch the last one of the previous round.
 
-    build: makes the model, its weights fresh; tokens: real ones of each batch, where padding hides them.
+    build: creates the model with fresh weights; tokens: number of real ones per batch, if there is padding.
     """
     tokens = tokens or [batch.token_count() for batch in batches]
     torch.manual_seed(0)
@@ -43,7 +43,7 @@ def contestant(
     optimiser = build_optimiser(model, settings)
     if device.type == "cuda":
         for group in optimiser.param_groups:
-            group["capturable"] = True  # what Adam asks for before it lets a graph be made of its step
+            group["capturable"] = True  # Adam needs this for CUDA graphs
     batches = [batch.to(device) for batch in batches]
 
     state: State = None

@@ -1,11 +1,11 @@
 """Speed of the recurrence along dependency paths: python -m benchmarks.tree_levels [--trees FILE] [--json].
 
-A step is forward and backward of the operation over a batch of 64 trees, 200 neurons, inputs of 100. In one run:
+A step is forward and backward of the operation over a batch of 64 trees, 200 neurons, inputs of size 100. In one run:
 - level by level, in float32 and bf16-mixed;
 - the reference, step by step, in float32;
 - nn.RNN or nn.LSTM of the same sizes over the same sentences from left to right, packed, in float32.
 
-Without a file the trees are random: each word hangs on one of those before it in a random order.
+Without a file the trees are random: each word depends on an earlier word in a random order.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees import DependencyTree
 
 TREES, INPUT, SIZE = 64, 100, 200
-MOST_WORDS = 34  # of a random tree, from 1 on: as many words a tree as in GUM
+MOST_WORDS = 34  # random trees have 1 to 34 words, with the same mean as in GUM
 
 
 def random_tree(random: np.random.Generator) -> DependencyTree:
@@ -83,7 +83,7 @@ def from_left_to_right(batch: TreeBatch, lstm: bool) -> Contestant:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.tree_levels", description=__doc__.split("\n")[0])
-    parser.add_argument("--trees", metavar="FILE", help="dependency trees to draw a batch from")
+    parser.add_argument("--trees", metavar="FILE", help="dependency trees to sample a batch from")
     parser.add_argument("--json", action="store_true", help="print a JSON list of objects")
     parser.add_argument("--rounds", type=int, default=5, help="timed rounds; their median counts (default 5)")
     options = parser.parse_args()

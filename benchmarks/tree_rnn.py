@@ -1,7 +1,7 @@
 """Speed of training a TreeRNN: python -m benchmarks.tree_rnn [--trees FILE] [--json].
 
-A step is forward, backward, clipping and SGD over a batch of 64 trees, 200 neurons, embeddings of 100, on one thread
-unless OMP_NUM_THREADS says otherwise. In one run, for a vocabulary of 10,000 and of 22,000 words:
+A step is forward, backward, clipping and SGD over a batch of 64 trees, 200 neurons, embeddings of size 100, on one
+thread unless OMP_NUM_THREADS is set. In one run, for vocabularies of 10,000 and 22,000 words:
 - softmaxes by edge; one shared softmax; noise-contrastive estimation with shared and with fresh noise; tanh cells;
 - LSTM cells with one shared softmax;
 - an nn.LSTM language model of the same sizes over the same sentences from left to right, padded: `lstm`, one layer;
@@ -33,14 +33,14 @@ VOCABULARIES = 10_000, 22_000
 
 
 def with_words(batch: TreeBatch, vocabulary: int) -> TreeBatch:
-    """The same trees of words drawn as frequencies fall in text: the r-th in proportion to 1 / r."""
+    """The same trees with words sampled from a Zipf distribution: the r-th in proportion to 1 / r."""
     generator = torch.Generator().manual_seed(1)
     drawn = torch.multinomial(1 / torch.arange(2.0, vocabulary + 2), 2 * len(batch.targets), True, generator=generator)
     return replace(batch, words=drawn[: len(batch.words)], targets=drawn[len(batch.words) :])
 
 
 def sentences(batch: TreeBatch, vocabulary: int) -> TokenBatch:
-    """As many words in sentences of the same lengths, longest first."""
+    """The same number of words in sentences of the same lengths, longest first."""
     lengths = torch.bincount(batch.trees).sort(descending=True).values
     words = torch.randint(vocabulary, (int(lengths[0]) + 1, len(lengths)), generator=torch.Generator().manual_seed(1))
     return TokenBatch(words[:-1], words[1:], lengths)
@@ -61,7 +61,7 @@ def training(model: Model, batch: TokenBatch | TreeBatch) -> Callable[[], None]:
 
 
 def literal(step: Callable[[], None]) -> Callable[[], None]:
-    """The step with the softmax as its equation."""
+    """The step with the plain softmax."""
 
     def slow() -> None:
         with patch.object(softmax, "target_log_probs", reference.target_log_probs):
@@ -94,7 +94,7 @@ def contestants(trees: TreeBatch, vocabulary: int) -> list[Contestant]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.tree_rnn", description=__doc__.split("\n")[0])
-    parser.add_argument("--trees", metavar="FILE", help="dependency trees to draw a batch from")
+    parser.add_argument("--trees", metavar="FILE", help="dependency trees to sample a batch from")
     parser.add_argument("--json", action="store_true", help="print a JSON list of objects")
     parser.add_argument("--rounds", type=int, default=5, help="timed rounds; their median counts (default 5)")
     options = parser.parse_args()

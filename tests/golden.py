@@ -1,4 +1,4 @@
-"""Outputs of released programs, and their weights put into our models."""
+"""Outputs of released programs, and our models with their weights."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ ON_LSTM_NAMES = {
 
 
 def released_span_attention(path: Path) -> tuple[SpanWeights, dict[str, torch.Tensor]]:
-    """Our weights of a golden file's span scorer, and the file's arrays, what is by length from length 1 on."""
+    """Our weights of a golden file's span scorer, and the file's arrays, by length from 1 on."""
     arrays = {name: torch.from_numpy(value) for name, value in np.load(path).items()}
     runs = [arrays[f"param.rrnn_{direction}.weight"] for direction in ("fw", "bw")]
     forget_biases = [arrays[f"param.rrnn_{direction}.bias"].chunk(2)[1] for direction in ("fw", "bw")]

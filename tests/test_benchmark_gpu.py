@@ -1,4 +1,4 @@
-"""The benchmark of training on a GPU: at tiny sizes it is all run, on whatever device there is."""
+"""The benchmark of training on a GPU, run completely at tiny sizes on any device."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def quick(monkeypatch):
     monkeypatch.setattr(gpu, "WORDS", 50)
 
 
-def test_every_model_is_timed_beside_nn_lstm_in_every_precision_and_a_recipe_is_trained(toy, tmp_path, capsys):
+def test_every_model_and_nn_lstm_are_timed_in_every_precision_and_a_recipe_is_trained(toy, tmp_path, capsys):
     texts = "--text", str(toy / "train.txt"), "--valid", str(toy / "valid.txt")
     folder = str(tmp_path / "run")
     gpu.main(["--tiny", "--json", "--rounds", "1", "--minutes", "0.02", *texts, "--output", folder])
@@ -67,17 +67,17 @@ def test_uncompiled_steps_leave_the_switch_as_it_was(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         pytest.param(
             [], "no CUDA device here; --tiny checks", marks=pytest.mark.skipif(torch.cuda.is_available(), reason="GPU")
         ),
-        (["--tiny", "--minutes", "1"], "--minutes, --text and --valid go together"),
-        (["--tiny", "--text", "a.txt", "--valid", "b.txt"], "--minutes, --text and --valid go together"),
+        (["--tiny", "--minutes", "1"], "--minutes, --text and --valid must be given together"),
+        (["--tiny", "--text", "a.txt", "--valid", "b.txt"], "--minutes, --text and --valid must be given together"),
     ],
 )
-def test_what_cannot_be_run_is_refused(capsys, arguments, said):
+def test_invalid_arguments_raise_an_error(capsys, arguments, message):
     with pytest.raises(SystemExit) as end:
         gpu.main(arguments)
     assert end.value.code == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err

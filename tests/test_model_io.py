@@ -1,4 +1,4 @@
-"""Model folders: what is written is read, and what is damaged is told."""
+"""Model folders: reading and writing, and errors for damaged files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def folder(trained, tmp_path):
     return tmp_path / "model"
 
 
-def assert_told(folder, *parts: str) -> str:
+def assert_error(folder, *parts: str) -> str:
     with pytest.raises(InputError) as caught:
         read_model(folder)
     message = str(caught.value)
@@ -37,7 +37,7 @@ def assert_told(folder, *parts: str) -> str:
 
 @pytest.mark.parametrize("tied", [True, False])
 @pytest.mark.parametrize("name", ["prpn", "lstm"])
-def test_what_is_written_is_read(toy, tmp_path, name, tied):
+def test_a_written_model_is_read(toy, tmp_path, name, tied):
     config = toy.recipe(name, model={"tied": tied}).model
     vocabulary = Vocabulary.build({"a": 2, "cat": 1})
     settings = ModelSettings(config, Normaliser(lower_case=True, drop_words=("$", "#")), carry_state=True)
@@ -57,7 +57,7 @@ def test_what_is_written_is_read(toy, tmp_path, name, tied):
     assert all(torch.equal(tensor, read[key]) for key, tensor in model.state_dict().items())
 
 
-def test_a_vocabulary_of_as_many_tokens_in_another_order_is_refused(trained, tmp_path):
+def test_a_vocabulary_in_a_different_order_raises_an_error(trained, tmp_path):
     folder = shutil.copytree(trained.lstm, tmp_path / "model")
     stored = read_model(folder).vocabulary
     special = {stored.unknown, stored.begin, stored.end}
@@ -65,7 +65,7 @@ def test_a_vocabulary_of_as_many_tokens_in_another_order_is_refused(trained, tmp
     turned = iter(words[1:] + words[:1])
     tokens = [token if token in special else next(turned) for token in stored.tokens]
     Vocabulary(tokens, stored.unknown, stored.begin, stored.end).write(folder / VOCABULARY)
-    with pytest.raises(InputError, match=r"the weights are of another vocabulary than .*vocabulary\.json"):
+    with pytest.raises(InputError, match=r"the weights belong to a different vocabulary than .*vocabulary\.json"):
         read_model(folder)
 
 
@@ -75,13 +75,13 @@ def test_tied_weights_are_stored_once(trained):
     assert "decoder.weight" not in names
 
 
-def test_all_files_of_a_folder_can_be_read_by_the_same_people(trained):
+def test_all_files_of_a_folder_have_the_same_permissions(trained):
     modes = {path.name: path.stat().st_mode for path in trained.lstm.iterdir()}
     assert len(modes) >= 6
     assert len(set(modes.values())) == 1, modes
 
 
-def test_what_a_killed_write_left_is_removed_and_nothing_else(tmp_path):
+def test_only_files_of_killed_writes_are_removed(tmp_path):
     names = [".weights.safetensors.1f" + UNFINISHED, ".tmpA1b2C3", ".tmp", "a.tmpA1b2C3", ".hidden", WEIGHTS]
     for name in names:
         (tmp_path / name).write_text("")
@@ -90,50 +90,50 @@ def test_what_a_killed_write_left_is_removed_and_nothing_else(tmp_path):
 
 
 @pytest.mark.parametrize("kept", [0, 4, 100, -1])
-def test_weights_cut_short_are_told(folder, kept):
+def test_truncated_weights_raise_an_error(folder, kept):
     path = folder / WEIGHTS
     path.write_bytes(path.read_bytes()[:kept])
-    assert_told(folder, str(path), "damaged or cut short")
+    assert_error(folder, str(path), "damaged or cut short")
 
 
-def test_a_pickle_in_place_of_weights_is_refused_and_never_run(folder, tmp_path):
+def test_a_pickle_instead_of_weights_raises_an_error_and_is_never_run(folder, tmp_path):
     class Trap:
         def __reduce__(self):
             return os.mkdir, (str(tmp_path / "sprung"),)
 
     (folder / WEIGHTS).write_bytes(pickle.dumps(Trap()))
-    assert_told(folder, "damaged or cut short")
+    assert_error(folder, "damaged or cut short")
     torch.save({"embedding.weight": torch.zeros(3)}, folder / WEIGHTS)
-    assert_told(folder, "damaged or cut short")
+    assert_error(folder, "damaged or cut short")
     assert not (tmp_path / "sprung").exists()
 
 
-def test_a_vocabulary_that_does_not_fit_the_weights_is_told(folder):
+def test_a_vocabulary_that_does_not_fit_the_weights_raises_an_error(folder):
     Vocabulary.build({"a": 2, "cat": 1}).write(folder / VOCABULARY)
-    assert_told(folder, WEIGHTS, "do not fit settings and vocabulary (5 words)", "embedding.weight has shape")
+    assert_error(folder, WEIGHTS, "do not fit the settings and the vocabulary (5 words)", "embedding.weight has shape")
 
 
-def test_settings_that_do_not_fit_the_weights_are_told(folder):
+def test_settings_that_do_not_fit_the_weights_raise_an_error(folder):
     data = json.loads((folder / CONFIG).read_text())
     data["model"]["layers"] = 3
     (folder / CONFIG).write_text(json.dumps(data))
-    assert_told(folder, WEIGHTS, "backbone.lstm.weight_ih_l2 is missing", "more)")
+    assert_error(folder, WEIGHTS, "backbone.lstm.weight_ih_l2 is missing", "more)")
 
 
 @pytest.mark.parametrize("name", [CONFIG, VOCABULARY, WEIGHTS])
-def test_a_missing_file_is_named(folder, name):
+def test_a_missing_file_is_named_in_the_error(folder, name):
     (folder / name).unlink()
-    assert_told(folder, str(folder), name)
+    assert_error(folder, str(folder), name)
 
 
-def test_a_missing_folder_and_a_file_in_its_place_are_told(tmp_path):
+def test_a_missing_folder_and_a_file_in_its_place_raise_an_error(tmp_path):
     (tmp_path / "file").write_text("")
     for name in ("nowhere", "file"):
-        assert_told(tmp_path / name, f"{name}: no such model folder")
+        assert_error(tmp_path / name, f"{name}: no such model folder")
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "expected"),
     [
         (b'{"model": {"na', "damaged or cut short"),
         (b"\xff\xfe", "expected UTF-8 text"),
@@ -144,30 +144,30 @@ def test_a_missing_folder_and_a_file_in_its_place_are_told(tmp_path):
         (b"{}", "model: missing"),
     ],
 )
-def test_a_damaged_config_is_told(folder, content, told):
+def test_a_damaged_config_raises_an_error(folder, content, expected):
     (folder / CONFIG).write_bytes(content)
-    assert_told(folder, str(folder / CONFIG), told)
+    assert_error(folder, str(folder / CONFIG), expected)
 
 
-def test_a_config_with_a_byte_order_mark_is_read_and_one_in_utf_16_is_refused_with_the_reason(folder):
+def test_a_config_with_a_byte_order_mark_is_read_and_utf_16_raises_an_error(folder):
     text = (folder / CONFIG).read_text()
     (folder / CONFIG).write_bytes(b"\xef\xbb\xbf" + text.encode())
     assert read_model(folder).settings.model.name == "lstm"
     (folder / CONFIG).write_text(text, encoding="utf-16")
-    assert_told(folder, str(folder / CONFIG), "expected UTF-8 text")
+    assert_error(folder, str(folder / CONFIG), "expected UTF-8 text")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="pipes and devices of POSIX")
 @pytest.mark.parametrize("name", [CONFIG, VOCABULARY, WEIGHTS])
 @pytest.mark.parametrize("odd", ["pipe", "/dev/zero", "link"])
-def test_a_pipe_a_device_and_a_link_in_a_model_folder_are_refused_at_once(folder, tmp_path, name, odd):
+def test_pipes_devices_and_links_in_a_model_folder_raise_an_error(folder, tmp_path, name, odd):
     path = folder / name
     path.rename(tmp_path / "outside")
     if odd == "pipe":
         os.mkfifo(path)
     else:
         path.symlink_to(tmp_path / "outside" if odd == "link" else odd)
-    assert_told(folder, f"{path}: is ", "A model or run folder may contain only regular files.")
+    assert_error(folder, f"{path}: is ", "A model or run folder may contain only regular files.")
 
 
 def test_a_model_folder_that_is_a_link_is_read(folder, tmp_path):
@@ -182,50 +182,50 @@ def with_weights(folder, change):
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.uint8])
-def test_weights_that_are_not_floating_point_numbers_are_refused(folder, dtype):
+def test_weights_that_are_not_floating_point_raise_an_error(folder, dtype):
     with_weights(folder, lambda tensors: tensors | {"decoder.bias": tensors["decoder.bias"].to(dtype)})
     name = str(dtype).removeprefix("torch.")
-    assert_told(folder, str(folder / WEIGHTS), f"decoder.bias has dtype {name}, expected float32")
+    assert_error(folder, str(folder / WEIGHTS), f"decoder.bias has dtype {name}, expected float32")
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
-def test_weights_of_another_precision_are_read(folder, dtype):
+def test_weights_of_a_different_precision_are_read(folder, dtype):
     with_weights(folder, lambda tensors: {name: tensor.to(dtype) for name, tensor in tensors.items()})
     assert read_model(folder).model.decoder.bias.dtype == torch.float32
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
-def test_weights_that_are_not_finite_are_refused_by_tensor_and_file(folder, value):
+def test_non_finite_weights_raise_an_error_with_tensor_and_file(folder, value):
     def change(tensors):
         tensors["decoder.bias"][3] = value
         return tensors
 
     with_weights(folder, change)
-    assert_told(folder, str(folder / WEIGHTS), "decoder.bias has ", " values")
+    assert_error(folder, str(folder / WEIGHTS), "decoder.bias has ", " values")
 
 
-def test_weights_of_wrong_shapes_are_refused_before_a_model_is_built_or_a_tensor_read(folder, monkeypatch):
+def test_weights_of_wrong_shapes_raise_an_error_before_a_model_is_built_or_a_tensor_read(folder, monkeypatch):
     with_weights(folder, lambda tensors: tensors | {"decoder.bias": torch.zeros(1, 7)})
     monkeypatch.setattr("syntaxlm.model_io.build_model", lambda *_: pytest.fail("a model was built"))
     monkeypatch.setattr("syntaxlm.tensor_files.TensorFile.read", lambda *_: pytest.fail("a tensor was read"))
-    assert_told(folder, "decoder.bias has shape (1, 7)")
+    assert_error(folder, "decoder.bias has shape (1, 7)")
 
 
 @pytest.mark.parametrize(("key", "value"), [("hidden_size", 10**7), ("layers", 10**8), ("embedding_size", 10**400)])
-def test_settings_of_a_model_that_no_machine_can_hold_are_refused(folder, key, value):
+def test_settings_of_a_model_too_large_for_memory_raise_an_error(folder, key, value):
     data = json.loads((folder / CONFIG).read_text())
     data["model"][key] = value
     (folder / CONFIG).write_text(json.dumps(data))
-    assert_told(folder, str(folder / CONFIG))
+    assert_error(folder, str(folder / CONFIG))
 
 
-def test_a_config_from_the_future_is_told_as_such_whatever_else_is_in_it(folder):
+def test_a_newer_config_format_is_reported_first(folder):
     (folder / CONFIG).write_text(json.dumps({"format": 99, "model": {"name": "mamba"}, "tokeniser": "new"}))
-    assert_told(folder, "format 99 is newer than this program's, 2")
+    assert_error(folder, "found format 99; expected at most 2")
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "told"),
+    ("key", "value", "expected"),
     [
         ("hidden_size", -3, "model.hidden_size: found -3; expected 1 or more"),
         ("hiden_size", 3, "model.hiden_size: no such setting. Did you mean model.hidden_size?"),
@@ -233,15 +233,15 @@ def test_a_config_from_the_future_is_told_as_such_whatever_else_is_in_it(folder)
         ("layers", "two", 'model.layers: found "two"; expected a valid integer'),
     ],
 )
-def test_a_wrong_setting_in_a_config_is_told_by_file_and_key(folder, key, value, told):
+def test_a_wrong_setting_in_a_config_raises_an_error_with_file_and_key(folder, key, value, expected):
     data = json.loads((folder / CONFIG).read_text())
     data["model"][key] = value
     (folder / CONFIG).write_text(json.dumps(data))
-    message = assert_told(folder, f"{folder / CONFIG}: {told}")
+    message = assert_error(folder, f"{folder / CONFIG}: {expected}")
     assert len(message.splitlines()) == 1
 
 
-def test_a_write_that_fails_leaves_the_old_file_and_nothing_half_written(tmp_path):
+def test_a_failed_write_leaves_the_old_file_and_no_partial_file(tmp_path):
     path = tmp_path / "file.txt"
     write_text("old", path)
 
@@ -257,7 +257,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_half_written(tmp_pat
 
 
 @pytest.mark.parametrize("place", ["file/below", "file/below/further", "folder", "x" * 300])
-def test_a_place_that_cannot_be_written_is_told(tmp_path, place):
+def test_an_unwritable_path_raises_an_error(tmp_path, place):
     (tmp_path / "file").write_text("")
     (tmp_path / "folder").mkdir()
     with pytest.raises(InputError, match="cannot be written"):

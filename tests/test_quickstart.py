@@ -30,7 +30,7 @@ def quick(toy, tmp_path, monkeypatch):
     return quick
 
 
-def test_the_quickstart_ends_with_a_report_on_what_it_measured(quick, tmp_path):
+def test_the_quickstart_ends_with_a_report_of_its_results(quick, tmp_path):
     result = quick("prpn")
     assert result.report == tmp_path / "quick" / "report.html"
     assert str(result).endswith(f"Report: {result.report}")
@@ -48,12 +48,12 @@ def test_a_model_without_trees_has_a_report_too(quick):
     result = quick("lstm")
     assert result.parsing is None
     page = result.report.read_text(encoding="utf-8")
-    assert "of type lstm, gives neither distances between words nor span scores" in page
+    assert "of type lstm, gives neither distances nor span scores" in page
     assert f"{result.training.test.perplexity:,.2f}" in page
     assert str(result).endswith(f"Report: {result.report}")
 
 
-def test_a_model_of_trees_is_trained_on_trees_and_has_no_floor(quick):
+def test_a_dependency_tree_model_is_trained_on_trees_and_has_no_floor(quick):
     result = quick("tree-rnn")
     assert result.parsing is None
     assert result.floor is None
@@ -65,7 +65,7 @@ def test_a_model_of_trees_is_trained_on_trees_and_has_no_floor(quick):
     json.dumps(result.to_dict())
 
 
-def test_a_quickstart_that_is_stopped_has_no_report(quick, monkeypatch):
+def test_an_interrupted_quickstart_has_no_report(quick, monkeypatch):
     train = quickstart.train
 
     def stopped(*arguments):

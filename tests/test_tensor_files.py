@@ -1,4 +1,4 @@
-"""Tensor files: read as the safetensors library reads them, and checked before memory is taken."""
+"""Tensor files: agreement with the safetensors library, and checks before memory is allocated."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ GOOD = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
         ({"a": GOOD, "__metadata__": "note"}, bytes(8)),
     ],
 )
-def test_a_damaged_header_is_refused_by_name(tmp_path, header, data):
+def test_a_damaged_header_raises_an_error_with_the_file_name(tmp_path, header, data):
     stored(tmp_path / "a.safetensors", header, data)
     with pytest.raises(InputError, match=r"a\.safetensors: damaged or cut short"):
         read_tensors(tmp_path / "a.safetensors")
@@ -88,7 +88,7 @@ def test_a_damaged_header_is_refused_by_name(tmp_path, header, data):
 
 @settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(st.data())
-def test_a_file_with_changed_bytes_is_read_or_refused_by_name(tmp_path, data):
+def test_a_file_with_changed_bytes_is_read_or_raises_an_error_with_its_name(tmp_path, data):
     path = tmp_path / "a.safetensors"
     if not path.exists():
         write_tensors(path, some_tensors())
@@ -106,7 +106,7 @@ def test_a_file_with_changed_bytes_is_read_or_refused_by_name(tmp_path, data):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="holes in files")
-def test_a_header_that_claims_gigabytes_takes_no_memory_for_them(tmp_path, monkeypatch):
+def test_a_header_that_claims_gigabytes_allocates_no_memory_for_them(tmp_path, monkeypatch):
     path = tmp_path / "a.safetensors"
     size = 64 << 30
     stored(path, {"a": {"dtype": "F32", "shape": [size // 4], "data_offsets": [0, size]}})
@@ -119,7 +119,7 @@ def test_a_header_that_claims_gigabytes_takes_no_memory_for_them(tmp_path, monke
         read_tensors(path)
 
 
-def test_a_file_that_is_replaced_while_it_is_read_is_read_to_its_end_and_one_cut_short_is_told(tmp_path):
+def test_a_file_replaced_while_being_read_is_read_to_its_end_and_a_truncated_one_raises_an_error(tmp_path):
     path, other = tmp_path / "a.safetensors", tmp_path / "b.safetensors"
     write_tensors(path, {"a": torch.ones(MIB), "b": torch.ones(MIB)})
     write_tensors(other, {"a": torch.zeros(MIB), "b": torch.zeros(MIB)})
@@ -146,7 +146,7 @@ def test_shapes_and_dtypes_are_compared_without_reading_a_tensor(tmp_path):
     with open_tensors(path) as file:
         assert tensor_faults(expected, file.stored) == [
             "missing is missing",
-            "new is not of this model",
+            "new does not belong to this model",
             "whole has dtype int64, expected float32",
             "flags has dtype bool, expected float32",
             "long has shape (3, 6), expected (3, 5)",
@@ -154,7 +154,7 @@ def test_shapes_and_dtypes_are_compared_without_reading_a_tensor(tmp_path):
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
-def test_values_that_are_not_finite_are_named(value):
+def test_tensors_with_non_finite_values_are_named_in_the_error(value):
     tensors = {"good": torch.zeros(3), "bad": torch.tensor([0.0, value]), "count": torch.tensor(3)}
     with pytest.raises(InputError, match=r"file: the tensors are unusable: bad has (NaN|infinite) values"):
         check_finite("file", tensors)

@@ -8,7 +8,7 @@ from tests.models.tree_variants import LABELS, VOCABULARY, built
 
 
 def tree_model(variant: str = "tanh") -> ModelBundle:
-    """Of `tests.models.tree_variants`, in float64; knows the words and labels of the trees there."""
+    """A variant of `tests.models.tree_variants` in float64, with the words and labels of the trees there."""
     model = built(variant)
     settings = ModelSettings(model.config, Normaliser(lower_case=True), carry_state=False, predict_eos=False)
     return ModelBundle(model, settings, VOCABULARY, LABELS)

@@ -1,8 +1,8 @@
-"""Renderers of results by name, so that a result can show itself in a notebook without importing what draws it.
+"""Renderers by name, which display results in notebooks.
 
-A notebook asks an object for `_repr_svg_` or `_repr_html_`. Results are defined in low packages and drawn in a higher
-one, which they must not import: they call `render`. The top-level package, which runs before any module below it,
-registers where the renderers are. A renderer's module is imported when a notebook first asks for it.
+A notebook calls an object's `_repr_svg_` or `_repr_html_`. Results are defined in low-level packages and drawn in
+`drawing`, which these must not import; so they call `render`. The top-level package, which is imported before all its
+modules, registers the renderers. A renderer's module is imported on first use.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _renderers: dict[str, str] = {}
 
 
 def register(renderers: Mapping[str, str]) -> None:
-    """Add renderers. renderers: by name, functions that return text, written "package.module:function"."""
+    """Add renderers. renderers: name -> "package.module:function", a function that returns text."""
     _renderers.update(renderers)
 
 

@@ -1,4 +1,4 @@
-"""A model folder: weights in safetensors, settings and vocabulary in JSON. Nothing is unpickled from it."""
+"""Model folders: weights in safetensors, settings and vocabulary in JSON. Nothing is unpickled."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 
 CONFIG, VOCABULARY, WEIGHTS = "config.json", "vocabulary.json", "weights.safetensors"
-LABELS = "labels.json"  # of the edges of trees, for a model that reads these
-OF_VOCABULARY = "vocabulary"  # metadata of weights: the fingerprint of their vocabulary
+LABELS = "labels.json"  # edge labels, for models that read dependency trees
+OF_VOCABULARY = "vocabulary"  # metadata key of weights: the fingerprint of their vocabulary
 FORMAT = 2
 LARGEST_CONFIG = 1 << 24  # bytes
 
@@ -36,9 +36,9 @@ Ability = TypeVar("Ability")
 
 @dataclass(frozen=True)
 class ModelSettings(Settings):
-    """The contents of `config.json`: all that is needed, besides the vocabulary, to read text as the model does.
+    """The contents of `config.json`: with the vocabulary, all that is needed to read text as the model does.
 
-    carry_state, predict_eos: how the model was trained, see `TextMode`; both false for dependency-tree models.
+    carry_state, predict_eos: how the model was trained, see `TextMode`; both are false for dependency-tree models.
     """
 
     model: ModelConfig
@@ -54,7 +54,7 @@ class ModelSettings(Settings):
 
 @dataclass(frozen=True)
 class ModelBundle:
-    """A model with what it needs to read text.  labels: of dependency edges; None for a model that reads text."""
+    """A model with its settings and vocabulary.  labels: of dependency edges; None for a model that reads text."""
 
     model: Model
     settings: ModelSettings
@@ -72,7 +72,7 @@ class ModelBundle:
 
     @property
     def mode(self) -> TextMode:
-        """How the model was trained to read text."""
+        """How text was read in training."""
         return self.settings.mode
 
     @property
@@ -80,7 +80,7 @@ class ModelBundle:
         return "dependency trees" if self.model.reads == "trees" else str(self.mode)
 
     def require(self, ability: type[Ability], use: str) -> Ability:
-        """The model as one with an ability. Raises InputError as `registry.require`."""
+        """The model, typed as having an ability. Raises InputError like `registry.require`."""
         return require(self.model, ability, self.name, use)
 
     def _repr_html_(self) -> str:
@@ -101,7 +101,7 @@ class ModelBundle:
 
 
 def structure_name(model: Model) -> str:
-    """What trees are decoded from, in words."""
+    """The structure from which trees are decoded, as text."""
     if not isinstance(model, Parses):
         return "none"
     if model.structure_type is SpanScores:
@@ -114,7 +114,7 @@ def structure_name(model: Model) -> str:
 def write_settings(
     folder: Path, settings: ModelSettings, vocabulary: Vocabulary, labels: Vocabulary | None = None
 ) -> None:
-    """Writes the JSON files of a model folder, which is made where it is not there."""
+    """Writes the JSON files of a model folder and creates the folder if needed."""
     make_folder(folder)
     write_text(to_json(dataclasses.asdict(settings), indent=2) + "\n", folder / CONFIG, stored=True)
     vocabulary.write(folder / VOCABULARY)
@@ -123,46 +123,46 @@ def write_settings(
 
 
 def write_model(folder: Path, stored: ModelBundle) -> None:
-    """Writes a whole model folder, the weights last: without them it is none yet."""
+    """Writes a whole model folder. The weights are written last: without them the folder is incomplete."""
     write_settings(folder, stored.settings, stored.vocabulary, stored.labels)
     write_weights(folder, stored.model, stored.vocabulary)
 
 
 def write_weights(folder: Path, model: Model, vocabulary: Vocabulary) -> None:
-    """Writes the weights of a model folder, and of which vocabulary they are, atomically."""
+    """Writes the weights of a model folder, with the fingerprint of their vocabulary, atomically."""
     write_tensors(folder / WEIGHTS, distinct_tensors(model), {OF_VOCABULARY: vocabulary.fingerprint()})
 
 
 def read_config(kind: type[T], path: Path, newest: int) -> T:
-    """Settings of a JSON file with an entry `format`, which is `newest` in what is returned.
+    """Settings from a JSON file with an entry `format`, which is `newest` in the result.
 
-    Old names of settings are accepted with a warning. Raises InputError, also for a format above `newest`.
+    Old setting names are accepted with a warning. Raises InputError, also for a format above `newest`.
     """
     data = parse_json(read_stored(path, LARGEST_CONFIG), str(path))
     form = data.get("format") if isinstance(data, dict) else None
-    if isinstance(form, int) and form > newest:  # before the settings: a newer format may have others
-        raise InputError(f"{path}: format {form} is newer than this program's, {newest}")
-    if isinstance(form, int):  # an old one is translated
+    if isinstance(form, int) and form > newest:  # checked before the settings, which a newer format may change
+        raise InputError(f"{path}: found format {form}; expected at most {newest}: the file needs a newer syntaxlm")
+    if isinstance(form, int):  # old formats are converted
         data["format"] = newest
     return read_settings(kind, data, str(path))
 
 
 def read_model(folder: str | Path) -> ModelBundle:
-    """The model of a folder, in evaluation mode on the processor.
+    """Reads a model folder. The model is in evaluation mode on the CPU.
 
-    The weights are checked against settings and vocabulary before memory is taken for either.
+    The weights are checked against settings and vocabulary before memory is allocated.
     Raises InputError naming the file that is missing, damaged, or does not fit the others.
     """
     folder = Path(folder)
     if not folder.is_dir():
         raise InputError(f"{folder}: no such model folder")
     if not (folder / CONFIG).exists():
-        raise InputError(f"{folder}: no model folder: it has no {CONFIG}")
+        raise InputError(f"{folder}: not a model folder: {CONFIG} is missing")
     settings = read_config(ModelSettings, folder / CONFIG, FORMAT)
     vocabulary = Vocabulary.read(folder / VOCABULARY)
     weights = folder / WEIGHTS
     if not weights.exists():
-        raise InputError(f"{folder}: no {WEIGHTS} yet: training has not come to its first validation")
+        raise InputError(f"{folder}: {WEIGHTS} is missing: training has not reached its first validation")
     try:
         shapes = model_shapes(settings.model, len(vocabulary))
     except InputError as error:
@@ -171,7 +171,7 @@ def read_model(folder: str | Path) -> ModelBundle:
     def check(file: TensorFile) -> None:
         _check_shapes(shapes, file)
         if file.notes.get(OF_VOCABULARY, vocabulary.fingerprint()) != vocabulary.fingerprint():
-            raise InputError(f"{weights}: the weights are of another vocabulary than {folder / VOCABULARY}")
+            raise InputError(f"{weights}: the weights belong to a different vocabulary than {folder / VOCABULARY}")
 
     tensors, _ = read_tensors(weights, check)
     model = build_model(settings.model, len(vocabulary))
@@ -179,13 +179,13 @@ def read_model(folder: str | Path) -> ModelBundle:
     labels = Vocabulary.read(folder / LABELS) if model.reads == "trees" else None
     if labels is not None and isinstance(model, GeneratesTrees) and model.label_count not in (None, len(labels)):
         raise InputError(
-            f"{weights}: the weights are of {model.label_count} labels, {folder / LABELS} has {len(labels)}"
+            f"{weights}: the weights have {model.label_count} labels, but {folder / LABELS} has {len(labels)}"
         )
     return ModelBundle(model.eval(), settings, vocabulary, labels)
 
 
 def _check_shapes(shapes: Model, file: TensorFile) -> None:
-    """Raises InputError for stored weights that do not fit a model without values, which takes sizes of theirs."""
+    """Raises InputError for stored weights that do not fit the model. shapes: the model without values; is resized."""
     found = renamed(file.stored, present_name)
     with without_memory():
         stored = {name: torch.empty(one.shape, dtype=one.dtype) for name, one in found.items()}
@@ -194,11 +194,11 @@ def _check_shapes(shapes: Model, file: TensorFile) -> None:
     refuse(file.path, _MISFIT.format(size=shapes.vocabulary_size), faults)
 
 
-_MISFIT = "the weights do not fit settings and vocabulary ({size} words)"
+_MISFIT = "the weights do not fit the settings and the vocabulary ({size} words)"
 
 
 def load_weights(model: Model, tensors: Mapping[str, Tensor], source: str) -> None:
-    """Puts named tensors into a model. Raises InputError where they do not fit, or are NaN or infinite."""
+    """Copies named tensors into a model. Raises InputError if they do not fit or contain NaN or infinity."""
     tensors = renamed(tensors, present_name)
     faults = model.resize_buffers(tensors)
     put_tensors(model, tensors, source, _MISFIT.format(size=model.vocabulary_size), faults)
@@ -207,13 +207,13 @@ def load_weights(model: Model, tensors: Mapping[str, Tensor], source: str) -> No
 def put_tensors(
     module: nn.Module, tensors: Mapping[str, Tensor], source: str, misfit: str, faults: list[str] | None = None
 ) -> None:
-    """Puts tensors by name into a module. misfit: the message if they do not fit; faults: those found already.
+    """Copies named tensors into a module. misfit: the message if they do not fit; faults: faults already found.
 
-    Raises InputError where they do not fit, or are NaN or infinite.
+    Raises InputError if they do not fit or contain NaN or infinity.
     """
     expected = distinct_tensors(module)
     refuse(source, misfit, [*(faults or []), *tensor_faults(expected, tensors)])
-    # Buffers may hold logarithms of what never happens.
+    # Buffers may contain log-probabilities of impossible events.
     check_finite(source, tensors, may_be_minus_infinity=[name for name, _ in module.named_buffers()])
     with torch.no_grad():
         for name, tensor in expected.items():
@@ -221,12 +221,12 @@ def put_tensors(
 
 
 def present_name(name: str) -> str:
-    """The name of a weight, which format 1 may have stored under another."""
+    """The current name of a weight, which may be stored under an older name (format 1)."""
     return f"backbone.{name.removeprefix('core.')}" if name.startswith("core.") else name
 
 
 def distinct_tensors(model: nn.Module) -> dict[str, Tensor]:
-    """Weights and buffers by name, tied ones once, under their first name."""
+    """Weights and buffers by name; tied ones only once, under their first name."""
     seen: dict[int, str] = {}
     result = {}
     for name, tensor in model.state_dict(keep_vars=True).items():
@@ -236,10 +236,10 @@ def distinct_tensors(model: nn.Module) -> dict[str, Tensor]:
 
 
 def import_arpa(path: str | Path, normaliser: Normaliser | None = None) -> ModelBundle:
-    """The n-gram model of an ARPA file.
+    """Reads an n-gram model from an ARPA file.
 
-    normaliser: how the text was made that the model is of; None: words as they stand.
-    Raises InputError as `models.arpa.read_arpa` does.
+    normaliser: the normalisation of the model's training text; None: words are not changed.
+    Raises InputError like `models.arpa.read_arpa`.
     """
     found = read_arpa(path)
     mode = found.mode
@@ -248,7 +248,7 @@ def import_arpa(path: str | Path, normaliser: Normaliser | None = None) -> Model
 
 
 def export_arpa(bundle: ModelBundle, path: str | Path) -> NGramSummary:
-    """Writes an n-gram model as an ARPA file. Raises InputError for another model, and as `write_arpa` does."""
+    """Writes an n-gram model as an ARPA file. Raises InputError for other model types, and like `write_arpa`."""
     if not isinstance(bundle.model, NGramModel):
-        raise InputError(f"this {bundle.name} model has no n-grams; expected an n-gram model (ngram)")
+        raise InputError(f"this is a {bundle.name} model; ARPA files can only store n-gram models (ngram)")
     return write_arpa(bundle.model, bundle.vocabulary, path)

@@ -1,4 +1,4 @@
-"""The first ten minutes: the built-in corpus, a small model, its perplexity, its trees."""
+"""The quickstart: trains a small model on the built-in corpus, evaluates it and draws some trees."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from syntaxlm.training.result import TrainingResult
 from syntaxlm.training.trainer import ProgressCallback, refuse_run, train
 
 SENTENCES = 20_000
-DRAWN_WORDS = range(6, 13)  # lengths of the sentences drawn: long enough to have structure, short enough for a terminal
+DRAWN_WORDS = range(6, 13)  # words per drawn sentence: enough for structure, few enough for a terminal
 
 
 @dataclass(frozen=True)
 class Quickstart:
-    """What the quickstart made and measured.
+    """Results of the quickstart.
 
-    floor: the lowest perplexity possible on the test text; None for a model that is given the trees. parsing: None for
-    a model that does not parse, or when training was stopped before its end. report: the page of all that was measured;
-    None when training was stopped.
+    floor: the lowest possible perplexity on the test text; None for a model that reads the trees. parsing: None for a
+    model that does not parse, or if training was interrupted. report: path of the report; None if training was
+    interrupted.
     """
 
     training: TrainingResult
@@ -52,15 +52,15 @@ class Quickstart:
         if self.training.test is None:
             return str(self.training)
         perplexity = self.training.test.perplexity
-        measured = f"Test perplexity {perplexity:.1f} of words given their trees, ends of sentences not among them."
+        measured = f"Test perplexity {perplexity:.1f} of words given their trees, ends of sentences excluded."
         if self.floor is not None:
             measured = (
-                f"Test perplexity {perplexity:.1f}, where no model can be under {self.floor:.1f} "
-                f"({perplexity / self.floor:.2f} times the floor of the grammar that made the text)."
+                f"Test perplexity {perplexity:.1f}; the lowest possible is {self.floor:.1f}, that of the grammar that"
+                f" generated the text (ratio {perplexity / self.floor:.2f})."
             )
         lines = [measured, ""]
         if self.parsing is not None:
-            seen = "Three sentences as the model parses them (it saw no tree in training):"
+            seen = "Three sentences parsed by the model, which was trained without trees:"
             lines += [str(self.parsing), "", seen, *self.drawn, ""]
         lines.append(f"Model folder: {self.training.folder}")
         if self.report is not None:
@@ -75,9 +75,9 @@ def run_quickstart(
     say: Callable[[str], None] = print,
     callback: ProgressCallback | None = None,
 ) -> Quickstart:
-    """Writes the corpus, trains the shipped toy recipe of `model` on it, measures and draws. Raises InputError.
+    """Writes the corpus, trains the toy recipe of `model` on it, evaluates and draws. Raises InputError.
 
-    folder: new; it gets `corpus/`, `model/` and `report.html`.
+    folder: a new folder; `corpus/`, `model/` and `report.html` are created in it.
     """
     refuse_run(folder / "model")
     say(f"Writing the built-in corpus, {SENTENCES:,} sentences, to {folder / 'corpus'}")
@@ -85,7 +85,7 @@ def run_quickstart(
     write_corpus(corpus, SENTENCES, seed=0)
     path = find_recipe(f"{model}-toy")
     of_trees = read_recipe(path).reads == "trees"
-    # The floor is that of words and ends without their trees.
+    # The floor is that of words and sentence ends, without trees.
     floor = None if of_trees else json.loads((corpus / "floor.json").read_text(encoding="utf-8"))["test"]["floor"]
     suffix = "conllu" if of_trees else "txt"
     texts = [(f"text.{part}", os.fspath(corpus / f"{part}.{suffix}")) for part in ("train", "valid", "test")]
@@ -99,7 +99,7 @@ def run_quickstart(
     drawn: tuple[str, ...] = ()
     if isinstance(stored.model, Parses):
         say("Parsing the test sentences")
-        # Of distances by the rule that leans to neither side.
+        # Distances are decoded by the unbiased rule, which prefers neither direction.
         decoder: Rule | None = "unbiased" if "unbiased" in rules_of(stored.model) else None
         parsing = evaluate_parsing(stored, corpus / "test.mrg", decoder=decoder)
         drawn = _drawn(stored, corpus / "test.txt", decoder)
@@ -108,6 +108,6 @@ def run_quickstart(
 
 
 def _drawn(stored: ModelBundle, text: Path, decoder: Rule | None) -> tuple[str, ...]:
-    """The trees of the first three sentences of a fit length."""
+    """The trees of the first three sentences of suitable length."""
     lines = [line for _, line in read_lines(text) if len(line.split()) in DRAWN_WORDS][:3]
     return tuple(draw_tree(parse.tree) for parse in parse_lines(stored, lines, decoder) if parse is not None)

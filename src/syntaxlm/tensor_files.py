@@ -1,8 +1,8 @@
-"""Tensors in safetensors files, checked before memory is taken for them.
+"""Tensors in safetensors files, checked before memory is allocated.
 
-The safetensors library writes. Reading is our own: the library opens by path and maps the file, so that a link put in
-its place would be followed, and a file cut short while it is read would end the process. Here the file is opened once,
-its header is checked against the file's size and what the caller expects, and only then are tensors read.
+Files are written by the safetensors library, but read here: the library opens a path and maps the file, so a link put
+in its place would be followed, and a file truncated while it is read would crash the process. Here the file is opened
+once, its header is checked against the file's size and the caller's expectations, and only then are tensors read.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _DTYPES = {
 }  # fmt: skip
 Found = TypeVar("Found")
 
-_LARGEST_HEADER = 100_000_000  # bytes; that of the safetensors library
+_LARGEST_HEADER = 100_000_000  # bytes; the limit of the safetensors library
 _SHOWN_FAULTS = 3
 
 
 @dataclass(frozen=True)
 class StoredTensor:
-    """The entry of a tensor in a header. start, end: bytes of the data that follow the header."""
+    """A tensor's entry in the header. start, end: byte range in the data that follows the header."""
 
     dtype: torch.dtype
     shape: tuple[int, ...]
@@ -48,7 +48,7 @@ class StoredTensor:
 
 @dataclass(frozen=True)
 class TensorFile:
-    """An open safetensors file. notes: short texts that stand beside the tensors. data: where these begin, in bytes."""
+    """An open safetensors file. notes: the metadata, short texts by name. data: offset of the tensors in bytes."""
 
     path: Path
     stored: Mapping[str, StoredTensor]
@@ -57,11 +57,11 @@ class TensorFile:
     data: int
 
     def read(self) -> dict[str, Tensor]:
-        """All tensors. Raises InputError where memory cannot hold them, or the file was cut short meanwhile."""
+        """All tensors. Raises InputError if they do not fit in memory or the file was truncated meanwhile."""
         size = sum(one.end - one.start for one in self.stored.values())
         if size > memory_size():
             raise InputError(
-                f"{self.path}: has {size:,} bytes of tensors; this machine has {memory_size():,} of memory"
+                f"{self.path}: has {size:,} bytes of tensors; this machine has {memory_size():,} bytes of memory"
             )
         return {name: self._tensor(name) for name in self.stored}
 
@@ -87,21 +87,21 @@ def open_tensors(path: str | Path) -> Iterator[TensorFile]:
         try:
             length = int.from_bytes(_exactly(file, 8), "little")
             if length > min(size - 8, _LARGEST_HEADER):
-                raise ValueError(f"the header has {length:,} bytes, the file {size:,}")
+                raise ValueError(f"the header has {length:,} bytes, but the file has {size:,}")
             header = json.loads(_exactly(file, length).decode("utf-8"), object_pairs_hook=_without_repetition)
             if not isinstance(header, dict):
                 raise ValueError("the header is not a JSON object")
             notes = header.pop("__metadata__", {})
             if not isinstance(notes, dict) or not all(isinstance(note, str) for note in notes.values()):
-                raise ValueError("__metadata__ does not map texts to texts")
+                raise ValueError("__metadata__ is not an object of strings")
             stored = {name: _stored_tensor(name, entry) for name, entry in header.items()}
             end = 0
             for name, one in sorted(stored.items(), key=lambda item: (item[1].start, item[1].end)):
                 if one.start != end:
-                    raise ValueError(f"{name} does not begin where the tensor before it ends")
+                    raise ValueError(f"{name} does not start where the previous tensor ends")
                 end = one.end
             if end != size - 8 - length:
-                raise ValueError(f"the header describes {end:,} bytes of tensors, the file has {size - 8 - length:,}")
+                raise ValueError(f"the header describes {end:,} bytes of tensors; the file has {size - 8 - length:,}")
         except (ValueError, RecursionError) as error:
             raise InputError(f"{path}: damaged or cut short: {error}") from None
         yield TensorFile(Path(path), stored, notes, file, 8 + length)
@@ -110,7 +110,7 @@ def open_tensors(path: str | Path) -> Iterator[TensorFile]:
 def _exactly(file: BinaryIO, count: int) -> bytes:
     content = file.read(count)
     if len(content) < count:
-        raise ValueError(f"expected {count:,} bytes of a header, found {len(content):,}")
+        raise ValueError(f"found {len(content):,} bytes of the header; expected {count:,}")
     return content
 
 
@@ -122,19 +122,19 @@ def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _stored_tensor(name: str, entry: Any) -> StoredTensor:
-    """Raises ValueError."""
+    """Parses an entry of the header. Raises ValueError."""
     if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
         raise ValueError(f"{name} is not described by dtype, shape and data_offsets")
     shape, offsets = entry["shape"], entry["data_offsets"]
     if not all(isinstance(numbers, list) and all(map(_is_size, numbers)) for numbers in (shape, offsets)):
-        raise ValueError(f"{name} has a shape or offsets that are not lists of sizes")
+        raise ValueError(f"{name} has a shape or data_offsets that are not lists of sizes")
     dtype = _DTYPES.get(entry["dtype"]) if isinstance(entry["dtype"], str) else None
     if dtype is None:
         raise ValueError(f"{name} has dtype {str(entry['dtype'])[:40]}; expected one of {', '.join(_DTYPES)}")
     if len(shape) > 64 or math.prod(max(size, 1) for size in shape) >= 2**60:
         raise ValueError(f"{name} has a shape that is too large")
     if len(offsets) != 2 or offsets[1] - offsets[0] != math.prod(shape) * dtype.itemsize:
-        raise ValueError(f"{name} has a shape that does not fit its offsets")
+        raise ValueError(f"{name} has a shape that does not match its data_offsets")
     return StoredTensor(dtype, tuple(shape), *offsets)
 
 
@@ -145,9 +145,9 @@ def _is_size(value: Any) -> bool:
 def read_tensors(
     path: str | Path, check: Callable[[TensorFile], None] = lambda file: None
 ) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The tensors and notes of a safetensors file. check: called with the header before any tensor is read.
+    """The tensors and metadata of a safetensors file. check: called with the header before any tensor is read.
 
-    Raises InputError when the file is missing or damaged, or memory cannot hold it.
+    Raises InputError if the file is missing or damaged, or does not fit in memory.
     """
     with open_tensors(path) as file:
         check(file)
@@ -155,7 +155,7 @@ def read_tensors(
 
 
 def read_notes(path: str | Path) -> dict[str, str]:
-    """The notes of a safetensors file, without its tensors. Raises InputError."""
+    """The metadata of a safetensors file, without its tensors. Raises InputError."""
     with open_tensors(path) as file:
         return file.notes
 
@@ -163,12 +163,12 @@ def read_notes(path: str | Path) -> dict[str, str]:
 def tensor_faults(
     expected: Mapping[str, Tensor], found: Mapping[str, StoredTensor] | Mapping[str, Tensor]
 ) -> list[str]:
-    """Which stored tensors do not fit: their names, shapes and dtypes. Any floating dtype fits any other.
+    """Errors in the names, shapes and dtypes of stored tensors. Any floating-point dtype is accepted for any other.
 
-    expected: of a model, perhaps one on the meta device.
+    expected: tensors of a model, which may be on the meta device.
     """
     faults = [f"{name} is missing" for name in expected if name not in found]
-    faults += [f"{name} is not of this model" for name in found if name not in expected]
+    faults += [f"{name} does not belong to this model" for name in found if name not in expected]
     for name, tensor in expected.items():
         stored = found.get(name)
         if stored is None:
@@ -181,7 +181,7 @@ def tensor_faults(
 
 
 def renamed(tensors: Mapping[str, Found], rename: Callable[[str], str]) -> dict[str, Found]:
-    """Tensors, or their entries in a header, under other names."""
+    """Renames tensors, or their entries in a header."""
     return {rename(name): tensor for name, tensor in tensors.items()}
 
 
@@ -190,7 +190,7 @@ def _plain(dtype: torch.dtype) -> str:
 
 
 def refuse(source: str | Path, problem: str, faults: list[str]) -> None:
-    """Raises InputError with the first few faults, where there are any."""
+    """Raises InputError with the first few faults, if there are any."""
     if faults:
         rest = f" (and {len(faults) - _SHOWN_FAULTS} more)" if len(faults) > _SHOWN_FAULTS else ""
         raise InputError(f"{source}: {problem}: " + "; ".join(faults[:_SHOWN_FAULTS]) + rest)
@@ -199,7 +199,7 @@ def refuse(source: str | Path, problem: str, faults: list[str]) -> None:
 def check_finite(source: str | Path, tensors: Mapping[str, Tensor], may_be_minus_infinity: Iterable[str] = ()) -> None:
     """Raises InputError naming tensors with NaN or infinite values.
 
-    may_be_minus_infinity: names of log-probabilities, which may be of what never happens.
+    may_be_minus_infinity: names of log-probabilities, which may be of impossible events.
     """
     faults, log_probs = [], set(may_be_minus_infinity)
     for name, tensor in tensors.items():
@@ -213,12 +213,12 @@ def check_finite(source: str | Path, tensors: Mapping[str, Tensor], may_be_minus
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], notes: dict[str, str] | None = None) -> None:
-    """Writes named tensors, and short texts beside them, as one safetensors file, atomically."""
+    """Writes named tensors, and metadata if given, as one safetensors file, atomically."""
     with replaced(path, stored=True) as temporary:
         temporary.touch()
         usual_mode = temporary.stat().st_mode
         try:
             safetensors.torch.save_file({name: t.contiguous() for name, t in tensors.items()}, temporary, notes)
-            temporary.chmod(usual_mode)  # safetensors lets nobody but the owner read it
-        except safetensors.SafetensorError as error:  # how it reports a full disk
+            temporary.chmod(usual_mode)  # safetensors restricts it to the owner
+        except safetensors.SafetensorError as error:  # raised if the disk is full
             raise OSError(str(error)) from error

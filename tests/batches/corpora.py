@@ -1,4 +1,4 @@
-"""Corpora in which a word tells its place, and comparison of batches."""
+"""Corpora whose words encode their position, and comparison of batches."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ LENGTHS = st.lists(st.integers(0, 12), min_size=1, max_size=25)
 
 
 def corpus_of(lengths: Sequence[int]) -> EncodedCorpus:
-    """Sentences of these lengths; all words differ, so that a word tells its place."""
+    """Sentences of these lengths; all words differ, so that a word identifies its position."""
     word = iter(range(3, 10_000))
     return EncodedCorpus.from_sentences([[next(word) for _ in range(length)] for length in lengths])
 
 
 def stream_of(corpus: EncodedCorpus, vocabulary: Vocabulary) -> list[int]:
-    """All its tokens, an end after each sentence."""
+    """All tokens, with EOS after each sentence."""
     return [word for number in range(len(corpus)) for word in [*corpus.sentence(number), vocabulary.end_id]]
 
 

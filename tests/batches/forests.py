@@ -1,4 +1,4 @@
-"""Dependency trees whose words tell sentence and place, and corpora of them."""
+"""Dependency trees whose words encode sentence and position, and corpora of them."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def corpus_of(trees, vocabulary=None, labels=None, source=""):
 
 
 def tree_of(heads, number):
-    """A tree whose words and labels tell sentence and place."""
+    """A tree whose words and labels encode sentence and position."""
     words = tuple(f"s{number}w{place}" for place in range(1, len(heads) + 1))
     return DependencyTree(words, ("",) * len(heads), tuple(heads), tuple(f"to {word}" for word in words), str(number))
 
 
 @st.composite
 def forests(draw, most_trees=12, most_words=9):
-    """Any trees: of one root or several, projective or not."""
+    """Any trees: with one or more roots, projective or not."""
     trees = []
     for number in range(draw(st.integers(1, most_trees))):
         order = draw(st.permutations(range(1, draw(st.integers(1, most_words)) + 1)))

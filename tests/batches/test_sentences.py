@@ -28,7 +28,7 @@ from tests.shared_data import DATA
     st.sampled_from([None, 1, 3]),
     st.sampled_from([VOCABULARY, ONE_MARK]),
 )
-def test_every_sentence_is_read_once_whole_under_the_budget(lengths, budget, shuffle, closed, most, vocabulary):
+def test_every_sentence_is_read_once_within_the_budget(lengths, budget, shuffle, closed, most, vocabulary):
     corpus = corpus_of(lengths)
     batches = SentenceBatches(corpus, vocabulary, budget, shuffle, 0, maximum_sentences=most, closed=closed)
     seen = Counter()
@@ -78,7 +78,7 @@ def many_sentences():
     return corpus_of(np.random.default_rng(0).integers(1, 30, 300))
 
 
-def test_an_interrupted_epoch_goes_on_with_the_same_batches():
+def test_an_interrupted_epoch_resumes_with_the_same_batches():
     arguments = (many_sentences(), VOCABULARY, 128, True, 11)
     expected = list(SentenceBatches(*arguments).iterate(4))
     again = SentenceBatches(*arguments)
@@ -86,7 +86,7 @@ def test_an_interrupted_epoch_goes_on_with_the_same_batches():
     assert_same(list(again.iterate(4, start=17)), expected[17:])
 
 
-def test_epochs_and_seeds_differ_in_order_and_in_company():
+def test_epochs_and_seeds_differ_in_order_and_composition_of_batches():
     def batches(seed, epoch):
         return {
             frozenset(b.tolist()) for b in SentenceBatches(many_sentences(), VOCABULARY, 128, True, seed).epoch(epoch)
@@ -106,7 +106,7 @@ def test_evaluation_comes_in_the_same_order_longest_first():
     assert (np.diff(lengths) <= 0).all()
 
 
-def test_long_sentences_are_left_out_and_counted():
+def test_long_sentences_are_excluded_and_counted():
     corpus = corpus_of([3, 9, 4, 10])
     batches = SentenceBatches(corpus, VOCABULARY, 100, True, 0, maximum_words=4)
     assert batches.skipped == 2
@@ -137,7 +137,7 @@ def test_a_curriculum_changes_nothing_in_the_epochs_after_it():
     assert [batch.tolist() for batch in plain.epoch(1)] != [batch.tolist() for batch in graded.epoch(1)]
 
 
-def test_an_epoch_of_a_curriculum_goes_on_with_the_same_batches():
+def test_an_epoch_of_a_curriculum_resumes_with_the_same_batches():
     arguments = (many_sentences(), VOCABULARY, 128, True, 11)
     expected = list(SentenceBatches(*arguments, curriculum=(10, 20)).iterate(1))
     again = SentenceBatches(*arguments, curriculum=(10, 20))
@@ -156,13 +156,13 @@ def test_processes_share_the_batches_of_a_curriculum():
 
 
 @pytest.mark.parametrize("curriculum", [(2, 9), (9, 2), (9, 9, 2)], ids=str)
-def test_a_limit_below_the_shortest_sentence_is_refused(curriculum):
+def test_a_limit_below_the_shortest_sentence_raises_an_error(curriculum):
     corpus = corpus_of([3, 9, 4, 10])
     with pytest.raises(InputError, match="all 4 sentences are longer than 2 words"):
         SentenceBatches(corpus, VOCABULARY, 100, True, 0, maximum_words=9, curriculum=curriculum)
 
 
-def test_mixed_batches_have_every_sentence_once_and_mostly_the_very_budget():
+def test_mixed_batches_have_every_sentence_once_and_mostly_fill_the_budget():
     random = np.random.default_rng(0)
     corpus = EncodedCorpus.from_sentences([[3] * int(n) for n in random.integers(1, 40, 2000)])
     vocabulary = Vocabulary(["<unk>", "<s>", "</s>", "w"])
@@ -188,7 +188,7 @@ def test_mixed_batches_keep_their_limits():
     assert all(len(batch) == 1 or (corpus.lengths[batch] + 1).sum() <= 8 for batch in every)
 
 
-def test_places_put_what_batches_read_back_into_the_order_of_the_text():
+def test_places_map_batches_back_to_text_order():
     sentences = [[3], [4, 5, 6], [7, 8], [9, 3, 4, 5]]
     corpus, vocabulary = EncodedCorpus.from_sentences(sentences), Vocabulary([*"uvabcdefgh"], "u", "v", "v")
     batches = SentenceBatches(corpus, vocabulary, 6, shuffle=False, seed=0)
@@ -212,7 +212,7 @@ def test_without_ends_every_word_is_predicted_once_and_no_end():
     assert before.tolist() == [token for sentence in sentences for token in [vocabulary.begin_id, *sentence[:-1]]]
 
 
-def test_impossible_sizes_are_refused_by_name():
+def test_invalid_sizes_raise_an_error_with_their_names():
     corpus = corpus_of([3])
     with pytest.raises(InputError, match="token_budget: 0"):
         SentenceBatches(corpus, VOCABULARY, 0, True, 0)

@@ -1,4 +1,4 @@
-"""Batches of a text as one stream: every token predicted once, by every process its share, from any batch on."""
+"""Batches of a text as one stream: predictions, processes, and resuming."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_every_token_of_the_stream_is_predicted_exactly_once_after_the_one_befor
 
 
 @given(LENGTHS, st.integers(1, 40), st.integers(1, 20))
-def test_stream_batches_are_full_but_for_the_last_and_have_no_empty_column(lengths, size, steps):
+def test_stream_batches_are_full_except_the_last_and_have_no_empty_column(lengths, size, steps):
     batches = list(StreamBatches(corpus_of(lengths), VOCABULARY, size, steps))
     for batch in batches[:-1]:
         assert batch.tokens.shape[0] == steps
@@ -75,7 +75,7 @@ def test_processes_share_the_columns_of_a_stream(lengths, size, steps, ranks):
 
 
 @given(LENGTHS, st.integers(1, 10), st.integers(1, 10), st.integers(0, 30))
-def test_a_stream_goes_on_from_any_batch(lengths, size, steps, start):
+def test_a_stream_resumes_from_any_batch(lengths, size, steps, start):
     batches = StreamBatches(corpus_of(lengths), VOCABULARY, size, steps)
     assert_same(list(batches.iterate(0, start)), list(batches)[start:])
 
@@ -123,7 +123,9 @@ def test_random_steps_are_drawn_around_the_steps_and_in_one_of_twenty_batches_ar
     lengths = np.array(drawn(0, 0))
     near = lengths[lengths > 52]
     assert len(near) / len(lengths) == pytest.approx(0.95, abs=0.01)
-    assert near.mean() == pytest.approx(69.5, abs=0.3)  # the whole part of a normal around 70, cut off at 80
+    assert near.mean() == pytest.approx(
+        69.5, abs=0.3
+    )  # integer part of a normal variable with mean 70, truncated at 80
     assert near.std() == pytest.approx(4.9, abs=0.3)
     assert lengths[lengths <= 52].mean() == pytest.approx(34.5, abs=0.8)
     assert near.max() == 80
@@ -131,7 +133,7 @@ def test_random_steps_are_drawn_around_the_steps_and_in_one_of_twenty_batches_ar
     assert drawn(0, 1)[:50] != drawn(0, 0)[:50] != drawn(1, 0)[:50]
 
 
-def test_impossible_sizes_are_refused_by_name():
+def test_invalid_sizes_raise_an_error_with_their_names():
     corpus = corpus_of([3])
     with pytest.raises(InputError, match=r"(?s)batch_size: 0; .*bptt: -1; "):
         StreamBatches(corpus, VOCABULARY, 0, -1)

@@ -1,4 +1,4 @@
-"""Batches of dependency trees: every word generated once, from the word and the state that its edge leaves."""
+"""Batches of dependency trees: steps, order, and processes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.batches.forests import CAT, GO, LOWER, corpus_of, forests, many_trees
 
 
 def rows_of(batch, corpus, vocabulary, labels):
-    """Of each word that a batch generates, by name: the word that the edge leaves, its label, and the edge."""
+    """For each generated word, by name: the source word, its label, and the edge."""
     words, targets = vocabulary.decode(batch.words.tolist()), vocabulary.decode(batch.targets.tolist())
     found = zip(words, labels.decode(batch.labels.tolist()), batch.levels.edges().tolist(), strict=True)
     return dict(zip(targets, found, strict=True))
@@ -51,7 +51,7 @@ def test_every_word_is_generated_once_by_the_step_of_its_tree_and_no_row_is_padd
 
 
 @given(forests())
-def test_steps_go_on_from_the_row_that_generated_the_word_their_edge_leaves(trees):
+def test_steps_continue_the_row_that_generated_the_source_word(trees):
     corpus = corpus_of(trees)
     batches = TreeBatches(corpus, 10_000, False, 0)
     (batch,) = batches.iterate(0)
@@ -74,7 +74,7 @@ def test_steps_go_on_from_the_row_that_generated_the_word_their_edge_leaves(tree
 
 @settings(max_examples=30, deadline=None)
 @given(forests(), st.integers(1, 40))
-def test_places_put_what_batches_read_back_into_the_order_of_the_text(trees, budget):
+def test_places_map_batches_back_to_text_order(trees, budget):
     corpus = corpus_of(trees)
     batches = TreeBatches(corpus, budget, True, 0)
     read = np.full(corpus.text.word_count, -1)
@@ -83,7 +83,7 @@ def test_places_put_what_batches_read_back_into_the_order_of_the_text(trees, bud
     assert read.tolist() == corpus.text.ids.tolist()
 
 
-def test_batches_are_the_contracts():
+def test_batches_have_the_batch_interface():
     (batch,) = TreeBatches(corpus_of([CAT, GO]), 100, False, 0).iterate(0)
     assert batch.carries is False
     assert batch.targets.shape == (6,)
@@ -106,7 +106,7 @@ def assert_same(found, expected):
         assert torch.equal(one.levels.parents, other.levels.parents)
 
 
-def test_an_interrupted_epoch_goes_on_with_the_same_batches():
+def test_an_interrupted_epoch_resumes_with_the_same_batches():
     corpus = corpus_of(many_trees())
     expected = list(TreeBatches(corpus, 128, True, 11).iterate(4))
     again = TreeBatches(corpus, 128, True, 11)
@@ -115,7 +115,7 @@ def test_an_interrupted_epoch_goes_on_with_the_same_batches():
 
 
 @pytest.mark.parametrize("mixed", [True, False])
-def test_epochs_and_seeds_differ_in_order_and_in_company(mixed):
+def test_epochs_and_seeds_differ_in_order_and_composition_of_batches(mixed):
     corpus = corpus_of(many_trees())
 
     def batches(seed, epoch):
@@ -158,16 +158,16 @@ def test_processes_share_the_batches(ranks, shuffle):
     assert len(set(found)) == len(found)
 
 
-def test_large_trees_are_left_out_and_counted():
+def test_large_trees_are_excluded_and_counted():
     corpus = corpus_of([tree_of(range(length), number) for number, length in enumerate([3, 9, 4, 10])])
     batches = TreeBatches(corpus, 100, True, 0, maximum_words=4)
     assert batches.skipped == 2
     assert sorted(np.concatenate(batches.epoch(0)).tolist()) == [0, 2]
-    with pytest.raises(InputError, match="all 4 trees are of more than 2 words"):
+    with pytest.raises(InputError, match="all 4 trees have more than 2 words"):
         TreeBatches(corpus, 100, True, 0, maximum_words=2)
 
 
-def test_impossible_sizes_are_refused_by_name():
+def test_invalid_sizes_raise_an_error_with_their_names():
     corpus = corpus_of([CAT])
     with pytest.raises(InputError, match=r"(?s)token_budget: found 0; .*maximum_trees: found 0; .*seed: found -1"):
         TreeBatches(corpus, 0, True, -1, maximum_trees=0)

@@ -91,7 +91,7 @@ def test_an_unknown_option_is_told_in_one_line(refused, command):
 def test_what_is_no_model_folder_is_told(refused, text, tmp_path, command):
     path = text("a cat\n")
     assert "no such model folder" in refused(*command.split(), tmp_path / "nowhere", path)
-    assert "no model folder: it has no config.json" in refused(*command.split(), tmp_path, path)
+    assert "not a model folder: config.json is missing" in refused(*command.split(), tmp_path, path)
 
 
 @pytest.mark.parametrize(
@@ -331,7 +331,7 @@ def test_a_vocabulary_of_another_model_is_told(refused, text, trained, tmp_path)
     vocabulary = json.loads((tmp_path / "model" / "vocabulary.json").read_text())
     vocabulary["tokens"].append("another")
     (tmp_path / "model" / "vocabulary.json").write_text(json.dumps(vocabulary))
-    assert "do not fit settings and vocabulary" in refused("parse", tmp_path / "model", text("a cat\n"))
+    assert "do not fit the settings and the vocabulary" in refused("parse", tmp_path / "model", text("a cat\n"))
 
 
 @pytest.fixture

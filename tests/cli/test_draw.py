@@ -101,7 +101,7 @@ def test_a_png_tells_of_letters_without_a_font(draw):
         pytest.skip("this machine has none of the usual fonts")
     code, path, said = draw("the \U0010fffd sleeps", name="out.png")
     assert (code, path.exists()) == (0, True)
-    assert said.startswith("syntaxlm: warning: characters drawn as boxes because no font on this machine has them: 1")
+    assert said.startswith("syntaxlm: warning: no font on this machine has 1 of the characters")
     assert "U+10FFFD" in said
     assert said.count("\n") == 1
     assert draw("the \U0010fffd sleeps", name="out.svg")[2] == ""
@@ -122,10 +122,10 @@ def test_the_theme_fixes_the_colours(draw):
         ([SENTENCE], "out", "found no extension"),
         ([SENTENCE, "--maps"], "out.tex", "LaTeX output contains only trees"),
         ([SENTENCE, "--layer", "2"], "out.svg", "layer 2: the model has distances of layers 1 to 1"),
-        ([" "], "out.svg", "has no word that the model reads"),
+        ([" "], "out.svg", "has no words that the model reads"),
         (["--gold", "(S (A a)"], "out.svg", "the gold tree, line 1"),
         (["--gold", "nowhere.mrg"], "out.svg", "nowhere.mrg: cannot be read"),
-        (["--gold", GOLD, "--clean-up", "nonsense"], "out.svg", "clean-up 'nonsense'"),
+        (["--gold", GOLD, "--clean-up", "nonsense"], "out.svg", "preprocessing 'nonsense'"),
         ([SENTENCE], "no/folder/out.svg", "cannot be written"),
     ],
 )

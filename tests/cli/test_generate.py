@@ -130,5 +130,5 @@ def test_options_that_do_not_go_with_trees_are_refused(pcfg, options, fault):
 def test_trees_are_refused_for_models_that_have_no_grammar(generate):
     code, out, error = generate("--trees")
     assert (code, out) == (2, "")
-    assert "this prpn model does not draw whole sentences, so sampling of trees cannot use it." in error
+    assert "this prpn model does not sample whole sentences, so sampling of trees cannot use it." in error
     assert "Model types that can: simple-pcfg, tensor-pcfg, neural-pcfg, compound-pcfg." in error

@@ -46,7 +46,7 @@ def test_what_is_left_out_is_printed_as_text_and_json(make, toy, trained):
     code, path, out, _ = make(toy / "test.mrg", model=trained.lstm)
     assert code == 0
     assert out.splitlines()[0] == str(path)
-    assert "left out: Unlabelled F1. This model, of type lstm, gives neither distances" in out
+    assert "missing: Unlabelled F1. This model, of type lstm, gives neither distances" in out
     figures = json.loads(make("--json")[2])
     assert figures["path"] == str(path)
     assert list(figures["left_out"]) == ["Unlabelled F1"]
@@ -58,7 +58,7 @@ def test_what_is_left_out_is_printed_as_text_and_json(make, toy, trained):
         (["nowhere.mrg"], "nowhere.mrg: no such file or folder"),
         (["BANK", "--layer", "2"], "layer 2: the model has distances of layers 1 to 1"),
         (["BANK", "--protocol", "wsj"], "protocol 'wsj'"),
-        (["BANK", "--clean-up", "ptb"], "clean-up 'ptb'"),
+        (["BANK", "--clean-up", "ptb"], "preprocessing 'ptb'"),
         (["BANK", "--max-words", "1"], "no sentence to score"),
         (["--theme", "blue"], "invalid choice: 'blue'"),
     ],
@@ -73,7 +73,7 @@ def test_what_cannot_be_reported_is_told_and_nothing_is_written(make, toy, argum
 
 def test_folders_that_are_none_are_told(make, toy, tmp_path):
     assert "no such model folder" in make(toy / "test.mrg", model=tmp_path / "nowhere")[3]
-    assert "no model folder: it has no config.json" in make(toy / "test.mrg", model=tmp_path)[3]
+    assert "not a model folder: config.json is missing" in make(toy / "test.mrg", model=tmp_path)[3]
     (tmp_path / "out").write_text("a file")
     assert "out: cannot be made: File exists" in make(toy / "test.mrg")[3]
     assert (tmp_path / "out").read_text() == "a file"

@@ -143,9 +143,9 @@ def test_batches_without_trees_have_no_spans_and_spans_of_another_corpus_are_ref
     assert {batch.spans for batch in StreamBatches(corpus, VOCABULARY, 2, 3)} == {None}
     assert {batch.spans for batch in SentenceBatches(corpus, VOCABULARY, 9, True, 0).iterate(0)} == {None}
     other, _ = made([(4, []), (3, [])])
-    with pytest.raises(ValueError, match="other sentences"):
+    with pytest.raises(ValueError, match="do not fit the sentences"):
         StreamBatches(other, VOCABULARY, 2, 3, spans=spans)
-    with pytest.raises(ValueError, match="other sentences"):
+    with pytest.raises(ValueError, match="do not fit the sentences"):
         SentenceBatches(other, VOCABULARY, 9, True, 0, spans=spans)
 
 

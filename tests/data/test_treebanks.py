@@ -156,7 +156,7 @@ def test_the_wrong_kind_of_file_is_refused_by_name(folder):
     (folder / "mrg" / "more.conllu").write_text(conllu(FIRST_ARCS))
     with pytest.raises(InputError, match="files of different kinds"):
         read_treebank(folder / "mrg")
-    with pytest.raises(InputError, match="clean-up 'ptb': no such rule"):
+    with pytest.raises(InputError, match="preprocessing 'ptb': no such rule"):
         read_treebank(folder / "mrg" / "*.mrg", "ptb")
 
 

@@ -9,7 +9,7 @@ SPACE = "{http://www.w3.org/2000/svg}"
 
 
 def read_svg(document: str) -> ElementTree.Element:
-    """The root of an SVG document; fails where it is no XML."""
+    """The root of an SVG document; fails if it is not XML."""
     root = ElementTree.fromstring(document.encode("utf-8"))
     assert root.tag == SPACE + "svg"
     return root
@@ -21,12 +21,12 @@ def of_role(root: ElementTree.Element, role: str) -> list[ElementTree.Element]:
 
 
 def tooltip(element: ElementTree.Element) -> str:
-    """The text shown where a pointer rests on an element."""
+    """The tooltip of an element."""
     return element.findtext(SPACE + "title") or ""
 
 
 def drawn(element: ElementTree.Element) -> str:
-    """The letters of a text element, without its title and without marks of direction."""
+    """The text of a text element, without its title and direction marks."""
     title = element.find(SPACE + "title")
     text = (element.text or "") if title is None else (title.tail or "")
     return text.replace("\u200f", "")

@@ -1,4 +1,4 @@
-"""Where the parts of a drawn dependency tree stand."""
+"""The layout of dependency trees."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LABELS = ("det", "nsubj:pass", "", "a.long.label.of.an.arc", "x")
 
 
 def random_tree(seed: int, projective: bool = True, most: int = 16) -> DependencyTree:
-    """A tree of any shape with one root; or heads by chance, which may cross, be several roots, or go in circles."""
+    """A random tree with one root; or random heads, with crossing arcs, several roots, or cycles."""
     source = random.Random(seed)
     size = source.randint(1, most)
     heads = [0] * size
@@ -54,13 +54,13 @@ def label_box(arc: Arc) -> tuple[float, float, float]:
 
 
 def meets(one: Arc, other: Arc, foot: float) -> bool:
-    """Whether an upright leg of one is met by the level line of the other."""
+    """Whether a leg of one crosses the horizontal line of the other."""
     low, high = sorted((other.start, other.end))
     return any(low < x < high and one.top < other.top < foot for x in {one.start, one.end})
 
 
 @every_tree
-def test_arcs_of_projective_trees_never_meet(tree):
+def test_arcs_of_projective_trees_never_cross(tree):
     assert is_projective(tree)
     layout = lay_out_arcs(tree)
     assert not any(arc.crossing for arc in layout.arcs)
@@ -70,7 +70,7 @@ def test_arcs_of_projective_trees_never_meet(tree):
 
 
 @every_odd_tree
-def test_no_two_legs_stand_at_the_same_place_and_level_lines_do_not_lie_on_each_other(tree):
+def test_no_two_legs_or_horizontal_lines_coincide(tree):
     layout = lay_out_arcs(tree)
     legs = sorted(x for arc in layout.arcs for x in {arc.start, arc.end})
     assert all(after - before > 2 for before, after in pairwise(legs))
@@ -82,7 +82,7 @@ def test_no_two_legs_stand_at_the_same_place_and_level_lines_do_not_lie_on_each_
 
 
 @every_odd_tree
-def test_labels_have_room_over_their_own_arcs_and_never_overlap(tree):
+def test_labels_fit_over_their_arcs_and_never_overlap(tree):
     layout = lay_out_arcs(tree)
     for arc in layout.arcs:
         left, right, line = label_box(arc)
@@ -99,7 +99,7 @@ def test_labels_have_room_over_their_own_arcs_and_never_overlap(tree):
 
 
 @every_odd_tree
-def test_words_stand_in_order_beside_each_other_within_the_picture_under_their_arcs(tree):
+def test_words_are_in_order_within_the_picture_below_their_arcs(tree):
     layout = lay_out_arcs(tree)
     assert len(layout.words) == len(tree)
     edges = [
@@ -113,7 +113,7 @@ def test_words_stand_in_order_beside_each_other_within_the_picture_under_their_a
     assert all(layout.foot < word.y < layout.height for word in [*layout.words, *layout.tags])
 
 
-def test_the_first_word_of_a_right_to_left_sentence_stands_at_the_right():
+def test_the_first_word_of_a_right_to_left_sentence_is_on_the_right():
     tree = DependencyTree(("הילד", "אכל", "!"), ("",) * 3, (2, 0, 2), ("nsubj", "root", "punct"))
     layout = lay_out_arcs(tree)
     assert layout.mirrored
@@ -122,13 +122,13 @@ def test_the_first_word_of_a_right_to_left_sentence_stands_at_the_right():
     assert layout.arcs[0].start < layout.arcs[0].end
 
 
-def test_exactly_the_arcs_over_words_that_hang_elsewhere_cross():
+def test_exactly_the_arcs_over_words_with_other_heads_cross():
     # "A hearing is scheduled on the issue today": hearing -> on reaches over is, the root; scheduled -> today over on.
     tree = DependencyTree(tuple("abcdefgh"), ("",) * 8, (2, 3, 0, 3, 2, 7, 5, 4), ("",) * 8)
     assert [arc.word for arc in lay_out_arcs(tree).arcs if arc.crossing] == [5, 8]
 
 
-def test_a_crossed_label_stands_beside_the_leg_that_crosses_it():
+def test_a_crossed_label_is_next_to_the_leg_that_crosses_it():
     tree = DependencyTree(("a",) * 5, ("",) * 5, (3, 5, 5, 5, 0), ("label", "", "", "", "root"))
     layout = lay_out_arcs(tree)
     left, right, _ = label_box(layout.arcs[0])
@@ -144,14 +144,14 @@ def test_several_roots_have_an_arrow_each():
     assert all(label_box(one)[1] < label_box(other)[0] for one, other in pairwise(arcs))
 
 
-def test_a_word_that_is_its_own_head_is_told():
+def test_a_word_that_is_its_own_head_raises_an_error():
     with pytest.raises(
         InputError, match=r"sentence here: word 2, 'b', has head 2; expected another word, 1 to 2, or 0"
     ):
         lay_out_arcs(DependencyTree(("a", "b"), ("", ""), (2, 2), ("", ""), "here"))
 
 
-def test_no_words_make_an_empty_picture():
+def test_a_tree_without_words_is_an_empty_picture():
     layout = lay_out_arcs(DependencyTree((), (), (), ()))
     assert (layout.words, layout.arcs) == ((), ())
     assert layout.width > 0

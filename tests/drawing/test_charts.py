@@ -1,4 +1,4 @@
-"""Lines, bars, ticks."""
+"""Line charts, bar charts, ticks."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_line_goes_through_its_points_in_proportion():
     assert [drawn(note) for note in of_role(root, "note")] == ["loss", "epoch"]
 
 
-def test_a_value_that_is_not_finite_breaks_the_line():
+def test_a_non_finite_value_interrupts_the_line():
     root = read_svg(line_chart_svg({"a": [(0, 1), (1, 2), (2, math.nan), (3, 1), (4, math.inf), (5, 2)]}, "title"))
     assert [len(points_of(line)) for line in of_role(root, "line-0")] == [2]
     assert [tooltip(mark) for mark in of_role(root, "area-0") if tooltip(mark)] == [
@@ -108,7 +108,7 @@ def test_bars_of_a_group_do_not_overlap():
     assert all(x + width <= following for (x, width), (following, _) in pairwise(bars))
 
 
-def test_names_too_wide_for_their_bars_are_turned_and_stay_within_the_picture():
+def test_names_too_wide_for_their_bars_are_rotated_within_the_picture():
     names = ["a name much longer than its bar", *"bcdefghijk"]
     picture = bar_chart(names, {"one": list(range(11))}, "title")
     labels = of_role(read_svg(picture.svg()), "label")
@@ -118,12 +118,12 @@ def test_names_too_wide_for_their_bars_are_turned_and_stay_within_the_picture():
     assert float(labels[0].get("x", "")) > 100
 
 
-def test_a_series_with_more_or_fewer_values_than_names_is_refused():
+def test_a_series_with_more_or_fewer_values_than_names_raises_an_error():
     with pytest.raises(ValueError, match="series 'one' has 1 values for 2 names"):
         bar_chart(["a", "b"], {"one": [1]}, "title")
 
 
-def test_charts_of_nothing_are_drawn():
+def test_empty_charts_are_drawn():
     for document in (
         line_chart_svg({}, "t"),
         line_chart_svg({"a": []}, "t"),
@@ -133,7 +133,7 @@ def test_charts_of_nothing_are_drawn():
         read_svg(document)
 
 
-def test_a_course_of_one_point_begins_at_0():
+def test_a_line_with_one_point_starts_at_0():
     root = read_svg(line_chart({"loss": [(1.0, 5.0)]}, "title").svg())
     small = {drawn(label) for label in of_role(root, "small")}
     assert {"0.0", "1.0"} <= small

@@ -1,4 +1,4 @@
-"""Pictures of dependency trees: what stands in them, and the command that draws them."""
+"""Pictures of dependency trees, and the command that draws them."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_arcs_that_make_a_tree_non_projective_are_marked():
     assert [tooltip(arc) for arc in of_role(root, "arc-crossing")] == ["b: x of d"]
 
 
-def test_the_arcs_are_told_to_those_who_cannot_see():
+def test_the_arcs_are_described_for_screen_readers():
     picture = dependency_picture(TREE)
     assert picture.description == "the: det of cat; cat: nsubj of sleeps; sleeps: root; .: dependent of sleeps"
     assert picture.title == "Dependency tree: the cat sleeps ."
@@ -79,7 +79,7 @@ def test_any_words_can_be_drawn(words):
     assert all(drawn(word) for word in of_role(root, "word"))
 
 
-def test_a_tree_shows_itself_in_a_notebook_without_torch():
+def test_a_tree_is_displayed_in_a_notebook_without_torch():
     assert TREE._repr_svg_() == dependency_svg(TREE)
     program = (
         "import sys; from syntaxlm.trees import DependencyTree;"
@@ -91,8 +91,8 @@ def test_a_tree_shows_itself_in_a_notebook_without_torch():
 
 
 def test_all_trees_of_a_file_are_drawn_under_their_names_or_one_by_its_number(draw):
-    code, path, said = draw([TREE, OTHER, CROSSING])
-    assert (code, said) == (0, "")
+    code, path, message = draw([TREE, OTHER, CROSSING])
+    assert (code, message) == (0, "")
     root = read_svg(path.read_text(encoding="utf-8"))
     assert [drawn(heading) for heading in of_role(root, "heading")] == ["one", "two", "three"]
     assert [drawn(word) for word in of_role(root, "word")] == [*TREE.words, "Yes", *"abcd"]
@@ -102,7 +102,7 @@ def test_all_trees_of_a_file_are_drawn_under_their_names_or_one_by_its_number(dr
     assert document == dependency_svg(OTHER, "dark")
 
 
-def test_clean_up_takes_words_off(draw):
+def test_preprocessing_drops_words(draw):
     _, path, _ = draw([TREE], "--clean-up", "letters")
     assert [drawn(word) for word in of_role(read_svg(path.read_text(encoding="utf-8")), "word")] == list(TREE.words[:3])
 
@@ -126,35 +126,35 @@ def test_a_picture_is_written_as_png(draw):
 
 
 @pytest.mark.parametrize(
-    ("trees", "arguments", "name", "said"),
+    ("trees", "arguments", "name", "message"),
     [
         ([TREE], ["the cat"], "out.svg", "found sentence with a file of dependency trees"),
         ([TREE], ["--maps", "--layer", "1"], "out.svg", "found --layer, --maps with a file"),
         ([TREE], [], "out.gif", "found the extension '.gif'"),
-        ([TREE], ["--number", "0"], "out.svg", "no tree has the number 0"),
-        ([TREE, OTHER], ["--number", "3"], "out.svg", "there are 1 to 2"),
-        ([TREE] * (MOST_TREES + 1), [], "out.svg", "more than 30 trees; choose one by --number"),
-        ([DependencyTree(("a",), ("",), (1,), ("",))], [], "out.svg", "sentence 1: words 1 hang on no root"),
+        ([TREE], ["--number", "0"], "out.svg", "there is no tree 0"),
+        ([TREE, OTHER], ["--number", "3"], "out.svg", "the file has trees 1 to 2"),
+        ([TREE] * (MOST_TREES + 1), [], "out.svg", "more than 30 trees; choose one with --number"),
+        ([DependencyTree(("a",), ("",), (1,), ("",))], [], "out.svg", "sentence 1: words 1 have no path to a root"),
     ],
 )
-def test_what_cannot_be_drawn_is_told_and_nothing_is_written(draw, trees, arguments, name, said):
+def test_trees_that_cannot_be_drawn_raise_an_error_and_nothing_is_written(draw, trees, arguments, name, message):
     code, path, error = draw(trees, *arguments, name=name)
     assert code == 2
-    assert said in error
+    assert message in error
     assert error.count("error:") == 1
     assert not path.exists()
 
 
 @pytest.mark.parametrize("heads", [(2, 1), (1, 0), (2, 3, 2)])
-def test_heads_that_lead_to_no_root_are_told_by_file_and_sentence(heads, tmp_path):
+def test_heads_without_a_path_to_a_root_raise_an_error_with_file_and_sentence(heads, tmp_path):
     rows = (f"{number}\tw\t_\t_\t_\t_\t{head}\tdep\t_\t_\n" for number, head in enumerate(heads, 1))
     (tmp_path / "trees.conllu").write_text("".join(rows) + "\n")
-    with pytest.raises(InputError, match=r"trees\.conllu, sentence 1: words .* hang on no root"):
+    with pytest.raises(InputError, match=r"trees\.conllu, sentence 1: words .* have no path to a root"):
         read_trees(tmp_path / "trees.conllu")
 
 
-def test_a_sentence_without_end_is_told(tmp_path):
+def test_a_sentence_that_is_too_long_raises_an_error(tmp_path):
     rows = (f"{number}\tw\t_\t_\t_\t_\t{number - 1}\tdep\t_\t_\n" for number in range(1, MOST_WORDS + 2))
     (tmp_path / "trees.conllu").write_text("".join(rows) + "\n")
-    with pytest.raises(InputError, match=r"sentence 1: 1,001 words; a picture has room for 1000"):
+    with pytest.raises(InputError, match=r"sentence 1: 1,001 words; expected at most 1000"):
         read_trees(tmp_path / "trees.conllu")

@@ -1,4 +1,4 @@
-"""Maps of cells."""
+"""Heat maps."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ MATRIX = [[0.5, np.nan, 0.0], [0.25, 1.0, np.nan]]
 
 
 def cells(document: str, role: str = "cell") -> dict[str, float]:
-    """The tooltip of each cell, and the share of its colour."""
+    """The opacity of each cell, by tooltip."""
     found = [cell for cell in of_role(read_svg(document), role) if tooltip(cell)]
     return {tooltip(cell): float(cell.get("fill-opacity", "")) for cell in found}
 
 
-def test_every_number_is_a_cell_and_the_greatest_has_the_full_colour():
+def test_every_number_is_a_cell_and_the_largest_has_the_full_colour():
     assert cells(heat_map_svg(MATRIX, ROWS, COLUMNS, "gate")) == {
         "the → <s>: 0.5": 0.5, "the → cat: 0": 0.0, "cat → <s>: 0.25": 0.25, "cat → the: 1": 1.0,
     }  # fmt: skip
 
 
-def test_colours_are_of_shares_of_the_value_furthest_from_0():
+def test_colours_are_proportional_to_the_largest_absolute_value():
     document = heat_map_svg([[-4.0, 2.0]], ["a"], ["b", "c"], "map")
     assert cells(document, "negative") == {"a → b: -4": 1.0}
     assert cells(document) == {"a → c: 2": 0.5}
     assert "-4.00" in document
 
 
-def test_cells_stand_in_the_matrix_order_of_rows_and_columns():
+def test_cells_are_in_the_order_of_rows_and_columns():
     root = read_svg(heat_map_svg(np.arange(6.0).reshape(2, 3), ROWS, COLUMNS, "map"))
     places = [(cell.get("y"), float(cell.get("x", ""))) for cell in of_role(root, "cell") if tooltip(cell)]
     assert len({y for y, _ in places}) == 2
@@ -43,7 +43,7 @@ def test_cells_stand_in_the_matrix_order_of_rows_and_columns():
     assert labels == [*ROWS, *COLUMNS]
 
 
-def test_a_right_to_left_map_begins_at_the_right():
+def test_a_right_to_left_map_starts_on_the_right():
     words = ["ذهب", "الولد"]
     matrix = [[1.0, 2.0], [3.0, 4.0]]
     root = read_svg(heat_map_svg(matrix, words, words, "map"))
@@ -55,19 +55,19 @@ def test_a_right_to_left_map_begins_at_the_right():
 
 
 @pytest.mark.parametrize("matrix", [np.zeros((2, 3)), np.full((2, 3), np.nan), np.full((2, 3), -np.inf)])
-def test_maps_of_nothing_are_drawn(matrix):
+def test_empty_maps_are_drawn(matrix):
     document = heat_map_svg(matrix, ROWS, COLUMNS, "map")
     assert set(cells(document).values()) <= {0.0}
     assert used_roles(document) <= styled_roles(document)
     read_svg(heat_map_svg(np.zeros((0, 0)), [], [], "map"))
 
 
-def test_labels_that_do_not_fit_are_refused():
+def test_labels_of_the_wrong_number_raise_an_error():
     with pytest.raises(ValueError, match=r"shape \(2, 3\) has 3 row labels and 2"):
         heat_map_svg(MATRIX, COLUMNS, ROWS, "map")
 
 
-def test_a_map_of_forty_words_keeps_its_letters_apart():
+def test_labels_of_a_map_of_forty_words_do_not_overlap():
     words = [f"word{number}" for number in range(40)]
     root = read_svg(heat_map_svg(np.ones((40, 40)), words, words, "map"))
     rows = [float(label.get("y", "")) for label in of_role(root, "label")[:40]]

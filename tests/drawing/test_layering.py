@@ -1,4 +1,4 @@
-"""What drawing may import, and how results below it show themselves in notebooks."""
+"""Imports of the drawing package, and display of results in notebooks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from syntaxlm import display, drawing
 
 
 def loaded_by(program: str) -> set[str]:
-    """The modules that are loaded after a program ran in a process of its own."""
+    """The modules loaded by a program in a separate process."""
     command = [sys.executable, "-c", f"{program}\nimport sys\nprint(*sys.modules)"]
     return set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
 
@@ -29,12 +29,12 @@ def test_drawing_loads_no_model_no_corpus_and_no_torch():
 
 
 @pytest.mark.parametrize("package", ["syntaxlm", "syntaxlm.trees"])
-def test_what_draws_is_not_loaded_until_a_picture_is_wanted(package):
+def test_drawing_code_is_not_loaded_until_it_is_needed(package):
     loaded = loaded_by(f"import {package}")
     assert not {name for name in loaded if name.startswith("syntaxlm.drawing")}
 
 
-def test_a_tree_shows_itself_where_only_trees_were_imported():
+def test_a_tree_is_displayed_if_only_trees_were_imported():
     loaded = loaded_by(
         "from syntaxlm.trees import parse_brackets\n"
         "assert parse_brackets('(S (A a) (B b))')[0]._repr_svg_().startswith('<svg')"

@@ -1,4 +1,4 @@
-"""Where the parts of a drawn tree stand."""
+"""The layout of constituency trees."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LABELS = ("X", "S", "NP-SBJ-1", "a.long.label.of.a.phrase", "")
 
 
 def random_tree(seed: int, most: int = 14) -> Tree:
-    """A tree of any shape: several children, unary chains, tags or none."""
+    """A random tree: n-ary branches, unary chains, optional tags."""
     source = random.Random(seed)
     size = source.randint(1, most)
     parts: list[Constituent] = []
@@ -93,7 +93,7 @@ def test_everything_is_within_the_picture(tree):
 
 
 @every_tree
-def test_a_parent_stands_above_its_children_and_over_their_span(tree):
+def test_a_parent_is_above_its_children_and_within_their_span(tree):
     layout = lay_out(tree, tree.words)
     parents, _ = parents_of(tree)
     for child, parent in enumerate(parents):
@@ -107,7 +107,7 @@ def test_a_parent_stands_above_its_children_and_over_their_span(tree):
         assert layout.nodes[parent].left - 0.01 <= layout.nodes[child].x <= layout.nodes[parent].right + 0.01
 
 
-def test_words_that_stand_level_do_not_touch():
+def test_horizontal_words_do_not_touch():
     (tree,) = parse_brackets("(S (NP the grandfather) (VP (X mumbles 一些 話) again))")
     layout = lay_out(tree, tree.words)
     ends = [(w.x - text_width(w.text, 15) / 2, w.x + text_width(w.text, 15) / 2) for w in layout.words]
@@ -115,7 +115,7 @@ def test_words_that_stand_level_do_not_touch():
     assert all(before[1] + 5 < after[0] for before, after in pairwise(ends))
 
 
-def test_a_bar_stands_between_its_words_and_is_as_high_as_its_distance():
+def test_a_bar_is_between_its_words_and_as_high_as_its_distance():
     values = [9.0, 0.1, 0.4, 0.2, 0.3]
     (tree,) = trees_of(decode(np.array(values), np.array([5]), "unbiased"), [list("abcde")])
     layout = lay_out(tree, tree.words, values)
@@ -134,7 +134,7 @@ def test_a_bar_stands_between_its_words_and_is_as_high_as_its_distance():
         ([0.0, 0.0], (0, 1)), ([0.5, 0.5], (0, 0.5)), ([-2.0, -2.0], (-3, -2)),
     ],
 )  # fmt: skip
-def test_bars_begin_at_0_where_differences_can_be_seen_so(values, expected):
+def test_bars_start_at_0_if_differences_remain_visible(values, expected):
     assert scale_of(values) == pytest.approx(expected)
 
 
@@ -164,7 +164,7 @@ def test_forty_words_stay_on_a_page_at_full_size():
     assert pitch * math.sin(math.pi / 4) > TEXT_SIZES["word"]
 
 
-def test_a_word_too_long_is_shortened_and_kept_whole_beside():
+def test_a_long_word_is_shortened_and_kept_in_full_as_well():
     word = "x" * 30 + "y" * 200
     (tree,) = parse_brackets(f"(S {word} b)")
     layout = lay_out(tree, tree.words)
@@ -191,13 +191,13 @@ def test_trees_without_constituents_or_without_a_root_are_laid_out():
 
 
 @pytest.mark.parametrize(
-    ("words", "distances", "said"),
+    ("words", "distances", "message"),
     [
-        (["a"], None, "a tree over 2 words cannot be drawn over 1"),
-        (["a", "b"], [0.1], "2 words have 1 distances"),
-        (["a", "b"], [0.1, math.nan], "not finite"),
+        (["a"], None, "found 1 words for a tree over 2 words"),
+        (["a", "b"], [0.1], "found 1 distances for 2 words"),
+        (["a", "b"], [0.1, math.nan], "finite"),
     ],
 )
-def test_what_does_not_fit_the_tree_is_refused(words, distances, said):
-    with pytest.raises(ValueError, match=said):
+def test_words_and_distances_that_do_not_fit_the_tree_raise_an_error(words, distances, message):
+    with pytest.raises(ValueError, match=message):
         lay_out(Tree(("a", "b"), ("", ""), (Constituent("X", 0, 2),)), words, distances)

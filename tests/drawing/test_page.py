@@ -45,7 +45,7 @@ class Balanced(HTMLParser):
         self.text += data
 
 
-def test_a_page_needs_nothing_else_and_says_what_it_was_given():
+def test_a_page_is_self_contained_and_has_the_given_content():
     picture = tree_picture(parse_brackets("(S (NP the <cat>) sleeps)")[0])
     section = Section("A <heading>", (picture, picture), "Some & text", {"as brackets": "(S <x>)"})
     page = Balanced(html_page("A <title>", [section, Section("")]))
@@ -76,7 +76,7 @@ MEASURE = """<!doctype html><body><iframe src="page.html" style="border:0;width:
 
 
 def measured(folder: Path, width: int) -> list:
-    """What a browser makes of folder/page.html: its width, and of every figure the box, its content, the picture."""
+    """Widths in a browser: of folder/page.html, and for every figure of the box, its content and the picture."""
     browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if browser is None:
         pytest.skip("no chromium to look with")
@@ -93,7 +93,7 @@ def measured(folder: Path, width: int) -> list:
 
 
 @pytest.mark.long
-def test_maps_shrink_with_the_page_and_then_scroll_by_themselves(tmp_path):
+def test_maps_shrink_with_the_page_and_then_scroll_separately(tmp_path):
     small, large = map_of(3), map_of(60)
     (tmp_path / "page.html").write_text(html_page("a" * 200, [Section("Maps", (small, large))]))
     for width in (400, 800, 1400):
@@ -119,7 +119,7 @@ def test_facts_are_a_table():
     assert table.text == "Model <x>size1 & 2"
 
 
-def test_a_stored_model_tells_of_itself_in_a_notebook(prpn: ModelBundle, lstm: ModelBundle):
+def test_a_stored_model_is_displayed_in_a_notebook(prpn: ModelBundle, lstm: ModelBundle):
     weights = sum(weight.numel() for weight in prpn.model.parameters())
     page = prpn._repr_html_()
     for fact in ("Model prpn", f"{weights:,}", f"{len(prpn.vocabulary):,} tokens", "hidden_size 16", "units words"):

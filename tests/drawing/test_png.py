@@ -16,7 +16,7 @@ from syntaxlm.trees import parse_brackets
 PICTURE = tree_picture(parse_brackets("(S (NP the cat) sleeps)")[0], [0.1, 0.2, 0.3])
 
 
-def test_without_the_library_the_extra_is_named(monkeypatch):
+def test_the_error_without_the_library_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "resvg_py", None)
     with pytest.raises(InputError, match=r"pip install 'syntaxlm\[draw\]'"):
         png(PICTURE)
@@ -35,19 +35,19 @@ class TestWithTheLibrary:
         width, height = struct.unpack(">II", content[16:24])
         assert (width, height) == (pytest.approx(2 * PICTURE.width, abs=2), pytest.approx(2 * PICTURE.height, abs=2))
 
-    def test_words_leave_a_trace_and_themes_differ(self):
+    def test_words_are_drawn_and_themes_differ(self):
         blank = Picture(PICTURE.width, PICTURE.height, (), "blank")
         assert len(png(PICTURE)) > 3 * len(png(blank))
         assert png(PICTURE) == png(PICTURE, "auto") != png(PICTURE, "dark")
 
-    def test_a_picture_too_large_is_refused_and_a_large_one_is_not_doubled(self):
+    def test_a_huge_picture_raises_an_error_and_a_large_one_is_not_doubled(self):
         with pytest.raises(InputError, match="too large for PNG; write SVG or HTML"):
             png(Picture(40_000, 100, (), "wide"))
         content = png(Picture(20_000, 10, (), "wide"))
         assert struct.unpack(">I", content[16:20]) == (20_000,)
 
-    def test_characters_without_a_font_are_named(self):
-        """Those of no script: a machine may have fonts of all."""
+    def test_characters_without_a_font_are_listed_in_the_warning(self):
+        """Private-use characters are used, as a machine may have fonts for all scripts."""
         words = ["\U0010fffd", "ok", "\U0010fffc", "\U0010fffd\U0010fffb", "\U0010fffa", "é"]
         picture = tree_picture(parse_brackets(f"(S {' '.join(words)})")[0])
         with pytest.warns(InputWarning) as caught:
@@ -55,11 +55,11 @@ class TestWithTheLibrary:
         (warning,) = caught
         assert content[:8] == b"\x89PNG\r\n\x1a\n"
         assert str(warning.message).startswith(
-            "characters drawn as boxes because no font on this machine has them: 4"
+            "no font on this machine has 4 of the characters, which are drawn as boxes"
             " (\U0010fffd U+10FFFD, \U0010fffc U+10FFFC, \U0010fffb U+10FFFB, ...). Install a font"
         )
 
-    def test_nothing_is_told_of_characters_with_a_font_and_of_marks_that_are_not_drawn(self):
+    def test_there_is_no_warning_for_characters_with_a_font_and_invisible_marks(self):
         picture = tree_picture(parse_brackets("(S é à\u0300 «cat» co\u00adop \u200fa)")[0])
         with warnings.catch_warnings():
             warnings.simplefilter("error")

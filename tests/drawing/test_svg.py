@@ -1,4 +1,4 @@
-"""SVG documents: what they hold, and how they are put together."""
+"""SVG documents and combined pictures."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def test_stacked_pictures_do_not_overlap_and_the_widest_gives_the_width():
     assert "translate(20 0)" in svg.stacked([picture(30, 20), picture(50, 10)], align_right=True).elements[0]
 
 
-def test_pictures_beside_each_other_do_not_overlap_and_the_highest_gives_the_height():
+def test_pictures_side_by_side_do_not_overlap_and_the_highest_gives_the_height():
     both = svg.beside([picture(30, 20), picture(50, 10)], gap=4)
     assert (both.width, both.height) == (84, 20)
     assert "translate(34 0)" in both.elements[1]
 
 
 @pytest.mark.parametrize(("width", "rows"), [(10, 4), (70, 2), (1000, 1)])
-def test_flowing_pictures_begin_a_row_where_the_width_is_full(width, rows):
+def test_flowing_pictures_start_a_new_row_when_the_width_is_exceeded(width, rows):
     flowed = svg.flowing([picture(30, 20, str(i)) for i in range(4)], width)
     assert flowed.height == rows * 20 + (rows - 1) * 16
     assert flowed.width <= max(width, 30) + 4 * 24

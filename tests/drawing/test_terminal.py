@@ -19,7 +19,7 @@ from syntaxlm.trees import parse_brackets
         "(X a (X (X b (X c d)) (X (X e f) g)))",
     ],
 )
-def test_words_stand_in_their_order(brackets):
+def test_words_are_in_sentence_order(brackets):
     (tree,) = parse_brackets(brackets)
     drawn = draw_tree(tree).splitlines()
     found = ([re.search(rf"(?<!\S){word}(?!\S)", line) for line in drawn] for word in tree.words)
@@ -28,7 +28,7 @@ def test_words_stand_in_their_order(brackets):
     assert len(set(columns)) == len(columns)
 
 
-def test_a_tree_too_wide_for_a_terminal_is_told_not_drawn():
+def test_a_tree_too_wide_for_a_terminal_is_replaced_by_a_note():
     words = [f"w{number}" for number in range(WIDEST + 1)]
     brackets = "(X " + " ".join(words) + ")"
     assert draw_tree(*parse_brackets(brackets)) == f"(a tree over {WIDEST + 1} words is too wide to draw here)"

@@ -1,4 +1,4 @@
-"""Widths, directions, and what stands for what cannot be seen."""
+"""Text widths, writing direction, and replacements of invisible characters."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_wider_letters_are_measured_wider(narrower, wider):
         ("a", "\u200fa\u200f"),
     ],
 )
-def test_what_is_drawn_over_or_within_a_letter_adds_no_width(one, same):
+def test_combining_and_invisible_characters_add_no_width(one, same):
     assert text_width(same, 15) == text_width(one, 15)
 
 
@@ -89,7 +89,7 @@ def test_words_of_a_right_to_left_script_keep_their_punctuation_on_their_side():
         ("", ""), ("U+0041", "U+0041"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_seen_by_itself_is_drawn_as_something_that_can(word, expected):
+def test_invisible_characters_are_drawn_as_visible_ones(word, expected):
     assert visible(word) == expected
 
 

@@ -1,4 +1,4 @@
-"""Pictures of trees: what stands in them, and what is marked."""
+"""Pictures of constituency trees, and marked spans."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def gold() -> Tree:
     return parse_brackets(GOLD)[0]
 
 
-def test_words_stand_in_their_order_and_bars_tell_their_distances(induced):
+def test_words_are_in_order_and_bars_show_their_distances(induced):
     root = read_svg(tree_svg(induced, DISTANCES))
     words = of_role(root, "word")
     assert [drawn(word) for word in words] == list(induced.words)
@@ -59,7 +59,7 @@ def test_exactly_the_shared_spans_are_marked_in_both_trees(induced, gold):
     assert sorted(mark for mark in marks if mark) == sorted([*in_both, *in_both])
     others = [tooltip(mark) for mark in of_role(root, "node-other")]
     assert [mark for mark in others if mark] == ["old cat", "red chair"]
-    assert "4 spans in both trees: of 6 induced, of 4 gold" in document
+    assert "4 spans in both trees: of 6 induced and 4 gold" in document
     assert used_roles(document) <= styled_roles(document)
 
 
@@ -70,13 +70,13 @@ def test_marks_agree_with_the_comparison(induced, gold):
     assert (same.shared, same.induced, same.gold) == (4, 4, 4)
 
 
-def test_trees_over_other_numbers_of_words_are_not_compared(induced):
+def test_trees_with_different_numbers_of_words_raise_an_error(induced):
     (other,) = parse_brackets("(S (NP the cat) sleeps)")
-    with pytest.raises(InputError, match="the induced tree has 8 words, the gold tree 3"):
+    with pytest.raises(InputError, match="the induced tree has 8 words, but the gold tree has 3"):
         tree_svg(induced, gold=other)
 
 
-def test_wide_trees_stand_below_each_other_with_their_words_in_the_same_columns():
+def test_wide_trees_are_stacked_with_their_words_in_the_same_columns():
     words = tuple(f"word{number}" for number in range(12))
     tree = Tree(words, ("",) * 12, tuple(Constituent("X", start, 12) for start in range(11)))
     labelled = Tree(words, ("NN",) * 12, (Constituent("S", 0, 12), Constituent("A-VERY-LONG-LABEL", 3, 4)))
@@ -89,14 +89,14 @@ def test_wide_trees_stand_below_each_other_with_their_words_in_the_same_columns(
     assert [x - shift for x in first] == pytest.approx(second, abs=0.15)
 
 
-def test_a_narrow_gold_tree_stands_beside(induced, gold):
+def test_a_narrow_gold_tree_is_drawn_next_to_the_tree(induced, gold):
     alone = tree_picture(induced, DISTANCES)
     both = tree_picture(induced, DISTANCES, gold)
     assert both.width > alone.width + 200
     assert both.height < 2 * alone.height
 
 
-def test_words_are_drawn_as_given_and_notes_are_told(induced):
+def test_words_are_drawn_as_given_with_notes_as_tooltips(induced):
     words = ["The", "OLD", "cat", "sleeps", "on", "a", "red", "chair"]
     root = read_svg(tree_svg(induced, words=words, notes=["", "unknown", "", "", "", "", "", ""]))
     assert [drawn(word) for word in of_role(root, "word")] == [word for word in words if word != "OLD"]
@@ -104,7 +104,7 @@ def test_words_are_drawn_as_given_and_notes_are_told(induced):
     assert (drawn(noted), tooltip(noted)) == ("OLD", "OLD: unknown")
 
 
-def test_a_shortened_word_is_told_whole():
+def test_a_shortened_word_has_its_full_form_as_tooltip():
     word = "x" * 300
     (drawn_word,) = of_role(read_svg(tree_svg(Tree((word,), ("",), ()))), "word")
     assert tooltip(drawn_word) == word
@@ -125,13 +125,13 @@ def test_any_words_can_be_drawn(words):
     assert all(drawn(word) for word in of_role(root, "word"))
 
 
-def test_the_brackets_are_said_to_those_who_cannot_see(gold):
+def test_the_brackets_are_described_for_screen_readers(gold):
     root = read_svg(tree_svg(gold))
     assert root.findtext("{http://www.w3.org/2000/svg}desc") == format_brackets(gold)
     assert root.get("aria-label") == "Tree: the old cat sleeps on a red chair"
 
 
-def test_a_tree_shows_itself_in_a_notebook(gold):
+def test_a_tree_is_displayed_in_a_notebook(gold):
     assert gold._repr_svg_() == tree_svg(gold)
     assert of_role(read_svg(Tree((), (), ())._repr_svg_()), "word") == []
 
@@ -146,7 +146,7 @@ def test_drawing_a_tree_loads_no_torch_and_reading_one_no_drawing():
     assert result.stdout.split() == ["False", "True", "False"]
 
 
-def test_brackets_in_a_right_to_left_sentence_are_turned_by_marks_of_its_direction():
+def test_brackets_in_a_right_to_left_sentence_are_mirrored_by_direction_marks():
     words = ("הילד", "(", "cat")
     root = read_svg(tree_svg(Tree(words, ("",) * 3, (Constituent("X", 0, 3),))))
     assert [word.text for word in of_role(root, "word")] == ["\u200fהילד\u200f", "\u200f(\u200f", "cat"]

@@ -194,7 +194,7 @@ def test_sentences_of_punctuation_alone_have_no_figure_without_it(files, tmp_pat
     report = evaluate_reranking(tree_model(), path, tmp_path / "marks.conllu")
     assert report.scores[PICKED].uas() is None
     assert "against" not in str(report)
-    with pytest.raises(InputError, match="no word but punctuation"):
+    with pytest.raises(InputError, match="found only punctuation"):
         reranking.tune_weight(tree_model(), path, tmp_path / "marks.conllu")
 
 
@@ -209,7 +209,7 @@ def test_what_cannot_be_ranked_or_weighed_is_told(files, lstm, tmp_path):
         ({"candidates": bare, "tune": (path, gold), "weight": 0.5}, "weight 0.5 is given, and to be chosen on"),
         ({"candidates": path, "gold": gold, "tune": (path, gold)}, "k.conllu: is measured; expected another file"),
         ({"candidates": bare, "gold": gold, "tune": (path, gold)}, "k-gold.conllu: is measured; expected another"),
-        ({"candidates": cyclic}, r"cyclic.conllu, sentence s1, candidate 2: words 1, 2 hang on no root"),
+        ({"candidates": cyclic}, r"cyclic.conllu, sentence s1, candidate 2: words 1, 2 have no path to a root"),
     ):
         with pytest.raises(InputError, match=said):
             evaluate_reranking(tree_model(), **arguments)

@@ -231,7 +231,7 @@ def text(path: Path) -> None:
 def arpa(path: Path) -> None:
     again = path.with_name("again.arpa")
     stored = import_arpa(path)
-    with refusal("has white space in it"):  # of a carriage return within a word
+    with refusal("contain white space"):  # of a carriage return within a word
         export_arpa(stored, again)
         assert import_arpa(again).vocabulary == stored.vocabulary
         assert again.read_text(encoding="utf-8").count("\n") > stored.model.parameter_count / 2

@@ -1,4 +1,4 @@
-"""Dependency-tree models with fresh weights, and stop classifiers for them, in which everything matters."""
+"""Dependency-tree models with fresh weights, and stop classifiers for them, in which every part has an effect."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.models.tree_variants import LABELS, VOCABULARY, built
 
 
 def grown(name: str, reads: str = "states-and-words", bias: float = -0.5) -> tuple[ModelBundle, Stops]:
-    """A variant of the model's own test, and classifiers; bias: of every answer, low for small trees. In float64."""
+    """A variant of the model's tests, and classifiers, in float64. bias: of all logits, low for small trees."""
     model = built(name)
     settings = ModelSettings(model.config, Normaliser(), carry_state=False, predict_eos=False)
     stored = ModelBundle(model, settings, VOCABULARY, LABELS)

@@ -1,4 +1,4 @@
-"""Generation: what is drawn, and that its probabilities are those of reading it."""
+"""Generation: sampled sentences, whose surprisals equal those of scoring them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_the_surprisals_are_those_of_reading_the_sentence_at_once(name, mode, pr
 
 
 @every_model
-def test_at_temperature_0_each_token_is_the_likeliest(name):
+def test_at_temperature_0_each_token_is_the_most_probable(name):
     stored = fresh(name)
     vocabulary = stored.vocabulary
     (sentence,) = generate(stored, 1, "the dog", temperature=0, maximum_words=6, keep_unknown=True)
@@ -53,7 +53,7 @@ def test_at_temperature_0_each_token_is_the_likeliest(name):
         assert ids[place] == int(allowed.argmax())
 
 
-def test_a_sentence_depends_on_the_seed_and_its_number_alone(monkeypatch):
+def test_a_sentence_depends_only_on_the_seed_and_its_number(monkeypatch):
     stored = fresh("prpn")
     few = [sentence.text for sentence in generate(stored, 3, seed=1, maximum_words=9)]
     monkeypatch.setattr(generation, "SAMPLED_TOGETHER", 2)
@@ -62,10 +62,10 @@ def test_a_sentence_depends_on_the_seed_and_its_number_alone(monkeypatch):
 
 
 @pytest.mark.parametrize("mode", [SENTENCES, STREAM], ids=["sentences", "stream"])
-def test_special_tokens_are_not_drawn_and_every_sentence_has_a_word(mode):
+def test_special_tokens_are_not_sampled_and_every_sentence_has_a_word(mode):
     stored = fresh("lstm", mode)
     with torch.no_grad():
-        stored.model.decoder.bias[:3] = 3.0  # those that would be drawn often
+        stored.model.decoder.bias[:3] = 3.0  # would be sampled often
     sentences = list(generate(stored, 40, maximum_words=4))
     drawn = {token for sentence in sentences for token in sentence.tokens}
     assert not drawn & {"<unk>", "<s>", "</s>", "<eos>"}
@@ -76,7 +76,7 @@ def test_special_tokens_are_not_drawn_and_every_sentence_has_a_word(mode):
     assert "<unk>" in {token for sentence in kept for token in sentence.tokens}
 
 
-def test_tokens_are_chosen_as_often_as_they_are_likely():
+def test_tokens_are_sampled_with_their_probabilities():
     log_probs = np.log(np.array([[0.5, 0.0, 0.3, 0.2]], dtype=np.float64) + 1e-300)
     log_probs[0, 1] = -np.inf
     uniform = (np.arange(1000) + 0.5) / 1000
@@ -92,7 +92,7 @@ def test_tokens_are_chosen_as_often_as_they_are_likely():
     assert shares(temperature=0.5) == pytest.approx(squared, abs=2e-3)
 
 
-def test_what_is_impossible_is_not_chosen_at_the_very_ends():
+def test_impossible_tokens_are_not_chosen_at_the_boundaries():
     log_probs = np.log(np.array([[1e-300, 0.1, 0.2, 0.7, 1e-300]]))
     log_probs[0, [0, 4]] = -np.inf
     ends = np.array([0.0, np.nextafter(1.0, 0)])
@@ -112,7 +112,7 @@ def test_characters_become_text_that_reads_as_they_do():
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ({"temperature": -1.0}, "temperature: found -1.0"),
         ({"temperature": math.nan}, "temperature: found nan"),
@@ -125,20 +125,20 @@ def test_characters_become_text_that_reads_as_they_do():
         ({"prompt": ""}, "prompt: '' has no word"),
     ],
 )
-def test_settings_that_cannot_be_are_told_before_anything_is_drawn(lstm, settings, said):
-    with pytest.raises(InputError, match=said):
+def test_invalid_settings_raise_an_error_before_sampling(lstm, settings, message):
+    with pytest.raises(InputError, match=message):
         generate(lstm, **settings)
 
 
-def test_a_model_that_does_not_predict_the_next_token_is_refused():
+def test_a_model_that_does_not_predict_the_next_token_raises_an_error():
     stored = dataclasses.replace(fresh("lstm"), model=MixtureOfUnigrams(2, WORDS))
     with pytest.raises(InputError, match="does not predict the next token, so generate cannot use it"):
         list(generate(stored))
 
 
 @every_model
-def test_a_model_that_does_not_predict_ends_never_draws_one(name):
-    """Every sentence is as long as the limit; its surprisals are those of reading it."""
+def test_a_model_that_does_not_predict_eos_never_samples_it(name):
+    """Every sentence has the maximal length; its surprisals equal those of scoring it."""
     stored = fresh(name, OPEN)
     for sentence in generate(stored, 6, "the", maximum_words=9, seed=2):
         assert not sentence.ended
@@ -147,10 +147,10 @@ def test_a_model_that_does_not_predict_ends_never_draws_one(name):
         assert sentence.surprisals == pytest.approx([row.surprisal for row in rows], abs=1e-9)
 
 
-def test_a_vocabulary_without_words_is_told():
+def test_a_vocabulary_without_known_words_raises_an_error():
     stored = fresh("lstm")
     vocabulary = type(stored.vocabulary)(["<unk>", "<s>", "</s>"])
     settings = dataclasses.replace(stored.settings.model, embedding_size=4, hidden_size=4, layers=1)
     empty = dataclasses.replace(stored, model=build_model(settings, 3), vocabulary=vocabulary)
-    with pytest.raises(InputError, match="no word to draw"):
+    with pytest.raises(InputError, match="no word to sample"):
         list(generate(empty))

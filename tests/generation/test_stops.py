@@ -56,16 +56,16 @@ def test_always_stop_is_the_share_of_words_that_no_such_edge_leaves():
     words = sum(map(len, TREES))
     for edge in Edge:
         score = report.every_word[edge]
-        assert (score.words, score.more) == (words, edges.count(edge))
+        assert (score.words, score.edges) == (words, edges.count(edge))
         assert score.accuracy == score.always_stop == pytest.approx(1 - edges.count(edge) / words)
-        assert report.possible[edge].more == edges.count(edge)
+        assert report.possible[edge].edges == edges.count(edge)
     dets = [label for tree in TREES for label in tree.labels].count("det")
-    assert report.labels.right == report.labels.majority == dets
+    assert report.labels.correct == report.labels.majority == dets
     assert json.loads(json.dumps(report.to_dict()))["every_word"]["add left"]["words"] == words
     assert all(question in str(report) for question in QUESTIONS.values())
 
 
-def test_the_loss_is_that_of_all_answers_and_of_the_label():
+def test_the_loss_includes_all_decisions_and_the_label():
     stored, stops = grown("labelled")
     with torch.no_grad():
         for weight in stops.parameters():
@@ -75,7 +75,7 @@ def test_the_loss_is_that_of_all_answers_and_of_the_label():
     assert report.words == sum(map(len, TREES))
 
 
-def test_trees_that_do_not_fit_are_told(tmp_path):
+def test_unsuitable_trees_raise_an_error(tmp_path):
     stored, stops = grown("labelled")
     bare = DependencyTree(SENTENCE.words, SENTENCE.tags, SENTENCE.heads, ("",) * len(SENTENCE), "bare")
     write_conllu([bare], tmp_path / "bare.conllu")
@@ -85,7 +85,7 @@ def test_trees_that_do_not_fit_are_told(tmp_path):
         evaluate_stops(fresh("lstm"), stops, tmp_path / "bare.conllu")
 
 
-def test_classifiers_are_read_back_as_they_were_written(tmp_path):
+def test_written_classifiers_are_read_back_unchanged(tmp_path):
     stored, stops = grown("labelled lstm, by edge")
     write_model(tmp_path, stored)
     write_stops(tmp_path, stops, stored.model)
@@ -95,7 +95,7 @@ def test_classifiers_are_read_back_as_they_were_written(tmp_path):
     assert not list(tmp_path.glob(".*"))
 
 
-def test_what_is_wrong_with_the_files_is_told_with_what_to_do(tmp_path):
+def test_errors_in_the_files_say_what_to_do(tmp_path):
     stored, stops = grown("tanh")
     write_model(tmp_path, stored)
     with pytest.raises(InputError, match=rf"syntaxlm tune stops {tmp_path} TRAIN --valid VALID"):
@@ -116,12 +116,12 @@ def test_what_is_wrong_with_the_files_is_told_with_what_to_do(tmp_path):
         read_stops(tmp_path, stored)
 
 
-def test_classifiers_of_other_weights_are_refused(tmp_path):
+def test_classifiers_for_other_weights_raise_an_error(tmp_path):
     stored, stops = grown("tanh")
     write_stops(tmp_path, stops, stored.model)
     before = fingerprint(stored.model)
     with torch.no_grad():
         stored.model.embedding.weight[0, 0] += 1e-9
     assert fingerprint(stored.model) != before
-    with pytest.raises(InputError, match="of other weights than the model has now"):
+    with pytest.raises(InputError, match="were trained for other model weights"):
         read_stops(tmp_path, stored)

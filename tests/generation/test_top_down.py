@@ -1,4 +1,4 @@
-"""Sampling from grammars, top-down: trees, limits, unknown words, and that frequencies are probabilities."""
+"""Top-down sampling from grammars: trees, limits, unknown words, and frequencies."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_dictionary_has_spans_labels_and_the_labels_of_words():
 
 
 @every_grammar
-def test_a_sentence_depends_on_the_seed_and_its_number_alone(name):
+def test_a_sentence_depends_only_on_the_seed_and_its_number(name):
     stored = grammar(name)
     few = list(sample_with_trees(stored, 3, seed=1))
     assert list(sample_with_trees(stored, 6, seed=1))[:3] == few
@@ -56,7 +56,7 @@ def test_a_sentence_depends_on_the_seed_and_its_number_alone(name):
 
 @every_grammar
 @pytest.mark.parametrize("share", [0.0, 1.0], ids=["longer", "one-word"])
-def test_unknown_words_are_drawn_only_if_kept_and_the_tree_stays(name, share):
+def test_unknown_words_are_sampled_only_if_kept_and_the_tree_is_unchanged(name, share):
     stored = grammar(name, share, sharpness=0.5)
     stored.model.unigrams[0] = 0.0
     kept = list(sample_with_trees(stored, 40, keep_unknown=True))
@@ -65,7 +65,7 @@ def test_unknown_words_are_drawn_only_if_kept_and_the_tree_stays(name, share):
 
 
 @pytest.mark.parametrize("name", ["simple-pcfg", "tensor-pcfg", "neural-pcfg"])
-def test_sentences_are_as_frequent_as_they_are_probable(name):
+def test_sentences_are_sampled_with_their_probabilities(name):
     stored = grammar(name, 0.2)
     drawn = Counter(
         sample.words for sample in stored.model.sample(1000, 100, np.random.default_rng(0)) if len(sample.words) <= 2
@@ -100,17 +100,17 @@ def test_word_by_word_surprisals_add_up_to_the_probability_of_the_sentence(name)
             assert sum(one.surprisals) == pytest.approx(expected, abs=1e-6)
 
 
-def test_a_model_that_is_no_grammar_is_refused_with_those_that_are():
-    with pytest.raises(InputError, match=r"this lstm model does not draw whole sentences.*can: simple-pcfg, tensor-"):
+def test_the_error_for_a_model_without_a_grammar_lists_those_that_have_one():
+    with pytest.raises(InputError, match=r"this lstm model does not sample whole sentences.*can: simple-pcfg, tensor-"):
         sample_with_trees(fresh("lstm"))
 
 
 @pytest.mark.parametrize(("settings", "fault"), [({"count": 0}, "count: found 0"), ({"seed": -1}, "seed: found -1")])
-def test_settings_out_of_range_are_refused_before_anything_is_drawn(settings, fault):
+def test_settings_out_of_range_raise_an_error_before_sampling(settings, fault):
     with pytest.raises(InputError, match=fault):
         sample_with_trees(grammar("simple-pcfg"), **settings)
 
 
-def test_a_limit_that_no_sentence_meets_is_reported():
-    with pytest.raises(InputError, match="no sentence of at most 1 words in 1,000 draws"):
+def test_a_limit_below_all_sampled_sentences_raises_an_error():
+    with pytest.raises(InputError, match="none of 1,000 sampled sentences has at most 1 words"):
         list(sample_with_trees(grammar("simple-pcfg", 0.0), maximum_words=1))

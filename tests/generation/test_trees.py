@@ -1,4 +1,4 @@
-"""Sampled trees: their probabilities are those of reading them, limits hold, and nothing is drawn that may not be."""
+"""Sampled trees: probabilities equal those of scoring, limits, and excluded words."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def depth_of(tree, word: int) -> int:
 
 
 def read(stored, stops, one: GeneratedTree) -> tuple[list[float], float]:
-    """Bits of each word, and of the tree, by reading it whole."""
+    """Bits of each word and of the tree, by scoring the whole tree."""
     corpus = DependencyCorpus.from_trees([one.tree], stored.normaliser, stored.vocabulary, stored.labels)
     words = (-Scorer.of(stored).trees(corpus) / math.log(2)).tolist()
     (some,) = StopBatches(stored.model, TreeBatches(corpus, 1000, shuffle=False, seed=0)).iterate()
@@ -60,7 +60,7 @@ def test_probabilities_are_those_of_reading_the_tree(name, monkeypatch):
         assert one.tree_surprisal == pytest.approx(total, abs=1e-9)
 
 
-def test_a_tree_depends_on_the_seed_and_its_number_alone(monkeypatch):
+def test_a_tree_depends_only_on_the_seed_and_its_number(monkeypatch):
     stored, stops = grown("labelled")
     few = [one.tree for one in generate_trees(stored, stops, 3, seed=1, maximum_words=20)]
     monkeypatch.setattr(tree_generation, "SAMPLED_TOGETHER", 2)
@@ -69,7 +69,7 @@ def test_a_tree_depends_on_the_seed_and_its_number_alone(monkeypatch):
 
 
 @pytest.mark.parametrize(("most", "depth"), [(1, None), (9, None), (None, 3), (25, 2)])
-def test_trees_that_would_never_end_are_cut_at_the_limits_and_say_so(most, depth):
+def test_trees_that_would_never_end_are_cut_at_the_limits_and_marked(most, depth):
     stored, stops = grown("tanh", bias=3.0)
     for one in generate_trees(stored, stops, 6, maximum_words=most, maximum_depth=depth):
         assert len(one.tree) <= (most or 100)
@@ -81,7 +81,7 @@ def test_trees_that_would_never_end_are_cut_at_the_limits_and_say_so(most, depth
     assert len(one.tree) == most or depth
 
 
-def test_redrawn_trees_end_by_themselves_and_the_others_stay_as_they_are():
+def test_redrawn_trees_end_by_themselves_and_other_trees_are_unchanged():
     stored, stops = grown("tanh", bias=-0.2)
     cut = list(generate_trees(stored, stops, 30, maximum_words=6))
     whole = list(generate_trees(stored, stops, 30, maximum_words=6, redraw=True))
@@ -92,13 +92,13 @@ def test_redrawn_trees_end_by_themselves_and_the_others_stay_as_they_are():
         assert "cut" not in other.comments()
 
 
-def test_drawing_anew_comes_to_an_end():
+def test_resampling_terminates():
     stored, stops = grown("tanh", bias=30.0)
     with pytest.raises(InputError, match="tree 1: none of 100 ended within 4 words and a depth of 30"):
         list(generate_trees(stored, stops, 2, maximum_words=4, redraw=True))
 
 
-def test_what_stands_for_root_or_is_unknown_is_not_drawn():
+def test_root_symbols_and_unknown_words_are_not_sampled():
     stored, stops = grown("labelled")
     with torch.no_grad():
         for decoder in stored.model.decoder.decoders:
@@ -116,7 +116,7 @@ def test_what_stands_for_root_or_is_unknown_is_not_drawn():
     assert drawn(keep_unknown=True)[0] & special == {VOCABULARY.unknown}
 
 
-def test_roots_are_drawn_as_often_as_they_are_likely():
+def test_roots_are_sampled_with_their_probabilities():
     stored, stops = grown("tanh", bias=-1e6)
     counts = Counter(one.text for one in generate_trees(stored, stops, 2000, keep_unknown=True))
     model = stored.model
@@ -133,7 +133,7 @@ def test_roots_are_drawn_as_often_as_they_are_likely():
 
 
 def root_log_probs(model) -> list[float]:
-    """Of every word as the root."""
+    """Log-probability of every word as the root."""
     levels = tree_generation.Levels.of(torch.zeros(1, dtype=torch.int64), ((0, 1, 0, 0),))
     ids = torch.tensor([VOCABULARY.begin_id]), torch.tensor([LABELS.begin_id])
     with torch.no_grad():
@@ -142,7 +142,7 @@ def root_log_probs(model) -> list[float]:
         ].tolist()
 
 
-def test_at_temperature_0_all_trees_are_the_likeliest_one():
+def test_at_temperature_0_all_trees_are_the_most_probable_one():
     stored, stops = grown("labelled")
     trees = list(generate_trees(stored, stops, 3, temperature=0, maximum_words=15))
     assert len({one.text for one in trees}) == 1
@@ -152,7 +152,7 @@ def test_at_temperature_0_all_trees_are_the_likeliest_one():
     assert VOCABULARY.id(root) == int(np.argmax(values))
 
 
-def test_top_k_is_of_words_alone():
+def test_top_k_applies_to_words_only():
     stored, stops = grown("labelled", bias=-1e6)
     trees = [one.tree for one in generate_trees(stored, stops, 60, top_k=2)]
     assert len({tree.words for tree in trees}) == 2
@@ -160,7 +160,7 @@ def test_top_k_is_of_words_alone():
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ({"temperature": -1.0}, "temperature: found -1.0"),
         ({"top_k": 0}, "top_k: found 0"),
@@ -169,11 +169,11 @@ def test_top_k_is_of_words_alone():
         ({"count": 0}, "count: found 0"),
     ],
 )
-def test_settings_that_cannot_be_are_told_before_anything_is_drawn(settings, said):
-    with pytest.raises(InputError, match=said):
+def test_invalid_settings_raise_an_error_before_sampling(settings, message):
+    with pytest.raises(InputError, match=message):
         generate_trees(*grown("tanh"), **settings)
 
 
-def test_a_model_of_text_is_refused():
+def test_a_model_that_reads_text_raises_an_error():
     with pytest.raises(InputError, match="this lstm model does not generate dependency trees, so generation"):
         generate_trees(fresh("lstm"), grown("tanh")[1])

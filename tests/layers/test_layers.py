@@ -13,8 +13,8 @@ from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.registry import build_model
 
 
-def test_tied_weights_of_another_size_are_refused():
-    with pytest.raises(ValueError, match="size 6, not 5"):
+def test_tied_weights_of_a_different_size_raise_an_error():
+    with pytest.raises(ValueError, match="size, 6, not 5"):
         Decoder(5, 10, nn.Embedding(10, 6))
 
 
@@ -22,7 +22,7 @@ def test_tied_weights_of_another_size_are_refused():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 def test_a_dropout_mask_has_its_rate_and_mean_one(rate, dtype):
     torch.manual_seed(1)
-    count = 200_003  # no multiple of four: entries share random numbers by fours
+    count = 200_003  # not a multiple of four: four entries share a random number
     mask = dropout_mask((count,), rate, torch.zeros((), dtype=dtype))
     assert mask.dtype == dtype
     assert mask.shape == (count,)
@@ -39,7 +39,7 @@ def test_neighbouring_entries_of_a_dropout_mask_are_independent():
 
 
 @pytest.mark.parametrize(("rate", "value"), [(0.0, 1.0), (1e-9, 1.0), (1.0, 0.0)])
-def test_a_rate_of_nothing_or_all_is_exact(rate, value):
+def test_rates_0_and_1_are_exact(rate, value):
     assert (dropout_mask((3, 5), rate, torch.zeros(())) == value).all()
 
 
@@ -50,7 +50,7 @@ def test_dropout_is_the_identity_in_evaluation():
     assert (dropout(values, 0.5, training=True) == 0).any()
 
 
-def test_row_batch_norm_of_several_rows_is_that_of_torch_in_training_and_evaluation():
+def test_row_batch_norm_of_several_rows_equals_torch_in_training_and_evaluation():
     ours, theirs = RowBatchNorm(3).double(), nn.BatchNorm1d(3).double()
     for size in (9, 2, 50):
         rows = torch.randn(size, 3, dtype=torch.float64) * 4 + 2
@@ -61,11 +61,11 @@ def test_row_batch_norm_of_several_rows_is_that_of_torch_in_training_and_evaluat
     torch.testing.assert_close(ours.running_mean, theirs.running_mean)
 
 
-def test_row_batch_norm_answers_in_the_type_of_its_weights():
+def test_row_batch_norm_returns_the_dtype_of_its_weights():
     assert RowBatchNorm(3)(torch.randn(4, 3).bfloat16()).dtype == torch.float32
 
 
-def test_one_row_is_normalised_by_the_running_statistics_and_leaves_them():
+def test_one_row_is_normalised_by_the_running_statistics_without_updating_them():
     norm = RowBatchNorm(3)
     norm(torch.randn(20, 3) * 3 + 1)
     before = {name: tensor.clone() for name, tensor in norm.state_dict().items()}
@@ -77,7 +77,7 @@ def test_one_row_is_normalised_by_the_running_statistics_and_leaves_them():
     assert row.grad.any()
 
 
-def test_padding_never_moves_the_statistics_of_a_model(toy):
+def test_padding_does_not_affect_the_statistics_of_a_model(toy):
     """Two batches with the same real tokens, one of them padded, leave the same running statistics."""
     tokens = torch.randint(20, (12, 3))
     lengths = torch.tensor([5, 3, 2])

@@ -1,4 +1,4 @@
-"""Telling words from noise; softmaxes by edge."""
+"""Noise-contrastive estimation; softmaxes by edge."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def contrast(shared: bool, words: int = 3) -> NoiseContrastive:
 
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("steps", [1, 6])
-def test_the_loss_is_the_literal_one_in_value_and_every_gradient(shared, steps):
+def test_the_loss_equals_the_reference_in_value_and_every_gradient(shared, steps):
     layer = contrast(shared)
     tensors = random(steps, SIZE, seed=1), random(WORDS, SIZE, seed=2), random(WORDS, seed=3)
     targets = torch.tensor([6, 3, 3, 10, 6, 1])[:steps]
@@ -42,7 +42,7 @@ def test_the_loss_is_the_literal_one_in_value_and_every_gradient(shared, steps):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
 
 
-def test_no_step_has_a_loss_and_no_gradient():
+def test_a_loss_without_steps_is_zero_with_zero_gradient():
     layer, weight = contrast(shared=True), random(WORDS, SIZE, seed=2)
     none = torch.zeros(0, dtype=torch.int64)
     loss = layer.loss(torch.zeros(0, SIZE, dtype=torch.float64), weight, weight[:, 0], none, layer.draw(0))
@@ -53,7 +53,7 @@ def test_no_step_has_a_loss_and_no_gradient():
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_a_batch_without_rows_has_no_loss(shared):
-    """As a batch of few trees has for the types of edges that are not in it."""
+    """This happens if a small batch of trees has no edge of a type."""
     layer = contrast(shared, words=3)
     losses = layer.loss(
         torch.zeros(0, SIZE), torch.zeros(WORDS, SIZE), torch.zeros(WORDS), torch.arange(0), layer.draw(0)
@@ -62,7 +62,7 @@ def test_a_batch_without_rows_has_no_loss(shared):
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_noise_is_drawn_by_the_powers_of_counts(shared):
+def test_noise_is_sampled_in_proportion_to_powers_of_counts(shared):
     torch.manual_seed(1)
     layer = contrast(shared, words=200_000 if shared else 20)
     drawn = layer.draw(10_000)
@@ -73,8 +73,8 @@ def test_noise_is_drawn_by_the_powers_of_counts(shared):
     torch.testing.assert_close(shares, expected, rtol=0, atol=0.005)
 
 
-def test_much_noise_has_the_gradient_of_the_likelihood():
-    """Of scores that are normalised: what NCE is built on."""
+def test_with_much_noise_the_gradient_approaches_that_of_the_likelihood():
+    """For normalised scores, which is the idea of NCE."""
     torch.manual_seed(2)
     layer = NoiseContrastive(WORDS, 100_000, log_normaliser=0.0, shared=True).double()
     layer.learn(COUNTS + 1)

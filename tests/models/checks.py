@@ -1,4 +1,4 @@
-"""What tests of several models check."""
+"""Checks used in tests of several models."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def losses(model: NeuralModel, batch: TokenBatch) -> list[float]:
 
 
 def check_dropout(model: NeuralModel, batch: TokenBatch) -> None:
-    """It acts in training, and in training alone."""
+    """Dropout has an effect in training only."""
     first, second = losses(model.train(), batch)
     assert first != second
     first, second = losses(model.eval(), batch)

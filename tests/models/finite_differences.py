@@ -10,9 +10,9 @@ DIRECTIONS, STEP = 3, 1e-6
 
 
 def assert_gradients_agree(model: nn.Module, loss: Callable[[], Tensor]) -> None:
-    """loss: of the model in float64, the same at every call, whose gradient the parameters hold.
+    """loss: deterministic, of the model in float64; its gradient is stored in the parameters.
 
-    A direction is scaled by each parameter's gradient, so that none is lost in the sum beside a larger one.
+    Each parameter's direction is scaled by its gradient, so that every parameter contributes to the sum.
     """
     generator = torch.Generator().manual_seed(5)
     parameters = dict(model.named_parameters())
@@ -25,7 +25,7 @@ def assert_gradients_agree(model: nn.Module, loss: Callable[[], Tensor]) -> None
             directions[name] = drawn / max(slope, 0.1 * float(weight.grad.norm()), 0.1)
         expected = _difference(parameters, directions, loss)
         if sum(_slope(parameters[name], one) for name, one in directions.items()) != _near(expected):
-            for name, one in directions.items():  # which of them it is
+            for name, one in directions.items():  # find the parameter
                 assert _slope(parameters[name], one) == _near(_difference(parameters, {name: one}, loss)), name
             pytest.fail("the gradient of all parameters together differs from finite differences")
 

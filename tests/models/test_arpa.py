@@ -1,4 +1,4 @@
-"""ARPA files: what is written is read digit by digit, other programs' files are read, damaged ones are told by line."""
+"""ARPA files: round trips without loss, files of other programs, and errors with line numbers."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def written(tmp_path):
 
 
 def estimated(mode="sentences", order=4) -> ModelBundle:
-    """A model of random text, its vocabulary with what a text may have."""
+    """A model of random text, with special symbols and unusual words in its vocabulary."""
     words = ["a", "é", "友情", "x\u00a0y", "1e-3", "\\data\\", "ngram"]
     begin, end = ("<s>", "</s>") if mode == "sentences" else ("<eos>", "<eos>")
     vocabulary = Vocabulary(list(dict.fromkeys(["<unk>", begin, end])) + words, begin=begin, end=end)
@@ -92,8 +92,8 @@ def test_a_model_written_and_read_is_the_same_bit_by_bit(tmp_path, mode, order):
 
 
 @pytest.mark.parametrize("name", ["model.arpa", "pruned.arpa", "fallback.arpa"])
-def test_a_file_of_another_program_read_and_written_has_every_line_as_it_was(tmp_path, name):
-    """But for the order of the lines, the zeros of KenLM's `<s>`, which is never predicted, and those of `</s>`."""
+def test_a_file_of_another_program_is_read_and_written_unchanged(tmp_path, name):
+    """Except the order of lines, the probability of `<s>`, which is never predicted, and zeros of `</s>`."""
 
     def lines(path):
         found = (line.split("\t") for line in path.read_text().splitlines())
@@ -118,7 +118,7 @@ def test_probabilities_by_hand(written):
     )
 
 
-def test_what_programs_write_differently_is_read(written):
+def test_variants_of_other_programs_are_read(written):
     """Other line ends, spaces for tabs, empty lines, words before the data, no back-off where it is 0, the order."""
     plain = import_arpa(written(SMALL))
     lines = SMALL.split("\n")
@@ -133,9 +133,9 @@ def test_what_programs_write_differently_is_read(written):
     assert_same(import_arpa(path), plain)
 
 
-def test_a_file_without_the_unknown_word_gets_one_that_is_never_predicted(written):
+def test_a_missing_unknown_word_is_added_and_never_predicted(written):
     text = SMALL.replace("ngram 1=5", "ngram 1=4").replace("-1.5\t<unk>\t0\n", "")
-    with pytest.warns(InputWarning, match="no <unk> among the 1-grams"):
+    with pytest.warns(InputWarning, match="<unk> is missing among the 1-grams"):
         stored = import_arpa(written(text))
     assert stored.vocabulary.unknown_id == len(stored.vocabulary) - 1
     assert Scorer.of(stored).sentences([["zebra"]])[0] < NEVER * 2
@@ -143,53 +143,53 @@ def test_a_file_without_the_unknown_word_gets_one_that_is_never_predicted(writte
     assert upper.vocabulary.unknown == "<UNK>"
 
 
-def test_begin_is_never_predicted_whatever_the_file_says(written):
+def test_bos_is_never_predicted_whatever_its_probability_in_the_file(written):
     stored = import_arpa(written(SMALL.replace("-99\t<s>", "0\t<s>")))
     assert stored.model.each_level[0].log_probs[stored.vocabulary.begin_id] == NEVER
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
-        (("\\data\\", "\\dat\\"), r"no ARPA file: it has no line \\data\\"),
+        (("\\data\\", "\\dat\\"), r"not an ARPA file: the line \\data\\ is missing"),
         (("ngram 1=5", "ngram 2=5"), "line 2: found 'ngram 2=5'; expected ngram 1=..."),
         (("ngram 1=5\n", ""), "line 2: found 'ngram 2=4'; expected ngram 1=..."),
         (("ngram 2=4", "ngram 2=3"), r"line 17: found '-0.3\\tb a\\t0.01'; expected \\3-grams:"),
-        (("ngram 2=4", "ngram 2=5"), "line 18: found ''; expected 5 2-grams, not 4"),
-        (("ngram 2=4", "ngram 2=999999999999"), "line 3: .*; expected no more n-grams than the file's 22 lines"),
+        (("ngram 2=4", "ngram 2=5"), "line 18: found ''; expected 5 2-grams, not only 4"),
+        (("ngram 2=4", "ngram 2=999999999999"), "line 3: .*; expected at most as many n-grams as the file has lines"),
         (("\\2-grams:", "\\3-grams:"), r"line 13: .*; expected \\2-grams:"),
-        (("-0.4\ta b", "-0.4a b"), "line 15: found '-0.4a b'; expected log10 of a probability, 2 words, perhaps"),
+        (("-0.4\ta b", "-0.4a b"), "line 15: found '-0.4a b'; expected log10 of a probability, 2 words, an optional"),
         (("-0.4\ta b", "nan\ta b"), "line 15: .* expected log10"),
         (("-0.4\ta b", "0.4\ta b"), "line 15: .* expected log10"),
         (("-0.4\ta b", "-inf\ta b"), "line 15: .* expected log10"),
         (("-0.4\ta b", "-0.4\ta b\tx"), "line 15: .* expected log10"),
         (("-0.4\ta b", "-0.4\ta b\tinf"), "line 15: .* expected log10"),
         (("-0.4\ta b", "-0.4\ta"), "line 15: .* expected log10"),
-        (("-0.4\ta b", "-0.4\ta c"), "line 15: .* expected words that are 1-grams; 'c' is none"),
-        (("-0.4\ta b", "-0.4\t<s> a"), "line 15: .* expected each n-gram once; it stands on line 14"),
-        (("-0.69897\tb", "-0.69897\ta"), "line 11: .* expected each word once; it has line 10, too"),
-        (("-0.04\t<s> a b", "-0.04\t<s> b a"), "line 20: .* expected words of which all but the last are an n-gram"),
+        (("-0.4\ta b", "-0.4\ta c"), "line 15: .* expected words that are 1-grams, which 'c' is not"),
+        (("-0.4\ta b", "-0.4\t<s> a"), "line 15: .* expected each n-gram once; it is also on line 14"),
+        (("-0.69897\tb", "-0.69897\ta"), "line 11: .* expected each word once; it is also on line 10"),
+        (("-0.04\t<s> a b", "-0.04\t<s> b a"), "line 20: .* expected an n-gram that, without its last word, is"),
         (("-0.04\t<s> a b", "-0.04\t<s> a b\t-0.3"), "line 20: .* expected log10 of a probability, 3 words$"),
-        (("\\end\\\n", ""), r"found its end after line 21; expected \\end\\"),
+        (("\\end\\\n", ""), r"the file ends after line 21; expected \\end\\"),
         (("</s>", "</S>"), "found neither <s> and </s> nor <eos> among the 1-grams"),
     ],
 )
-def test_a_damaged_file_is_told_by_line(written, change, told):
+def test_a_damaged_file_raises_an_error_with_the_line_number(written, change, message):
     text = SMALL.replace(*change)
     assert text != SMALL
     path = written(text)
-    with pytest.raises(InputError, match=told) as caught:
+    with pytest.raises(InputError, match=message) as caught:
         import_arpa(path)
     assert str(caught.value).startswith(str(path))
 
 
-def test_every_cut_of_a_file_is_told(written):
+def test_every_truncated_file_raises_an_error(written):
     for end in range(0, len(SMALL) - 2):
         with pytest.raises(InputError, match=r"model\.arpa"):
             import_arpa(written(SMALL[:end]))
 
 
-def test_bytes_that_are_no_text_and_a_missing_file_are_told(tmp_path):
+def test_binary_and_missing_files_raise_an_error(tmp_path):
     (tmp_path / "odd.arpa").write_bytes(SMALL.encode().replace(b"a b", b"a \xff"))
     with pytest.raises(InputError, match="line 15: found byte 0xff"):
         import_arpa(tmp_path / "odd.arpa")
@@ -197,17 +197,17 @@ def test_bytes_that_are_no_text_and_a_missing_file_are_told(tmp_path):
         import_arpa(tmp_path / "nowhere")
 
 
-def test_what_arpa_cannot_hold_is_told_before_anything_is_written(tmp_path):
-    with pytest.raises(InputError, match="this lstm model has no n-grams"):
+def test_models_that_arpa_cannot_represent_raise_an_error_before_writing(tmp_path):
+    with pytest.raises(InputError, match="this is a lstm model; ARPA files can only store n-gram models"):
         export_arpa(fresh("lstm"), tmp_path / "no.arpa")
     stored = estimated()
     tokens = [token if token != "é" else "é b" for token in stored.vocabulary.tokens]
-    with pytest.raises(InputError, match=r"no\.arpa: the token 'é b' has white space"):
+    with pytest.raises(InputError, match=r"no\.arpa: the token 'é b' contains white space"):
         export_arpa(ModelBundle(stored.model, stored.settings, Vocabulary(tokens)), tmp_path / "no.arpa")
     assert not list(tmp_path.iterdir())
 
 
-def test_the_order_of_lines_is_of_no_account(written):
+def test_the_order_of_lines_does_not_matter(written):
     lines = SMALL.split("\n")
     body = lines[13:17]
     random.Random(2).shuffle(body)
@@ -217,7 +217,7 @@ def test_the_order_of_lines_is_of_no_account(written):
     )
 
 
-def test_the_summary_is_of_what_is_there(tmp_path):
+def test_the_summary_has_the_counts_of_the_file(tmp_path):
     stored = estimated(order=2)
     summary = NGramSummary.of(stored.model, tmp_path)
     assert str(summary) == f"{tmp_path}: 10 1-grams   {len(stored.model.each_level[1].keys)} 2-grams"

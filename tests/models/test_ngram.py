@@ -1,4 +1,4 @@
-"""The n-gram model: what it says is a distribution, is what another program says, and is kept in a folder."""
+"""The n-gram model: distributions, agreement with KenLM, and model folders."""
 
 from __future__ import annotations
 
@@ -34,12 +34,14 @@ from syntaxlm.training.trainer import resume, train
 from tests.models.variants import log_probs, word_log_probs
 from tests.shared_data import DATA
 
-KENLM = Path(__file__).parents[1] / "golden_data" / "kenlm"  # what its lmplz and query made of the texts beside it
+KENLM = (
+    Path(__file__).parents[1] / "golden_data" / "kenlm"
+)  # output of lmplz and query for the texts in the same folder
 BEGIN, END, UNKNOWN, WORDS = 1, 2, 0, 7
 
 
 def count(model, batches):
-    """Trains a model on a text. Returns the figures of its training."""
+    """Trains a model on a text. Returns the results of `maximise`."""
     for batch in batches:
         model.accumulate(batch)
     return model.maximise()
@@ -67,8 +69,8 @@ texts = st.lists(st.lists(st.integers(3, WORDS - 2), min_size=1, max_size=6), mi
 @given(
     texts, st.integers(1, 5), st.sampled_from(["sentences", "stream"]), st.lists(st.integers(0, WORDS - 1), min_size=1)
 )
-def test_after_any_context_the_probabilities_of_all_words_sum_to_one(sentences, order, mode, context):
-    """Seen, partly seen, unseen; with the unknown word, and with one that the text has not."""
+def test_probabilities_of_all_words_sum_to_one_after_any_context(sentences, order, mode, context):
+    """For seen, partly seen and unseen contexts, the unknown word, and words that are not in the text."""
     model, _ = counted(sentences, mode, order=order)
     read = [[BEGIN if mode == "sentences" else END, *sentences[0]], context]
     for tokens in read:
@@ -83,7 +85,7 @@ def test_after_any_context_the_probabilities_of_all_words_sum_to_one(sentences, 
 
 @settings(max_examples=25, deadline=None)
 @given(texts, st.integers(1, 4), texts)
-def test_sentences_have_the_probability_that_the_equations_give_them(sentences, order, others):
+def test_sentence_probabilities_equal_the_reference(sentences, order, others):
     model, _ = counted(sentences, order=order)
     reference = KneserNey([[BEGIN, *sentence, END] for sentence in sentences], WORDS, order)
     for sentence in others[:3]:
@@ -94,7 +96,7 @@ def test_sentences_have_the_probability_that_the_equations_give_them(sentences, 
         assert found == pytest.approx(expected, rel=1e-10)
 
 
-def test_begin_is_read_and_never_predicted():
+def test_bos_is_read_and_never_predicted():
     model, vocabulary = counted([[3, 4], [4]], order=3)
     begin = torch.full((1, 1), vocabulary.begin_id)
     batch = TokenBatch(begin, begin)
@@ -104,7 +106,7 @@ def test_begin_is_read_and_never_predicted():
     )
 
 
-def test_the_state_is_what_the_order_needs_and_goes_over_the_batches_of_a_stream():
+def test_the_state_has_the_tokens_the_order_needs_and_carries_over_the_batches_of_a_stream():
     stream = torch.randint(3, WORDS, (41, 3), generator=torch.Generator().manual_seed(1))
     model = NGramModel(NGramConfig(order=4), WORDS)
     count(model, [TokenBatch(stream[:-1], stream[1:])])
@@ -119,8 +121,8 @@ def test_the_state_is_what_the_order_needs_and_goes_over_the_batches_of_a_stream
     torch.testing.assert_close(torch.cat(parts), whole, rtol=0, atol=1e-12)
 
 
-def test_targets_other_than_what_is_read_next_are_scored_as_well():
-    """Where they are the same, searches are shared; here some are and some are not."""
+def test_targets_that_are_not_the_next_input_are_scored():
+    """Targets that are the next input share look-ups; here only some are."""
     model, _ = counted([[3, 4, 5, 3, 4], [4, 5, 3, 4, 3]], order=4)
     tokens = torch.tensor([[BEGIN, BEGIN], [3, 4], [4, 5], [5, 3]])
     follows = torch.cat([tokens[1:], torch.tensor([[3, 4]])])
@@ -145,8 +147,8 @@ def test_a_stream_is_counted_the_same_in_batches_of_any_length():
     assert all(torch.equal(tensor, other[name]) for other in states[1:] for name, tensor in states[0].items())
 
 
-def test_nothing_is_no_text_to_count():
-    with pytest.raises(ValueError, match=r"expected a batch to count before maximise\(\)"):
+def test_maximising_without_counts_raises_an_error():
+    with pytest.raises(ValueError, match=r"maximise\(\) needs counts: call accumulate\(\) first"):
         NGramModel(NGramConfig(), WORDS).maximise()
 
 
@@ -158,13 +160,13 @@ def test_nothing_is_no_text_to_count():
         ("few.txt", "fallback.arpa", 3, (1,), [3]),
     ],
 )
-def test_every_probability_and_back_off_is_that_of_kenlm(text, file, order, least, fallbacks):
+def test_probabilities_and_back_offs_equal_those_of_kenlm(text, file, order, least, fallbacks):
     """lmplz computes in single precision; -o ORDER, --prune 0 1 2, --discount_fallback."""
     theirs = import_arpa(KENLM / file)
     corpus = EncodedCorpus.encode(KENLM / text, Normaliser(), theirs.vocabulary)
     ours = NGramModel(NGramConfig(order=order, minimum_counts=least), len(theirs.vocabulary))
-    told = count(ours, SentenceBatches(corpus, theirs.vocabulary, 100, shuffle=False, seed=0).iterate(0))
-    assert told["fallback_discounts_of_orders"] == fallbacks
+    figures = count(ours, SentenceBatches(corpus, theirs.vocabulary, 100, shuffle=False, seed=0).iterate(0))
+    assert figures["fallback_discounts_of_orders"] == fallbacks
     for level, other in zip(ours.each_level, theirs.model.each_level, strict=True):
         assert torch.equal(level.keys, other.keys)
         torch.testing.assert_close(level.log_probs, other.log_probs, rtol=0, atol=3e-7)
@@ -187,13 +189,13 @@ def test_sentences_are_scored_word_by_word_as_kenlm_does():
 
 @pytest.fixture(scope="module")
 def run(toy, tmp_path_factory):
-    """A folder of a trained model, and how its training ended."""
+    """A folder of a trained model, and its training result."""
     folder = tmp_path_factory.mktemp("kn") / "run"
     recipe = read_recipe("kn5-toy", [(f"text.{part}", str(toy / f"{part}.txt")) for part in ("train", "valid", "test")])
     return folder, train(recipe, folder)
 
 
-def test_training_counts_scores_and_leaves_a_whole_folder(run, toy):
+def test_training_counts_scores_and_writes_a_complete_folder(run, toy):
     folder, result = run
     assert {path.name for path in folder.iterdir()} == {
         "config.json", "inputs.json", "recipe.yaml", "result.json", "vocabulary.json", "weights.safetensors",
@@ -209,7 +211,7 @@ def test_training_counts_scores_and_leaves_a_whole_folder(run, toy):
     assert f"ngrams: {len(stored.vocabulary):,}  " in str(result)
 
 
-def test_a_run_gone_on_with_is_counted_again_to_the_same_weights(run, tmp_path):
+def test_a_resumed_run_is_counted_again_to_the_same_weights(run, tmp_path):
     folder = shutil.copytree(run[0], tmp_path / "run")
     (folder / "result.json").unlink()
     resumed = resume(folder)
@@ -220,7 +222,7 @@ def test_a_run_gone_on_with_is_counted_again_to_the_same_weights(run, tmp_path):
     assert (folder / WEIGHTS).read_bytes() == (run[0] / WEIGHTS).read_bytes()
 
 
-def test_longer_sentences_are_left_out_as_in_all_training_and_a_stream_has_them_all(toy, tmp_path):
+def test_long_sentences_are_excluded_but_not_in_a_stream(toy, tmp_path):
     texts = [(f"text.{part}", str(toy / f"{part}.txt")) for part in ("train", "valid", "test")]
     counts = []
     for name, setting in (("all", []), ("short", [("batches.maximum_words", "6")])):
@@ -244,7 +246,7 @@ def test_sentences_are_generated_and_the_model_has_no_trees(run):
 
 
 def damaged(run, tmp_path, change):
-    """A copy of the folder, its tensors changed."""
+    """A copy of the folder with changed tensors."""
     folder = shutil.copytree(run[0], tmp_path / "damaged")
     tensors, notes = read_tensors(folder / WEIGHTS)
     change(tensors)
@@ -273,31 +275,31 @@ def square(tensors):
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
-        (swap, "levels.2.keys do not rise from 0 to under"),
-        (far, "levels.1.keys do not rise"),
-        (negative, "levels.4.keys do not rise"),
+        (swap, "levels.2.keys must increase from 0 to below"),
+        (far, "levels.1.keys must increase"),
+        (negative, "levels.4.keys must increase"),
         (short, "levels.3.log_probs has shape"),
         (square, "levels.1.keys has shape"),
         (lambda tensors: tensors.pop("levels.1.back_offs"), "levels.1.back_offs is missing"),
-        (lambda tensors: tensors.update({"levels.5.keys": torch.zeros(1)}), "levels.5.keys is not of this model"),
+        (lambda tensors: tensors.update({"levels.5.keys": torch.zeros(1)}), "levels.5.keys does not belong to"),
     ],
 )
-def test_weights_that_are_no_n_grams_are_told(run, tmp_path, change, told):
+def test_weights_that_are_not_n_grams_raise_an_error(run, tmp_path, change, message):
     with pytest.raises(InputError) as caught:
         read_model(damaged(run, tmp_path, change))
     assert WEIGHTS in str(caught.value)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
-def test_an_order_that_the_weights_have_not_is_told(run, tmp_path):
+def test_an_order_that_does_not_match_the_weights_raises_an_error(run, tmp_path):
     folder = shutil.copytree(run[0], tmp_path / "run")
     data = json.loads((folder / CONFIG).read_text())
-    for order, told in ((6, "levels.5.keys is missing"), (4, "levels.4.keys is not of this model")):
+    for order, message in ((6, "levels.5.keys is missing"), (4, "levels.4.keys does not belong to this model")):
         data["model"]["order"] = order
         (folder / CONFIG).write_text(json.dumps(data))
-        with pytest.raises(InputError, match=told):
+        with pytest.raises(InputError, match=message):
             read_model(folder)
 
 

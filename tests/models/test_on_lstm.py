@@ -1,4 +1,4 @@
-"""ON-LSTM against the program its authors released, and what is true of its dropouts and penalties."""
+"""ON-LSTM: agreement with the released program, dropouts and penalties."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_fast_model_equals_reference_in_loss_penalties_and_every_gradient_under_
 
 
 @pytest.mark.parametrize("rate", NONE)
-def test_every_rate_acts_in_training_and_in_training_alone(rate):
+def test_every_dropout_rate_has_an_effect_in_training_only(rate):
     for cell in ("on-lstm", "lstm"):
         torch.manual_seed(0)
         model = build(dataclasses.replace(SMALL, cell=cell, **{rate: 0.5}), 11).double().train()
@@ -108,7 +108,7 @@ def test_a_single_step_has_no_tar_and_evaluation_no_penalty():
     assert not model.eval().loss(BATCH).penalties
 
 
-def test_distances_are_of_every_layer_and_those_of_a_word_do_not_depend_on_what_follows():
+def test_every_layer_has_distances_that_do_not_depend_on_later_words():
     """As the released parser reads a sentence: end, words, end; the first and the last distance are not words'."""
     model = build(SMALL, 11).double().eval()
     distances = model.structure(BATCH).values
@@ -160,7 +160,7 @@ def test_weight_drop_keeps_weights_or_rescales_them(rescaled):
     torch.testing.assert_close(drop_weights(weight, rate, rescaled, training=False), expected)
 
 
-def test_sizes_that_chunks_do_not_fill_are_told_by_stack_and_settings():
+def test_sizes_that_are_not_multiples_of_the_chunk_raise_an_error_in_stack_and_settings():
     fault = "layers of 12, 7 neurons with chunks of 4: every size must be a multiple"
     with pytest.raises(InputError, match=fault):
         RecurrentStack(5, [12, 7], chunk_size=4)
@@ -169,7 +169,7 @@ def test_sizes_that_chunks_do_not_fill_are_told_by_stack_and_settings():
     assert len(RecurrentStack(5, [12, 7], cell="lstm", chunk_size=4).layers) == 2
 
 
-def test_the_published_sizes_make_25_million_weights():
+def test_the_published_sizes_have_25_million_parameters():
     sizes = {"embedding_size": 400, "layer_sizes": (1150, 1150, 400)}
     with torch.device("meta"):
         core = build(ONLSTMConfig(**sizes), 10_000)

@@ -1,4 +1,4 @@
-"""The pair classifier: what it reads of its encoder, over several kinds of encoder."""
+"""The pair classifier with several encoders."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def classifier(name):
 
 
 @pytest.mark.parametrize("name", ENCODERS)
-def test_pairs_in_one_batch_are_classified_as_each_by_itself_from_its_last_tokens(name):
+def test_pairs_in_a_batch_are_classified_independently_from_their_last_tokens(name):
     model = classifier(name).eval()
     together, _ = model(PairBatch.of(LEFT, RIGHT))
     assert together.shape == (3, 4)

@@ -1,4 +1,4 @@
-"""PaLM: what its layer computes, what gold spans teach, and what its scores make of a sentence."""
+"""PaLM: span attention, supervision by gold spans, and parsing scores."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def normalised(scores):
 
 
 @pytest.mark.parametrize("form", ["released", "paper"])
-def test_what_is_found_is_mixed_into_the_state_by_a_gate(form):
+def test_the_attended_mean_is_mixed_into_the_state_by_a_gate(form):
     """Equation (6), written out for each form."""
     torch.manual_seed(2)
     layer = SpanAttention(8, 4, 5, 3, form).double()
@@ -87,11 +87,11 @@ def test_fast_model_equals_reference_in_loss_penalties_and_every_gradient_under_
 
 
 @pytest.mark.parametrize("rate", NONE)
-def test_every_rate_acts_in_training_and_in_training_alone(rate):
+def test_every_dropout_rate_has_an_effect_in_training_only(rate):
     check_dropout(built(**{rate: 0.5}), BATCH)
 
 
-def test_ar_is_of_what_the_decoder_reads_and_tar_of_the_last_layer():
+def test_ar_applies_to_the_decoder_input_and_tar_to_the_last_layer():
     model = built(dropout=0.5, ar=3.0, tar=5.0).train()
     seen = {}
     model.backbone.above.register_forward_hook(lambda module, inputs, read: seen.update(states=read.layers[-1]))
@@ -116,7 +116,7 @@ def test_supervision_is_the_cross_entropy_of_gold_spans_and_attention_over_all_t
     assert total > 1
 
 
-def test_supervision_acts_in_training_where_there_are_gold_spans_and_a_weight():
+def test_supervision_applies_only_in_training_with_gold_spans_and_a_weight():
     given = dataclasses.replace(BATCH, spans=SPANS)
     assert "spans" in built(supervision=0.01).train().loss(given).penalties
     assert "spans" not in built(supervision=0.01).train().loss(BATCH).penalties
@@ -145,7 +145,7 @@ def test_supervision_alone_moves_attention_onto_gold_spans():
     assert attention[4, 0].argmax() == attention[4, 1].argmax() == 2
 
 
-def test_every_row_is_counted_once_where_columns_have_ended():
+def test_every_row_is_counted_once_in_a_ragged_batch():
     """Rows of a ragged batch: of steps 0, 1, 2 there are 3, 2, 1."""
     rows = Rows(3, 3, torch.tensor([3, 2, 1]), torch.device("cpu"))
     scores = torch.zeros(6, 2)
@@ -167,7 +167,7 @@ def test_right_branching_attends_most_to_the_longest_span_whatever_the_words():
 
 
 def test_spans_of_any_length_are_scored_when_a_sentence_is_parsed():
-    """As by a model that attends to spans so long; as log-probabilities among the spans of words that end together."""
+    """Like by a model that attends to spans of that length, normalised among the spans that end at the same word."""
     short, long = built(maximum_span=2).eval(), built(maximum_span=7).eval()
     long.load_state_dict(short.state_dict())
     found, (expected, _) = short.structure(BATCH).values, scores_in_reading(long, BATCH)
@@ -177,7 +177,7 @@ def test_spans_of_any_length_are_scored_when_a_sentence_is_parsed():
     assert short.structure(TokenBatch(TOKENS[:1], TOKENS[1:2])).values.shape == (1, 3, 1)
 
 
-def test_the_state_carries_what_spans_reach_back_to_over_several_short_chunks():
+def test_the_state_carries_the_tokens_of_spans_across_several_short_chunks():
     model = built(maximum_span=5).eval()
     expected, _ = scores_in_reading(model, TokenBatch(TOKENS, TOKENS))
     state, found = None, []
@@ -198,19 +198,19 @@ def test_forms_differ_and_so_does_the_place_of_the_attention():
     assert len(set(log_probs.values())) == 4
 
 
-def test_settings_that_do_not_fit_are_told_together():
+def test_contradictory_settings_are_reported_together():
     with pytest.raises(
-        ValueError, match=r"^model\.layer_sizes: the last is 5; tied weights need embedding_size, 6"
-    ) as told:
+        ValueError, match=r"^model\.layer_sizes: the last is 5; tied weights need 6, the embedding_size"
+    ) as caught:
         dataclasses.replace(
             SMALL, layer_sizes=(8, 5), span_size=5, attention_after=3, supervision=0.1, scores="right-branching"
         )
-    assert "attention_after: found 3; expected at most 2, the layers" in str(told.value)
-    assert "span_size: found 5; expected an even number" in str(told.value)
-    assert "supervision: found 0.1; expected 0, or model.scores learned" in str(told.value)
+    assert "attention_after: found 3; expected at most 2, the LSTM layers" in str(caught.value)
+    assert "span_size: found 5; expected an even number" in str(caught.value)
+    assert "supervision: found 0.1; expected 0, or model.scores learned" in str(caught.value)
 
 
-def test_the_published_sizes_add_3_million_weights_to_awd_lstm():
+def test_the_published_sizes_add_3_million_parameters_to_awd_lstm():
     sizes = {"embedding_size": 400, "layer_sizes": (1020, 1020, 400)}
     with torch.device("meta"):
         palm = build(PaLMConfig(**sizes, span_size=400, scorer_size=100), 10_000)

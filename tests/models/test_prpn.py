@@ -77,7 +77,7 @@ def test_fast_model_equals_reference_in_every_gradient_under_dropout(form, block
 
 
 @pytest.mark.parametrize("rate", ["dropout", "layer_dropout", "recurrent_dropout"])
-def test_every_dropout_rate_acts_in_training_and_in_training_alone(rate):
+def test_every_rate_has_an_effect_in_training_only(rate):
     none = dataclasses.replace(SMALL, dropout=0.0, layer_dropout=0.0, recurrent_dropout=0.0)
     torch.manual_seed(0)
     model = build(none, 11).double().train()
@@ -119,7 +119,7 @@ def test_the_papers_form_compares_softly_in_training_and_by_sign_in_evaluation()
     torch.testing.assert_close(backbone.eval().comparison(query, distance), torch.tensor([1.0, 0.5, 0.0]))
 
 
-def test_the_papers_reader_leaves_out_the_comparison_of_a_distance_with_itself():
+def test_the_paper_form_omits_the_comparison_of_a_distance_with_itself():
     torch.manual_seed(0)
     paper = build(dataclasses.replace(SMALL, form="paper"), 11).eval()
     maps = paper.maps(TokenBatch(TOKENS, TOKENS))
@@ -134,13 +134,13 @@ def test_the_papers_reader_leaves_out_the_comparison_of_a_distance_with_itself()
         ({"reading_attention": False, "predict_attention": False}, "expected false"),
     ],
 )
-def test_settings_that_cannot_be_are_told(settings, fault):
+def test_contradictory_settings_raise_an_error(settings, fault):
     with pytest.raises(ValueError, match=fault):
         dataclasses.replace(SMALL, **settings)
 
 
 def lstm_step(layer, inputs, hidden, cell):
-    """The layer-normalised LSTM of the reading network, as its equations have it: (B, F), (B, H), (B, H)."""
+    """The layer-normalised LSTM of the reading network, by its equations: (B, F), (B, H), (B, H)."""
 
     def norm(rows, part):
         return part.gain * (rows - rows.mean(-1, keepdim=True)) / (rows.std(-1, keepdim=True) + 1e-6) + part.bias
@@ -170,7 +170,7 @@ def test_without_reading_attention_the_reader_is_a_layer_normalised_lstm(parsing
     torch.testing.assert_close(read[0][:, :8], torch.cat(expected), rtol=0, atol=1e-7)
 
 
-def test_without_parsing_attention_reaches_all_steps_in_memory_alike():
+def test_without_parsing_attention_reaches_all_steps_in_memory_equally():
     """Also those before a chunk; the zero state before the first step is one of them, as in the full model."""
     torch.manual_seed(0)
     model = build(dataclasses.replace(SMALL, parsing=False), 11).double().eval()
@@ -191,7 +191,7 @@ def test_without_parsing_attention_reaches_all_steps_in_memory_alike():
 
 
 @pytest.mark.parametrize("form", ["released", "paper"])
-def test_without_predict_attention_the_state_alone_is_decoded_and_no_next_distance_is_made(form):
+def test_without_predict_attention_only_the_state_is_decoded_and_no_next_distance_computed(form):
     config = dataclasses.replace(SMALL, form=form, predict_attention=False, residual_blocks=1)
     model = build(config, 11)
     full = build(dataclasses.replace(config, predict_attention=True), 11)
@@ -208,7 +208,7 @@ def test_without_predict_attention_the_state_alone_is_decoded_and_no_next_distan
 
 
 def test_without_predict_attention_distances_are_those_of_the_full_model():
-    """Each distance reads its own half of the features: what is left out is the other half."""
+    """Each distance reads its own half of the features, so removing the other half has no effect."""
     torch.manual_seed(0)
     full = build(SMALL, 11).double().eval()
     model = build(dataclasses.replace(SMALL, predict_attention=False), 11).double().eval()
@@ -252,7 +252,7 @@ def test_a_plain_lstm_has_no_structure_and_carries_one_step():
 
 
 def test_the_full_models_weights_keep_their_names():
-    """Model folders are read by them."""
+    """Stored model folders depend on the names."""
     layer = {"key", "input", "input_norm", "recurrent", "recurrent_norm", "cell_norm"}
     expected = {"parser.convolution", "parser.norm", "parser.head", "predictor.key", "predictor.projection"}
     expected |= {"predictor.norm"} | {f"reader.{number}.{part}" for number in (0, 1) for part in layer}

@@ -1,4 +1,4 @@
-"""The registry: model types with the abilities that they declare, and refusals that name them."""
+"""The registry: declared abilities of model types, and errors for missing ones."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def test_each_variant_is_of_a_class_that_its_type_declares(name):
 
 
 @pytest.mark.parametrize("model_type", MODELS)
-def test_each_declared_class_is_that_of_some_variant(model_type):
+def test_each_declared_class_is_tested_by_some_variant(model_type):
     found = {class_of(name) for name in EVERY if type_of(name) == model_type}
     assert found == set(MODELS[model_type].classes)
 
 
-def test_each_ability_has_words_for_a_model_without_it():
+def test_each_ability_has_a_message_for_models_without_it():
     classes = [one for _, one in inspect.getmembers(abilities, inspect.isclass) if one.__module__ == abilities.__name__]
     abstract = {one for one in classes if inspect.isabstract(one)}
     assert abstract - {NeedsTextCounts} == set(LACKS)
@@ -40,7 +40,7 @@ def test_each_ability_has_words_for_a_model_without_it():
 
 @pytest.mark.parametrize("ability", LACKS, ids=lambda ability: ability.__name__)
 @pytest.mark.parametrize("name", EVERY)
-def test_an_ability_is_given_or_refused_with_the_model_types_that_have_it(name, ability):
+def test_a_missing_ability_raises_an_error_with_the_model_types_that_have_it(name, ability):
     model, model_type = built(name), type_of(name)
     if isinstance(model, ability):
         assert require(model, ability, model_type, "a test") is model
@@ -78,7 +78,7 @@ def test_the_types_listed_are_those_of_which_some_variant_has_the_ability(abilit
         ),
     ],
 )
-def test_a_model_that_does_not_parse_is_refused_by_name_and_settings(name, message, others):
+def test_the_error_for_a_model_that_does_not_parse_has_its_name_and_settings(name, message, others):
     with pytest.raises(InputError) as caught:
         require(built(name), Parses, type_of(name), "drawing")
     refusal, _, types = str(caught.value).partition(" Model types that can: ")

@@ -1,4 +1,4 @@
-"""Sizes of models: found without memory, the same as those of the real model, and limited."""
+"""Sizes of models: computed without allocation, equal to those of the real model, and limited."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ VARIANTS = [
 
 
 @pytest.mark.parametrize(("name", "settings"), VARIANTS)
-def test_shapes_without_memory_are_those_of_the_model_and_take_no_random_numbers(name, settings):
+def test_meta_shapes_equal_those_of_the_model_and_use_no_random_numbers(name, settings):
     config = MODELS[name].config(**settings)
     before = torch.get_rng_state()
     began = time.perf_counter()
     shapes = model_shapes(config, 50).state_dict()
-    assert time.perf_counter() - began < 1, "torch was asked for values on the meta device"
+    assert time.perf_counter() - began < 1, "torch computed values on the meta device"
     assert torch.equal(torch.get_rng_state(), before)
     real = build_model(config, 50).state_dict()
     assert all(tensor.is_meta for tensor in shapes.values())
@@ -49,7 +49,7 @@ def test_shapes_without_memory_are_those_of_the_model_and_take_no_random_numbers
         ("on-lstm", {"layer_sizes": (10**9, 200)}),
     ],
 )
-def test_a_model_that_no_machine_can_hold_is_refused_soon(name, settings):
+def test_a_model_larger_than_any_memory_raises_an_error_quickly(name, settings):
     # The limits of single settings come first; without them, the size of the whole is still refused.
     config = MODELS[name].config()
     for key, value in settings.items():

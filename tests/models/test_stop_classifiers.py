@@ -1,4 +1,4 @@
-"""The stop classifiers: what they read, and that they are apart from each other."""
+"""The stop classifiers: their inputs and their independence."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_each_classifier_is_a_network_of_two_layers_and_reads_words_only_where_i
     assert torch.equal(found, stops(hidden, inputs + 1)) == (reads == "states")
 
 
-def test_a_classifier_gets_no_gradient_from_the_answers_of_another():
+def test_a_classifier_gets_no_gradient_from_another_classifier():
     stops = built()
     stops(torch.randn(2, 5).double(), torch.randn(2, 4).double())[:, 2].sum().backward()
     touched = [
@@ -36,7 +36,7 @@ def test_a_classifier_gets_no_gradient_from_the_answers_of_another():
     assert touched == [False, False, True, False]
 
 
-def test_labels_are_told_apart_only_where_the_model_reads_them():
+def test_labels_are_predicted_only_if_the_model_reads_them():
     assert built().label_network is None
     stops = built(labels=9)
     hidden, embedded = torch.randn(2, 5).double(), torch.randn(2, 3).double()

@@ -1,4 +1,4 @@
-"""TreeRNN against its equations, and what its words depend on. tests/models/abilities has what all models share."""
+"""TreeRNN: agreement with its equations and dependencies of words. Common tests are in tests/models/abilities."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_every_word_has_the_probability_of_the_equations(name):
 
 
 @every_variant
-def test_trees_in_a_batch_have_the_probabilities_that_they_have_alone(name):
+def test_probabilities_of_a_tree_do_not_depend_on_the_batch(name):
     model = built(name)
     together = by_word(model, *TREES)
     for one, values in zip(TREES, together, strict=True):
@@ -74,7 +74,7 @@ def below(one: DependencyTree, word: int) -> set[int]:
 
 @every_variant
 @pytest.mark.parametrize("word", range(len(SENTENCE)))
-def test_a_word_has_a_say_in_itself_and_in_what_its_path_leads_on_to_alone(name, word):
+def test_a_word_affects_only_itself_and_words_whose_paths_include_it(name, word):
     model = built(name)
     words = list(SENTENCE.words)
     words[word] = "dogs"
@@ -85,7 +85,7 @@ def test_a_word_has_a_say_in_itself_and_in_what_its_path_leads_on_to_alone(name,
 
 
 @pytest.mark.parametrize("word", range(len(SENTENCE)))
-def test_a_label_has_a_say_in_what_its_path_leads_on_to_and_not_in_its_own_word(word):
+def test_a_label_affects_later_words_of_its_path_but_not_its_own_word(word):
     labels = list(SENTENCE.labels)
     labels[word] = "nsubj" if labels[word] != "nsubj" else "root"
     changed = DependencyTree(SENTENCE.words, SENTENCE.tags, SENTENCE.heads, tuple(labels))
@@ -99,7 +99,7 @@ def test_a_label_has_a_say_in_what_its_path_leads_on_to_and_not_in_its_own_word(
 
 
 def training_loss(model: TreeRNN, batch: TreeBatch) -> torch.Tensor:
-    """As training has it; noise is the same at every call."""
+    """The training loss with the same noise at every call."""
     torch.manual_seed(7)
     return model.train().loss(batch).total
 
@@ -113,7 +113,7 @@ def test_gradients_reach_every_parameter_and_agree_with_finite_differences(name)
 
 
 @every_variant
-def test_a_tree_of_one_word_trains_and_edges_that_it_has_not_get_no_gradient(name):
+def test_a_one_word_tree_can_be_trained_and_unused_edges_get_no_gradient(name):
     model, batch = built(name), batch_of(TREES[1])
     training_loss(model, batch).backward()
     assert model.input_weight.grad[1].any()
@@ -133,7 +133,7 @@ def test_noise_is_for_training_and_probabilities_are_those_of_the_softmax(shared
 
 
 @every_variant
-def test_bfloat16_products_stay_near_float32(name):
+def test_bfloat16_products_are_close_to_float32(name):
     model, batch = built(name, init_range=0.2).float(), batch_of(*TREES)
     results = []
     for low in (False, True):
@@ -146,11 +146,11 @@ def test_bfloat16_products_stay_near_float32(name):
     assert 0 < median((exact_values - rough_values).abs().tolist()) < 0.02
 
 
-def test_text_is_refused():
+def test_text_raises_an_error():
     assert reads(TreeRNNConfig()) == built("tanh").reads == "trees"
-    for asked in (built("tanh").token_log_probs, built("tanh").loss):
-        with pytest.raises(InputError, match=r"a tree-rnn model reads dependency trees, and this is text"):
-            asked(read(4, 2))
+    for method in (built("tanh").token_log_probs, built("tanh").loss):
+        with pytest.raises(InputError, match=r"a tree-rnn model reads dependency trees, but this is text"):
+            method(read(4, 2))
 
 
 def settings_of(model: TreeRNN) -> ModelSettings:
@@ -168,9 +168,9 @@ def test_a_stored_model_has_its_labels_and_its_noise(name, tmp_path):
         torch.testing.assert_close(dict(again.model.named_buffers())[key].to(tensor), tensor, rtol=0, atol=0)
 
 
-def test_labels_of_another_number_than_the_weights_have_are_told(tmp_path):
+def test_a_number_of_labels_that_does_not_match_the_weights_raises_an_error(tmp_path):
     model = built("labelled").float()
     write_model(tmp_path, ModelBundle(model, settings_of(model), VOCABULARY, LABELS))
     label_vocabulary({"det": 1}).write(tmp_path / "labels.json")
-    with pytest.raises(InputError, match=r"of 7 labels, .*labels.json has 3"):
+    with pytest.raises(InputError, match=r"have 7 labels, but .*labels.json has 3"):
         read_model(tmp_path)

@@ -45,14 +45,14 @@ TREES = [SENTENCE, tree("dogs", (0,), "root"), tree("the dogs sleeps .", (2, 3, 
 
 
 def config_of(name: str, **settings: object) -> TreeRNNConfig:
-    """The settings of a small model. settings: those among them that TreeRNN has are set."""
+    """The settings of a small model. settings: applied if TreeRNN has them."""
     sizes = {"embedding_size": 5, "label_size": 3, "hidden_size": 6, "init_range": 0.8}
     fields = {field.name for field in dataclasses.fields(TreeRNNConfig)}
     return TreeRNNConfig(**{key: value for key, value in (sizes | VARIANTS[name] | settings).items() if key in fields})
 
 
 def built(name: str, **settings: object) -> TreeRNN:
-    """A small model in which everything matters, in float64 and evaluation mode."""
+    """A small model in float64 and evaluation mode, in which every part has an effect."""
     torch.manual_seed(3)
     model = build_model(config_of(name, **settings), len(VOCABULARY))
     assert isinstance(model, TreeRNN)

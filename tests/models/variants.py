@@ -27,7 +27,7 @@ SMALL = {
 
 
 def ablations_of_prpn() -> dict[str, tuple[str, dict[str, object]]]:
-    """Every possible combination of its parts, by a name that says what is left out."""
+    """All combinations of its components, named by the removed ones."""
     parts = ("parsing", "reading_attention", "predict_attention")
     found = {}
     for kept in product([True, False], repeat=3):
@@ -45,10 +45,10 @@ OTHERS = {
 }
 TEXT_MODELS = [name for name, kind in MODELS.items() if kind.reads == "tokens"]
 VARIANTS = {name: (name, {}) for name in TEXT_MODELS} | ablations_of_prpn() | OTHERS
-"""Those that read any text: name -> model type and the settings that make the variant."""
+"""Variants that read any text: name -> model type and settings."""
 
 SENTENCE_VARIANTS = {name: (name, {}) for name, kind in MODELS.items() if kind.reads == "sentences"}
-"""Those that read whole sentences with their ends."""
+"""Variants that read whole sentences with their ends."""
 
 TREE_PREFIX = "tree-rnn, "
 TREE_VARIANTS = [TREE_PREFIX + name for name in tree_variants.VARIANTS]
@@ -57,7 +57,7 @@ EVERY = [*TOKEN_VARIANTS, *TREE_VARIANTS]
 
 
 def config_of(name: str, **settings: object) -> ModelConfig:
-    """The settings of a small model. settings: those among them that the model type has are set."""
+    """The settings of a small model. settings: applied if the model type has them."""
     if name in TREE_VARIANTS:
         return tree_variants.config_of(name.removeprefix(TREE_PREFIX), **settings)
     model_name, own = TOKEN_VARIANTS[name]
@@ -68,9 +68,9 @@ def config_of(name: str, **settings: object) -> ModelConfig:
 
 
 def built(name: str, **settings: object) -> Any:
-    """A small model with weights large enough that everything in it matters, in float64 and evaluation mode.
+    """A small model in float64 and evaluation mode, with weights so large that every part has an effect.
 
-    One that learns by counting has counted a text of all words; one that needs counts has those of such a text.
+    Models trained by counting have counted a text of all words; models that need text counts have those of such a text.
     """
     if name in TREE_VARIANTS:
         return tree_variants.built(name.removeprefix(TREE_PREFIX), **settings)
@@ -84,7 +84,7 @@ def built(name: str, **settings: object) -> Any:
         model.setup(TextCounts(3 * counts, final_words=counts.flip(0), one_word_sentences=counts % 3))
     with torch.no_grad():
         for parameter in model.parameters():
-            if parameter.dim() > 1 and name not in SENTENCE_VARIANTS:  # small grammars are sharp as they are
+            if parameter.dim() > 1 and name not in SENTENCE_VARIANTS:  # small grammars already differ enough
                 parameter.mul_(2)
     return model.eval()
 
@@ -101,7 +101,7 @@ def ragged(steps: int = 12, lengths: tuple[int, ...] = (12, 9, 7, 3), seed: int 
 
 
 def sentences(lengths: tuple[int, ...] = (5, 3, 2, 1), seed: int = 1) -> TokenBatch:
-    """A batch of sentences of so many random words: BOS is read first, EOS predicted last."""
+    """A batch of random sentences of these lengths: BOS is read first, EOS predicted last."""
     tokens = torch.full((max(lengths) + 2, len(lengths)), EOS)
     tokens[0] = BOS
     generator = torch.Generator().manual_seed(seed)
@@ -112,7 +112,7 @@ def sentences(lengths: tuple[int, ...] = (5, 3, 2, 1), seed: int = 1) -> TokenBa
 
 
 def closed_sentences(lengths: tuple[int, ...] = (5, 3, 2, 1), seed: int = 1) -> TokenBatch:
-    """The same with EOS read, too, as parsing wants it."""
+    """Like `sentences`, with EOS also read, as in parsing."""
     batch = sentences(lengths, seed)
     tokens = torch.cat([batch.tokens, torch.full((1, len(lengths)), EOS)])
     targets = torch.cat([batch.targets, torch.full((1, len(lengths)), EOS)])
@@ -121,7 +121,7 @@ def closed_sentences(lengths: tuple[int, ...] = (5, 3, 2, 1), seed: int = 1) -> 
 
 
 def read_for(name: str, steps: int, columns: int) -> TokenBatch:
-    """A batch of random tokens; for models of whole sentences, of beginnings of sentences."""
+    """A batch of random tokens; for models of whole sentences, of the first words of sentences."""
     if name not in SENTENCE_VARIANTS:
         return read(steps, columns)
     batch = sentences((steps,) * columns)
@@ -141,7 +141,7 @@ def class_of(name: str) -> type[Model]:
 
 
 def names_with(*abilities: type, among: list[str] | None = None) -> list[str]:
-    """The variants that have all of some abilities."""
+    """The variants that have all the given abilities."""
     return [name for name in among or EVERY if all(issubclass(class_of(name), ability) for ability in abilities)]
 
 
@@ -163,7 +163,7 @@ def log_probs(model: Any, batch: TokenBatch | TreeBatch, state: State = None) ->
 def word_log_probs(model: Any, batch: TokenBatch | TreeBatch, state: State = None) -> Tensor:
     """Natural log-probability of every word of the vocabulary at each step: targets' shape + (V,).
 
-    The words are asked for one by one, or, of text without a state, together: each in columns of its own.
+    Words are scored one at a time or, for text without a state, together, each in its own columns.
     """
     if state is None and isinstance(batch, TokenBatch):
         (steps, columns), words = batch.targets.shape, model.vocabulary_size
@@ -174,8 +174,8 @@ def word_log_probs(model: Any, batch: TokenBatch | TreeBatch, state: State = Non
             batch.carries,
         )
         return log_probs(model, repeated).unflatten(1, (columns, words))
-    asked = (
+    batches = (
         dataclasses.replace(batch, targets=torch.full_like(batch.targets, word))
         for word in range(model.vocabulary_size)
     )
-    return torch.stack([log_probs(model, one, state) for one in asked], dim=-1)
+    return torch.stack([log_probs(model, one, state) for one in batches], dim=-1)

@@ -29,7 +29,7 @@ def call(form: str, function: str, *arrays, **options):
 
 @cache
 def tree_matrices(length: int) -> tuple[np.ndarray, np.ndarray]:
-    """Which spans, one-word spans included, and which splits each binary tree has, in the order of the rows."""
+    """The spans (including one-word spans) and splits of each binary tree, in row order."""
     rows = [(start, start + width) for width in range(1, length + 1) for start in range(length - width + 1)]
     splits = [
         (start, start + part, start + width)
@@ -102,7 +102,7 @@ def test_total_best_and_marginals_are_those_of_all_binary_trees(form, kind, with
 @pytest.mark.parametrize("number_type", [np.int32, np.int64, np.float64])
 @pytest.mark.parametrize("length", range(1, 7))
 def test_ties_go_to_the_first_split_of_every_span(form, number_type, length):
-    """The enumeration has the trees of an earlier first split first, and so on in both parts."""
+    """The enumeration is sorted by the first split, recursively in both parts."""
     weights = np.random.default_rng(length).integers(-1, 2, (length * (length + 1) // 2, 300)).astype(number_type)
     spans, _ = tree_matrices(length)
     expected = spans[with_all_trees(length, weights, None).argmax(0)]
@@ -110,7 +110,7 @@ def test_ties_go_to_the_first_split_of_every_span(form, number_type, length):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_random_ties_give_best_trees_that_lean_to_neither_side(form):
+def test_random_ties_give_unbiased_best_trees(form):
     for length in range(1, 7):
         weights = np.random.default_rng(length).integers(0, 2, (length * (length + 1) // 2, 200))
         first, tied = (call(form, "best", weights, ties=ties) for ties in ("first", "random"))
@@ -181,7 +181,7 @@ def test_equal_weights_count_the_binary_trees(form, length):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_sentences_without_a_possible_tree_have_no_mass_and_leave_others_alone(form):
+def test_sentences_without_possible_trees_have_no_mass_and_do_not_affect_others(form):
     weights = drawn("normal", 15, 3)
     alone = call(form, "marginals", np.ascontiguousarray(weights[:, ::2]))
     weights[2, 1] = -np.inf  # a one-word span, which every tree has
@@ -197,7 +197,7 @@ def test_sentences_without_a_possible_tree_have_no_mass_and_leave_others_alone(f
 
 @pytest.mark.parametrize("form", FORMS)
 def test_integers_are_added_exactly(form):
-    """The last digit decides, far below the precision of float64."""
+    """Weights differ in the last digit, which float64 cannot represent."""
     weights = np.full((6, 2), 10**17)
     weights[3, 0] += 1  # words 1 and 2
     weights[4, 1] += 1  # words 2 and 3
@@ -207,7 +207,7 @@ def test_integers_are_added_exactly(form):
     assert spans[4].tolist() == [False, True]
 
 
-def test_integers_that_overflow_are_refused():
+def test_integers_that_overflow_raise_an_error():
     with pytest.raises(ValueError, match=r"reach 24000000000000000000: expected less than 2\^63"):
         numpy_charts.best(np.full((6, 1), 4 * 10**18))
 
@@ -224,7 +224,7 @@ def test_the_size_of_a_group_does_not_change_results(monkeypatch, function):
 
 @pytest.mark.parametrize("function", ["total", "marginals", "best"])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_weights_that_are_no_numbers_are_refused(function, value):
+def test_nan_and_infinite_weights_raise_an_error(function, value):
     weights = drawn("normal", 10, 3)
     weights[5, 1] = value
     with pytest.raises(ValueError, match="weights include NaN or infinity: expected finite numbers or -inf"):
@@ -233,7 +233,7 @@ def test_weights_that_are_no_numbers_are_refused(function, value):
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("function", ["total", "marginals", "best"])
-def test_arrays_of_wrong_shapes_are_refused(form, function):
+def test_arrays_of_wrong_shapes_raise_an_error(form, function):
     for shape in ((0, 2), (5, 2), (6,), (3, 2, 2)):
         with pytest.raises(ValueError, match=r"expected \(n\(n \+ 1\)/2, sentences\) for n words"):
             call(form, function, np.zeros(shape))
@@ -242,7 +242,7 @@ def test_arrays_of_wrong_shapes_are_refused(form, function):
             call(form, function, np.zeros((6, 2)), np.zeros(shape))
 
 
-def test_the_rows_of_a_chart_are_where_the_module_says():
+def test_the_rows_of_a_chart_are_in_the_documented_order():
     for length in range(1, 8):
         starts, ends = numpy_charts.spans_in(length)
         assert numpy_charts.positions(length, starts, ends).tolist() == list(range(len(starts)))
@@ -268,7 +268,7 @@ def test_a_marked_chart_becomes_its_spans(length):
 
 
 def test_random_split_weights_of_a_span_make_every_split_equally_probable():
-    """The start of EM of a constituent-context model: spans weigh -log of how many splits they have."""
+    """The start of EM of a constituent-context model: the weight of a span is -log of its number of splits."""
     starts, ends = numpy_charts.spans_in(4)
     weights = -np.log(np.maximum(ends - starts - 1, 1))[:, None]
     marginals = numpy_charts.marginals(weights)
@@ -280,7 +280,7 @@ def test_random_split_weights_of_a_span_make_every_split_equally_probable():
 
 
 @pytest.mark.parametrize("function", ["total", "marginals", "best"])
-def test_memory_is_that_of_some_charts(function):
+def test_memory_is_limited_to_a_few_charts(function):
     weights = drawn("normal", 100 * 101 // 2, 20)
     numpy_charts.spans_in(100)
     tracemalloc.start()
@@ -300,7 +300,7 @@ def test_the_backward_pass_keeps_charts_and_no_splits():
 
 
 @pytest.mark.parametrize("number_type", [torch.float32, torch.bfloat16])
-def test_torch_results_have_the_type_of_the_weights(number_type):
+def test_torch_results_have_the_dtype_of_the_weights(number_type):
     weights = torch.zeros(10, 2, dtype=number_type, requires_grad=True)
     result = torch_charts.total(weights)
     assert result.dtype == torch.autograd.grad(result.sum(), weights)[0].dtype == number_type

@@ -1,4 +1,4 @@
-"""Compiled pointwise work: when it is compiled, and what happens where that fails."""
+"""Compiled pointwise operations: conditions of compilation, and failures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def doubled(rows: torch.Tensor) -> torch.Tensor:
 
 @pytest.fixture
 def everywhere(monkeypatch):
-    """As if the processor were a GPU."""
+    """Treats the CPU like a GPU."""
     monkeypatch.setattr(fused_module, "worthwhile", lambda tensor: True)
 
 
@@ -32,24 +32,24 @@ def failing(error: Exception):
     return compile
 
 
-def test_nothing_is_compiled_on_a_processor(monkeypatch):
+def test_nothing_is_compiled_on_the_cpu(monkeypatch):
     monkeypatch.setattr(torch, "compile", failing(RuntimeError("compiled")))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert fused(doubled)(torch.ones(2)).tolist() == [2, 2]
 
 
-def test_a_compiler_that_fails_is_told_once_and_the_function_runs_as_it_is_written(monkeypatch, everywhere):
+def test_a_failed_compilation_is_reported_once_and_the_function_runs_uncompiled(monkeypatch, everywhere):
     monkeypatch.setattr(torch, "compile", failing(RuntimeError("no compiler found\nand much more")))
     function = fused(doubled)
-    with pytest.warns(UserWarning, match=r"^doubled could not be compiled; it is slower without: no compiler found$"):
+    with pytest.warns(UserWarning, match=r"^doubled could not be compiled and runs more slowly: no compiler found$"):
         assert function(torch.ones(2)).tolist() == [2, 2]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert function(torch.ones(3)).tolist() == [2, 2, 2]
 
 
-def test_memory_that_runs_out_is_no_fault_of_the_compiler(monkeypatch, everywhere):
+def test_out_of_memory_is_not_treated_as_a_failed_compilation(monkeypatch, everywhere):
     monkeypatch.setattr(torch, "compile", failing(torch.OutOfMemoryError("full")))
     with pytest.raises(torch.OutOfMemoryError, match="full"):
         fused(doubled)(torch.ones(2))
@@ -57,7 +57,7 @@ def test_memory_that_runs_out_is_no_fault_of_the_compiler(monkeypatch, everywher
 
 @pytest.mark.long
 @pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler")
-def test_one_compiled_form_serves_any_number_of_rows(everywhere):
+def test_one_compiled_version_works_for_any_number_of_rows(everywhere):
     torch._dynamo.reset()
     graphs = torch._dynamo.utils.counters["stats"]
     before = graphs["unique_graphs"]
@@ -68,7 +68,7 @@ def test_one_compiled_form_serves_any_number_of_rows(everywhere):
             values = torch.randn(rows, 4)
             torch.testing.assert_close(function(values), values * 2)
         assert graphs["unique_graphs"] - before == 1
-        for size in range(5, 15):  # more sizes than torch by itself would compile for
+        for size in range(5, 15):  # more sizes than torch compiles for by default
             values = torch.randn(3, size)
             torch.testing.assert_close(function(values), values * 2)
     assert graphs["unique_graphs"] - before == 11

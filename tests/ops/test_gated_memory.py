@@ -1,4 +1,4 @@
-"""The gated memory's fast form against its reference, and the properties its gates must have."""
+"""The gated memory: agreement of the fast form with the reference, and properties of gates."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COMPARISONS = {
 SIZES = [(1, 1, 4, 3), (7, 3, 6, 5), (63, 2, 4, 15), (5, 3, 2, 1)]  # steps, batch, hidden, slots
 RAGGED_COUNTS = [1], [3, 3, 3, 2, 2, 1, 1], [2] * 30 + [1] * 33, [3, 1, 1, 1, 1]
 RAGGED = [(*size, counts) for size, counts in zip(SIZES, RAGGED_COUNTS, strict=True)]
-WIDE = (9, 4, 70, 6, [4, 4, 4, 3, 3, 2, 1, 1, 1])  # wider than a processor's vectors, and no multiple of one
+WIDE = (9, 4, 70, 6, [4, 4, 4, 3, 3, 2, 1, 1, 1])  # wider than SIMD vectors, and not a multiple of their size
 FULL = [(*size, [size[1]] * size[0]) for size in SIZES]
 
 
@@ -38,7 +38,7 @@ def random(*shape, seed):
 
 
 def gradients(outputs, inputs, seed=99):
-    """Of a random weighting of the outputs, so that no output's gradient hides behind another's."""
+    """Gradients of a random weighting of the outputs, so that gradients of outputs do not cancel."""
     loss = sum((out * random(*out.shape, seed=seed + n)).sum() for n, out in enumerate(outputs) if out.requires_grad)
     return torch.autograd.grad(loss, inputs)
 
@@ -47,7 +47,7 @@ WEIGHTS = "key", "recurrent", "recurrent_bias", "gain", "bias", "cell_gain", "ce
 
 
 def read(op, tensors, masks, counts, dtype):
-    """What a form of the reader gives in a dtype."""
+    """The outputs of one form of the reader in a dtype."""
     own = {name: tensor.to(dtype) for name, tensor in tensors.items()}
     own.setdefault("key", None)
     own_masks = [mask if mask is None else mask.to(dtype) for mask in masks]
@@ -58,7 +58,7 @@ def read(op, tensors, masks, counts, dtype):
 
 @cache
 def reference_read(steps, batch, hidden, slots, counts, dropout, keyed):
-    """Inputs and dropout masks; what the reference gives for them, in float64; its gradients."""
+    """Inputs, dropout masks, and outputs and gradients of the reference, in float64."""
     rows = sum(counts)
     shapes = {
         "input_gates": (rows, 4 * hidden),
@@ -92,7 +92,7 @@ def reference_read(steps, batch, hidden, slots, counts, dropout, keyed):
 def test_fast_reader_equals_reference_in_value_state_and_every_gradient(
     steps, batch, hidden, slots, counts, dropout, keyed, form, threads
 ):
-    """The torch form in float64, the compiled one in float32, both against the reference in float64."""
+    """The torch form in float64 and the compiled form in float32 are compared with the reference in float64."""
     compiled = form != "torch"
     if compiled and native.library_for(slots, hidden, torch.zeros(1)) is None:
         pytest.skip("no C compiler")
@@ -105,7 +105,7 @@ def test_fast_reader_equals_reference_in_value_state_and_every_gradient(
     for ours, other in zip([states, *tapes, attention], expected, strict=True):
         torch.testing.assert_close(ours.double(), other, rtol=0, atol=2e-5 if compiled else 1e-12)
     for name, ours, other in zip(tensors, gradients([states], list(tensors.values())), expected_gradients, strict=True):
-        loose = 1e-3 if hidden < 4 else 1e-4  # the norm of two numbers divides by what may be almost 0
+        loose = 1e-3 if hidden < 4 else 1e-4  # the norm of two numbers may divide by almost 0
         tolerance = loose * (1 + float(other.abs().max())) if compiled else 1e-10
         torch.testing.assert_close(
             ours, other, rtol=1e-9, atol=tolerance, msg=lambda text, name=name: f"{name}: {text}"
@@ -144,7 +144,7 @@ def test_gates_of_all_steps_at_once_equal_reference(steps, batch, slots, compari
         torch.testing.assert_close(torch.zeros(()) if one is None else one, torch.zeros(()) if other is None else other)
 
 
-def test_steps_before_the_start_are_closed_but_the_zero_step_is_not():
+def test_gates_of_steps_before_the_start_are_closed_except_the_initial_state():
     distances = torch.tensor([[0.5], [0.4]], dtype=torch.float64)
     tape = torch.full((4, 1), math.inf, dtype=torch.float64)
     gates = gated_memory.slot_gates(distances, distances, tape, 4, COMPARISONS["released hard"], count_self=True)
@@ -162,7 +162,7 @@ def test_dependency_ranges_never_partially_overlap_at_infinite_temperature(dista
     comparison = Comparison(math.inf, 1.0 if released else 0.0, hard=True)
     gates = gated_memory.slot_gates(column, column, tape, steps, comparison, count_self=released)[:, 0]
     assert set(gates.unique().tolist()) <= {0.0, 1.0}
-    reach = [t - max(int(row.sum()), 1) for t, row in enumerate(gates)]  # the earliest step that t's memory holds
+    reach = [t - max(int(row.sum()), 1) for t, row in enumerate(gates)]  # the earliest step in t's memory
     ranges = [(start, t) for t, start in enumerate(reach)]
     for start, end in ranges:
         for other_start, other_end in ranges:

@@ -1,4 +1,4 @@
-"""The inside algorithm: fast forms against the reference, the reference against enumeration and released figures."""
+"""The inside algorithm: fast forms agree with the reference, and the reference with enumeration."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def expected_log_partition(rules, log_probs, words, lengths, weights=None):
 
 
 def gradients(values, parts):
-    """Of a weighting of the sentences, so that no sentence's gradient hides behind another's."""
+    """Gradients of a weighting of the sentences, so that gradients of sentences do not cancel."""
     weighting = torch.linspace(0.5, 2, len(values), dtype=torch.float64)
     return torch.autograd.grad((values * weighting.to(values.dtype)).sum(), parts)
 
@@ -156,7 +156,7 @@ def reference_partition(sizes, lengths, weighted):
 def test_factored_rules_equal_the_reference_in_value_and_every_gradient(
     sizes, form, lengths, weighted, threads, monkeypatch
 ):
-    """torch in float64, compiled kernels in float32 and, with products in bfloat16, to what this type resolves."""
+    """torch in float64, compiled kernels in float32, and bfloat16 products with the tolerance of that type."""
     if form != "torch" and usable(native.SOURCE, torch.float32) is None:
         pytest.skip("no C compiler")
     threads(2 if form.endswith("2 threads") else 1)
@@ -215,7 +215,7 @@ def test_posteriors_are_the_marginals_of_the_reference_and_label_by_the_best_sym
 
 
 def symbol_shares(rules, log_probs):
-    """(n, n, m) of the reference: the probability that a span is headed by each nonterminal."""
+    """(n, n, m) by the reference: the probability that a span has each nonterminal."""
     weights = torch.zeros(len(log_probs), len(log_probs), rules.nonterminals, dtype=torch.float64, requires_grad=True)
     return torch.autograd.grad(reference.log_partition(rules, log_probs, weights), weights)[0]
 
@@ -266,7 +266,7 @@ def continued(rules, log_probs, prefix):
 
 @pytest.mark.parametrize("kind", RULES)
 def test_next_words_are_the_prefix_probabilities_of_every_continuation(kind):
-    """Of prefixes of no, one, two and several words in one batch, in any order."""
+    """Prefixes of no, one, two and several words are in one batch, in any order."""
     rules, log_probs = RULES[kind](), word_log_probs(8, 4)
     prefixes = [[3], [], [5, 5, 2, 0, 7], [1, 2], [], [6, 0, 1], [4], [7, 7, 7, 7, 7], [2, 1]]
     words = torch.tensor([word for prefix in prefixes for word in prefix])
@@ -303,7 +303,7 @@ def test_next_words_of_long_prefixes_do_not_underflow(kind, length, shift):
 
 
 @pytest.mark.parametrize("form", ["independent", "table"])
-def test_spans_that_a_grammar_rules_out_make_no_prefix_probability_nan(form):
+def test_impossible_spans_do_not_make_prefix_probabilities_nan(form):
     """S -> A B' | A B, B' -> S B: n words a, then n words b. No other span has a derivation."""
     left, right = torch.zeros(2, 2, 4, dtype=torch.float64)  # symbols S, B'; then A, B
     left[0, 2], right[0, 1], right[0, 3] = 1, 0.4, 0.6
@@ -362,7 +362,7 @@ def test_blocks_of_sentences_change_nothing(monkeypatch, dtype):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
 
 
-def test_long_sentences_neither_vanish_nor_overflow():
+def test_long_sentences_do_not_underflow_or_overflow():
     rules, log_probs = factored(5, 6, None), word_log_probs(8, 6) - 30
     words = text([200])
     found = inside.log_partition(converted(rules, torch.float32), log_probs.float(), words, Layout([200]))
@@ -430,7 +430,7 @@ def test_tiles_equal_torch_for_any_number_of_rows(rows, inner, columns):
     torch.testing.assert_close(parts, expected, rtol=1e-4, atol=1e-4)
 
 
-def test_layout_has_one_row_for_each_span_and_no_other():
+def test_layout_has_exactly_one_row_per_span():
     layout = Layout([3, 6, 2, 6])
     sentence, first, width = layout.spans
     assert layout.rows == sum(n * (n + 1) // 2 for n in (3, 6, 2, 6))
@@ -457,12 +457,12 @@ def test_blocks_have_every_row_of_their_sentences_once():
 
 
 @pytest.mark.parametrize("lengths", [[], [1], [3, 1]])
-def test_sentences_of_one_word_are_refused(lengths):
-    with pytest.raises(ValueError, match="two words or more"):
+def test_sentences_of_one_word_raise_an_error(lengths):
+    with pytest.raises(ValueError, match="at least two words"):
         Layout(lengths)
 
 
-def test_rules_of_shapes_that_do_not_fit_are_refused():
+def test_rules_of_inconsistent_shapes_raise_an_error():
     with pytest.raises(ValueError, match="expected"):
         FactoredRules(torch.ones(3), torch.ones(4, 8), torch.ones(4, 8))
     with pytest.raises(ValueError, match="expected"):

@@ -1,4 +1,4 @@
-"""Modified Kneser-Ney: the sorted form is the written one, and what is made of counts is a distribution."""
+"""Modified Kneser-Ney: agreement with the reference, and distributions."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from syntaxlm.ops.kneser_ney.reference import KneserNey
 BEGIN, END, UNKNOWN, WORDS = 0, 1, 2, 6  # ids 3, 4, 5 are words
 
 
-def in_a_row(sequences):
-    """The arrays that the fast form reads."""
+def concatenated(sequences):
+    """The arguments of the fast form."""
     words = np.array([word for sequence in sequences for word in sequence], np.int64)
     return words, np.concatenate([np.arange(len(sequence)) for sequence in sequences])
 
 
 class Table:
-    """A back-off model read off an estimate by dictionaries."""
+    """A back-off model from an estimate, with dictionaries."""
 
     def __init__(self, estimate, vocabulary_size):
         self.order = len(estimate.grams)
@@ -50,7 +50,7 @@ minimum_counts = st.sampled_from([(1,), (1, 2), (1, 1, 2), (1, 2, 3), (1, 3)])
 @given(sentences, st.integers(1, 5), minimum_counts, st.lists(st.integers(0, WORDS - 1), max_size=5))
 def test_fast_form_equals_reference_in_every_probability_and_sums_to_one(found, order, least, context):
     sequences = [[BEGIN, *sentence, END] for sentence in found]
-    estimate = kneser_ney.estimate(*in_a_row(sequences), WORDS, order, least)
+    estimate = kneser_ney.estimate(*concatenated(sequences), WORDS, order, least)
     table, reference = Table(estimate, WORDS), KneserNey(sequences, WORDS, order, least)
     for known in (tuple(context), tuple(sequences[0][: order - 1])):
         values = [table.probability(word, known) for word in range(WORDS)]
@@ -64,7 +64,7 @@ def test_fast_form_equals_reference_in_every_probability_and_sums_to_one(found, 
 @given(st.lists(st.integers(0, 3), min_size=2, max_size=60), st.integers(1, 4))
 def test_a_stream_whose_first_token_ends_sentences_too_predicts_it(stream, order):
     sequences = [[0, *stream, 0]]
-    table = Table(kneser_ney.estimate(*in_a_row(sequences), 4, order), 4)
+    table = Table(kneser_ney.estimate(*concatenated(sequences), 4, order), 4)
     reference = KneserNey(sequences, 4, order)
     for context in product(range(4), repeat=order - 1):
         values = [table.probability(word, context) for word in range(4)]
@@ -74,7 +74,7 @@ def test_a_stream_whose_first_token_ends_sentences_too_predicts_it(stream, order
 
 
 def test_counts_are_those_of_the_paper():
-    """`a b a b` and `b`: before the highest order, words before; after a beginning, occurrences."""
+    """For `a b a b` and `b`: distinct previous words below the highest order; occurrences at the start."""
     reference = KneserNey([[BEGIN, 3, 4, 3, 4, END], [BEGIN, 4, END], [BEGIN, 4, END]], WORDS, 3)
     assert reference.counts[1] == {(3,): 2, (4,): 2, (END,): 1}
     assert reference.counts[2] == {(BEGIN, 3): 1, (BEGIN, 4): 2, (3, 4): 2, (4, 3): 1, (4, END): 2}
@@ -88,23 +88,23 @@ def test_discounts_by_hand():
 
 
 @pytest.mark.parametrize("counts", [(0, 3, 2, 1), (6, 0, 2, 1), (6, 3, 0, 1), (9, 1, 9, 1), (9, 9, 1, 9)])
-def test_counts_of_counts_that_say_nothing_give_no_discounts(counts):
+def test_insufficient_counts_of_counts_give_no_discounts(counts):
     assert discounts_of(counts) is None
 
 
-def test_the_orders_that_fell_back_are_named_and_have_the_named_discounts():
+def test_orders_with_fallback_discounts_are_reported():
     sequences = [[BEGIN, 3, 4, END]] * 2
-    estimate = kneser_ney.estimate(*in_a_row(sequences), WORDS, 2)
+    estimate = kneser_ney.estimate(*concatenated(sequences), WORDS, 2)
     assert estimate.fallbacks == [1, 2]
     assert estimate.discounts.tolist() == [list(FALLBACK)] * 2
     rest = FALLBACK[1] / 2  # of `a b`, seen twice
     assert Table(estimate, WORDS).back_offs[3,] == rest
 
 
-def test_n_grams_rarer_than_the_minimum_are_gone_and_their_share_goes_to_shorter_contexts():
+def test_rare_n_grams_are_removed_and_their_probability_goes_to_shorter_contexts():
     generator = np.random.default_rng(1)
     sequences = [[BEGIN, *generator.integers(3, WORDS, 6), END] for _ in range(12)]
-    arrays = in_a_row(sequences)
+    arrays = concatenated(sequences)
     full, cut = (kneser_ney.estimate(*arrays, WORDS, 4, least) for least in ((1,), (1, 1, 3, 4)))
     assert full.discounts.tolist() == cut.discounts.tolist()
     occurrences = KneserNey(sequences, WORDS, 4).occurrences

@@ -1,4 +1,4 @@
-"""PRPN's layer norm, compiled and not, against its reference."""
+"""PRPN's layer norm, compiled and uncompiled, compared with its reference."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from syntaxlm.ops.layer_norm import fast, layer_norm, reference
 
 
 def tensors(*shape: int) -> list[torch.Tensor]:
-    """Rows, gain, bias, and a gradient from above."""
+    """Rows, gain, bias, and an output gradient."""
     numbers = torch.Generator().manual_seed(0)
     shapes = shape, shape[-1:], shape[-1:], shape
     made = [torch.randn(*size, dtype=torch.float64, generator=numbers) for size in shapes]
@@ -18,7 +18,7 @@ def tensors(*shape: int) -> list[torch.Tensor]:
 
 @pytest.mark.parametrize("form", ["float64", "float32", "float32 without compiled code", "bfloat16 rows"])
 @pytest.mark.parametrize("shape", [(1, 2), (4, 3, 5), (3, 700), (0, 6)])
-def test_layer_norm_is_the_released_one_in_value_and_gradient(monkeypatch, shape, form):
+def test_layer_norm_equals_the_reference_in_value_and_gradient(monkeypatch, shape, form):
     *inputs, outer = tensors(*shape)
     expected = reference.layer_norm(*inputs)
     wanted = torch.autograd.grad((expected * outer).sum(), inputs)
@@ -32,21 +32,21 @@ def test_layer_norm_is_the_released_one_in_value_and_gradient(monkeypatch, shape
     found = torch.autograd.grad((value * outer.to(dtype)).sum(), (rows, gain, bias))
     tolerance = {"float64": 1e-10, "bfloat16 rows": 0.1}.get(form, 2e-4)
     if shape == (1, 2) and dtype == torch.float32:
-        tolerance *= 10  # two numbers' gradient is a difference of almost equal terms
+        tolerance *= 10  # the gradient for two numbers is a difference of almost equal terms
     torch.testing.assert_close(value.double(), expected, rtol=0, atol=tolerance)
     for ours, theirs in zip(found, wanted, strict=True):
         torch.testing.assert_close(ours.double(), theirs, rtol=0, atol=tolerance * (1 + len(outer)))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_a_row_without_spread_gives_finite_values_and_gradients(dtype):
+def test_a_constant_row_gives_finite_values_and_gradients(dtype):
     rows = torch.full((1, 2, 6), 3.0, dtype=dtype, requires_grad=True)
     out = layer_norm(rows, torch.ones(6, dtype=dtype), torch.zeros(6, dtype=dtype))
     assert torch.isfinite(out).all()
     assert torch.isfinite(torch.autograd.grad(out.square().sum(), rows)[0]).all()
 
 
-def test_rows_that_do_not_lie_together_are_read_right():
+def test_non_contiguous_rows_are_read_correctly():
     rows = torch.randn(6, 4, generator=torch.Generator().manual_seed(0)).T
     gain, bias = torch.ones(6), torch.zeros(6)
     torch.testing.assert_close(layer_norm(rows, gain, bias), reference.layer_norm(rows, gain, bias))

@@ -1,4 +1,4 @@
-"""Compiling kernels on the user's machine, and doing without."""
+"""Compilation of kernels on the user's machine, and operation without them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def compiler_or_skip():
         pytest.skip("no C compiler")
 
 
-def test_a_library_is_compiled_once_and_anew_when_its_source_changes(source, tmp_path):
+def test_a_library_is_compiled_once_and_again_when_its_source_changes(source, tmp_path):
     compiler_or_skip()
     assert native.library(source).answer() == 42
     made = list((tmp_path / "cache" / "syntaxlm").iterdir())
@@ -45,7 +45,7 @@ def test_a_library_is_compiled_once_and_anew_when_its_source_changes(source, tmp
     assert native.library(source).answer() == 43
 
 
-def test_a_file_that_does_not_compile_is_told_of_once_and_done_without(source):
+def test_a_failed_compilation_is_reported_once_and_no_library_is_used(source):
     compiler_or_skip()
     source.write_text("int answer(void) { return; }; nonsense\n")
     with pytest.warns(
@@ -69,14 +69,14 @@ def test_without_a_compiler_or_switched_off_there_is_no_library(source, monkeypa
         assert native.library(source) is None
 
 
-def test_a_cache_that_cannot_be_made_is_replaced_by_a_temporary_folder(source, tmp_path, monkeypatch):
+def test_an_unwritable_cache_is_replaced_by_a_temporary_folder(source, tmp_path, monkeypatch):
     compiler_or_skip()
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     assert native.library(source).answer() == 42
 
 
-def test_only_float32_on_the_processor_is_for_compiled_code(source):
+def test_compiled_code_is_used_only_for_float32_on_the_cpu(source):
     compiler_or_skip()
     assert native.usable(source, torch.float32, torch.zeros(1), None) is not None
     assert native.usable(source, torch.float32, torch.zeros(1), torch.zeros(1, dtype=torch.float64)) is None
@@ -86,7 +86,7 @@ def test_only_float32_on_the_processor_is_for_compiled_code(source):
 
 @pytest.mark.long
 def test_training_without_compiled_code_works(toy, tmp_path):
-    """In a process of its own, where nothing is loaded yet."""
+    """In a separate process, where nothing is loaded yet."""
     program = (
         "import sys; from syntaxlm.training.recipe import recipe_from; from syntaxlm.training.trainer import train;"
         "import json; print(train(recipe_from(json.loads(sys.argv[1]), 'r'), sys.argv[2]).valid.perplexity)"

@@ -1,4 +1,4 @@
-"""The recurrence of ordered neurons and of a plain LSTM: fast form against reference, reference against others."""
+"""The recurrence of ordered neurons and of a plain LSTM: agreement of fast form, reference and nn.LSTM."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def flat(result):
 
 
 def gradients(outputs, inputs):
-    """Of a random weighting of the outputs, so that no output's gradient hides behind another's."""
+    """Gradients of a random weighting of the outputs, so that gradients of outputs do not cancel."""
     loss = sum((out * random(*out.shape, seed=9 + n)).sum() for n, out in enumerate(outputs) if out.requires_grad)
     return torch.autograd.grad(loss, inputs)
 
@@ -71,7 +71,7 @@ def gradients(outputs, inputs):
 @pytest.mark.parametrize("form", ["torch", "compiled", "compiled, 2 threads"])
 @pytest.mark.parametrize("case", CASES)
 def test_fast_form_equals_reference_in_value_state_and_every_gradient(case, form, threads):
-    """The torch form in float64, the compiled one in float32, both against the reference in float64."""
+    """The torch form in float64 and the compiled form in float32 are compared with the reference in float64."""
     counts, size, chunk = CASES[case]
     compiled = form != "torch"
     if compiled and usable(fast._SOURCE, torch.float32) is None:
@@ -90,7 +90,7 @@ def test_fast_form_equals_reference_in_value_state_and_every_gradient(case, form
 
 
 @pytest.mark.parametrize("case", ["ragged", "plain, ragged", "wide"])
-def test_the_torch_form_does_in_float32_what_the_compiled_one_does(case, monkeypatch):
+def test_the_torch_form_equals_the_compiled_form_in_float32(case, monkeypatch):
     counts, size, chunk = CASES[case]
     tensors = tensors_of(counts, size, chunk, counts[0])
     found = []
@@ -105,8 +105,8 @@ def test_the_torch_form_does_in_float32_what_the_compiled_one_does(case, monkeyp
 
 
 @pytest.mark.parametrize("chunk", [2, 6, None])
-def test_a_step_behind_its_products_is_that_of_the_reference_in_value_and_gradient(chunk):
-    """What a GPU runs compiled, as it is written, in float64."""
+def test_a_step_after_its_products_equals_the_reference_in_value_and_gradient(chunk):
+    """The functions that are compiled on a GPU, uncompiled, in float64."""
     rows, size = 3, 6
     tensors = tensors_of([rows], size, chunk, rows)
     inputs, input_weight, recurrent, bias, hidden, cell = tensors
@@ -135,7 +135,7 @@ def test_steps_compiled_by_torch_equal_the_reference_in_value_state_and_every_gr
     torch._dynamo.reset()
     before = torch._dynamo.utils.counters["stats"]["unique_graphs"]
     with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)  # how a failing compiler is told
+        warnings.simplefilter("error", UserWarning)  # a failed compilation would warn
         for name in ("ragged", "plain, ragged"):
             counts, size, chunk = CASES[name]
             tensors = tensors_of(counts, size, chunk, counts[0])
@@ -169,7 +169,7 @@ def test_on_a_gpu_steps_are_compiled_and_equal_the_reference(case):
 
 @pytest.mark.parametrize("native", [True, False])
 @pytest.mark.parametrize("case", ["seven steps, three columns", "plain, ragged"])
-def test_bfloat16_products_keep_states_in_float32_and_stay_near(case, native, monkeypatch):
+def test_bfloat16_products_keep_states_in_float32_and_are_close(case, native, monkeypatch):
     counts, size, chunk = CASES[case]
     if not native:
         monkeypatch.setattr(fast, "usable", lambda *_: None)
@@ -202,7 +202,7 @@ def test_a_sequence_in_two_parts_equals_the_whole_through_the_state_and_its_grad
 
 
 @pytest.mark.parametrize("op", [on_lstm, on_lstm.reference], ids=["fast", "reference"])
-def test_the_plain_cell_is_that_of_nn_lstm(op):
+def test_the_plain_cell_equals_nn_lstm(op):
     torch.manual_seed(1)
     lstm = nn.LSTM(INPUT, 6).double()
     inputs, hidden, cell = random(7, 3, INPUT, seed=1), random(3, 6, seed=2), random(3, 6, seed=3)
@@ -225,7 +225,7 @@ def test_torchs_own_lstm_equals_reference_in_value_state_and_every_gradient():
     torch.testing.assert_close(gradients(ours, tensors), gradients(expected, tensors), rtol=1e-9, atol=1e-10)
 
 
-def test_what_needs_no_gradient_gets_none_and_takes_none_from_the_others():
+def test_tensors_without_gradients_get_none_and_do_not_affect_other_gradients():
     counts, size, chunk = CASES["ragged"]
     tensors = tensors_of(counts, size, chunk, 3)
     every = gradients([run(on_lstm, tensors, chunk, counts).hidden], tensors)
@@ -236,7 +236,7 @@ def test_what_needs_no_gradient_gets_none_and_takes_none_from_the_others():
     torch.testing.assert_close(some, (every[1], every[3]))
 
 
-def test_cumax_rises_to_one():
+def test_cumax_increases_to_one():
     gate = cumax(random(20, 9, seed=4) * 5)
     assert (gate.diff(dim=-1) >= 0).all()
     torch.testing.assert_close(gate[:, -1], torch.ones(20, dtype=torch.float64))
@@ -244,7 +244,7 @@ def test_cumax_rises_to_one():
 
 
 def test_neurons_of_one_chunk_with_equal_gates_share_their_memory():
-    """Master gates serve whole chunks: where o, g, i, f of a chunk's neurons are equal, so are its cells."""
+    """Chunks share master gates: if o, g, i, f of a chunk's neurons are equal, so are its cells."""
     size, chunk, master = 6, 3, 2
     tensors = tensors_of([2] * 4, size, chunk, 2)
     with torch.no_grad():
@@ -258,7 +258,7 @@ def test_neurons_of_one_chunk_with_equal_gates_share_their_memory():
 
 
 @pytest.mark.parametrize(("rows", "chunk"), [(24 + 6, 4), (24, 2), (24 + 6, None)])
-def test_weights_that_do_not_fit_are_refused(rows, chunk):
+def test_weights_of_wrong_shapes_raise_an_error(rows, chunk):
     new = partial(torch.zeros, dtype=torch.float64)
     with pytest.raises(ValueError, match=r"chunks of 4|rows; expected"):
         CellWeights(new(rows, 3), new(rows, 6), new(rows), chunk)

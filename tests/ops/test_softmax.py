@@ -12,7 +12,7 @@ from syntaxlm.ops.softmax import fast, reference, target_log_probs
 @pytest.mark.parametrize("elements", [1, 30, 11 * 7, 1 << 23])
 @pytest.mark.parametrize("rows", [1, 7, 20])
 def test_target_log_probs_equal_log_softmax_and_gather_in_value_and_every_gradient(monkeypatch, rows, elements):
-    """elements: of logits at a time; one row, a few, or all."""
+    """elements: number of logits at a time: one row, a few rows, or all."""
     for chunk in ("FORWARD_CHUNK", "BACKWARD_CHUNK"):
         monkeypatch.setattr(fast, chunk, elements)
     torch.manual_seed(0)
@@ -30,7 +30,7 @@ def test_target_log_probs_equal_log_softmax_and_gather_in_value_and_every_gradie
         torch.testing.assert_close(found, right, rtol=0, atol=1e-13)
 
 
-def test_no_row_is_no_log_probability_and_a_gradient_of_zero():
+def test_no_rows_give_no_log_probabilities_and_zero_gradients():
     weight, bias = torch.randn(4, 3, requires_grad=True), torch.zeros(4, requires_grad=True)
     value = target_log_probs(torch.zeros(0, 3), weight, bias, torch.zeros(0, dtype=torch.int64))
     value.sum().backward()
@@ -48,7 +48,7 @@ def test_huge_logits_give_finite_log_probs_and_gradients():
 
 
 def tensors(rows: int, size: int, width: int = 20, seed: int = 0) -> tuple[torch.Tensor, ...]:
-    """Hidden rows, weight, bias, targets, and a gradient from above."""
+    """Hidden rows, weight, bias, targets, and an output gradient."""
     numbers = torch.Generator().manual_seed(seed)
     hidden, weight, bias, outer = (
         torch.randn(*shape, generator=numbers) for shape in ((rows, width), (size, width), (size,), (rows,))
@@ -80,7 +80,7 @@ def test_float32_and_bfloat16_agree_with_the_reference_compiled_or_not(monkeypat
         )
 
 
-def test_a_target_outside_of_the_vocabulary_is_refused():
+def test_a_target_outside_the_vocabulary_raises_an_error():
     hidden, weight, bias, _, _ = tensors(2, 5)
     for target in (-1, 5):
         with pytest.raises(IndexError, match="expected 0 to 4"):

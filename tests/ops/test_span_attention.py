@@ -1,4 +1,4 @@
-"""Span attention: fast form against reference, reference against the released program and the paper's differences."""
+"""Span attention: agreement of fast form, reference, released program and the paper's equations."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Case:
     size: int = 6
     scorer: int = 4
     form: Form = "released"
-    carried: int | None = None  # columns of what is carried; None: nothing is
+    carried: int | None = None  # number of carried columns; None: nothing is carried
 
     def tensors(self) -> list[torch.Tensor | None]:
-        """Leaves in the order of NAMES, in float64; None for those there are not."""
+        """Leaf tensors in the order of NAMES, in float64; None for missing ones."""
         biases = (2 if self.form == "released" else 1) * self.size + self.scorer
         shapes = (
             (sum(self.counts), INPUT),
@@ -74,7 +74,7 @@ def run(form_of_op, case, tensors, dtype=torch.float64):
 
 
 def gradients(outputs, tensors):
-    """Of a random weighting of the outputs, so that no output's gradient hides behind another's."""
+    """Gradients of a random weighting of the outputs, so that gradients of outputs do not cancel."""
     loss = sum((out * random(*out.shape, seed=9 + n)).sum() for n, out in enumerate(outputs) if out.requires_grad)
     return torch.autograd.grad(loss, [tensor for tensor in tensors if tensor is not None])
 
@@ -101,7 +101,7 @@ def test_equals_the_released_program_in_scores_attention_and_context(path, form_
 @pytest.mark.parametrize("form", ["torch", "compiled", "compiled, 2 threads"])
 @pytest.mark.parametrize("case", CASES)
 def test_fast_form_equals_reference_in_value_and_every_gradient(case, form, threads):
-    """The torch form in float64, the compiled one in float32, both against the reference in float64."""
+    """The torch form in float64 and the compiled form in float32 are compared with the reference in float64."""
     compiled = form != "torch"
     if compiled and usable(fast._SOURCE, torch.float32) is None:
         pytest.skip("no C compiler")
@@ -120,7 +120,7 @@ def test_fast_form_equals_reference_in_value_and_every_gradient(case, form, thre
 
 @pytest.mark.parametrize("case", ["63 steps, ragged", "wide", "right-branching"])
 @pytest.mark.parametrize("native", [True, False])
-def test_steps_treated_in_parts_give_what_they_give_together(case, native, monkeypatch):
+def test_steps_processed_in_parts_equal_steps_processed_together(case, native, monkeypatch):
     case = CASES[case]
     tensors = case.tensors()
     if not native:
@@ -136,7 +136,7 @@ def test_steps_treated_in_parts_give_what_they_give_together(case, native, monke
 
 
 @pytest.mark.parametrize("case", ["wide", "paper", "right-branching"])
-def test_the_torch_form_does_in_float32_what_the_compiled_one_does(case, monkeypatch):
+def test_the_torch_form_equals_the_compiled_form_in_float32(case, monkeypatch):
     tensors = CASES[case].tensors()
     found = []
     for library in (fast.usable, lambda *_: None):
@@ -150,7 +150,7 @@ def test_the_torch_form_does_in_float32_what_the_compiled_one_does(case, monkeyp
 
 
 def test_spans_may_be_hundreds_of_tokens_long():
-    """Longer than what the compiled form keeps of all features at a time."""
+    """Longer than the buffers of the compiled form for all features."""
     case = Case([1] * 20, 400, size=260, scorer=3)
     tensors = case.tensors()
     found = []
@@ -163,7 +163,7 @@ def test_spans_may_be_hundreds_of_tokens_long():
 
 @pytest.mark.parametrize("native", [True, False])
 @pytest.mark.parametrize("case", ["seven steps, three columns", "63 steps, ragged", "paper", "right-branching"])
-def test_bfloat16_products_keep_results_in_float32_and_stay_near(case, native, monkeypatch):
+def test_bfloat16_products_keep_results_in_float32_and_are_close(case, native, monkeypatch):
     case = CASES[case]
     if not native:
         monkeypatch.setattr(fast, "usable", lambda *_: None)
@@ -193,17 +193,17 @@ def test_the_backward_agrees_with_finite_differences(case):
 @pytest.mark.parametrize("native", [True, False])
 @pytest.mark.parametrize("form", ["released", "paper"])
 @pytest.mark.parametrize("open_", [-15.0, 15.0], ids=["shut", "open"])
-def test_float32_keeps_its_digits_where_forget_gates_are_nearly_0_or_1(open_, form, native, monkeypatch):
-    """Over 70 steps. Where gates are nearly 1, updates are a millionth of what they are made of.
+def test_float32_stays_precise_if_forget_gates_are_nearly_0_or_1(open_, form, native, monkeypatch):
+    """Over 70 steps. If gates are nearly 1, updates are scaled by about a millionth.
 
-    The gradient of the scorer's last layer is then a difference of spans nearly equal: no type keeps its digits.
+    The gradient of the scorer's last layer is then a difference of nearly equal spans, which is never precise.
     """
     if not native:
         monkeypatch.setattr(fast, "usable", lambda *_: None)
     case = Case([3] * 70, 20, size=16, scorer=8, form=form, carried=3)
     tensors = [tensor if tensor is None else tensor.detach() for tensor in case.tensors()]
     tensors[3][: case.size] += open_
-    tensors = [tensor.float().double().requires_grad_() for tensor in tensors]  # what float32 reads without an error
+    tensors = [tensor.float().double().requires_grad_() for tensor in tensors]  # exactly representable in float32
     found = []
     for dtype in (torch.float32, torch.float64):
         outputs = run(op, case, tensors, dtype)
@@ -215,7 +215,7 @@ def test_float32_keeps_its_digits_where_forget_gates_are_nearly_0_or_1(open_, fo
 
 
 @pytest.mark.parametrize("native", [True, False])
-def test_gates_wholly_shut_or_open_give_numbers_and_gradients(native, monkeypatch):
+def test_fully_closed_and_open_gates_give_finite_values_and_gradients(native, monkeypatch):
     if not native:
         monkeypatch.setattr(fast, "usable", lambda *_: None)
     case = Case([2] * 70, 20, carried=2)
@@ -228,8 +228,8 @@ def test_gates_wholly_shut_or_open_give_numbers_and_gradients(native, monkeypatc
 
 
 @pytest.mark.parametrize("native", [True, False])
-def test_a_span_has_nothing_of_the_tokens_before_and_after_it(native, monkeypatch):
-    """Scores of spans alone: without the sides of the token that attends. To the last bit."""
+def test_a_span_does_not_depend_on_tokens_before_or_after_it(native, monkeypatch):
+    """Scores of spans without the attending token's side are bitwise equal."""
     if not native:
         monkeypatch.setattr(fast, "usable", lambda *_: None)
     case = Case([2] * 12, 5, carried=2)
@@ -245,8 +245,8 @@ def test_a_span_has_nothing_of_the_tokens_before_and_after_it(native, monkeypatc
     assert torch.equal(changed, (step - length <= 6) & (step > 6))
 
 
-def test_a_run_over_a_span_is_the_difference_that_the_paper_writes():
-    """c_j less c_{i-1} times the product of the gates of i..j, and its mirror: of runs over the whole text."""
+def test_a_run_over_a_span_equals_the_difference_in_the_paper():
+    """c_j minus c_{i-1} times the product of the gates of i..j, and its mirror, of runs over the whole text."""
     case = Case([1] * 9, 4, scorer=0, form="paper")
     inputs, _, weight, bias, *_ = (tensor if tensor is None else tensor.detach() for tensor in case.tensors())
     update, forget = (inputs @ weight.T + torch.cat([torch.zeros(6), bias])).chunk(2, dim=-1)
@@ -269,7 +269,7 @@ def test_a_run_over_a_span_is_the_difference_that_the_paper_writes():
 
 
 @pytest.mark.parametrize("cut", [1, 3, 6])
-def test_a_text_in_two_parts_equals_the_whole_through_what_is_carried_and_its_gradient(cut):
+def test_a_text_in_two_parts_equals_the_whole_in_value_and_gradient(cut):
     case = Case([3] * 8, 4, carried=3)
     tensors = case.tensors()
     inputs, carried, *weights = tensors
@@ -286,7 +286,7 @@ def test_a_text_in_two_parts_equals_the_whole_through_what_is_carried_and_its_gr
     torch.testing.assert_close(gradients(joined, tensors), gradients(whole, tensors), rtol=0, atol=1e-11)
 
 
-def test_nothing_carried_is_as_zeros():
+def test_nothing_carried_equals_zeros():
     case = CASES["63 steps, ragged"]
     tensors = case.tensors()
     zeros = torch.zeros(case.maximum, 3, INPUT, dtype=torch.float64)
@@ -295,7 +295,7 @@ def test_nothing_carried_is_as_zeros():
     torch.testing.assert_close(gradients(one, tensors), gradients(other, tensors), rtol=0, atol=1e-12)
 
 
-def test_what_needs_no_gradient_gets_none_and_takes_none_from_the_others():
+def test_tensors_without_gradients_get_none_and_do_not_affect_other_gradients():
     case = CASES["ragged, what is before it"]
     tensors = case.tensors()
     every = dict(zip(NAMES, gradients(run(op, case, tensors)[:1], tensors), strict=True))
@@ -306,17 +306,17 @@ def test_what_needs_no_gradient_gets_none_and_takes_none_from_the_others():
     torch.testing.assert_close(some, (every["input"], every["score"]))
 
 
-def test_weights_and_rows_that_do_not_fit_are_refused():
+def test_weights_and_rows_of_wrong_shapes_raise_an_error():
     case = CASES["paper"]
     inputs, carried, weight, bias, span, score = case.tensors()
     with pytest.raises(ValueError, match="has 16 rows; expected 22"):
         SpanWeights(weight, bias, span, score)
     with pytest.raises(ValueError, match="expected both, or neither"):
         SpanWeights(weight, bias, span, None, "paper")
-    with pytest.raises(ValueError, match="a span of 5 features; expected an even number"):
+    with pytest.raises(ValueError, match="found 5 span features; expected an even number"):
         SpanWeights(weight[1:], bias, span, score, "paper")
     fitting = SpanWeights(weight, bias, span, score, "paper")
-    with pytest.raises(ValueError, match="9 rows after 4 steps; expected 9, and 5 steps before them"):
+    with pytest.raises(ValueError, match="9 rows after 4 steps; expected 9 rows after 5 steps"):
         op.span_attention(inputs, carried, fitting, 5, case.counts)
     with pytest.raises(ValueError, match="9 rows; expected 8"):
         op.span_attention(inputs, None, fitting, 4, [3, 3, 2])

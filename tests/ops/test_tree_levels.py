@@ -1,4 +1,4 @@
-"""The recurrence along dependency paths: level by level against step by step, and that against others."""
+"""The recurrence along dependency paths: agreement of fast form, reference and torch's recurrent layers."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from syntaxlm.ops.tree_levels import EdgeWeights, Levels, States
 from syntaxlm.trees import paths_of
 
 ONE = (0,)
-CHAIN = tuple(range(40))  # every word hangs on the one before it: 40 levels of one step
+CHAIN = tuple(range(40))  # every word depends on the previous one: 40 levels of one step
 LEFT_CHAIN = (*range(2, 41), 0)
-FLAT = (*(31,) * 30, 0, *(31,) * 30)  # 60 dependents of one word, 30 a side
+FLAT = (*(31,) * 30, 0, *(31,) * 30)  # 60 dependents of one word, 30 on each side
 SENTENCE = (3, 3, 4, 0, 8, 8, 8, 4, 4)
 SEVERAL_ROOTS = (0, 1, 0, 0, 4)
 CROSSING = (3, 4, 0, 3, 2)
@@ -36,7 +36,7 @@ NAMES = "inputs", "input", "recurrent", "bias", "hidden", "cell"
 
 
 def levels_of(trees):
-    """Where the steps of trees, given by their heads, stand; and which tree and word each row is of."""
+    """The levels of trees, given by their heads, and the tree and word of each row."""
     offsets = np.cumsum([0, *map(len, trees)])
     paths = paths_of(np.array(list(itertools.chain(*trees))), offsets)
     words = [(tree, word) for tree, heads in enumerate(trees) for word in range(1, len(heads) + 1)]
@@ -56,7 +56,7 @@ def random(*shape, seed):
 
 
 def tensors_of(steps, cell, before=1):
-    """Inputs, weights and the state before, all of which take a gradient; no cell for a tanh network."""
+    """Inputs, weights and the initial state, all with gradients; no cell for a tanh network."""
     gates = 4 * SIZE if cell == "lstm" else SIZE
     shapes = (steps, INPUT), (4, gates, INPUT), (4, gates, SIZE), (4, gates), (before, SIZE), (before, SIZE)
     tensors = [(random(*shape, seed=n) * 0.7).requires_grad_() for n, shape in enumerate(shapes)]
@@ -71,7 +71,7 @@ def run(op, tensors, levels, dtype=torch.float64):
 
 
 def gradients(outputs, inputs):
-    """Of a random weighting of the outputs, so that no output's gradient hides behind another's."""
+    """Gradients of a random weighting of the outputs, so that gradients of outputs do not cancel."""
     loss = sum((out * random(*out.shape, seed=9 + n)).sum() for n, out in enumerate(outputs))
     return torch.autograd.grad(loss, inputs)
 
@@ -94,7 +94,7 @@ def test_fast_form_equals_reference_in_value_state_and_every_gradient(case, cell
 
 
 @pytest.mark.parametrize("which", [0, 1])
-def test_either_of_hidden_states_and_cells_alone_gives_the_gradient(which):
+def test_gradients_of_hidden_states_or_cells_alone_are_correct(which):
     levels, words = levels_of(CASES["all together"])
     tensors = tensors_of(len(words), "lstm")
     ours, expected = (run(op, tensors, levels)[which : which + 1] for op in (tree_levels, tree_levels.reference))
@@ -102,8 +102,8 @@ def test_either_of_hidden_states_and_cells_alone_gives_the_gradient(which):
 
 
 @pytest.mark.parametrize("cell", ["tanh", "lstm"])
-def test_steps_go_on_from_any_states_before_them(cell):
-    """As in sampling trees, where each level is computed by itself; two steps may go on from one state."""
+def test_steps_continue_any_previous_states(cell):
+    """As in sampling, where each level is computed separately; two steps may continue one state."""
     levels = Levels.of(torch.tensor([2, 0, 2, 2, 1, 3, 7, 6, 3]), ((1, 2, 0, 2), (0, 1, 2, 1)))
     tensors = tensors_of(9, cell, before=3)
     ours, expected = (run(op, tensors, levels) for op in (tree_levels, tree_levels.reference))
@@ -123,7 +123,7 @@ def test_without_bias_and_without_gradients_of_inputs_and_state(cell):
 
 
 @pytest.mark.parametrize("cell", ["tanh", "lstm"])
-def test_bfloat16_products_keep_states_in_float32_and_stay_near(cell):
+def test_bfloat16_products_keep_states_in_float32_and_are_close(cell):
     levels, words = levels_of(CASES["all together"])
     tensors = [(tensor.detach() * 0.5).requires_grad_() for tensor in tensors_of(len(words), cell)]
     with torch.autocast("cpu", torch.bfloat16):
@@ -137,7 +137,7 @@ def test_bfloat16_products_keep_states_in_float32_and_stay_near(cell):
 
 
 @pytest.mark.parametrize("cell", ["tanh", "lstm"])
-def test_a_tree_has_the_same_states_alone_and_in_any_company(cell):
+def test_the_states_of_a_tree_do_not_depend_on_the_batch(cell):
     trees = CASES["all together"]
     levels, words = levels_of(trees)
     tensors = tensors_of(len(words), cell)
@@ -169,25 +169,25 @@ def test_a_chain_of_edges_of_one_type_is_the_recurrent_network_of_torch(op, cell
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 @pytest.mark.parametrize("cell", ["tanh", "lstm"])
-def test_a_gpu_does_what_the_processor_does(cell):
+def test_the_gpu_equals_the_cpu(cell):
     levels, words = levels_of(CASES["all together"])
     tensors = tensors_of(len(words), cell)
     ours = run(tree_levels, [tensor.cuda() for tensor in tensors], levels.to("cuda"))
     assert_equal([part.cpu() for part in ours], run(tree_levels.reference, tensors, levels), tensors)
 
 
-def test_levels_know_their_edges_and_the_rows_of_each_type():
+def test_levels_have_edges_and_rows_by_type():
     levels, words = levels_of([SENTENCE, ONE])
     assert [word for tree, word in words if tree == 0] == [4, 3, 8, 2, 7, 9, 1, 6, 5]
     assert levels.counts == ((0, 2, 0, 0), (1, 1, 0, 0), (2, 0, 0, 1), (0, 0, 2, 0), (0, 0, 1, 0))
     assert levels.edges().tolist() == [1, 1, 0, 1, 0, 0, 3, 2, 2, 2]
     assert levels.by_edge.tolist() == [2, 4, 5, 0, 1, 3, 7, 8, 9, 6]
     assert (levels.sizes, levels.edge_sizes) == ([2, 2, 3, 2, 1], [3, 3, 3, 1])
-    with pytest.raises(ValueError, match="counts are of 10 steps, parents of 9"):
+    with pytest.raises(ValueError, match="found counts of 10 steps, but 9 parents"):
         Levels.of(levels.parents[1:], levels.counts)
 
 
-def test_weights_of_shapes_that_do_not_fit_are_refused():
+def test_weights_of_inconsistent_shapes_raise_an_error():
     def weights(*sizes):
         return EdgeWeights(*(torch.zeros(size) for size in sizes))
 

@@ -593,7 +593,7 @@ def test_random_weights_are_one_more_baseline(kind, prpn, toy, monkeypatch, caps
     assert len(set(f1)) == 3
     figures = report.to_dict()["random_weights"]
     assert figures["f1"]["mean"] == pytest.approx(np.mean(f1))
-    assert figures["f1"]["deviation"] == pytest.approx(np.std(f1, ddof=1))
+    assert figures["f1"]["std"] == pytest.approx(np.std(f1, ddof=1))
     assert figures["f1"]["count"] == 3
     for side in ("left", "right", "depth"):
         values = [getattr(shape, side) for shape in shapes]

@@ -1,4 +1,4 @@
-"""The listing of a grammar: counted use, real examples, and the same figures as text, JSON and page."""
+"""The listing of a grammar: counts, examples, and the same content as text, JSON and page."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_use_is_counted_in_constituents_and_words_and_examples_are_the_most_freq
 
 
 @every_grammar
-def test_without_a_text_use_is_that_of_sampled_sentences(name):
+def test_without_a_text_symbols_are_counted_in_sampled_sentences(name):
     stored = grammar(name)
     report = list_grammar(stored, symbols=3)
     drawn = list(sampled_sentences(stored, 60, 0))
@@ -126,7 +126,7 @@ def test_the_same_figures_are_written_as_text_json_and_page(text, tmp_path):
         assert all(str(rule) in shown for rule in one.rules)
 
 
-def test_a_model_without_a_grammar_is_refused_with_the_types_that_have_one(tmp_path):
+def test_the_error_for_a_model_without_a_grammar_lists_the_types_that_have_one(tmp_path):
     with pytest.raises(InputError) as caught:
         list_grammar(fresh("prpn"), output=tmp_path / "out.html")
     assert str(caught.value) == (
@@ -144,15 +144,15 @@ def test_a_model_without_a_grammar_is_refused_with_the_types_that_have_one(tmp_p
         ({"text": "nowhere.txt"}, "nowhere.txt: cannot be read"),
     ],
 )
-def test_faults_of_settings_are_reported(settings, fault):
+def test_invalid_settings_are_reported(settings, fault):
     with pytest.raises(InputError, match=fault):
         list_grammar(grammar("simple-pcfg"), **settings)
 
 
-def test_a_text_of_single_words_and_the_text_as_output_are_refused(tmp_path):
+def test_a_text_of_single_words_and_the_text_as_output_raise_an_error(tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("dog\ncat\n", encoding="utf-8")
-    with pytest.raises(InputError, match="no sentence of two words or more"):
+    with pytest.raises(InputError, match="no sentence has two or more words"):
         list_grammar(grammar("simple-pcfg"), path)
     with pytest.raises(InputError, match="is a file that is read"):
         list_grammar(grammar("simple-pcfg"), path, output=path)

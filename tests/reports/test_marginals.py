@@ -1,4 +1,4 @@
-"""What is drawn and reported of a model that gives span probabilities."""
+"""Drawings and reports of a model that gives span probabilities."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TITLE = "probability of each span given the sentence, 0 to 1"
 
 
 @pytest.mark.parametrize("rule", [None, *MARGINAL_RULES])
-def test_the_tree_stands_over_a_chart_of_the_probability_of_every_span(rule):
+def test_the_tree_is_above_a_chart_of_the_probability_of_every_span(rule):
     stored = bracketing()
     (parse,) = parse_lines(stored, [SENTENCE], rule)
     for sentence in (SENTENCE, WORDS):
@@ -55,7 +55,7 @@ def test_the_command_draws_it(ending, tmp_path, monkeypatch):
     assert (TITLE in path.read_text(encoding="utf-8")) == (ending != "tex")
 
 
-def test_a_report_names_the_structure_and_maps_the_labels(toy, trained):
+def test_a_report_has_the_structure_and_the_label_mapping(toy, trained):
     stored = bracketing()
     parsing = evaluate_parsing(stored, toy / "test.mrg")
     page = page_of(stored, read_run(trained.lstm), parsing)
@@ -69,7 +69,7 @@ def test_a_report_names_the_structure_and_maps_the_labels(toy, trained):
         assert one.label in text
 
 
-def test_a_report_of_a_model_without_labels_has_no_section_of_them(toy, trained):
+def test_a_report_of_a_model_without_labels_has_no_label_section(toy, trained):
     stored = bracketing(labelled=False)
     text = page_of(stored, read_run(trained.lstm), evaluate_parsing(stored, toy / "test.mrg")).html()
     assert "Induced labels" not in text

@@ -1,4 +1,4 @@
-"""The report on a model: what the page says, what it leaves out, and that it can be read by anyone."""
+"""The report on a model: its content, missing sections, and accessibility."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PARTS = [
 
 
 class Read(HTMLParser):
-    """A page read back; fails where an element is not closed, or closed in the wrong place."""
+    """A parsed page; fails if an element is not closed or closed in the wrong place."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -103,7 +103,7 @@ def page(prpn, parsing, trained):
 
 @pytest.fixture
 def run_folder(trained, tmp_path):
-    """A copy of the trained PRPN's folder, to be spoiled."""
+    """A copy of the trained PRPN's folder, to be damaged."""
     return Path(shutil.copytree(trained.prpn, tmp_path / "model"))
 
 
@@ -111,13 +111,13 @@ def percents(*values: float) -> list[str]:
     return [f"{100 * value:.1f}" for value in values]
 
 
-def test_the_page_has_every_part_in_order_and_leaves_nothing_out(page):
+def test_the_page_has_all_sections_in_order_and_nothing_missing(page):
     assert Read(page.html()).parts == PARTS
     assert page.left_out == {}
 
 
 @pytest.mark.parametrize("theme", ["auto", "light", "dark"])
-def test_the_page_needs_no_network_no_other_file_and_no_script(page, theme):
+def test_the_page_is_self_contained_without_scripts(page, theme):
     html = page.html(theme)
     links = [value for _, attributes, _ in Read(html).elements for name, value in attributes.items()
              if name in ("src", "href", "xlink:href", "srcset", "action")]  # fmt: skip
@@ -135,7 +135,7 @@ def test_the_theme_fixes_the_colours_of_page_and_pictures(page):
     assert light != dark
 
 
-def test_the_page_can_be_read_without_seeing_it(page):
+def test_the_page_is_accessible_to_screen_readers(page):
     """Headings without gaps, names of pictures, tables and parts, heads of rows and columns, targets of links."""
     read = Read(page.html())
     assert read.all("html")[0]["lang"] == "en"
@@ -169,8 +169,8 @@ def test_the_table_of_f1_has_both_decoders_baselines_and_bounds(page, parsing):
         "right branching": base.right,
         "left branching": base.left,
         "balanced": base.balanced,
-        "best binary trees": base.binary_bound,
-        "best trees of the biased decoder": base.biased_bound,
+        "binary upper bound": base.binary_bound,
+        "upper bound of the biased decoder": base.biased_bound,
     }
     for name, scores in expected.items():
         assert rows.pop(name) == percents(scores.f1, scores.precision, scores.recall)
@@ -227,7 +227,7 @@ def test_right_branching_by_length_adds_up_to_its_f1(page, parsing):
     assert mean == pytest.approx(100 * parsing.baselines.right.f1, abs=0.05)
 
 
-def test_every_figure_of_the_trees_says_its_data_and_protocol(page, parsing):
+def test_every_figure_of_the_trees_has_its_data_and_protocol(page, parsing):
     html = page.html()
     sources = re.findall(r'<(?:figcaption|p class="source")>(.*?)</', html)
     of_trees = [source for source in sources if "protocol wsj-test" in source]
@@ -238,7 +238,7 @@ def test_every_figure_of_the_trees_says_its_data_and_protocol(page, parsing):
     assert sum("15 sentences of" in source and "distances of layer 1" in source for source in of_trees) == 4
 
 
-def test_protocol_decoder_and_limit_come_through(trained, toy, tmp_path):
+def test_protocol_decoder_and_limit_are_used(trained, toy, tmp_path):
     protocol = replace(PROTOCOLS["evalb"], max_words=9)
     write_report(trained.prpn, tmp_path, toy / "test.mrg", protocol, "unbiased", "letters")
     text = Read((tmp_path / "report.html").read_text(encoding="utf-8")).text
@@ -267,9 +267,9 @@ def test_the_curves_are_those_of_the_metrics(page, trained):
     assert list(metrics.training) == [(line["epoch"], line["train_loss"]) for line in lines]
     valid = [line for line in lines if line["event"] == "valid"]
     assert [one.valid_loss for one in metrics.validations] == [line["valid_loss"] for line in valid]
-    rows = Read(page.html()).tables["Every validation"][1:]
+    rows = Read(page.html()).tables["All validations"][1:]
     assert [row[3] for row in rows] == [f"{line['valid_loss']:.4f}" for line in valid]
-    assert rows[-1][4] == "kept"
+    assert rows[-1][4] == "saved"
     assert f"validation: {valid[0]['epoch']:g}, {valid[0]['valid_loss']:.4g}" in page.html()
     assert f"{min(line['valid_loss'] for line in valid):.4f} nats per token" in page.html()
 
@@ -277,7 +277,7 @@ def test_the_curves_are_those_of_the_metrics(page, trained):
 def test_perplexity_is_that_of_the_result(page, trained):
     result = json.loads((trained.prpn / "result.json").read_text())
     read = Read(page.html())
-    rows = read.tables["Scores of the kept weights"][1:]
+    rows = read.tables["Scores of the saved weights"][1:]
     for row, part in zip(rows, ("valid", "test"), strict=True):
         assert row[0] == f"{part} ({result[part]['source']})"
         assert row[1] == f"{result[part]['perplexity']:,.2f}"
@@ -286,7 +286,7 @@ def test_perplexity_is_that_of_the_result(page, trained):
     assert (page.key_figures[0].name, page.key_figures[0].value) == ("test perplexity", rows[1][1])
 
 
-def test_a_known_floor_is_told(prpn, trained):
+def test_a_known_floor_is_shown(prpn, trained):
     run = read_run(trained.prpn)
     html = page_of(prpn, run, None, floor=run.result.test.perplexity / 2).html()
     assert "this model has 2.00 times that" in html
@@ -308,12 +308,12 @@ def test_best_and_worst_are_the_ends_of_the_order_by_f1(parsing):
     assert [sentences[place].f1 for place in worst] == sorted(sentences[place].f1 for place in worst)
 
 
-def test_of_few_sentences_none_is_both_best_and_worst(prpn, tmp_path):
+def test_no_sentence_is_both_best_and_worst(prpn, tmp_path):
     bank = tmp_path / "two.mrg"
     bank.write_text("(S (NP (DT the) (NN cat)) (VP (VBZ sees) (NP (DT a) (NN dog))))\n(S (NN dogs) (VBP bark))\n")
     parsing = evaluate_parsing(prpn, bank)
     best, worst, rule = best_and_worst(parsing, scored_sentences(parsing))
-    assert (best, worst) == ([0], [])  # of two words, nothing counts: it tells nothing
+    assert (best, worst) == ([0], [])  # a sentence of two words has no scored spans
     assert "among all 1 sentences" in rule
     page = page_of(prpn, read_run(tmp_path), parsing)
     assert "Worst sentences" in page.left_out
@@ -333,13 +333,13 @@ def test_the_sentences_are_drawn_as_they_were_scored(page, prpn, parsing):
         assert block.source.startswith(f"F1 {f1}, precision {precision}, recall {recall}. Sentence {one.number} of")
         counts = (rows.matched_spans, rows.predicted_spans, rows.gold_spans)
         matched, induced, gold = (int(values[place]) for values in counts)
-        assert re.search(rf"{matched} spans? in both trees: of {induced} induced, of {gold} gold", html)
+        assert re.search(rf"{matched} spans? in both trees: of {induced} induced and {gold} gold", html)
         assert block.picture.svg().count('class="slm-bar"') == one.length - 1
         (tree,) = trees_of(parsing.predicted["biased"].select(rows.indices[[place]]), [one.words])
         assert analyse(prpn, one.words).tree == tree, "the bars are not those of the tree"
 
 
-def test_what_has_no_source_is_left_out_and_said(run_folder, toy, tmp_path):
+def test_sections_without_source_files_are_reported_as_missing(run_folder, toy, tmp_path):
     for name, heading in (("recipe.yaml", "Settings"), ("metrics.jsonl", "Training"), ("result.json", "Perplexity")):
         (run_folder / name).unlink()
         written = write_report(run_folder, tmp_path / "out", toy / "test.mrg")
@@ -350,28 +350,28 @@ def test_what_has_no_source_is_left_out_and_said(run_folder, toy, tmp_path):
     for why in written.left_out.values():
         assert why in read.text
     assert ["hidden_size", "16"] in read.tables["model"]
-    assert "Scores of the kept weights" not in read.tables
+    assert "Scores of the saved weights" not in read.tables
     assert "Unlabelled F1, percent" in read.tables
 
 
-def test_without_a_treebank_the_page_is_of_the_language_model(trained, tmp_path):
+def test_without_a_treebank_the_page_covers_the_language_model(trained, tmp_path):
     written = write_report(trained.prpn, tmp_path)
     assert list(written.left_out) == ["Unlabelled F1"]
     assert "No treebank was given" in written.left_out["Unlabelled F1"]
     read = Read(written.path.read_text(encoding="utf-8"))
     assert read.parts == PARTS[:4]
-    assert "Scores of the kept weights" in read.tables
+    assert "Scores of the saved weights" in read.tables
 
 
-def test_a_model_without_trees_gets_a_page_of_the_language_model(trained, toy, tmp_path):
+def test_the_page_of_a_model_without_trees_covers_the_language_model(trained, toy, tmp_path):
     written = write_report(trained.lstm, tmp_path, toy / "test.mrg")
     assert "of type lstm, gives neither distances" in written.left_out["Unlabelled F1"]
     assert "test perplexity" in written.path.read_text(encoding="utf-8")
     assert str(written).splitlines()[0] == str(tmp_path / "report.html")
-    assert "left out: Unlabelled F1" in str(written)
+    assert "missing: Unlabelled F1" in str(written)
 
 
-def test_a_run_that_is_not_validated_yet_and_one_without_a_line_say_so(prpn, run_folder):
+def test_runs_without_validation_or_metrics_are_reported(prpn, run_folder):
     path = run_folder / "metrics.jsonl"
     first = path.read_text().splitlines()[0]
     assert json.loads(first)["event"] == "step"
@@ -381,7 +381,7 @@ def test_a_run_that_is_not_validated_yet_and_one_without_a_line_say_so(prpn, run
     assert "an empty metrics.jsonl" in page_of(prpn, read_run(run_folder), None).left_out["Training"]
 
 
-def test_a_line_that_is_being_written_is_left_out(run_folder):
+def test_an_incomplete_last_line_is_skipped(run_folder):
     path = run_folder / "metrics.jsonl"
     whole = read_metrics(path)
     with open(path, "a") as file:
@@ -407,7 +407,7 @@ def test_a_line_that_is_being_written_is_left_out(run_folder):
         "[" * 50_000,
     ],
 )
-def test_a_damaged_line_of_metrics_is_told_by_its_number(run_folder, line):
+def test_a_damaged_line_of_metrics_raises_an_error_with_its_number(run_folder, line):
     path = run_folder / "metrics.jsonl"
     lines = path.read_text().splitlines()
     path.write_text("\n".join([*lines[:1], line, *lines[1:]]) + "\n")
@@ -415,7 +415,7 @@ def test_a_damaged_line_of_metrics_is_told_by_its_number(run_folder, line):
         read_metrics(path)
 
 
-def test_damaged_files_of_the_run_are_told_by_name(run_folder, tmp_path):
+def test_damaged_files_of_the_run_raise_an_error_with_their_name(run_folder, tmp_path):
     for name, content in (("result.json", "{"), ("recipe.yaml", "model: {name: prpn, layres: 2}\n")):
         before = (run_folder / name).read_text()
         (run_folder / name).write_text(content)
@@ -425,7 +425,7 @@ def test_damaged_files_of_the_run_are_told_by_name(run_folder, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_failed_write_leaves_the_old_page_whole(trained, tmp_path, monkeypatch):
+def test_a_failed_write_leaves_the_old_page_intact(trained, tmp_path, monkeypatch):
     path = write_report(trained.lstm, tmp_path).path
     before = path.read_bytes()
 
@@ -468,16 +468,16 @@ def test_a_treebank_without_labels_has_no_recall_by_label(trained, tmp_path):
     assert "have no labels" in written.left_out["Recall by label"]
 
 
-def test_of_many_labels_the_rare_ones_are_counted(trained, tmp_path):
+def test_rare_labels_are_counted_but_not_shown(trained, tmp_path):
     bank = tmp_path / "many.mrg"
     bank.write_text("".join(f"(S (L{number} (A the) (B cat)) (C sleeps))\n" * (40 - number) for number in range(33)))
     html = write_report(trained.prpn, tmp_path / "out", bank, clean_up="none").path.read_text(encoding="utf-8")
     rows = Read(html).tables["Recall by label: recall, percent"][1:]
     assert [row[0] for row in rows] == [f"L{number}" for number in range(30)]
-    assert "3 rarer ones are left out" in html
+    assert "3 less frequent ones are not shown" in html
 
 
-def test_a_model_of_characters_is_headed_by_bits_per_character(toy, tmp_path):
+def test_the_main_result_of_a_character_level_model_is_bits_per_character(toy, tmp_path):
     recipe = toy.recipe("lstm", text={"normaliser": {"units": "characters"}}, schedule={"epochs": 1})
     result = train(recipe, tmp_path / "run")
     figures = key_figures(read_model(tmp_path / "run"), read_run(tmp_path / "run"), None)

@@ -24,7 +24,7 @@ GOLD = "(S (NP-SBJ (DT The) (NN cat)) (VP (VBD cost) (NP ($ $) (CD 50) (-NONE- *
 
 
 def tiny(normaliser: Normaliser, text: str) -> ModelBundle:
-    """A model with chance weights that knows a text."""
+    """A model with random weights and the vocabulary of a text."""
     torch.manual_seed(0)
     vocabulary = Vocabulary.build(Counter(normaliser.tokens(text)))
     config = PRPNConfig(embedding_size=6, hidden_size=8, memory_slots=3, look_back=2)
@@ -36,7 +36,7 @@ def penn() -> ModelBundle:
     return tiny(Normaliser(lower_case=True, numbers="whole", drop_words=("$",)), "the cat cost N dollars")
 
 
-def test_a_line_is_parsed_as_the_command_parse_does_and_its_words_stay_as_written(penn):
+def test_a_line_is_parsed_like_by_the_command_parse_and_its_words_are_kept_as_written(penn):
     analysis = analyse(penn, "The CAT cost $ 1,000 Dollars", "unbiased")
     (parse,) = parse_lines(penn, ["The CAT cost $ 1,000 Dollars"], "unbiased")
     assert analysis.words == ("The", "CAT", "cost", "1,000", "Dollars")
@@ -54,25 +54,25 @@ def test_a_treebanks_words_are_neither_split_nor_dropped(penn):
     assert len(analysis.distances) == 5
 
 
-def test_a_parse_shows_itself_as_its_tree_and_distances(penn):
+def test_a_parse_is_displayed_as_tree_and_distances(penn):
     (parse,) = parse_lines(penn, ["The cat cost 5 dollars"])
     words = [drawn(word) for word in of_role(read_svg(parse._repr_svg_()), "word")]
     assert words == ["The", "cat", "cost", "5", "dollars"]
 
 
 @pytest.mark.parametrize("decoder", ["biased", "unbiased"])
-def test_the_decoder_is_the_one_asked_for(penn, decoder):
+def test_the_requested_decoder_is_used(penn, decoder):
     line = "the cat cost N dollars the cat cost N"
     (parse,) = parse_lines(penn, [line], decoder)
     assert analyse(penn, line, decoder).tree == analyse(penn, line.split(), decoder).tree == parse.tree
 
 
-def test_a_sentence_without_a_word_is_told(penn):
-    with pytest.raises(InputError, match="the sentence '\\$' has no word that the model reads"):
+def test_a_sentence_without_words_raises_an_error(penn):
+    with pytest.raises(InputError, match="the sentence '\\$' has no words that the model reads"):
         analyse(penn, "$")
 
 
-def test_words_of_a_character_model_are_characters_and_spaces_are_seen():
+def test_words_of_a_character_level_model_are_characters_with_visible_spaces():
     stored = tiny(Normaliser(units="characters"), "the cat")
     analysis = analyse(stored, "the  cat")
     root = read_svg(Drawing(analysis).picture().svg())
@@ -80,7 +80,7 @@ def test_words_of_a_character_model_are_characters_and_spaces_are_seen():
     assert len(of_role(root, "bar")) == 6
 
 
-def test_slots_become_the_steps_they_stand_for():
+def test_slots_are_converted_to_steps():
     values = np.arange(12, dtype=np.float32).reshape(4, 3)
     expected = np.full((4, 4), np.nan)
     for step in range(4):
@@ -91,7 +91,7 @@ def test_slots_become_the_steps_they_stand_for():
     assert np.isnan(over_earlier_steps(np.ones((1, 3), np.float32))).all()
 
 
-def test_maps_are_those_of_the_model_and_attention_is_shared_out(prpn):
+def test_maps_equal_those_of_the_model_and_attention_sums_to_at_most_one(prpn):
     maps = maps_of(prpn, ["the", "cat", "sees", "a", "dog", "and", "sleeps"]).over_steps
     assert set(maps) >= {"memory gate", "next gate", "predict attention"}
     for name, values in maps.items():
@@ -102,14 +102,14 @@ def test_maps_are_those_of_the_model_and_attention_is_shared_out(prpn):
             assert np.nansum(matrix, axis=1).max() > 0.1
 
 
-def test_a_map_says_who_looks_at_whom(prpn):
+def test_tooltips_of_a_map_name_both_words(prpn):
     analysis = analyse(prpn, "the cat sees a dog")
     maps = maps_of(prpn, analysis.tokens)
     values = maps.over_steps["memory gate"]
     picture = next(one for one in map_pictures(analysis.words, maps) if one.title == "memory gate")
     document = picture.svg()
     cells = dict(tooltip(cell).rsplit(": ", 1) for cell in of_role(read_svg(document), "cell") if tooltip(cell))
-    # Four slots: the last word no longer sees the begin.
+    # With four slots, the last word cannot attend to BOS.
     assert set(cells) == {
         f"{reader} → {seen}"
         for row, reader in enumerate(analysis.words, 1)
@@ -120,7 +120,7 @@ def test_a_map_says_who_looks_at_whom(prpn):
     assert used_roles(document) <= styled_roles(document)
 
 
-def test_a_model_without_maps_or_distances_is_told(lstm):
+def test_a_model_without_maps_or_distances_raises_an_error(lstm):
     with pytest.raises(InputError, match="no gates or attention"):
         maps_of(lstm, ["the", "cat"])
     with pytest.raises(InputError, match="does not parse"):
@@ -133,10 +133,10 @@ def test_a_gold_tree_is_read_from_brackets_or_a_file(tmp_path):
     assert read_gold(str(path), 2).words == ("c", "d")
     assert read_gold(" (S (A c) (B d))").words == ("c", "d")
     assert read_gold(GOLD, clean_up="ptb-keep").words == ("The", "cat", "cost", "50")
-    with pytest.raises(InputError, match=r"gold.mrg: found 2 trees; choose one by its number, 1 to 2"):
+    with pytest.raises(InputError, match=r"gold.mrg: found 2 trees; choose one with a number from 1 to 2"):
         read_gold(str(path))
     for number in (0, 3):
-        with pytest.raises(InputError, match=rf"gold.mrg: no tree has the number {number}; there are 1 to 2"):
+        with pytest.raises(InputError, match=rf"gold.mrg: there is no tree {number}; the file has trees 1 to 2"):
             read_gold(str(path), number)
     with pytest.raises(InputError, match="cannot be read"):
         read_gold(str(tmp_path / "none.mrg"))
@@ -144,7 +144,7 @@ def test_a_gold_tree_is_read_from_brackets_or_a_file(tmp_path):
         read_gold("(S (A a)")
 
 
-def test_a_page_names_the_words_that_the_model_does_not_know(penn):
+def test_a_page_lists_unknown_words(penn):
     gold = read_gold(GOLD)
     drawing = Drawing(analyse(penn, gold.words), gold)
     page = drawing.page()
@@ -153,7 +153,7 @@ def test_a_page_names_the_words_that_the_model_does_not_know(penn):
     assert "vocabulary" not in Drawing(analyse(penn, "the cat")).page()
 
 
-def test_latex_holds_each_tree(penn):
+def test_latex_has_each_tree(penn):
     gold = read_gold(GOLD)
     text = Drawing(analyse(penn, gold.words), gold).latex()
     assert text.count(r"\begin{forest}") == text.count(r"\end{forest}") == 2

@@ -1,4 +1,4 @@
-"""What is drawn of a model that scores spans: its tree, and below it the chart of the scores."""
+"""Drawings and reports of a model that scores spans."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ GOLD = "(S (NP the old cat) (VP sees (NP a dog)))"
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("rule", [None, *SPAN_RULES])
-def test_the_tree_is_that_of_the_rule_over_a_chart_with_a_cell_for_every_span(name, rule):
+def test_the_tree_of_the_rule_is_above_a_chart_with_a_cell_for_every_span(name, rule):
     stored = scoring(name)
     (parse,) = parse_lines(stored, [SENTENCE], rule)
     for sentence in (SENTENCE, SENTENCE.split()):
@@ -51,7 +51,7 @@ def test_a_sentence_of_one_word_is_drawn():
     assert "cat" in [drawn(word) for word in of_role(read_svg(picture.svg()), "word")]
 
 
-def test_a_model_of_distances_has_bars_and_no_chart(prpn):
+def test_a_model_with_distances_has_bars_and_no_chart(prpn):
     drawing = Drawing(analyse(prpn, SENTENCE))
     assert of_role(read_svg(drawing.picture().svg()), "bar")
     assert drawing.scores_pictures() == ()
@@ -83,7 +83,7 @@ def test_a_report_has_all_rules_and_the_best_and_worst_trees(toy, trained):
     assert "neither distances" not in text
 
 
-def test_the_command_report_measures_it(toy, trained, tmp_path, monkeypatch, capsys):
+def test_the_command_report_evaluates_it(toy, trained, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("syntaxlm.reports.report.read_model", lambda folder: scoring())
     assert main(["report", str(trained.lstm), str(toy / "test.mrg"), "-o", str(tmp_path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["left_out"] == {}

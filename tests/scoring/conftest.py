@@ -1,4 +1,4 @@
-"""Trained models whose scores are compared with a reading token by token."""
+"""Trained models whose scores are compared with reading token by token."""
 
 import pytest
 

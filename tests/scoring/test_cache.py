@@ -1,4 +1,4 @@
-"""The neural cache agrees with its equations, and with a model that has none where it should."""
+"""The neural cache: agreement with its equations, and with the model alone at weight 0."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def text(toy, tmp_path):
 
 
 def read_by_hand(stored, path, mode):
-    """Of each token in the order of the text: what the decoder reads, the token, its probability."""
+    """For each token in text order: the decoder's input, the token, its probability."""
     model, vocabulary = stored.model, stored.vocabulary
     sentences = [[*vocabulary.encode(line.split()), vocabulary.end_id] for line in path.read_text().splitlines()]
     if mode.carry_state:
@@ -48,7 +48,7 @@ def read_by_hand(stored, path, mode):
 
 
 def nats_by_hand(read, settings: CacheSettings) -> float:
-    """The equations, token by token, the cache a list and its probabilities a dictionary."""
+    """The equations, token by token, with the cache as a list and its probabilities as a dictionary."""
     held: list[tuple[torch.Tensor, int]] = []
     total = 0.0
     for hidden, token, prob in read:
@@ -76,7 +76,7 @@ def test_the_score_is_that_of_the_equations_token_by_token(stored, text, monkeyp
 
 
 @MODES
-def test_a_weight_of_0_is_no_cache(stored, text, mode):
+def test_a_weight_of_0_equals_no_cache(stored, text, mode):
     score = evaluate_text(stored, text, mode, CacheSettings(0.0, 0.5, 100))
     assert score.nats == pytest.approx(evaluate_text(stored, text, mode).nats, rel=1e-12)
     assert score.nats == score.without_cache.nats
@@ -99,14 +99,14 @@ def test_probabilities_over_the_vocabulary_sum_to_one(lstm, text, count, size):
     model_log_probs = torch.log_softmax(lstm.model.decoder(hidden[count - 1]).detach(), dim=0)
     total = 0.0
     for word, log_prob in enumerate(model_log_probs):
-        asked = torch.cat([chosen[: count - 1], torch.tensor([word])])
-        part = ScoredTokens(asked, log_prob.repeat(count), hidden[:count])
+        tokens = torch.cat([chosen[: count - 1], torch.tensor([word])])
+        part = ScoredTokens(tokens, log_prob.repeat(count), hidden[:count])
         cache_probs = NeuralCache(size).probs(part, [0.7])[:, 0]
         total += mixed_log_probs(part.log_probs, cache_probs, 0.4)[-1].exp().item()
     assert total == pytest.approx(1, abs=1e-12)
 
 
-def test_the_first_word_of_a_text_has_the_model_alone():
+def test_the_first_word_of_a_text_is_scored_by_the_model_alone():
     part = part_of(3, 5)
     cache_probs = NeuralCache(10).probs(part, [0.0, 1.0])
     for column in cache_probs.unbind(1):
@@ -130,7 +130,7 @@ def test_a_text_in_parts_equals_the_whole(cuts, size):
     torch.testing.assert_close(torch.cat(parts), NeuralCache(size).probs(whole, [0.0, 0.5]), rtol=1e-12, atol=1e-12)
 
 
-def test_a_word_out_of_the_cache_gets_nothing_of_it_and_a_large_theta_overflows_nothing():
+def test_a_word_not_in_the_cache_has_cache_probability_0_and_a_large_theta_does_not_overflow():
     hidden = torch.full((4, 4), 50.0)
     part = ScoredTokens(torch.tensor([1, 2, 1, 3]), torch.full((4,), -2.0), hidden)
     cache_probs = NeuralCache(2).probs(part, [1000.0])[:, 0]
@@ -140,7 +140,7 @@ def test_a_word_out_of_the_cache_gets_nothing_of_it_and_a_large_theta_overflows_
 
 @MODES
 @pytest.mark.parametrize("tokens", [1, 40, 100_000])
-def test_words_come_in_the_order_of_the_text_each_once(lstm, toy, monkeypatch, mode, tokens):
+def test_words_are_read_once_in_text_order(lstm, toy, monkeypatch, mode, tokens):
     for name in ("TOKENS", "STREAM_STEPS", "TOKEN_BUDGET"):
         monkeypatch.setattr(engine, name, tokens)
     corpus = EncodedCorpus.encode(toy / "valid.txt", lstm.normaliser, lstm.vocabulary)
@@ -163,7 +163,7 @@ def test_a_text_that_repeats_itself_gains_and_more_so_with_a_longer_memory(lstm,
     assert long.perplexity < 0.9 * long.without_cache.perplexity
 
 
-def test_both_perplexities_and_the_settings_are_told(prpn, text):
+def test_both_perplexities_and_the_settings_are_printed(prpn, text):
     settings = CacheSettings(0.1, 0.25, 50)
     score = evaluate_text(prpn, text, cache=settings)
     assert isinstance(score, CachedScore)
@@ -177,7 +177,7 @@ def test_both_perplexities_and_the_settings_are_told(prpn, text):
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ((0.1, 0.1, 0), "size: found 0"),
         ((1.0, 0.1, 5), "weight: found 1.0"),
@@ -187,13 +187,13 @@ def test_both_perplexities_and_the_settings_are_told(prpn, text):
         ((0.1, math.inf, 5), "theta: found inf"),
     ],
 )
-def test_settings_out_of_range_are_told(settings, said):
-    with pytest.raises(InputError, match=said):
+def test_settings_out_of_range_raise_an_error(settings, message):
+    with pytest.raises(InputError, match=message):
         CacheSettings(*settings)
 
 
 @MODES
-def test_a_model_without_hidden_states_is_told(text, mode):
+def test_a_model_without_hidden_states_raises_an_error(text, mode):
     stored = fresh("ngram", mode)
     assert evaluate_text(stored, text, mode).tokens
     with pytest.raises(InputError, match="hidden states"):

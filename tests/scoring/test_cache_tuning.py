@@ -1,4 +1,4 @@
-"""Tuning a cache finds the best pair, with the very perplexity that measuring with it gives."""
+"""Tuning a cache: the best pair, with the same perplexity as in evaluation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def repeated(toy, tmp_path):
 
 
 @pytest.mark.parametrize("mode", [SENTENCES, STREAM], ids=["sentences", "stream"])
-def test_every_figure_of_the_table_is_that_of_measuring_with_the_pair(lstm, repeated, mode):
+def test_every_perplexity_of_the_table_equals_that_of_evaluating_with_the_pair(lstm, repeated, mode):
     tuning = tune_cache(lstm, repeated, mode, size=60)
     measured = evaluate_text(lstm, repeated, mode, tuning.best)
     assert measured.perplexity == pytest.approx(tuning.best_trial.perplexity, rel=1e-6)
@@ -40,7 +40,7 @@ def test_every_figure_of_the_table_is_that_of_measuring_with_the_pair(lstm, repe
 
 @pytest.fixture
 def pointing(monkeypatch):
-    """Makes the model read rows, of a given length, that point to the next word, if not reliably."""
+    """Replaces the model's hidden states by rows of a given length that mostly point to the next word."""
 
     def pointing(length: float) -> ScoredTokens:
         random = torch.Generator().manual_seed(0)
@@ -70,7 +70,7 @@ def test_no_pair_of_a_fine_grid_is_better(lstm, repeated, pointing):
             assert best.perplexity <= perplexity * 1.003
 
 
-def test_theta_is_looked_for_around_the_best_and_past_the_end_of_the_table(lstm, repeated, pointing):
+def test_theta_is_searched_around_the_best_and_beyond_the_table(lstm, repeated, pointing):
     pointing(1.0)
     tuning = tune_cache(lstm, repeated, size=60)
     assert {trial.theta for trial in tuning.trials} > set(THETAS)
@@ -91,7 +91,7 @@ def test_the_model_reads_the_text_once(lstm, repeated, monkeypatch):
     assert len(read) == 1
 
 
-def test_where_a_cache_does_not_help_its_best_weight_is_0(lstm, toy, tmp_path):
+def test_the_best_weight_is_0_if_a_cache_does_not_help(lstm, toy, tmp_path):
     words = sorted({word for line in (toy / "valid.txt").read_text().splitlines() for word in line.split()})
     words = [word for word in words if lstm.vocabulary.knows(word)]
     (tmp_path / "text.txt").write_text(" ".join(words) + "\n")  # no word twice
@@ -100,7 +100,7 @@ def test_where_a_cache_does_not_help_its_best_weight_is_0(lstm, toy, tmp_path):
     assert tuning.best_trial.perplexity == pytest.approx(tuning.without_cache.perplexity, rel=1e-9)
 
 
-def test_the_command_prints_the_table_and_the_command_that_measures(trained, repeated, capsys):
+def test_the_command_prints_the_table_and_the_command_to_evaluate_it(trained, repeated, capsys):
     assert cli.main(["tune", "cache", str(trained.lstm), str(repeated), "--cache-size", "60"]) == 0
     *table, empty, command = capsys.readouterr().out.splitlines()
     assert sum(line.endswith(" *") for line in table) == 1
@@ -109,15 +109,15 @@ def test_the_command_prints_the_table_and_the_command_that_measures(trained, rep
     assert cli.main([*words[1:], "--json"]) == 0
     measured = json.loads(capsys.readouterr().out)
     assert cli.main(["tune", "cache", str(trained.lstm), str(repeated), "--cache-size", "60", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["command"] == command
-    assert told["cache"] == measured["cache"]
-    assert told["perplexity"] == pytest.approx(measured["perplexity"], rel=1e-6)
-    assert told["without_cache"]["perplexity"] == pytest.approx(measured["without_cache"]["perplexity"], rel=1e-9)
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["command"] == command
+    assert printed["cache"] == measured["cache"]
+    assert printed["perplexity"] == pytest.approx(measured["perplexity"], rel=1e-6)
+    assert printed["without_cache"]["perplexity"] == pytest.approx(measured["without_cache"]["perplexity"], rel=1e-9)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--cache-weight", "0.1"], "--cache-theta is missing"),
         (["--cache-theta", "0.1"], "--cache-weight is missing"),
@@ -125,11 +125,11 @@ def test_the_command_prints_the_table_and_the_command_that_measures(trained, rep
         (["--cache-weight", "1.5", "--cache-theta", "-1", "--cache-size", "0"], "size: found 0"),
     ],
 )
-def test_settings_that_are_none_are_told(trained, repeated, capsys, arguments, said):
+def test_invalid_settings_raise_an_error(trained, repeated, capsys, arguments, message):
     assert cli.main(["evaluate", "lm", str(trained.lstm), str(repeated), *arguments]) == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
-def test_a_size_of_0_is_told_by_tune(trained, repeated, capsys):
+def test_tune_raises_an_error_for_a_size_of_0(trained, repeated, capsys):
     assert cli.main(["tune", "cache", str(trained.lstm), str(repeated), "--cache-size", "0"]) == 2
     assert "cache.size: found 0" in capsys.readouterr().err

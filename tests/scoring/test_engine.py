@@ -1,4 +1,4 @@
-"""The scoring engine: the same log-probabilities however texts are batched, from any model, in flat memory."""
+"""The scoring engine: log-probabilities independent of batching, for any model, in constant memory."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ STREAM_OPEN = TextMode(carry_state=True, predict_eos=False)
 
 
 def alone(stored: ModelBundle, sentence: list[str]) -> float:
-    """The sum over its tokens, of one sentence in a batch by itself."""
+    """The sum over the tokens of one sentence in its own batch."""
     vocabulary = stored.vocabulary
     ids = vocabulary.encode(sentence)
     tokens, targets = (torch.tensor(one)[:, None] for one in ([vocabulary.begin_id, *ids], [*ids, vocabulary.end_id]))
@@ -49,7 +49,7 @@ def corpus_of(stored: ModelBundle, sentences: list[list[str]]) -> EncodedCorpus:
 
 
 def recording(stored: ModelBundle, monkeypatch) -> list[TokenBatch]:
-    """The batches that the model sees from here on."""
+    """Records all further batches of the model."""
     seen: list[TokenBatch] = []
     scoring = stored.model.token_log_probs
 
@@ -75,7 +75,7 @@ def columns_of(seen: list[TokenBatch]) -> list[tuple[int, ...]]:
 
 @every_model
 @pytest.mark.parametrize("together", [2, 100])
-def test_a_sentence_among_others_has_the_log_probability_it_has_alone(monkeypatch, name, together):
+def test_the_log_probability_of_a_sentence_does_not_depend_on_others(monkeypatch, name, together):
     stored = fresh(name)
     monkeypatch.setattr(engine, "SENTENCES", together)
     monkeypatch.setattr(engine, "TOKEN_BUDGET", 16)
@@ -88,7 +88,7 @@ def test_a_sentence_among_others_has_the_log_probability_it_has_alone(monkeypatc
 
 @pytest.mark.parametrize("name", ["prpn", "lstm"])
 @pytest.mark.parametrize("together", [2, 100])
-def test_trained_models_in_single_precision_score_sentences_as_alone(request, monkeypatch, name, together):
+def test_trained_models_in_single_precision_score_sentences_independently(request, monkeypatch, name, together):
     stored = request.getfixturevalue(name)
     monkeypatch.setattr(engine, "SENTENCES", together)
     monkeypatch.setattr(engine, "TOKEN_BUDGET", 16)
@@ -104,7 +104,7 @@ def test_all_sentences_together_have_the_loss_of_the_text(prpn, toy):
 
 @pytest.mark.parametrize("together", [2, 1 << 15])
 def test_a_sequence_has_each_sentence_scored_once(monkeypatch, together):
-    """And equal ones have equal values, to the last bit."""
+    """Repeated sentences have bitwise equal values."""
     monkeypatch.setattr(engine, "SENTENCES", together)
     monkeypatch.setattr(engine, "TOKEN_BUDGET", 16)
     stored = fresh("prpn")
@@ -120,7 +120,7 @@ def test_a_sequence_has_each_sentence_scored_once(monkeypatch, together):
     assert all(len(of_one) == 1 for of_one in values.values())
 
 
-def test_an_iterator_is_taken_in_parts_and_has_each_sentence_scored_once_in_a_part(monkeypatch):
+def test_an_iterator_is_read_in_parts_and_each_distinct_sentence_scored_once_per_part(monkeypatch):
     monkeypatch.setattr(engine, "SENTENCES", 4)
     stored = fresh("lstm")
     seen = recording(stored, monkeypatch)
@@ -148,7 +148,7 @@ def test_a_sentence_without_tokens_has_the_probability_of_ending_or_is_certain()
 
 
 class Counts(Model, ScoresTokens):
-    """A model of counts alone: no weights, no state."""
+    """A model without weights and state."""
 
     def __init__(self, log_probs: list[float]) -> None:
         super().__init__()
@@ -164,7 +164,7 @@ class Counts(Model, ScoresTokens):
 EOS_ONLY = Vocabulary(["<unk>", "<eos>", "a", "b"], begin="<eos>", end="<eos>")
 
 
-def test_a_model_of_counts_without_weights_serves_with_one_token_for_begin_and_end():
+def test_a_model_without_weights_works_with_one_token_for_bos_and_eos():
     scorer = Scorer(Counts([-4.0, -1.0, -2.0, -3.0]), EOS_ONLY, SENTENCES)
     assert np.array_equal(scorer.sentences([["a"], ["b", "a", "zebra"], []]), [-3.0, -10.0, -1.0])
 
@@ -175,7 +175,7 @@ def test_a_model_of_counts_without_weights_serves_with_one_token_for_begin_and_e
 @every_model
 @MODES
 @pytest.mark.parametrize("size", [1, 5, 40])
-def test_the_tokens_of_a_text_come_in_its_order_however_it_is_cut(monkeypatch, name, mode, size):
+def test_the_tokens_of_a_text_are_in_text_order_however_it_is_batched(monkeypatch, name, mode, size):
     stored = fresh(name, mode)
     text = [sentence for sentence in TEXT if sentence]
     corpus, end = corpus_of(stored, text), [stored.vocabulary.end_id] * mode.predict_eos
@@ -192,8 +192,8 @@ def test_the_tokens_of_a_text_come_in_its_order_however_it_is_cut(monkeypatch, n
 
 @pytest.mark.parametrize("name", ["prpn", "lstm"])
 @MODES
-def test_hidden_states_come_in_the_order_of_the_text(monkeypatch, name, mode):
-    """Of repeated sentences, too: those that the decoder makes the tokens' log-probabilities of."""
+def test_hidden_states_are_in_text_order(monkeypatch, name, mode):
+    """Also for repeated sentences: the decoder computes the tokens' log-probabilities from them."""
     monkeypatch.setattr(engine, "TOKENS", 50)
     stored = fresh(name, mode)
     corpus = corpus_of(stored, [sentence for sentence in TEXT if sentence] * 2)
@@ -247,7 +247,7 @@ def test_a_stream_over_several_calls_equals_one_call(monkeypatch, name, predict_
 
 @every_model
 def test_ends_that_are_not_predicted_are_read_and_never_scored(name):
-    """In a stream: the words are as likely as where ends are predicted, for they follow the same tokens."""
+    """In a stream, words have the same probability as if ends were predicted, as they follow the same tokens."""
     stored = fresh(name, STREAM)
     corpus = corpus_of(stored, [sentence for sentence in TEXT if sentence])
     closed, opened = Scorer.of(stored), Scorer.of(stored, STREAM_OPEN)
@@ -260,7 +260,7 @@ def test_ends_that_are_not_predicted_are_read_and_never_scored(name):
     assert closed.total(corpus) < opened.total(corpus) - 1
 
 
-def test_the_state_is_carried_from_sentence_to_sentence_in_a_stream_alone():
+def test_the_state_is_carried_across_sentences_only_in_a_stream():
     stored = fresh("prpn", STREAM)
     corpus = corpus_of(stored, [["cat"], ["dog"]])
     (carried,), (reset,) = Scorer.of(stored).tokens(corpus), Scorer.of(stored, SENTENCES).tokens(corpus)
@@ -272,7 +272,7 @@ def test_the_state_is_carried_from_sentence_to_sentence_in_a_stream_alone():
 
 
 def on_disk(path, sentences: int) -> EncodedCorpus:
-    """Sentences of one or two words, in files as those of a large text are."""
+    """Sentences of one or two words in memory-mapped files, like those of a large text."""
     lengths = 1 + np.arange(sentences) % 2
     offsets = np.memmap(path / "offsets", np.int64, "w+", shape=(sentences + 1,))
     offsets[1:] = lengths.cumsum()
@@ -284,7 +284,7 @@ def on_disk(path, sentences: int) -> EncodedCorpus:
 
 @pytest.mark.parametrize("asked", ["total", "tokens", "sentences"])
 def test_memory_does_not_grow_with_the_number_of_sentences(monkeypatch, tmp_path, asked):
-    """But for results: 8 bytes for each sentence, held twice while the parts are joined."""
+    """Except for results: 8 bytes per sentence, twice while the parts are concatenated."""
     monkeypatch.setattr(engine, "TOKENS", 400)
     monkeypatch.setattr(engine, "SENTENCES", 200)
     scorer = Scorer(Counts([-4.0, -1.0, -2.0, -3.0]), EOS_ONLY, SENTENCES)
@@ -319,11 +319,11 @@ def test_no_batch_is_larger_than_the_budget(monkeypatch, mode):
 
 
 def mixture() -> ModelBundle:
-    """A model with probabilities of sentences alone."""
+    """A model that only scores whole sentences."""
     return dataclasses.replace(fresh("lstm"), model=MixtureOfUnigrams(3, WORDS))
 
 
-def test_a_model_of_sentences_alone_has_a_perplexity(tmp_path):
+def test_a_model_that_only_scores_sentences_has_a_perplexity(tmp_path):
     stored = mixture()
     lines = ["the cat sees a dog", "old", "the cat sees a dog"]
     (tmp_path / "text.txt").write_text("\n".join(lines) + "\n")
@@ -335,14 +335,14 @@ def test_a_model_of_sentences_alone_has_a_perplexity(tmp_path):
     assert expected[1] == pytest.approx(float(stored.model.sentence_log_probs(TokenBatch(targets, targets))[0]))
 
 
-def test_a_model_of_sentences_alone_scores_pairs():
+def test_a_model_that_only_scores_sentences_scores_pairs():
     stored = mixture()
     likelier, other = sorted(["cat", "dog"], key=lambda word: -Scorer.of(stored).sentences([[word]])[0])
     scores = score_pairs(stored, [MinimalPair(likelier, other, "case", {}, "file", 1)])
     assert scores.right.all()
 
 
-def test_a_model_of_sentences_alone_is_refused_where_tokens_are_asked_for(tmp_path):
+def test_a_model_that_only_scores_sentences_raises_an_error_for_tokens(tmp_path):
     stored = mixture()
     (tmp_path / "text.txt").write_text("the cat\n")
     told = (
@@ -359,7 +359,7 @@ def test_a_model_of_sentences_alone_is_refused_where_tokens_are_asked_for(tmp_pa
             asked()
 
 
-def test_a_model_without_hidden_states_is_refused_by_a_cache_alone(tmp_path):
+def test_a_model_without_hidden_states_raises_an_error_only_for_a_cache(tmp_path):
     stored = fresh("ngram")
     (tmp_path / "text.txt").write_text("the cat\n")
     assert evaluate_text(stored, tmp_path / "text.txt").tokens == 3
@@ -391,7 +391,7 @@ def test_weights_that_are_nan_are_reported_with_the_model_type(tmp_path, name, m
             one()
 
 
-def test_the_mode_is_that_of_training_unless_another_is_given():
+def test_the_mode_is_that_of_training_by_default():
     for mode in (SENTENCES, STREAM, OPEN):
         stored = fresh("lstm", mode)
         assert Scorer.of(stored).mode == mode

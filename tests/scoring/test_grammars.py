@@ -1,4 +1,4 @@
-"""Models that read whole sentences, through everything that scores text."""
+"""Models that read whole sentences, in all commands that score text."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ every_exact_model = pytest.mark.parametrize("name", EXACT)
 
 
 def alone(stored: ModelBundle, line: str) -> float:
-    """The log-probability of a sentence in a batch by itself."""
+    """The log-probability of a sentence in its own batch."""
     ids = stored.vocabulary.encode(line.split())
     tokens, targets = ([stored.vocabulary.begin_id, *ids], [*ids, stored.vocabulary.end_id])
     with torch.no_grad():
@@ -95,7 +95,7 @@ def test_surprisals_add_up_to_the_log_probability_of_the_sentence(name):
 
 
 @every_exact_model
-def test_tokens_of_a_text_come_in_its_order(name):
+def test_tokens_of_a_text_are_in_text_order(name):
     stored = fresh(name)
     ids = [stored.vocabulary.encode(line.split()) for line in LINES]
     (found,) = Scorer.of(stored).tokens(EncodedCorpus.from_sentences(ids))
@@ -105,7 +105,7 @@ def test_tokens_of_a_text_come_in_its_order(name):
 
 
 @every_sentence_model
-def test_a_sentence_without_words_has_probability_0_beside_others(name):
+def test_a_sentence_without_words_has_probability_0_among_others(name):
     stored = fresh(name)
     found = Scorer.of(stored).sentences([["the", "cat"], [], ["old"]])
     assert found[1] == -np.inf
@@ -113,7 +113,7 @@ def test_a_sentence_without_words_has_probability_0_beside_others(name):
 
 
 @every_sentence_model
-def test_pairs_are_decided_by_the_probability_of_the_sentence(name):
+def test_pairs_are_decided_by_sentence_probability(name):
     stored = fresh(name)
     better, worse = sorted(["the cat sees", "the sees cat"], key=lambda line: -alone(stored, line))
     scores = score_pairs(stored, [MinimalPair(better, worse, "case", {}, "file", 1)])
@@ -122,16 +122,16 @@ def test_pairs_are_decided_by_the_probability_of_the_sentence(name):
 
 
 @every_sentence_model
-def test_other_ways_of_reading_are_refused_with_the_option_to_leave_out(name, text):
+def test_other_text_modes_raise_an_error_with_the_option_to_omit(name, text):
     stored = fresh(name)
-    stream = "one stream, the state carried from sentence to sentence"
+    stream = "one stream, state carried across sentences"
     end = "reads text sentence by sentence and predicts the ends; leave --context out"
-    asked = [
+    requests = [
         (stream, lambda: evaluate_text(stored, text, STREAM)),
         (stream, lambda: list(surprisals(stored, LINES, "carry"))),
         ("sentence by sentence, ends of sentences not predicted", lambda: Scorer.of(stored, OPEN)),
     ]
-    for mode, ask in asked:
+    for mode, ask in requests:
         with pytest.raises(InputError) as caught:
             ask()
         assert str(caught.value) == f"text read as {mode}: a {name} model {end}"
@@ -139,18 +139,18 @@ def test_other_ways_of_reading_are_refused_with_the_option_to_leave_out(name, te
 
 
 @pytest.mark.parametrize("command", [["evaluate", "lm"], ["score"]])
-def test_commands_refuse_a_stream_in_one_line(command, text, tmp_path, capsys):
+def test_commands_report_an_unsupported_stream_in_one_line(command, text, tmp_path, capsys):
     stored = fresh("simple-pcfg")
     stored.model.float()
     write_model(tmp_path / "model", stored)
     assert main([*command, str(tmp_path / "model"), str(text), "--context", "carry"]) == 2
-    out, said = capsys.readouterr()
+    out, message = capsys.readouterr()
     assert not out
-    assert said.splitlines()[-1].endswith("and predicts the ends; leave --context out")
+    assert message.splitlines()[-1].endswith("and predicts the ends; leave --context out")
     assert main([*command, str(tmp_path / "model"), str(text), "--context", "reset"]) == 0
 
 
-def test_token_scores_of_a_bound_are_refused_with_the_types_that_have_them(text):
+def test_the_error_for_token_scores_of_a_bound_lists_the_types_that_have_them(text):
     stored = fresh("compound-pcfg")
     fault = (
         r"^this compound-pcfg model gives no token probabilities, so {} cannot use it\. Model types that can:"

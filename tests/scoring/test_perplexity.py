@@ -1,4 +1,4 @@
-"""Perplexity: every token once, however the text is cut."""
+"""Perplexity: every token counts once, however the text is batched."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MODES = pytest.mark.parametrize("mode", [SENTENCES, STREAM], ids=["sentences", "
 
 
 def by_hand(stored, lines: list[str], mode: TextMode) -> float:
-    """Nats of a text read token by token, one column, as the equations have it."""
+    """Nats of a text read token by token in one column, by the equations."""
     model, vocabulary = stored.model, stored.vocabulary
     sentences = [[*vocabulary.encode(line.split()), vocabulary.end_id] for line in lines]
     if mode.carry_state:
@@ -65,8 +65,8 @@ def test_the_steps_of_a_batch_change_no_stream_score(stored, toy, monkeypatch, s
 
 @MODES
 @pytest.mark.parametrize("budget", [6, 50, 8192])
-def test_every_token_of_a_text_is_a_target_once(prpn, toy, monkeypatch, mode, budget):
-    """Of sentences read by themselves, those of each distinct one."""
+def test_every_token_of_a_text_is_a_target_exactly_once(prpn, toy, monkeypatch, mode, budget):
+    """For independent sentences, every token of each distinct sentence."""
     for name in ("TOKEN_BUDGET", "STEPS"):
         monkeypatch.setattr(engine, name, budget)
     text = toy / ("train.txt" if budget == 8192 else "test.txt")
@@ -95,7 +95,7 @@ def test_a_uniform_model_has_the_perplexity_of_its_vocabulary(stored, toy):
         assert score.perplexity == pytest.approx(len(stored.vocabulary))
 
 
-def test_the_mode_is_that_of_training_where_none_is_given(prpn, toy):
+def test_the_default_mode_is_that_of_training(prpn, toy):
     assert evaluate_text(prpn, toy / "test.txt").mode == prpn.settings.mode == SENTENCES
     assert "state reset at each sentence" in str(evaluate_text(prpn, toy / "test.txt"))
     assert "state carried through the text" in str(evaluate_text(prpn, toy / "test.txt", STREAM))
@@ -108,7 +108,7 @@ def test_unknown_words_are_counted(prpn, tmp_path):
     assert "3 unknown (60.0%)" in str(score)
 
 
-def test_scoring_leaves_the_model_in_evaluation_and_makes_no_gradients(prpn, toy):
+def test_scoring_leaves_the_model_in_evaluation_mode_and_computes_no_gradients(prpn, toy):
     prpn.model.train()
     before = {name: tensor.clone() for name, tensor in prpn.model.state_dict().items()}
     evaluate_text(prpn, toy / "test.txt")
@@ -117,12 +117,12 @@ def test_scoring_leaves_the_model_in_evaluation_and_makes_no_gradients(prpn, toy
     assert all(torch.equal(tensor, before[name]) for name, tensor in prpn.model.state_dict().items())
 
 
-def test_a_text_without_a_sentence_is_told(prpn, tmp_path):
+def test_a_text_without_sentences_raises_an_error(prpn, tmp_path):
     (tmp_path / "text.txt").write_text("\n \n")
     with pytest.raises(InputError, match=r"text\.txt: not one sentence"):
         evaluate_text(prpn, tmp_path / "text.txt")
 
 
 @pytest.mark.parametrize(("perplexity", "text"), [(27.346, "27.35"), (123456.7, "123456.70"), (1e304, "1e+304")])
-def test_a_perplexity_without_end_is_told_in_few_digits(perplexity, text):
+def test_a_huge_perplexity_is_printed_with_few_digits(perplexity, text):
     assert perplexity_text(perplexity) == text

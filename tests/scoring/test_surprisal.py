@@ -1,4 +1,4 @@
-"""Surprisal: every word of the original text, and sums that are the sentence's log-probability."""
+"""Surprisal: rows for all words of the original text that add up to the sentence's log-probability."""
 
 from __future__ import annotations
 
@@ -154,8 +154,8 @@ def test_words_hold_every_token_once_in_order_and_are_parts_of_the_line(line, un
 
 def test_a_word_tells_itself_as_a_dict(prpn):
     (rows,) = surprisals(prpn, ["the cat"])
-    told = rows[0].to_dict()
-    assert told == {
+    row = rows[0].to_dict()
+    assert row == {
         "sentence": 1, "position": 1, "word": "the", "begin": 0, "end": 3, "token": "the", "in_vocabulary": True,
         "surprisal": pytest.approx(rows[0].surprisal, abs=1e-6),
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Log-probabilities of trees at hand, given one by one or together."""
+"""Log-probabilities of trees in memory, scored one by one or together."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tests.tree_models import tree_model
 
 
 @pytest.mark.parametrize("variant", ["tanh", "labelled"])
-def test_a_tree_has_the_sum_of_its_words_in_the_order_given(variant):
+def test_tree_log_probabilities_are_sums_over_words_in_the_given_order(variant):
     trees = [*TREES, TREES[1], TREES[0]]
     expected = [math.fsum(words) for words in by_word(built(variant), *trees)]
     assert log_probs_of_trees(tree_model(variant), trees) == pytest.approx(expected)
 
 
-def test_what_the_model_reads_as_the_same_tree_is_exactly_equal():
+def test_trees_that_the_model_cannot_distinguish_have_exactly_equal_scores():
     unknown = [
         replace(SENTENCE, words=("zebra", *SENTENCE.words[1:])),
         replace(SENTENCE, words=("gnu", *SENTENCE.words[1:])),
@@ -37,9 +37,9 @@ def test_what_the_model_reads_as_the_same_tree_is_exactly_equal():
     assert labels != known
 
 
-def test_what_cannot_be_scored_is_told(lstm):
+def test_unsuitable_trees_and_models_raise_an_error(lstm):
     cyclic = replace(tree("the cat", (2, 1)), name="q-7")
-    with pytest.raises(InputError, match=r"^k\.conllu, sentence q-7: words 1, 2 hang on no root"):
+    with pytest.raises(InputError, match=r"^k\.conllu, sentence q-7: words 1, 2 have no path to a root"):
         log_probs_of_trees(tree_model(), [SENTENCE, cyclic], "k.conllu")
     with pytest.raises(InputError, match="this lstm model does not generate dependency trees, so scoring of"):
         log_probs_of_trees(lstm, TREES)

@@ -117,7 +117,7 @@ def test_damaged_groups_of_the_optimiser_are_refused(run, groups):
         ({"random": torch.zeros(5056, dtype=torch.uint8)}, "random"),
         ({"model/decoder.bias": None}, "decoder.bias is missing"),
         ({"model/decoder.bias": torch.zeros(3)}, "decoder.bias has shape (3,)"),
-        ({"model/more": torch.zeros(3)}, "more is not of this model"),
+        ({"model/more": torch.zeros(3)}, "more does not belong to this model"),
         ({"optimiser/0/exp_avg": None}, "optimiser/0 lacks its state"),
         ({"optimiser/0/exp_avg": torch.zeros(2)}, "optimiser/0/exp_avg"),
         ({"optimiser/99/exp_avg": torch.zeros(2)}, "optimiser/99/exp_avg"),

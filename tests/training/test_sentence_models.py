@@ -199,5 +199,5 @@ def test_a_text_of_one_word_sentences_is_refused(tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("a\nb\n")
     data = {"model": PCFG, "text": {"train": str(text), "valid": str(text)}}
-    with pytest.raises(InputError, match="no sentence of the training text has two words or more"):
+    with pytest.raises(InputError, match="no sentence of the training text has two or more words"):
         train(recipe_from(data, "recipe.yaml"), tmp_path / "run")

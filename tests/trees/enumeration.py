@@ -1,4 +1,4 @@
-"""Small trees, all of them or at random: the oracle of this folder's tests."""
+"""All small trees, and random trees: the reference of the tests in this folder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Spans = frozenset[tuple[int, int]]
 
 @cache
 def all_binary_trees(start: int, end: int) -> tuple[Spans, ...]:
-    """The spans of two words or more of every binary tree over [start, end)."""
+    """The spans of two or more words of every binary tree over [start, end)."""
     if end - start == 1:
         return (frozenset(),)
     return tuple(
@@ -25,7 +25,7 @@ def all_binary_trees(start: int, end: int) -> tuple[Spans, ...]:
 
 @cache
 def all_biased_trees(start: int, end: int) -> tuple[Spans, ...]:
-    """The same of every tree that the biased rule can give."""
+    """The same for every tree that the biased rule can return."""
     if end - start < 2:
         return (frozenset(),)
     return tuple(

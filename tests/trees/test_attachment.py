@@ -1,4 +1,4 @@
-"""Attachment scores: heads and labels counted word by word, punctuation told, sets of trees compared."""
+"""Attachment scores: counts of heads and labels, punctuation, comparison of sets of trees."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_heads_and_labels_are_counted_with_punctuation_and_without():
     assert attachment(relabelled, GOLD).tolist() == [[3, 2, 1], [4, 3, 1]]
 
 
-def test_a_right_label_under_a_wrong_head_earns_nothing_and_subtypes_are_part_of_labels():
+def test_a_correct_label_with_a_wrong_head_does_not_count_and_labels_include_subtypes():
     assert attachment(tree((2, 1, 0, 3)), GOLD)[0].tolist() == [3, 2, 2]
     assert attachment(tree((2, 3, 0, 3), "det nsubj:pass root punct"), GOLD)[0].tolist() == [3, 3, 2]
 
@@ -37,16 +37,16 @@ def test_a_right_label_under_a_wrong_head_earns_nothing_and_subtypes_are_part_of
         ("$", "$", False), ("3", "CD", False),
     ],
 )  # fmt: skip
-def test_punctuation_is_told_by_universal_tags_and_else_by_characters(word, tag, expected):
+def test_punctuation_is_recognised_by_universal_tags_or_else_by_characters(word, tag, expected):
     assert is_punctuation(word, tag) == expected
 
 
-def test_the_gold_tags_say_what_is_punctuation():
+def test_gold_tags_determine_punctuation():
     predicted = tree((2, 3, 0, 1), tags="PUNCT PUNCT PUNCT X")
     assert attachment(predicted, GOLD).tolist() == [[3, 3, 3], [4, 3, 3]]
 
 
-def test_words_that_differ_are_told_by_place_and_position():
+def test_different_words_raise_an_error_with_their_location():
     with pytest.raises(InputError) as error:
         attachment(tree((2, 3, 0, 3), words="the dog sleeps ."), GOLD, "out.conllu, line 3", "gold.conllu, sentence 1")
     expected = "out.conllu, line 3: found 'dog' as word 2, expected 'cat' as in gold.conllu, sentence 1"
@@ -65,17 +65,17 @@ def test_scores_are_over_the_words_of_all_sentences():
     assert scores.to_dict()["las_all_words"] == pytest.approx(3 / 5)
 
 
-def test_there_is_no_figure_of_no_words_and_no_las_without_labels():
+def test_there_is_no_score_without_words_and_no_las_without_labels():
     mark = tree((0,), "root", "PUNCT", "!")
     scores = AttachmentScores(attachment(mark, mark)[None])
     assert (scores.uas(), scores.uas(ALL_WORDS)) == (None, 1.0)
     unlabelled = AttachmentScores(attachment(GOLD, GOLD)[None], labelled=False)
     assert (unlabelled.uas(), unlabelled.las()) == (1.0, None)
-    with pytest.raises(InputError, match="no word but punctuation"):
+    with pytest.raises(InputError, match="found only punctuation"):
         compare_attachment(scores, scores)
 
 
-def test_a_clear_gain_is_told_from_chance_and_an_even_one_is_not():
+def test_a_clear_gain_is_significant_and_an_even_one_is_not():
     generator = np.random.default_rng(4)
     words = np.full(200, 10.0)
 

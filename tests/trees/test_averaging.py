@@ -36,7 +36,7 @@ def n_ary(lengths, seed):
 
 
 def shared(tree, predictions, sentence, weights):
-    """What the spans of one tree weigh: each span of two words or more, in each prediction that has it."""
+    """The total weight of a tree's spans of two or more words in the predictions that have them."""
     return sum(w * len(tree & one.sentence(sentence)) for one, w in zip(predictions, weights, strict=True))
 
 
@@ -55,7 +55,7 @@ def test_no_binary_tree_shares_more_spans(count, weighted):
 
 
 @pytest.mark.parametrize("chart_bytes", [1, 10_000])
-def test_neither_company_nor_the_size_of_a_batch_changes_a_tree(monkeypatch, chart_bytes):
+def test_a_tree_depends_neither_on_other_sentences_nor_on_the_batch_size(monkeypatch, chart_bytes):
     lengths = np.random.default_rng(0).integers(1, 20, 80)
     predictions = [random_trees(lengths, seed) for seed in range(3)]
     expected = average(predictions)
@@ -104,13 +104,13 @@ def test_first_ties_split_first_whatever_the_order_and_the_scale_of_weights():
         assert average([one, one, other], [0.1, 0.21, 0.3], ties).sentence(0) == {(0, 3), (0, 2)}
 
 
-def test_ties_are_broken_at_random_unless_asked_otherwise():
+def test_ties_are_broken_at_random_by_default():
     predictions = [n_ary([3, 4, 5, 6] * 20, seed) for seed in range(2)]
     assert same(average(predictions), average(predictions, ties="random"))
     assert not same(average(predictions), average(predictions, ties="first"))
 
 
-def test_random_ties_depend_on_the_sentence_alone():
+def test_random_ties_depend_only_on_the_sentence():
     lengths = np.random.default_rng(0).integers(3, 20, 80)
     predictions = [random_trees(lengths, seed) for seed in range(2)]
     expected = average(predictions)
@@ -121,7 +121,7 @@ def test_random_ties_depend_on_the_sentence_alone():
     assert same(average([one.select([5, 5, 5]) for one in predictions]), expected.select([5, 5, 5]))
 
 
-def test_random_ties_share_as_many_spans_and_lean_to_neither_side():
+def test_random_ties_share_as_many_spans_and_are_unbiased():
     predictions = [n_ary([3, 4, 5, 6] * 20, seed) for seed in range(2)]
     first, tied = average(predictions, ties="first"), average(predictions)
     for sentence in range(80):
@@ -146,7 +146,7 @@ def test_a_tie_of_two_trees_goes_either_way_in_half_of_the_sentences_of_a_length
 
 
 def probabilities(lengths, seed):
-    """Exact ones: shares of eight random trees that have each span."""
+    """Exact probabilities: fractions of eight random trees that have each span."""
     drawn = [random_trees(lengths, 100 * seed + number) for number in range(8)]
     values = [
         1.0 if end - start == 1 else sum((start, end) in tree.sentence(index) for tree in drawn) / 8
@@ -159,7 +159,7 @@ def probabilities(lengths, seed):
 
 @pytest.mark.parametrize("weights", [None, [3.0, 1.0, 2.0]])
 @pytest.mark.parametrize("ties", TIE_RULES)
-def test_a_prediction_of_probabilities_counts_as_the_trees_it_is_made_of(weights, ties):
+def test_a_prediction_of_probabilities_equals_the_trees_it_averages(weights, ties):
     lengths = [1, 2, *np.random.default_rng(0).integers(3, 9, 40).tolist()]
     (first, drawn), (second, others), trees = probabilities(lengths, 1), probabilities(lengths, 2), n_ary(lengths, 3)
     averaged = average([first, trees, second], weights, ties)
@@ -181,7 +181,7 @@ def test_the_average_of_one_prediction_of_probabilities_has_the_spans_of_the_gre
     assert same(average([one, one, one]), decode_spans(one, "cky"))
 
 
-def test_probabilities_that_are_no_numbers_and_of_other_sentences_are_refused():
+def test_nan_probabilities_and_different_sentences_raise_an_error():
     one, _ = probabilities([3, 4], 0)
     with pytest.raises(InputError, match="prediction 2, sentence 2: the tree has 5 words, expected 4"):
         average([one, right([3, 5])])
@@ -205,12 +205,12 @@ def test_repeated_spans_of_a_prediction_count_once():
 
 
 @pytest.mark.parametrize("weights", [[1.0], [1.0, 0.0], [1.0, -1.0], [1.0, float("nan")], [float("inf"), 1.0]])
-def test_weights_that_do_not_fit_are_told(weights):
+def test_invalid_weights_raise_an_error(weights):
     with pytest.raises(InputError, match="expected 2 positive numbers, one for each prediction"):
         average([right([3]), left([3])], weights)
 
 
-def test_predictions_of_other_sentences_are_told():
+def test_predictions_for_different_sentences_raise_an_error():
     with pytest.raises(InputError, match="prediction 2: found 1 trees, expected 2 as in the first"):
         average([right([3, 4]), right([3])])
     with pytest.raises(InputError, match="prediction 3, sentence 2: the tree has 5 words, expected 4 as in the first"):
@@ -220,7 +220,7 @@ def test_predictions_of_other_sentences_are_told():
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=str)
-def test_agreement_is_the_f1_of_each_two(protocol):
+def test_agreement_is_the_pairwise_f1(protocol):
     lengths = np.random.default_rng(3).integers(1, 15, 200)
     predictions = [random_trees(lengths, 0), left(lengths), decode(-np.ones(lengths.sum()), lengths, "biased")]
     found = agreement(predictions, protocol)
@@ -234,7 +234,7 @@ def test_agreement_is_the_f1_of_each_two(protocol):
 
 @pytest.fixture
 def files(tmp_path):
-    """Three files of trees of the same sentences: two alike, and one whose trees branch to the left."""
+    """Three files of trees for the same sentences: two similar ones, and one with left-branching trees."""
     lengths = np.random.default_rng(1).integers(1, 12, 50)
     words = [[f"w{place}" for place in range(length)] for length in lengths]
     one = random_trees(lengths, 0)
@@ -243,7 +243,7 @@ def files(tmp_path):
     return [tmp_path / f"{name}.mrg" for name in ("a", "odd", "b")]
 
 
-def test_files_are_averaged_and_the_odd_one_out_agrees_least(files):
+def test_files_are_averaged_and_an_outlier_agrees_least(files):
     result = average_files(files, WSJ)
     assert parse_brackets("\n".join(result.brackets())) == read_brackets(files[0])
     figures = result.to_dict()
@@ -256,7 +256,7 @@ def test_files_are_averaged_and_the_odd_one_out_agrees_least(files):
 
 
 @pytest.mark.parametrize("ties", TIE_RULES)
-def test_files_are_averaged_by_the_rule_for_ties_that_is_asked_for(files, ties):
+def test_files_are_averaged_with_the_given_rule_for_ties(files, ties):
     result = average_files(files[:2], WSJ, ties=ties)
     predictions = [SpanSets.of(read_brackets(path)) for path in files[:2]]
     assert same(result.spans, average(predictions, ties=ties))
@@ -265,7 +265,7 @@ def test_files_are_averaged_by_the_rule_for_ties_that_is_asked_for(files, ties):
     assert average_files(files[:2], WSJ).ties == "random"
 
 
-def test_files_of_other_sentences_are_told_with_both(files):
+def test_files_of_different_sentences_raise_an_error_with_both_sentences(files):
     lines = files[1].read_text().splitlines()
     files[1].write_text("\n".join(lines[:-1]) + "\n")
     with pytest.raises(InputError, match=f"{files[1]}: found 49 trees, expected 50 as in {files[0]}"):
@@ -279,16 +279,16 @@ def test_files_of_other_sentences_are_told_with_both(files):
     assert first.endswith(f"that of {files[1]} has 7.")
     assert one.startswith("  file 1: w0")
     assert other == f"  file 2: an odd one of seven words that   ({files[1]}, tree 4)"
-    assert "as many words" in advice
+    assert "the same number of words" in advice
 
 
-def test_a_file_that_can_be_read_in_two_ways_is_read_as_the_others(tmp_path):
+def test_an_ambiguous_file_is_read_like_the_others(tmp_path):
     (tmp_path / "a.mrg").write_text("(X (X the cat) sat)\n")
     (tmp_path / "b.mrg").write_text("(the (cat sat))\n")
     averaged = average_files([tmp_path / "a.mrg", tmp_path / "b.mrg"], WSJ, ties="first")
     assert averaged.brackets() == ["(X the (X cat sat))"]
 
 
-def test_one_file_is_no_average(files):
-    with pytest.raises(InputError, match="found 1 file of trees, expected two or more"):
+def test_one_file_raises_an_error(files):
+    with pytest.raises(InputError, match="found 1 file of trees, expected at least two"):
         average_files(files[:1], WSJ)

@@ -29,7 +29,7 @@ def inner(spans):
     return {(start, end) for start, end in spans if end - start > 1}
 
 
-def test_branching_baselines_are_what_they_are_called():
+def test_branching_baselines_branch_to_their_side():
     assert left([4, 1, 2]).sentence(0) == {(0, 2), (0, 3), (0, 4)}
     assert right([4, 1, 2]).sentence(0) == {(0, 4), (1, 4), (2, 4)}
     assert balanced([5, 1, 2]).sentence(0) == {(0, 5), (0, 2), (2, 5), (3, 5)}
@@ -47,7 +47,7 @@ def test_baselines_are_binary_trees(baseline):
     trees_of(spans, [["w"] * length for length in lengths])
 
 
-def test_random_trees_split_at_every_place_alike_and_follow_their_seed():
+def test_random_trees_split_uniformly_and_depend_on_the_seed():
     spans = random_trees(np.full(6000, 4), 1)
     shapes = Counter(frozenset(spans.sentence(i)) for i in range(6000))
     assert set(shapes) == set(all_binary_trees(0, 4))

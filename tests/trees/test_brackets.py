@@ -36,7 +36,7 @@ def test_a_bracket_of_a_label_and_one_bare_leaf_is_a_tag():
     assert tree == Tree(("dogs", "bark"), ("NN", "VP"), (Constituent("S", 0, 2), Constituent("NP", 0, 1)))
 
 
-def test_bare_leaves_stand_beside_constituents():
+def test_bare_leaves_are_words_next_to_constituents():
     (tree,) = parse_brackets("(X the (X old cat))")
     assert tree.words == ("the", "old", "cat")
     assert tree.tags == ("", "", "")
@@ -67,14 +67,14 @@ def test_escapes_are_undone_in_words_and_stay_in_tags():
         ("((the) ((cat) (sat)))", [("", 0, 3), ("", 1, 3)]),
     ],
 )
-def test_files_without_labels_are_told_from_the_file(text, expected):
+def test_files_without_labels_are_recognised(text, expected):
     tree = parse_brackets(text)[0]
     assert spans(tree) == expected
     assert set(tree.tags) == {""}
     assert "cat" in tree.words or tree.words == ("word",)
 
 
-def test_labels_can_be_denied_or_affirmed():
+def test_labels_can_be_set_to_absent_or_present():
     assert parse_brackets("(the (cat sat))", labelled=False)[0].words == ("the", "cat", "sat")
     assert parse_brackets("(S ( (A a) (B b)))", labelled=True)[0].words == ("a", "b")
 
@@ -123,7 +123,7 @@ def test_induced_trees_have_one_written_form():
 
 @pytest.mark.parametrize("leaf", ["w{}", "(N w{})"])
 @pytest.mark.parametrize("labelled", [True, False])
-def test_depth_meets_no_recursion(labelled, leaf):
+def test_deep_trees_need_no_recursion(labelled, leaf):
     assert sys.getrecursionlimit() < DEPTH
     label = "X " if labelled else ""
     leaf = leaf if labelled else "w{}"
@@ -135,7 +135,7 @@ def test_depth_meets_no_recursion(labelled, leaf):
     assert SpanSets.of([tree]).sentence(0) == right([DEPTH + 1]).sentence(0)
 
 
-def test_nltk_trees_are_exchanged():
+def test_trees_are_converted_to_and_from_nltk():
     source = random.Random(3)
     for _ in range(100):
         tree = random_tree(source.randint(1, 9), source)
@@ -147,14 +147,14 @@ def test_nltk_trees_are_exchanged():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("(S (A a) (B b))\n(S (A a)\n", "file.mrg, line 2: found a tree that begins here and is not closed"),
+        ("(S (A a) (B b))\n(S (A a)\n", "file.mrg, line 2: found a tree that starts here and is never closed"),
         ("(S (A a))\n\n(S (A a)))", "file.mrg, line 3: found a closing bracket"),
         ("(S (A a) b)\nword", "file.mrg, line 2: found 'word' outside brackets"),
         ("(S (A a) b)\n()", "file.mrg, line 2: found a tree without words"),
-        (" \n", "file.mrg: no tree was found"),
+        (" \n", "file.mrg: found no trees"),
     ],
 )
-def test_faults_name_file_and_line(tmp_path, text, message):
+def test_errors_have_file_and_line(tmp_path, text, message):
     file = tmp_path / "file.mrg"
     file.write_text(text)
     with pytest.raises(InputError) as caught:
@@ -170,13 +170,13 @@ def test_faults_name_file_and_line(tmp_path, text, message):
         (b"(S\n\x00\x01", "line 2: found a zero byte at offset 3"),
     ],
 )
-def test_files_that_are_no_text_are_named(tmp_path, content, message):
+def test_binary_files_raise_an_error_with_their_name(tmp_path, content, message):
     (tmp_path / "file.mrg").write_bytes(content)
     with pytest.raises(InputError, match=message):
         read_brackets(tmp_path / "file.mrg")
 
 
-def test_missing_files_and_folders_are_named(tmp_path):
+def test_missing_files_and_folders_raise_an_error_with_their_name(tmp_path):
     with pytest.raises(InputError, match=r"none\.mrg: cannot be read"):
         read_brackets(tmp_path / "none.mrg")
     with pytest.raises(InputError, match="cannot be read"):
@@ -186,7 +186,7 @@ def test_missing_files_and_folders_are_named(tmp_path):
 
 
 @pytest.mark.parametrize("words", [("a b", "c"), ("", "c"), ("a\n", "c"), ()])
-def test_what_brackets_cannot_hold_is_refused_and_leaves_no_file(tmp_path, words):
+def test_words_that_brackets_cannot_represent_raise_an_error_and_leave_no_file(tmp_path, words):
     with pytest.raises(InputError, match="tree 1"):
         write_brackets([Tree(words, ("",) * len(words), ())], tmp_path / "file.mrg")
     assert not list(tmp_path.iterdir())

@@ -60,7 +60,7 @@ def test_sentences_are_read_one_at_a_time_with_all_their_lines(tmp_path):
     assert first.text() + second.text() == SAMPLE + "\n"
     assert second.text(["# a"]) == "# a\n" + second.text()
     file.write_text("\n")
-    with pytest.raises(InputError, match="no sentence was found"):
+    with pytest.raises(InputError, match="found no sentences"):
         list(iterate_conllu(file))
 
 
@@ -83,7 +83,7 @@ def test_written_trees_are_read_back(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["file.conllu"]
 
 
-def test_comments_stand_below_the_name_and_are_passed_over_by_readers(tmp_path):
+def test_comments_are_written_after_the_name_and_ignored_in_reading(tmp_path):
     tree = DependencyTree(("a",), ("X",), (0,), ("root",), "id")
     text = format_conllu(tree, {"text": "a", "surprisal": "1.5"})
     assert text == "# sent_id = id\n# text = a\n# surprisal = 1.5\n1\ta\t_\tX\t_\t_\t0\troot\t_\t_\n\n"
@@ -110,7 +110,7 @@ def test_words_with_tabs_cannot_be_written(tmp_path):
         (row("2", "", *"BNN_1x__"), "found an empty word form"),
     ],
 )
-def test_faults_name_file_line_and_sentence(tmp_path, line, message):
+def test_errors_have_file_line_and_sentence(tmp_path, line, message):
     file = tmp_path / "file.conllu"
     file.write_text("# sent_id = here\n" + row(*"1aANN_0x__") + "\n" + line + "\n")
     with pytest.raises(InputError) as caught:
@@ -121,7 +121,7 @@ def test_faults_name_file_line_and_sentence(tmp_path, line, message):
 @pytest.mark.parametrize("read", [read_conllu, read_conllx, read_dp])
 def test_an_empty_file_has_no_sentence(tmp_path, read):
     (tmp_path / "file").write_text("\n\n")
-    with pytest.raises(InputError, match="no sentence was found"):
+    with pytest.raises(InputError, match="found no sentences"):
         read(tmp_path / "file")
 
 
@@ -152,14 +152,14 @@ def test_eight_to_ten_columns_of_conll_x_are_read_with_the_finer_tag(tmp_path):
         (row("1-2", *"bBNN_1x"), "found the word id '1-2', expected 2"),
     ],
 )
-def test_faults_of_conll_x_name_file_line_and_sentence(tmp_path, line, message):
+def test_conll_x_errors_have_file_line_and_sentence(tmp_path, line, message):
     (tmp_path / "file.conllx").write_text(row(*"1aANN_0x") + "\n" + line + "\n")
     with pytest.raises(InputError) as caught:
         read_conllx(tmp_path / "file.conllx")
     assert f"file.conllx, line 2, sentence 1: {message}" in str(caught.value)
 
 
-def test_the_name_of_a_file_tells_its_kind(tmp_path):
+def test_the_file_name_determines_the_format(tmp_path):
     lines = {
         ".conllu": row(*"1aANN_0x__"),
         ".conll": row(*"1aANN_0x"),
@@ -172,7 +172,9 @@ def test_the_name_of_a_file_tells_its_kind(tmp_path):
             file.write(line + "\n")
         for name in (f"file{suffix}", f"file{suffix}.gz"):
             assert list(iterate_dependencies(tmp_path / name)) == [DependencyTree(("a",), ("N",), (0,), ("x",))]
-    with pytest.raises(InputError, match=r"file\.txt: .* expected a name that ends in \.conllu \.conll \.conllx \.dp"):
+    with pytest.raises(
+        InputError, match=r"file\.txt: .* expected a file name that ends in \.conllu \.conll \.conllx \.dp"
+    ):
         iterate_dependencies(tmp_path / "file.txt")
 
 
@@ -201,11 +203,11 @@ def test_blocks_without_a_word_and_names_without_a_sentence_are_skipped(tmp_path
         ([3, 0, 2], ["non-projective: arcs cross"]),
     ],
 )
-def test_faults_of_a_tree_are_told(heads, faults):
+def test_faults_of_a_tree_are_listed(heads, faults):
     assert dependency_faults(tree_of(heads)) == faults
 
 
-def test_projectivity_is_that_no_two_arcs_cross():
+def test_trees_are_projective_if_no_two_arcs_cross():
     from itertools import combinations, product
 
     for length in range(1, 5):
@@ -215,7 +217,7 @@ def test_projectivity_is_that_no_two_arcs_cross():
             assert is_projective(tree_of(list(heads))) == (not crossing)
 
 
-def test_long_chains_meet_no_recursion():
+def test_long_chains_need_no_recursion():
     length = 20_000
     blank = ("",) * length
     assert dependency_faults(DependencyTree(("a",) * length, blank, tuple(range(length)), blank)) == []
@@ -238,7 +240,7 @@ def test_any_file_gives_trees_or_an_input_error(tmp_path_factory, read, content)
     assert trees or "fuzz.conllu" in message
 
 
-def test_a_sentence_without_end_does_not_fill_memory(tmp_path, monkeypatch):
+def test_a_never_ending_sentence_does_not_fill_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(conllu, "MAXIMUM_SENTENCE", 2**16)
     for line in ("1\tgo\tV\t0\n", "# a comment\n"):
         (tmp_path / "long.conllu").write_text(line * 2000)

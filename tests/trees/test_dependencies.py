@@ -28,7 +28,7 @@ def tree_of(heads, words=None, name=""):
 
 @st.composite
 def projective_heads(draw, most=12):
-    """Heads of a projective tree, or of a row of them: words of a stretch hang on one of it, or on the head outside."""
+    """Heads of one or more projective trees: the words of a range depend on one of them or on the head outside."""
     length = draw(st.integers(1, most))
     heads = [0] * (length + 1)
     stretches = [(1, length + 1, 0)]
@@ -36,7 +36,7 @@ def projective_heads(draw, most=12):
         start, end, head = stretches.pop()
         if start == end:
             continue
-        cut = draw(st.integers(start + 1, end))  # the first dependent has this much of the stretch
+        cut = draw(st.integers(start + 1, end))  # end of the first dependent's part of the range
         word = draw(st.integers(start, cut - 1))
         heads[word] = head
         stretches += [(start, word, word), (word + 1, cut, word), (cut, end, head)]
@@ -45,7 +45,7 @@ def projective_heads(draw, most=12):
 
 @st.composite
 def any_heads(draw, most=12):
-    """Heads of any tree: each word hangs on ROOT or on one that came before it in some order."""
+    """Heads of any tree: each word depends on ROOT or on a word that precedes it in some order."""
     order = draw(st.permutations(range(1, draw(st.integers(1, most)) + 1)))
     heads = dict.fromkeys(order, 0)
     for place, word in enumerate(order):
@@ -54,7 +54,7 @@ def any_heads(draw, most=12):
 
 
 def every_tree(length):
-    """Every tree of so many words, of one root or several, projective or not."""
+    """Every tree with this number of words, with one or more roots, projective or not."""
     for heads in product(range(length + 1), repeat=length):
         tree = tree_of(heads)
         if not any("cycle" in fault for fault in dependency_faults(tree)):
@@ -154,14 +154,14 @@ def test_paths_of_a_corpus_are_those_of_its_trees_one_by_one(trees):
 @pytest.mark.parametrize(
     ("heads", "message"),
     [
-        ((2, 1, 0), "words 1, 2 hang on no root: their heads end in a cycle"),
-        ((0, 2, 2), "words 2, 3 hang on no root"),
-        ((2, 3, 1), "words 1, 2, 3 hang on no root"),
+        ((2, 1, 0), "words 1, 2 have no path to a root: their heads form a cycle"),
+        ((0, 2, 2), "words 2, 3 have no path to a root"),
+        ((2, 3, 1), "words 1, 2, 3 have no path to a root"),
         ((0, 4, 1), "word 2 has head 4, expected 0 to 3"),
         ((0, -1, 1), "word 2 has head -1, expected 0 to 3"),
     ],
 )
-def test_words_that_hang_on_no_root_are_refused_with_sentence_and_reason(heads, message):
+def test_words_without_a_path_to_a_root_raise_an_error_with_sentence_and_reason(heads, message):
     with pytest.raises(InputError, match=f"^sentence some-id: {message}"):
         steps_of(tree_of(heads, name="some-id"))
     several, offsets = np.array([0, 1, *heads, 0]), np.array([0, 2, 5, 6])
@@ -182,12 +182,12 @@ def test_words_that_hang_on_no_root_are_refused_with_sentence_and_reason(heads, 
         ((Edge.RIGHT, Edge.RIGHT, Edge.NX_RIGHT, Edge.NX_RIGHT), (0, 1, 2, 2)),
     ],
 )
-def test_steps_of_no_tree_are_refused(edges, parents):
+def test_steps_that_form_no_tree_raise_an_error(edges, parents):
     with pytest.raises(ValueError, match=rf"^step {len(edges)} leaves step {parents[-1]} by {edges[-1]}"):
         in_order(edges, parents)
 
 
-def test_long_chains_and_flat_trees_meet_no_recursion():
+def test_long_chains_and_flat_trees_need_no_recursion():
     length = 5_000
     for heads in (tuple(range(length)), (0, *(1,) * (length - 1)), (*range(2, length + 1), 0)):
         steps = steps_of(tree_of(heads))

@@ -1,4 +1,4 @@
-"""Baselines on treebanks, against figures known for them.  The treebanks are no part of the repository."""
+"""Baselines on treebanks, compared with known results.  The treebanks are not part of the repository."""
 
 from functools import cache
 
@@ -60,11 +60,11 @@ def test_bounds_of_the_wall_street_journal():
 @pytest.mark.parametrize(("max_words", "right"), [(10, 64.5), (40, 48.0), (None, 47.0)])
 @pytest.mark.parametrize("clean_up", ["ptb-keep", "ptb-drop"])
 def test_gum(clean_up, max_words, right):
-    # Its tags are Penn's, and HYPH, NFP, AFX, ADD, GW of later treebanks: both clean-ups give the figures.
+    # Its tags are Penn's, plus HYPH, NFP, AFX, ADD, GW: both preprocessings give these results.
     assert round(100 * baselines(gold("gum/test.mrg", clean_up), max_words).right.f1, 1) == right
 
 
-# The figures known for the Spanish trees count empty subjects, *0*, and brackets, -Fpa- -Fpt-, as words.
+# The known results for the Spanish trees count empty subjects, *0*, and brackets, -Fpa- -Fpt-, as words.
 @pytest.mark.parametrize(
     ("name", "clean_up", "right", "left", "random"),
     [

@@ -37,7 +37,7 @@ def test_each_induced_label_goes_with_its_most_frequent_gold_label(trees):
     assert found.baseline == 3 / 5
 
 
-def test_whole_sentences_and_lengths_count_as_the_protocol_says(trees):
+def test_whole_sentences_and_lengths_count_according_to_the_protocol(trees):
     found = label_mapping(*trees, EVALB)
     assert {one.label: (one.spans, one.matched, one.gold_label) for one in found.labels}["NT-0"] == (3, 3, "S")
     assert found.accuracy == 7 / 8
@@ -45,7 +45,7 @@ def test_whole_sentences_and_lengths_count_as_the_protocol_says(trees):
     assert [(one.label, one.matched) for one in short.labels] == [("NT-1", 1)]
 
 
-def test_of_a_unary_chain_the_outermost_label_counts():
+def test_the_outermost_label_of_a_unary_chain_counts():
     (predicted,), (gold,) = parse_brackets("(A (B a b) c)"), parse_brackets("(S (NP (VP (A a) (B b))) (C c))")
     found = label_mapping(SpanSets.of([predicted]), SpanSets.of([gold]), WSJ)
     assert [(one.label, one.gold_label) for one in found.labels] == [("B", "NP")]

@@ -7,7 +7,7 @@ from syntaxlm.trees.latex import format_dependency_latex, format_latex
 from syntaxlm.trees.tree import Constituent, DependencyTree, Tree
 
 
-def test_labels_tags_and_words_stand_in_their_brackets():
+def test_labels_tags_and_words_are_in_their_brackets():
     (tree,) = parse_brackets("(S (NP (DT the) (NN cat)) (VP (VBD sat)))")
     assert format_latex(tree).splitlines() == [
         r"\begin{forest}",
@@ -21,7 +21,7 @@ def test_induced_nodes_have_no_label():
     assert format_latex(tree).splitlines()[1] == ("[ [{a}, tier=word] [ [{b}, tier=word] [{c}, tier=word]]]")
 
 
-def test_what_latex_or_forest_would_read_as_its_own_is_escaped():
+def test_special_characters_of_latex_and_forest_are_escaped():
     words = ("$5", "50%", "a_b", "{x}", "\\", "~", "^", "#1", "&", "[,]")
     text = format_latex(Tree(words, ("",) * len(words), (Constituent("X", 0, len(words)),)))
     expected = (

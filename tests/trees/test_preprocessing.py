@@ -38,16 +38,16 @@ TEXT = """( (S (NP-SBJ-1 (NP (NNP Mr.) (NNP Vinken)) (, ,) (-LRB- -LRB-) ($ $) (
         ),
     ],
 )
-def test_words_go_by_tag_and_emptied_constituents_with_them(name, expected):
+def test_words_are_dropped_by_tag_and_empty_constituents_with_them(name, expected):
     assert format_brackets(clean(parse_brackets(TEXT)[0], PREPROCESSINGS[name])) == expected
 
 
-def test_universal_punctuation_and_symbols_go():
+def test_universal_punctuation_and_symbols_are_dropped():
     (tree,) = parse_brackets("(ROOT (S (NOUN a) (PUNCT .) (SYM %) (VERB b)))")
     assert clean(tree, PREPROCESSINGS["ud"]).words == ("a", "b")
 
 
-def test_punctuation_is_told_by_the_word():
+def test_punctuation_is_recognised_by_the_word():
     (tree,) = parse_brackets("(S (sn *0*) (N a) (Fp .) (Fpa «) (Z 5) (X été) (Y 。) (T 友))")
     assert clean(tree, PREPROCESSINGS["letters"]).words == ("a", "5", "été", "友")
     assert clean(tree, PREPROCESSINGS["letters-only"]).words == ("*0*", "a", "5", "été", "友")
@@ -75,7 +75,7 @@ def test_labels_lose_functions_and_indices(label, plain):
         ("", "-=", "+", ""),
     ],
 )
-def test_what_parts_functions_from_labels_is_a_setting(label, after, before, plain):
+def test_separators_of_functions_are_settings(label, after, before, plain):
     assert plain_label(label, after, before) == plain
     (tree,) = parse_brackets(f"(S ({label or 'X'} (A a) (B b)) (C c))")
     labels = {
@@ -96,7 +96,7 @@ def test_what_parts_functions_from_labels_is_a_setting(label, after, before, pla
         ("(S (S (A a) (B b)))", [("S", 0, 2), ("S", 0, 2)]),
     ],
 )
-def test_wrappers_are_stripped_and_unary_chains_stay(text, expected):
+def test_wrappers_are_removed_and_unary_chains_kept(text, expected):
     assert [tuple(span) for span in clean(parse_brackets(text)[0], PREPROCESSINGS["none"]).constituents] == expected
 
 
@@ -116,20 +116,20 @@ def test_a_sentence_without_words_left_is_none_and_its_index_is_missing():
         ("(S (NOUN a) (VERB b) (PUNCT .) (CD 1))", "ptb-keep", "3 of 4 words have tags"),
         ("(S (NOUN a) (VERB b) (PUNCT .))", "ptb-drop", "3 of 3 words have tags"),
         ("(S (NN a) (VB b) (. .))", "ud", "3 of 3 words have tags"),
-        ("(S (A -) (B .))", "letters", "expected words with a letter or digit"),
+        ("(S (A -) (B .))", "letters", "expected words that contain a letter or digit"),
     ],
 )
-def test_a_foreign_tag_set_is_an_error_that_shows_the_tags(text, name, message):
+def test_an_unknown_tag_set_raises_an_error_that_lists_the_tags(text, name, message):
     with pytest.raises(InputError) as caught:
         clean_all(parse_brackets(text), PREPROCESSINGS[name], "gold.mrg")
     assert message in str(caught.value)
     assert str(caught.value).startswith("gold.mrg: ")
-    assert "tags met:" in str(caught.value)
+    assert "found tags:" in str(caught.value)
 
 
 @pytest.fixture
 def rules(tmp_path):
-    """Writes a clean-up file; returns its path."""
+    """Writes a preprocessing file; returns its path."""
 
     def rules(text):
         path = tmp_path / "mine.yaml"
@@ -139,7 +139,7 @@ def rules(tmp_path):
     return rules
 
 
-def test_a_file_of_three_lines_is_a_clean_up(rules):
+def test_preprocessing_is_read_from_a_file_of_three_lines(rules):
     path = rules('drop_tags: [PU, "NO"]\ndrop_words: ["*0*", "("]\npunctuation: unicode\n')
     rule = find_preprocessing(path)
     assert rule == find_preprocessing(str(path)) == find_preprocessing(rule)
@@ -152,11 +152,11 @@ def test_a_file_may_keep_tags_and_name_itself(rules):
     rule = find_preprocessing(rules("name: mine\nkeep_tags: [A]\nknown_tags: [A, B]\n"))
     (tree,) = parse_brackets("(S (A a) (B b) (A .))")
     assert clean(tree, rule).words == ("a", ".")
-    with pytest.raises(InputError, match=r"2 of 3 words have tags that clean-up mine does not know"):
+    with pytest.raises(InputError, match=r"2 of 3 words have tags that preprocessing mine does not support"):
         clean_all(parse_brackets("(S (A a) (C b) (D c))"), rule, "gold.mrg")
 
 
-def test_a_name_goes_before_a_file_and_an_empty_rule_is_none():
+def test_a_name_takes_precedence_over_a_file_and_empty_rules_raise_an_error():
     assert find_preprocessing("ptb-keep") is PREPROCESSINGS["ptb-keep"]
     assert clean(parse_brackets(TEXT)[0], GoldPreprocessing("mine")) == clean(
         parse_brackets(TEXT)[0], PREPROCESSINGS["none"]
@@ -177,16 +177,14 @@ def test_a_name_goes_before_a_file_and_an_empty_rule_is_none():
         ("drop_tags: [a]\ndrop_tags: [b]", "mine.yaml, line 2: not YAML: drop_tags: given twice"),
     ],
 )
-def test_faults_of_a_file_are_told_by_file_and_key(rules, text, message):
+def test_errors_in_a_file_have_file_and_key(rules, text, message):
     with pytest.raises(InputError) as caught:
         find_preprocessing(rules(text))
     assert message in str(caught.value)
 
 
-def test_an_unknown_clean_up_is_told_with_the_nearest_and_all_there_are(tmp_path):
-    with pytest.raises(
-        InputError, match=r"'ptb-kep': no such rule, and no such file. Did you mean ptb-keep\? There are"
-    ):
+def test_an_unknown_preprocessing_is_reported_with_the_closest_match_and_all_names(tmp_path):
+    with pytest.raises(InputError, match=r"'ptb-kep': no such rule or file. Did you mean ptb-keep\? Available"):
         find_preprocessing("ptb-kep")
     with pytest.raises(InputError, match=r"none\.yaml: cannot be read: No such file"):
         find_preprocessing(tmp_path / "none.yaml")

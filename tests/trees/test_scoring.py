@@ -86,7 +86,7 @@ def test_gold_without_inner_spans_and_unary_chains(gold, predicted, precision, r
     assert (scores.precision, scores.recall, scores.f1) == pytest.approx((precision, recall, f1))
 
 
-def test_a_unary_root_is_no_way_to_let_the_whole_sentence_in():
+def test_a_unary_root_does_not_make_the_whole_sentence_count():
     gold = SpanSets.of(parse_brackets("(ROOT (S a (VP b c)))"))
     scores = score(left([3]), gold, PROTOCOLS["wsj-test"])
     assert scores.f1 == 0
@@ -132,7 +132,7 @@ def test_scores_are_written_as_json_and_printed_with_their_protocol():
     assert "wsj10" in str(scores)
 
 
-def test_sentences_that_do_not_match_are_refused():
+def test_sentences_that_do_not_match_raise_an_error():
     with pytest.raises(InputError, match="found 1 predicted trees, expected 2"):
         score(right([3]), right([3, 4]), PROTOCOLS["wsj-test"])
     with pytest.raises(InputError, match="sentence 2: the predicted tree has 5 words, expected 4"):
@@ -141,7 +141,7 @@ def test_sentences_that_do_not_match_are_refused():
         score(right([1]), right([1]), PROTOCOLS["wsj-test"])
 
 
-def test_different_words_are_shown_side_by_side():
+def test_different_words_are_shown_next_to_each_other():
     gold = parse_brackets("(S a b) (S The (S board said 61 years))")
     match_words(parse_brackets("(X a b) (X the (X <unk> said N years))"), gold, "predicted.mrg", "gold.mrg")
     with pytest.raises(InputError) as caught:
@@ -155,7 +155,7 @@ def test_different_words_are_shown_side_by_side():
 
 
 @pytest.mark.parametrize("protocol", [PROTOCOLS["wsj-test"], PROTOCOLS["evalb"]], ids=["sentence", "corpus"])
-def test_bootstrap_tells_a_difference_from_none(protocol):
+def test_bootstrap_separates_a_difference_from_none(protocol):
     gold = random_trees(np.full(300, 12), 0)
     good = score(gold, gold, protocol)
     one, other = (score(random_trees(gold.lengths, seed), gold, protocol) for seed in (1, 2))
@@ -168,7 +168,7 @@ def test_bootstrap_tells_a_difference_from_none(protocol):
     assert paired_bootstrap(one, other, samples=50, seed=3) == paired_bootstrap(one, other, samples=50, seed=3)
 
 
-def test_bootstrap_in_pieces_draws_every_sample(monkeypatch):
+def test_bootstrap_in_parts_uses_every_sample(monkeypatch):
     gold = random_trees(np.full(50, 8), 0)
     scores = [score(random_trees(gold.lengths, seed), gold, PROTOCOLS["wsj-test"]) for seed in (1, 2)]
     whole = paired_bootstrap(*scores, samples=400)
@@ -178,7 +178,7 @@ def test_bootstrap_in_pieces_draws_every_sample(monkeypatch):
     assert pieces.difference == whole.difference
 
 
-def test_bootstrap_refuses_other_sentences_and_protocols():
+def test_bootstrap_raises_an_error_for_different_sentences_or_protocols():
     gold = random_trees(np.full(5, 8), 0)
     scores = score(gold, gold, PROTOCOLS["wsj-test"])
     with pytest.raises(InputError, match="expected one protocol"):
@@ -188,7 +188,7 @@ def test_bootstrap_refuses_other_sentences_and_protocols():
         paired_bootstrap(scores, score(fewer, fewer, PROTOCOLS["wsj-test"]))
 
 
-def test_seeds_are_summed_up():
+def test_statistics_over_seeds():
     gold = random_trees(np.full(50, 8), 0)
     scores = [score(random_trees(gold.lengths, seed), gold, PROTOCOLS["wsj-test"]) for seed in range(4)]
     summed = over_seeds(scores)

@@ -16,12 +16,12 @@ Score = Callable[[int, int], float]
 
 
 def all_spans(length: int) -> list[tuple[int, int]]:
-    """In the order of the scores: by end, shortest first."""
+    """All spans in the order of the scores: by end, shortest first."""
     return [(start, end) for end in range(1, length + 1) for start in range(end - 1, -1, -1)]
 
 
 def drawn(lengths: list[int], seed: int, greatest: int | None = None) -> SpanScores:
-    """Random scores; with `greatest` whole ones up to it, so that many are equal."""
+    """Random scores; with `greatest`, integers up to it, so that many are equal."""
     source = np.random.default_rng(seed)
     count = sum(length * (length + 1) // 2 for length in lengths)
     values = source.standard_normal(count) if greatest is None else source.integers(0, greatest + 1, count)
@@ -49,7 +49,7 @@ def greedy_by_definition(score: Score, length: int, rule: str) -> Spans:
 
 
 def best_of_all_trees(score: Score, length: int, rule: str = "cky") -> Spans:
-    """The enumeration has trees of an earlier first split first, in both parts again: so ties fall as they should."""
+    """The enumeration is sorted by the first split, recursively, so ties are broken correctly."""
     return max(all_binary_trees(0, length), key=lambda tree: sum(score(*span) for span in tree))
 
 
@@ -72,7 +72,7 @@ def test_a_rule_gives_the_tree_of_its_definition(rule, length, greatest):
 
 
 @pytest.mark.parametrize("rule", SPAN_RULES)
-def test_every_tie_of_four_words_is_broken_to_the_first(rule):
+def test_every_tie_of_four_words_goes_to_the_first_split(rule):
     rows = list(product(range(2), repeat=10))
     scores = SpanScores(np.full(len(rows), 4), np.array(rows, np.float64).ravel())
     spans = decode_spans(scores, rule)
@@ -81,8 +81,8 @@ def test_every_tie_of_four_words_is_broken_to_the_first(rule):
 
 
 @pytest.mark.parametrize("rule", SPAN_RULES)
-def test_every_binary_tree_can_come_out(rule):
-    """Of scores that are 1 for the spans of a tree, its words among them, and 0 for all others."""
+def test_every_binary_tree_can_be_decoded(rule):
+    """Scores are 1 for the spans and words of a tree and 0 for all others."""
     for length in range(1, 7):
         trees = all_binary_trees(0, length)
         values = [[float(span in tree or span[1] - span[0] == 1) for span in all_spans(length)] for tree in trees]
@@ -94,7 +94,7 @@ def test_every_binary_tree_can_come_out(rule):
 
 
 @pytest.mark.parametrize("rule", SPAN_RULES)
-def test_sentences_of_any_length_do_not_touch_each_other(rule, monkeypatch):
+def test_sentences_of_any_length_are_independent(rule, monkeypatch):
     lengths = np.random.default_rng(1).integers(1, 25, 40).tolist()
     scores = drawn(lengths, 2)
     together = decode_spans(scores, rule)
@@ -109,7 +109,7 @@ def test_sentences_of_any_length_do_not_touch_each_other(rule, monkeypatch):
     assert np.array_equal(again.ends, together.ends)
 
 
-def test_the_total_is_that_of_no_greedy_tree_and_of_no_other_tree_less():
+def test_the_total_of_cky_is_at_least_that_of_any_other_tree():
     scores = drawn([25] * 50, 3)
     charts = [scores.chart(index) for index in range(50)]
     totals = {}
@@ -144,7 +144,7 @@ def test_the_score_of_a_single_word_counts_where_parts_are_compared(rule):
 
 @pytest.mark.parametrize("rule", ["greedy-right", "greedy-sum"])
 def test_longest_spans_first_are_right_branching_and_shortest_first_left_branching(rule):
-    """As PaLM's fixed scores are; the sum of lengths of two parts says nothing, so squares."""
+    """Like PaLM's fixed scores, but squared, because the sum of the lengths of two parts is constant."""
     spans = all_spans(40)
     for sign, expected in ((1, right([40])), (-1, left([40]))):
         values = np.array([sign * (end - start) ** 2 for start, end in spans], np.float64)
@@ -176,24 +176,24 @@ def test_a_chart_has_each_score_at_first_and_last_word():
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_a_score_that_is_not_finite_is_named_by_its_words(value):
+def test_a_non_finite_score_raises_an_error_with_its_words(value):
     scores = drawn([2, 4], 7)
     scores.values[3 + all_spans(4).index((1, 3))] = value
     with pytest.raises(InputError, match=f"sentence 2, words 2 to 3: the score of the span is {value}; expected"):
         decode_spans(scores, "greedy-right")
 
 
-def test_arguments_that_do_not_fit_are_refused():
+def test_inconsistent_arguments_raise_an_error():
     with pytest.raises(ValueError, match="expected one for each of the 9 spans"):
         SpanScores(np.array([2, 3]), np.zeros(8))
-    with pytest.raises(ValueError, match="without words"):
+    with pytest.raises(ValueError, match="at least one word"):
         SpanScores(np.array([2, 0]), np.zeros(3))
     with pytest.raises(ValueError, match="'biased': expected one of greedy-right, greedy-sum, cky"):
         decode_spans(drawn([2], 0), "biased")
 
 
 @pytest.mark.parametrize("rule", SPAN_RULES)
-def test_no_sentences_and_sentences_of_one_word_are_no_error(rule):
+def test_no_sentences_and_one_word_sentences_are_accepted(rule):
     assert len(decode_spans(drawn([], 0), rule)) == 0
     assert decode_spans(drawn([1, 1], 0), rule).offsets.tolist() == [0, 0, 0]
 

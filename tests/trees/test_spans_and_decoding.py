@@ -32,7 +32,7 @@ def test_decoding_follows_the_definition_for_every_order_and_every_tie(rule, len
 
 
 @pytest.mark.parametrize("rule", DECODING_RULES)
-def test_sentences_of_any_length_do_not_touch_each_other(rule):
+def test_sentences_of_any_length_are_independent(rule):
     source = np.random.default_rng(0)
     lengths = source.integers(1, 40, 200)
     distances = source.integers(0, 9, lengths.sum()).astype(np.float32)
@@ -44,7 +44,7 @@ def test_sentences_of_any_length_do_not_touch_each_other(rule):
 
 
 @pytest.mark.parametrize(("rule", "trees"), [("biased", all_biased_trees), ("unbiased", all_binary_trees)])
-def test_each_rule_reaches_exactly_the_trees_it_can(rule, trees):
+def test_each_rule_reaches_exactly_its_possible_trees(rule, trees):
     for length in range(1, 7):
         rows = list(permutations(range(length)))
         spans = decode(np.array(rows, np.float64).ravel(), np.full(len(rows), length), rule)
@@ -72,14 +72,14 @@ def test_long_sentences_decode(rule, shape):
         assert spans.sentence(0) == left([length]).sentence(0)
 
 
-def test_a_distance_that_is_not_a_number_is_named():
+def test_a_nan_distance_raises_an_error_with_its_position():
     with pytest.raises(InputError, match="sentence 2, word 3"):
         decode(np.array([1, 2, 3, 4, np.nan]), np.array([2, 3]), "biased")
 
 
 @pytest.mark.parametrize(("lengths", "rule"), [([2, 2], "biased"), ([3, 0], "biased"), ([3], "greedy")])
-def test_arguments_that_do_not_fit_are_refused(lengths, rule):
-    with pytest.raises(ValueError, match=r"expected|without words"):
+def test_inconsistent_arguments_raise_an_error(lengths, rule):
+    with pytest.raises(ValueError, match=r"expected|at least one word"):
         decode(np.zeros(3), np.array(lengths), rule)
 
 
@@ -103,20 +103,20 @@ def test_selected_sentences_keep_order_and_labels():
     assert len(SpanSets.of(trees).select(np.zeros(30, bool))) == 0
 
 
-def test_no_sentences_are_no_error():
+def test_no_sentences_are_accepted():
     empty = SpanSets.of([])
     assert len(empty) == 0
     assert trees_of(empty, []) == []
     assert len(decode(np.zeros(0), np.zeros(0, np.int64), "biased")) == 0
 
 
-def test_spans_outside_the_sentence_are_refused():
+def test_spans_outside_the_sentence_raise_an_error():
     for span in [(-1, 2), (0, 4), (2, 2)]:
         with pytest.raises(ValueError, match="sentence 1"):
             SpanSets.from_lists([[], [span]], [1, 3])
 
 
-def test_crossing_spans_and_wrong_words_are_named():
+def test_crossing_spans_and_wrong_words_raise_an_error():
     with pytest.raises(InputError, match=r"sentence 2: found spans \(0, 2\) and \(1, 3\), which cross"):
         trees_of(SpanSets.from_lists([[], [(0, 2), (1, 3)]], [1, 3]), [["a"], ["a", "b", "c"]])
     with pytest.raises(InputError, match="sentence 1: found 2 words, expected 3"):
@@ -134,7 +134,7 @@ def test_the_deepest_tree_of_a_long_sentence_is_written_in_memory_of_its_size(br
     tracemalloc.start()
     try:
         (line,) = format_spans(branching([len(words)]), [words])
-        assert tracemalloc.get_traced_memory()[1] < 50e6  # a string for every depth there is would be 450 MB
+        assert tracemalloc.get_traced_memory()[1] < 50e6  # one string per depth would take 450 MB
     finally:
         tracemalloc.stop()
     assert line.count("(X ") == line.count(")") == len(words) - 1

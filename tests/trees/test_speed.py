@@ -1,4 +1,4 @@
-"""Speed on one core.  A busy machine is given several chances."""
+"""Speed on one core.  Tests are repeated in case the machine is busy."""
 
 import time
 from collections.abc import Callable

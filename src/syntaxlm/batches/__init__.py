@@ -1,4 +1,4 @@
-"""Batches of corpora. All iterate alike: over the batches of an epoch, from any of them on."""
+"""Batches of corpora. All have the same interface: they iterate over an epoch from any batch on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Batches", "SentenceBatches", "StreamBatches", "TreeBatches"]
 
 
 class Batches(Protocol):
-    """What training asks of any batches.  carries_state: whether batches continue those before them."""
+    """The interface of batches in training.  carries_state: whether batches continue the previous ones."""
 
     @property
     def carries_state(self) -> bool: ...

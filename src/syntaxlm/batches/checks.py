@@ -1,4 +1,4 @@
-"""What the batches of streams and of sentences share: look-ups in a corpus and checks of arguments."""
+"""Look-ups in a corpus and checks of arguments for batches of streams and of sentences."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Integers = npt.NDArray[np.int64]
 
 
 def words_at(corpus: EncodedCorpus, places: Integers) -> Integers:
-    """corpus.ids[places] as int64, with something where there is no such place: the caller overwrites it."""
+    """corpus.ids[places] as int64, with arbitrary values for positions out of range, which the caller overwrites."""
     if not len(corpus.ids):
         return np.zeros(places.shape, np.int64)
     return corpus.ids[np.clip(places, 0, len(corpus.ids) - 1)].astype(np.int64)
@@ -21,7 +21,7 @@ def words_at(corpus: EncodedCorpus, places: Integers) -> Integers:
 
 def check_spans(spans: SpanSets | None, corpus: EncodedCorpus) -> None:
     if spans is not None and not np.array_equal(spans.lengths, corpus.lengths):
-        raise ValueError("the spans are of other sentences than the corpus's")
+        raise ValueError("the spans do not fit the sentences of the corpus")
 
 
 def check_positive(**sizes: int) -> None:

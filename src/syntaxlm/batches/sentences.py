@@ -1,4 +1,4 @@
-"""Batches of a corpus as sentences, each read by itself."""
+"""Batches of a corpus as independent sentences."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from syntaxlm.models.batches import TokenBatch
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees.spans import SpanSets
 
-# Sentences of like length are batched in an order of length * (1 + at most this): neighbours differ from epoch to
-# epoch even where few sentences have one length, and the padding stays small.
+# Sentences are sorted by length * (1 + at most this): neighbours differ from epoch to epoch even if few sentences have
+# the same length, and there is little padding.
 LENGTH_NOISE = 0.03
 
 
 class SentenceBatches:
-    """The corpus as sentences, each by itself: begin w w w is read, w w w end is predicted.
+    """A corpus as independent sentences: with BOS w w w as input, w w w EOS is predicted.
 
-    predict_eos: whether the end is predicted; else BOS w w is read, and w w w predicted.
+    predict_eos: whether EOS is predicted; otherwise the input is BOS w w, and w w w is predicted.
 
-    token_budget: tokens of a batch, (steps) * (sentences), padding included; a longer sentence is a batch by itself.
-    shuffle: for training, whether sentences and batches come in a new order every epoch. Else they come from the
-        longest sentence to the shortest, the same every time. seed: of the shuffling, at least 0.
-    mixed: for training, whether each batch mixes sentences of all lengths, for models that normalise a batch's tokens
-        together; the budget is then of real tokens. Else batches are of like length, which wastes least on padding.
-    maximum_sentences: of a batch; None for no limit.
-    maximum_words: longer sentences are left out, and counted in `skipped`; None for no limit. For training only.
-    curriculum: the longest sentences of epochs 0, 1, ...; from then on `maximum_words`. For training only.
-    closed: whether the sentences' ends are read, too, as parsing wants it: begin w w w end. What follows an end in
-        `targets` is an end again, and no prediction of the corpus.
-    rank, ranks: which of how many processes this is. It takes every ranks-th batch. When shuffled, what is left over
-        once every process has as many batches is dropped from that epoch; else nothing is.
-    spans: of trees of the corpus's sentences, for training. A batch has those that end just before one of its
-        steps; of a sentence that is not `closed`, those that end with it have no such step.
-    final_spans: whether a batch also has those that end with their sentence, at a step after its last.
-    Raises InputError for a budget or limit under 1, and when no sentence is left.
+    token_budget: tokens per batch, steps times sentences, including padding; a longer sentence is a batch by itself.
+    shuffle: for training, whether sentences and batches are in a new order every epoch; otherwise they are sorted from
+        the longest sentence to the shortest. seed: of the shuffling, at least 0.
+    mixed: for training, whether each batch mixes sentences of all lengths, for models that normalise the tokens of a
+        batch together; the budget then counts real tokens. Otherwise batches have similar lengths, for least padding.
+    maximum_sentences: per batch; None for no limit.
+    maximum_words: longer sentences are excluded and counted in `skipped`; None for no limit. For training only.
+    curriculum: maximum words in epochs 0, 1, ...; after that `maximum_words`. For training only.
+    closed: whether EOS is also an input, as needed for parsing: BOS w w w EOS. The target of this EOS is another EOS
+        and not a prediction of the corpus.
+    rank, ranks: index of this process and number of processes. Each takes every ranks-th batch. If shuffled, batches
+        left over after an equal number per process are dropped in that epoch; otherwise none are.
+    spans: of trees of the corpus's sentences, for training. A batch has the spans that end just before one of its
+        steps; without `closed`, the spans that end a sentence have no such step.
+    final_spans: whether a batch also has the spans that end a sentence, at a step after its last.
+    Raises InputError for a budget or limit under 1, and if no sentence is left.
     """
 
     carries_state = False
@@ -73,7 +73,7 @@ class SentenceBatches:
         self.token_budget, self.maximum_sentences = token_budget, maximum_sentences
         self.shuffle, self.seed, self.rank, self.ranks = shuffle, seed, rank, ranks
         self.mixed, self.spans = mixed, spans
-        self._more = 2 if closed else int(predict_eos)  # steps of a sentence than words
+        self._more = 2 if closed else int(predict_eos)  # additional steps of a sentence, compared with its words
         self._lengths: Integers = corpus.lengths + self._more
         self._final_spans = final_spans
         self._limits = [*curriculum, maximum_words]
@@ -96,7 +96,7 @@ class SentenceBatches:
         if self.shuffle:
             batches = batches[: len(batches) // self.ranks * self.ranks]
             if not batches:
-                raise InputError(f"too few sentences for {self.ranks} processes: each needs a batch")
+                raise InputError(f"too few sentences for {self.ranks} processes; each needs at least one batch")
         return batches[self.rank :: self.ranks]
 
     def count(self, epoch: int = 0) -> int:
@@ -104,12 +104,12 @@ class SentenceBatches:
         return len(self.epoch(epoch))
 
     def iterate(self, epoch: int = 0, start: int = 0) -> Iterator[TokenBatch]:
-        """The batches of an epoch from number `start` on, 0 first. tokens, targets: (longest, sentences)."""
+        """The batches of an epoch from number `start` on, counted from 0. tokens, targets: (longest, sentences)."""
         for indices in self.epoch(epoch)[start:]:
             yield self.batch(indices)
 
     def batch(self, indices: Integers) -> TokenBatch:
-        """The batch of these sentences, in this order. Padding is `end`."""
+        """The batch of these sentences, in this order, padded with EOS."""
         lengths = self._lengths[indices]
         words = lengths - self._more
         steps = np.arange(lengths.max())[:, None]
@@ -131,21 +131,21 @@ class SentenceBatches:
         places = self.spans.places(indices)
         columns = np.repeat(np.arange(len(indices)), np.diff(self.spans.offsets)[indices])
         ends = self.spans.ends[places].astype(np.int64)
-        # Step 0 reads begin, so word k, 1 first, is read at step k.
+        # Step 0 reads BOS, so word k, counted from 1, is read at step k.
         spans = np.stack([ends + 1, columns, ends - self.spans.starts[places]], axis=1)
         if self._final_spans:
             return torch.from_numpy(spans)
         return torch.from_numpy(spans[ends + 1 < self._lengths[indices][columns]])
 
     def places(self, batch: TokenBatch) -> Tensor:
-        """Where each real step of one of the batches is among all that is predicted, sentence after sentence.
+        """The position of each real step of a batch among all predictions, concatenated by sentence.
 
-        (n,) int64, in the order of `TokenBatch.mask()`. Not for `closed` batches, which have a step more a sentence.
+        (n,) int64, in the order of `TokenBatch.mask()`. Not for `closed` batches, which have more steps.
         """
         assert batch.indices is not None
         indices = batch.indices.cpu().numpy()
         steps = np.arange(len(batch.tokens))[:, None]
-        # As many ends more as there are sentences before, where they are predicted.
+        # If EOS is predicted, each previous sentence adds one.
         places: Integers = np.asarray(self.corpus.offsets)[indices] + self._more * indices + steps
         return torch.from_numpy(places[batch.mask().cpu().numpy()])
 
@@ -161,8 +161,8 @@ class SentenceBatches:
         lengths = self._lengths[chosen]
         noisy = lengths * (1 + LENGTH_NOISE * random.random(len(lengths))) + random.random(len(lengths))
         order = np.argsort(-noisy)
-        # No later sentence is longer than the whole part of the noisy length here, so cutting by that keeps the budget.
-        # The first batch is smaller by chance, which moves all cuts after it.
+        # No later sentence is longer than the integer part of the noisy length, so cutting by that keeps the budget.
+        # The first batch has a random smaller size, which shifts all later cuts.
         batches = self._cut(chosen[order], noisy[order].astype(np.int64), random.random())
         batches = [batch[np.argsort(-self._lengths[batch], kind="stable")] for batch in batches]
         return [batches[place] for place in random.permutation(len(batches))]
@@ -170,8 +170,8 @@ class SentenceBatches:
     def _mixed(self, random: np.random.Generator, chosen: Integers) -> list[Integers]:
         """Sentences in random order, cut into batches of as many real tokens as the budget allows.
 
-        A batch is filled up to the very budget with a sentence of the missing length where there still is one: products
-        of one size are prepared once and kept, those of a new size in every batch fill memory.
+        If possible, a batch is filled to exactly the budget with a sentence of the missing length: matrix products of
+        one size are prepared once and cached, while new sizes in every batch would fill memory.
         """
         order = random.permutation(chosen)
         lengths = self._lengths[order].tolist()
@@ -204,9 +204,9 @@ class SentenceBatches:
         return batches
 
     def _cut(self, order: Integers, bounds: Integers, first: float) -> list[Integers]:
-        """Cut sentences into batches under the budget.
+        """Cuts sentences into batches under the budget.
 
-        bounds: falling; no sentence from here on is longer.  first: the share of the budget that the first batch has.
+        bounds: decreasing; no sentence from here on is longer.  first: fraction of the budget used by the first batch.
         """
         batches = []
         begin = 0

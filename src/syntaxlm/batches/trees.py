@@ -17,23 +17,23 @@ from syntaxlm.ops.tree_levels.types import EDGES, Levels
 
 Integers = npt.NDArray[np.int64]
 
-# Trees of like depth are batched in an order of depth + at most this, so that neighbours differ from epoch to epoch.
+# Trees are sorted by depth + at most this, so that neighbours differ from epoch to epoch.
 DEPTH_NOISE = 2.0
 
 
 class TreeBatches:
-    """Batches of whole trees, of the steps that generate their words.
+    """Batches of whole trees: the steps that generate their words.
 
-    token_budget: steps, which are words, of a batch; a larger tree is a batch by itself.
-    shuffle: for training, whether trees and batches come in a new order every epoch. Else they come from the deepest
-        tree to the shallowest, the same every time. seed: of the shuffling, at least 0.
-    mixed: for training, whether each batch mixes trees of all depths. Else they are of like depth: fewer and larger
-        products for as many words.
-    maximum_trees: of a batch; None for no limit.
-    maximum_words: larger trees are left out, and counted in `skipped`; None for no limit. For training only.
-    rank, ranks: which of how many processes this is. It takes every ranks-th batch. When shuffled, what is left over
-        once every process has as many batches is dropped from that epoch; else nothing is.
-    Raises InputError for sizes out of range, and when no tree is left.
+    token_budget: steps (words) per batch; a larger tree is a batch by itself.
+    shuffle: for training, whether trees and batches are in a new order every epoch; otherwise they are sorted from the
+        deepest tree to the shallowest. seed: of the shuffling, at least 0.
+    mixed: for training, whether each batch mixes trees of all depths; otherwise batches have similar depths: fewer and
+        larger matrix products for the same number of words.
+    maximum_trees: per batch; None for no limit.
+    maximum_words: larger trees are excluded and counted in `skipped`; None for no limit. For training only.
+    rank, ranks: index of this process and number of processes. Each takes every ranks-th batch. If shuffled, batches
+        left over after an equal number per process are dropped in that epoch; otherwise none are.
+    Raises InputError for sizes out of range, and if no tree is left.
     """
 
     carries_state = False
@@ -68,23 +68,23 @@ class TreeBatches:
         self.skipped = len(corpus) - len(self._chosen)
         if not len(self._chosen):
             raise InputError(
-                f"{corpus.source or 'the corpus'}: all {len(corpus)} trees are of more than {maximum_words} words"
+                f"{corpus.source or 'the corpus'}: all {len(corpus)} trees have more than {maximum_words} words"
             )
 
     def epoch(self, number: int) -> list[Integers]:
-        """The batches of an epoch as indices of trees; a function of seed and number."""
+        """The batches of an epoch as tree indices; determined by seed and number."""
         if not self.shuffle:
             lengths, depths = self.corpus.text.lengths[self._chosen], self.corpus.depths[self._chosen]
             return self._cut(self._chosen[np.lexsort((-lengths, -depths))], 1.0)[self.rank :: self.ranks]
         random = np.random.default_rng([self.seed, number])
         noise = random.random(len(self._chosen))
         order = noise if self.mixed else self.corpus.depths[self._chosen] + DEPTH_NOISE * noise
-        # The first batch is smaller by chance, which moves all cuts after it.
+        # The first batch has a random smaller size, which shifts all later cuts.
         batches = self._cut(self._chosen[np.argsort(-order)], random.random())
         batches = [batches[place] for place in random.permutation(len(batches))]
         batches = batches[: len(batches) // self.ranks * self.ranks]
         if not batches:
-            raise InputError(f"too few trees for {self.ranks} processes: each needs a batch")
+            raise InputError(f"too few trees for {self.ranks} processes; each needs at least one batch")
         return batches[self.rank :: self.ranks]
 
     def count(self, epoch: int = 0) -> int:
@@ -92,7 +92,7 @@ class TreeBatches:
         return len(self.epoch(epoch))
 
     def iterate(self, epoch: int = 0, start: int = 0) -> Iterator[TreeBatch]:
-        """The batches of an epoch from number `start` on, 0 first."""
+        """The batches of an epoch from number `start` on, from 0."""
         for indices in itertools.islice(self.epoch(epoch), start, None):
             yield self.batch(indices)
 
@@ -102,17 +102,17 @@ class TreeBatches:
         lengths = corpus.text.lengths[indices]
         ends = np.cumsum(lengths)
         trees = np.repeat(np.arange(len(indices)), lengths)
-        firsts = (ends - lengths)[trees]  # where each word's tree begins in the batch
+        firsts = (ends - lengths)[trees]  # index of the first word of each word's tree in the batch
         positions = np.arange(len(trees)) - firsts
         places = offsets[indices][trees] + positions
         kinds = EDGES * (corpus.paths.depths[places] - 1) + corpus.paths.edges[places]
         order = np.argsort(kinds, kind="stable")
         counts = np.bincount(kinds, minlength=EDGES * int(corpus.depths[indices].max()))
-        rows = np.zeros(len(order) + 1, np.int64)  # in the pool, of each word of the batch, 1 first, behind ROOT
+        rows = np.zeros(len(order) + 1, np.int64)  # index of each word's state, from 1, after ROOT
         rows[order + 1] = np.arange(1, len(order) + 1)
         trees, positions, places, firsts = trees[order], positions[order], places[order], firsts[order]
         parents = corpus.paths.parents[places].astype(np.int64)
-        sources = places - positions + parents - 1  # where the words that edges leave are in the corpus
+        sources = places - positions + parents - 1  # positions in the corpus of the words that the edges leave
         return TreeBatch(
             words=_taken(corpus.text.ids, sources, parents, corpus.root_id),
             targets=torch.from_numpy(corpus.text.ids[places].astype(np.int64)),
@@ -127,12 +127,12 @@ class TreeBatches:
         )
 
     def places(self, batch: TreeBatch) -> Tensor:
-        """Where the word that each step generates is among all words of the corpus: (n,) int64."""
+        """The position of each step's generated word among all words of the corpus: (n,) int64."""
         offsets = torch.from_numpy(np.asarray(self.corpus.text.offsets))
         return offsets[batch.indices[batch.trees.cpu()]] + batch.positions.cpu()
 
     def _cut(self, order: Integers, first: float) -> list[Integers]:
-        """Cut trees into batches under the budget. first: the share of the budget that the first batch has."""
+        """Cuts trees into batches under the budget. first: fraction of the budget used by the first batch."""
         ends = np.cumsum(self.corpus.text.lengths[order])
         batches, begin, before = [], 0, 0
         budget = int(self.token_budget * first)
@@ -147,5 +147,5 @@ class TreeBatches:
 
 
 def _taken(ids: npt.NDArray[np.integer], sources: Integers, parents: Integers, root: int) -> Tensor:
-    """The ids at places of the corpus, ROOT's where the parent is none: (n,) int64."""
+    """The ids at positions of the corpus, or ROOT's if the parent is ROOT: (n,) int64."""
     return torch.from_numpy(np.where(parents > 0, ids[np.maximum(sources, 0)], root).astype(np.int64))

@@ -1,8 +1,8 @@
 """The layout of a dependency tree: words in a row, and above them an arc from each head to its dependent.
 
 Arcs have vertical legs and horizontal tops. An arc is higher than all arcs below it, so the arcs of a projective tree
-never cross. The legs at a word are side by side, those of longer arcs nearer to its middle, where the root has ROOT's
-arrow. Words are moved apart until every label fits over its own arc.
+never cross. The legs at a word are side by side, those of longer arcs nearer to the word's middle, where the root has
+ROOT's arrow. Words are moved apart until every label fits over its arc.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ LEVEL, BARE_LEVEL = 20.0, 11.0  # pixels between levels, with labels and without
 FOOT = 14.0  # pixels from the bottom of the arcs to the lowest level
 RAISED = 5.0  # pixels between an arc and its label's baseline
 COLUMN = 26.0  # pixels: least width of a word's column
-ROOT_LABEL = "root"  # of ROOT's arrow if the file gives it no label
+ROOT_LABEL = "root"  # label of ROOT's arrow if the file has none
 
 Leg = tuple[int, int]
-"""One end of an arc: the word it is at, and the arc's dependent, which identifies the arc."""
+"""One end of an arc: the word at this end, and the arc's dependent, which identifies the arc."""
 
 
 @dataclass(frozen=True)
 class Arc:
-    """An arc from a head to a dependent, positions from 1; from ROOT, head 0, a vertical arrow.
+    """An arc from a head to a dependent, positions from 1; from ROOT (head 0), a vertical arrow.
 
-    start, end: x of its legs at the head and at the dependent.  top: y of its horizontal line.  label: as drawn, ""
-    for none; label_x, label_y: its anchor, in the middle of the baseline.  full: the label, not shortened.
-    crossing: whether some word below it does not depend, directly or not, on its head (never in a projective tree).
+    start, end: x of its legs at the head and at the dependent.  top: y of its horizontal line.
+    label: as drawn, "" for none; label_x, label_y: its anchor, the middle of the baseline.  full: not shortened.
+    crossing: whether some word below it is not a direct or indirect dependent of its head (never in projective trees).
     """
 
     head: int
@@ -52,7 +52,7 @@ class Arc:
 
 @dataclass(frozen=True)
 class ArcLayout:
-    """A dependency tree in pixels from the top left corner. foot: y where arcs end. tags: may be empty.
+    """A dependency tree in pixels from the top left corner. foot: y where arcs end. tags: empty if there are none.
 
     mirrored: whether the first word is at the right.
     """
@@ -223,8 +223,8 @@ def _label_place(
 ) -> float:
     """The middle of an arc's label: that of the arc, or of its widest segment that no other arc's leg crosses.
 
-    ends: x of the arc's own legs.  uprights: x of all legs.  levels: of arcs by their dependents; ROOT's arrow has none
-    and is above all.
+    ends: x of the arc's own legs.  uprights: x of all legs.  levels: of arcs, by dependent; ROOT's arrow has no level
+    and is above all others.
     """
     own = levels[word]
     crossed = sorted(
@@ -244,7 +244,7 @@ def _between(word: int, head: int) -> range:
 
 
 def _hangs_on(tree: DependencyTree, word: int, head: int) -> bool:
-    """Whether a word depends, directly or not, on this head. Terminates for cycles, too."""
+    """Whether a word directly or indirectly depends on this head. Also terminates if there is a cycle."""
     for _ in range(len(tree)):
         word = tree.heads[word - 1]
         if word in (0, head):

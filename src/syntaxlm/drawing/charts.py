@@ -1,7 +1,7 @@
 """Line charts and bar charts with axes, ticks and a legend.
 
-Our own instead of matplotlib's: its SVG has fixed colours (no dark mode), no tooltips, ids that clash when two charts
-share a page, and cannot be stacked with trees; it takes 0.5 s or more per picture where these take 1 ms.
+Not drawn with matplotlib because its SVG has fixed colours (no dark mode), no tooltips, and ids that clash when two
+charts are on one page; its charts cannot be stacked with trees, and take 0.5 s or more each, where these take 1 ms.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def bar_chart_svg(
 
 
 def line_chart(series: Mapping[str, Sequence[Point]], title: str, x_label: str = "", y_label: str = "") -> Picture:
-    """One line per named series of points (x, y), in the order given; a value that is not finite breaks the line.
+    """One line per named series of points (x, y), in the given order; a non-finite value interrupts the line.
 
     The y axis may start above 0. Raises ValueError for more series than there are colours.
     """
@@ -74,10 +74,10 @@ def line_chart(series: Mapping[str, Sequence[Point]], title: str, x_label: str =
 
 
 def bar_chart(names: Sequence[str], series: Mapping[str, Sequence[float]], title: str, y_label: str = "") -> Picture:
-    """A group of bars per name, one bar per series, from 0; a value that is not finite has no bar.
+    """A group of bars per name, one bar per series, from 0; a non-finite value has no bar.
 
-    The bars have their values above them if all of them fit.
-    Raises ValueError for a series with more or fewer values than names, and for more series than colours.
+    Values are written above the bars if all of them fit.
+    Raises ValueError for a series whose number of values is not that of the names, and for more series than colours.
     """
     _check_count(series)
     for name, values in series.items():
@@ -93,7 +93,7 @@ def bar_chart(names: Sequence[str], series: Mapping[str, Sequence[float]], title
     turned = widest > group - 6
     angle = math.radians(TURNED)
     below = widest * math.sin(angle) + 20 if turned else 22.0
-    # Turned names reach to the left of the first group.
+    # Rotated names extend to the left of the first group.
     reach = widest * math.cos(angle) - group / 2 if turned else 0.0
     frame = _Frame.of(series, title, "", y_label, width, y_ticks, below, reach)
 
@@ -113,7 +113,7 @@ def bar_chart(names: Sequence[str], series: Mapping[str, Sequence[float]], title
 
 
 def _bar_width(group: float, series: int) -> float:
-    """Pixels for each bar of a group, the gap to its neighbour included."""
+    """Width of each bar of a group in pixels, including the gap to the next bar."""
     return min(0.8 * group / max(1, series), 44.0)
 
 
@@ -217,7 +217,7 @@ def _legend_width(name: str) -> float:
 
 
 def _legend_rows(names: Sequence[str], width: float) -> list[list[tuple[int, str]]]:
-    """Index and name of each series, as many in a row as fit."""
+    """Index and name of each series, in rows with as many series as fit."""
     rows: list[list[tuple[int, str]]] = []
     room = 0.0
     for place, name in enumerate(names):
@@ -231,7 +231,7 @@ def _legend_rows(names: Sequence[str], width: float) -> list[list[tuple[int, str
 
 def _check_count(series: Mapping[str, object]) -> None:
     if len(series) > len(SERIES):
-        raise ValueError(f"{len(series)} series; a chart has colours for {len(SERIES)}")
+        raise ValueError(f"found {len(series)} series; expected at most {len(SERIES)}, the number of colours")
 
 
 def _finite_runs(line: Sequence[Point]) -> list[list[Point]]:
@@ -245,7 +245,7 @@ def _finite_runs(line: Sequence[Point]) -> list[list[Point]]:
 
 
 def ticks(low: float, high: float, about: int = 5) -> tuple[float, ...]:
-    """Evenly spaced round numbers that cover `low` to `high`: two or more, about as many as `about`."""
+    """Evenly spaced round numbers that cover `low` to `high`: at least two, roughly `about`."""
     if low == high:
         low, high = (low - 1, high + 1) if low else (0.0, 1.0)
     rough = (high - low) / about
@@ -256,7 +256,7 @@ def ticks(low: float, high: float, about: int = 5) -> tuple[float, ...]:
 
 
 def tick_text(value: float, among: Sequence[float]) -> str:
-    """A tick's number, with as many decimals as its neighbours need."""
+    """The text of a tick, with as many decimals as the tick spacing needs."""
     step = min((after - before for before, after in pairwise(among)), default=1.0)
     if max(map(abs, among)) >= 1e6 or step < 1e-4:
         return f"{value:.3g}"

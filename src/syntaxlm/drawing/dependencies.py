@@ -24,9 +24,9 @@ def dependency_svg(tree: DependencyTree, theme: Theme = "auto") -> str:
 
 
 def dependency_picture(tree: DependencyTree) -> Picture:
-    """Words and tags in a row, and above them a labelled arc from each head to its dependent.
+    """Words and tags in a row, with a labelled arc above them from each head to its dependent.
 
-    The root has an arrow from above. Arcs that make a tree non-projective have another colour.
+    The root has an arrow from above. Arcs that make a tree non-projective have a different colour.
     Raises InputError for a word that is its own head.
     """
     layout = lay_out_arcs(tree)
@@ -45,7 +45,7 @@ def dependency_picture(tree: DependencyTree) -> Picture:
 
 
 def _description(tree: DependencyTree, word: int) -> str:
-    """The arc to a word as text: "cat: nsubj of sleeps"."""
+    """The arc to a word as text, such as "cat: nsubj of sleeps"."""
     head, label = tree.heads[word - 1], tree.labels[word - 1]
     if not head:
         return f"{tree.words[word - 1]}: {label or 'root'}"
@@ -60,7 +60,7 @@ def _text(word: Word, role: str, mirrored: bool) -> str:
 def _arc(arc: Arc, layout: ArcLayout, tooltip: str) -> list[str]:
     length, half = ARROW
     foot = layout.foot
-    kind = "-crossing" if arc.crossing else "" if arc.head else "-root"
+    variant = "-crossing" if arc.crossing else "" if arc.head else "-root"
     line: list[str | float] = ["M", arc.start, foot]
     if arc.head:
         bend = min(BEND, abs(arc.end - arc.start) / 2)
@@ -72,11 +72,11 @@ def _arc(arc: Arc, layout: ArcLayout, tooltip: str) -> list[str]:
     line += ["V", foot - length + 1]
     tip: list[str | float] = ["M", arc.end, foot, "L", arc.end - half, foot - length]
     tip += ["L", arc.end + half, foot - length, "Z"]
-    return [svg.path(line, f"arc{kind}", tooltip), svg.path(tip, f"arrow{kind}")]
+    return [svg.path(line, f"arc{variant}", tooltip), svg.path(tip, f"arrow{variant}")]
 
 
 def write_dependencies(trees: Sequence[DependencyTree], path: Path, theme: Theme = "auto") -> None:
-    """Write trees, one below the other, as SVG, PNG, HTML or LaTeX, chosen by the extension. Raises InputError."""
+    """Write trees, one below another, as SVG, PNG, HTML or LaTeX, chosen by the extension. Raises InputError."""
     write_picture(
         path,
         lambda: _stacked(trees),

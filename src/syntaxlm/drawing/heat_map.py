@@ -1,6 +1,6 @@
 """Matrices as heat maps: gates, attention, span scores.
 
-Our own instead of matplotlib's for the reasons given in `charts`; tooltips name the row, column and value of a cell.
+Not drawn with matplotlib for the reasons given in `charts`; tooltips show the row, column and value of a cell.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from syntaxlm.drawing.text import figure, right_to_left, shortened, text_width, 
 
 LABEL = 28  # characters of a label; longer ones are shortened in the middle
 CELL, ROOMY_CELL, SMALL_CELL = 20.0, 32.0, 15.0  # pixels: default, with its value inside, in large maps
-MOST_WITH_VALUES, LARGE = 12, 24  # rows or columns: most with values in the cells; above this, cells are small
+MOST_WITH_VALUES, LARGE = 12, 24  # rows or columns: up to 12, cells show values; above 24, cells are small
 TURNED = 65.0  # degrees: rotation of column labels wider than their cells
-DARK = 0.72  # share of the full colour from which a value is drawn in the background's colour
+DARK = 0.72  # cells with at least this share of the full colour have their value in the background's colour
 
 Matrix = npt.NDArray[np.floating] | Sequence[Sequence[float]]
 
@@ -50,9 +50,9 @@ def heat_map(
 ) -> Picture:
     """One cell per value: the larger the value, the stronger the colour; negative values have another colour.
 
-    matrix: (rows, columns); NaN and infinity have no cell. The value furthest from 0 has the full colour.
-    row_axis, column_axis: what rows and columns are, for the line below the map.
-    mirrored: whether the first column is at the right; None: if most labels are in a right-to-left script.
+    matrix: (rows, columns); NaN and infinity have no cell. The largest absolute value has the full colour.
+    row_axis, column_axis: what rows and columns are, for the caption below the map.
+    mirrored: whether the first column is on the right; None: if most labels are in a right-to-left script.
     Raises ValueError if labels and matrix have different sizes.
     """
     values = np.asarray(matrix, np.float64)
@@ -108,7 +108,7 @@ class _Map:
         return text_width(label, TEXT_SIZES["label"])
 
     def _legend_texts(self) -> tuple[str, str, str]:
-        """The texts before and after the colour scale, and the names of the axes."""
+        """The texts before and after the colour scale, and the axis names."""
         scale = (0.0, self.largest)
         least = "0" if not (self.values < 0).any() else figure(-self.largest, scale)
         axes = " ".join(
@@ -168,7 +168,7 @@ class _Map:
         return parts
 
     def _legend(self) -> list[str]:
-        """The colour scale from least to greatest, and the names of the axes."""
+        """The colour scale from least to greatest, and the axis names."""
         least, greatest, axes = self.legend
         y = self.bottom + 16
         x = MARGIN

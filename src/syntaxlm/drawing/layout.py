@@ -1,8 +1,8 @@
 """The layout of a constituency tree: positions of nodes, edges, tags, bars and words, which `tree` then draws.
 
-Edges are vertical and horizontal, so they never cross: a node's horizontal line reaches from its first child to its
-last, and its children hang from it. A node is as many levels above the words as its deepest word is below it, so
-right-branching trees over many words look like stairs and stay compact.
+Edges are vertical and horizontal, so they never cross: a node's horizontal line extends from its first child to its
+last, and its children hang from it. A node's level is its height above its deepest word, so right-branching trees over
+many words look like stairs and stay compact.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class Columns:
 
 @dataclass(frozen=True)
 class Node:
-    """A constituent. x, y: where the edge to its parent starts; left, right: the ends of its horizontal line at y.
+    """A constituent. x, y: start of the edge to its parent; left, right: the ends of its horizontal line at y.
 
-    label: "" for an induced one. shared: whether the other tree has the span; None without another tree and for a span
-    of one word.
+    label: "" for an induced constituent. shared: whether the other tree has the span; None without another tree and
+    for a span of one word.
     """
 
     x: float
@@ -60,7 +60,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Edge:
-    """A vertical line from a parent to a child, node or word. shared: as of the child's node."""
+    """A vertical line from a parent to a child, node or word. shared: as in the child's node."""
 
     x: float
     top: float
@@ -92,10 +92,10 @@ class Word:
 
 @dataclass(frozen=True)
 class TreeLayout:
-    """A tree in pixels from the top left corner.
+    """The layout of a tree, in pixels from the top left corner.
 
     guides: (x, top, bottom), from the tree through the bars to each word. scale: the values at the bottom of the bars
-    and at the top of the highest, (0, 0) without bars. mirrored: whether the first word is at the right.
+    and at the top of the highest, (0, 0) without bars. mirrored: whether the first word is on the right.
     """
 
     width: float
@@ -161,9 +161,8 @@ def lay_out(
     """Lay out a tree over `words`, which replace its own.
 
     distances: one per word; that of word i is between words i - 1 and i, so the first is not drawn. None: no bars.
-    shared: spans that another tree also has. columns: shared by several trees; None: fitted to this tree.
-    Raises ValueError for more or fewer words or distances than the tree has words, and for a distance that is not
-    finite.
+    shared: spans that another tree also has. columns: columns shared by several trees; None: fitted to this tree.
+    Raises ValueError if words or distances are not one per word of the tree, and for a non-finite distance.
     """
     _check(tree, words, distances)
     columns = columns or columns_of([tree], words)
@@ -186,7 +185,7 @@ def lay_out(
     bars, scale = _bars(distances[1:] if distances is not None else [], place, tags_foot)
     baseline = (bars[0].bottom if bars else tags_foot) + (16 if columns.slanted else 22)
     back = 0.0
-    if columns.slanted:  # the middle of the letters, not their baseline, starts at the column's centre
+    if columns.slanted:  # align the middle of the letters, not their baseline, with the column's centre
         back = TEXT_SIZES["word"] / 4 * (-1 if place.mirrored else 1)
     drop = math.sin(math.radians(SLANT)) * max(lengths, default=0) if columns.slanted else 0
     return TreeLayout(
@@ -209,13 +208,13 @@ def lay_out(
 
 def _check(tree: Tree, words: Sequence[str], distances: Sequence[float] | None) -> None:
     if len(words) != len(tree):
-        raise ValueError(f"a tree over {len(tree)} words cannot be drawn over {len(words)}")
+        raise ValueError(f"found {len(words)} words for a tree over {len(tree)} words")
     if distances is None:
         return
     if len(distances) != len(tree):
-        raise ValueError(f"{len(tree)} words have {len(distances)} distances; expected one per word")
+        raise ValueError(f"found {len(distances)} distances for {len(tree)} words; expected one per word")
     if not all(map(math.isfinite, distances[1:])):
-        raise ValueError("a distance is not finite")
+        raise ValueError("distances must be finite")
 
 
 @dataclass(frozen=True)
@@ -248,7 +247,7 @@ def _tree_parts(
             lefts[parent], rights[parent] = min(lefts[parent], centre), max(rights[parent], centre)
     middles = [0.0] * len(parts)
     for child in range(len(parts) - 1, -1, -1):  # children come after their parents
-        # A label that stays within its own columns overlaps no other.
+        # A label that stays within its columns overlaps no other label.
         half = text_width(labels[child], TEXT_SIZES["label"]) / 2 + 2 if labels[child] else 0.0
         low, high = columns.edges[parts[child].start] + half, columns.edges[parts[child].end] - half
         middle = middles[child] = min(max((lefts[child] + rights[child]) / 2, low), max(low, high))
@@ -283,13 +282,13 @@ def _tree_parts(
 
 
 def _step(levels: int, labelled: bool) -> float:
-    """Pixels between levels: fewer in deep trees."""
+    """Pixels between levels: fewer for deep trees."""
     usual, least = (34.0, 26.0) if labelled else (26.0, 11.0)
     return max(least, min(usual, TREE_HEIGHT / max(1, levels)))
 
 
 def parents_of(tree: Tree) -> tuple[list[int], list[int]]:
-    """The index of each constituent's parent and of each word's parent among the constituents; -1 without a parent."""
+    """For each constituent and for each word, the index of the parent constituent; -1 without a parent."""
     parents: list[int] = []
     word_parents = [-1] * len(tree)
     around: list[int] = []
@@ -303,7 +302,7 @@ def parents_of(tree: Tree) -> tuple[list[int], list[int]]:
 
 
 def _bars(values: Sequence[float], place: _Placing, top: float) -> tuple[tuple[Bar, ...], tuple[float, float]]:
-    """A bar per distance between neighbours, and the values at the bottom and the top of the axis."""
+    """A bar per distance between neighbouring words, and the values at the bottom and the top of the axis."""
     if not values:
         return (), (0.0, 0.0)
     low, high = scale_of(values)
@@ -318,7 +317,7 @@ def _bars(values: Sequence[float], place: _Placing, top: float) -> tuple[tuple[B
 
 
 def scale_of(values: Sequence[float]) -> tuple[float, float]:
-    """The range of the axis: from 0 if differences are then visible, else from a little below the least value."""
+    """The range of the axis: from 0 if differences are visible then, else from slightly below the least value."""
     low, high = min(values), max(values)
     if low >= 0 and low <= high / 2:
         return 0.0, high or 1.0

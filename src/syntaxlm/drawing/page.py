@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from syntaxlm.drawing.svg import Picture, Theme, escaped, number
 
-SMALLEST = 0.65  # of a picture's size: wide ones shrink to this on a narrow page, then scroll
+SMALLEST = 0.65  # on a narrow page, wide pictures shrink to this fraction of their size, then scroll
 
 _STYLE = """
 :root{{color-scheme:{scheme}}}
@@ -27,7 +27,7 @@ _LIGHT, _DARK = "background:#fff;color:#1d2125", "background:#16191d;color:#e8ea
 
 @dataclass(frozen=True)
 class Section:
-    """text: a paragraph below the heading. preformatted: texts by name, below the pictures, shown on demand."""
+    """text: a paragraph below the heading. preformatted: texts by name, below the pictures, collapsed until opened."""
 
     heading: str
     pictures: tuple[Picture, ...] = ()
@@ -36,7 +36,7 @@ class Section:
 
 
 def html_page(title: str, sections: Sequence[Section], theme: Theme = "auto") -> str:
-    """A page that needs no other file and no script. Wide pictures shrink with the page, then scroll on their own."""
+    """A self-contained page without scripts. Wide pictures shrink with the page, then scroll separately."""
     scheme = "light dark" if theme == "auto" else theme
     style = _STYLE.format(scheme=scheme, light=_DARK if theme == "dark" else _LIGHT, smallest=SMALLEST)
     if theme == "auto":

@@ -15,10 +15,10 @@ from syntaxlm.errors import InputError, InputWarning
 
 SCALE = 2.0  # PNG pixels per pixel of the picture
 LARGEST = 30_000, 2.5e8  # pixels: longest side, and area
-NAMED = 3  # characters without a font that the warning names
+NAMED = 3  # most missing characters listed in the warning
 
-# The library reports the characters that it draws as boxes only on the output of its process. One pixel is rendered.
-_ASK = (
+# resvg only reports characters without a font on its process's output, hence the subprocess, which renders one pixel.
+_REPORT_FONTS = (
     "import sys, resvg_py; "
     "resvg_py.svg_to_bytes(svg_string=sys.stdin.buffer.read().decode('utf-8'), width=1, log_information=True)"
 )
@@ -26,16 +26,16 @@ _NO_FONT = re.compile(rb"No fonts with a .*?/U\+([0-9A-F]+) character")
 
 
 def png(picture: Picture, theme: Theme = "light") -> bytes:
-    """The picture as the content of a PNG file, at twice its size; a huge one at its own size.
+    """The picture as the content of a PNG file, at twice its size, or at its own size if it is huge.
 
-    Text is drawn with the system's fonts. Characters that they lack become boxes, with an InputWarning that names them.
-    theme: auto is light, for a PNG cannot follow the reader's system.
+    Text is drawn with the system's fonts. Characters that no font has become boxes, with an InputWarning that lists
+    them. theme: "auto" means light, as a PNG cannot follow the reader's system.
     Raises InputError without resvg-py (the extra `draw`), without fonts, and for a picture that is too large.
     """
     try:
         import resvg_py
     except ImportError:
-        raise InputError("PNG needs the library resvg-py: pip install 'syntaxlm[draw]'; SVG and HTML do not") from None
+        raise InputError("PNG needs the library resvg-py: pip install 'syntaxlm[draw]'; or write SVG or HTML") from None
     scale = SCALE if _fits(picture, SCALE) else 1.0
     if not _fits(picture, scale):
         raise InputError(
@@ -43,7 +43,7 @@ def png(picture: Picture, theme: Theme = "light") -> bytes:
         )
     if not _has_fonts():
         raise InputError(
-            "PNG text is drawn with this machine's fonts, and none of the usual ones was found; write SVG or HTML"
+            "PNG needs system fonts, and none of the usual ones was found on this machine; write SVG or HTML"
         )
     document = picture.svg("light" if theme == "auto" else theme)
     painted: bytes = resvg_py.svg_to_bytes(svg_string=document, zoom=scale)
@@ -51,7 +51,7 @@ def png(picture: Picture, theme: Theme = "light") -> bytes:
         named = [f"{one} {unicodedata.name(one, f'U+{ord(one):04X}')}" for one in boxes]
         shown = ", ".join(named if len(named) <= NAMED else [*named[:NAMED], "..."])
         warnings.warn(
-            f"characters drawn as boxes because no font on this machine has them: {len(boxes)} ({shown})."
+            f"no font on this machine has {len(boxes)} of the characters, which are drawn as boxes ({shown})."
             " Install a font for them (the Noto fonts cover all scripts), or write SVG or HTML, which use the fonts of"
             " the reader's machine.",
             InputWarning,
@@ -63,26 +63,26 @@ def png(picture: Picture, theme: Theme = "light") -> bytes:
 def _drawn_as_boxes(document: str) -> list[str]:
     """The characters of an SVG document for which there is no font, in order.
 
-    Also empty if no process can be started: the picture is drawn nevertheless.
+    Also empty if the subprocess cannot be started; the picture is drawn anyway.
     """
     import resvg_py
 
-    if document.isascii():  # every font has these
+    if document.isascii():  # all fonts have these characters
         return []
-    command = [sys.executable, "-c", _ASK]
-    place = Path(resvg_py.__file__).parents[1]  # the process finds the same library there, and no file of the user
+    command = [sys.executable, "-c", _REPORT_FONTS]
+    place = Path(resvg_py.__file__).parents[1]  # the subprocess imports the same library from here, and no user file
     try:
-        asked = subprocess.run(
+        process = subprocess.run(
             command, input=document.encode(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=place, check=False
         )
     except OSError:
         return []
-    return list(dict.fromkeys(chr(int(code, 16)) for code in _NO_FONT.findall(asked.stdout)))
+    return list(dict.fromkeys(chr(int(code, 16)) for code in _NO_FONT.findall(process.stdout)))
 
 
 @cache
 def _has_fonts() -> bool:
-    """Whether a letter is visible: without fonts, the library draws no text and reports no error."""
+    """Whether a letter is visible: without fonts, resvg draws no text and reports no error."""
     import resvg_py
 
     blank = '<svg xmlns="http://www.w3.org/2000/svg" width="20" height="20">{}</svg>'

@@ -1,4 +1,4 @@
-"""A parsed sentence as pictures: its tree, a gold tree beside it, a chart of spans, and maps of gates and attention."""
+"""A parsed sentence as pictures: its tree and a gold tree, a chart of spans, and maps of gates and attention."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from syntaxlm.trees.latex import format_latex
 from syntaxlm.trees.span_decoding import Scores
 from syntaxlm.trees.tree import Tree
 
-MAPS_WIDTH = 1750.0  # pixels that a row of maps may take
+MAPS_WIDTH = 1750.0  # greatest width of a row of maps in pixels
 UNKNOWN = "not in the model's vocabulary"
 READING = "the token being read"
 
@@ -31,11 +31,11 @@ Values = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Analysis:
-    """One sentence as a model reads and parses it.
+    """One sentence as read and parsed by a model.
 
-    words: as written. tokens: as the model reads them. distances: one per word; empty if the tree does not come from
-    distances. unknown: one per word, whether the model's vocabulary lacks it. span_scores, marginals: (n, n) log scores
-    or probabilities of the spans, by first and last word; None if the tree does not come from these.
+    words: as written. tokens: as read by the model. distances: one per word; empty if the tree was not decoded from
+    distances. unknown: one per word, whether it is missing from the model's vocabulary. span_scores, marginals: (n, n)
+    log scores or probabilities of spans, by first and last word; None if the tree was not decoded from them.
     """
 
     words: tuple[str, ...]
@@ -49,10 +49,10 @@ class Analysis:
 
 @dataclass(frozen=True, eq=False)
 class SentenceMaps:
-    """Gates and attention of a model over one sentence of n tokens, read from BOS.
+    """Gates and attention of a model over one sentence of n tokens, preceded by BOS.
 
     over_steps: by name, (n + 1, slots), where slot k of step t is step t - 1 - k. over_units: by name, (n + 1, units).
-    bos: how BOS is written.
+    bos: the text of BOS.
     """
 
     over_steps: Mapping[str, Values]
@@ -61,7 +61,7 @@ class SentenceMaps:
 
 
 def over_earlier_steps(values: Values) -> Values:
-    """(T, N), where slot k of step t is step t - 1 - k, as (T, T) by step and earlier step; NaN where no slot is."""
+    """(T, N), where slot k of step t is step t - 1 - k, as (T, T) by step and earlier step; NaN without a slot."""
     steps, slots = values.shape
     result = np.full((steps, steps), np.nan, np.float32)
     for slot in range(min(slots, steps - 1)):
@@ -86,7 +86,7 @@ def map_pictures(words: Sequence[str], maps: SentenceMaps) -> list[Picture]:
 
 @dataclass(frozen=True)
 class Drawing:
-    """What is drawn of a sentence: its tree, with or without a gold tree and maps."""
+    """The drawing of a sentence: its tree, optionally with a gold tree and maps."""
 
     analysis: Analysis
     gold: Tree | None = None
@@ -98,7 +98,7 @@ class Drawing:
         return tree_picture(one.tree, one.distances or None, self.gold, one.words, notes)
 
     def scores_pictures(self) -> tuple[Picture, ...]:
-        """The chart of span scores or probabilities, if the tree comes from them.
+        """The chart of span scores or probabilities, if the tree was decoded from them.
 
         One cell per span, by its first and last word.
         """
@@ -106,7 +106,7 @@ class Drawing:
         if one.marginals is not None:
             chart, title = one.marginals, "probability of each span given the sentence, 0 to 1"
         elif one.span_scores is not None:
-            chart = np.exp(one.span_scores)  # on log scores, the lowest would get the fullest colour
+            chart = np.exp(one.span_scores)  # not log scores, of which the lowest would get the strongest colour
             title = "span scores: shares of the attention"
         else:
             return ()
@@ -118,7 +118,7 @@ class Drawing:
         return () if self.maps is None else tuple(map_pictures(self.analysis.words, self.maps))
 
     def picture(self) -> Picture:
-        """The tree, below it the chart of spans, below these the maps."""
+        """The tree, then the chart of spans, then the maps, from top to bottom."""
         mirrored = right_to_left(self.analysis.words)
         tree, maps = self.tree_picture(), self.map_pictures()
         parts = [tree, *self.scores_pictures()]
@@ -127,7 +127,7 @@ class Drawing:
         return tree if len(parts) == 1 else svg.stacked(parts, tree.title, align_right=mirrored)
 
     def page(self, theme: Theme = "auto") -> str:
-        """An HTML page: the pictures, the trees as brackets, and the words that the model does not know."""
+        """An HTML page with the pictures, the trees in brackets, and the words outside the model's vocabulary."""
         one = self.analysis
         unknown = [word for word, is_unknown in zip(one.words, one.unknown, strict=True) if is_unknown]
         note = f"Underlined words are not in the model's vocabulary: {', '.join(unknown)}" if unknown else ""
@@ -140,7 +140,7 @@ class Drawing:
         return html_page(" ".join(one.words), sections, theme)
 
     def latex(self) -> str:
-        """The trees for LaTeX's package forest."""
+        """The trees for the LaTeX package forest."""
         trees = [self.analysis.tree] if self.gold is None else [self.analysis.tree, self.gold]
         names = ("induced", "gold")
         parts = [f"% {name}\n{format_latex(tree)}\n" for name, tree in zip(names, trees, strict=False)]

@@ -1,7 +1,7 @@
-"""Pictures: SVG elements with a size, their style sheet, and the documents made of them.
+"""Pictures: SVG elements with a size, their style sheet, and the documents built from them.
 
-A picture's elements have roles, not colours. The style sheet gives each role its colour, light and dark, and its text
-size; layouts measure text with the same sizes. Every document draws its own background, so it is legible anywhere.
+A picture's elements have roles instead of colours. The style sheet gives each role its light and dark colours and its
+text size; layouts measure text with the same sizes. Every document has its own background, so it is legible anywhere.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from syntaxlm.drawing.text import directed, printable
 Theme = Literal["auto", "light", "dark"]
 Anchor = Literal["start", "middle", "end"]
 
-# By name, because renderers other than browsers have no default font: sans-serif fonts of common systems, then fonts
+# Listed by name, because only browsers have a default font: sans-serif fonts of common systems, then fonts
 # for scripts that these lack.
 FONTS = ",".join(
     f"'{name}'"
@@ -96,7 +96,7 @@ _RULES = {
     "arrow": "fill:{edge}",
     "arrow-crossing": "fill:{negative}",
     "arrow-root": "fill:{shared}",
-    # An outline in the background's colour keeps letters legible over a line.
+    # An outline in the background's colour keeps letters legible on top of a line.
     "relation": "fill:{ink};stroke:{paper};stroke-width:2;paint-order:stroke",
     "relation-root": "fill:{shared};stroke:{paper};stroke-width:2;paint-order:stroke;font-weight:bold",
 }
@@ -132,7 +132,7 @@ class Picture:
 
 
 def stacked(pictures: Sequence[Picture], title: str = "", gap: float = 16, align_right: bool = False) -> Picture:
-    """Pictures one below the other. title: by default that of the first."""
+    """Pictures stacked vertically. title: by default that of the first."""
     width = max(picture.width for picture in pictures)
     elements: list[str] = []
     height = -gap
@@ -144,7 +144,7 @@ def stacked(pictures: Sequence[Picture], title: str = "", gap: float = 16, align
 
 
 def beside(pictures: Sequence[Picture], title: str = "", gap: float = 24) -> Picture:
-    """Pictures from left to right. title: by default that of the first."""
+    """Pictures side by side. title: by default that of the first."""
     elements: list[str] = []
     width = -gap
     for picture in pictures:
@@ -155,7 +155,7 @@ def beside(pictures: Sequence[Picture], title: str = "", gap: float = 24) -> Pic
 
 
 def flowing(pictures: Sequence[Picture], width: float, title: str = "", align_right: bool = False) -> Picture:
-    """Pictures in rows of at most `width` pixels; a wider picture has a row of its own."""
+    """Pictures in rows of at most `width` pixels; a wider picture has a row to itself."""
     rows: list[list[Picture]] = [[]]
     for picture in pictures:
         if rows[-1] and sum(one.width for one in rows[-1]) + picture.width > width:
@@ -174,7 +174,7 @@ def _descriptions(pictures: Sequence[Picture]) -> str:
 
 
 def style_sheet(theme: Theme = "auto") -> str:
-    """Colours and text sizes of all roles, as rules that apply only inside our pictures."""
+    """Colours and text sizes of all roles, as rules that only apply inside these pictures."""
     if theme != "auto":
         return _rules(dark=theme == "dark")
     return f"{_rules(dark=False)}@media (prefers-color-scheme:dark){{{_rules(dark=True)}}}"

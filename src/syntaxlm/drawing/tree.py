@@ -1,4 +1,4 @@
-"""Constituency trees as pictures, with the distances they come from and beside gold trees."""
+"""Constituency trees as pictures, with their distances and optionally with gold trees."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from syntaxlm.errors import InputError
 from syntaxlm.trees.brackets import format_brackets
 from syntaxlm.trees.tree import Tree
 
-BESIDE = 1000.0  # pixels: two trees that are wider together are drawn one below the other
+BESIDE = 1000.0  # pixels: wider pairs of trees are drawn one below the other
 NODE = 4.0  # pixels: radius of a marker
-TOOLTIP_WORDS = 20  # words of a longer span in its tooltip
+TOOLTIP_WORDS = 20  # most words of a span in its tooltip
 
 
 @dataclass(frozen=True)
 class Comparison:
     """Number of spans that two trees over the same words share.
 
-    Spans have two words or more; that of the whole sentence is not counted.
+    Only spans of two or more words are counted, without that of the whole sentence.
     """
 
     shared: int
@@ -32,11 +32,11 @@ class Comparison:
 
     def __str__(self) -> str:
         both = f"{self.shared} {'span' if self.shared == 1 else 'spans'} in both trees"
-        return f"{both}: of {self.induced} induced, of {self.gold} gold (the whole sentence not counted)"
+        return f"{both}: of {self.induced} induced and {self.gold} gold spans (without the whole sentence)"
 
 
 def spans_of(tree: Tree) -> set[Span]:
-    """A tree's spans of two words or more."""
+    """A tree's spans of two or more words."""
     return {(part.start, part.end) for part in tree.constituents if part.end - part.start > 1}
 
 
@@ -44,7 +44,7 @@ def compare(tree: Tree, gold: Tree) -> Comparison:
     """Count shared spans. Raises InputError for trees with different numbers of words."""
     if len(tree) != len(gold):
         raise InputError(
-            f"the induced tree has {len(tree)} words, the gold tree {len(gold)}; expected trees over the same words"
+            f"the induced tree has {len(tree)} words, but the gold tree has {len(gold)}; expected the same words"
         )
     whole = {(0, len(tree))}
     induced, golden = spans_of(tree) - whole, spans_of(gold) - whole
@@ -70,18 +70,18 @@ def tree_picture(
     words: Sequence[str] | None = None,
     notes: Sequence[str] | None = None,
 ) -> Picture:
-    """A tree, below it a bar for each distance between neighbouring words, below these the words.
+    """A tree; below it a bar for each distance between neighbouring words; below these the words.
 
     distances: one per word; that of word i is between words i - 1 and i, so the first is not drawn. None: no bars.
-    gold: a tree over the same words, drawn beside the first (or below, if too wide), with shared spans marked in both.
+    gold: a tree over the same words, drawn next to the first (or below, if too wide), with shared spans marked in both.
     words: drawn instead of the tree's own. notes: tooltips of words; words with a note are underlined.
-    Raises ValueError if distances, words or notes are not one per word, InputError for a gold tree with another number
-    of words.
+    Raises ValueError if distances, words or notes are not one per word, InputError if the gold tree has a different
+    number of words.
     """
     words = tree.words if words is None else words
     notes = [""] * len(words) if notes is None else notes
     if len(notes) != len(tree):
-        raise ValueError(f"{len(tree)} words have {len(notes)} notes")
+        raise ValueError(f"found {len(notes)} notes for {len(tree)} words; expected one per word")
     if gold is None:
         return _paint(tree, lay_out(tree, words, distances), notes, _title("Tree", words))
     return _two_trees(tree, gold, words, distances, notes)
@@ -98,7 +98,7 @@ def _two_trees(
     shared: Set[Span] = spans_of(tree) & spans_of(gold)
     own = [columns_of([one], words) for one in (tree, gold)]
     are_beside = sum(columns.edges[-1] for columns in own) + AXIS + 5 * MARGIN <= BESIDE
-    # One below the other, both trees have the same columns.
+    # If one is drawn below the other, both trees have the same columns.
     columns: Sequence[Columns | None] = own if are_beside else [columns_of([tree, gold], words)] * 2
     induced_layout = lay_out(tree, words, distances, shared, columns[0])
     gold_layout = lay_out(gold, words, None, shared, columns[1])
@@ -123,7 +123,7 @@ def _wider(picture: Picture, by: float, at_right: bool) -> Picture:
 
 
 def _headed(picture: Picture, heading: str, layout: TreeLayout) -> Picture:
-    """A picture with a heading, on the side where its sentence starts."""
+    """A picture with a heading, on the side where the sentence starts."""
     height = TEXT_SIZES["heading"] + MARGIN
     anchor: Anchor = "end" if layout.mirrored else "start"
     x = picture.width - MARGIN if layout.mirrored else MARGIN
@@ -135,7 +135,7 @@ def _headed(picture: Picture, heading: str, layout: TreeLayout) -> Picture:
 def _legend(comparison: Comparison) -> Picture:
     parts: list[str] = []
     x = MARGIN + NODE
-    for role, words in (("node-shared", "in both trees"), ("node-other", "in one only"), ("", str(comparison))):
+    for role, words in (("node-shared", "in both trees"), ("node-other", "in one tree only"), ("", str(comparison))):
         if role:
             parts.append(svg.circle(x, 14, NODE, role))
             x += 10
@@ -178,14 +178,14 @@ def _paint(tree: Tree, layout: TreeLayout, notes: Sequence[str], title: str) -> 
 
 
 def _unshortened(drawn: str, full: str) -> str:
-    """The tooltip of a word or tag that is not drawn in full."""
+    """The tooltip of a word or tag that is shortened."""
     return "" if drawn == full else full
 
 
 def _brackets(tree: Tree) -> str:
     try:
         return format_brackets(tree) if tree.words else ""
-    except InputError:  # brackets cannot hold every word, pictures can
+    except InputError:  # some words cannot be written in brackets, but all can be drawn
         return ""
 
 
@@ -200,7 +200,7 @@ def _node(node: Node, full_words: Sequence[str]) -> list[str]:
 
 
 def _span_tooltip(words: Sequence[str]) -> str:
-    """The words of a span; of a long one, the first and the last."""
+    """The words of a span; for a long span, the first and last ones."""
     ends = (
         words
         if len(words) <= TOOLTIP_WORDS

@@ -24,12 +24,12 @@ def check_format(path: Path) -> str:
 def write_picture(
     path: Path, picture: Callable[[], Picture], page: Callable[[], str], latex: Callable[[], str], theme: Theme
 ) -> None:
-    """Write the form that the extension asks for; only that one is made. Raises InputError."""
-    kind = check_format(path)
-    if kind == ".png":
+    """Write the format given by the file's extension. Only that format is rendered. Raises InputError."""
+    suffix = check_format(path)
+    if suffix == ".png":
         content = png(picture(), theme)
         with replaced(path) as temporary:
             temporary.write_bytes(content)
         return
     texts = {".svg": lambda: picture().svg(theme), ".html": page, ".tex": latex}
-    write_text(texts[kind](), path)
+    write_text(texts[suffix](), path)

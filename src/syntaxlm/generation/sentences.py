@@ -1,6 +1,6 @@
-"""Sentences sampled from a model, word by word from its own probabilities, many side by side.
+"""Sampling of sentences from a model's next-word probabilities, in batches.
 
-A grammar that does not predict the next word is sampled top-down.
+Grammars that do not predict the next word are sampled top-down.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from syntaxlm.models.abilities import PredictsNextToken, SamplesSentences
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.text.normaliser import UntaggedTokenError
 
-SAMPLED_TOGETHER = 64  # sentences that are sampled side by side
+SAMPLED_TOGETHER = 64  # sentences sampled in one batch
 
 Numbers = npt.NDArray[np.float64]
 
@@ -31,9 +31,9 @@ Numbers = npt.NDArray[np.float64]
 class GeneratedSentence:
     """One sampled sentence.
 
-    number: 1 first.  text: its tokens as a line of text.  tokens: the prompt's among them, without the end.
-    surprisals: bits of each token and, where the sentence ended, of its end, by the model's own probabilities, whatever
-    the temperature; none where it was sampled top-down.  ended: whether the model ended it; else it had grown too long.
+    number: from 1.  text: its tokens as a line of text.  tokens: including the prompt's, without the end.
+    surprisals: in bits, of each token and of the end if the sentence ended, by the model's own probabilities, whatever
+    the temperature; empty if it was sampled top-down.  ended: False if the sentence reached the length limit.
     """
 
     number: int
@@ -60,11 +60,11 @@ def generate(
     maximum_words: int | None = Sampling.maximum_words,
     keep_unknown: bool = Sampling.keep_unknown,
 ) -> Iterator[GeneratedSentence]:
-    """Samples sentences, each by itself from BOS. Every sentence has at least one word.
+    """Samples sentences independently from BOS. Every sentence has at least one word.
 
-    Models that predict the next token are sampled word by word, others that sample whole sentences top-down.
-    prompt: what each begins with, raw text; None for nothing. The rest: see `Sampling`.
-    Raises InputError for settings out of range, a prompt without a word, a prompt, temperature or top_k where sentences
+    Models that predict the next token are sampled word by word, other models that sample whole sentences top-down.
+    prompt: raw text with which each sentence starts, or None. Other arguments: see `Sampling`.
+    Raises InputError for settings out of range, a prompt without words, a prompt, temperature or top_k if sentences
     are sampled top-down, and a model that does not sample sentences.
     """
     sampling = Sampling(temperature, top_k, seed, maximum_words, keep_unknown)
@@ -79,7 +79,7 @@ def generate(
     except UntaggedTokenError as error:
         raise error.at("prompt") from None
     if prompt is not None and not words:
-        raise InputError(f"prompt: {prompt!r} has no word that the model reads")
+        raise InputError(f"prompt: {prompt!r} has no words that the model reads")
     ids = stored.vocabulary.encode(words)
     chunks = (range(1, count + 1)[start : start + SAMPLED_TOGETHER] for start in range(0, count, SAMPLED_TOGETHER))
     return (sentence for numbers in chunks for sentence in _together(stored, numbers, ids, sampling))
@@ -87,14 +87,14 @@ def generate(
 
 @torch.no_grad()
 def _together(stored: ModelBundle, numbers: range, prompt: list[int], sampling: Sampling) -> list[GeneratedSentence]:
-    """The sentences of these numbers, side by side: one column of the batch each."""
+    """Samples the sentences with these numbers in one batch, one column per sentence."""
     model, vocabulary = stored.require(PredictsNextToken, "generate"), stored.vocabulary
     device = stored.model.eval().device
     random = [np.random.default_rng([sampling.seed, number]) for number in numbers]
     read = torch.tensor([vocabulary.begin_id, *prompt])[:, None].repeat(1, len(random))
     batch = TokenBatch(read, read.roll(-1, 0)).to(device)
     drawn: list[list[int]] = [list(prompt) for _ in random]
-    of_prompt = model.token_log_probs(batch).log_probs[:-1].T.tolist()  # what follows the prompt is not a target yet
+    of_prompt = model.token_log_probs(batch).log_probs[:-1].T.tolist()  # the target after the prompt is not known yet
     log_probs_of_next, state = model.next_log_probs(batch)
     log_probs: list[list[float]] = [list(column) for column in of_prompt]
     growing = np.ones(len(random), bool)
@@ -121,9 +121,9 @@ def _together(stored: ModelBundle, numbers: range, prompt: list[int], sampling: 
 
 
 def choose(log_probs: Numbers, uniform: Numbers, sampling: Sampling) -> npt.NDArray[np.int64]:
-    """One token for each column, (B, V) -> (B,); -inf is never chosen.
+    """Samples one token for each column, (B, V) -> (B,); -inf is never chosen.
 
-    uniform: (B,), in [0, 1): where in the tokens' summed probabilities the choice falls.
+    uniform: (B,), random numbers in [0, 1), compared with the cumulative probabilities of the tokens.
     """
     if sampling.temperature == 0:
         return log_probs.argmax(1)
@@ -131,24 +131,24 @@ def choose(log_probs: Numbers, uniform: Numbers, sampling: Sampling) -> npt.NDAr
         rest = np.argpartition(-log_probs, sampling.top_k, axis=1)[:, sampling.top_k :]
         log_probs = log_probs.copy()
         np.put_along_axis(log_probs, rest, -np.inf, axis=1)
-    with np.errstate(over="ignore"):  # to -inf, at a temperature near 0
+    with np.errstate(over="ignore"):  # overflow to -inf at a temperature near 0
         weights = np.exp((log_probs - log_probs.max(1, keepdims=True)) / sampling.temperature)
     sums = weights.cumsum(1)
-    # Below the last sum, so that the first sum above it is there, and rises: its token's weight is not 0.
+    # Stay below the total, so that a larger cumulative sum exists and its token has a probability above 0.
     points = np.minimum(uniform * sums[:, -1], np.nextafter(sums[:, -1], 0))
     return (sums <= points[:, None]).sum(1)
 
 
 def _barred(stored: ModelBundle, sampling: Sampling, first: bool) -> npt.NDArray[np.bool_]:
-    """(V,), the tokens that may not come next. first: whether the sentence has no word yet."""
+    """(V,) True for tokens that may not come next. first: whether the sentence has no words yet."""
     vocabulary, normaliser = stored.vocabulary, stored.normaliser
     barred = np.zeros(len(vocabulary), bool)
     if normaliser.units == "characters" and normaliser.space is not None:
         barred[vocabulary.id(normaliser.space)] = first
     barred[vocabulary.begin_id] = True
-    # After BOS, which may be the same token. A model that does not predict EOS never learnt its probability.
+    # BOS may be the same token. A model that does not predict EOS has not learned its probability.
     barred[vocabulary.end_id] = first or not stored.mode.predict_eos
     barred[vocabulary.unknown_id] = not sampling.keep_unknown
     if barred.all():
-        raise InputError("the model's vocabulary has no word to draw: all are unknown to it")
+        raise InputError("the model's vocabulary has no word to sample except the unknown word")
     return barred

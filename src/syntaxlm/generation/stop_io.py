@@ -1,4 +1,4 @@
-"""The stop classifiers in a model's folder, beside its weights: sizes in JSON, their own weights in safetensors."""
+"""Stop classifiers in a model folder: settings in JSON, weights in safetensors."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from syntaxlm.models.stop_classifiers import FORMAT, Stops, StopSettings
 from syntaxlm.tensor_files import TensorFile, read_tensors, refuse, tensor_faults, write_tensors
 
 STOPS, STOP_WEIGHTS = "stops.json", "stops.safetensors"
-OF_MODEL = "model"  # metadata of their weights: on which model's states they were trained
+OF_MODEL = "model"  # metadata key of their weights: the fingerprint of the model they were trained for
 
 
 def write_stops(folder: Path, stops: Stops, model: Model) -> None:
-    """Writes classifiers into the folder of their model, each file atomically, the weights last."""
+    """Writes classifiers to their model's folder, each file atomically, the weights last."""
     write_text(to_json(dataclasses.asdict(stops.settings), indent=2) + "\n", folder / STOPS, stored=True)
     tensors = {name: tensor.cpu() for name, tensor in stops.state_dict().items()}
     write_tensors(folder / STOP_WEIGHTS, tensors, {OF_MODEL: fingerprint(model)})
 
 
 def read_stops(folder: str | Path, stored: ModelBundle) -> Stops:
-    """The classifiers of a model's folder, in evaluation mode on the processor.
+    """The classifiers in a model's folder, in evaluation mode on the CPU.
 
-    Raises InputError where they were not trained yet, or over other weights of the model; and naming the file that is
-    damaged or does not fit the other.
+    Raises InputError if they have not been trained, or were trained for other weights of the model, and for a file that
+    is damaged or does not fit the other.
     """
     folder = Path(folder)
     model = tree_model(stored)
     train = f"syntaxlm tune stops {folder} TRAIN --valid VALID"
     if not (folder / STOPS).exists() or not (folder / STOP_WEIGHTS).exists():
         raise InputError(
-            f"{folder}: the model is given trees and does not know where they end. Train stop classifiers on"
-            f" dependency trees:\n  {train}"
+            f"{folder}: to generate trees, the model needs stop classifiers, which predict where a tree ends."
+            f" Train them on dependency trees:\n  {train}"
         )
     settings = read_config(StopSettings, folder / STOPS, FORMAT)
     expected = model.state_size, model.word_size, model.input_size, model.label_count or 0
@@ -48,7 +48,7 @@ def read_stops(folder: str | Path, stored: ModelBundle) -> Stops:
     if found != expected or settings.hidden_size < 1:
         raise InputError(
             f"{folder / STOPS}: found state, word, input sizes and labels {found}, hidden_size {settings.hidden_size};"
-            f" the model has {expected}, and hidden_size is 1 or more"
+            f" expected {expected} as in the model, and hidden_size 1 or more"
         )
     shapes = shapes_of(lambda: Stops(settings))
     misfit = f"the weights do not fit {STOPS}"
@@ -56,7 +56,7 @@ def read_stops(folder: str | Path, stored: ModelBundle) -> Stops:
     def check(file: TensorFile) -> None:
         if file.notes.get(OF_MODEL) != fingerprint(model):
             raise InputError(
-                f"{file.path}: the classifiers are of other weights than the model has now. Train them anew:\n  {train}"
+                f"{file.path}: the classifiers were trained for other model weights. Train them again:\n  {train}"
             )
         refuse(file.path, misfit, tensor_faults(distinct_tensors(shapes), file.stored))
 

@@ -1,4 +1,4 @@
-"""How often the classifiers of `models.stops` are right about trees, beside a baseline that always stops."""
+"""Evaluation of stop classifiers on trees, with a baseline that always stops."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ QUESTIONS = {
 
 
 def possible_edges(edges: Tensor, is_root: Tensor) -> Tensor:
-    """Which types of edge can leave words, by the type of edge that leads to each and whether that is ROOT's: (n, 4).
+    """The edge types that can leave words, given the edge to each word and whether it comes from ROOT: (n, 4).
 
-    LEFT and RIGHT leave any word; NX-LEFT one on the left of its head, NX-RIGHT one on the right, but not a root.
+    LEFT and RIGHT can leave any word; NX-LEFT a word on the left of its head, NX-RIGHT one on the right except a root.
     """
     possible = torch.ones(len(edges), EDGES, dtype=torch.bool, device=edges.device)
     possible[:, Edge.NX_LEFT] = (edges == Edge.LEFT) | (edges == Edge.NX_LEFT)
@@ -38,7 +38,7 @@ def possible_edges(edges: Tensor, is_root: Tensor) -> Tensor:
 
 
 class StopBatches:
-    """The words of batches of trees as a dependency-tree model has read them. Leaves it in evaluation mode."""
+    """The words of batches of trees, read by a dependency-tree model, which is left in evaluation mode."""
 
     carries_state = False
 
@@ -60,7 +60,7 @@ class StopBatches:
 
 @torch.no_grad()
 def _read(model: GeneratesTrees, batch: TreeBatch, labels: Tensor) -> StopExamples:
-    """labels: (n,), of the words that the batch generates."""
+    """Reads a batch with the model. labels: (n,), of the words that the batch generates."""
     hidden, edges = model.token_log_probs(batch).hidden, batch.levels.edges()
     assert hidden is not None
     is_root = torch.arange(len(edges), device=edges.device) < batch.levels.sizes[0]
@@ -76,20 +76,20 @@ def _read(model: GeneratesTrees, batch: TreeBatch, labels: Tensor) -> StopExampl
 
 @dataclass(frozen=True)
 class StopScore:
-    """Answers to one question: how many words were asked, how many answers are right, and how often it is "more"."""
+    """Accuracy of a classifier. words: number of decisions; correct: of correct ones; edges: of words with an edge."""
 
     words: int
-    right: int
-    more: int
+    correct: int
+    edges: int
 
     @property
     def accuracy(self) -> float:
-        return self.right / max(1, self.words)
+        return self.correct / max(1, self.words)
 
     @property
     def always_stop(self) -> float:
-        """What the answer "no more" has for all."""
-        return (self.words - self.more) / max(1, self.words)
+        """Accuracy of the baseline that always stops."""
+        return (self.words - self.edges) / max(1, self.words)
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self) | {"accuracy": self.accuracy, "always_stop": self.always_stop}
@@ -97,23 +97,23 @@ class StopScore:
 
 @dataclass(frozen=True)
 class LabelScore:
-    """Of the labels of the words' edges: how many, how many are found, how many are the most frequent one."""
+    """Accuracy of edge labels. words: number of labels; correct: of correct ones; majority: of the most frequent."""
 
     words: int
-    right: int
+    correct: int
     majority: int
 
     def to_dict(self) -> dict[str, Any]:
         some = max(1, self.words)
-        return asdict(self) | {"accuracy": self.right / some, "most_frequent": self.majority / some}
+        return asdict(self) | {"accuracy": self.correct / some, "most_frequent": self.majority / some}
 
 
 @dataclass(frozen=True)
 class StopReport:
-    """Of the trees of a file.
+    """Results on the trees of a file.
 
-    nats: of all answers and labels.  every_word, possible: by type of edge, of every word, as the paper has it, and of
-    the words that an edge of the type can leave.  labels: None where the model reads none.
+    nats: total of all decisions and labels.  every_word, possible: by edge type, for every word as in the paper, and
+    for the words that an edge of the type can leave.  labels: None if the model reads no labels.
     """
 
     source: str
@@ -130,7 +130,7 @@ class StopReport:
         return self.nats / self.words
 
     def to_dict(self) -> dict[str, Any]:
-        """All figures, for JSON."""
+        """All results, for JSON."""
         return {
             "source": self.source,
             "trees": self.trees,
@@ -144,8 +144,8 @@ class StopReport:
     def __str__(self) -> str:
         lines = [
             f"{self.source}: {self.words:,} words of {self.trees:,} trees, loss {self.loss:.4f} nats per word",
-            f"{'':<16}{'every word':<26}where the edge can be",
-            f"{'percent right':<16}{'classifier':>10}  {'always stop':>11}   {'words':>9}  {'classifier':>10}"
+            f"{'':<16}{'every word':<26}words the edge can leave",
+            f"{'accuracy, %':<16}{'classifier':>10}  {'always stop':>11}   {'words':>9}  {'classifier':>10}"
             f"  {'always stop':>11}",
         ]
         for edge, question in QUESTIONS.items():
@@ -157,54 +157,54 @@ class StopReport:
         if self.labels is not None:
             figures = self.labels.to_dict()
             lines.append(
-                f"{'label':<16}{100 * figures['accuracy']:>10.1f}  {100 * figures['most_frequent']:>11.1f}   (in the"
-                " second column, the most frequent label)"
+                f"{'label':<16}{100 * figures['accuracy']:>10.1f}  {100 * figures['most_frequent']:>11.1f}   (second"
+                " column: the most frequent label)"
             )
         return "\n".join(lines)
 
 
 @torch.no_grad()
 def score_stops(stops: Stops, model: GeneratesTrees, corpus: DependencyCorpus) -> StopReport:
-    """The classifiers' answers to the words of a corpus. Leaves both networks in evaluation mode.
+    """Evaluates the classifiers on the words of a corpus. Leaves both networks in evaluation mode.
 
-    Raises InputError for trees without labels that the model reads.
+    Raises InputError for trees without labels if the model reads labels.
     """
     check_labels(model, corpus)
     stops.eval()
-    counts = torch.zeros(2, 3, EDGES, dtype=torch.int64)  # every word, possible; asked, right, more
-    nats, labels_right = 0.0, 0
+    counts = torch.zeros(2, 3, EDGES, dtype=torch.int64)  # every word, possible; words, correct, edges
+    nats, correct_labels = 0.0, 0
     label_counts = torch.zeros(max(1, stops.settings.labels), dtype=torch.int64)
     for some in StopBatches(model, TreeBatches(corpus, TOKEN_BUDGET, shuffle=False, seed=0)).iterate():
         nats += float(some.nats(stops).sum(dtype=torch.float64))
-        right = (stops(some.hidden, some.inputs) > 0) == some.leaving
-        for row, asked in zip(counts, (torch.ones_like(some.possible), some.possible), strict=True):
-            row += torch.stack([one.sum(0) for one in (asked, asked & right, asked & some.leaving)]).cpu()
+        correct = (stops(some.hidden, some.inputs) > 0) == some.leaving
+        for row, counted in zip(counts, (torch.ones_like(some.possible), some.possible), strict=True):
+            row += torch.stack([one.sum(0) for one in (counted, counted & correct, counted & some.leaving)]).cpu()
         if stops.label_network is not None:
             found = stops.label_logits(some.hidden, some.embedded).argmax(1)
-            labels_right += int((found == some.labels).sum())
+            correct_labels += int((found == some.labels).sum())
             label_counts += torch.bincount(some.labels.cpu(), minlength=len(label_counts))
     every_word, possible = ({edge: StopScore(*row[:, edge].tolist()) for edge in Edge} for row in counts)
     words, labels = corpus.text.word_count, None
     if stops.label_network is not None:
-        labels = LabelScore(words, labels_right, int(label_counts.max()))
+        labels = LabelScore(words, correct_labels, int(label_counts.max()))
     return StopReport(corpus.source, len(corpus), words, nats, every_word, possible, labels)
 
 
 def evaluate_stops(stored: ModelBundle, stops: Stops, path: str | Path) -> StopReport:
-    """`score_stops` of dependency trees: a file, a folder or a pattern. Raises InputError as `tree_corpus` does."""
+    """`score_stops` for dependency trees: a file, a folder or a pattern. Raises InputError like `tree_corpus`."""
     return score_stops(stops, tree_model(stored), tree_corpus(stored, path))
 
 
 def tree_model(stored: ModelBundle) -> GeneratesTrees:
-    """The model that generates trees. Raises InputError for a model that does not."""
+    """The model, typed as generating trees. Raises InputError for a model that does not."""
     return stored.require(GeneratesTrees, "generation of trees")
 
 
 def tree_corpus(stored: ModelBundle, path: str | Path) -> DependencyCorpus:
-    """Dependency trees as a model reads them. Raises InputError as `dependency_trees` does, and for missing labels."""
+    """Dependency trees as the model reads them. Raises InputError like `dependency_trees`, and for missing labels."""
     if stored.labels is None:
         tree_model(stored)
-        raise InputError("the model has no labels of edges")
+        raise InputError("the model has no edge labels")
     corpus = DependencyCorpus.read(path, stored.normaliser, stored.vocabulary, stored.labels)
     check_labels(stored.model, corpus)
     return corpus

@@ -1,4 +1,4 @@
-"""Sentences sampled from a grammar, top-down from the start symbol, each with its tree."""
+"""Sampling of sentences with their trees from a grammar, top-down from the start symbol."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from syntaxlm.trees.tree import Constituent, Tree
 
 @dataclass(frozen=True)
 class SentenceWithTree:
-    """One sampled sentence with the tree that it was drawn by.
+    """One sampled sentence with its tree.
 
-    number: 1 first.  text: its tokens as a line of text.
-    tree: over the tokens, labelled by the grammar's symbols, with the label of each word as its tag. A sentence of one
-    word, which is not in the grammar, has a tree without labels.
+    number: from 1.  text: its tokens as a line of text.
+    tree: over the tokens, with the grammar's symbols as labels and each word's label as its tag. A sentence of one
+    word, which the grammar does not generate, has a tree without labels.
     """
 
     number: int
@@ -53,10 +53,10 @@ def sample_with_trees(
     maximum_words: int | None = Sampling.maximum_words,
     keep_unknown: bool = Sampling.keep_unknown,
 ) -> Iterator[SentenceWithTree]:
-    """Samples sentences of a grammar with their trees; a sentence depends on the seed and its number.
+    """Samples sentences of a grammar with their trees; a sentence depends on the seed and its number only.
 
-    maximum_words: longer sentences are drawn anew; None: 100.
-    keep_unknown: whether the unknown word may be drawn; otherwise it is drawn anew, its tree kept.
+    maximum_words: longer sentences are resampled; None: 100.
+    keep_unknown: whether the unknown word may be sampled; if not, it is resampled and the tree is kept.
     Raises InputError for settings out of range and for a model that does not sample whole sentences.
     """
     check_count(count)
@@ -66,7 +66,7 @@ def sample_with_trees(
 
 
 def refuse_word_settings(prompt: str | None, temperature: float, top_k: int | None, reason: str) -> None:
-    """Raises InputError for settings of sampling word by word. reason: why there are none, as a sentence."""
+    """Raises InputError for settings that only apply word by word. reason: why they do not apply, as a sentence."""
     given = {
         "prompt": prompt is not None,
         "temperature": temperature != Sampling.temperature,
@@ -90,7 +90,7 @@ def _sampled(stored: ModelBundle, count: int, sampling: Sampling) -> Iterator[Se
 
 
 def tree_of(sampled: SampledSentence, tokens: list[str], labels: list[str]) -> Tree:
-    """The tree of a sampled sentence. labels: the model's."""
+    """The tree of a sampled sentence. labels: those of the model."""
     spans = tuple(Constituent(labels[label], first, last + 1) for first, last, label in sampled.spans)
     tags = [labels[label] for label in sampled.word_labels] or [""] * len(tokens)
     return Tree(tuple(tokens), tuple(tags), spans)

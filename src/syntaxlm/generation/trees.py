@@ -1,8 +1,8 @@
-"""Trees sampled from a dependency-tree model, from the root down, level by level over many trees side by side.
+"""Sampling of trees from a dependency-tree model, from the root down, level by level for many trees in one batch.
 
-A step takes an edge to a new word, which is drawn from the path to it; where the model reads labels, that of the edge
-above the word is drawn next; then the stop classifiers' answers, which decide by which edges the tree continues. Steps
-of one path depth do not depend on each other. Zhang, Lu, Lapata 2016.
+A step goes along an edge to a new word, which is sampled given the path to it. If the model reads labels, the label of
+the edge above the word is sampled next. Then the decisions of the stop classifiers are sampled, which determine the
+edges by which the tree continues. Steps of one path depth are independent. Zhang, Lu, Lapata 2016.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees.dependencies import Edge, in_order, tree_of_steps
 from syntaxlm.trees.tree import DependencyTree
 
-MAXIMUM_DEPTH = 30  # heads above a word, ROOT among them, where no limit is given
-ATTEMPTS = 100  # at a tree that stays within the limits
-ROWS_TOGETHER = 256  # steps whose words are drawn at once: each has a number for every word of the vocabulary
+MAXIMUM_DEPTH = 30  # default limit of the heads above a word, including ROOT
+ATTEMPTS = 100  # to sample a tree that stays within the limits
+ROWS_TOGETHER = 256  # steps whose words are sampled at once: each needs a row of vocabulary size
 
 Integers = npt.NDArray[np.int64]
 Answers = npt.NDArray[np.bool_]
@@ -40,10 +40,10 @@ Answers = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class TreeSampling(Sampling):
-    """How words, labels and the answers where a tree continues are drawn; top_k is of words alone."""
+    """Settings for sampling words, labels and stop decisions; top_k applies to words only."""
 
-    maximum_depth: Count | None = None  # heads above a word at most, including ROOT; None: MAXIMUM_DEPTH
-    redraw: bool = False  # whether a tree that reaches a limit is redrawn; otherwise it ends there
+    maximum_depth: Count | None = None  # most heads above a word, including ROOT; None: MAXIMUM_DEPTH
+    redraw: bool = False  # whether a tree that reaches a limit is resampled; otherwise it is cut there
 
     @property
     def most_words(self) -> int:
@@ -58,11 +58,11 @@ class TreeSampling(Sampling):
 class GeneratedTree:
     """One sampled tree.
 
-    number: 1 first.  tree: named by the number; its words are the model's tokens, in the order of the sentence.
-    surprisals: bits of each word given its path, as `tree_surprisals` has them; they add up to -log2 P(S | T).
-    tree_surprisal: bits of the tree, -log2 P(T): of all answers where it continues, and of labels where the model reads
-    them. Both by the networks' own probabilities, whatever the temperature.
-    cut: which limits the tree met, and so ended there; () where it ended by itself.
+    number: from 1.  tree: named by the number; its words are the model's tokens, in sentence order.
+    surprisals: in bits, of each word given its path, as in `tree_surprisals`; they add up to -log2 P(S | T).
+    tree_surprisal: -log2 P(T) in bits, of all stop decisions and, if the model reads labels, of labels. Both use the
+    networks' own probabilities, whatever the temperature.
+    cut: the limits at which the tree was cut; () if it ended by itself.
     """
 
     number: int
@@ -91,7 +91,7 @@ class GeneratedTree:
         }
 
     def comments(self) -> dict[str, str]:
-        """Comments on the tree in a CoNLL-U file."""
+        """Comments on the tree for a CoNLL-U file."""
         comments = {
             "text": self.text,
             "surprisal": f"{sum(self.surprisals):.6f}",
@@ -113,10 +113,10 @@ def generate_trees(
     redraw: bool = TreeSampling.redraw,
     keep_unknown: bool = Sampling.keep_unknown,
 ) -> Iterator[GeneratedTree]:
-    """Samples trees of one root. A tree depends on seed and number, not on how many there are.
+    """Samples trees with one root. A tree depends on the seed and its number, not on the number of trees.
 
-    stops: of the model's folder, see `read_stops`. The rest: see `TreeSampling`.
-    Raises InputError for settings out of range, a model that reads text, and, with redraw, where no tree of ATTEMPTS
+    stops: the classifiers of the model's folder, see `read_stops`. Other arguments: see `TreeSampling`.
+    Raises InputError for settings out of range, a model that reads text, and, with redraw, if none of ATTEMPTS trees
     stays within the limits.
     """
     sampling = TreeSampling(temperature, top_k, seed, maximum_words, keep_unknown, maximum_depth, redraw)
@@ -129,7 +129,7 @@ def generate_trees(
 
 @dataclass
 class _Growing:
-    """A tree so far: of each step the ids of word and label, its edge, its parent step, and the word's bits."""
+    """A tree during sampling: for each step the ids of word and label, its edge, its parent step, the word's bits."""
 
     random: np.random.Generator
     words: list[int] = field(default_factory=list)
@@ -145,9 +145,9 @@ class _Growing:
 class _Level:
     """The steps of one path depth, sorted by edge type: (n,) each.
 
-    trees: which is whose.  edges: types.  rows: the state that each continues from, among those before.
+    trees: index of each step's tree.  edges: types.  rows: index of the state that each continues.
     sources, labels: ids of the word that the edge leaves, and of the label above it.
-    steps: the number of that word's step.  depths: heads above the new word, ROOT among them.
+    steps: number of that word's step.  depths: number of heads above the new word, including ROOT.
     """
 
     trees: Integers
@@ -167,7 +167,7 @@ class _Level:
 
 
 class _Sampler:
-    """Raises InputError where all words, or all labels, are barred."""
+    """Samples trees. Raises InputError if no word or no label is allowed."""
 
     def __init__(self, stored: ModelBundle, model: GeneratesTrees, stops: Stops, sampling: TreeSampling) -> None:
         assert stored.labels is not None
@@ -179,10 +179,10 @@ class _Sampler:
         self.barred_labels = _barred(self.labels, False)
         if self.barred.all() or (model.reads_labels and self.barred_labels.all()):
             what = "vocabulary has no word" if self.barred.all() else "labels have none"
-            raise InputError(f"the model's {what} to draw: all are unknown to it")
+            raise InputError(f"the model's {what} to sample except the unknown one")
 
     def trees(self, numbers: range) -> list[GeneratedTree]:
-        """The trees of these numbers."""
+        """The trees with these numbers."""
         found: dict[int, _Growing] = {}
         wanted = list(numbers)
         for attempt in range(ATTEMPTS if self.sampling.redraw else 1):
@@ -196,7 +196,7 @@ class _Sampler:
         if wanted and self.sampling.redraw:
             raise InputError(
                 f"tree {wanted[0]}: none of {ATTEMPTS} ended within {self.sampling.most_words} words and a depth of"
-                f" {self.sampling.most_depth}; set the limits higher, or let trees be cut there"
+                f" {self.sampling.most_depth}; use higher limits, or allow trees to be cut at them"
             )
         return [self._finished(number, found[number]) for number in numbers]
 
@@ -218,7 +218,7 @@ class _Sampler:
         return _Level(np.arange(count), all_of(Edge.RIGHT), all_of(0), *begins, all_of(0), all_of(1))
 
     def _step(self, trees: list[_Growing], level: _Level, levels: Levels, states: States) -> _Level:
-        """Draws the words of a level and all that is drawn of them. Returns the next level."""
+        """Samples the words of a level, their labels and stop decisions. Returns the next level."""
         words, bits = self._words(trees, level, levels, states.hidden)
         drawn = torch.from_numpy(words).to(states.hidden.device)
         labels, label_bits = self._labels(trees, level, states.hidden, drawn)
@@ -238,7 +238,7 @@ class _Sampler:
         return self._next(level, answers, words, labels, steps)
 
     def _words(self, trees: list[_Growing], level: _Level, levels: Levels, hidden: Tensor) -> tuple[Integers, Numbers]:
-        """The ids of the words drawn and their bits."""
+        """The ids of the sampled words and their bits."""
         uniform = _uniform(trees, level.trees)
         words, bits = np.empty(len(level), np.int64), np.empty(len(level))
         for start in range(0, len(level), ROWS_TOGETHER):
@@ -249,7 +249,7 @@ class _Sampler:
         return words, bits
 
     def _labels(self, trees: list[_Growing], level: _Level, hidden: Tensor, words: Tensor) -> tuple[Integers, Numbers]:
-        """The ids of the labels drawn and their bits; of a model that reads none, those of BOS, and 0 bits."""
+        """The ids of the sampled labels and their bits; BOS and 0 bits if the model reads no labels."""
         if not self.model.reads_labels:
             return np.full(len(level), self.labels.begin_id), np.zeros(len(level))
         logits = self.stops.label_logits(hidden, self.model.embedded(words))
@@ -258,7 +258,7 @@ class _Sampler:
         return _drawn(values, self.barred_labels, _uniform(trees, level.trees), sampling)
 
     def _answers(self, trees: list[_Growing], level: _Level, logits: Tensor) -> Answers:
-        """By which edges each word of a level continues, (n, 4), within the limits; their bits are the trees'."""
+        """The edges by which each word of a level continues, (n, 4), within the limits. Adds their bits."""
         sampling = self.sampling
         edges = torch.from_numpy(level.edges)
         possible = possible_edges(edges, torch.from_numpy(level.steps == 0)).numpy()
@@ -275,7 +275,7 @@ class _Sampler:
         return answers
 
     def _within_limits(self, trees: list[_Growing], level: _Level, wanted: Answers) -> Answers:
-        """The answers that limits of depth and size leave; trees that reach one are marked."""
+        """The decisions that the limits of depth and size allow; trees that reach a limit are marked as cut."""
         most_words, most_depth = self.sampling.most_words, self.sampling.most_depth
         answers = wanted.copy()
         answers[level.depths >= most_depth, : Edge.NX_LEFT] = False  # LEFT and RIGHT lead to dependents
@@ -291,7 +291,7 @@ class _Sampler:
         return answers
 
     def _next(self, level: _Level, answers: Answers, words: Integers, labels: Integers, steps: Integers) -> _Level:
-        """The steps that the answers ask for."""
+        """The steps of the edges by which the trees continue."""
         rows, edges = np.nonzero(answers)
         order = np.argsort(edges, kind="stable")
         rows, edges = rows[order], edges[order]
@@ -309,7 +309,7 @@ class _Sampler:
 
 
 def _barred(vocabulary: Vocabulary, keep_unknown: bool) -> Answers:
-    """(V,), what is never drawn: what stands for ROOT, and the unknown word."""
+    """(V,) True for tokens that are never sampled: BOS and EOS, which represent ROOT, and the unknown word."""
     barred = np.zeros(len(vocabulary), np.bool_)
     barred[[vocabulary.begin_id, vocabulary.end_id]] = True
     barred[vocabulary.unknown_id] = not keep_unknown
@@ -321,7 +321,7 @@ def _counts(edges: Integers) -> tuple[int, ...]:
 
 
 def _uniform(trees: list[_Growing], places: Integers) -> Numbers:
-    """A number in [0, 1) for each row, from the generator of its own tree, in the order of the rows."""
+    """A number in [0, 1) for each row, from its own tree's generator, in the order of the rows."""
     found = np.empty(len(places))
     for place in np.unique(places):
         mine = places == place
@@ -330,6 +330,6 @@ def _uniform(trees: list[_Growing], places: Integers) -> Numbers:
 
 
 def _drawn(log_probs: Numbers, barred: Answers, uniform: Numbers, sampling: Sampling) -> tuple[Integers, Numbers]:
-    """What is drawn in each row, (n, V) -> (n,), and its bits by the log-probabilities as they are."""
+    """The sampled token of each row, (n, V) -> (n,), and its bits by the unmodified log-probabilities."""
     chosen = choose(np.where(barred, -np.inf, log_probs), uniform, sampling)
     return chosen, 0.0 - log_probs[np.arange(len(chosen)), chosen] / math.log(2)

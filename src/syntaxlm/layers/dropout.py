@@ -1,4 +1,4 @@
-"""Dropout: of entries, of whole columns, of word types, of weights."""
+"""Dropout of entries, columns, word types and weights."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _LEVELS = 1 << 16
 
 
 def dropout_mask(shape: tuple[int, ...], rate: float, like: Tensor) -> Tensor:
-    """A mask that is 0 with probability `rate`, else 1 / (1 - rate), in the type and on the device of `like`.
+    """A mask that is 0 with probability `rate`, else 1 / (1 - rate), with the dtype and device of `like`.
 
-    Four entries share one 64-bit random number (Bernoulli draws cost a twelfth of a PRPN step otherwise), so the rate
-    is rounded to a multiple of 2^-16; the scale is that of the rounded rate, so that the mask's mean is exactly 1.
+    Four entries share one 64-bit random number (Bernoulli sampling would take a twelfth of a PRPN step), so the rate is
+    rounded to a multiple of 2^-16. The scale uses the rounded rate, so the mask's expected value is exactly 1.
     """
     kept = round((1 - rate) * _LEVELS)
     if kept == _LEVELS:
@@ -30,16 +30,16 @@ def dropout_mask(shape: tuple[int, ...], rate: float, like: Tensor) -> Tensor:
 
 
 def dropout(values: Tensor, rate: float, training: bool) -> Tensor:
-    """Each entry 0 with probability `rate`, the others scaled so that the mean stays; the identity in evaluation."""
+    """Sets entries to 0 with probability `rate` and scales the others to keep the mean; the identity in evaluation."""
     if not training or rate == 0:
         return values
     return values * dropout_mask(tuple(values.shape), rate, values)
 
 
 def locked_dropout(hidden: Tensor, rate: float, rows: Rows, training: bool) -> Tensor:
-    """Dropout with one mask for all steps of a column, drawn anew for each batch. hidden: (n, F), rows of `rows`.
+    """Dropout with one mask for all steps of a column, resampled for each batch. hidden: (n, F), ordered as `rows`.
 
-    Gal & Ghahramani 2016; as Merity, Keskar, Socher 2018 use it, section 4.2.
+    Gal & Ghahramani 2016; used as in Merity, Keskar, Socher 2018, section 4.2.
     """
     if not training or rate == 0:
         return hidden
@@ -48,7 +48,7 @@ def locked_dropout(hidden: Tensor, rate: float, rows: Rows, training: bool) -> T
 
 
 def embed_with_dropout(embedding: nn.Embedding, tokens: Tensor, rate: float, training: bool) -> Tensor:
-    """Embeddings of tokens, (T, B) -> (T, B, E), of which whole word types are 0, wherever they stand in the batch.
+    """Embeddings of tokens, (T, B) -> (T, B, E), with some word types set to 0 at all their positions in the batch.
 
     Merity, Keskar, Socher 2018, section 4.3.
     """
@@ -59,10 +59,10 @@ def embed_with_dropout(embedding: nn.Embedding, tokens: Tensor, rate: float, tra
 
 
 def drop_weights(weight: Tensor, rate: float, rescaled: bool, training: bool) -> Tensor:
-    """A weight with entries 0 at `rate`, one mask a forward pass (DropConnect; Merity, Keskar, Socher 2018, section 2).
+    """DropConnect: a weight with entries set to 0 at `rate`, with one mask per forward pass.
 
-    rescaled: whether the others are divided by 1 - rate, as AWD-LSTM has it. Without, as in the released ON-LSTM, they
-    stay as they are, and evaluation multiplies the whole weight by 1 - rate.
+    Merity, Keskar, Socher 2018, section 2. rescaled: whether kept entries are divided by 1 - rate, as in AWD-LSTM.
+    Otherwise, as in the released ON-LSTM program, they stay, and evaluation multiplies the whole weight by 1 - rate.
     """
     if rate == 0 or (rescaled and not training):
         return weight

@@ -1,4 +1,4 @@
-"""From hidden rows to words by the edge that leads to each: four softmaxes, or one for all."""
+"""Decoder of dependency-tree models: a softmax for each edge type, or one for all."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from syntaxlm.layers.softmax import Decoder
 from syntaxlm.ops.tree_levels.types import EDGES, Levels
 
 RowValues = Callable[[Decoder, Tensor, Tensor], Tensor]
-"""Of a decoder, the rows that it reads and their targets: a value for each row, or several."""
+"""Maps a decoder, its input rows and their targets to one or more values per row."""
 
 
 class EdgeDecoder(nn.Module):
-    """softmax(W_ho[a_t] h_t), a decoder for each type of edge; or one for all, `shared`."""
+    """softmax(W_ho[a_t] h_t), with one decoder for each edge type or, if `shared`, one for all."""
 
     def __init__(self, size: int, vocabulary_size: int, shared: bool) -> None:
         super().__init__()
@@ -34,11 +34,11 @@ class EdgeDecoder(nn.Module):
 
     def all_log_probs(self, rows: Tensor, levels: Levels) -> Tensor:
         """Log-probability of every word at each row: (n, D) -> (n, V). levels: of the rows."""
-        no_targets = levels.by_edge  # as many as rows
+        no_targets = levels.by_edge  # unused; any tensor with one entry per row
         return self.by_edge(rows, no_targets, levels, lambda decoder, some, _: decoder(some).log_softmax(-1))
 
     def by_edge(self, rows: Tensor, targets: Tensor, levels: Levels, values: RowValues) -> Tensor:
-        """What `values` makes of the rows of each decoder, in the order of the rows: (n, ...)."""
+        """The result of `values` for the rows of each decoder, in the order of the rows: (n, ...)."""
         if self.shared:
             return values(cast(Decoder, self.decoders[0]), rows, targets)
         groups = zip(

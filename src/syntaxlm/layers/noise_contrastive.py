@@ -1,7 +1,7 @@
-"""Noise-contrastive estimation: words are distinguished from noise, so that a step computes few scores, not V.
+"""Noise-contrastive estimation (NCE): words are distinguished from noise, so a step computes k + 1 scores instead of V.
 
-Mnih, Teh 2012, with the normalising constant fixed as Zhang, Lu, Lapata 2016 have it, section 3.4. The scores it leaves
-behind are only roughly normalised: perplexity is that of the softmax over them.
+Mnih, Teh 2012, with the normalising constant fixed as in Zhang, Lu, Lapata 2016, section 3.4. The trained scores are
+only roughly normalised; perplexity uses their softmax.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding, softplus
 
-NOISE_POWER = 0.75  # of the frequencies of words, before they are normalised
+NOISE_POWER = 0.75  # exponent of word frequencies, before they are normalised
 
 
 class NoiseContrastive(nn.Module):
-    """The loss of telling words of a text from noise, which is drawn by how frequent words are.
+    """The NCE loss, with noise words sampled by their frequency.
 
-    words: k, drawn for every step.  log_normaliser: ln Z, fixed: the model's p is exp(score - ln Z).
-    shared: whether all steps of a call have the same noise, so that their scores are one product; else each step has
-    its own.
+    words: k, noise words per step.  log_normaliser: ln Z, fixed: the model's p is exp(score - ln Z).
+    shared: whether all steps of a call share their noise words, so that the scores are one matrix product; otherwise
+    each step has its own.
     log_expected: (V,), ln(k P_n(w)), -inf for words that are never noise.
-    cumulative: (V,), P_n summed up to each word.
+    cumulative: (V,), cumulative sums of P_n.
     """
 
     log_expected: Tensor
@@ -36,25 +36,25 @@ class NoiseContrastive(nn.Module):
         self.learn(torch.ones(vocabulary_size))
 
     def learn(self, counts: Tensor) -> None:
-        """The noise of a text in which words are so frequent: (V,), none below 0, not all 0."""
+        """Sets the noise distribution from word counts, (V,): non-negative, not all 0."""
         powers = counts.double() ** NOISE_POWER
         powers /= powers.sum()
         self.log_expected.copy_((powers * self.words).log())
         self.cumulative.copy_(powers.cumsum(0))
 
     def draw(self, steps: int) -> Tensor:
-        """Noise: (k,) int64 where it is shared, else (steps, k)."""
+        """Samples noise words: (k,) int64 if shared, else (steps, k)."""
         shape = (self.words,) if self.shared else (steps, self.words)
         drawn = torch.rand(shape, dtype=self.cumulative.dtype, device=self.cumulative.device) * self.cumulative[-1]
         return torch.searchsorted(self.cumulative, drawn, right=True).clamp_(max=len(self.cumulative) - 1)
 
     def loss(self, rows: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, noise: Tensor) -> Tensor:
-        """-ln P(D = 1 | target) - sum over its noise of ln P(D = 0 | noise word), of each row, in nats: (n,).
+        """-ln P(D = 1 | target) - sum over noise words of ln P(D = 0 | noise word), for each row, in nats: (n,).
 
-        With P(D = 1 | w) = p(w) / (p(w) + k P_n(w)), p(w) = exp(row . weight_w + bias_w - ln Z).
-        rows: (n, D); weight: (V, D); bias: (V,); targets: (n,) int64; noise: (k,) or (n, k), as `draw` gives it.
+        P(D = 1 | w) = p(w) / (p(w) + k P_n(w)) with p(w) = exp(row . weight_w + bias_w - ln Z).
+        rows: (n, D); weight: (V, D); bias: (V,); targets: (n,) int64; noise: (k,) or (n, k), from `draw`.
         """
-        # One look-up, whose gradient is one matrix: a second would cost another pass over all V rows.
+        # One lookup, so the gradient is one matrix: a second would cost another pass over all V rows.
         count, words = len(targets), torch.cat([targets, noise.flatten()])
         weights = embedding(words, weight)
         shift = bias.index_select(0, words) - self.log_normaliser - self.log_expected[words].to(bias.dtype)
@@ -70,7 +70,7 @@ class NoiseContrastive(nn.Module):
 def reference_loss(
     rows: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, noise: Tensor, noise_probabilities: Tensor, ln_z: float
 ) -> Tensor:
-    """`NoiseContrastive.loss` as it is written, a word at a time: slow, the oracle of tests. noise: (n, k)."""
+    """`NoiseContrastive.loss`, written one word at a time: slow, the reference of tests. noise: (n, k)."""
     losses = []
     for row, target, drawn in zip(rows, targets.tolist(), noise.tolist(), strict=True):
         expected = len(drawn) * noise_probabilities

@@ -9,7 +9,7 @@ from syntaxlm.ops.layer_norm import layer_norm
 
 
 class LayerNorm(nn.Module):
-    """gain (x - mean) / (std + 1e-6) + bias, std with Bessel's correction as PRPN has it (nn.LayerNorm has neither)."""
+    """gain (x - mean) / (std + 1e-6) + bias, std with Bessel's correction, as in PRPN. nn.LayerNorm has neither."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -17,15 +17,15 @@ class LayerNorm(nn.Module):
         self.bias = nn.Parameter(torch.zeros(size))
 
     def forward(self, rows: Tensor) -> Tensor:
-        """(..., size) -> (..., size), in the type of the weights."""
+        """(..., size) -> (..., size), in the dtype of the weights."""
         return layer_norm(rows, self.gain, self.bias)
 
 
 class RowBatchNorm(nn.BatchNorm1d):
-    """Batch normalisation over rows, (n, size) -> (n, size), in the type of the weights.
+    """Batch normalisation over rows, (n, size) -> (n, size), in the dtype of the weights.
 
-    Rows are real tokens only: padding must not move the statistics. A single row has no variance: it is normalised by
-    the running statistics and leaves them alone.
+    Rows are real tokens only, as padding must not affect the statistics. A single row has no variance: it is normalised
+    with the running statistics and does not update them.
     """
 
     def forward(self, input: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""A stack of recurrent layers of any sizes, of ordered neurons or plain LSTMs, with the dropouts of AWD-LSTM."""
+"""A stack of ON-LSTM or plain LSTM layers of any sizes, with the dropouts of AWD-LSTM."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Cell = Literal["on-lstm", "lstm"]
 
 
 def chunk_fault(layer_sizes: Sequence[int], chunk_size: int) -> str | None:
-    """What is wrong where chunks do not fill every layer."""
+    """The error if the chunk size does not divide every layer's size."""
     if all(size % chunk_size == 0 for size in layer_sizes):
         return None
     sizes = ", ".join(map(str, layer_sizes))
@@ -31,9 +31,9 @@ def chunk_fault(layer_sizes: Sequence[int], chunk_size: int) -> str | None:
 
 @dataclass(frozen=True)
 class StackOutput:
-    """What a stack makes of a batch of n real tokens.
+    """Output of a stack for a batch of n real tokens.
 
-    layers: of every layer its states, (n, D) each, without the dropout after it.
+    layers: states of each layer, (n, D), before the dropout that follows it.
     state: hidden.0, cell.0, hidden.1, ..., each (B, D), of every column after its last step.
     distances, input_distances: (layers, n), detached; None for plain LSTMs.
     """
@@ -45,9 +45,9 @@ class StackOutput:
 
 
 class RecurrentLayer(nn.Module):
-    """One layer's weights, and the weight drop on the recurrent one. E inputs, D neurons, F gates.
+    """One layer's weights, with dropout of the recurrent weights. E inputs, D neurons, F gates.
 
-    Weights begin uniform in (-1/sqrt(D), 1/sqrt(D)). chunk: neurons of a master gate; None makes it a plain LSTM.
+    Initial weights are uniform in (-1/sqrt(D), 1/sqrt(D)). chunk: neurons per master gate; None for a plain LSTM.
     """
 
     def __init__(self, input_size: int, size: int, chunk: int | None, weight_drop: float, rescaled: bool) -> None:
@@ -77,12 +77,12 @@ class RecurrentLayer(nn.Module):
 
 
 class RecurrentStack(nn.Module):
-    """Layers one upon the other, locked dropout between them.
+    """Stacked layers with locked dropout between them.
 
-    input_size: features of what the first layer reads; layer_sizes: neurons of each layer.
-    chunk_size: neurons that one master gate of ordered neurons serves.
-    layer_dropout: rate between layers; weight_drop: rate on recurrent weights, rescaled or not (`drop_weights`).
-    Raises InputError where chunks do not fill every layer.
+    input_size: features of the first layer's input; layer_sizes: neurons of each layer.
+    chunk_size: neurons per master gate.
+    layer_dropout: rate between layers; weight_drop: rate on recurrent weights; rescaled: see `drop_weights`.
+    Raises InputError if the chunk size does not divide every layer's size.
     """
 
     def __init__(
@@ -105,10 +105,10 @@ class RecurrentStack(nn.Module):
             RecurrentLayer(before, size, chunk, weight_drop, rescaled)
             for before, size in pairwise((input_size, *layer_sizes))
         )
-        self.ops: ModuleType = on_lstm  # a benchmark puts its reference here
+        self.ops: ModuleType = on_lstm  # benchmarks replace it by the reference
 
     def forward(self, inputs: Tensor, rows: Rows, state: dict[str, Tensor] | None) -> StackOutput:
-        """inputs: (n, E), real tokens in the order of `rows`; state: None at the start."""
+        """inputs: (n, E), real tokens in the order of `rows`; state: None at the start of a text."""
         readings: list[Recurrence] = []
         after: dict[str, Tensor] = {}
         for number, layer in enumerate(self.layers):

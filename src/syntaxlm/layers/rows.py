@@ -1,4 +1,4 @@
-"""The real tokens of a padded batch as rows: what treats tokens one by one should never see padding."""
+"""The real tokens of a padded batch as rows, so that operations on single tokens never see padding."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from torch import Tensor
 
 
 class Rows:
-    """Goes between (T, B, ...) and (n, ...), the real tokens in time-major order.
+    """Converts between (T, B, ...) and (n, ...), the real tokens in time-major order.
 
-    counts: of each step, how many columns are real; they are the first ones, as lengths fall.
-    index: (n,), the place of each row in the flattened (T * B); None when nothing is padding.
+    counts: number of real columns at each step; these come first, as lengths are in descending order.
+    index: (n,), the index of each row in the flattened (T * B); None without padding.
     """
 
     def __init__(self, steps: int, columns: int, lengths: Tensor | None, device: torch.device) -> None:
@@ -42,7 +42,7 @@ class Rows:
         return self.index % self.columns
 
     def changes(self, rows: Tensor) -> Tensor:
-        """Each row less the one of the same column a step before, for all but a column's first: (n - B, F)."""
+        """Differences between each row and the previous step of its column, except for first steps: (n - B, F)."""
         before = [rows[:0]]
         start = 0
         for count, after in zip(self.counts, self.counts[1:], strict=False):

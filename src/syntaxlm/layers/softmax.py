@@ -1,4 +1,4 @@
-"""The decoder: from hidden rows to words."""
+"""The decoder: from hidden states to words."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from syntaxlm.ops.softmax import target_log_probs
 
 
 class Decoder(nn.Module):
-    """From hidden rows to words: a linear layer and a softmax, its weight the embedding's where `tied_to` is given."""
+    """A linear layer and a softmax over words. tied_to: the embedding whose weight the layer shares."""
 
     def __init__(self, size: int, vocabulary_size: int, tied_to: nn.Embedding | None = None) -> None:
         super().__init__()
         if tied_to is not None and tied_to.embedding_dim != size:
-            raise ValueError(f"tied weights need rows of the embedding's size {tied_to.embedding_dim}, not {size}")
+            raise ValueError(f"tied weights need inputs of the embedding's size, {tied_to.embedding_dim}, not {size}")
         self.weight = tied_to.weight if tied_to is not None else nn.Parameter(torch.empty(vocabulary_size, size))
         self.bias = nn.Parameter(torch.zeros(vocabulary_size))
 

@@ -1,7 +1,7 @@
-"""Span attention as a layer: each step looks at the spans that end before it, and mixes what it finds into its state.
+"""Span attention as a layer: each step attends to the spans that end before it and mixes the result into its state.
 
-Peng, Schwartz, Smith 2019, "PaLM: A Hybrid Parser and Language Model", section 2. Where the program its authors
-released differs from the paper, `form` chooses.
+Peng, Schwartz, Smith 2019, "PaLM: A Hybrid Parser and Language Model", section 2. `form` selects the paper's equations
+or those of the authors' released program where they differ.
 Shapes: T time, B batch, H features of a state, R of a span, A neurons of the scorer, m longest span, n real tokens.
 """
 
@@ -21,7 +21,7 @@ from syntaxlm.ops.span_attention import Form, SpanReading, SpanWeights
 
 
 class MixedReading(NamedTuple):
-    """hidden: (n, H).  carried: (m, B, H), what the next chunk looks back on, detached.  spans: of the op."""
+    """hidden: (n, H).  carried: (m, B, H), earlier states for the next chunk, detached.  spans: output of the op."""
 
     hidden: Tensor
     carried: Tensor
@@ -29,10 +29,10 @@ class MixedReading(NamedTuple):
 
 
 class SpanAttention(nn.Module):
-    """Spans of lengths 1 to `maximum`, their scorer, and the gate that mixes their mean into the state.
+    """Representations of spans of 1 to `maximum` tokens, their scorer, and the gate that mixes them into the state.
 
-    size: H; span_size: R, even; scorer_size: A, None where a span's score is its length.
-    Weights and the mixing's biases begin uniform in (-1/sqrt(fan-in), 1/sqrt(fan-in)), other biases at 0.
+    size: H; span_size: R, even; scorer_size: A, or None if a span's score is its length.
+    Initial weights and biases of the mixture are uniform in (-1/sqrt(fan-in), 1/sqrt(fan-in)), other biases 0.
     """
 
     def __init__(self, size: int, span_size: int, scorer_size: int | None, maximum: int, form: Form) -> None:
@@ -50,21 +50,21 @@ class SpanAttention(nn.Module):
                 nn.init.uniform_(weight, -1 / math.sqrt(weight.shape[-1]), 1 / math.sqrt(weight.shape[-1]))
         self.gate = nn.Linear(size + span_size, size)
         self.mixture = nn.Linear(span_size if form == "released" else size + span_size, size)
-        self.ops: ModuleType = span_attention  # a benchmark puts its reference here
+        self.ops: ModuleType = span_attention  # benchmarks replace it by the reference
 
     def forward(self, states: Tensor, rows: Rows, carried: Tensor | None) -> MixedReading:
-        """states: (n, H), real tokens in the order of `rows`; carried: None at the start, for zeros."""
+        """states: (n, H), real tokens in the order of `rows`; carried: None at the start of a text, for zeros."""
         spans = self.spans(states, rows, carried, self.maximum)
         return MixedReading(self._mixed(states, spans.context), self._carried(states, rows, carried), spans)
 
     def spans(self, states: Tensor, rows: Rows, carried: Tensor | None, maximum: int) -> SpanReading:
-        """The spans of lengths 1 to `maximum` alone: their mean, scores and attention."""
+        """The spans of 1 to `maximum` tokens, without the mixing: their attended mean, scores and attention."""
         weights = SpanWeights(self.input_weight, self.input_bias, self.span_weight, self.score_weight, self.form)
         reading: SpanReading = self.ops.span_attention(states, carried, weights, maximum, rows.counts)
         return reading
 
     def _mixed(self, states: Tensor, context: Tensor) -> Tensor:
-        """Equation (6): the gate keeps the state in the released form, and lets the mixture in in the paper's."""
+        """Equation (6). In the released form the gate is the weight of the state, in the paper's of the mixture."""
         both = torch.cat([states, context], dim=-1)
         gate = torch.sigmoid(self.gate(both).to(states.dtype))
         if self.form == "paper":
@@ -72,7 +72,7 @@ class SpanAttention(nn.Module):
         return torch.lerp(torch.tanh(self.mixture(context).to(states.dtype)), states, gate)
 
     def _carried(self, states: Tensor, rows: Rows, before: Tensor | None) -> Tensor:
-        """The last m steps' states, those of `before` and zeros among them; not defined where a column has ended."""
+        """The states of the last m steps, including earlier ones and zeros; undefined for columns that have ended."""
         steps = rows.padded(states.detach())
         missing = self.maximum - len(steps)
         if missing <= 0:
@@ -83,10 +83,10 @@ class SpanAttention(nn.Module):
 
 
 def supervision_loss(scores: Tensor, spans: Tensor, rows: Rows) -> Tensor:
-    """Cross-entropy of the attention against that of gold trees, the mean over all n tokens: equation (5).
+    """Cross-entropy of the attention relative to that of gold trees, averaged over all n tokens: equation (5).
 
-    scores: (n, m). spans: (k, 3), as `TokenBatch.spans` has them. A step's constituents share its gold attention
-    equally; those of one token and of more than m are left out; a step without any adds 0.
+    scores: (n, m). spans: (k, 3), as in `TokenBatch.spans`. A step's constituents share its gold attention equally,
+    without those of one token or of more than m; a step without constituents adds 0.
     """
     step, column, length = spans.unbind(1)
     starts = torch.tensor([0, *accumulate(rows.counts)], device=scores.device)

@@ -1,7 +1,7 @@
-"""What models can do. A model implements the abstract classes of its abilities; everything else asks for one of them.
+"""The abilities of models: abstract classes that a model implements and that other packages request.
 
-A command that needs an ability calls `registry.require`, which refuses a model without it and lists the models that
-have it. Nothing outside `models/` asks for a model's type.
+Code that needs an ability calls `registry.require`, which raises an error for a model without it and lists the model
+types that have it. Nothing outside `models/` checks a model's type.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from syntaxlm.ops.tree_levels.types import Levels, States
 
 
 class Model(nn.Module):
-    """What all models share. A model that no gradient trains keeps its parameters in buffers.
+    """Base class of all models. A model that is not trained by gradient descent keeps its parameters in buffers.
 
     reads: the type of batches the model takes.
-    mixes_lengths: whether training batches of sentences must mix lengths: where the tokens of a batch are normalised
-        together, the statistics of a batch of one length would reveal where its sentences end.
+    mixes_lengths: whether training batches must mix sentences of different lengths. Models with batch normalisation
+        need this: with sentences of one length, the batch statistics would reveal where the sentences end.
     """
 
     vocabulary_size: int
@@ -39,14 +39,14 @@ class Model(nn.Module):
 
     @property
     def parameter_count(self) -> int:
-        """Number of trained numbers; tied weights count once. Without weights: of floating-point numbers in buffers."""
+        """Number of parameters, tied weights counted once; without parameters, of floating-point values in buffers."""
         weights: list[Tensor] = list(self.parameters())
         return sum(one.numel() for one in weights or self.buffers() if one.is_floating_point())
 
     def resize_buffers(self, tensors: Mapping[str, Tensor]) -> list[str]:
-        """Gives tensors whose sizes depend on the training text the sizes of stored ones, which are loaded next.
+        """Resizes buffers whose sizes depend on the training text to match stored tensors, before these are loaded.
 
-        Returns faults of the stored tensors other than wrong shapes.
+        Returns error messages about the stored tensors, other than wrong shapes.
         """
         return []
 
@@ -87,7 +87,7 @@ class Loss:
 
 
 class TrainsByGradient(ABC):
-    """Has a loss that gradient descent minimises. In evaluation mode it is the validation criterion."""
+    """Has a loss that gradient descent minimises. In evaluation mode the loss is the validation criterion."""
 
     criterion: ClassVar[Criterion] = NATS_PER_TOKEN
 
@@ -97,9 +97,9 @@ class TrainsByGradient(ABC):
 
 
 class TrainsByCounting(ABC):
-    """Trained in rounds over the whole text: expected counts are accumulated, then parameters maximise them.
+    """Trained in rounds over the whole text: accumulates expected counts, then sets the parameters that maximise them.
 
-    criterion: of the value that `maximise` reports.  rounds: how many are useful; None for as many as in the recipe.
+    criterion: the criterion that `maximise` reports.  rounds: number of useful rounds; None: set by the recipe.
     """
 
     criterion: ClassVar[Criterion] = NATS_PER_TOKEN
@@ -107,13 +107,13 @@ class TrainsByCounting(ABC):
 
     @abstractmethod
     def accumulate(self, batch: Any) -> None:
-        """Adds a batch's counts under the present parameters."""
+        """Adds a batch's expected counts under the current parameters."""
 
     @abstractmethod
     def maximise(self) -> dict[str, Any]:
-        """Sets the parameters by the accumulated counts and clears these. Returns figures for the log and the result.
+        """Sets the parameters from the accumulated counts and clears the counts. Returns values for log and result.
 
-        The figure "objective", where there is one, is what EM never lets rise: the criterion before the update.
+        "objective", if present, is the criterion before the update; EM never increases it.
         """
 
 
@@ -122,9 +122,9 @@ class TextCounts:
     """Statistics of the training text that a model may need before its first step.
 
     words: (V,) int64, frequency of each word.  labels: number of edge labels; 0 for text.
-    final_words: (V,) int64, frequency of each word as the last of a sentence of two words or more.
-    one_word_sentences: (V,) int64, frequency of each word as a sentence.  Both None for dependency trees.
-    parsers: number of parsers whose trees of the training text batches bring.
+    final_words: (V,) int64, how often each word is the last of a sentence of two or more words.
+    one_word_sentences: (V,) int64, how often each word is a whole sentence.  Both are None for dependency trees.
+    parsers: number of parsers whose trees of the training text are in the batches.
     """
 
     words: Tensor
@@ -143,20 +143,21 @@ class NeedsTextCounts(ABC):
 
 
 class AnnealsLoss(TrainsByGradient):
-    """Has a loss that changes in the course of training, by a schedule of the model's settings."""
+    """Has a loss that changes during training, on a schedule set in the model's settings."""
 
     @abstractmethod
     def set_epoch(self, epochs: float) -> None:
-        """Takes the number of epochs passed, the fraction of the present one included."""
+        """Sets the training progress: the number of epochs completed, including the fraction of the current one."""
 
 
 # ---- probabilities
 
 
 class ScoresSentences(ABC):
-    """Gives log-probabilities of whole sentences (of dependency-tree models: of the words given the tree).
+    """Gives log-probabilities of whole sentences (dependency-tree models: of the words given the tree).
 
-    likelihood_estimate: what is given in place of exact log-probabilities, to be printed beside figures; None: nothing.
+    likelihood_estimate: description of the estimate that replaces exact log-probabilities, printed with the results;
+        None if they are exact.
     """
 
     likelihood_estimate: ClassVar[str | None] = None
@@ -182,11 +183,11 @@ class TokenScores:
 
 
 class ScoresTokens(ScoresSentences):
-    """Gives the log-probability of each token given those before it; they add up to the sentence's."""
+    """Gives the log-probability of each token given the preceding tokens. Their sum is the sentence log-probability."""
 
     @abstractmethod
     def token_log_probs(self, batch: Any, state: State = None) -> TokenScores:
-        """Natural log-probability of each target given all tokens before it."""
+        """Natural log-probability of each target given all preceding tokens."""
 
     def sentence_log_probs(self, batch: TokenBatch | TreeBatch) -> Tensor:
         log_probs = self.token_log_probs(batch).log_probs
@@ -197,7 +198,7 @@ class ScoresTokens(ScoresSentences):
 
 
 class HasHiddenStates(ScoresTokens):
-    """Gives `TokenScores.hidden` of the batches of a text, which a neural cache compares."""
+    """Gives hidden states (`TokenScores.hidden`) for batches of text; the neural cache compares them."""
 
 
 class PredictsNextToken(ScoresTokens):
@@ -205,14 +206,15 @@ class PredictsNextToken(ScoresTokens):
 
     @abstractmethod
     def next_log_probs(self, batch: TokenBatch, state: State = None) -> tuple[Tensor, State]:
-        """Natural log-probability of every token after each column's last real step, (B, V), and the next state."""
+        """Natural log-probability of every token after the last real step of each column, (B, V), and the new state."""
 
 
 class SampledSentence(Protocol):
-    """A sentence drawn from a model, with its tree.
+    """A sentence sampled from a model, with its tree.
 
-    words: ids of the vocabulary.  spans: of two words or more: first word, last word, inclusive, and an index into
-    `LabelsSpans.labels`, in pre-order.  word_labels: such an index for each word; empty for a sentence without labels.
+    words: vocabulary ids.  spans: in pre-order, (first word, last word, index into `LabelsSpans.labels`) of each
+    constituent of two or more words; both words are inclusive.  word_labels: an index into `LabelsSpans.labels` for
+    each word; empty for a sentence without labels.
     """
 
     @property
@@ -226,16 +228,16 @@ class SampledSentence(Protocol):
 
 
 class SamplesSentences(ABC):
-    """Draws whole sentences with their trees, top-down."""
+    """Samples whole sentences with their trees, top-down."""
 
     @abstractmethod
     def sample(
         self, count: int, maximum_words: int, generator: np.random.Generator, *, keep_unknown: bool = True
     ) -> Sequence[SampledSentence]:
-        """Sentences of at most so many words; longer ones are drawn anew.
+        """Samples `count` sentences of at most `maximum_words` words; longer ones are resampled.
 
-        keep_unknown: whether the unknown word may be drawn; otherwise each is drawn anew, its tree kept.
-        Raises InputError where the model hardly ever gives a sentence so short.
+        keep_unknown: whether the unknown word may be sampled; if not, it is resampled and the tree is kept.
+        Raises InputError if almost no sample is short enough.
         """
 
 
@@ -244,7 +246,7 @@ class SamplesSentences(ABC):
 
 @dataclass(frozen=True)
 class Distances:
-    """Syntactic distances between each token and the one before it; large between constituents.
+    """Syntactic distances between each token and the preceding one; large at constituent boundaries.
 
     values: (layers, T, B).
     """
@@ -254,9 +256,9 @@ class Distances:
 
 @dataclass(frozen=True)
 class SpanScores:
-    """Log-probability of each span among the spans that end with the same token.
+    """Log-probability of each span among the spans that end at the same token.
 
-    values: (T, B, m), at step t the spans of 1 to m tokens that end at token t - 1; -inf where there is no such span.
+    values: (T, B, m); row t has the spans of 1 to m tokens that end at token t - 1, -inf where there is no such span.
     """
 
     values: Tensor
@@ -264,11 +266,12 @@ class SpanScores:
 
 @dataclass(frozen=True)
 class SpanMarginals:
-    """The probability of each span of two words or more given the sentence, and its most probable label.
+    """The posterior probability of each span of two or more words, and its most probable label.
 
-    values: (B, n, n) by first and last word, inclusive, of n words at most; 0 where there is no span.
-    labels: (B, n, n) int64, indices into `LabelsSpans.labels`, single words included; -1 where there is no span; None
-        unless they were asked for.
+    values: (B, n, n), indexed by first and last word, both inclusive; n is the longest sentence's number of words. 0
+        where there is no span.
+    labels: (B, n, n) int64, indices into `LabelsSpans.labels`, including those of single words; -1 where there is no
+        span; None unless requested.
     """
 
     values: Tensor
@@ -276,15 +279,15 @@ class SpanMarginals:
 
 
 Structure = Distances | SpanScores | SpanMarginals
-"""What a parser gives for a batch. Each type has its own decoders, in `parsing.structure`."""
+"""A parser's output for a batch. The decoders of each type are in `parsing.structure`."""
 
 
 class Parses(ABC):
-    """Gives the structure that trees are decoded from.
+    """Gives the structure from which trees are decoded.
 
     structure_type: the class that `structure` returns.
-    distance_layers: number of layers of distances; 0 for other structures.  default_layer: the one used unless another
-    is named, from 1.
+    distance_layers: number of layers of distances; 0 for other structures.
+    default_layer: the layer used if none is given, counted from 1.
     """
 
     structure_type: type[Distances | SpanScores | SpanMarginals]
@@ -293,34 +296,34 @@ class Parses(ABC):
 
     @abstractmethod
     def structure(self, batch: TokenBatch) -> Structure:
-        """The structure of whole sentences with BOS and EOS around them, at the least cost that gives it."""
+        """The structure of whole sentences with BOS and EOS, computed without anything it does not need."""
 
 
 class LabelsSpans(Parses):
-    """Labels spans and words: `SpanMarginals.labels` are indices into `labels`, the names, such as "NT-3"."""
+    """Labels spans and words: `SpanMarginals.labels` are indices into `labels`, the label names, such as "NT-3"."""
 
     labels: Sequence[str]
 
     @abstractmethod
     def labelled_structure(self, batch: TokenBatch) -> SpanMarginals:
-        """As `structure`, with labels, at the further cost of these."""
+        """Like `structure`, but with labels, which take longer to compute."""
 
 
 class FindsBestTrees(Parses):
-    """Finds the single most probable tree of a sentence (Viterbi), besides giving its structure."""
+    """Finds the single most probable tree of a sentence (Viterbi), in addition to its structure."""
 
     @abstractmethod
     def best_trees(self, batch: TokenBatch) -> list[LabelledSpans]:
-        """The best tree of each column, of whole sentences with BOS and EOS around them."""
+        """The best tree of each column. The batch has whole sentences with BOS and EOS."""
 
 
 LabelledSpans = list[tuple[int, int, int]]
-"""Spans of a tree: first word, last word, inclusive, and an index into `LabelsSpans.labels`, -1 for no label; single
-words included."""
+"""The spans of a tree, including single words: (first word, last word, index into `LabelsSpans.labels`), both words
+inclusive; the index is -1 for no label."""
 
 
 class SymbolRule(NamedTuple):
-    """A binary rule of a nonterminal. left, right: its children, indices into `LabelsSpans.labels`."""
+    """A binary rule of a nonterminal. left, right: the children, as indices into `LabelsSpans.labels`."""
 
     left: int
     right: int
@@ -328,17 +331,17 @@ class SymbolRule(NamedTuple):
 
 
 class EmittedWord(NamedTuple):
-    """A word of a preterminal. word: id of the vocabulary.  probability: p(w | T)."""
+    """A word that a preterminal emits. word: vocabulary id.  probability: p(w | T)."""
 
     word: int
     probability: float
 
 
 class HasGrammar(LabelsSpans, SamplesSentences):
-    """Parses and samples with a probabilistic context-free grammar, whose symbols are the `labels`.
+    """Parses and samples with a probabilistic context-free grammar whose symbols are the `labels`.
 
     nonterminal_count: m; the first m labels are nonterminals, the others preterminals.
-    rules_note: which rules are listed, for a model whose rules depend on the sentence; "" for fixed rules.
+    rules_note: which rules are listed, if the rules depend on the sentence; "" for fixed rules.
     """
 
     nonterminal_count: int
@@ -350,18 +353,18 @@ class HasGrammar(LabelsSpans, SamplesSentences):
 
     @abstractmethod
     def top_rules(self, nonterminal: int, count: int) -> list[SymbolRule]:
-        """The most probable binary rules p(A -> B C) of a nonterminal A, the most probable first."""
+        """The `count` most probable binary rules p(A -> B C) of a nonterminal A, in descending order."""
 
     @abstractmethod
     def top_words(self, preterminal: int, count: int) -> list[EmittedWord]:
-        """The most probable words p(w | T) of a preterminal T, an index into `labels`, the most probable first."""
+        """The `count` most probable words p(w | T) of a preterminal T (an index into `labels`), in descending order."""
 
 
 @dataclass(frozen=True)
 class Maps:
-    """Internal values of a model to draw.
+    """Internal values of a model, for drawing.
 
-    earlier_tokens: name -> (T, B, slots), slot k of step t belongs to step t - 1 - k: gates, attention.
+    earlier_tokens: name -> (T, B, slots): gates or attention; slot k at step t belongs to step t - 1 - k.
     units: name -> (T, B, units): master gates.
     """
 
@@ -373,11 +376,11 @@ class Maps:
 
 
 class HasMaps(ABC):
-    """Has gates or attention to draw."""
+    """Has gates or attention that can be drawn."""
 
     @abstractmethod
     def maps(self, batch: TokenBatch) -> Maps:
-        """Gates and attention while reading a batch."""
+        """Gates and attention at each step of a batch."""
 
 
 # ---- other
@@ -385,30 +388,30 @@ class HasMaps(ABC):
 
 @dataclass(frozen=True)
 class Encoding:
-    """Features of sentences. features: (B, F).  penalties: as of `Loss`."""
+    """Sentence vectors. features: (B, F).  penalties: as in `Loss`."""
 
     features: Tensor
     penalties: dict[str, Tensor] = field(default_factory=dict)
 
 
 class EncodesSentences(ABC):
-    """Gives a vector for a sentence. feature_size: F."""
+    """Encodes a sentence as a vector. feature_size: F."""
 
     feature_size: int
 
     @abstractmethod
     def encode(self, batch: TokenBatch) -> Encoding:
-        """The features of each sentence."""
+        """The vector of each sentence."""
 
 
 class GeneratesTrees(Model, ScoresTokens):
-    """A dependency-tree model that takes one level of steps at a time, for sampling and for stop classifiers.
+    """A dependency-tree model that processes one tree level at a time, for sampling and for stop classifiers.
 
-    Its `TokenScores` have hidden states, which stop classifiers read.
+    Its `TokenScores` have hidden states, which the stop classifiers read.
 
-    state_size: D, size of a step's hidden state.  word_size: size of a word's embedding.  input_size: E, size of all
-    that is read of the word an edge leaves: its embedding and, where labels are read, the label's.
-    reads_labels: whether edge labels are read.  label_count: number of labels; None before it is known.
+    state_size: D, size of a step's hidden state.  word_size: size of a word's embedding.  input_size: E, size of a
+    step's input: the embedding of the word that the edge leaves and, if labels are read, the label's embedding.
+    reads_labels: whether edge labels are read.  label_count: number of labels; None until it is set.
     """
 
     state_size: int
@@ -419,7 +422,7 @@ class GeneratesTrees(Model, ScoresTokens):
 
     @abstractmethod
     def root_states(self) -> States:
-        """The states before the first step: one row, that of ROOT."""
+        """The states before the first step: one row, for ROOT."""
 
     @abstractmethod
     def embedded(self, words: Tensor) -> Tensor:
@@ -427,11 +430,11 @@ class GeneratesTrees(Model, ScoresTokens):
 
     @abstractmethod
     def inputs(self, words: Tensor, labels: Tensor) -> Tensor:
-        """Inputs of steps from the words their edges leave and the labels above these: (n,), (n,) -> (n, E)."""
+        """Inputs of steps: of the words that the edges leave and the labels above these words: (n,), (n,) -> (n, E)."""
 
     @abstractmethod
     def follow(self, inputs: Tensor, levels: Levels, before: States) -> States:
-        """States of steps, (n, E) -> (n, D), that continue from those before, which `levels.parents` indexes."""
+        """States of steps, (n, E) -> (n, D), computed from earlier states, which `levels.parents` indexes."""
 
     @abstractmethod
     def all_log_probs(self, hidden: Tensor, levels: Levels) -> Tensor:
@@ -441,18 +444,18 @@ class GeneratesTrees(Model, ScoresTokens):
 LACKS: dict[type, str] = {
     TrainsByGradient: "is not trained by gradient descent",
     TrainsByCounting: "is not trained by counting",
-    AnnealsLoss: "has a loss that does not change in the course of training",
+    AnnealsLoss: "has a loss that does not change during training",
     ScoresSentences: "gives no sentence probabilities",
     ScoresTokens: "gives no token probabilities",
     HasHiddenStates: "gives no hidden states of a text",
     PredictsNextToken: "does not predict the next token",
-    SamplesSentences: "does not draw whole sentences",
+    SamplesSentences: "does not sample whole sentences",
     Parses: "does not parse",
     LabelsSpans: "does not label spans",
-    FindsBestTrees: "does not give single best trees (Viterbi)",
+    FindsBestTrees: "does not find the most probable trees (Viterbi)",
     HasGrammar: "has no grammar",
-    HasMaps: "has no gates or attention to draw",
+    HasMaps: "has no gates or attention",
     EncodesSentences: "does not encode sentences",
     GeneratesTrees: "does not generate dependency trees",
 }
-"""The abilities, and the reason given for refusing a model without each: "this ngram model does not parse"."""
+"""The reason given for rejecting a model without each ability, as in "this ngram model does not parse"."""

@@ -1,7 +1,7 @@
-"""ARPA files, the exchange form of n-gram models: text, a section an order, a line an n-gram.
+"""ARPA files, the exchange format of n-gram models: text, with a section per order and a line per n-gram.
 
-A line is log10 p(last word | the others), the words, and, but for the highest order, log10 of the share of probability
-that is left to shorter contexts after them. Words are separated by a space, the three parts by a tab.
+A line has log10 p(last word | the others), the words and, except in the highest order, the log10 back-off weight: the
+probability mass left to shorter contexts. Words are separated by spaces, the three fields by tabs.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.text_files import read_whole_text, source_name
 
 DATA, END = "\\data\\", "\\end\\"
-UNKNOWN = "<unk>", "<UNK>"  # how programs write it
-# Begin and end, by how the text was read.
+UNKNOWN = "<unk>", "<UNK>"  # the usual spellings
+# BOS and EOS, by how the text was read.
 MARKS = {TextMode(carry_state=False): ("<s>", "</s>"), TextMode(carry_state=True): ("<eos>", "<eos>")}
 
 _COUNT = re.compile(r"ngram +([0-9]{1,4}) *= *([0-9]{1,15})")
@@ -38,7 +38,7 @@ MAXIMUM_ARPA = 2**32  # bytes after decompression
 
 @dataclass(frozen=True)
 class NGramSummary:
-    """What a file or a model folder holds. counts: n-grams of 1, 2, ... words."""
+    """Contents of a file or model folder. counts: number of n-grams of 1, 2, ... words."""
 
     path: Path
     counts: tuple[int, ...]
@@ -55,14 +55,14 @@ class NGramSummary:
 
 
 def write_arpa(model: NGramModel, vocabulary: Vocabulary, path: str | Path) -> NGramSummary:
-    """Writes an n-gram model, each number with enough digits to distinguish it from its neighbours.
+    """Writes an n-gram model. Numbers have enough digits to be read back unchanged.
 
-    Raises InputError for a token with white space in it, and where it cannot be written.
+    Raises InputError for a token that contains white space, and if the file cannot be written.
     """
     path, levels, tokens = Path(path), model.each_level, vocabulary.tokens
     odd = next((token for token in tokens if re.search(r"[ \t\r\n]", token)), None)
     if odd is not None:
-        raise InputError(f"{path}: the token {odd!r} has white space in it, which separates words in ARPA files")
+        raise InputError(f"{path}: the token {odd!r} contains white space, which separates words in ARPA files")
     summary = NGramSummary.of(model, path)
     with replaced(path) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as file:
         file.write(
@@ -82,13 +82,13 @@ def write_arpa(model: NGramModel, vocabulary: Vocabulary, path: str | Path) -> N
 
 
 def _written(values: Tensor) -> list[str]:
-    """Each number in the fewest digits that are read as it again."""
+    """The shortest representation of each number that is read back unchanged."""
     return [repr(value).removesuffix(".0") for value in values.tolist()]
 
 
 @dataclass(frozen=True)
 class ArpaModel:
-    """The model of a file, its words, and whether these are a stream."""
+    """A model read from a file, its vocabulary, and how its text was read."""
 
     model: NGramModel
     vocabulary: Vocabulary
@@ -96,12 +96,13 @@ class ArpaModel:
 
 
 def read_arpa(path: str | Path) -> ArpaModel:
-    """The model of an ARPA file, which may be compressed, .gz, .xz, .zst, up to 4 GiB of text; "-" is standard input.
+    """Reads an ARPA file, optionally compressed (.gz, .xz, .zst), of up to 4 GiB of text; "-" is standard input.
 
-    It has the words of the 1-grams, in their order. Sentences stand between `<s>` and `</s>`, or a stream has `<eos>`
-    after each; `<s>` is never predicted, whatever its probability in the file. A missing `<unk>` is added with an
-    InputWarning, and is never predicted either.
-    Raises InputError naming the line where something is missing, doubled, no number, or a probability above 1.
+    The vocabulary has the words of the 1-grams, in their order. Sentences are enclosed in `<s>` and `</s>`, or a stream
+    has `<eos>` after each sentence; `<s>` is never predicted, whatever its probability in the file. A missing `<unk>`
+    is added with an InputWarning and is never predicted either.
+    Raises InputError with the line number if something is missing, duplicated or not a number, or if a probability is
+    above 1.
     """
     reader = _Reader(split_lines(read_whole_text(path, MAXIMUM_ARPA)), source_name(path))
     sections = reader.sections()
@@ -111,8 +112,8 @@ def read_arpa(path: str | Path) -> ArpaModel:
         tokens.append(unknown := UNKNOWN[0])
         warnings.warn(
             InputWarning(
-                f"{path}: no {unknown} among the 1-grams: every word that is none of them is as improbable as can be"
-                f" (1e{NEVER:.0f})"
+                f"{path}: {unknown} is missing among the 1-grams: unknown words get the lowest probability,"
+                f" 1e{NEVER:.0f}"
             ),
             stacklevel=2,
         )
@@ -130,9 +131,9 @@ def read_arpa(path: str | Path) -> ArpaModel:
 
 @dataclass(frozen=True)
 class _Section:
-    """The n-grams of one order as the file has them. words: (N, order), by their places among the 1-grams.
+    """The n-grams of one order as in the file. words: (N, order), as indices into the 1-grams.
 
-    first: where in the file's lines the first one stands, 0 first; the others follow it line by line.
+    first: index, from 0, of the line with the first n-gram; the others are on the lines after it.
     """
 
     words: Integers
@@ -141,14 +142,14 @@ class _Section:
     first: int
 
     def with_one_more(self) -> _Section:
-        """Of 1-grams: one at the end that is never predicted."""
+        """Adds a 1-gram that is never predicted."""
         words = np.append(self.words, [[len(self.words)]], axis=0)
         back_offs = np.append(self.back_offs, 0.0) if len(self.back_offs) else self.back_offs
         return _Section(words, np.append(self.log_probs, NEVER), back_offs, self.first)
 
 
 class _Reader:
-    """A file's lines, read from the first to the last. words: the 1-grams, by their place."""
+    """Reads a file's lines from first to last. words: the 1-grams, with their indices."""
 
     def __init__(self, lines: list[str], source: str) -> None:
         self.lines, self.source = lines, source
@@ -156,9 +157,9 @@ class _Reader:
         self._place = 0
 
     def fault(self, place: int, expected: str) -> InputError:
-        """What is wrong with a line, 0 first; one after the last is the file's end."""
+        """An error at a line, counted from 0; the index after the last line is the end of the file."""
         if place >= len(self.lines):
-            return InputError(f"{self.source}: found its end after line {len(self.lines)}; expected {expected}")
+            return InputError(f"{self.source}: the file ends after line {len(self.lines)}; expected {expected}")
         line = self.lines[place]
         found = repr(line if len(line) <= _SHOWN else line[:_SHOWN] + " ...")
         return InputError(f"{self.source}, line {place + 1}: found {found}; expected {expected}")
@@ -166,7 +167,7 @@ class _Reader:
     def sections(self) -> list[_Section]:
         """All sections of the file."""
         if DATA not in map(str.strip, self.lines):
-            raise InputError(f"{self.source}: no ARPA file: it has no line {DATA}")
+            raise InputError(f"{self.source}: not an ARPA file: the line {DATA} is missing")
         self._place = next(place for place, line in enumerate(self.lines) if line.strip() == DATA) + 1
         counts = self._counts()
         sections = []
@@ -178,12 +179,13 @@ class _Reader:
         return sections
 
     def mode(self) -> TextMode:
-        """How the text was read that the 1-grams are of."""
+        """How the text of the 1-grams was read."""
         for mode, marks in MARKS.items():
             if all(mark in self.words for mark in marks):
                 return mode
         raise InputError(
-            f"{self.source}: found neither <s> and </s> nor <eos> among the 1-grams; expected what sentences end with"
+            f"{self.source}: found neither <s> and </s> nor <eos> among the 1-grams;"
+            " expected the symbols that end sentences"
         )
 
     def _counts(self) -> list[int]:
@@ -193,7 +195,7 @@ class _Reader:
             if int(found[1]) != len(counts) + 1:
                 raise self.fault(self._place, f"ngram {len(counts) + 1}=...")
             if int(found[2]) > len(self.lines):
-                raise self.fault(self._place, f"no more n-grams than the file's {len(self.lines):,} lines")
+                raise self.fault(self._place, f"at most as many n-grams as the file has lines, {len(self.lines):,}")
             counts.append(int(found[2]))
             self._place += 1
         if not counts:
@@ -210,16 +212,18 @@ class _Reader:
     def _pass(self, title: str) -> None:
         self._skip_empty()
         if self._line() != title:
-            raise self.fault(self._place, f"{title}, as the counts at the beginning say")
+            raise self.fault(self._place, f"{title}, as declared in the header")
         self._place += 1
 
     def _section(self, order: int, number: int, is_last: bool) -> _Section:
         log_probs, back_offs = np.zeros(number), np.zeros(0 if is_last else number)
         words: list[int] = []
-        expected = f"log10 of a probability, {order} word{'s' * (order > 1)}" + ", perhaps a back-off" * (not is_last)
+        expected = f"log10 of a probability, {order} word{'s' * (order > 1)}"
+        if not is_last:
+            expected += ", an optional back-off weight"
         for index, place in enumerate(range(self._place, self._place + number)):
             if place >= len(self.lines) or not self.lines[place].strip() or self.lines[place].startswith("\\"):
-                raise self.fault(place, f"{number:,} {order}-grams, not {index:,}")
+                raise self.fault(place, f"{number:,} {order}-grams, not only {index:,}")
             fields = self.lines[place].replace("\t", " ").split(" ")
             fields = [field for field in fields if field] if "" in fields else fields
             try:
@@ -232,16 +236,16 @@ class _Reader:
             if not is_last:
                 back_offs[index] = back_off
             if order == 1 and self.words.setdefault(fields[1], index) < index:
-                raise self.fault(place, f"each word once; it has line {self._place + self.words[fields[1]] + 1}, too")
+                raise self.fault(place, f"each word once; it is also on line {self._place + self.words[fields[1]] + 1}")
             try:
                 words += [self.words[word] for word in fields[1:]]
             except KeyError as error:
-                raise self.fault(place, f"words that are 1-grams; {error.args[0]!r} is none") from None
+                raise self.fault(place, f"words that are 1-grams, which {error.args[0]!r} is not") from None
         return _Section(np.array(words, np.int64).reshape(number, order), log_probs, back_offs, self._place)
 
 
 def _levels(sections: list[_Section], vocabulary_size: int, reader: _Reader) -> list[Level]:
-    """The n-grams, sorted by their keys. Raises InputError for one without its context, and for one given twice."""
+    """The n-grams, sorted by their keys. Raises InputError for an n-gram without its context or given twice."""
     levels: list[Level] = []
     for section in sections:
         words = torch.from_numpy(section.words)
@@ -251,13 +255,13 @@ def _levels(sections: list[_Section], vocabulary_size: int, reader: _Reader) -> 
             keys = contexts * vocabulary_size + words[:, place + 1]
         lost = torch.nonzero(keys < 0)
         if len(lost):
-            raise reader.fault(section.first + int(lost[0]), "words of which all but the last are an n-gram, too")
+            raise reader.fault(section.first + int(lost[0]), "an n-gram that, without its last word, is also listed")
         keys, order = torch.sort(keys, stable=True)
         twice = torch.nonzero(keys[1:] == keys[:-1])
         if len(twice):
             first, second = order[twice[0, 0] : twice[0, 0] + 2].tolist()
             raise reader.fault(
-                section.first + second, f"each n-gram once; it stands on line {section.first + first + 1}"
+                section.first + second, f"each n-gram once; it is also on line {section.first + first + 1}"
             )
         log_probs, back_offs = map(torch.from_numpy, (section.log_probs, section.back_offs))
         levels.append(Level(keys, log_probs[order], back_offs[order[: len(back_offs)]]))

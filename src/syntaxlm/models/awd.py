@@ -1,4 +1,4 @@
-"""The shell of models over AWD-LSTM's recipe: dropout before and behind their layers, penalties on what comes out.
+"""Common code of models with AWD-LSTM's regularisation: dropout before and after the layers, activation penalties.
 
 Merity, Keskar, Socher 2018, "Regularizing and Optimizing LSTM Language Models".
 Shapes: T time, B batch, E embedding size, D neurons of the last layer, n real tokens of a batch.
@@ -28,7 +28,7 @@ LayerSizes = Annotated[tuple[Size, ...], Field(min_length=1, max_length=100)]
 class Regularisation:
     """Dropout rates of word types, of the first layer's input and of the decoder's input; weights of AR and TAR.
 
-    after_dropout: whether AR applies to the last layer's states after the output dropout, or before it.
+    after_dropout: whether AR applies to the last layer's states after the output dropout; otherwise before it.
     """
 
     embedding_dropout: float
@@ -41,7 +41,7 @@ class Regularisation:
 
 @dataclass(frozen=True)
 class LayersOutput:
-    """What the layers compute. states: (n, D), of the last layer; state: for the next batch; the rest as in
+    """Output of the layers. states: (n, D), of the last layer; state: for the next batch; others as in
     `BackboneOutput`.
     """
 
@@ -53,7 +53,7 @@ class LayersOutput:
 
 
 class AWDBackbone(Backbone):
-    """Layers with locked dropout around them; the activations' penalties."""
+    """Layers with locked dropout before and after them, and the activation penalties."""
 
     def __init__(self, regularisation: Regularisation, output_size: int) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class AWDBackbone(Backbone):
 
     @abstractmethod
     def read_layers(self, inputs: Tensor, rows: Rows, batch: TokenBatch, state: State) -> LayersOutput:
-        """inputs: (n, E), real tokens in the order of `rows`; state: None at the start."""
+        """inputs: (n, E), real tokens in the order of `rows`; state: None at the start of a text."""
 
     def embed(self, embedding: nn.Embedding, tokens: Tensor) -> Tensor:
         return embed_with_dropout(embedding, tokens, self.regularisation.embedding_dropout, self.training)
@@ -79,7 +79,7 @@ class AWDBackbone(Backbone):
         )
 
     def enter(self, embedded: Tensor, batch: TokenBatch) -> tuple[Rows, Tensor]:
-        """What the first layer reads of (T, B, E): the rows of real tokens, and them, (n, E)."""
+        """The first layer's input: the rows of the real tokens of (T, B, E), and their embeddings, (n, E)."""
         steps, columns, _ = embedded.shape
         rows = Rows(steps, columns, batch.lengths, embedded.device)
         return rows, locked_dropout(rows.of(embedded), self.regularisation.input_dropout, rows, self.training)
@@ -96,7 +96,7 @@ class AWDBackbone(Backbone):
 
 
 def tied_faults(embedding_size: int, layer_sizes: Sequence[int]) -> list[str]:
-    """The fault of a last layer that does not have the size tied weights need."""
+    """The error if the last layer's size does not fit tied weights."""
     if layer_sizes[-1] == embedding_size:
         return []
-    return [f"layer_sizes: the last is {layer_sizes[-1]}; tied weights need embedding_size, {embedding_size}"]
+    return [f"layer_sizes: the last is {layer_sizes[-1]}; tied weights need {embedding_size}, the embedding_size"]

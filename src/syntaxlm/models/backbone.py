@@ -1,6 +1,6 @@
-"""The shell that neural token models share: embedding, backbone, decoder. A model differs from others in its backbone.
+"""Neural token models: embedding, backbone, decoder. Models differ only in their backbones.
 
-Shapes: T time, B batch, E embedding size, F features that the decoder reads, n real tokens of a batch, V words.
+Shapes: T time, B batch, E embedding size, F features of the decoder's input, n real tokens of a batch, V words.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from syntaxlm.models.batches import State, TokenBatch
 
 @dataclass(frozen=True)
 class BackboneOutput:
-    """What a backbone computes from an embedded batch.
+    """Output of a backbone for an embedded batch.
 
     hidden: (n, F), the decoder's input at each real step, in the order of `TokenBatch.mask()`.
     penalties: named scalars, already weighted, that training adds to the loss.
-    distances: (layers, T, B), detached; None for a backbone without.
+    distances: (layers, T, B), detached; None for a backbone without distances.
     """
 
     hidden: Tensor
@@ -49,10 +49,11 @@ class BackboneOutput:
 
 
 class Backbone(nn.Module, ABC):
-    """From embedded tokens to the rows that the decoder reads.
+    """Maps embedded tokens to the decoder's input.
 
-    output_size: F.  structure_type: of the structure it gives; None: it does not parse.  has_maps: whether it has gates
-    or attention to draw.  distance_layers, default_layer: see `Parses`.  mixes_lengths: see `Model`.
+    output_size: F.  structure_type: type of the structure; None if the model does not parse.
+    has_maps: whether there are gates or attention to draw.
+    distance_layers, default_layer: see `Parses`.  mixes_lengths: see `Model`.
     """
 
     output_size: int
@@ -67,19 +68,19 @@ class Backbone(nn.Module, ABC):
         """embedded: (T, B, E); state: None at the start of a text. The returned state is detached."""
 
     def embed(self, embedding: nn.Embedding, tokens: Tensor) -> Tensor:
-        """The input of `forward`, (T, B) -> (T, B, E): the embeddings, with any dropout of word types."""
+        """The input of `forward`, (T, B) -> (T, B, E): the embeddings, with dropout of word types if there is any."""
         embedded: Tensor = embedding(tokens)
         return embedded
 
     def structure(self, batch: TokenBatch, embedding: nn.Embedding) -> Structure:
-        """The structure of whole sentences, at the least cost that gives it; by default from a forward pass."""
+        """The structure of whole sentences; by default from a full forward pass."""
         distances = self(self.embed(embedding, batch.tokens), batch, None).distances
-        assert distances is not None, "a backbone that parses has distances or a structure of its own"
+        assert distances is not None, "a backbone that parses must give distances or override structure()"
         return Distances(distances)
 
 
 class NeuralEncoder(Model, EncodesSentences):
-    """Embedding and backbone. The vector of a sentence is the decoder's input after its last token."""
+    """Embedding and backbone. A sentence's vector is the decoder's input after the last token."""
 
     def __init__(self, backbone: Backbone, vocabulary_size: int, embedding_size: int, init_range: float) -> None:
         super().__init__()
@@ -90,7 +91,7 @@ class NeuralEncoder(Model, EncodesSentences):
         nn.init.uniform_(self.embedding.weight, -init_range, init_range)
 
     def read(self, batch: TokenBatch, state: State = None) -> BackboneOutput:
-        """The backbone's output for a batch that continues from `state`."""
+        """The backbone's output for a batch, starting from `state`."""
         output: BackboneOutput = self.backbone(self.backbone.embed(self.embedding, batch.tokens), batch, state)
         return output
 
@@ -100,7 +101,7 @@ class NeuralEncoder(Model, EncodesSentences):
 
 
 class NeuralModel(NeuralEncoder, TrainsByGradient, HasHiddenStates, PredictsNextToken):
-    """A language model: encoder and decoder."""
+    """A language model: an encoder and a decoder."""
 
     def __init__(
         self, backbone: Backbone, vocabulary_size: int, embedding_size: int, tied: bool, init_range: float
@@ -132,20 +133,20 @@ class NeuralModel(NeuralEncoder, TrainsByGradient, HasHiddenStates, PredictsNext
         return torch.log_softmax(logits.to(self.decoder.weight.dtype), dim=-1), output.state
 
     def _target_log_probs(self, output: BackboneOutput, batch: TokenBatch) -> Tensor:
-        """Of the real steps: (n,)."""
+        """Log-probabilities of the targets of real steps: (n,)."""
         targets = batch.targets.flatten() if batch.lengths is None else batch.targets[batch.mask()]
         return self.decoder.log_probs(output.hidden, targets)
 
 
 class NeuralModelWithMaps(NeuralModel, HasMaps):
-    """A language model with gates or attention to draw."""
+    """A language model with gates or attention that can be drawn."""
 
     def maps(self, batch: TokenBatch) -> Maps:
         return self.read(batch).maps
 
 
 class NeuralParser(NeuralModel, Parses):
-    """A language model that gives structure, too."""
+    """A language model that also gives structure."""
 
     def __init__(
         self, backbone: Backbone, vocabulary_size: int, embedding_size: int, tied: bool, init_range: float
@@ -160,11 +161,11 @@ class NeuralParser(NeuralModel, Parses):
 
 
 class NeuralParserWithMaps(NeuralParser, NeuralModelWithMaps):
-    """A language model that gives structure and has gates or attention to draw."""
+    """A language model that also gives structure and has gates or attention that can be drawn."""
 
 
 class NeuralConfig(Protocol):
-    """What the settings of every model with a backbone have."""
+    """Settings that every model with a backbone has."""
 
     @property
     def embedding_size(self) -> int: ...
@@ -177,9 +178,9 @@ class NeuralConfig(Protocol):
 
 
 def neural_model(backbone: Backbone, config: NeuralConfig, vocabulary_size: int) -> NeuralModel:
-    """A language model of the class that the backbone's abilities call for."""
+    """A language model of the class that matches the backbone's abilities."""
     if backbone.structure_type is None:
-        kind = NeuralModelWithMaps if backbone.has_maps else NeuralModel
+        model_class = NeuralModelWithMaps if backbone.has_maps else NeuralModel
     else:
-        kind = NeuralParserWithMaps if backbone.has_maps else NeuralParser
-    return kind(backbone, vocabulary_size, config.embedding_size, config.tied, config.init_range)
+        model_class = NeuralParserWithMaps if backbone.has_maps else NeuralParser
+    return model_class(backbone, vocabulary_size, config.embedding_size, config.tied, config.init_range)

@@ -14,18 +14,19 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 State = dict[str, Tensor] | None
-"""What a model carries from one batch of a stream to the next, by name; None at the start of a text."""
+"""State carried from one batch of a stream to the next, by name; None at the start of a text."""
 
 Reads = Literal["tokens", "sentences", "trees"]
-"""What a model reads: its batches are `TokenBatch`, of whole sentences with their ends for "sentences", or `TreeBatch`.
+"""What a model reads: "tokens": `TokenBatch`; "sentences": `TokenBatch` of whole sentences with their ends; "trees":
+`TreeBatch`.
 """
 
 
 @dataclass(frozen=True)
 class TextMode:
-    """How text is read: by default, as in training.
+    """How text is read; by default as in training.
 
-    carry_state: whether the text is one stream; else each sentence is read by itself.
+    carry_state: whether the text is one stream; otherwise sentences are read independently.
     predict_eos: whether the ends of sentences are predicted.
     """
 
@@ -34,14 +35,14 @@ class TextMode:
 
     def __str__(self) -> str:
         if self.carry_state:
-            return "one stream, the state carried from sentence to sentence"
+            return "one stream, state carried across sentences"
         return "sentence by sentence" + ("" if self.predict_eos else ", ends of sentences not predicted")
 
 
 class Batch(Protocol):
-    """What training and scoring require of any batch.
+    """The interface of batches that training and scoring require.
 
-    carries: whether this batch continues the one before it, so that the model's state is carried over.
+    carries: whether the batch continues the previous one, so that the model's state is carried over.
     """
 
     @property
@@ -56,12 +57,12 @@ class TokenBatch:
 
     tokens:  (T, B) int64, the input tokens.
     targets: (T, B) int64, the token after each input token.
-    lengths: (B,) int64, number of real steps of each column, longest first; None if all T steps are real. Steps past a
-             length are padding: they are never counted, and the state of their column is undefined.
-    carries: whether this batch continues the one before it (streams) or starts afresh (sentences).
+    lengths: (B,) int64, number of real steps of each column, in descending order; None if all T steps are real. Steps
+             past a length are padding: they are never counted, and the state of their column is undefined.
+    carries: whether the batch continues the previous one (streams) or starts from the initial state (sentences).
     indices: (B,) int64, index of each column's sentence in the corpus; None for streams.
-    spans: (n, 3) int64, constituents of given trees, for training on them: step t, column, and length of each
-        constituent that ends just before t; None without trees.
+    spans: (n, 3) int64, constituents of given trees to train on: step t, column, and length of each constituent that
+        ends just before t; None without trees.
     """
 
     tokens: Tensor
@@ -73,17 +74,17 @@ class TokenBatch:
 
     def __post_init__(self) -> None:
         if self.lengths is not None and bool((self.lengths[1:] > self.lengths[:-1]).any()):
-            raise ValueError("the columns of a batch must come longest first")
+            raise ValueError("the columns of a batch must be sorted by length, longest first")
 
     def mask(self) -> Tensor:
-        """(T, B) bool, true on real steps."""
+        """(T, B) bool, True at real steps."""
         steps, columns = self.tokens.shape
         if self.lengths is None:
             return torch.ones(steps, columns, dtype=torch.bool, device=self.tokens.device)
         return torch.arange(steps, device=self.tokens.device)[:, None] < self.lengths.to(self.tokens.device)
 
     def last_rows(self) -> Tensor:
-        """(B,) int64: row of each column's last real step among all real steps, in the order of `mask()`."""
+        """(B,) int64: index of each column's last real step among all real steps, in the order of `mask()`."""
         steps, columns = self.tokens.shape
         if self.lengths is None:
             return torch.arange((steps - 1) * columns, steps * columns, device=self.tokens.device)
@@ -91,15 +92,15 @@ class TokenBatch:
         return rows.gather(0, (self.lengths - 1).to(rows.device)[None])[0]
 
     def token_count(self) -> int:
-        """Number of tokens the batch predicts."""
+        """Number of predicted tokens."""
         return self.tokens.numel() if self.lengths is None else int(self.lengths.sum())
 
     def sentence_count(self) -> int:
-        """Number of columns: of sentences, where the batch holds whole ones."""
+        """Number of columns; if the batch has whole sentences, the number of sentences."""
         return self.tokens.shape[1]
 
     def to(self, device: torch.device | str) -> TokenBatch:
-        """The same batch on another device. Lengths stay on the host, where loops read them."""
+        """The same batch on another device. Lengths stay on the CPU, for use in Python loops."""
         return TokenBatch(
             self.tokens.to(device, non_blocking=True),
             self.targets.to(device, non_blocking=True),
@@ -114,9 +115,9 @@ class TokenBatch:
 class TreeBatch:
     """The steps that generate the words of several dependency trees, without padding.
 
-    Row r is a step: its edge leads from `words[r]` to the generated word `targets[r]`. Rows are sorted by path depth
-    and, within a depth, by edge type. `levels` has the edge types and the row whose state each step continues; its pool
-    starts with one state, that of ROOT.
+    Row r is a step: its edge goes from `words[r]` to the generated word `targets[r]`. Rows are sorted by path depth,
+    then by edge type. `levels` has the edge types and the row whose state each step continues; the first state is that
+    of ROOT.
 
     words:     (n,) int64, w'_t; the vocabulary's BOS for ROOT.
     targets:   (n,) int64, w_t.
@@ -140,7 +141,7 @@ class TreeBatch:
         return False
 
     def token_count(self) -> int:
-        """Number of words the batch predicts. Ends of sentences are not predicted."""
+        """Number of predicted words. Ends of sentences are not predicted."""
         return len(self.targets)
 
     def sentence_count(self) -> int:
@@ -153,7 +154,7 @@ class TreeBatch:
         return found[1:]
 
     def to(self, device: torch.device | str) -> TreeBatch:
-        """The same batch on another device. Indices stay on the host, where results are put in order."""
+        """The same batch on another device. Indices stay on the CPU, where results are sorted."""
         moved = {
             name: getattr(self, name).to(device, non_blocking=True)
             for name in ("words", "targets", "labels", "trees", "positions")

@@ -21,14 +21,14 @@ class LSTMConfig(Settings, section="model"):
     embedding_size: Size = 200  # features of a token's embedding
     hidden_size: Size = 400  # features of each layer's state
     layers: Layers = 2  # stacked LSTM layers
-    tied: bool = True  # the decoder shares the embedding's weight; a projection joins them where sizes differ
-    dropout: Fraction = 0.2  # rate on embeddings and on what the decoder reads
+    tied: bool = True  # the decoder shares the embedding's weight; a projection is added if sizes differ
+    dropout: Fraction = 0.2  # rate on embeddings and on the decoder's input
     layer_dropout: Fraction = 0.2  # rate between layers
     init_range: Positive = 0.1  # initial weights of embedding and decoder: uniform in (-init_range, init_range)
 
 
 class LSTMBackbone(Backbone):
-    """Stacked LSTM, and a projection to the embedding's size where tied weights need one."""
+    """Stacked LSTM layers, and a projection to the embedding size if tied weights need one."""
 
     def __init__(self, config: LSTMConfig) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
-"""An n-gram language model, modified Kneser-Ney: no weights that a gradient trains, but a text's n-grams, counted.
+"""N-gram language model with modified Kneser-Ney smoothing, estimated from counts.
 
-A back-off model. Of every n-gram it has the probability of the last word after the others, and what share of the
-probability is left to shorter contexts after all of its words. Chen & Goodman 1998; the estimation: `ops.kneser_ney`.
+A back-off model: each n-gram has the probability of its last word given the others, and a back-off weight, the
+probability mass left to shorter contexts. Chen & Goodman 1998; estimation is in `ops.kneser_ney`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from syntaxlm.settings import Count, Settings
 
 MinimumCounts = Annotated[tuple[Count, ...], Field(min_length=1, max_length=20)]
 
-NEVER = -99.0  # log10 of the probability of what is never predicted, as ARPA files have it
+NEVER = -99.0  # log10 of the probability of a word that is never predicted, as in ARPA files
 
 
 @dataclass(frozen=True)
@@ -33,21 +33,21 @@ class NGramConfig(Settings, section="model"):
     """Settings of the n-gram model."""
 
     name: Literal["ngram"] = "ngram"
-    order: Annotated[int, Field(ge=1, le=20)] = 5  # words of the longest n-grams: a word is predicted from order - 1
-    minimum_counts: MinimumCounts = (1,)  # occurrences to keep an n-gram of 1, 2, ... words; the last for longer ones
+    order: Annotated[int, Field(ge=1, le=20)] = 5  # longest n-grams, in words: a word is predicted from order - 1 words
+    minimum_counts: MinimumCounts = (1,)  # least count of n-grams kept, for 1, 2, ... words; the last for longer ones
 
     def contradictions(self) -> list[str]:
         counts = list(self.minimum_counts)
         if counts[0] == 1 and counts == sorted(counts):
             return []
-        return [f"minimum_counts: found {counts}; expected 1 first, and no count below the one before it"]
+        return [f"minimum_counts: found {counts}; expected 1 first, then counts that do not decrease"]
 
 
 class Level(nn.Module):
-    """The n-grams of one order, numbered in the order of their keys.
+    """The n-grams of one order, numbered by their sorted keys.
 
-    keys, log_probs, back_offs: as `Grams` has them, the last two as logarithms to base 10, as in ARPA files: what is
-        read from one is written again digit by digit.
+    keys, log_probs, back_offs: as in `Grams`, but the last two as logarithms to base 10, as in ARPA files, so that
+        values read from a file are written back digit by digit.
     """
 
     keys: Tensor
@@ -67,7 +67,7 @@ class Level(nn.Module):
         return cls(torch.from_numpy(grams.keys), log_probs, torch.from_numpy(grams.back_offs).log10())
 
     def find(self, keys: Tensor) -> Tensor:
-        """The number of the n-gram of each key, -1 where there is none. (n,) -> (n,)."""
+        """Index of the n-gram with each key, -1 if there is none. (n,) -> (n,)."""
         if not len(self.keys):
             return torch.full_like(keys, -1)
         places = torch.searchsorted(self.keys, keys).clamp_(max=len(self.keys) - 1)
@@ -75,7 +75,7 @@ class Level(nn.Module):
 
 
 class NGramModel(Model, TrainsByCounting, PredictsNextToken):
-    """The levels of order 1, 2, ...; uniform over words before training."""
+    """N-grams of order 1, 2, ...; uniform over words before training."""
 
     rounds = 1
 
@@ -95,12 +95,12 @@ class NGramModel(Model, TrainsByCounting, PredictsNextToken):
 
     @property
     def each_level(self) -> list[Level]:
-        """Of order 1, 2, ..."""
+        """The levels of order 1, 2, ..."""
         return cast("list[Level]", list(self.levels))
 
     @property
     def parameter_count(self) -> int:
-        """Probabilities, and shares left to shorter contexts."""
+        """Number of probabilities and back-off weights."""
         return sum(len(level.log_probs) + len(level.back_offs) for level in self.each_level)
 
     def accumulate(self, batch: TokenBatch) -> None:
@@ -109,9 +109,9 @@ class NGramModel(Model, TrainsByCounting, PredictsNextToken):
     def maximise(self) -> dict[str, Any]:
         """Estimates the model. Returns the number of n-grams kept and the discounts of each order.
 
-        Where counts of counts give no discounts (a small text), they are `FALLBACK`, and the order is reported.
+        If the counts of counts of an order give no discounts (small texts), `FALLBACK` is used and the order reported.
         """
-        words, places = self._texts.in_a_row()
+        words, places = self._texts.concatenated()
         self._texts = _Texts()
         found = kneser_ney.estimate(words, places, self.vocabulary_size, self.config.order, self.config.minimum_counts)
         self.levels = nn.ModuleList(map(Level.of, found.grams))
@@ -136,36 +136,37 @@ class NGramModel(Model, TrainsByCounting, PredictsNextToken):
         return self._all_log_probs([one[last] for one in contexts], columns), {"tokens": carried}
 
     def _contexts(self, tokens: Tensor, state: State) -> tuple[list[Tensor], Tensor]:
-        """The numbers of the n-grams of 1, 2, ... words that end with each token, -1 for none; and the next state.
+        """Indices of the n-grams of 1, 2, ... words that end with each token, -1 for none; and the next state.
 
-        tokens: (T, B). Returns (T, B) for each order but the highest, and the (order - 2, B) last tokens: a batch
-        begins with what the one before predicted last, so no more of it is needed.
+        tokens: (T, B). Returns (T, B) for each order but the highest, and the last (order - 2, B) tokens. A batch
+        starts with the last target of the previous batch, so no more tokens are needed.
         """
         kept = max(self.config.order - 2, 0)
         before = tokens.new_full((kept, tokens.shape[1]), -1) if state is None else state["tokens"]
         read = torch.cat([before, tokens])
         found = [tokens] if self.config.order > 1 else []
-        numbers = read  # of the n-grams that end with each token, the first few of the state aside
+        numbers = read  # of the n-grams that end with each token, except the first tokens of the state
         for length, level in enumerate(self.each_level[1:-1], 2):
             numbers = self._extended(level, numbers[:-1], read[length - 1 :])
             found.append(numbers[len(numbers) - len(tokens) :])
         return found, read[len(read) - kept :].clone()
 
     def _extended(self, level: Level, contexts: Tensor, words: Tensor) -> Tensor:
-        """The numbers of a level's n-grams by their contexts' and their last words; -1 for none. All of one shape."""
+        """Indices of a level's n-grams, given the indices of their contexts and their last words; -1 for none."""
         known = contexts >= 0
         numbers = torch.full_like(contexts, -1)
         numbers[known] = level.find(contexts[known] * self.vocabulary_size + words[known])
         return numbers
 
     def _log_probs(self, contexts: Sequence[Tensor], tokens: Tensor, targets: Tensor) -> Tensor:
-        """Natural log-probability of each target. contexts: as `_contexts` gives them; all (T, B).
+        """Natural log-probability of each target. contexts: as from `_contexts`; all (T, B).
 
-        From short contexts to long ones: each that is known takes its share, or where it has the n-gram, decides.
+        Goes from short contexts to long ones: a known context adds its back-off weight, and a known n-gram replaces
+        the value.
         """
         levels = self.each_level
         values = levels[0].log_probs[targets]
-        # Where the targets are what is read next, the n-grams that they end are known as contexts of the next step.
+        # If the targets are the next inputs, the n-grams that they end are also the contexts of the next step.
         are_read = torch.equal(tokens[1:], targets[:-1])
         for place, (shorter, level, context) in enumerate(zip(levels[:-1], levels[1:], contexts, strict=True), 1):
             known = context >= 0
@@ -179,14 +180,14 @@ class NGramModel(Model, TrainsByCounting, PredictsNextToken):
         return values * math.log(10)
 
     def _all_log_probs(self, contexts: Sequence[Tensor], columns: int) -> Tensor:
-        """As `_log_probs`, of every word: contexts (B,) each -> (B, V)."""
+        """Like `_log_probs`, for every word: contexts (B,) each -> (B, V)."""
         levels = self.each_level
         values = levels[0].log_probs.repeat(columns, 1)
         for shorter, level, context in zip(levels[:-1], levels[1:], contexts, strict=True):
             (known,) = torch.nonzero(context >= 0, as_tuple=True)
             numbers = context[known]
             values[known] += shorter.back_offs[numbers][:, None]
-            # What follows a context are neighbours among the keys.
+            # The n-grams of one context are consecutive in the sorted keys.
             first, end = torch.searchsorted(level.keys, torch.stack([numbers, numbers + 1]) * self.vocabulary_size)
             counts = end - first
             rows = known.repeat_interleave(counts)
@@ -196,29 +197,29 @@ class NGramModel(Model, TrainsByCounting, PredictsNextToken):
         return values * math.log(10)
 
     def resize_buffers(self, tensors: Mapping[str, Tensor]) -> list[str]:
-        """How many n-grams there are depends on the text: takes the sizes of stored ones. Returns what is wrong."""
+        """Resizes the levels to the stored numbers of n-grams, which depend on the text. Returns error messages."""
         faults = []
         below = 1
         for place, level in enumerate(self.each_level):
             names = {name: f"levels.{place}.{name}" for name in ("keys", "log_probs", "back_offs")}
             if not all(name in tensors and tensors[name].dim() == 1 for name in names.values()):
-                continue  # reported with the others' shapes
+                continue  # reported with the other wrong shapes
             keys = tensors[names["keys"]]
             count = self.vocabulary_size if place == 0 else len(keys)
             sizes = {"keys": count, "log_probs": count, "back_offs": count if level is not self.levels[-1] else 0}
             for name, size in sizes.items():
                 setattr(level, name, getattr(level, name).new_empty(size))
-            if keys.is_meta:  # only sizes are known yet
+            if keys.is_meta:  # only shapes are known
                 continue
             rises = bool((keys[1:] > keys[:-1]).all())
             if len(keys) and not (rises and int(keys[0]) >= 0 and int(keys[-1]) < below * self.vocabulary_size):
-                faults.append(f"{names['keys']} do not rise from 0 to under {below * self.vocabulary_size}")
+                faults.append(f"{names['keys']} must increase from 0 to below {below * self.vocabulary_size}")
             below = count
         return faults
 
 
 class _Texts:
-    """The texts of batches as they come; batches that carry the state are joined."""
+    """Collects the texts of batches; batches that carry the state are concatenated."""
 
     def __init__(self) -> None:
         self._words: list[Integers] = []
@@ -235,11 +236,11 @@ class _Texts:
         self._open.append(targets)
         self._lengths = self._lengths + (len(targets) if batch.lengths is None else batch.lengths.numpy())
 
-    def in_a_row(self) -> tuple[Integers, Integers]:
-        """All texts one after the other, (n,), and each word's position in its text, from 0."""
+    def concatenated(self) -> tuple[Integers, Integers]:
+        """All texts concatenated, (n,), and each word's position in its text, from 0."""
         self._close()
         if not self._words:
-            raise ValueError("expected a batch to count before maximise()")
+            raise ValueError("maximise() needs counts: call accumulate() first")
         return np.concatenate(self._words), np.concatenate(self._places)
 
     def _close(self) -> None:

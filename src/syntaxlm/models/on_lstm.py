@@ -1,4 +1,4 @@
-"""ON-LSTM, ordered neurons, and the same model with a plain LSTM cell, AWD-LSTM.
+"""ON-LSTM (ordered neurons); with a plain LSTM cell, AWD-LSTM.
 
 Shen, Tan, Sordoni, Courville 2019, "Ordered Neurons: Integrating Tree Structures into Recurrent Neural Networks";
 Merity, Keskar, Socher 2018, "Regularizing and Optimizing LSTM Language Models".
@@ -23,15 +23,15 @@ from syntaxlm.settings import Fraction, NonNegative, Positive, Settings, Size
 
 @dataclass(frozen=True)
 class ONLSTMConfig(Settings, section="model"):
-    """Settings of ON-LSTM, and of AWD-LSTM."""
+    """Settings of ON-LSTM and AWD-LSTM."""
 
     name: Literal["on-lstm"] = "on-lstm"
-    cell: Cell = "on-lstm"  # lstm: a plain LSTM's, which has no distances
+    cell: Cell = "on-lstm"  # lstm: plain LSTM (AWD-LSTM), without distances
     embedding_size: Size = 200  # features of a token's embedding
     layer_sizes: LayerSizes = (400, 400, 200)  # neurons of each layer; if tied, the last equals embedding_size
     chunk_size: Size = 10  # neurons that share one master gate; divides every layer's size
     tied: bool = True  # the decoder shares the embedding's weight
-    dropout: Fraction = 0.3  # rate on what the decoder reads; here and in the next two, one mask for all steps
+    dropout: Fraction = 0.3  # rate on the decoder's input; this and the next two use one mask for all steps
     layer_dropout: Fraction = 0.2  # rate between layers
     input_dropout: Fraction = 0.3  # rate on the embeddings that the first layer reads
     embedding_dropout: Fraction = 0.05  # rate of word types whose embedding is 0 for a batch
@@ -49,7 +49,7 @@ class ONLSTMConfig(Settings, section="model"):
 
 
 class ONLSTMBackbone(AWDBackbone):
-    """A recurrent stack."""
+    """A stack of recurrent layers."""
 
     def __init__(self, config: ONLSTMConfig) -> None:
         super().__init__(
@@ -66,7 +66,7 @@ class ONLSTMBackbone(AWDBackbone):
         self.config = config
         if config.cell == "on-lstm":
             self.structure_type, self.has_maps, self.distance_layers = Distances, True, len(config.layer_sizes)
-        self.default_layer = min(2, len(config.layer_sizes))  # published trees: the second of three, section 5.2
+        self.default_layer = min(2, len(config.layer_sizes))  # the published trees use layer 2 of 3, section 5.2
         self.stack = RecurrentStack(
             config.embedding_size,
             config.layer_sizes,
@@ -82,7 +82,7 @@ class ONLSTMBackbone(AWDBackbone):
         if read.distances is None or read.input_distances is None:
             return LayersOutput(read.layers[-1], read.state)
         distances, overwritten = (rows.padded(part.T) for part in (read.distances, read.input_distances))
-        maps = Maps(units={"input master gate by layer": overwritten})  # the share of memory that a word overwrites
+        maps = Maps(units={"input master gate by layer": overwritten})  # the fraction of memory that a word overwrites
         return LayersOutput(read.layers[-1], read.state, distances=distances.movedim(-1, 0), maps=maps)
 
 

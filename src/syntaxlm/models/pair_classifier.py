@@ -1,7 +1,7 @@
-"""A classifier of sentence pairs over any encoder of sentences.
+"""A classifier of sentence pairs on top of any sentence encoder.
 
-As in Shen et al. 2019 (ON-LSTM), section 5.4: u and v are the states after the last tokens of both sentences; a network
-of one hidden layer reads u, v, u * v and |u - v|. (Bowman, Manning, Potts 2015 compare by a tanh layer over u and v.)
+As in Shen et al. 2019 (ON-LSTM), section 5.4: u and v are the states after the last tokens of the two sentences; a
+network with one hidden layer reads u, v, u * v and |u - v|. (Bowman, Manning, Potts 2015 use a tanh layer over u, v.)
 Shapes: B pairs, T time, F features of a state, L classes.
 """
 
@@ -25,12 +25,12 @@ class ClassifierSettings(Settings, section="classifier"):
     """The layers above the encoder."""
 
     hidden_size: Size = 400  # neurons of the hidden layer
-    dropout: Fraction = 0.2  # rate on the input and the output of that layer
+    dropout: Fraction = 0.2  # rate on the input and output of the hidden layer
 
 
 @dataclass(frozen=True)
 class PairBatch:
-    """Pairs of sentences, all sentences in one batch.
+    """Sentence pairs, all sentences in one batch.
 
     sentences: 2B columns, longest first.  places: (2B,), the column of each left sentence, then of each right one.
     classes: (B,) int64, the class of each pair; None where unknown.
@@ -59,10 +59,10 @@ class PairBatch:
 
 
 class PairClassifier(Model, TrainsByGradient):
-    """An encoder of the registry's model types, and the layers above it.
+    """An encoder of any model type that encodes sentences, and a classifier on top of it.
 
-    config: of the encoder.  tokens: vocabulary size.  classes: L.
-    Raises InputError for settings out of range, and for a model type that does not encode sentences.
+    config: settings of the encoder.  tokens: vocabulary size.  classes: L.
+    Raises InputError for settings out of range and for a model type that does not encode sentences.
     """
 
     criterion = Criterion("accuracy", "fraction of pairs", maximise=True)
@@ -83,15 +83,15 @@ class PairClassifier(Model, TrainsByGradient):
         )
 
     def forward(self, pairs: PairBatch) -> tuple[Tensor, dict[str, Tensor]]:
-        """Returns (B, L), logits, and the encoder's penalties to add to the training loss."""
+        """Returns logits, (B, L), and the encoder's penalties to add to the training loss."""
         encoding: Encoding = self.encoder.encode(pairs.sentences)
         left, right = encoding.features[pairs.places].chunk(2)
         features = torch.cat([left, right, left * right, (left - right).abs()], dim=-1)
         return self.layers(features), encoding.penalties
 
     def loss(self, batch: PairBatch, state: State = None) -> Loss:
-        """Cross-entropy in training; in evaluation mode the number of correct answers."""
-        assert batch.classes is not None, "a batch to train on has classes"
+        """Cross-entropy in training mode; number of correct answers in evaluation mode."""
+        assert batch.classes is not None, "training batches must have classes"
         logits, penalties = self(batch)
         count = len(batch.classes)
         if not self.training:

@@ -1,7 +1,7 @@
-"""PaLM: AWD-LSTM with attention to the spans before each word, which are parsed by how well they are attended.
+"""PaLM: AWD-LSTM with attention to the spans before each word. Spans are parsed by their attention scores.
 
-Peng, Schwartz, Smith 2019, "PaLM: A Hybrid Parser and Language Model". PaLM-U learns from text alone; PaLM-S is
-also trained on gold spans (`supervision`); PaLM-RB attends most to the longest span, whatever the words (`scores`).
+Peng, Schwartz, Smith 2019, "PaLM: A Hybrid Parser and Language Model". PaLM-U is trained on text alone; PaLM-S also
+on gold spans (`supervision`); PaLM-RB always prefers the longest span, whatever the words (`scores`).
 Shapes: T time, B batch, E embedding size, m longest span, n real tokens of a batch.
 """
 
@@ -35,18 +35,18 @@ class PaLMConfig(Settings, section="model"):
     layer_sizes: LayerSizes = (400, 400, 200)  # neurons of each LSTM layer; if tied, the last equals embedding_size
     attention_after: Layers = 2  # LSTM layers below the span attention; the others read its output
     span_size: Annotated[int, Field(ge=2, le=65_536)] = 200  # features of a span, half for each direction; even
-    scorer_size: Size = 100  # neurons of the network that scores a span for a word
-    maximum_span: Annotated[int, Field(ge=1, le=1024)] = 20  # longest span attended to, in words; parsing: no limit
+    scorer_size: Size = 100  # hidden units of the network that scores a span for a word
+    maximum_span: Annotated[int, Field(ge=1, le=1024)] = 20  # longest span attended to, in words; no limit in parsing
     scores: Literal["learned", "right-branching"] = "learned"  # right-branching: a span's score is its length (PaLM-RB)
     supervision: NonNegative = 0.0  # lambda: weight of the cross-entropy of gold spans, with text.trees
-    form: Form = "released"  # tanh on a span's updates, the gate of a span, and how attention is mixed into the state
+    form: Form = "released"  # of span updates, span gates, and the mixing of attention into the state
     tied: bool = True  # the decoder shares the embedding's weight
-    dropout: Fraction = 0.3  # rate on what the decoder reads; here and in the next two, one mask for all steps
+    dropout: Fraction = 0.3  # rate on the decoder's input; this and the next two use one mask for all steps
     layer_dropout: Fraction = 0.2  # rate between layers, before and after the span attention
     input_dropout: Fraction = 0.3  # rate on the embeddings that the first layer reads
     embedding_dropout: Fraction = 0.05  # rate of word types whose embedding is 0 for a batch
-    weight_drop: Fraction = 0.2  # rate on the recurrent weights; those kept are divided by 1 - rate
-    ar: NonNegative = 2.0  # activation regularisation, alpha: weight of the mean square of what the decoder reads
+    weight_drop: Fraction = 0.2  # rate on the recurrent weights; kept weights are divided by 1 - rate
+    ar: NonNegative = 2.0  # activation regularisation, alpha: weight of the mean square of the decoder's input
     tar: NonNegative = 1.0  # temporal AR, beta: weight of the mean square of the last layer's change per step
     init_range: Positive = 0.1  # initial weights of embedding and decoder: uniform in (-init_range, init_range)
 
@@ -54,7 +54,7 @@ class PaLMConfig(Settings, section="model"):
         layers = len(self.layer_sizes)
         faults = tied_faults(self.embedding_size, self.layer_sizes) if self.tied else []
         if self.attention_after > layers:
-            faults.append(f"attention_after: found {self.attention_after}; expected at most {layers}, the layers")
+            faults.append(f"attention_after: found {self.attention_after}; expected at most {layers}, the LSTM layers")
         if self.span_size % 2:
             faults.append(f"span_size: found {self.span_size}; expected an even number, half for each direction")
         if self.supervision and self.scores != "learned":
@@ -63,7 +63,7 @@ class PaLMConfig(Settings, section="model"):
 
 
 class PaLMBackbone(AWDBackbone):
-    """LSTM layers below and above the span attention."""
+    """LSTM layers below and above span attention."""
 
     structure_type = SpanScores
     has_maps = True
@@ -103,12 +103,12 @@ class PaLMBackbone(AWDBackbone):
             read = self.above(locked_dropout(states, rate, rows, self.training), rows, above)
             states = read.layers[-1]
             after |= _named("above", read.state)
-        # Slot k of the attention at step t is the span of k + 1 words that begins at step t - 1 - k.
+        # Slot k of the attention at step t is the span of k + 1 words that starts at step t - 1 - k.
         maps = Maps({"span attention": rows.padded(mixed.spans.attention.detach())})
         return LayersOutput(states, after, self._supervised(mixed.spans, batch, rows), maps=maps)
 
     def structure(self, batch: TokenBatch, embedding: nn.Embedding) -> SpanScores:
-        """Scores of spans of every length, up to that of the longest sentence; no layer above them is needed."""
+        """Scores of spans of all lengths up to the longest sentence. The layers above the attention are not run."""
         steps, columns = batch.tokens.shape
         longest = max(1, steps - 1)
         if self.config.scores != "learned":
@@ -120,7 +120,7 @@ class PaLMBackbone(AWDBackbone):
         return _normalised(rows.padded(self.attention.spans(states, rows, None, longest).scores))
 
     def _supervised(self, spans: SpanReading, batch: TokenBatch, rows: Rows) -> dict[str, Tensor]:
-        """PaLM-S: nothing in evaluation, without gold spans, or with a weight of 0."""
+        """The penalty of PaLM-S; empty in evaluation mode, without gold spans, or if its weight is 0."""
         if not self.training or batch.spans is None or not self.config.supervision:
             return {}
         return {"spans": self.config.supervision * supervision_loss(spans.scores, batch.spans, rows)}
@@ -131,24 +131,24 @@ def _named(prefix: str, parts: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _part(state: State, prefix: str) -> State:
-    """What `_named` put there."""
+    """The entries that `_named` stored under this prefix."""
     if state is None:
         return None
     return {name.removeprefix(f"{prefix}."): part for name, part in state.items() if name.startswith(f"{prefix}.")}
 
 
 def _normalised(scores: Tensor) -> SpanScores:
-    """Log-probabilities among the spans of words that end at one word, in float64.
+    """Log-probabilities among the spans of words that end at the same word, in float64.
 
-    Spans that end at different words are scored by different steps, each on a scale of its own. The softmax removes
-    these scales, so that decoders may add scores up. (T, B, m) -> (T, B, m), of sentences after a BOS.
+    Spans that end at different words are scored at different steps, on different scales. The softmax removes the
+    scales, so that decoders may add scores. (T, B, m) -> (T, B, m), for sentences after BOS.
     """
     steps, _, longest = scores.shape
-    # The span of k tokens at step t starts at token t - k; token 0 is BOS, which is in no span of words.
+    # The span of k tokens at step t starts at token t - k; token 0 is BOS, which no span of words includes.
     starts = torch.arange(steps)[:, None] - torch.arange(1, longest + 1)
     outside = (starts < 1)[:, None].to(scores.device)
     values = scores.double().masked_fill(outside, -torch.inf).log_softmax(-1)
-    return SpanScores(values.masked_fill(outside, -torch.inf))  # not NaN where a step has no span at all
+    return SpanScores(values.masked_fill(outside, -torch.inf))  # avoids NaN where a step has no span
 
 
 def build(config: PaLMConfig, vocabulary_size: int) -> NeuralModel:

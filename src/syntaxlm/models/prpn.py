@@ -1,8 +1,8 @@
 """PRPN, the Parsing-Reading-Predict Network.
 
-Shen, Lin, Huang, Courville 2018, "Neural Language Modeling by Jointly Learning Syntax and Lexicon". Where the program
-its authors released differs from the paper, `form` chooses. The ablations of its table 3 are settings, too: `parsing`,
-`reading_attention`, `predict_attention`; each takes one thing away and leaves all else as it is.
+Shen, Lin, Huang, Courville 2018, "Neural Language Modeling by Jointly Learning Syntax and Lexicon". `form` selects the
+paper's equations or those of the authors' released program where they differ. The ablations of the paper's table 3 are
+settings: `parsing`, `reading_attention`, `predict_attention`; each removes one component and changes nothing else.
 Shapes: T time, B batch, E embedding size, H hidden size, N memory slots, L look-back, n real tokens of a batch.
 """
 
@@ -28,7 +28,7 @@ from syntaxlm.ops import gated_memory
 from syntaxlm.ops.gated_memory import Comparison, ReaderWeights
 from syntaxlm.settings import Fraction, Layers, Positive, Settings, Size
 
-_CACHED_ROWS = 4096
+_CACHED_ROWS = 4096  # rows that fit in the processor's cache
 
 
 @dataclass(frozen=True)
@@ -38,21 +38,21 @@ class PRPNConfig(Settings, section="model"):
     name: Literal["prpn"] = "prpn"
     embedding_size: Size = 200  # features of a token's embedding
     hidden_size: Size = 400  # features of each reading layer's state, and of the parsing network's convolution
-    layers: Layers = 2  # of the reading network
+    layers: Layers = 2  # layers of the reading network
     parsing: bool = True  # false: no distances; all gates are 1, so attention reaches all memory slots
-    reading_attention: bool = True  # false: the reader is a plain LSTM, still layer-normalised
-    predict_attention: bool = True  # false: only the top layer's state is projected and decoded
+    reading_attention: bool = True  # false: the reading network is a plain layer-normalised LSTM
+    predict_attention: bool = True  # false: the decoder reads the top layer's state alone
     memory_slots: Annotated[int, Field(ge=1, le=1024)] = 15  # earlier steps that attention can reach
     look_back: Annotated[int, Field(ge=0, le=1024)] = 5  # earlier tokens that the parsing network reads
-    residual_blocks: Annotated[int, Field(ge=0, le=100)] = 1  # of the predict network
+    residual_blocks: Annotated[int, Field(ge=0, le=100)] = 1  # residual blocks of the predict network
     tied: bool = True  # the decoder shares the embedding's weight
-    dropout: Fraction = 0.2  # rate on embeddings read and on what the decoder reads
+    dropout: Fraction = 0.2  # rate on embeddings and on the decoder's input
     layer_dropout: Fraction = 0.2  # rate between layers, on keys, and before each convolution
     recurrent_dropout: Fraction = 0.0  # rate on the attended hidden state, one mask per layer and chunk
     form: Literal["released", "paper"] = "released"  # distances, their comparison, gates
     comparison: Literal["hard", "soft"] = "hard"  # hardtanh (equation 6) or, in the released form only, a sigmoid
-    resolution: Positive = 0.1  # distances that differ by this much are distinguished (released form)
-    temperature: Positive = 10.0  # tau of equation 6 (paper form); evaluation takes its limit, infinity
+    resolution: Positive = 0.1  # difference at which two distances count as distinct (released form)
+    temperature: Positive = 10.0  # tau of equation 6 (paper form); infinite in evaluation
     init_range: Positive = 0.01  # initial weights of embedding and decoder: uniform in (-init_range, init_range)
 
     def contradictions(self) -> list[str]:
@@ -61,10 +61,11 @@ class PRPNConfig(Settings, section="model"):
             faults.append(f"hidden_size: found {self.hidden_size}; expected an even number: each distance reads half")
         if self.parsing and not self.has_attention:
             faults.append(
-                "parsing: found true; expected false, or reading_attention or predict_attention: distances gate these"
+                "parsing: found true; expected false, or reading_attention or predict_attention: distances only gate"
+                " attention"
             )
         if self.form == "paper" and self.comparison == "soft":
-            faults.append("comparison: found soft; expected hard, or model.form released: the paper has no soft one")
+            faults.append("comparison: found soft; expected hard, or model.form released: the paper has only hard")
         return faults
 
     @property
@@ -73,23 +74,23 @@ class PRPNConfig(Settings, section="model"):
 
 
 class ParsingNetwork(nn.Module):
-    """A distance per token from it and the L before it, and an estimate of the next: equations 7, 8, 13.
+    """The distance of each token, from it and the L tokens before it, and an estimate of the next: equations 7, 8, 13.
 
-    The estimate is made for the predict network's attention alone, and without that not made.
+    The estimate is only computed if the predict network's attention, which reads it, is on.
     """
 
     def __init__(self, config: PRPNConfig) -> None:
         super().__init__()
         size, hidden, outputs = config.embedding_size, config.hidden_size, 1 + config.predict_attention
         self.look_back, self.rate, self.released = config.look_back, config.layer_dropout, config.form == "released"
-        # Released: each distance reads its own half of the features; paper: both read all.
+        # Released form: each distance reads its own half of the features; paper: both read all features.
         features = outputs * hidden // 2 if self.released else hidden
         self.convolution = nn.Conv1d(size, features, config.look_back + 1)
         self.norm = RowBatchNorm(features)
         self.head = nn.Conv1d(features, outputs, 1, groups=outputs if self.released else 1)
 
     def forward(self, embedded: Tensor, before: Tensor, rows: Rows) -> list[Tensor]:
-        """embedded: (T, B, E); before: (L, B, E), the embeddings before. Returns d_t and d'_{t+1} of each row, (n,)."""
+        """embedded: (T, B, E); before: (L, B, E), the preceding embeddings. Returns d_t and d'_{t+1}, (n,) each."""
         columns = rows.columns
         words = dropout(torch.cat([before, embedded]), self.rate, self.training).flatten(0, 1)
         bias = self.convolution.bias
@@ -101,21 +102,21 @@ class ParsingNetwork(nn.Module):
         return self.distances(features)
 
     def distances(self, features: Tensor) -> list[Tensor]:
-        """From the convolution's output (n, H) to d_t and d'_{t+1}, (n,) each; never in bfloat16."""
+        """From the convolution's output (n, H) to d_t and d'_{t+1}, (n,) each; never computed in bfloat16."""
         hidden = dropout(torch.relu(self.norm(features)), self.rate, self.training)
         weight = self.head.weight[..., 0]
         bias = self.head.bias
         assert bias is not None
-        # A product would be made in bfloat16, and the comparison multiplies differences of distances by 20.
+        # Not a matrix product: autocast would compute it in bfloat16, and `compare` scales differences up to 20-fold.
         values = (hidden.unflatten(1, (self.head.groups, -1)) * weight).sum(-1) + bias
         values = torch.sigmoid(values) if self.released else torch.relu(values)
         return list(values.unbind(1))
 
     def of_words(self, tokens: Tensor, embedding: nn.Embedding) -> Tensor:
-        """d_t of whole sentences, (T, B) -> (T, B), in evaluation.
+        """d_t of whole sentences, (T, B) -> (T, B), in evaluation mode.
 
-        The convolution is linear in the embeddings, so each word type is projected once and a token's features are a
-        sum of L + 1 looked-up rows; only the features that d_t reads are made. Batch norm is folded into the table.
+        The convolution is linear in the embeddings, so each word type is projected once, and a token's features are the
+        sum of L + 1 table rows. Only the features that d_t depends on are computed. Batch norm is part of the table.
         """
         steps, batch = tokens.shape
         norm, bias, head_bias = self.norm, self.convolution.bias, self.head.bias
@@ -133,10 +134,10 @@ class ParsingNetwork(nn.Module):
         projected = linear(embedding(types), kernel.flatten(0, 1)).view(-1, read)
         table = torch.cat([projected, projected.new_zeros(1, read)])
         before = words.new_full((self.look_back, batch), -1)
-        rows = torch.cat([before, words]).unfold(0, taps, 1)  # (T, B, L + 1), last tap the token itself
+        rows = torch.cat([before, words]).unfold(0, taps, 1)  # (T, B, L + 1), the last tap is the token itself
         rows = rows * taps + torch.arange(taps, device=tokens.device)
         rows = rows.masked_fill_(rows < 0, len(table) - 1).flatten(0, 1)
-        values = [  # in parts that a processor's cache holds
+        values = [  # in parts that fit in the processor's cache
             torch.relu_(embedding_bag(part, table, mode="sum").add_(shift)) @ weight
             for part in rows.split(_CACHED_ROWS)
         ]
@@ -147,9 +148,9 @@ class ParsingNetwork(nn.Module):
 class ReadingLayer(nn.Module):
     """A layer-normalised LSTM whose recurrent input is attended from a gated memory: equations (9) to (12).
 
-    Without reading attention h~ and c~ are h_{t-1} and c_{t-1}: a plain LSTM, with the same layer norms (of the input's
-    and the recurrent side of the gates, and of the cell before its tanh) and the same dropout; there is no key. It is
-    made by the same op: of a memory of one step attention can only read that step.
+    Without reading attention h~ and c~ are h_{t-1} and c_{t-1}, and there is no key: a plain LSTM with the same dropout
+    and layer norms (on the input and recurrent sides of the gates, and on the cell before its tanh). The same op
+    computes it, with a memory of one step, the only one that attention can read.
     """
 
     def __init__(self, input_size: int, config: PRPNConfig, input_rate: float) -> None:
@@ -167,26 +168,26 @@ class ReadingLayer(nn.Module):
     def forward(
         self, inputs: Tensor, gates: Tensor | None, tapes: tuple[Tensor, Tensor], counts: list[int], ops: ModuleType
     ) -> tuple[Tensor, tuple[Tensor, Tensor], Tensor]:
-        """inputs: (n, F); gates: (n, N); tapes: (N, B, H). Returns hidden (n, H), tapes after, attention (n, N).
+        """inputs: (n, F); gates: (n, N); tapes: (N, B, H). Returns hidden (n, H), updated tapes, attention (n, N).
 
-        Without reading attention N is 1, and there are no gates.
+        Without reading attention, N is 1 and gates is None.
         """
         size, hidden = inputs.shape[-1], self.recurrent.in_features
-        kind = self.cell_norm.gain
+        like = self.cell_norm.gain
         input_mask = output_mask = recurrent_mask = None
         if self.training and self.key_rate and self.key is not None:
-            input_mask = dropout_mask((len(inputs), hidden), self.key_rate, kind)
-            output_mask = dropout_mask((len(inputs), hidden), self.key_rate, kind)
+            input_mask = dropout_mask((len(inputs), hidden), self.key_rate, like)
+            output_mask = dropout_mask((len(inputs), hidden), self.key_rate, like)
         if self.training and self.recurrent_rate:
-            recurrent_mask = dropout_mask((hidden,), self.recurrent_rate, kind)
+            recurrent_mask = dropout_mask((hidden,), self.recurrent_rate, like)
         input_gates = self.input_norm(self.input(dropout(inputs, self.input_rate, self.training)))
         if self.key is None:
-            key_weight, input_keys = None, kind.new_zeros(len(inputs), hidden)
-            gates = kind.new_ones(len(inputs), 1)
+            key_weight, input_keys = None, like.new_zeros(len(inputs), hidden)
+            gates = like.new_ones(len(inputs), 1)
         else:
             key_weight = self.key.weight[:, size:]
             key_inputs = dropout(inputs, self.key_rate, self.training)
-            input_keys = linear(key_inputs, self.key.weight[:, :size], self.key.bias).to(kind.dtype)
+            input_keys = linear(key_inputs, self.key.weight[:, :size], self.key.bias).to(like.dtype)
         weights = ReaderWeights(
             key_weight,
             self.recurrent.weight,
@@ -220,9 +221,9 @@ class ResidualBlock(nn.Module):
 
 
 class PredictNetwork(nn.Module):
-    """From the top layer's states to the row the decoder reads: attention by the next distance, blocks, projection.
+    """Maps the top layer's states to the decoder's input: attention by the next distance, residual blocks, projection.
 
-    Without attention the blocks and the projection read the state alone, and are as much narrower.
+    Without attention, blocks and projection read the state alone, so they are half as wide.
     """
 
     def __init__(self, config: PRPNConfig) -> None:
@@ -236,7 +237,7 @@ class PredictNetwork(nn.Module):
         self.norm = RowBatchNorm(config.embedding_size)
 
     def attend(self, states: Tensor, gates: Tensor, tape: Tensor, rows: Rows, ops: ModuleType) -> tuple[Tensor, Tensor]:
-        """What is read of earlier states, (n, H), and with what attention, (T, B, N).
+        """The attended earlier states, (n, H), and the attention, (T, B, N).
 
         states: (n, H); gates: (T, B, N); tape: (N, B, H).
         """
@@ -246,13 +247,13 @@ class PredictNetwork(nn.Module):
         return rows.of(attended).to(states.dtype), attention
 
     def forward(self, rows: Tensor) -> Tensor:
-        """From states, with what was attended beside them, to rows to decode: (n, H or 2H) -> (n, E)."""
+        """The decoder's input from states, concatenated with the attended ones if any: (n, H or 2H) -> (n, E)."""
         hidden = dropout(self.blocks(rows), self.rate, self.training)
         return torch.tanh(self.norm(self.projection(hidden)))
 
 
 class PRPNBackbone(Backbone):
-    """Parsing, reading and predict networks; distances gate the memory of the other two."""
+    """Parsing, reading and predict networks. The distances of the first gate the memory of the others."""
 
     mixes_lengths = True
 
@@ -273,13 +274,13 @@ class PRPNBackbone(Backbone):
             for layer in range(config.layers)
         )
         self.predictor = PredictNetwork(config)
-        self.ops: ModuleType = gated_memory  # a benchmark puts its reference here
+        self.ops: ModuleType = gated_memory  # benchmarks replace it by the reference
 
     @property
     def comparison(self) -> Comparison:
-        """alpha of this form: scale, shift, hard or soft."""
+        """The comparison alpha of this form: scale, shift, hard or soft."""
         if not self.config.parsing:
-            return Comparison(1.0, 1.0, hard=True)  # 1 between equal distances, 0 where there is no step
+            return Comparison(1.0, 1.0, hard=True)  # 1 for equal distances, 0 for slots before the first step
         if self.config.form == "paper":
             return Comparison(self.config.temperature if self.training else math.inf, 0.0, hard=True)
         if self.config.comparison == "hard":
@@ -287,7 +288,7 @@ class PRPNBackbone(Backbone):
         return Comparison(10 / self.config.resolution, 5.0, hard=False)
 
     def initial_state(self, batch_size: int, like: Tensor) -> dict[str, Tensor]:
-        """No words, no memory, and distances no gate passes: sizes (L, B, E), (N, B), (N, B, H)."""
+        """Zero embeddings and memory, infinite distances, which close all gates: (L, B, E), (N, B), (N, B, H)."""
         config = self.config
         zeros = like.new_zeros
         state = {}
@@ -338,9 +339,9 @@ class PRPNBackbone(Backbone):
     def _distances(
         self, embedded: Tensor, rows: Rows, state: dict[str, Tensor], after: dict[str, Tensor]
     ) -> tuple[Tensor, Tensor]:
-        """d_t and d'_{t+1}, (T, B) each; the state that they need goes into `after`.
+        """d_t and d'_{t+1}, (T, B) each. The state that they need is stored in `after`.
 
-        Without parsing network all are 0: then gates of steps that are not there are 0, too, and all others 1.
+        Without a parsing network all distances are 0, so gates are 0 before the first step and 1 elsewhere.
         """
         config = self.config
         distances = next_distances = embedded.new_zeros(embedded.shape[:2])
@@ -355,8 +356,8 @@ class PRPNBackbone(Backbone):
     def _gates(
         self, name: str, queries: Tensor, distances: Tensor, state: dict[str, Tensor], maps: dict[str, Tensor]
     ) -> Tensor:
-        """Gates of the memory slots, (T, B, N), by these queries; a map of this name where there are distances."""
-        # The paper's form leaves out a distance's comparison with itself; that of an estimate with d_t is a real term.
+        """Gates of the memory slots for these queries, (T, B, N); stored in `maps` if there are distances."""
+        # The paper omits the comparison of a distance with itself, but not that of the next distance's estimate.
         count_self = self.config.form == "released" or queries is not distances
         gates: Tensor = self.ops.slot_gates(
             queries, distances, state["distances"], self.config.memory_slots, self.comparison, count_self=count_self
@@ -372,7 +373,7 @@ class PRPNBackbone(Backbone):
 
 
 def _last(before: Tensor, now: Tensor, count: int) -> Tensor:
-    """The last `count` steps of a tape and what came after it."""
+    """The last `count` steps of a tape with new steps appended."""
     return torch.cat([before, now])[len(before) + len(now) - count :]
 
 

@@ -1,4 +1,4 @@
-"""All model types by name: the one place that knows them all."""
+"""All model types by name. The only module that refers to all of them."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ ModelConfig = Annotated[
 
 @dataclass(frozen=True)
 class ModelType:
-    """A type of model.
+    """A model type.
 
-    classes: those that `build` returns, depending on the settings.  encoder: builds what encodes sentences, without a
-    decoder; None for a type that does not encode.
+    classes: the classes that `build` may return, depending on the settings.  encoder: builds an encoder without a
+    decoder; None for a type that does not encode sentences.
     """
 
     config: type
@@ -48,7 +48,7 @@ class ModelType:
 
 
 def _neural(config: type, make: Callable[[Any], backbone.Backbone], *classes: type[backbone.NeuralModel]) -> ModelType:
-    """A type of model with a backbone. make: the backbone of settings."""
+    """A model type with a backbone. make: builds the backbone from settings."""
 
     def encoder(settings: Any, size: int) -> backbone.NeuralEncoder:
         return backbone.NeuralEncoder(make(settings), size, settings.embedding_size, settings.init_range)
@@ -81,11 +81,11 @@ MODELS: dict[str, ModelType] = {
 
 
 def model_types_with(*abilities: type) -> list[str]:
-    """The names of the model types that have all of some abilities, under some settings at least."""
+    """The names of the model types that have all the given abilities, at least under some settings."""
     return [
         name
-        for name, kind in MODELS.items()
-        if any(all(issubclass(one, ability) for ability in abilities) for one in kind.classes)
+        for name, model_type in MODELS.items()
+        if any(all(issubclass(one, ability) for ability in abilities) for one in model_type.classes)
     ]
 
 
@@ -93,10 +93,10 @@ Ability = TypeVar("Ability")
 
 
 def require(model: object, ability: type[Ability], name: str, use: str) -> Ability:
-    """The model, with its ability known to the type checker.
+    """The model, typed as having the ability.
 
-    name: of the model type.  use: what needs the ability, for the message: "score".
-    Raises InputError for a model without it, which lists the model types that have it.
+    name: model type.  use: what needs the ability, for the message, such as "score".
+    Raises InputError for a model without the ability; the message lists the model types that have it.
     """
     if isinstance(model, ability):
         return model
@@ -107,25 +107,25 @@ def require(model: object, ability: type[Ability], name: str, use: str) -> Abili
 
 
 def reads(config: ModelConfig) -> Reads:
-    """What a model of these settings reads."""
+    """The type of batches that a model with these settings reads."""
     return MODELS[config.name].reads
 
 
 def build_model(config: ModelConfig, vocabulary_size: int) -> Model:
-    """A model with fresh weights. Raises InputError where memory cannot hold it."""
+    """A model with fresh weights. Raises InputError if it does not fit in memory."""
     return _built(MODELS[config.name].build, config, vocabulary_size)
 
 
 def model_shapes(config: ModelConfig, vocabulary_size: int) -> Model:
-    """The model on torch's meta device: shapes and dtypes, no values, no memory. Raises InputError as `build_model`."""
+    """The model on torch's meta device, without values or memory. Raises InputError like `build_model`."""
     return shapes_of(lambda: MODELS[config.name].build(config, vocabulary_size))
 
 
 def build_encoder(config: ModelConfig, vocabulary_size: int) -> EncodesSentences:
-    """An encoder of sentences with fresh weights: a model without its decoder. Raises InputError as `build_model`."""
+    """A sentence encoder with fresh weights: a model without its decoder. Raises InputError like `build_model`."""
     encoder = MODELS[config.name].encoder
     if encoder is None:
-        can = ", ".join(name for name, kind in MODELS.items() if kind.encoder is not None)
+        can = ", ".join(name for name, one in MODELS.items() if one.encoder is not None)
         raise InputError(f"{config.name}: this model type {LACKS[EncodesSentences]}. Model types that can: {can}.")
     return _built(encoder, config, vocabulary_size)
 
@@ -134,8 +134,8 @@ Built = TypeVar("Built")
 
 
 def _built(build: Callable[[Any, int], Built], config: ModelConfig, vocabulary_size: int) -> Built:
-    shapes_of(lambda: build(config, vocabulary_size))  # refuses what memory cannot hold
+    shapes_of(lambda: build(config, vocabulary_size))  # raises an error if it does not fit in memory
     try:
         return build(config, vocabulary_size)
-    except RuntimeError as error:  # torch's error for a tensor that memory cannot hold
+    except RuntimeError as error:  # torch's error for a tensor that does not fit in memory
         raise InputError(f"a model of these sizes cannot be built: {str(error).splitlines()[0]}") from error

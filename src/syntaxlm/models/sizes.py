@@ -1,4 +1,4 @@
-"""How large a model is, found before it takes memory: built on torch's meta device, where tensors have only shapes."""
+"""The size of a model before it is allocated: built on torch's meta device, where tensors have only shapes."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from torch.overrides import TorchFunctionMode
 from syntaxlm.allocation import memory_size
 from syntaxlm.errors import InputError
 
-MOST_TENSORS = 5_000  # of a model; the largest language models have about a thousand
+MOST_TENSORS = 5_000  # in a model; the largest language models have about a thousand
 
 Built = TypeVar("Built")
 
 
 class _WithoutValues(TorchFunctionMode):
-    """Leaves out what gives tensors values: on the meta device there are none, and torch takes seconds to find out."""
+    """Skips functions that fill tensors: meta tensors have no values, but torch takes seconds on these calls."""
 
     _FILLING = frozenset({"uniform_", "normal_", "trunc_normal_", "kaiming_uniform_", "xavier_uniform_", "orthogonal_",
                           "fill_", "zero_", "zeros_", "ones_", "constant_", "copy_"})  # fmt: skip
@@ -36,9 +36,9 @@ class _WithoutValues(TorchFunctionMode):
 
 @contextmanager
 def without_memory() -> Iterator[None]:
-    """Modules and tensors that are made in the block have shapes and dtypes, and no values.
+    """Context in which new modules and tensors have shapes and dtypes but no values.
 
-    Raises InputError where the modules that are made have more tensors, or more bytes, than any model of this machine.
+    Raises InputError if the new modules have more than `MOST_TENSORS` tensors or do not fit in this machine's memory.
     """
     this_thread, size = threading.get_ident(), 0
     seen: dict[int, Tensor] = {}
@@ -64,7 +64,7 @@ def without_memory() -> Iterator[None]:
     try:
         with torch.device("meta"), _WithoutValues():
             yield
-    except (RuntimeError, OverflowError, TypeError) as error:  # torch's words for a shape beyond what it can count
+    except (RuntimeError, OverflowError, TypeError) as error:  # torch's errors for shapes that overflow
         if isinstance(error, TypeError) and "argument 'size'" not in str(error):
             raise
         raise InputError(f"a model of these sizes cannot be built: {str(error).splitlines()[0]}") from error
@@ -74,6 +74,6 @@ def without_memory() -> Iterator[None]:
 
 
 def shapes_of(build: Callable[[], Built]) -> Built:
-    """A module without values, on the meta device. Raises InputError where the real one would be too large."""
+    """A module without values, on the meta device. Raises InputError if the real one would be too large."""
     with without_memory():
         return build()

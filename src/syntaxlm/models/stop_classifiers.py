@@ -1,12 +1,12 @@
-"""Stop classifiers: where a tree ends, which a dependency-tree model must know to generate trees.
+"""Stop classifiers, which decide where a tree ends, so that a dependency-tree model can generate trees.
 
-Once a word is drawn, four binary classifiers predict for each type of edge whether one leaves it: add left, add right,
-add next left, add next right (Zhang, Lu, Lapata 2016). Each is a network of two layers over the word's state H[:, t].
-That state is of the path to the word, not of the word itself, which is drawn from it; so the classifiers can be
-given what the model would read of the word next, too.
-For a model that reads labels, one more such network, over the state and the word's embedding, gives the label of the
-edge above the word, which the papers' models are given.
-Shapes: n words, D features of a state, E of what is read of a word.
+After a word is sampled, four binary classifiers predict, for each type of edge, whether such an edge leaves the word:
+add left, add right, add next left, add next right (Zhang, Lu, Lapata 2016). Each is a two-layer network over the word's
+state H[:, t]. It encodes the path to the word, not the word itself, which is sampled from it, so the classifiers
+can also read the model's next input, which includes the word.
+For a model with edge labels, a further network over the state and the word's embedding predicts the label of the edge
+above the word; in the papers the labels are given.
+Shapes: n words, D features of a state, E features of the model's input for a word.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ Reads = Literal["states", "states-and-words"]
 
 @dataclass(frozen=True)
 class StopSettings(Settings):
-    """What the classifiers read, and sizes; those of a model are D, E and what goes with them."""
+    """Sizes and inputs of the classifiers. The sizes D, E and so on must match the model's."""
 
     state_size: Size  # features of a state, D
     word_size: Size  # features of a word's embedding
-    input_size: Count  # features of what the model reads of a word, E: embedding and, if labelled, label
+    input_size: Count  # features of the model's input for a word, E: embeddings of the word and, if labelled, the label
     hidden_size: Size  # neurons of the classifiers' hidden layer
-    labels: Annotated[int, Field(ge=0, le=65_536)] = 0  # how many labels edges have; 0: the model reads none
-    reads: Reads = "states-and-words"  # per word: its state; or also the word, and its label
+    labels: Annotated[int, Field(ge=0, le=65_536)] = 0  # number of edge labels; 0: the model reads no labels
+    reads: Reads = "states-and-words"  # the word's state; or also the word and its label
     format: int = FORMAT
 
 
 @dataclass(frozen=True)
 class StopExamples:
-    """A batch of n words of trees, as a dependency-tree model has read them.
+    """A batch of n words of trees, as read by a dependency-tree model.
 
-    hidden: (n, D); embedded: (n, word_size); inputs: (n, E), what the model reads of the words themselves.
+    hidden: (n, D); embedded: (n, word_size); inputs: (n, E), the model's inputs for the words themselves.
     leaving: (n, 4) bool, whether an edge of each type leaves a word.  possible: (n, 4) bool, whether one could:
         see `generation.stops.possible_edges`.
-    labels: (n,) int64, of the edge above each word.
+    labels: (n,) int64, label of the edge above each word.
     """
 
     hidden: Tensor
@@ -69,7 +69,7 @@ class StopExamples:
         return StopExamples(**{name: value.to(device) for name, value in vars(self).items()})
 
     def nats(self, stops: Stops) -> Tensor:
-        """Negative log-probability of each word's answers and, where the model reads labels, of its label: (n,)."""
+        """Negative log-probability of each word's decisions and, if the model reads labels, of its label: (n,)."""
         logits = stops(self.hidden, self.inputs)
         found = binary_cross_entropy_with_logits(logits, self.leaving.to(logits.dtype), reduction="none").sum(1)
         if stops.label_network is not None:
@@ -78,9 +78,9 @@ class StopExamples:
 
 
 class Stops(Model, TrainsByGradient):
-    """Four classifiers, and a label predictor where the model reads labels."""
+    """Four stop classifiers, and a label predictor if the model reads labels."""
 
-    criterion = Criterion("negative log-likelihood of answers and labels", "nats per word")
+    criterion = Criterion("negative log-likelihood of stop decisions and labels", "nats per word")
 
     def __init__(self, settings: StopSettings) -> None:
         super().__init__()
@@ -97,15 +97,15 @@ class Stops(Model, TrainsByGradient):
         return Loss(nats.sum(), len(nats), len(nats))
 
     def forward(self, hidden: Tensor, inputs: Tensor) -> Tensor:
-        """Logits that an edge of each type leaves each word: (n, D), (n, E) -> (n, 4).
+        """Logits of whether an edge of each type leaves each word: (n, D), (n, E) -> (n, 4).
 
-        inputs: what the model reads of the words themselves.
+        inputs: the model's inputs for the words themselves.
         """
         features = torch.cat([hidden, inputs], dim=-1) if self.settings.reads == "states-and-words" else hidden
         return torch.cat([classifier(features) for classifier in self.classifiers], dim=-1)
 
     def label_logits(self, hidden: Tensor, embedded: Tensor) -> Tensor:
-        """Of the label of the edge above each word: (n, D), (n, word_size) -> (n, labels)."""
+        """Logits of the label of the edge above each word: (n, D), (n, word_size) -> (n, labels)."""
         assert self.label_network is not None
         logits: Tensor = self.label_network(torch.cat([hidden, embedded], dim=-1))
         return logits

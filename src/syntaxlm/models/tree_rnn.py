@@ -1,7 +1,7 @@
-"""TreeRNN: a dependency tree grows from its root, and each word is predicted from the path of edges that leads to it.
+"""TreeRNN: a dependency tree grows from its root; each word is predicted from the path of edges that leads to it.
 
-Zhang, Lu, Lapata 2016, "Top-down Tree Long Short-Term Memory Networks", and its first version, of 2015, which has the
-tanh network, labels, and noise-contrastive estimation. It reads trees, so its probabilities are P(S | T).
+Zhang, Lu, Lapata 2016, "Top-down Tree Long Short-Term Memory Networks", and its first version of 2015, which has the
+tanh network, labels and noise-contrastive estimation. The model reads trees, so its probabilities are P(S | T).
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ _LABELS = "label_embedding.weight"
 
 @dataclass(frozen=True)
 class TreeRNNConfig(Settings, section="model"):
-    """Settings of TreeRNN; labelled, it is LTreeRNN, and with LSTM cells TreeLSTM."""
+    """Settings of TreeRNN; with labels it is LTreeRNN, with LSTM cells TreeLSTM."""
 
     name: Literal["tree-rnn"] = "tree-rnn"
-    cell: Literal["tanh", "lstm"] = "tanh"  # what an edge computes: one layer, or an LSTM with biases
+    cell: Literal["tanh", "lstm"] = "tanh"  # the cell of each edge: one tanh layer, or an LSTM with biases
     labelled: bool = False  # whether the model also reads the label of the edge above each word
     embedding_size: Size = 100  # features of a word's embedding
-    label_size: Size = 30  # labelled: features of a label's embedding
+    label_size: Size = 30  # features of a label's embedding, if labelled
     hidden_size: Size = 200  # features of a state
-    output: Literal["by-edge", "shared"] | None = None  # softmax per type of edge, or one; null: by-edge for tanh
-    loss: Literal["softmax", "nce"] = "softmax"  # training loss; perplexity is that of the softmax in either case
+    output: Literal["by-edge", "shared"] | None = None  # one softmax per edge type, or one; null: by-edge for tanh
+    loss: Literal["softmax", "nce"] = "softmax"  # training loss; perplexity always uses the softmax
     noise_words: Size = 20  # nce: noise words per step
-    shared_noise: bool = True  # nce: whether all steps that share a softmax share the noise words of a batch
+    shared_noise: bool = True  # nce: whether all steps with the same softmax share a batch's noise words
     log_normaliser: Finite = 9.5  # nce: ln Z, fixed
-    dropout: Fraction = 0.0  # rate on embeddings and on what the softmax reads
+    dropout: Fraction = 0.0  # rate on embeddings and on the decoder's input
     init_range: Positive = 0.2  # initial weights: uniform in (-init_range, init_range); biases: 0
 
 
 class TreeRNN(GeneratesTrees, TrainsByGradient, NeedsTextCounts):
-    """Embeddings, the recurrence along paths, and softmaxes."""
+    """Embeddings, the recurrence along paths, and the decoder."""
 
     reads = "trees"
 
@@ -82,7 +82,7 @@ class TreeRNN(GeneratesTrees, TrainsByGradient, NeedsTextCounts):
         self._make_labels(1)
 
     def _make_labels(self, count: int) -> None:
-        """Fresh embeddings of so many labels, where it reads any."""
+        """Creates embeddings for `count` labels, if the model reads labels."""
         if self.label_embedding is not None:
             init_range = self.config.init_range
             self.label_embedding = nn.Embedding(count, self.config.label_size).to(self.embedding.weight)
@@ -90,21 +90,21 @@ class TreeRNN(GeneratesTrees, TrainsByGradient, NeedsTextCounts):
             self.label_count = count
 
     def setup(self, counts: TextCounts) -> None:
-        """Takes the number of labels and the noise distribution of NCE from the training text."""
+        """Sets the number of labels and the noise distribution of NCE from the training text."""
         self._make_labels(counts.labels)
         if self.noise is not None:
-            # Words that never occur are sometimes noise, too: otherwise their probability would not be learned.
+            # Words that never occur must also be drawn as noise, or their probability would not be learned.
             self.noise.learn(counts.words.clamp(min=1))
 
     def resize_buffers(self, tensors: Mapping[str, Tensor]) -> list[str]:
         stored = tensors.get(_LABELS)
-        # Where there is room already, an optimiser may have these very weights.
+        # Keep embeddings of the correct size: an optimiser may already refer to them.
         if stored is not None and stored.dim() == 2 and len(stored) != self.label_count:
             self._make_labels(len(stored))
         return []
 
     def loss(self, batch: TreeBatch, state: State = None) -> Loss:
-        """Negative log-likelihood of the words; while training by NCE, the loss of distinguishing them from noise."""
+        """Negative log-likelihood of the words; in training with NCE, the loss of separating words from noise."""
         hidden = self._hidden(batch)
         if self.training and self.noise is not None:
             total = self.decoder.by_edge(hidden, batch.targets, batch.levels, self._noise_loss).sum()
@@ -121,8 +121,8 @@ class TreeRNN(GeneratesTrees, TrainsByGradient, NeedsTextCounts):
         """The decoder's input at each step: (n, D). Raises InputError for a batch of text."""
         if not isinstance(batch, TreeBatch):
             raise InputError(
-                f"a {self.config.name} model reads dependency trees, and this is text: evaluate lm and score take it,"
-                " with a file of trees"
+                f"a {self.config.name} model reads dependency trees, but this is text; evaluate lm and score read files"
+                " of trees"
             )
         rate = self.config.dropout
         inputs = dropout(self.inputs(batch.words, batch.labels), rate, self.training)
@@ -149,7 +149,7 @@ class TreeRNN(GeneratesTrees, TrainsByGradient, NeedsTextCounts):
         return self.decoder.all_log_probs(hidden, levels)
 
     def _noise_loss(self, decoder: Decoder, rows: Tensor, targets: Tensor) -> Tensor:
-        """Of each row. (n, D), (n,) -> (n,)."""
+        """The NCE loss of each row. (n, D), (n,) -> (n,)."""
         assert self.noise is not None
         return self.noise.loss(rows, decoder.weight, decoder.bias, targets, self.noise.draw(len(targets)))
 

@@ -1,12 +1,11 @@
 """Dynamic programming over the binary trees of a batch of sentences of one length, in torch.
 
-The functions, their arguments and the layout of charts are those of `syntaxlm.trees.charts`; everything stays on the
-device of the weights, in their type. `total` and the scores of `best` are differentiable. Their gradients are the
-marginals and the spans of the best trees, and cost an outside pass instead of a graph of all splits: O(n^2) memory per
-sentence.
+The functions, arguments and chart layout are those of `syntaxlm.trees.charts`; computation stays on the device and in
+the dtype of the weights. `total` and the scores of `best` are differentiable. Their gradients, the marginals and the
+spans of the best trees, are computed by an outside pass instead of a graph of all splits: O(n^2) memory per sentence.
 
-All splits of all spans of one width are added at once. Two dense charts make that a sum of two slices: one by
-[width, start], the other by [n - width, end - 1], for the wider a left part, the narrower is the right part.
+All splits of all spans of one width are added at once. Two dense charts turn this into a sum of two slices: one is
+indexed by [width, start], the other by [n - width, end - 1], because the wider the left part, the narrower the right.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ from syntaxlm.trees.charts import TieBreaking, blocks, checked_length, split_blo
 
 
 class Marginals(NamedTuple):
-    """log_totals: (B,) as `total` gives them.  spans: (n(n + 1)/2, B) the probability of each span, 0 to 1."""
+    """log_totals: (B,) as returned by `total`.  spans: (n(n + 1)/2, B) the probability of each span, 0 to 1."""
 
     log_totals: Tensor
     spans: Tensor
 
 
 class BestTrees(NamedTuple):
-    """scores: (B,) the weight of the best tree.  spans: (n(n + 1)/2, B) whether each span is in it."""
+    """scores: (B,) the weight of the best tree.  spans: (n(n + 1)/2, B) whether the best tree has each span."""
 
     scores: Tensor
     spans: Tensor
@@ -38,10 +37,10 @@ class BestTrees(NamedTuple):
 def total(weights: Tensor, split_weights: Tensor | None = None) -> Tensor:
     """Log of the sum of exp(weight) over all binary trees: the inside algorithm.
 
-    weights: (n(n + 1)/2, B), finite or -inf, those of one-word spans and of the whole sentence included.
+    weights: (n(n + 1)/2, B), finite or -inf, including those of one-word spans and of the whole sentence.
     split_weights: (C(n + 1, 3), B) or None.
-    Returns (B,); -inf, with gradients of 0, where every tree has a weight of -inf. Gradients cannot be differentiated
-    again. NaN and infinity are not looked for, as that would make the host wait for the device.
+    Returns (B,); -inf, with gradients of 0, if every tree has weight -inf. No second derivatives. NaN and infinity are
+    not checked for, because the check would make the CPU wait for the device.
     Raises ValueError for wrong shapes.
     """
     log_totals: Tensor = _Total.apply(weights, split_weights, checked_length(weights, split_weights))
@@ -52,8 +51,8 @@ def total(weights: Tensor, split_weights: Tensor | None = None) -> Tensor:
 def marginals(weights: Tensor, split_weights: Tensor | None = None) -> Marginals:
     """The probability of each span under P(tree) proportional to exp(weight): the gradient of `total`.
 
-    Arguments: see `total`. The result carries no gradient. A sentence whose trees all have a weight of -inf has
-    marginals of 0; elsewhere one-word spans and the whole sentence have 1.
+    Arguments: see `total`. The result has no gradient. If all trees of a sentence have weight -inf, its marginals are
+    0; otherwise one-word spans and the whole sentence have 1.
     """
     length = checked_length(weights, split_weights)
     inside = _inside(weights, split_weights, length, best=False)
@@ -63,9 +62,9 @@ def marginals(weights: Tensor, split_weights: Tensor | None = None) -> Marginals
 
 
 def best(weights: Tensor, split_weights: Tensor | None = None, ties: TieBreaking = "first") -> BestTrees:
-    """A binary tree of greatest weight: the CYK algorithm.
+    """A binary tree of maximal weight: the CYK algorithm.
 
-    Arguments: see `total`; weights of integers are added exactly.  ties: see `syntaxlm.trees.charts.best`.
+    Arguments: see `total`; integer weights are added exactly.  ties: see `syntaxlm.trees.charts.best`.
     The gradient of the scores is the spans (and splits) of the best trees.
     Raises ValueError for wrong shapes.
     """
@@ -80,7 +79,7 @@ def best(weights: Tensor, split_weights: Tensor | None = None, ties: TieBreaking
 
 
 class _Inside(NamedTuple):
-    """Inside values of all spans, (n + 1, n, B) twice: at [width, start] and at [n - width, end - 1]."""
+    """Inside values of all spans, (n + 1, n, B) each: indexed by [width, start] and by [n - width, end - 1]."""
 
     lefts: Tensor
     rights: Tensor
@@ -89,7 +88,7 @@ class _Inside(NamedTuple):
 def _inside(weights: Tensor, split_weights: Tensor | None, length: int, best: bool) -> _Inside:
     """inside(l, r) = weight(l, r) + log-sum (or maximum) over l < i < r of inside(l, i) + inside(i, r).
 
-    best: take the maximum, one-word spans left out.
+    best: whether to take the maximum and ignore one-word spans.
     """
     inside = _Inside(*weights.new_empty(2, length + 1, length, weights.shape[1]))
     for width, block in enumerate(blocks(length)[1:], 1):
@@ -112,10 +111,10 @@ def _outside(
     root: Tensor,
     ties: TieBreaking | None = None,
 ) -> tuple[Tensor, Tensor | None]:
-    """From the widest spans down: each passes its share of `root`, (B,), on to the parts of its splits.
+    """Goes from the widest spans to the narrowest; each distributes its share of `root`, (B,), to its splits' parts.
 
-    Shares are probabilities of splits, or with `ties` all of it goes to the best split.
-    Returns the shares of all spans, (n(n + 1)/2, B), and of all splits, (C(n + 1, 3), B), where these have weights.
+    Shares are the probabilities of the splits; with `ties`, the best split gets everything.
+    Returns the shares of all spans, (n(n + 1)/2, B), and of all splits, (C(n + 1, 3), B), if these have weights.
     """
     shares = torch.empty_like(weights)
     split_shares = None if split_weights is None else torch.empty_like(split_weights)
@@ -130,7 +129,7 @@ def _outside(
         if ties is None:
             row = _of_width(inside.lefts, width)
             of_splits = torch.where(row == -torch.inf, torch.inf, row - weights[blocks(length)[width]])
-            of_parts = sums.sub_(of_splits).exp_().mul_(own)  # of a span of no tree: exp(-inf)
+            of_parts = sums.sub_(of_splits).exp_().mul_(own)  # exp(-inf) for a span that is in no tree
         else:
             of_parts = _best_splits(sums, width, length, ties) * own
         as_left[1:width, : length - width + 1] += of_parts
@@ -141,12 +140,12 @@ def _outside(
 
 
 def _of_width(chart: Tensor, width: int) -> Tensor:
-    """(n - width + 1, B) the spans of one width, of a chart by [width, start]."""
+    """The spans of one width in a chart indexed by [width, start]: (n - width + 1, B)."""
     return chart[width, : chart.shape[1] - width + 1]
 
 
 def _split_sums(inside: _Inside, split_weights: Tensor | None, width: int, length: int) -> Tensor:
-    """(width - 1, n - width + 1, B) left + right (+ split weight) of all splits of all spans of one width."""
+    """left + right (+ split weight) of all splits of all spans of one width: (width - 1, n - width + 1, B)."""
     sums = inside.lefts[1:width, : length - width + 1] + inside.rights[length - width + 1 : length, width - 1 :]
     if split_weights is not None:
         sums += split_weights[split_blocks(length)[width]].view_as(sums)
@@ -154,7 +153,7 @@ def _split_sums(inside: _Inside, split_weights: Tensor | None, width: int, lengt
 
 
 def _best_splits(sums: Tensor, width: int, length: int, ties: TieBreaking) -> Tensor:
-    """Whether each split is the one that its span takes. (width - 1, n - width + 1, B), as the sums of all splits."""
+    """Whether each split is the one chosen for its span. (width - 1, n - width + 1, B), like the sums of all splits."""
     splits = np.arange(1, width)[:, None, None]
     if ties == "first":
         priorities = width - splits

@@ -1,4 +1,4 @@
-"""Pointwise work as few kernels on a GPU, where each of torch's operators is one, and to launch it costs the most."""
+"""Fuses pointwise operations into few GPU kernels: one kernel per torch operator is dominated by launch time."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ Result = TypeVar("Result")
 
 
 def fused(function: Callable[..., Result]) -> Callable[..., Result]:
-    """Has torch compile a function of tensors when it is first used on a GPU.
+    """Decorator that makes torch compile a function of tensors on its first use on a GPU.
 
-    The function changes none of the tensors, and none of them needs a gradient.
-    Elsewhere, with SYNTAXLM_NATIVE=0, and where compiling fails, which is reported once, it runs as it is written. A
-    compiled form serves any number of rows, the tensors' first dimension, but for one row, which has a form of its own;
-    so has every other size and type.
+    The function must not modify its arguments, and none of them may need a gradient.
+    Elsewhere, with SYNTAXLM_NATIVE=0, and if compilation fails (reported once), the function runs uncompiled. A
+    compiled version works for any number of rows (the first dimension) above one; one row, and every other size and
+    dtype, has its own version.
     """
     assert isinstance(function, FunctionType)
-    forms: dict[tuple[Any, ...], Callable[..., Result]] = {}
+    compiled: dict[tuple[Any, ...], Callable[..., Result]] = {}
     failed = False
 
     @functools.wraps(function)
@@ -34,41 +34,41 @@ def fused(function: Callable[..., Result]) -> Callable[..., Result]:
         nonlocal failed
         if failed or not worthwhile(arguments[0]):
             return function(*arguments)
-        key = tuple(_kind(argument) if isinstance(argument, Tensor) else argument for argument in arguments)
+        key = tuple(_signature(argument) if isinstance(argument, Tensor) else argument for argument in arguments)
         try:
-            if key not in forms:
-                forms[key] = torch.compile(_copy(function), fullgraph=True, dynamic=False)
+            if key not in compiled:
+                compiled[key] = torch.compile(_copy(function), fullgraph=True, dynamic=False)
                 arguments = tuple(
                     _sample(argument) if isinstance(argument, Tensor) else argument for argument in arguments
                 )
-            return forms[key](*arguments)
+            return compiled[key](*arguments)
         except torch.OutOfMemoryError:
             raise
-        except Exception as error:  # a compiler's faults are of many classes
+        except Exception as error:  # compilers raise errors of many classes
             failed = True
             reason = str(error).strip().partition("\n")[0]
-            warnings.warn(f"{function.__name__} could not be compiled; it is slower without: {reason}", stacklevel=2)
+            warnings.warn(f"{function.__name__} could not be compiled and runs more slowly: {reason}", stacklevel=2)
             return function(*arguments)
 
     return call
 
 
 def worthwhile(tensor: Tensor) -> bool:
-    """Whether to compile work on a tensor: on a processor there are kernels in C for it."""
+    """Whether to compile work on this tensor's device. The CPU has C kernels instead."""
     return tensor.is_cuda and os.environ.get(SWITCH) != "0"
 
 
-def _kind(tensor: Tensor) -> tuple[torch.Size, torch.dtype, bool]:
+def _signature(tensor: Tensor) -> tuple[torch.Size, torch.dtype, bool]:
     return tensor.shape[1:], tensor.dtype, len(tensor) == 1
 
 
 def _sample(tensor: Tensor) -> Tensor:
-    """The same tensor to compile by: any number of rows, and no part of another tensor, whose place would count."""
+    """A copy of the tensor to compile for: any number of rows, and not a view, whose offset would matter."""
     sample = tensor.clone()
     torch._dynamo.maybe_mark_dynamic(sample, 0)
     return sample
 
 
 def _copy(function: FunctionType) -> FunctionType:
-    """With a code object of its own: torch keeps what it compiled by that, and but eight forms of one."""
+    """The function with its own code object: torch caches compiled code per code object, and at most eight versions."""
     return FunctionType(function.__code__.replace(), function.__globals__, function.__name__, function.__defaults__)

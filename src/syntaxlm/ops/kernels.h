@@ -1,4 +1,5 @@
-/* What the kernels share: bfloat16, exp, rows of products. A product's input and output are float32 or bfloat16: `half`. */
+/* Common code of the kernels: bfloat16, exp, rows of products. Inputs and outputs of products are float32 or bfloat16:
+   `half`. */
 
 #ifndef SYNTAXLM_KERNELS
 #define SYNTAXLM_KERNELS
@@ -13,7 +14,7 @@
 
 typedef int64_t integer;
 
-/* Takes subnormal numbers for 0 in this thread, until the mode is restored: they slow arithmetic down a hundredfold. */
+/* Flushes subnormal numbers to 0 in this thread until the mode is restored: they are a hundred times slower. */
 static inline unsigned flush_subnormal(void) {
 #ifdef __SSE2__
     unsigned mode = _mm_getcsr();
@@ -63,7 +64,7 @@ static inline float sigmoid(float x) { return 1.0f / (1.0f + fast_exp(-x)); }
 
 static inline float fast_tanh(float x) { return 2.0f / (1.0f + fast_exp(-2.0f * x)) - 1.0f; }
 
-/* Entries of a product's result as float32; `copy` is room for them. */
+/* Entries of a product's result as float32; `copy` is a buffer for them. */
 static inline const float *block_of(const void *product, int half, integer at, integer size, float *copy) {
     if (!half) return (const float *)product + at;
     const uint16_t *bits = (const uint16_t *)product + at;
@@ -71,7 +72,7 @@ static inline const float *block_of(const void *product, int half, integer at, i
     return copy;
 }
 
-/* Entries of a product's input, from float32. */
+/* Writes entries of a product's input from float32. */
 static inline void put_block(void *product, int half, integer at, integer size, const float *values) {
     if (!half) {
         memcpy((float *)product + at, values, size * sizeof(float));

@@ -1,11 +1,11 @@
-/* 16 float32 at a time, and 64 entries of a row of float32 or bfloat16 (`half`). */
+/* Vectors of 16 float32, and blocks of 64 entries of a row of float32 or bfloat16 (`half`). */
 
 #ifndef SYNTAXLM_LANES
 #define SYNTAXLM_LANES
 
 #include "kernels.h"
 
-#define BLOCK 64 /* entries of a row that stand in registers together */
+#define BLOCK 64 /* entries of a row that are in registers together */
 
 typedef float lanes __attribute__((vector_size(64), aligned(4), may_alias));
 typedef uint32_t bits32 __attribute__((vector_size(64)));
@@ -29,8 +29,8 @@ static inline float greatest_of(lanes values) {
     return most;
 }
 
-/* Entries at .. at + 64. Of bfloat16, whose pairs are taken apart by shifts, even and odd entries stand apart: vectors 0
-   and 2 hold the even ones, 1 and 3 the odd ones of 32 entries each. `store_block` puts them together again. */
+/* Entries at .. at + 64. Pairs of bfloat16 are separated by shifts, so even and odd entries are in separate vectors: 0
+   and 2 have the even entries, 1 and 3 the odd entries of 32 each. `store_block` restores their order. */
 static inline void load_block(const void *from, int half, integer at, lanes values[4]) {
     for (int j = 0; j < 4; j += 1 + half) {
         if (!half) {

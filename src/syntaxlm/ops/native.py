@@ -1,7 +1,7 @@
-"""Kernels in C, compiled on first use where the machine has a C compiler.
+"""C kernels, compiled on first use if the machine has a C compiler.
 
-What a compiler must know of the processor is known only on the user's machine, so the package ships sources. A library
-is kept in the user's cache and made once. Without a compiler, or with SYNTAXLM_NATIVE=0, ops use torch alone.
+The package ships C sources because the best compiler flags depend on the user's processor. Compiled libraries are kept
+in the user's cache folder. Without a compiler, or with SYNTAXLM_NATIVE=0, ops use torch only.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ import torch
 SWITCH = "SYNTAXLM_NATIVE"
 _HEADERS = sorted(Path(__file__).parent.glob("*.h"))
 
-# Sums may be reordered, or they are not vectorised; infinities and NaN keep their meaning: they show divergence.
+# Sums may be reordered, or they could not be vectorised. Infinities and NaN are preserved: they indicate divergence.
 _FLAGS = (
     "-O3", "-std=c11", "-fPIC", "-fno-math-errno", "-fno-trapping-math", "-fassociative-math",
     "-fno-signed-zeros", "-freciprocal-math", "-ffp-contract=fast",
 )  # fmt: skip
 
-# Tried in turn: not every compiler has OpenMP, or names the processor so.
+# Tried in this order: not every compiler has OpenMP or supports -march=native.
 _FURTHER_FLAGS = ("-march=native", "-fopenmp"), ("-march=native",), ("-mcpu=native",), ()
 
 
 @functools.cache
 def library(source: Path) -> ctypes.CDLL | None:
-    """The shared library of a C file, or None where it cannot be had. A compiler that fails is reported once."""
+    """The shared library of a C file; None if unavailable. A failed compilation is reported once."""
     compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if os.environ.get(SWITCH) == "0" or compiler is None or sys.platform == "win32":
         return None
@@ -60,7 +60,7 @@ def library(source: Path) -> ctypes.CDLL | None:
 
 
 def usable(source: Path, product: torch.dtype, *tensors: torch.Tensor | None) -> ctypes.CDLL | None:
-    """The library, where all tensors are float32 on the processor, and products in a type it knows; else None."""
+    """The library if all tensors are float32 on the CPU and products are float32 or bfloat16; else None."""
     if product not in (torch.float32, torch.bfloat16):
         return None
     if all(t is None or (t.dtype == torch.float32 and t.device.type == "cpu") for t in tensors):
@@ -69,13 +69,13 @@ def usable(source: Path, product: torch.dtype, *tensors: torch.Tensor | None) ->
 
 
 def address(tensor: torch.Tensor | None) -> ctypes.c_void_p:
-    """Where a tensor's elements, one after the other, begin, for a C function; null for None."""
+    """The address of a contiguous tensor's data, for a C function; null for None."""
     assert tensor is None or tensor.is_contiguous()
     return ctypes.c_void_p(None if tensor is None else tensor.data_ptr())
 
 
 def _cache() -> Path:
-    """A folder to keep libraries in: the user's cache, or a new temporary one where that cannot be written."""
+    """The folder for compiled libraries: the user's cache, or a new temporary folder if that is not writable."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     folder = Path(base) / "syntaxlm"
     try:
@@ -88,7 +88,7 @@ def _cache() -> Path:
 
 
 def _processor() -> str:
-    """An identifier of the processor type: a home folder may be shared by machines of different types."""
+    """An identifier of the processor type: machines with different processors may share a home folder."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -97,12 +97,12 @@ def _processor() -> str:
 
 
 def _compile(compiler: str, source: Path, target: Path) -> None:
-    """Makes the library beside its place, then moves it there: others may be making it at the same time."""
+    """Compiles into a temporary folder, then moves the library: other processes may be compiling it too."""
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         made, parts = Path(folder) / "made.so", Path(folder) / "part.o"
         for further in _FURTHER_FLAGS:
             compile_ = [compiler, *_FLAGS, *further, f"-I{Path(__file__).parent}", "-c", str(source), "-o", str(parts)]
-            # Linked without OpenMP: torch has its own in the process, and two would fight for the cores.
+            # Linked without OpenMP: torch has already loaded its own, and two runtimes would compete for the cores.
             link = [compiler, "-shared", str(parts), "-o", str(made), "-lm"]
             try:
                 for command in (compile_, link):

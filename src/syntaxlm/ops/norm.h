@@ -1,4 +1,4 @@
-/* (x - mean) / (std + 1e-6), std with Bessel's correction, and its gradient: layer_norm/fast.py says the same. */
+/* (x - mean) / (std + 1e-6), std with Bessel's correction, and its gradient, as in layer_norm/fast.py. */
 
 #ifndef SYNTAXLM_NORM
 #define SYNTAXLM_NORM
@@ -6,9 +6,9 @@
 #include "kernels.h"
 
 #define NORM_EPSILON 1e-6f
-#define VARIANCE_FLOOR 1e-24f /* a constant row has no spread */
+#define VARIANCE_FLOOR 1e-24f /* avoids division by 0 for a constant row */
 
-/* mean; scale, what x - mean is multiplied by; factor of the backward's projection. */
+/* mean; scale, the factor of x - mean; factor of the projection in backward. */
 static inline void spread_of(const float *x, integer size, float *mean, float *scale, float *factor) {
     float sum = 0, squares = 0;
     for (integer j = 0; j < size; j++) sum += x[j];

@@ -20,11 +20,11 @@ from syntaxlm.reports.page import KeyFigure, Page, Paragraph, Section, Table
 from syntaxlm.text_files import source_name
 
 SCHEMA_VERSION = 1
-SYMBOLS = 10  # nonterminals and preterminals that are listed by default
-RULES, WORDS, EXAMPLES = 5, 8, 3  # listed of each symbol
-SAMPLED, SEED = 1_000, 0  # sentences sampled where there is no text, and the seed
+SYMBOLS = 10  # default number of nonterminals and of preterminals listed
+RULES, WORDS, EXAMPLES = 5, 8, 3  # listed for each symbol
+SAMPLED, SEED = 1_000, 0  # number of sentences sampled if there is no text, and the seed
 LONGEST_EXAMPLE = 70  # characters of an example in text and on a page
-SHOWN = 0.0005  # smaller probabilities have no place among three decimals
+SHOWN = 0.0005  # smaller probabilities would be 0.000 with three decimals
 FORMATS = (".txt", ".json", ".html")
 
 
@@ -32,7 +32,7 @@ FORMATS = (".txt", ".json", ".html")
 class ListedRule:
     """A binary rule. left, right: its children.
 
-    left_word, right_word: the most probable word of a child that is a preterminal; None for a nonterminal.
+    left_word, right_word: the most probable word of a preterminal child; None for a nonterminal.
     """
 
     left: str
@@ -48,9 +48,9 @@ class ListedRule:
 
 @dataclass(frozen=True)
 class ListedNonterminal:
-    """A nonterminal. count, share: of the constituents with this label.  start_probability: p(S -> A).
+    """A nonterminal. count, share: number and share of constituents with this label.  start_probability: p(S -> A).
 
-    rules: the most probable ones.  examples: its most frequent constituents, as text.
+    rules: the most probable rules.  examples: its most frequent constituents, as text.
     """
 
     symbol: str
@@ -71,7 +71,7 @@ class ListedWord:
 
 @dataclass(frozen=True)
 class ListedPreterminal:
-    """A preterminal. count, share: of the words with this label.  words: the most probable ones."""
+    """A preterminal. count, share: number and share of words with this label.  words: its most probable words."""
 
     symbol: str
     count: int
@@ -81,10 +81,10 @@ class ListedPreterminal:
 
 @dataclass(frozen=True)
 class Use:
-    """What the use of symbols is counted in. source: a text file, or None for sentences sampled with a seed.
+    """The sentences in which symbols are counted. source: a text file, or None for sentences sampled with a seed.
 
-    skipped: sentences of one word, which are not in the grammar and do not count.
-    nonterminals, preterminals: number of those that occur.
+    skipped: number of one-word sentences, which are not in the grammar and not counted.
+    nonterminals, preterminals: number of symbols that occur.
     """
 
     source: str | None
@@ -98,13 +98,13 @@ class Use:
 
     def __str__(self) -> str:
         what = f"parsed, {self.source}" if self.source else f"sampled from the grammar, seed {self.seed}"
-        skipped = f"; {self.skipped:,} of one word left out" if self.skipped else ""
+        skipped = f"; {self.skipped:,} of one word skipped" if self.skipped else ""
         return f"{self.sentences:,} sentences {what}{skipped}"
 
 
 @dataclass(frozen=True)
 class GrammarReport:
-    """A grammar's most used symbols. rules_note: which rules these are; "" for a grammar of fixed rules."""
+    """A grammar's most used symbols. rules_note: which rules are listed; "" for a grammar with fixed rules."""
 
     model_type: str
     nonterminal_count: int
@@ -137,7 +137,7 @@ class GrammarReport:
         return "\n".join(lines)
 
     def page(self) -> Page:
-        """An HTML page that needs no other file."""
+        """The grammar as an HTML page in a single file."""
         use = self.use
         figures = (
             KeyFigure("nonterminals in use", f"{use.nonterminals:,} of {self.nonterminal_count:,}", str(use)),
@@ -160,7 +160,7 @@ class GrammarReport:
         )
 
     def write(self, path: str | Path, theme: Theme = "auto") -> None:
-        """Write the grammar atomically, as text (.txt), JSON (.json) or a page (.html). Raises InputError."""
+        """Write the grammar atomically, as text (.txt), JSON (.json) or HTML (.html). Raises InputError."""
         suffix = check_format(path)
         if suffix == ".html":
             self.page().write(Path(path), theme)
@@ -170,7 +170,7 @@ class GrammarReport:
 
 
 def check_format(path: str | Path) -> str:
-    """The extension of an output file. Raises InputError for an unknown one."""
+    """The extension of an output file. Raises InputError for an unsupported one."""
     suffix = Path(path).suffix.lower()
     if suffix not in FORMATS:
         raise InputError(f"{path}: found the extension {suffix or 'none'}; expected one of {', '.join(FORMATS)}")
@@ -182,10 +182,10 @@ def list_grammar(
 ) -> GrammarReport:
     """The most used symbols of a model's grammar, with rules, words and examples.
 
-    text: a text file whose parses show the use of symbols; None: sentences sampled from the grammar.
-    symbols: number of nonterminals and of preterminals.  output: where to write the report, too.
-    Raises InputError for a model without a grammar, a text without sentences of two words or more, and an output file
-    of an unknown extension.
+    text: a text file that is parsed to count symbols; None: sentences are sampled from the grammar.
+    symbols: number of nonterminals and of preterminals to list.  output: file to which the report is also written.
+    Raises InputError for a model without a grammar, a text without sentences of two or more words, and an output file
+    with an unsupported extension.
     """
     if output is not None:
         check_format(output)
@@ -257,7 +257,7 @@ def _preterminal_table(one: ListedPreterminal) -> Table:
 
 
 def _headings(one: ListedNonterminal) -> list[str]:
-    """What a nonterminal is listed under; p(S -> A) where it is not tiny."""
+    """The heading of a nonterminal, with p(S -> A) unless it is tiny."""
     headings = [one.symbol, f"{_percent(one.share)} of constituents"]
     if one.start_probability >= SHOWN:
         headings.append(f"p(S -> {one.symbol}) {_number(one.start_probability)}")

@@ -1,4 +1,4 @@
-"""How often a grammar uses each of its symbols, in the parses of a text or in sampled sentences, with examples."""
+"""Counts how often each symbol of a grammar is used, in parses of a text or in sampled sentences, with examples."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from syntaxlm.models.abilities import HasGrammar
 from syntaxlm.parsing.structure import structure_of
 from syntaxlm.text.normaliser import UntaggedTokenError
 
-READ_TOGETHER = 1_000  # lines
-KEPT = 1 << 18  # different constituents that are counted as examples, of all symbols together
+READ_TOGETHER = 1_000  # lines read at a time
+KEPT = 1 << 18  # most distinct constituents counted as examples, over all symbols
 
 LabelledSpan = tuple[int, int, int]
 
@@ -29,7 +29,8 @@ LabelledSpan = tuple[int, int, int]
 class LabelledSentence:
     """A sentence with its tree.
 
-    spans: of two words or more: first word, last word, inclusive, nonterminal.  word_labels: the label of each word.
+    spans: (first word, last word, nonterminal) of spans of two or more words, both words inclusive.
+    word_labels: the label of each word.
     """
 
     tokens: Sequence[str]
@@ -39,10 +40,10 @@ class LabelledSentence:
 
 @dataclass(frozen=True, eq=False)
 class SymbolUse:
-    """Use of a grammar's symbols in some sentences of two words or more.
+    """How often a grammar's symbols are used in some sentences of two or more words.
 
-    counts: (m + t,), of constituents for nonterminals, of words for preterminals.  sentences, skipped: their number,
-    and that of sentences of one word, which are not in a grammar.
+    counts: (m + t,), number of constituents of each nonterminal and of words of each preterminal.
+    sentences: their number.  skipped: number of sentences of one word, which the grammar does not generate.
     """
 
     counts: npt.NDArray[np.int64]
@@ -60,7 +61,7 @@ class SymbolUse:
         return int(self.counts[self.nonterminal_count :].sum())
 
     def most_used(self, nonterminals: bool, count: int) -> list[int]:
-        """The most used nonterminals or preterminals, of equally used ones the first; unused symbols are left out."""
+        """The most used nonterminals or preterminals, ties in symbol order; unused symbols are omitted."""
         symbols = np.arange(len(self.counts))
         chosen = symbols[(symbols < self.nonterminal_count) == nonterminals]
         order = chosen[np.argsort(-self.counts[chosen], kind="stable")][:count]
@@ -76,13 +77,13 @@ class SymbolUse:
         return float(self.counts[symbol] / total)
 
     def examples_of(self, symbol: int, count: int) -> list[tuple[str, ...]]:
-        """The most frequent constituents of a nonterminal, of equally frequent ones the shortest."""
+        """The most frequent constituents of a nonterminal; of equally frequent ones the shortest first."""
         found = self.examples.get(symbol, Counter())
         return sorted(found, key=lambda words: (-found[words], len(words)))[:count]
 
 
 def use_of(sentences: Iterable[LabelledSentence], model: HasGrammar) -> SymbolUse:
-    """The use of a model's symbols in sentences with trees."""
+    """Counts the symbols of a model in sentences with trees."""
     counts = np.zeros(len(model.labels), np.int64)
     examples: dict[int, Counter[tuple[str, ...]]] = {}
     number = skipped = kept = 0
@@ -103,7 +104,7 @@ def use_of(sentences: Iterable[LabelledSentence], model: HasGrammar) -> SymbolUs
 
 
 def sampled_sentences(stored: ModelBundle, count: int, seed: int) -> Iterator[LabelledSentence]:
-    """Sentences drawn from the grammar, the unknown word among them."""
+    """Sentences sampled from the grammar, with unknown words."""
     model = stored.require(HasGrammar, "sampling")
     longest = MAXIMUM[stored.normaliser.units]
     generator = np.random.default_rng(seed)
@@ -113,9 +114,9 @@ def sampled_sentences(stored: ModelBundle, count: int, seed: int) -> Iterator[La
 
 
 def parsed_sentences(stored: ModelBundle, path: str | Path) -> Iterator[LabelledSentence]:
-    """The sentences of a text file with their minimum-Bayes-risk trees and each span's most probable label.
+    """The sentences of a text file with their minimum Bayes risk trees and each span's most probable label.
 
-    Raises InputError as `read_sentences` does, and for a text without a sentence of two words or more.
+    Raises InputError like `read_sentences`, and for a text without a sentence of two or more words.
     """
     lines = read_sentences(path, stored.normaliser)
     found = False
@@ -126,7 +127,7 @@ def parsed_sentences(stored: ModelBundle, path: str | Path) -> Iterator[Labelled
             yield sentence
         yield from (LabelledSentence(one, (), ()) for one in tokens if len(one) == 1)
     if not found:
-        raise InputError(f"{path}: no sentence of two words or more; a grammar has no shorter ones")
+        raise InputError(f"{path}: no sentence has two or more words, as grammars need")
 
 
 def _tokens(stored: ModelBundle, line: str, path: str | Path, number: int) -> list[str]:
@@ -137,7 +138,7 @@ def _tokens(stored: ModelBundle, line: str, path: str | Path, number: int) -> li
 
 
 def _parsed(stored: ModelBundle, sentences: list[list[str]]) -> Iterator[LabelledSentence]:
-    """Sentences of two words or more with their trees."""
+    """Parses sentences of two or more words."""
     if not sentences:
         return
     trees = structure_of(stored, sentences).labelled("mbr")

@@ -15,16 +15,16 @@ from syntaxlm.scoring.perplexity import LanguageModelScore
 from syntaxlm.training.result import RESULT
 from syntaxlm.training.trainer import METRICS, RECIPE
 
-POINTS = 1000  # per curve; longer ones are thinned evenly
+POINTS = 1000  # per curve; longer curves are thinned evenly
 
 
 def how_read(score: LanguageModelScore) -> str:
-    """How the text of a score was read."""
+    """How the text was read for a score."""
     return "words given their trees" if score.given_trees else str(score.mode)
 
 
 def settings_section(stored: ModelBundle, run: Run) -> Section:
-    """All settings of the recipe; without a recipe, those of the model and its normaliser."""
+    """All settings of the recipe; without a recipe, those of the model and normaliser."""
     facts = {
         "model type": stored.settings.model.name,
         "parameters": f"{stored.model.parameter_count:,}",
@@ -38,8 +38,8 @@ def settings_section(stored: ModelBundle, run: Run) -> Section:
         own = stored.settings
         settings = {"model": dataclasses.asdict(own.model), "text": {"normaliser": dataclasses.asdict(own.normaliser)}}
         first = Paragraph(
-            f"The folder has no {RECIPE}: training text, optimiser and schedule are unknown. The settings shown are"
-            f" those of {CONFIG}.",
+            f"The folder has no {RECIPE}, so training text, optimiser and schedule are unknown. The settings shown are"
+            f" from {CONFIG}.",
             missing=True,
         )
     tables = [_settings_table(name, values) for name, values in _flattened(settings)]
@@ -62,18 +62,18 @@ def _settings_table(title: str, values: Mapping[str, Any]) -> Table:
 
 
 def _setting(value: Any) -> str:
-    """A value as a recipe writes it."""
+    """A value as written in a recipe."""
     if isinstance(value, (list, tuple)):
         return " ".join(map(str, value)) or "none"
     return value if isinstance(value, str) else json.dumps(value).replace("null", "none")
 
 
 def training_section(run: Run, reading: str) -> Section:
-    """Training and validation loss as curves, and a table of every validation."""
+    """Training and validation loss as curves, with a table of all validations."""
     heading, metrics = "Training", run.metrics
     if metrics is None or not metrics.training:
         why = f"has no {METRICS}" if metrics is None else f"has an empty {METRICS}"
-        return Section(heading, (Paragraph(f"The folder {why}: the loss curves are unknown.", missing=True),))
+        return Section(heading, (Paragraph(f"The folder {why}, so there are no loss curves.", missing=True),))
     valid = [(one.epoch, one.valid_loss) for one in metrics.validations]
     curves = {"training": thinned(metrics.training), "validation": thinned(valid)}
     picture = line_chart(
@@ -96,11 +96,11 @@ def _validation_table(metrics: Metrics) -> Table | None:
     rows = tuple(
         (
             f"{one.epoch:.2f}", f"{one.step:,}", f"{one.train_loss:.4f}", f"{one.valid_loss:.4f}",
-            "kept" if one.best else "",
+            "saved" if one.best else "",
         )
         for one in metrics.validations
     )  # fmt: skip
-    return Table("Every validation", heads, rows, folded=True)
+    return Table("All validations", heads, rows, folded=True)
 
 
 def _summary(run: Run, metrics: Metrics) -> str:
@@ -110,21 +110,21 @@ def _summary(run: Run, metrics: Metrics) -> str:
     best = min(metrics.validations, key=lambda one: one.valid_loss)
     return (
         f"{steps}The lowest validation loss is {best.valid_loss:.4f} nats per token, after epoch {best.epoch:.2f}"
-        f" (step {best.step:,}). The model has these weights."
+        f" (step {best.step:,}). The model has the weights of that step."
     )
 
 
 def thinned(line: Sequence[Point]) -> list[Point]:
-    """About POINTS evenly chosen points of a line at most, the last one included."""
+    """At most about POINTS points of a line, evenly chosen; the last point is included."""
     step = -(-len(line) // POINTS) or 1
     return [*line[:-1:step], *line[-1:]]
 
 
 def perplexity_section(run: Run, floor: float | None = None) -> Section:
-    """Scores of the kept weights on the validation and test text. floor: the lowest perplexity possible, if known."""
+    """Scores of the saved weights on validation and test text. floor: the lowest possible perplexity, if known."""
     heading = "Perplexity"
     if run.result is None:
-        why = f"The folder has no {RESULT}: training has not finished. `syntaxlm evaluate lm` scores a text."
+        why = f"The folder has no {RESULT}: training has not finished. Score a text with `syntaxlm evaluate lm`."
         return Section(heading, (Paragraph(why, missing=True),))
     scores = {name: one for name in ("valid", "test") if (one := getattr(run.result, name)) is not None}
     heads = "text", "perplexity", "bits per token", "bits per character", "tokens", "unknown tokens", "sentences"
@@ -134,13 +134,13 @@ def perplexity_section(run: Run, floor: float | None = None) -> Section:
     estimates = dict.fromkeys(one.likelihood_estimate for one in scores.values() if one.likelihood_estimate)
     notes = ["ends of sentences count as tokens"] * with_ends + [f"figures are estimates: {one}" for one in estimates]
     source = "; ".join([f"{RESULT}; read {modes}", *notes]) + "."
-    blocks: list[Block] = [Table("Scores of the kept weights", heads, rows, source)]
+    blocks: list[Block] = [Table("Scores of the saved weights", heads, rows, source)]
     if floor is not None and run.result.test is not None:
         ratio = run.result.test.perplexity / floor
         text = f"The lowest possible perplexity on the test text is {floor:.2f}; this model has {ratio:.2f} times that."
         blocks.append(Paragraph(text))
     if run.result.test is None:
-        blocks.append(Paragraph("The recipe names no test text."))
+        blocks.append(Paragraph("The recipe has no test text."))
     return Section(heading, tuple(blocks))
 
 

@@ -1,4 +1,4 @@
-"""The page of a report: sections of paragraphs, tables and pictures, rendered by a Jinja template."""
+"""The page of a report: sections of paragraphs, tables and pictures, rendered from a Jinja template."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TEMPLATE = "report.html.jinja"
 
 @dataclass(frozen=True)
 class Paragraph:
-    """missing: whether the text gives the reason why something is left out."""
+    """missing: whether the text explains why something is missing."""
 
     kind: ClassVar[str] = "paragraph"
     text: str
@@ -27,7 +27,7 @@ class Paragraph:
 class Table:
     """rows: the first cell is the row's name. source: data and protocol of the figures.
 
-    numeric: whether the cells are numbers. folded: shown on demand.
+    numeric: whether the cells are numbers. folded: whether the table is collapsed until opened.
     """
 
     kind: ClassVar[str] = "table"
@@ -41,7 +41,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """A picture. source: data and protocol. heading: above it, "" for none. table: the same figures as a table."""
+    """A picture. source: data and protocol. heading: shown above it, "" for none. table: the same data as a table."""
 
     kind: ClassVar[str] = "figure"
     picture: Picture
@@ -55,7 +55,7 @@ Block = Paragraph | Table | Figure
 
 @dataclass(frozen=True)
 class Section:
-    """Blocks under a heading. columns: whether they are set in columns."""
+    """Blocks under a heading. columns: whether the blocks are set in columns."""
 
     heading: str
     blocks: tuple[Block, ...]
@@ -63,13 +63,13 @@ class Section:
 
     @property
     def missing(self) -> str:
-        """Why something is left out, "" if nothing is."""
+        """Why something is missing, "" if nothing is."""
         return " ".join(block.text for block in self.blocks if isinstance(block, Paragraph) and block.missing)
 
 
 @dataclass(frozen=True)
 class KeyFigure:
-    """A number for the top of the page. source: data and protocol."""
+    """A main result, shown at the top of the page. source: data and protocol."""
 
     name: str
     value: str
@@ -78,7 +78,7 @@ class KeyFigure:
 
 @dataclass(frozen=True)
 class Page:
-    """The content of a report. key_figures: at the top."""
+    """The content of a report. key_figures: main results, shown at the top."""
 
     title: str
     key_figures: tuple[KeyFigure, ...]
@@ -86,12 +86,12 @@ class Page:
 
     @property
     def left_out(self) -> dict[str, str]:
-        """Why something is left out, by the section's heading."""
+        """Why something is missing, by section heading."""
         return {section.heading: section.missing for section in self.sections if section.missing}
 
     def html(self, theme: Theme = "auto") -> str:
-        """The page as HTML. theme: auto follows the reader's system."""
-        import jinja2  # only reports need it
+        """The page as HTML. theme: "auto" follows the reader's system."""
+        import jinja2  # imported here because only reports need it
         from markupsafe import Markup
 
         environment = jinja2.Environment(
@@ -113,7 +113,7 @@ class Page:
 
 @dataclass(frozen=True)
 class WrittenReport:
-    """Where a page is. left_out: as in `Page.left_out`."""
+    """Where a page was written. left_out: as in `Page.left_out`."""
 
     path: Path
     left_out: dict[str, str]
@@ -122,4 +122,4 @@ class WrittenReport:
         return {"path": str(self.path), "left_out": self.left_out}
 
     def __str__(self) -> str:
-        return "\n".join([str(self.path), *(f"left out: {name}. {why}" for name, why in self.left_out.items())])
+        return "\n".join([str(self.path), *(f"missing: {name}. {why}" for name, why in self.left_out.items())])

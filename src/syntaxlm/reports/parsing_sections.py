@@ -15,9 +15,9 @@ from syntaxlm.reports.page import Block, Figure, Paragraph, Section, Table
 from syntaxlm.reports.sentence import analyse
 from syntaxlm.trees import ParsingScores, SeedScores, right, score, trees_of
 
-DRAWN = 3  # best sentences, and as many worst ones
+DRAWN = 3  # number of best and of worst sentences drawn
 DRAWN_WORDS = range(6, 26)  # their lengths: long enough to have structure, short enough to read
-LABELS, CHARTED_LABELS = 30, 10  # most frequent gold labels in the table, and in the chart
+LABELS, CHARTED_LABELS = 30, 10  # number of gold labels in the table and in the chart, most frequent first
 
 
 def percent(value: float) -> str:
@@ -25,7 +25,7 @@ def percent(value: float) -> str:
 
 
 def parsing_source(parsing: ParsingReport, evidence: str) -> str:
-    """Data and protocol of every figure measured on the treebank. evidence: such as "distances of layer 2"."""
+    """Data and protocol of figures measured on the treebank. evidence: such as "distances of layer 2"."""
     scores = parsing.scores[parsing.chosen]
     lengths = scores.by_sentence.lengths
     return (
@@ -36,7 +36,7 @@ def parsing_source(parsing: ParsingReport, evidence: str) -> str:
 
 
 def parsing_sections(stored: ModelBundle, parsing: ParsingReport) -> list[Section]:
-    """All sections that need a treebank."""
+    """All sections that need a treebank evaluation."""
     evidence = structure_name(stored.model) if parsing.layer is None else f"distances of layer {parsing.layer}"
     chosen, source = parsing.scores[parsing.chosen], parsing_source(parsing, evidence)
     branching = score(right(parsing.gold.spans.lengths), parsing.gold.spans, chosen.protocol)
@@ -52,7 +52,7 @@ def parsing_sections(stored: ModelBundle, parsing: ParsingReport) -> list[Sectio
 
 
 def f1_section(parsing: ParsingReport, source: str) -> Section:
-    """Decoders, baselines and upper bounds; for a model with several layers also the F1 of each."""
+    """F1 of decoders, baselines and upper bounds; for a model with several layers also of each layer."""
     baselines = parsing.baselines
     rows = [
         _f1_row(f"{name} decoder{' (chosen)' * (name == parsing.chosen)}", one) for name, one in parsing.scores.items()
@@ -65,9 +65,9 @@ def f1_section(parsing: ParsingReport, source: str) -> Section:
     ]
     if parsing.random_weights is not None:
         rows.append(_seeds_row(f"random weights, {parsing.chosen} decoder", parsing.random_weights.f1))
-    rows.append(_f1_row("best binary trees", baselines.binary_bound))
+    rows.append(_f1_row("binary upper bound", baselines.binary_bound))
     if baselines.biased_bound is not None:
-        rows.append(_f1_row("best trees of the biased decoder", baselines.biased_bound))
+        rows.append(_f1_row("upper bound of the biased decoder", baselines.biased_bound))
     table = Table("Unlabelled F1, percent", ("trees", "F1", "precision", "recall"), tuple(rows), source)
     blocks: list[Block] = [table, Paragraph(_difference_to_right(parsing))]
     if parsing.f1_by_layer:
@@ -85,7 +85,7 @@ def _difference_to_right(parsing: ParsingReport) -> str:
 
 
 def layer_table(parsing: ParsingReport) -> Table:
-    """F1 of every distance layer, by each decoder."""
+    """F1 of every distance layer with each decoder."""
     rows = tuple(
         (f"layer {layer}{' (chosen)' * (layer == parsing.layer)}", *map(percent, values.values()))
         for layer, values in parsing.f1_by_layer.items()
@@ -115,12 +115,12 @@ def label_section(compared: Mapping[str, ParsingScores], source: str) -> Section
     if not next(iter(values.values())):
         why = "The treebank's constituents have no labels."
         return Section("Recall by label", (Paragraph(why, missing=True),))
-    source = source + "; spans of two words or more"
+    source = source + "; spans of two or more words"
     return _measured("Recall by label", "recall, percent", ("label", "gold spans"), values, source, CHARTED_LABELS)
 
 
 def induced_label_sections(parsing: ParsingReport, source: str) -> list[Section]:
-    """The gold label that each induced label goes with most often; none for a model without labels."""
+    """The most frequent gold label of each induced label; empty for a model without labels."""
     found = parsing.labels
     if found is None:
         return []
@@ -140,12 +140,13 @@ def induced_label_sections(parsing: ParsingReport, source: str) -> list[Section]
         "Induced labels, mapped many-to-one to gold labels",
         heads,
         rows,
-        f"{source}; {parsing.chosen} decoder{f'; {rest} rarer ones are left out' * (rest > 0)}",
+        f"{source}; {parsing.chosen} decoder{f'; {rest} less frequent labels are not shown' * (rest > 0)}",
     )
     meaning = (
         f"Many-to-one accuracy {percent(found.accuracy)}: of the {found.matched:,} predicted spans that are gold"
-        " constituents, the share whose gold label is the most frequent one of their induced label. All labels mapped"
-        f" to {found.most_frequent[0]}: {percent(found.baseline)}. The mapping is chosen by the same gold trees."
+        " constituents, the percentage whose gold label is the most frequent one for their induced label. With all"
+        f" labels mapped to {found.most_frequent[0]}: {percent(found.baseline)}. The mapping is derived from the same"
+        " gold trees."
     )
     return [Section("Induced labels", (table, Paragraph(meaning)))]
 
@@ -166,7 +167,7 @@ def _measured(
     rows = tuple((row, f"{counts[row]:,}", *(percent(of_row[row][0]) for of_row in values.values())) for row in shown)
     rest = len(counts) - len(shown)
     if rest:
-        source += f"; {rest} rarer ones are left out"
+        source += f"; {rest} less frequent ones are not shown"
     table = Table(f"{heading}: {measure}", (*heads, *values), rows)
     title = heading if len(bars) == len(counts) else f"{heading}: the {len(bars)} most frequent"
     return Section(heading, (Figure(bar_chart(bars, series, title, measure), source, table=table),))
@@ -183,13 +184,13 @@ def shape_section(chosen: ParsingScores, compared: Mapping[str, ParsingScores], 
     heads = "trees", "mean depth", "left splits, percent", "right splits, percent"
     meaning = (
         "Depth: number of constituents above a word, averaged over a sentence's words, then over sentences. Splits:"
-        " share of the spans of three words or more that split off their last word (left) or their first word (right)."
+        " percentage of the spans of three or more words that split off their last word (left) or first word (right)."
     )
     return Section("Depth and branching", (Table("Shape of the trees", heads, rows, source), Paragraph(meaning)))
 
 
 def sentence_sections(stored: ModelBundle, parsing: ParsingReport) -> list[Section]:
-    """The best and the worst sentences, drawn beside their gold trees."""
+    """The best and the worst sentences, drawn next to their gold trees."""
     sentences = scored_sentences(parsing)
     best, worst, rule = best_and_worst(parsing, sentences)
     sections = []
@@ -203,9 +204,9 @@ def sentence_sections(stored: ModelBundle, parsing: ParsingReport) -> list[Secti
 def best_and_worst(
     parsing: ParsingReport, sentences: Sequence[ScoredSentence], count: int = DRAWN
 ) -> tuple[list[int], list[int], str]:
-    """Indices of the sentences with the highest and the lowest F1, none in both, and how they were chosen.
+    """Indices of the sentences with the highest and lowest F1, without overlap, and a note on how they were chosen.
 
-    Ties: more gold spans first, then the order of the treebank. sentences: all scored ones.
+    Ties: more gold spans first, then treebank order. sentences: all scored ones.
     """
     spans = parsing.scores[parsing.chosen].by_sentence.gold_spans.tolist()
     scorable = [place for place, number in enumerate(spans) if number > 0]
@@ -214,7 +215,7 @@ def best_and_worst(
     if len(places) < 2 * count < len(scorable) or not places:
         places = scorable
         rule = f"Chosen by F1 among all {len(places):,} sentences"
-    rule += " whose gold tree has spans that count; ties go to the tree with more such spans."
+    rule += " whose gold trees have scored spans; of equal F1, those with more such spans first."
     best = sorted(places, key=lambda place: (-sentences[place].f1, -spans[place]))[:count]
     rest = set(places) - set(best)
     worst = sorted(rest, key=lambda place: (sentences[place].f1, -spans[place], place))[:count]
@@ -222,7 +223,7 @@ def best_and_worst(
 
 
 def _drawn(stored: ModelBundle, parsing: ParsingReport, place: int, sentence: ScoredSentence) -> Figure:
-    """The scored tree beside the gold tree; the bars are the distances."""
+    """The scored tree next to the gold tree; the bars are the distances."""
     index = parsing.scores[parsing.chosen].by_sentence.indices[[place]]
     gold = parsing.gold.trees[int(index[0])]
     (tree,) = trees_of(parsing.predicted[parsing.chosen].select(index), [gold.words])

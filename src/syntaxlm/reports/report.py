@@ -1,6 +1,6 @@
 """A report on a model: one HTML page of its settings, training, perplexity and trees.
 
-The page needs no other file, no network and no script. The page states what is left out, and why.
+The page is a single file without scripts and needs no network. It states which parts are missing and why.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ def write_report(
 ) -> WrittenReport:
     """Evaluate the model of a folder on a treebank and write report.html into the folder `output`.
 
-    decoder, layer: of the trees; None: the model's default. Without a treebank, and for a model that does not parse,
-    the page covers the language model only.
-    Raises InputError as `read_model` and `evaluate_parsing` do, and for damaged files of the run.
+    decoder, layer: used to parse; None: the model's default. Without a treebank, or for a model that does not parse,
+    the page only covers the language model.
+    Raises InputError like `read_model` and `evaluate_parsing`, and for damaged files of the run.
     """
     folder, output = Path(folder), Path(output)
     stored, run = read_model(folder), read_run(folder)
@@ -52,8 +52,8 @@ def write_report(
 def page_of(stored: ModelBundle, run: Run, parsing: ParsingReport | None, floor: float | None = None) -> Page:
     """The page of a model.
 
-    parsing: the model's evaluation on a treebank; None: there is none. floor: the lowest perplexity possible on the
-    test text, if known.
+    parsing: the model's evaluation on a treebank, or None. floor: the lowest possible perplexity on the test text, if
+    known.
     """
     sections = [
         settings_section(stored, run),
@@ -71,14 +71,14 @@ def page_of(stored: ModelBundle, run: Run, parsing: ParsingReport | None, floor:
 def _why_no_trees(stored: ModelBundle) -> str:
     if not isinstance(stored.model, Parses):
         return (
-            f"This model, of type {stored.name}, gives neither distances between words nor span scores or"
-            " probabilities, so it does not parse. No treebank was read."
+            f"This model, of type {stored.name}, gives neither distances nor span scores or probabilities, so it does"
+            " not parse. No treebank was read."
         )
-    return "No treebank was given to evaluate the trees on."
+    return "No treebank was given, so the trees were not evaluated."
 
 
 def key_figures(stored: ModelBundle, run: Run, parsing: ParsingReport | None) -> tuple[KeyFigure, ...]:
-    """The few numbers that a reader looks for first, of what was measured."""
+    """The main results, for the top of the page."""
     figures = []
     texts = [] if run.result is None else [("test", run.result.test), ("validation", run.result.valid)]
     name, of_test = next(((name, one) for name, one in texts if one is not None), ("", None))

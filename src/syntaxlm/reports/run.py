@@ -1,4 +1,4 @@
-"""What a training run left in a model folder: recipe, metrics and result."""
+"""Files of a training run in a model folder: recipe, metrics and result."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from syntaxlm.training.recipe import Recipe
 from syntaxlm.training.result import RESULT, TrainingResult, read_result
 from syntaxlm.training.trainer import METRICS, RECIPE, read_run_recipe
 
-LARGEST_FIGURE = 1e15  # of a curve: more is no figure of a run, and charts cannot show it
+LARGEST_FIGURE = 1e15  # largest value of a curve: charts cannot show larger ones
 
 
 @dataclass(frozen=True)
 class Validation:
-    """A validation in metrics.jsonl. Losses in nats per token. best: whether its weights were kept."""
+    """A validation in metrics.jsonl. Losses are in nats per token. best: whether its weights were saved."""
 
     epoch: float
     step: int
@@ -29,7 +29,7 @@ class Validation:
 
 @dataclass(frozen=True)
 class Metrics:
-    """The content of a run's metrics.jsonl. training: (epoch, nats per token), one per line."""
+    """The content of metrics.jsonl. training: (epoch, nats per token), one per line."""
 
     training: tuple[Point, ...]
     validations: tuple[Validation, ...]
@@ -37,7 +37,7 @@ class Metrics:
 
 @dataclass(frozen=True)
 class Run:
-    """A training run in a model folder; None for a file that is missing."""
+    """A training run in a model folder; None for a missing file."""
 
     folder: Path
     recipe: Recipe | None
@@ -46,7 +46,7 @@ class Run:
 
 
 def read_run(folder: Path) -> Run:
-    """Read what is there. Raises InputError for a damaged file, not for a missing one."""
+    """Read the files that exist. Raises InputError for a damaged file, but not for a missing one."""
     return Run(
         folder,
         read_run_recipe(folder) if (folder / RECIPE).exists() else None,
@@ -56,7 +56,7 @@ def read_run(folder: Path) -> Run:
 
 
 def read_metrics(path: Path) -> Metrics:
-    """Read metrics.jsonl without a last line that lacks its line end: it is still being written.
+    """Read metrics.jsonl. A last line without a line end is skipped: it is still being written.
 
     Raises InputError with file and line.
     """
@@ -79,7 +79,7 @@ def read_metrics(path: Path) -> Metrics:
 
 
 def _figure(value: Any) -> float:
-    """Raises ValueError for what is no figure of a run: no number, or one that no chart can show."""
+    """The value as a float. Raises ValueError if it is not a number or too large for charts."""
     if type(value) not in (int, float) or not abs(value) < LARGEST_FIGURE:
         raise ValueError(f"found {str(value)[:40]}; expected a number")
     return float(value)

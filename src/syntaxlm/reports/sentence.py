@@ -1,4 +1,4 @@
-"""One sentence through a model: its tree and the model's gates and attention, for a drawing."""
+"""Parses one sentence with a model and collects its gates and attention, for a drawing."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ def analyse(
     decoder: Rule | None = None,
     layer: int | None = None,
 ) -> Analysis:
-    """Parse a line of raw text, or a treebank's sentence, whose words are neither split nor dropped.
+    """Parse a line of raw text, or a treebank sentence, whose words are neither split nor dropped.
 
-    sentence: text; words; or a tree, of which words and tags are read, as a model of tags needs.
-    decoder, layer: as for `parse_lines`. Raises InputError as that does, and for a sentence without words.
+    sentence: text, words, or a tree, whose words and tags are read (models of tags need the tags).
+    decoder, layer: as for `parse_lines`. Raises InputError like `parse_lines`, and for a sentence without words.
     """
     if not isinstance(sentence, str):
         return _analyse_words(stored, sentence, decoder, layer)
     (parse,) = parse_lines(stored, [sentence], decoder, layer=layer)
     if parse is None:
-        raise InputError(f"the sentence {sentence[:40]!r} has no word that the model reads")
+        raise InputError(f"the sentence {sentence[:40]!r} has no words that the model reads")
     return Analysis(
         tuple(parse.words),
         tuple(parse.tokens),
@@ -66,7 +66,7 @@ def _unknown(stored: ModelBundle, tokens: Sequence[str]) -> tuple[bool, ...]:
 
 @torch.no_grad()
 def maps_of(stored: ModelBundle, tokens: Sequence[str]) -> SentenceMaps:
-    """The model's gates and attention (`Maps`) over one sentence. Raises InputError for a model without any."""
+    """The model's gates and attention (`Maps`) over one sentence. Raises InputError for a model that has none."""
     vocabulary = stored.vocabulary
     ids = vocabulary.encode(tokens)
     read = torch.tensor([[vocabulary.begin_id, *ids]]).T

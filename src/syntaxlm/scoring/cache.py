@@ -1,16 +1,16 @@
-"""The neural cache: words that came after states like this one are likely to come again.
+"""The neural cache: words that followed similar states are likely to occur again.
 
 Grave, Joulin, Usunier 2016, "Improving neural language models with a continuous cache", section 3. Nothing is trained.
-The cache holds the last N rows h_i that the decoder read, each with the word w_i that it was to predict:
+The cache has the decoder's last N inputs h_i, each with its target word w_i:
 
     p_cache(w_t) is proportional to the sum over i = t-N .. t-1 of 1[w_i = w_t] exp(theta h_t . h_i)
     p(w_t) = (1 - lambda) p_model(w_t) + lambda p_cache(w_t)
 
-A text is one text to the cache, in its order, ends of sentences among its words. That is so whether the model carries
-its state through the text or begins anew at each sentence: what a document repeats, it repeats in either.
+The cache treats a text as one sequence in its order, including ends of sentences, whether the model carries its state
+through the text or resets it at each sentence: documents repeat words in either case.
 
-The products of some rows with all rows that they look back to are made at once; those of one row stand in a band of the
-matrix, which is a view of it.
+The products of several rows with all rows in their caches are computed at once; those of one row are a band of the
+resulting matrix, which is a view of it.
 """
 
 from __future__ import annotations
@@ -27,40 +27,40 @@ from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.scoring.engine import ScoredTokens, Scorer
 from syntaxlm.settings import Count, Fraction, NonNegative, Settings
 
-CACHE_SIZE = 2000  # words, where none is given
-ROWS = 128  # whose products are made at once: with 2,000 words to look back to, a processor's cache holds them
+CACHE_SIZE = 2000  # words, by default
+ROWS = 128  # rows whose products are computed at once; with 2,000 cached words, these fit in the processor's cache
 
 
 @dataclass(frozen=True)
 class CacheSettings(Settings, section="cache"):
-    """Settings of the neural cache. Raises InputError for those out of range."""
+    """Settings of the neural cache. Raises InputError for values out of range."""
 
     weight: Fraction  # lambda, the weight of the cache in the mixture
-    theta: NonNegative  # 0: all words in the cache count alike; larger: those after a similar state count more
-    size: Count = CACHE_SIZE  # N, words that the cache holds
+    theta: NonNegative  # 0: all cached words have equal weight; larger: more weight for those after similar states
+    size: Count = CACHE_SIZE  # N, number of words in the cache
 
     def __str__(self) -> str:
         return f"cache of {self.size:,} words, weight {self.weight:g}, theta {self.theta:g}"
 
 
 class NeuralCache:
-    """The last `size` rows and words of a text that is read part by part."""
+    """The last `size` rows and words of a text that is read in parts."""
 
     def __init__(self, size: int) -> None:
         self.size = size
         self._held: tuple[Tensor, Tensor] | None = None  # rows (k, F) and words (k,), k at most `size`
 
     def probs(self, part: ScoredTokens, thetas: Sequence[float]) -> Tensor:
-        """p_cache of each token of a part of a text, for each theta: (n, thetas). Then the part is in the cache.
+        """p_cache of each token of a part of a text, for each theta: (n, thetas). Then adds the part to the cache.
 
-        Before the first word of a text the cache is empty, and gives the model's probabilities.
+        At the first word of a text the cache is empty and returns the model's probability.
         """
         hidden, words, log_probs = part.hidden, part.tokens, part.log_probs
-        assert hidden is not None, "a cache needs hidden states"
+        assert hidden is not None, "the neural cache needs hidden states"
         count = len(words)
         before, words_before = self._held or (hidden[:0], words[:0])
-        width = max(1, min(self.size, len(before) + count - 1))  # how far the last word looks back
-        missing = width - len(before)  # places before the first word of the text
+        width = max(1, min(self.size, len(before) + count - 1))  # number of cached rows for the last word
+        missing = width - len(before)  # positions before the first word of the text
         keys = pad(torch.cat([before, hidden]), (0, 0, missing, 0))
         key_words = pad(torch.cat([words_before, words]), (missing, 0), value=-1)
         self._held = keys[missing:][-self.size :].clone(), key_words[missing:][-self.size :].clone()
@@ -79,18 +79,18 @@ class NeuralCache:
 
 
 def _band(products: Tensor, width: int) -> Tensor:
-    """Of row r the entries r to r + width - 1. (n, n + width - 1) -> (n, width), a view."""
+    """Entries r to r + width - 1 of each row r. (n, n + width - 1) -> (n, width), a view."""
     return products.as_strided((len(products), width), (products.shape[1] + 1, 1))
 
 
 def _places(band: Tensor) -> Tensor:
-    """Which column of the whole matrix each entry of a band was: r + j."""
+    """The column of the whole matrix of each entry of a band: r + j."""
     rows, columns = (torch.arange(size, device=band.device) for size in band.shape)
     return rows[:, None] + columns
 
 
 def _share(scores: Tensor, same: Tensor, empty: Tensor | None) -> Tensor:
-    """How much of each row's softmax is at entries of the same word. (n, N) -> (n,). scores: overwritten."""
+    """The part of each row's softmax on entries with the same word. (n, N) -> (n,). scores: overwritten."""
     if empty is not None:
         scores.masked_fill_(empty, -math.inf)
     return (torch.softmax(scores, dim=1) * same).sum(dim=1)
@@ -104,7 +104,7 @@ def mixed_log_probs(log_probs: Tensor, cache_probs: Tensor, weight: float) -> Te
 
 
 def log_probs_with_cache(scorer: Scorer, corpus: EncodedCorpus, settings: CacheSettings) -> tuple[float, float]:
-    """The natural log-probability of a text with the cache, and without it.
+    """The natural log-probability of a text with and without the cache.
 
     Raises InputError for a model without hidden states.
     """

@@ -1,7 +1,7 @@
-"""Tuning of a neural cache: lambda and theta are chosen on a text other than the one to be measured.
+"""Tuning of a neural cache: lambda and theta are chosen on a text other than the test text.
 
-The model reads the text once. Each theta then takes one pass over the rows that the decoder read. For a given theta,
-the text's log-probability is a concave function of lambda, so the best lambda is where its derivative is zero.
+The model reads the text once. Each theta then takes one pass over the decoder's inputs. For a given theta, the text's
+log-probability is a concave function of lambda, so the best lambda is where its derivative is zero.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from syntaxlm.scoring.cache import CACHE_SIZE, CacheSettings, NeuralCache
 from syntaxlm.scoring.engine import ScoredTokens, Scorer
 from syntaxlm.scoring.perplexity import LanguageModelScore, score_of
 
-WEIGHTS = (0.05, 0.1, 0.2, 0.3, 0.4)  # lambda, of the table
+WEIGHTS = (0.05, 0.1, 0.2, 0.3, 0.4)  # lambdas in the table
 THETAS = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # tried first
-FACTORS = (1.5, 1.2)  # then the best times and by these, as long as that is better
+FACTORS = (1.5, 1.2)  # then the best theta is multiplied and divided by these, as long as this improves it
 LARGEST_THETA = 1000.0
 MOST_WEIGHT = 0.999
 
 
 @dataclass(frozen=True)
 class CacheTrial:
-    """One theta. weight: the best lambda for it, with its perplexity.  perplexities: of each of WEIGHTS."""
+    """Results for one theta. weight: its best lambda, with its perplexity.  perplexities: for each of WEIGHTS."""
 
     theta: float
     weight: float
@@ -47,7 +47,7 @@ class CacheTrial:
 
 @dataclass(frozen=True)
 class CacheTuning:
-    """What was tried on a text. trials: by rising theta."""
+    """Results of tuning on a text. trials: by increasing theta."""
 
     size: int
     without_cache: LanguageModelScore
@@ -62,7 +62,7 @@ class CacheTuning:
         return CacheSettings(self.best_trial.weight, self.best_trial.theta, self.size)
 
     def to_dict(self) -> dict[str, Any]:
-        """All figures, for JSON."""
+        """All results, for JSON."""
         return {
             "cache": dataclasses.asdict(self.best),
             "perplexity": self.best_trial.perplexity,
@@ -99,10 +99,10 @@ class CacheTuning:
 def tune_cache(
     stored: ModelBundle, path: str | Path, mode: TextMode | None = None, size: int = CACHE_SIZE
 ) -> CacheTuning:
-    """Tries weights of a cache of this size on a text file, one sentence a line; "-" is standard input.
+    """Tunes a cache of this size on a text file with one sentence per line; "-" is standard input.
 
-    mode: how the text is read; as the model was trained when None. All rows that the decoder reads are kept, 4 bytes a
-    feature. Raises InputError for a size under 1, a file that is not text, and a model without hidden states.
+    mode: how the text is read; None: as in training. All inputs of the decoder are kept in memory, 4 bytes per feature.
+    Raises InputError for a size under 1, a file that is not text, and a model without hidden states.
     """
     CacheSettings(0.0, 0.0, size)
     stored.require(HasHiddenStates, "tune cache")
@@ -126,7 +126,7 @@ def _best(trials: Sequence[CacheTrial]) -> CacheTrial:
 
 
 def _nearby(trials: Sequence[CacheTrial], factor: float) -> list[float]:
-    """The best theta times and by the factor, in two digits, where not tried yet."""
+    """The best theta multiplied and divided by the factor, to two digits, except values already tried."""
     best, tried = _best(trials).theta, {trial.theta for trial in trials}
     near = [float(f"{theta:.2g}") for theta in (best / factor, best * factor)]
     return [theta for theta in near if theta not in tried and theta <= LARGEST_THETA]
@@ -151,7 +151,7 @@ def _trial(theta: float, log_probs: Tensor, gain: Tensor) -> CacheTrial:
 
 
 def _best_weight(gain: Tensor) -> float:
-    """Where the sum of log(1 + lambda gain) is largest, by halving: its derivative falls."""
+    """The lambda that maximises the sum of log(1 + lambda gain), by bisection: the derivative decreases."""
 
     def slope(weight: float) -> float:
         return float((gain / (1 + weight * gain)).sum())

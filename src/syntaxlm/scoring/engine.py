@@ -1,8 +1,8 @@
-"""Log-probabilities of texts and trees: the one place where batches are read for them.
+"""The scoring engine: the only place where batches are read for log-probabilities of texts and trees.
 
-A `Scorer` is a model and how it reads text. It batches by length, scores a repeated sentence once, restores the order
-of the input, and takes a text in parts, so that memory does not grow with it. Perplexity, surprisal, minimal pairs,
-completion and reranking are sums and differences of what it gives; the neural cache wraps it.
+A `Scorer` is a model with a text mode. It batches by length, scores repeated sentences once, restores the input order,
+and reads a text in parts, so memory does not grow with it. Perplexity, surprisal, minimal pairs, completion and
+reranking are sums and differences of its results; the neural cache wraps it.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from syntaxlm.progress import progress_bar
 from syntaxlm.text.vocabulary import Vocabulary
 
 TOKEN_BUDGET = 8192  # tokens of a batch of sentences or trees, padding included
-SENTENCES = 1 << 15  # taken at a time: enough for batches of like length
-TOKENS = 1 << 15  # of a part of a text whose hidden states are kept until they are in order
-COLUMNS, STEPS = 32, 128  # of a batch of a stream of which only the sum is asked
-STREAM_STEPS = 1024  # of a batch of a stream that is read in one column
+SENTENCES = 1 << 15  # sentences batched at a time: enough for batches of similar length
+TOKENS = 1 << 15  # tokens of a part of a text whose hidden states are in memory until they are in order
+COLUMNS, STEPS = 32, 128  # of a batch of a stream if only the sum is needed
+STREAM_STEPS = 1024  # of a batch of a stream in one column
 
 LogProbs = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -41,10 +41,10 @@ Integers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class ScoredTokens:
-    """The predicted tokens of a part of a text, in its order.
+    """The predicted tokens of a part of a text, in text order.
 
-    tokens: (n,) int64, ends of sentences among them where these are predicted.  log_probs: (n,), natural.
-    hidden: (n, F), the decoder's inputs; None where they were not asked for.
+    tokens: (n,) int64, including ends of sentences if these are predicted.  log_probs: (n,), natural.
+    hidden: (n, F), the decoder's inputs; None unless requested.
     """
 
     tokens: Tensor
@@ -54,10 +54,10 @@ class ScoredTokens:
 
 @dataclass(frozen=True)
 class Scorer:
-    """The log-probabilities of one model.
+    """Log-probabilities of one model.
 
-    mode: how text is read.  name: of the model type, for messages.
-    Raises InputError for a mode in which the model cannot read.
+    mode: how text is read.  name: model type, for messages.
+    Raises InputError for a mode that the model does not support.
     """
 
     model: Model
@@ -74,14 +74,14 @@ class Scorer:
 
     @classmethod
     def of(cls, bundle: ModelBundle, mode: TextMode | None = None) -> Scorer:
-        """The scorer of a stored model, which reads text as it was trained to unless a mode is given."""
+        """The scorer of a stored model. mode: how text is read; None: as in training."""
         return cls(bundle.model, bundle.vocabulary, mode or bundle.mode, bundle.name)
 
     def tokens(self, corpus: EncodedCorpus, hidden: bool = False) -> Iterator[ScoredTokens]:
-        """Every predicted token of a text in its order, part by part. Leaves the model in evaluation mode.
+        """All predicted tokens of a text in text order, in parts. Leaves the model in evaluation mode.
 
-        A stream is read in one column. hidden: whether hidden states are wanted, too.
-        Raises InputError for a model without token probabilities, or without hidden states where they are wanted.
+        A stream is read in one column. hidden: whether hidden states are returned too.
+        Raises InputError for a model without token probabilities or, if requested, hidden states.
         """
         model = self._token_model(hidden)
         if self.mode.carry_state:
@@ -90,16 +90,16 @@ class Scorer:
         return (self._sentence_tokens(model, part, hidden) for part in _parts(corpus, TOKENS))
 
     def stream(self, hidden: bool = False) -> TokenStream:
-        """Reads sentences as one stream that continues from call to call. Raises InputError as `tokens`."""
+        """Reads sentences as one stream that continues from call to call. Raises InputError like `tokens`."""
         return TokenStream(self._token_model(hidden), self.vocabulary, self.mode.predict_eos, hidden, self.name)
 
     def sentences(self, sentences: Iterable[Sequence[str]]) -> LogProbs:
-        """Natural log-probability of each tokenised sentence, each read by itself: (S,), in order.
+        """Natural log-probability of each tokenised sentence, read independently: (S,), in order.
 
-        The end of the sentence counts where the model predicts it: then a sentence without tokens has the probability
-        of ending at once. An iterator is read some ten thousand sentences at a time; what repeats is then scored once
-        in each of these parts, and of a sequence once in all.
-        Raises InputError for a model without sentence probabilities, and where it returns NaN.
+        The end of the sentence counts if the model predicts it; then a sentence without tokens has the probability of
+        ending immediately. An iterator is read about ten thousand sentences at a time, and repeated sentences are
+        scored once per such part; of a sequence, once in all.
+        Raises InputError for a model without sentence probabilities, and if it returns NaN.
         """
         encode = self.vocabulary.encode
         if not isinstance(sentences, Sequence):
@@ -118,10 +118,10 @@ class Scorer:
         return np.concatenate(parts) if parts else np.zeros(0)
 
     def trees(self, corpus: DependencyCorpus) -> LogProbs:
-        """Natural log-probability of each word given its path in its tree, in the order of the sentences: (N,).
+        """Natural log-probability of each word given its path in its tree, in sentence order: (N,).
 
-        Raises InputError for a model that reads text, for trees without labels where the model reads labels, and where
-        the model returns NaN.
+        Raises InputError for a model that reads text, for trees without labels if the model reads labels, and if the
+        model returns NaN.
         """
         return _checked(self._tree_words(corpus), self.name)
 
@@ -163,7 +163,7 @@ class Scorer:
         )
 
     def _sentence_tokens(self, model: ScoresTokens, corpus: EncodedCorpus, hidden: bool) -> ScoredTokens:
-        """Of the sentences of a part of a text, each read by itself."""
+        """Scores the sentences of a part of a text, each read independently."""
         distinct, index = _distinct(corpus)
         batches = self._batches(distinct)
         places, tokens, log_probs, states = [], [], [], []
@@ -184,7 +184,7 @@ class Scorer:
         return ScoredTokens(torch.cat(tokens)[order], values, torch.cat(states)[order] if hidden else None)
 
     def _sentence_sums(self, model: ScoresSentences, corpus: EncodedCorpus) -> LogProbs:
-        """Of each sentence, read by itself: (S,). One without tokens is certain where its end is not predicted."""
+        """(S,) log-probabilities of sentences read independently; 0 for empty ones if ends are not predicted."""
         distinct, index = _distinct(corpus)
         found = np.zeros(len(distinct))
         if not self.mode.predict_eos and not distinct.lengths.all():
@@ -200,7 +200,7 @@ class Scorer:
 
 
 class TokenStream:
-    """A text read as one stream, from call to call. The first token follows BOS."""
+    """A text read as one stream across calls. The first token follows BOS."""
 
     def __init__(
         self, model: ScoresTokens, vocabulary: Vocabulary, predict_eos: bool, hidden: bool, name: str = "model"
@@ -208,11 +208,11 @@ class TokenStream:
         self._model, self._vocabulary, self._predict_eos, self._hidden = model, vocabulary, predict_eos, hidden
         self._name = name
         self._state: State = None
-        self._last = vocabulary.begin_id  # the token before the next one
+        self._last = vocabulary.begin_id  # the last token read
         self._carries = False
 
     def read(self, corpus: EncodedCorpus) -> ScoredTokens:
-        """The tokens of further sentences, after all those before. Ends are read, and scored where predicted."""
+        """Scores further sentences that follow all previous ones. Ends are read, and scored if they are predicted."""
         ends = corpus.offsets[1:]
         targets = torch.from_numpy(np.insert(np.asarray(corpus.ids), ends, self._vocabulary.end_id)).long()
         inputs = torch.cat([torch.tensor([self._last]), targets[:-1]])
@@ -238,7 +238,7 @@ class TokenStream:
 
 
 def check_labels(model: Model, corpus: DependencyCorpus) -> None:
-    """Raises InputError where a model reads edge labels and the trees have none."""
+    """Raises InputError if a model reads edge labels and the trees have none."""
     if isinstance(model, GeneratesTrees) and model.reads_labels and not corpus.labelled:
         raise InputError(
             f"{corpus.source or 'the trees'}: no edge has a label; the model reads labels (model.labelled is true)"
@@ -252,7 +252,7 @@ AnyBatch = TypeVar("AnyBatch", TokenBatch, TreeBatch)
 def _read(
     model: ScoresTokens, batches: Iterable[AnyBatch], state: State = None
 ) -> Iterator[tuple[AnyBatch, TokenScores]]:
-    """Each batch, on the model's device, with its scores; the state is carried where a batch continues the last one."""
+    """Each batch, on the model's device, with its scores. State is carried if a batch continues the previous one."""
     assert isinstance(model, Model)
     model.eval()
     for batch in batches:
@@ -273,9 +273,9 @@ def _read_sentences(model: ScoresSentences, batches: Iterable[TokenBatch]) -> It
 
 
 def _parts(corpus: EncodedCorpus, tokens: int) -> Iterator[EncodedCorpus]:
-    """The corpus in parts of whole sentences, each of at most so many tokens, ends included, or of one sentence."""
+    """The corpus in parts of whole sentences, of at most `tokens` tokens with their ends, or of one sentence."""
 
-    def start(sentence: int) -> int:  # found one by one: offsets may be on disk, and are never all in memory
+    def start(sentence: int) -> int:  # one at a time: offsets may be on disk and are never all in memory
         return int(corpus.offsets[sentence]) + sentence
 
     first = 0
@@ -288,9 +288,9 @@ def _parts(corpus: EncodedCorpus, tokens: int) -> Iterator[EncodedCorpus]:
 
 
 def _distinct(corpus: EncodedCorpus) -> tuple[EncodedCorpus, Integers | None]:
-    """The distinct sentences of a corpus, and which of them each sentence is; None where no sentence is repeated.
+    """The distinct sentences of a corpus, and for each sentence its index among them; None if none is repeated.
 
-    Scoring a repeated sentence once saves time, and no rounding error, which differs between batches, breaks a tie.
+    Scoring repeated sentences once saves time and keeps ties: rounding differs between batches.
     """
     ids, offsets = np.asarray(corpus.ids), np.asarray(corpus.offsets)
     places: dict[bytes, int] = {}
@@ -305,7 +305,7 @@ def _distinct(corpus: EncodedCorpus) -> tuple[EncodedCorpus, Integers | None]:
 
 
 def _repeated(distinct: EncodedCorpus, index: Integers, more: int) -> Tensor:
-    """For the sentences that `index` names, where their tokens are among those of the distinct ones; more: EOS of each.
+    """The token positions, among those of the distinct sentences, for the sentences in `index`; more: 1 to add EOS.
 
     (n,) int64.
     """

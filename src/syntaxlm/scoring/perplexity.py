@@ -1,4 +1,4 @@
-"""Perplexity of a text: every token counted once, however the text was batched."""
+"""Perplexity of a text: every token is counted once, whatever the batches."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ Corpus = EncodedCorpus | DependencyCorpus
 
 
 def perplexity_text(perplexity: float) -> str:
-    """Two decimals, or three digits of what is so large that training went astray."""
+    """The perplexity with two decimals, or three digits if it is so large that training must have diverged."""
     return f"{perplexity:.2f}" if perplexity < 1e6 else f"{perplexity:.3g}"
 
 
 @dataclass(frozen=True)
 class LanguageModelScore:
-    """How well a model predicts a text.
+    """Language model results on a text.
 
-    nats: total negative log-probability; of dependency-tree models that of the words given the trees, P(S | T).
-    tokens: number predicted, ends of sentences included where these are predicted. unknown: number of unknown tokens.
-    characters: of the original text that the tokens stand for: white space between two words counts as one, the end of
-    a sentence as one, and what the normaliser drops as none. mode: how the text was read. given_trees: whether the
-    words are predicted given their trees.
-    likelihood_estimate: what the figures are computed from in place of exact log-probabilities; None: they are exact.
+    nats: total negative log-probability; for dependency-tree models that of the words given the trees, P(S | T).
+    tokens: number of predicted tokens, including ends of sentences if these are predicted. unknown: number of unknown
+    tokens. characters: number of characters of the original text: white space between two words and the end of a
+    sentence count as one each, characters dropped by the normaliser as none. mode: how the text was read. given_trees:
+    whether words are predicted given their trees.
+    likelihood_estimate: description of the estimate that replaces exact log-probabilities; None if they are exact.
     """
 
     nats: float
@@ -51,9 +51,9 @@ class LanguageModelScore:
 
     @classmethod
     def from_dict(cls, figures: dict[str, Any]) -> LanguageModelScore:
-        """The inverse of `to_dict`; also of older figures: with the `mode` of format 1, or with `is_bound`.
+        """The inverse of `to_dict`; also reads older results, with the `mode` of format 1 or with `is_bound`.
 
-        Raises KeyError where a figure is missing.
+        Raises KeyError if a value is missing.
         """
         old = figures.get("mode")
         modes = figures if old is None else mode_settings(old)
@@ -75,7 +75,7 @@ class LanguageModelScore:
 
     @property
     def perplexity_title(self) -> str:
-        """The word "perplexity", with what it is estimated from."""
+        """The word "perplexity", with the estimate that it is based on, if any."""
         return f"perplexity ({self.likelihood_estimate})" if self.likelihood_estimate else "perplexity"
 
     @property
@@ -84,15 +84,15 @@ class LanguageModelScore:
 
     @property
     def bits_per_character(self) -> float:
-        """Compares models of different vocabularies, as long as no word is unknown to either or dropped by one.
+        """Comparable between models with different vocabularies if no word is unknown to or dropped by either.
 
-        For a character-level model these are bits per token, BPC, unless its normaliser makes fewer or more tokens of
-        the characters (a number to one N).
+        For a character-level model this is bits per token (BPC), unless its normaliser changes the number of characters
+        (for example by replacing a number with one N).
         """
         return self.nats / math.log(2) / max(1, self.characters)
 
     def to_dict(self) -> dict[str, Any]:
-        """All figures, for JSON."""
+        """All results, for JSON."""
         derived = ("perplexity", "loss", "bits_per_token", "bits_per_character")
         plain = {name: value for name, value in dataclasses.asdict(self).items() if name != "mode"}
         return {name: getattr(self, name) for name in derived} | plain | dataclasses.asdict(self.mode)
@@ -104,10 +104,10 @@ class LanguageModelScore:
         if self.given_trees:
             return (
                 f"{figures}P(S | T), words given their trees\n"
-                f"{self.tokens:,} words of {self.sentences:,} trees, ends of sentences not among them; {unknown}"
+                f"{self.tokens:,} words of {self.sentences:,} trees, ends of sentences excluded; {unknown}"
             )
         reset = "state carried through the text" if self.mode.carry_state else "state reset at each sentence"
-        ends = "included" if self.mode.predict_eos else "not among them"
+        ends = "included" if self.mode.predict_eos else "excluded"
         return (
             f"{figures}bits per character {self.bits_per_character:.3f}\n"
             f"{self.tokens:,} tokens, ends of {self.sentences:,} sentences {ends}; {unknown}; {reset}"
@@ -116,43 +116,43 @@ class LanguageModelScore:
 
 @dataclass(frozen=True, kw_only=True)
 class CachedScore(LanguageModelScore):
-    """How well a model predicts a text with a neural cache.
+    """Language model results on a text with a neural cache.
 
-    without_cache: of the model alone, read in the same way: a stream in one column.
+    without_cache: results of the model alone on the same stream in one column.
     """
 
     cache: CacheSettings
     without_cache: LanguageModelScore
 
     def to_dict(self) -> dict[str, Any]:
-        """All figures, for JSON."""
+        """All results, for JSON."""
         return super().to_dict() | {"without_cache": self.without_cache.to_dict()}
 
     def __str__(self) -> str:
         figures, tokens = super().__str__().split("\n")
         without = str(self.without_cache).split("\n")[0]
-        return f"{figures}   with the cache\n{without}   without\n{tokens}\n{self.cache}, over the text in its order"
+        return f"{figures}   with the cache\n{without}   without\n{tokens}\n{self.cache}, read in text order"
 
 
 def evaluate_language_model(scorer: Scorer, corpus: Corpus, cache: CacheSettings | None = None) -> LanguageModelScore:
     """The score of a text or of dependency trees; with a cache, a `CachedScore`.
 
-    Raises InputError for trees with a cache, for trees without labels that the model reads, and for a model without
-    the probabilities needed.
+    Raises InputError for trees with a cache, for trees without labels if the model reads labels, and for a model
+    without the required probabilities.
     """
     if cache is None:
         estimate = scorer.model.likelihood_estimate if isinstance(scorer.model, ScoresSentences) else None
         score = score_of(corpus, scorer.mode, -scorer.total(corpus))
         return dataclasses.replace(score, likelihood_estimate=estimate)
     if isinstance(corpus, DependencyCorpus):
-        raise InputError("a neural cache reads a text from left to right; a dependency-tree model cannot use one")
+        raise InputError("a neural cache reads text from left to right, so a dependency-tree model cannot use it")
     with_cache, without = log_probs_with_cache(scorer, corpus, cache)
     score = score_of(corpus, scorer.mode, -with_cache)
     return CachedScore(**vars(score), cache=cache, without_cache=score_of(corpus, scorer.mode, -without))
 
 
 def score_of(corpus: Corpus, mode: TextMode, nats: float) -> LanguageModelScore:
-    """The score of a corpus whose negative log-probability is known."""
+    """The score of a corpus with the given negative log-probability."""
     given_trees = isinstance(corpus, DependencyCorpus)
     text = corpus.text if isinstance(corpus, DependencyCorpus) else corpus
     return LanguageModelScore(
@@ -175,18 +175,18 @@ def evaluate_text(
 ) -> LanguageModelScore:
     """The score of a stored model on a text.
 
-    text: a file, one sentence per line, "-" for standard input; or sentences at hand. For a dependency-tree model, a
-    file, a folder or a pattern of dependency trees.
-    mode: how the text is read; None: as the model was trained. cache: of the neural cache; then a `CachedScore`.
-    Raises InputError for a file that is not text, or not of trees, for a mode with a dependency-tree model, and with a
-    cache for a model without hidden states.
+    text: a file with one sentence per line, "-" for standard input; or the sentences. A dependency-tree model is scored
+    on dependency trees: a file, a folder or a pattern.
+    mode: how the text is read; None: as in training. cache: settings of a neural cache; the result is a `CachedScore`.
+    Raises InputError for a file without text or trees, for a mode with a dependency-tree model, and for a cache with a
+    model without hidden states.
     """
     if cache is not None:
         bundle.require(HasHiddenStates, "a neural cache")
     scorer = Scorer.of(bundle, mode)
     if bundle.labels is not None:
         if mode is not None:
-            raise InputError(f"a {bundle.name} model reads dependency trees; leave out how text is read ({mode})")
+            raise InputError(f"a {bundle.name} model reads dependency trees; the text mode ({mode}) does not apply")
         if not isinstance(text, str | Path):
             raise InputError(f"a {bundle.name} model reads dependency trees; expected a file of trees, not sentences")
         trees = DependencyCorpus.read(text, bundle.normaliser, bundle.vocabulary, bundle.labels)

@@ -23,16 +23,16 @@ Values = npt.NDArray[np.float64]
 
 
 def tree_log_probs(stored: ModelBundle, corpus: DependencyCorpus) -> Values:
-    """ln P(S | T) of each tree, in nats: (S,). Raises InputError as `Scorer.trees`."""
+    """ln P(S | T) of each tree, in nats: (S,). Raises InputError like `Scorer.trees`."""
     return np.add.reduceat(Scorer.of(stored).trees(corpus), corpus.text.offsets[:-1])
 
 
 def log_probs_of_trees(stored: ModelBundle, trees: Sequence[DependencyTree], source: str = "") -> Values:
-    """ln P(S | T) of trees at hand, in nats: (n,), in their order.
+    """ln P(S | T) of trees in memory, in nats: (n,), in their order.
 
-    What the model reads as the same tree is scored once: rounding, which differs from batch to batch, parts no tie.
-    source: the file, for messages, which name trees. Raises InputError as `Scorer.trees`, for words
-    that hang on no root, and for a model that does not read trees or gives no number.
+    Trees that the model cannot distinguish are scored once, so that rounding, which differs between batches, does not
+    break ties. source: the file, for messages, which name trees. Raises InputError like `Scorer.trees`, for words
+    without a path to a root, and for a model that does not read trees or returns NaN.
     """
     labels, model = _labels(stored), stored.require(GeneratesTrees, "scoring of dependency trees")
     vocabulary, normaliser = stored.vocabulary, stored.normaliser
@@ -43,7 +43,7 @@ def log_probs_of_trees(stored: ModelBundle, trees: Sequence[DependencyTree], sou
         (tuple(map(ids.__getitem__, words)), tree.heads, marks)
         for words, tree, marks in zip(read_of, trees, label_ids, strict=True)
     ]
-    distinct = dict(zip(reversed(read), reversed(trees), strict=True))  # of equal ones, the first
+    distinct = dict(zip(reversed(read), reversed(trees), strict=True))  # the first of equal trees
     corpus = DependencyCorpus.from_trees(distinct.values(), normaliser, vocabulary, labels, source)
     log_probs = tree_log_probs(stored, corpus)
     place = {one: place for place, one in enumerate(distinct)}
@@ -51,11 +51,11 @@ def log_probs_of_trees(stored: ModelBundle, trees: Sequence[DependencyTree], sou
 
 
 def tree_surprisals(stored: ModelBundle, path: str | Path) -> Iterator[list[WordSurprisal]]:
-    """The words of each tree in the order of the sentence, with their surprisal; they add up to the tree's.
+    """The words of each tree in sentence order, with their surprisal; the surprisals add up to the tree's.
 
-    path: a file, a folder or a pattern, as `dependency_trees` takes it; read some thousand trees at a time. Places are
-    those in the sentence with one space between words. There is no row for the end, which is not predicted.
-    Raises InputError as `dependency_trees` does, and for a model that does not read trees.
+    path: a file, a folder or a pattern, as in `dependency_trees`; read some thousand trees at a time. Positions are
+    those in the sentence with single spaces between words. The end is not predicted and has no row.
+    Raises InputError like `dependency_trees`, and for a model that does not read trees.
     """
     labels = _labels(stored)
     trees, first = dependency_trees(path), 1

@@ -1,4 +1,4 @@
-"""Constituency and dependency trees: files, clean-up, decoding, baselines, scoring.  NumPy and nltk.Tree, no torch."""
+"""Constituency and dependency trees: files, preprocessing, decoding, baselines, scoring.  NumPy and nltk, no torch."""
 
 from syntaxlm.trees.agreement import AgreementMatrix, BranchingF1, agreement, branching_f1
 from syntaxlm.trees.attachment import AttachmentScores, attachment, compare_attachment

@@ -1,4 +1,4 @@
-"""How far several parsers agree on the trees of the same sentences, in unlabelled F1. No gold trees are needed."""
+"""Agreement of several parsers on the same sentences, in unlabelled F1. No gold trees are needed."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from syntaxlm.trees.spans import SpanSets
 
 @dataclass(frozen=True, eq=False)
 class AgreementMatrix:
-    """F1 between each two of k predictions.
+    """Pairwise F1 of k predictions.
 
-    values: (k, k), 0 to 1, 1 on the diagonal.  sentences: how many are scored.
+    values: (k, k), 0 to 1, 1 on the diagonal.  sentences: number of scored sentences.
     """
 
     values: Fractions
@@ -28,7 +28,7 @@ class AgreementMatrix:
 
     @property
     def with_others(self) -> Fractions:
-        """(k,) the mean agreement of each prediction with the others: lowest for the odd one out."""
+        """(k,) the mean agreement of each prediction with the others; an outlier has the lowest."""
         others: Fractions = (self.values.sum(1) - 1) / (len(self.values) - 1)
         return others
 
@@ -42,9 +42,9 @@ class AgreementMatrix:
         }
 
     def lines(self, names: Sequence[str], columns: Mapping[str, Iterable[float]], note: str = "") -> list[str]:
-        """A table of percentages, one row per prediction, under a line with the protocol.
+        """A table of percentages, with a header line and one row per prediction.
 
-        names: of the predictions.  columns: further figures of each, by title.  note: ends the first line.
+        names: of the predictions.  columns: additional values per prediction, by title.  note: added to the header.
         """
         numbers = range(1, len(names) + 1)
         titles = [*(f"with {number}" for number in numbers), "others", *columns]
@@ -61,9 +61,9 @@ class AgreementMatrix:
 
 
 def agreement(predictions: Sequence[SpanSets], protocol: Protocol) -> AgreementMatrix:
-    """F1 between each two predictions, averaged by the protocol.
+    """Pairwise F1 of predictions, averaged by the protocol.
 
-    Raises InputError where sentences differ in number or length, or none is left to score.
+    Raises InputError if the predictions' sentences differ in number or length, or no sentence is left to score.
     """
     check_same(predictions)
     matrix = np.eye(len(predictions))
@@ -75,7 +75,7 @@ def agreement(predictions: Sequence[SpanSets], protocol: Protocol) -> AgreementM
 
 
 class BranchingF1(NamedTuple):
-    """F1 of trees against right- and left-branching ones, 0 to 1.  sentences: how many are scored."""
+    """F1 of trees with right- and left-branching trees as gold, 0 to 1.  sentences: number of scored sentences."""
 
     right: float
     left: float
@@ -83,13 +83,13 @@ class BranchingF1(NamedTuple):
 
 
 def branching_f1(trees: SpanSets, protocol: Protocol) -> BranchingF1:
-    """F1 against right- and left-branching trees. Raises InputError where no sentence is left to score."""
+    """F1 with right- and left-branching trees as gold. Raises InputError if no sentence is left to score."""
     of_right, of_left = (score(trees, side(trees.lengths), protocol, details=False) for side in (right, left))
     return BranchingF1(of_right.f1, of_left.f1, of_right.sentences)
 
 
 def check_same(predictions: Sequence[SpanSets | SpanScores]) -> None:
-    """Raises InputError where predictions differ in the number or the lengths of their sentences."""
+    """Raises InputError if predictions differ in the number or lengths of their sentences."""
     first = predictions[0].lengths
     for number, one in enumerate(predictions[1:], 2):
         if len(one) != len(first):

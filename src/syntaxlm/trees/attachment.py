@@ -1,8 +1,8 @@
-"""Attachment scores of dependency trees: words with the correct head (UAS), with the correct head and label (LAS).
+"""Attachment scores of dependency trees: percentage of words with the correct head (UAS), or head and label (LAS).
 
-Each is given over all words, and over those that are not punctuation. A word is punctuation if its gold tag is PUNCT;
-one that has no tag of Universal Dependencies is, if all its characters are of a Unicode category of punctuation.
-Labels are compared as they are written, subtypes (nsubj:pass) included.
+Both are computed over all words and over words that are not punctuation. A word is punctuation if its gold tag is PUNCT
+or, if its tag is not from Universal Dependencies, if all its characters have a Unicode category of punctuation.
+Labels are compared in full, including subtypes (nsubj:pass).
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from syntaxlm.trees.tree import DependencyTree
 
 Counts = npt.NDArray[np.float64]
 
-NO_PUNCTUATION, ALL_WORDS = range(2)  # which words count
-WORDS, HEADS, LABELLED = range(3)  # how many there are, with the right head, with the right head and label
+NO_PUNCTUATION, ALL_WORDS = range(2)  # rows of `Counts`: which words are counted
+WORDS, HEADS, LABELLED = range(3)  # columns: all words, those with the correct head, with the correct head and label
 
 _PUNCTUATION = "PUNCT"
 _UNIVERSAL_TAGS = PREPROCESSINGS["ud"].known_tags
-_DRAWN = 2_000_000  # sentence draws held at once: bounds the memory of the bootstrap
+_DRAWN = 2_000_000  # sampled sentences in memory at a time, in the bootstrap
 
 
 def is_punctuation(word: str, tag: str) -> bool:
-    """By the tag where it is one of Universal Dependencies, else by the characters."""
+    """Whether a word is punctuation: by its tag if that is from Universal Dependencies, else by its characters."""
     if tag in _UNIVERSAL_TAGS:
         return tag == _PUNCTUATION
     return all(unicodedata.category(character)[0] == "P" for character in word)
 
 
 def attachment(predicted: DependencyTree, gold: DependencyTree, place: str = "", gold_place: str = "") -> Counts:
-    """How well a tree is attached: (2, 3), rows NO_PUNCTUATION, ALL_WORDS, columns WORDS, HEADS, LABELLED.
+    """Counts of correct attachments: (2, 3), rows NO_PUNCTUATION, ALL_WORDS, columns WORDS, HEADS, LABELLED.
 
-    place, gold_place: of the two trees, for messages; their names when not given.
-    Raises InputError naming the first word, by its position, that is not the gold tree's.
+    place, gold_place: location of the two trees, for messages; by default their names.
+    Raises InputError naming the position of the first word that differs.
     """
     if predicted.words != gold.words:
         places = place or f"sentence {predicted.name}", gold_place or f"the gold sentence {gold.name}"
@@ -54,28 +54,28 @@ def attachment(predicted: DependencyTree, gold: DependencyTree, place: str = "",
 
 @dataclass(frozen=True, eq=False)
 class AttachmentScores:
-    """The scores of one set of trees.  counts: (S, 2, 3), of each sentence, as `attachment` has them.
+    """The attachment scores of a set of trees.  counts: (S, 2, 3), for each sentence, as returned by `attachment`.
 
-    labelled: whether the gold trees have labels; else there is no LAS.
+    labelled: whether the gold trees have labels; without labels there is no LAS.
     """
 
     counts: Counts
     labelled: bool = True
 
     def uas(self, words: int = NO_PUNCTUATION) -> float | None:
-        """A fraction, over the words of all sentences; None of no words."""
+        """UAS as a fraction, over the words of all sentences; None if there are no words."""
         return self._share(HEADS, words)
 
     def las(self, words: int = NO_PUNCTUATION) -> float | None:
-        """As `uas`; None, too, of gold trees without labels."""
+        """LAS, like `uas`; also None if the gold trees have no labels."""
         return self._share(LABELLED, words) if self.labelled else None
 
     def words(self, words: int = NO_PUNCTUATION) -> int:
-        """How many there are."""
+        """Number of words."""
         return int(self.counts[:, words, WORDS].sum())
 
     def to_dict(self) -> dict[str, float | None]:
-        """Fractions from 0 to 1."""
+        """The scores as fractions from 0 to 1."""
         return {
             "uas": self.uas(),
             "las": self.las(),
@@ -91,15 +91,15 @@ class AttachmentScores:
 def compare_attachment(
     first: AttachmentScores, second: AttachmentScores, samples: int = 10_000, seed: int = 0
 ) -> BootstrapResult:
-    """UAS without punctuation of two sets of trees of the same sentences, drawn anew with replacement.
+    """Paired bootstrap over the sentences of two sets of trees, for UAS without punctuation.
 
-    Raises InputError where sentences differ in number or size, or have no word that counts.
+    Raises InputError if sentences differ in number or size, or all words are punctuation.
     """
     words, others = (one.counts[:, NO_PUNCTUATION, WORDS] for one in (first, second))
     if not np.array_equal(words, others):
         raise InputError(f"found scores of {len(words)} and {len(others)} sentences, expected the same sentences")
     if not words.any():
-        raise InputError("found no word but punctuation, expected some to compare by")
+        raise InputError("found only punctuation, expected other words to compare")
     gains = first.counts[:, NO_PUNCTUATION, HEADS] - second.counts[:, NO_PUNCTUATION, HEADS]
     generator = np.random.default_rng(seed)
     step = max(1, _DRAWN // len(words))

@@ -1,8 +1,8 @@
 """The trees that several parsers agree on most.
 
 The average of k trees of a sentence is the binary tree that shares the most spans with them in expectation (minimum
-Bayes risk; Goodman 1996, "Parsing algorithms and metrics", on labelled recall). A parser that gives the probability of
-every span takes part with these instead of a tree.
+Bayes risk; Goodman 1996, "Parsing algorithms and metrics", on labelled recall). For parsers that give the probability
+of every span, these probabilities replace the tree.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from syntaxlm.trees.spans import Integers, SpanSets, format_spans
 from syntaxlm.trees.ties import TieBreaking, seeds_of
 from syntaxlm.trees.tree import Tree
 
-_DECIMALS = 9  # of weights, after the leading digit of the greatest
+_DECIMALS = 9  # decimals of weights after the leading digit of the largest
 
 
 def average(
@@ -35,15 +35,15 @@ def average(
 ) -> SpanSets:
     """For each sentence, the binary tree that shares the most spans with the predictions.
 
-    predictions: of the same sentences in the same order. Each gives trees, which may be n-ary, or the probability of
-    every span, 0 to 1; a span of a tree counts as one of probability 1. The average of a single prediction of
-    probabilities is therefore its minimum Bayes risk tree.
-    weights: one positive number for each, default equal.
-    ties: of equally good splits of a span, `random` takes each with the same probability, by a fixed pseudo-random
-    choice that depends on the spans of the sentence's trees alone: results are reproducible and lean to neither side.
-    `first` takes the first, so that words which no prediction brackets are right branching, as in `binary_upper_bound`.
-    The order of predictions does not matter, nor do other sentences.
-    Raises InputError where sentences differ in number or length, weights do not fit, or a probability is not finite.
+    predictions: for the same sentences in the same order. Each has trees, which may be n-ary, or the probability of
+    every span, 0 to 1; a span of a tree counts as probability 1. So the average of a single prediction of
+    probabilities is its minimum Bayes risk tree.
+    weights: one positive number per prediction; equal by default.
+    ties: if several splits of a span are equally good, `random` takes each with the same probability, by a fixed
+    pseudo-random choice that only depends on the spans of the sentence's trees: reproducible and unbiased. `first`
+    takes the first, so words that no prediction brackets become right branching, as in `binary_upper_bound`.
+    The order of predictions and the other sentences have no influence.
+    Raises InputError if sentences differ in number or length, weights do not fit, or a probability is not finite.
     Goodman 1996, "Parsing algorithms and metrics".
     """
     if not predictions:
@@ -51,7 +51,7 @@ def average(
     check_same(predictions)
     lengths = predictions[0].lengths
     scored = any(isinstance(one, SpanScores) for one in predictions)
-    # Probabilities are rounded to multiples of 1e-9 and added as integers, so that no order of additions breaks ties.
+    # Probabilities are rounded to multiples of 1e-9 and added as integers, so the order of additions breaks no ties.
     counted = _whole_numbers([1.0] * len(predictions) if scored and weights is None else weights, len(predictions))
     pairs = list(zip(predictions, counted, strict=True))
     spans, shared = _shared(
@@ -75,7 +75,7 @@ def average(
 def _shared(
     lengths: Integers, trees: Sequence[tuple[SpanSets, Any]], number_type: Any
 ) -> tuple[SpanSets, npt.NDArray[np.signedinteger[Any]]]:
-    """The distinct spans of two words or more of all trees, and the sum of the weights of the trees that have each."""
+    """The distinct spans of two or more words of all trees, and the total weight of the trees that have each span."""
     keys = [span_keys(one, keep_whole=True)[0] for one, _ in trees]
     distinct = np.unique(np.concatenate([np.zeros(0, np.int64), *keys]))
     shared = np.zeros(len(distinct), number_type)
@@ -86,11 +86,11 @@ def _shared(
 
 @dataclass(frozen=True, eq=False)
 class AveragedTrees:
-    """The average of several files of trees, and how far they agree.
+    """The average of several files of trees, and their agreement.
 
     spans, words: the averaged trees, over the words of the first file.  sources, weights: of the predictions.
-    agreement: between each two predictions; with_average: (k,) F1 of each with the average, 0 to 1.
-    ties: which of equally good splits the average took, see `average`.
+    agreement: pairwise; with_average: (k,) F1 of each prediction with the average, 0 to 1.
+    ties: how ties between splits were broken, see `average`.
     """
 
     spans: SpanSets
@@ -129,16 +129,16 @@ def average_files(
     weights: Sequence[float] | None = None,
     ties: TieBreaking = "random",
 ) -> AveragedTrees:
-    """The average of two or more bracket files of the same sentences in the same order, labels left aside.
+    """The average of two or more bracket files of the same sentences in the same order; labels are ignored.
 
     weights, ties: see `average`.
-    Raises InputError naming file and sentence where sentences differ in number or length.
+    Raises InputError naming file and sentence if sentences differ in number or length.
     """
     if len(paths) < 2:
-        raise InputError(f"found {len(paths)} file of trees, expected two or more to average")
+        raise InputError(f"found {len(paths)} file of trees, expected at least two")
     first = read_brackets(paths[0])
     reference = Side(str(paths[0]), "file 1", "the tree")
-    advice = "Files to average must have a tree of each sentence, with as many words."
+    advice = "All files must have one tree per sentence, with the same number of words."
     trees: list[Sequence[Tree]] = [first]
     for number, path in enumerate(paths[1:], 2):
         side = Side(str(path), f"file {number}", f"that of {path}")

@@ -1,6 +1,6 @@
 """Words and constituents as bracketed text, written without recursion.
 
-It knows nothing of `Tree`, whose `__str__` it is; `trees.brackets` reads such text back.
+This module does not depend on `Tree`, which uses it for `__str__`. `trees.brackets` reads such text.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 
 from syntaxlm.errors import InputError
 
-INDUCED_LABEL = "X"  # of a constituent that has no label of its own
+INDUCED_LABEL = "X"  # label of a constituent without a label
 
-# Only ASCII white space separates: a no-break space is part of a word.
+# Only ASCII white space separates tokens: a no-break space is part of a word.
 SPACE = r"[ \t\r\n\f\v]"
 _UNSAFE = re.compile(SPACE)
 _WRITTEN = {"(": "-LRB-", ")": "-RRB-", "{": "-LCB-", "}": "-RCB-", "\\/": "\\\\/", "\\*": "\\\\*"}
@@ -23,11 +23,11 @@ Span = tuple[str, int, int]
 
 
 def bracket_text(words: Sequence[str], tags: Sequence[str], constituents: Sequence[Span], labelled: bool = True) -> str:
-    """A tree as one line of bracketed text, in the form described at `trees.brackets.format_brackets`.
+    """A tree as one line of bracketed text, in the format described in `trees.brackets.format_brackets`.
 
-    words, tags: one each ("" for no tag). constituents: in pre-order.
-    Raises InputError for a tree without words and for words or labels with white space in them, ValueError for
-    constituents that cross or are out of pre-order.
+    words, tags: one tag per word ("" for no tag). constituents: in pre-order.
+    Raises InputError for a tree without words and for words or labels that contain white space, ValueError for
+    constituents that cross or are not in pre-order.
     """
     if not words:
         raise InputError("found a tree without words, expected at least one")
@@ -36,7 +36,7 @@ def bracket_text(words: Sequence[str], tags: Sequence[str], constituents: Sequen
         tags = [""] * len(words)
     wrapped = len(constituents) > 1 and constituents[0][1:] == constituents[1][1:]
     parts: list[str] = []
-    fresh = True  # nothing yet, or an unlabelled bracket just opened: no space wanted before what follows
+    fresh = True  # at the start or after an unlabelled opening bracket: no space before the next token
     for kind, item in walk(words, tags, constituents):
         if kind == "close":
             parts.append(")")
@@ -59,8 +59,8 @@ def bracket_text(words: Sequence[str], tags: Sequence[str], constituents: Sequen
 def walk(words: Sequence[str], tags: Sequence[str], constituents: Sequence[Span]) -> Iterator[tuple[str, int | str]]:
     """Visit a tree in order: ("open", label), ("word", position), ("close", "").
 
-    There is always one outermost bracket: a tree without a constituent over all its words is given one, labelled X,
-    except a single word with a tag. Raises ValueError where the constituents are not a tree in pre-order.
+    There is always exactly one outermost bracket: a tree without a constituent over all words gets one, labelled X,
+    unless it is a single word with a tag. Raises ValueError if the constituents are not a tree in pre-order.
     """
     length = len(words)
     constituents = [span for span in constituents if span[1] < span[2]]
@@ -74,7 +74,7 @@ def walk(words: Sequence[str], tags: Sequence[str], constituents: Sequence[Span]
             label, _, end = constituents[following]
             if end > (ends[-1] if ends else length):
                 raise ValueError(
-                    f"constituent {constituents[following]} crosses the one before it, or is out of pre-order"
+                    f"constituent {constituents[following]} crosses the previous one or is not in pre-order"
                 )
             ends.append(end)
             following += 1
@@ -84,13 +84,11 @@ def walk(words: Sequence[str], tags: Sequence[str], constituents: Sequence[Span]
             ends.pop()
             yield "close", ""
     if following < len(constituents):
-        raise ValueError(f"constituent {constituents[following]} is out of pre-order or outside its {length} words")
+        raise ValueError(f"constituent {constituents[following]} is not in pre-order or not within the {length} words")
 
 
 def escaped(text: str, what: str) -> str:
-    """A word or label as bracketed text holds it. Raises InputError, which names `what`, for white space or no text."""
+    """A word or label as written in bracketed text. Raises InputError if it is empty or contains white space."""
     if not text or _UNSAFE.search(text):
-        raise InputError(
-            f"found the {what} {text!r}, which bracketed text cannot hold: it is empty or has white space in it"
-        )
+        raise InputError(f"found the {what} {text!r}; in bracketed text it must not be empty or contain white space")
     return _TO_WRITE.sub(lambda match: _WRITTEN[match.group()], text)

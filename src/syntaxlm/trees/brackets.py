@@ -1,7 +1,7 @@
 """Bracketed constituency trees, as text and as nltk.Tree, read and written without recursion.
 
-One regular expression finds the tokens of a whole file, a preterminal `(DT the)` being ONE token, and one flat loop
-builds the trees: that is what makes reading fast, and depth harmless.
+One regular expression finds the tokens of a whole file, with a preterminal `(DT the)` as ONE token, and one flat loop
+builds the trees. This makes reading fast and independent of depth.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _ATOM = r"[^ \t\r\n\f\v()]"
 _TOKEN = re.compile(
     rf"\({SPACE}*({_ATOM}+){SPACE}+({_ATOM}+){SPACE}*\)"  # 1, 2: a bracket of two atoms
-    rf"|(\(){SPACE}*({_ATOM}*)"  # 3: an opening bracket, 4: the atom behind it
+    rf"|(\(){SPACE}*({_ATOM}*)"  # 3: an opening bracket, 4: the atom after it
     rf"|({_ATOM}+|\))"  # 5: a further atom, a closing bracket
 )
 _READ = {
@@ -42,12 +42,12 @@ _READ = {
 _TO_READ = re.compile(r"-[LR][RCS]B-|\\[/*]")
 
 
-# Constituent(...) goes through Python code, three times as slow; millions are made.
+# tuple.__new__ is three times as fast as Constituent(...), which matters for millions of constituents.
 _new_constituent = partial(tuple.__new__, Constituent)
 
 
 class _Words(dict[str, str]):
-    """Written form -> word, each unescaped once."""
+    """Written form -> word. Each form is unescaped only once."""
 
     def __missing__(self, written: str) -> str:
         word = _TO_READ.sub(lambda match: _READ[match.group()], written)
@@ -56,7 +56,7 @@ class _Words(dict[str, str]):
 
 
 class _Token(NamedTuple):
-    """A token of `_TOKEN`, "" where a group took no part."""
+    """A match of `_TOKEN`; groups that did not match are ""."""
 
     pair_label: str
     pair_word: str
@@ -66,11 +66,11 @@ class _Token(NamedTuple):
 
 
 class _LabelLess(Exception):
-    """Labels were assumed, and the file turns out to have none."""
+    """Raised if labels were assumed, but the file has none."""
 
 
 class _Fault(Exception):
-    """A token that cannot stand where it stands: its number (None: the end of the text) and the message."""
+    """A token at an invalid position: its index (None: the end of the text) and the message."""
 
     def __init__(self, token: int, found: str, expected: str) -> None:
         super().__init__(found)
@@ -78,11 +78,11 @@ class _Fault(Exception):
 
 
 def read_brackets(path_or_lines: str | Path | Iterable[str], labelled: bool | None = None) -> list[Tree]:
-    """The trees of a bracketed file (Penn Treebank style and its relatives), or of lines of text.
+    """Reads trees from a bracket file (Penn Treebank format and variants), or from lines of text.
 
-    A file may be compressed, .gz, .xz, .zst, up to 1 GiB of text; "-" is standard input.
-    labelled: whether brackets begin with a label; None: decided by the file, see `parse_brackets`.
-    Raises InputError naming file and line: not UTF-8 text, unbalanced brackets, words outside brackets, no tree at all.
+    The file may be compressed (.gz, .xz, .zst), with up to 1 GiB of text; "-" is standard input.
+    labelled: whether brackets start with a label; None: determined from the file, see `parse_brackets`.
+    Raises InputError naming file and line: not UTF-8, unbalanced brackets, words outside brackets, no trees.
     """
     if isinstance(path_or_lines, str | Path):
         return parse_brackets(read_whole_text(path_or_lines), labelled, source=source_name(path_or_lines))
@@ -90,15 +90,15 @@ def read_brackets(path_or_lines: str | Path | Iterable[str], labelled: bool | No
 
 
 def parse_brackets(text: str, labelled: bool | None = None, source: str = "text") -> list[Tree]:
-    """The trees of a bracketed text: several a line or one over several lines, labelled or not.
+    """Parses trees from bracketed text: several per line or one over several lines, labelled or not.
 
     labelled=True: `(DT the)`, a bracket of a label and one bare leaf, gives the word its tag; any other bracket is a
-    constituent; bare leaves beside constituents, as in `(X the (X old cat))`, are words without a tag; a bracket
-    that holds nothing but its label is dropped.  labelled=False: `((the cat) (sat down))`; constituents get label "",
-    words tag "", and a bracket around a single word, as in the one-word sentence `(word)`, is no constituent.
-    labelled=None: label-less if some bracket begins with a bracket, other than an outermost one around a single tree
-    (`( (S ...))`), or if some outermost bracket holds one atom.  (A text of nothing but `(the (cat sat))` shows neither
-    sign, and is taken for labelled.)  Escapes (-LRB- -RRB- -LCB- -RCB- -LSB- -RSB- \\/ \\*) are undone in words.
+    constituent; bare leaves next to constituents, as in `(X the (X old cat))`, are words without a tag; a bracket
+    that contains only its label is dropped.  labelled=False: `((the cat) (sat down))`; constituents get label "",
+    words tag "", and a bracket around a single word, as in the one-word sentence `(word)`, is not a constituent.
+    labelled=None: unlabelled if some bracket starts with a bracket, other than an outermost one around a single tree
+    (`( (S ...))`), or if some outermost bracket contains a single atom.  (Text like `(the (cat sat))` is ambiguous and
+    treated as labelled.)  Escapes (-LRB- -RRB- -LCB- -RCB- -LSB- -RSB- \\/ \\*) are undone in words.
     Raises InputError naming source and line.
     """
     try:
@@ -107,9 +107,7 @@ def parse_brackets(text: str, labelled: bool | None = None, source: str = "text"
     except _Fault as fault:
         _raise_with_line(text, source, fault)
     if not trees:
-        raise InputError(
-            f"{source}: no tree was found, expected bracketed trees such as (S (NP (DT the) (NN cat)) ...)"
-        )
+        raise InputError(f"{source}: found no trees, expected bracketed trees such as (S (NP (DT the) (NN cat)) ...)")
     return trees
 
 
@@ -124,7 +122,7 @@ def _trees(tokens: list[_Token], labelled: bool | None) -> list[Tree]:
 
 @contextmanager
 def _collector_paused() -> Iterator[None]:
-    """Millions of small objects, none in a cycle: the garbage collector would look through them over and over."""
+    """Disables garbage collection, which would repeatedly traverse millions of small objects without cycles."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -139,20 +137,20 @@ def _raise_with_line(text: str, source: str, fault: _Fault) -> NoReturn:
         if number == fault.token:
             line = match.string.count("\n", 0, match.start()) + 1
             raise InputError(f"{source}, line {line}: found {fault.found}, expected {fault.expected}")
-    raise AssertionError("a fault names a token that does not exist")
+    raise AssertionError("the fault refers to a token that does not exist")
 
 
 def _outside(token: int, other: str) -> _Fault:
     if other == ")":
-        return _Fault(token, "a closing bracket without an opening one", "a tree to begin")
-    return _Fault(token, f"{other[:40]!r} outside brackets", "a tree to begin with an opening bracket")
+        return _Fault(token, "a closing bracket without an opening one", "the start of a tree")
+    return _Fault(token, f"{other[:40]!r} outside brackets", "a tree that starts with an opening bracket")
 
 
 def _unclosed(token: int, open_brackets: int) -> _Fault:
     return _Fault(
         token,
-        f"a tree that begins here and is not closed at the end ({open_brackets} brackets open)",
-        "as many closing as opening brackets",
+        f"a tree that starts here and is never closed ({open_brackets} brackets are open at the end)",
+        "the same number of opening and closing brackets",
     )
 
 
@@ -161,16 +159,16 @@ def _no_words(token: int) -> _Fault:
 
 
 def _labelled_trees(tokens: list[_Token], sure: bool) -> list[Tree]:
-    """Reads brackets that begin with a label.  Raises _LabelLess at the first sign against it, unless sure."""
+    """Reads labelled trees.  Unless `sure`, raises _LabelLess at the first sign that there are no labels."""
     trees: list[Tree] = []
     words: list[str] = []
     tags: list[str] = []
     labels: list[str] = []
     starts: list[int] = []
     ends: list[int] = []
-    stack: list[int] = []  # of open constituents, their places in `labels`
+    stack: list[int] = []  # indices into `labels` of the open constituents
     unescaped = _Words()
-    first = children = 0  # the tree's first token; children of its outermost bracket, counted where it has no label
+    first = children = 0  # the tree's first token; number of children of an outermost bracket without label
     for number, (pair_label, pair_word, opening, label, other) in enumerate(tokens):
         if pair_word:
             if stack:
@@ -219,12 +217,12 @@ def _tree(words: list[str], tags: list[str], labels: list[str], starts: list[int
 
 
 def _label_less_trees(tokens: list[_Token]) -> list[Tree]:
-    """Reads brackets without labels: every atom is a word."""
+    """Reads unlabelled trees: every atom is a word."""
     trees: list[Tree] = []
     words: list[str] = []
     starts: list[int] = []
     ends: list[int] = []
-    leaves: list[bool] = []  # brackets that hold one atom and nothing else, which are words and no constituents
+    leaves: list[bool] = []  # whether each bracket contains a single atom, which makes it a word
     stack: list[int] = []
     unescaped = _Words()
     first = 0
@@ -272,17 +270,17 @@ def format_brackets(tree: Tree, labelled: bool = True) -> str:
     """A tree as one line of bracketed text.
 
     labelled=True: `(S (NP (DT the) (NN cat)) (VP (VBD sat)))`; a word without a tag is a bare leaf, as in
-    `(X the (X old cat))`; a constituent without a label is written X, except an outermost wrapper around one tree.
-    labelled=False: words and brackets only, and no bracket around a single word inside the tree.
-    Reading gives back the same words, and the same constituents over more than one word (and one over the whole
-    sentence, if the tree had none).  A constituent that holds one bare leaf, `(X word)`, reads as that word's tag.
-    Raises InputError for a tree without words and for words or labels with white space in them.
+    `(X the (X old cat))`; a constituent without a label is written as X, except an outermost bracket around one tree.
+    labelled=False: words and brackets only, without brackets around single words inside the tree.
+    Reading the text returns the same words, and the same constituents of more than one word (plus one over the whole
+    sentence if the tree had none).  A constituent that contains one bare leaf, `(X word)`, is read as that word's tag.
+    Raises InputError for a tree without words and for words or labels that contain white space.
     """
     return bracket_text(tree.words, tree.tags, tree.constituents, labelled)
 
 
 def write_brackets(trees: Iterable[Tree], path: str | Path, labelled: bool = True) -> None:
-    """Writes one tree a line, as `format_brackets` gives it; the file is written atomically.
+    """Writes one tree per line, formatted by `format_brackets`. The file is written atomically.
 
     Raises InputError naming the tree (from 1) that cannot be written.
     """
@@ -296,11 +294,11 @@ def write_brackets(trees: Iterable[Tree], path: str | Path, labelled: bool = Tru
 
 
 def to_nltk(tree: Tree) -> nltk.Tree:
-    """The tree as an nltk.Tree: tags become preterminals, words without a tag bare leaves.
+    """Converts a tree to an nltk.Tree: tags become preterminals, words without a tag bare leaves.
 
-    A constituent that holds one bare leaf comes back from `from_nltk` as that word's tag.
+    `from_nltk` reads a constituent that contains one bare leaf as that word's tag.
     """
-    import nltk  # a third of a second, which no other use of trees should wait for
+    import nltk  # takes a third of a second, so it is imported only when needed
 
     if not tree.words:
         raise InputError("found a tree without words, expected at least one")
@@ -319,15 +317,15 @@ def to_nltk(tree: Tree) -> nltk.Tree:
 
 
 def from_nltk(tree: nltk.Tree) -> Tree:
-    """A tree from an nltk.Tree; a node over one string and nothing else is a preterminal.  Nodes without words go."""
-    import nltk  # a third of a second, which no other use of trees should wait for
+    """Converts an nltk.Tree; a node over a single string is a preterminal.  Nodes without words are dropped."""
+    import nltk  # takes a third of a second, so it is imported only when needed
 
     words: list[str] = []
     tags: list[str] = []
     labels: list[str] = []
     starts: list[int] = []
     ends: list[int] = []
-    agenda: list[object] = [tree]  # nodes and strings to visit; an int closes the constituent of that place
+    agenda: list[object] = [tree]  # nodes and strings to visit; an int closes the constituent with that index
     while agenda:
         item = agenda.pop()
         if isinstance(item, int):

@@ -1,8 +1,8 @@
 """Dynamic programming over the binary trees of a batch of sentences of one length.
 
-A tree's weight is the sum of the weights of its spans. `total`, `best` and `marginals` give the log-sum of exp(weight)
-over all trees, a tree of greatest weight, and the probability of each span where trees have probabilities proportional
-to exp(weight). `syntaxlm.ops.charts` has the same functions for torch, with gradients.
+A tree's weight is the sum of the weights of its spans. `total`, `best` and `marginals` return the log of the sum of
+exp(weight) over all trees, a tree of maximal weight, and the probability of each span if trees have probabilities
+proportional to exp(weight). `syntaxlm.ops.charts` has the same functions for torch, with gradients.
 
 A chart of B sentences of n words is an array (n(n + 1)/2, B): one row per span, by width, then by start. Spans of one
 width are therefore one block, and their left and right parts are slices of the blocks of narrower spans (`parts`).
@@ -26,23 +26,23 @@ import numpy.typing as npt
 from syntaxlm.trees.decoding import DecodingRule
 from syntaxlm.trees.spans import Integers, SpanSets, gathered, offsets_of
 from syntaxlm.trees.ties import Hashes, TieBreaking, choose_at_random, seeds_of
-from syntaxlm.trees.ties import tie_priorities as tie_priorities  # `ops.charts` takes it from here
+from syntaxlm.trees.ties import tie_priorities as tie_priorities  # imported by `ops.charts`
 
 Chart: TypeAlias = npt.NDArray[Any]
 Floats: TypeAlias = npt.NDArray[np.float64]
 
-_CHART_BYTES = 2_000_000  # of one group of sentences: about what the cache of a core holds
+_CHART_BYTES = 2_000_000  # for one group of sentences: about the size of a core's cache
 
 
 class Marginals(NamedTuple):
-    """log_totals: (B,) as `total` gives them.  spans: (n(n + 1)/2, B) the probability of each span, 0 to 1."""
+    """log_totals: (B,) as returned by `total`.  spans: (n(n + 1)/2, B) the probability of each span, 0 to 1."""
 
     log_totals: Floats
     spans: Floats
 
 
 class BestTrees(NamedTuple):
-    """scores: (B,) the weight of the best tree.  spans: (n(n + 1)/2, B) whether each span is in it."""
+    """scores: (B,) the weight of the best tree.  spans: (n(n + 1)/2, B) whether the best tree has each span."""
 
     scores: Chart
     spans: npt.NDArray[np.bool_]
@@ -51,9 +51,9 @@ class BestTrees(NamedTuple):
 def total(weights: Chart, split_weights: Chart | None = None) -> Floats:
     """Log of the sum of exp(weight) over all binary trees: the inside algorithm.
 
-    weights: (n(n + 1)/2, B), finite or -inf, those of one-word spans and of the whole sentence included.
+    weights: (n(n + 1)/2, B), finite or -inf, including those of one-word spans and of the whole sentence.
     split_weights: (C(n + 1, 3), B) or None.
-    Returns (B,); -inf where every tree has a weight of -inf.
+    Returns (B,); -inf if every tree has weight -inf.
     Raises ValueError for wrong shapes and for weights of NaN or infinity.
     """
     length = checked_length(weights, split_weights)
@@ -67,8 +67,8 @@ def total(weights: Chart, split_weights: Chart | None = None) -> Floats:
 def marginals(weights: Chart, split_weights: Chart | None = None) -> Marginals:
     """The probability of each span under P(tree) proportional to exp(weight): the inside-outside algorithm.
 
-    These are expected counts, and the gradient of `total`. Arguments and errors: see `total`. A sentence whose trees
-    all have a weight of -inf has marginals of 0; elsewhere one-word spans and the whole sentence have 1.
+    These are expected counts, and the gradient of `total`. Arguments and errors: see `total`. If all trees of a
+    sentence have weight -inf, its marginals are 0; otherwise one-word spans and the whole sentence have 1.
     """
     length = checked_length(weights, split_weights)
     result = Marginals(np.empty(weights.shape[1]), np.empty(weights.shape))
@@ -82,13 +82,13 @@ def marginals(weights: Chart, split_weights: Chart | None = None) -> Marginals:
 
 
 def best(weights: Chart, split_weights: Chart | None = None, ties: TieBreaking = "first") -> BestTrees:
-    """A binary tree of greatest weight: the CYK algorithm.
+    """A binary tree of maximal weight: the CYK algorithm.
 
     `spans_of(best(marginals(weights).spans).spans)` is minimum Bayes risk decoding.
-    weights, split_weights: see `total`. Integer weights are added exactly, so that ties do not depend on rounding.
-    ties: of equally good splits of a span, `first` takes the one with the shortest left part. `random` takes each with
-    the same probability: a fixed pseudo-random choice that depends on n, the span and the split alone, so results are
-    reproducible and lean to neither side.
+    weights, split_weights: see `total`. Integer weights are added exactly, so ties do not depend on rounding.
+    ties: if several splits of a span are equally good, `first` takes the one with the shortest left part. `random`
+    takes each with the same probability: a fixed pseudo-random choice that only depends on n, the span and the split,
+    so results are reproducible and unbiased.
     Raises ValueError for wrong shapes, for weights of NaN or infinity, and for integers that overflow 64 bits.
     """
     length = checked_length(weights, split_weights)
@@ -98,7 +98,7 @@ def best(weights: Chart, split_weights: Chart | None = None, ties: TieBreaking =
 
 
 def spans_of(chart: npt.NDArray[np.bool_]) -> SpanSets:
-    """The spans of two words or more of a chart, (n(n + 1)/2, B), that is true where a sentence has a span."""
+    """The spans of two or more words from a boolean chart, (n(n + 1)/2, B), of the spans that each sentence has."""
     length = checked_length(chart)
     return gathered(np.full(chart.shape[1], length), [_listed(chart, length)])
 
@@ -108,17 +108,17 @@ def best_trees(
 ) -> SpanSets:
     """`best` for sentences of any lengths, given the spans whose weight is not 0.
 
-    spans: distinct within a sentence; they may cross.  weights: (N,) integers, one for each.
-    rule: `unbiased` allows every binary tree, `biased` those that `decode` can give under its rule of that name.
+    spans: distinct within a sentence; they may cross.  weights: (N,) integers, one per span.
+    rule: `unbiased` allows every binary tree, `biased` those that `decode` can return with that rule.
     ties: see `best`; the choice of `random` also depends on the sentence's spans.
-    Returns all spans of two words or more, the whole sentence included: n - 1 for n words.
+    Returns all spans of two or more words, including the whole sentence: n - 1 for n words.
     """
     seeds = seeds_of(spans) if ties == "random" else None
     return best_trees_of_charts(spans.lengths, partial(chart_of_spans, spans, weights), rule, ties, seeds)
 
 
 def chart_of_spans(spans: SpanSets, weights: npt.NDArray[np.integer], chosen: Integers, length: int) -> Chart:
-    """The chart of some sentences of one length: the weights of their spans, (N,) as in `best_trees`, 0 elsewhere."""
+    """The chart of sentences of one length: the weights of their spans, (N,) as in `best_trees`, 0 elsewhere."""
     places = spans.places(chosen)
     sentence = np.repeat(np.arange(len(chosen)), np.diff(spans.offsets)[chosen])
     rows = positions(length, spans.starts[places], spans.ends[places])
@@ -134,10 +134,10 @@ def best_trees_of_charts(
     ties: TieBreaking = "first",
     seeds: Hashes | None = None,
 ) -> SpanSets:
-    """`best` for sentences of any lengths, whose charts are made one group at a time.
+    """`best` for sentences of any lengths, whose charts are computed one group at a time.
 
-    lengths: (S,).  chart_of: from the indices of some sentences and their common length to their chart.
-    seeds: (S,) what the choice of `random` also depends on, sentence by sentence.  Returns trees as `best_trees` does.
+    lengths: (S,).  chart_of: maps the indices of sentences and their common length to their chart.
+    seeds: (S,) a seed per sentence on which the choice of `random` also depends.  Returns trees like `best_trees`.
     """
     found = []
     for length, chosen in equal_lengths(lengths, group_size):
@@ -148,14 +148,14 @@ def best_trees_of_charts(
 
 
 def group_size(length: int) -> int:
-    """How many sentences of this length to process together: those whose charts of 8-byte numbers fit the cache."""
+    """Number of sentences of this length to process together: their charts of 8-byte numbers fit the cache."""
     return max(1, _CHART_BYTES // (4 * length * (length + 1)))
 
 
 def equal_lengths(lengths: Integers, size: Callable[[int], int]) -> Iterator[tuple[int, Integers]]:
     """Groups of sentences of one length: (length, indices of the sentences), shortest first.
 
-    size: from a length to the greatest number of sentences in a group.
+    size: maps a length to the maximal number of sentences in a group.
     """
     order = np.argsort(lengths, kind="stable")
     values, first = np.unique(lengths[order], return_index=True)
@@ -165,7 +165,7 @@ def equal_lengths(lengths: Integers, size: Callable[[int], int]) -> Iterator[tup
 
 
 def checked_length(weights: Any, split_weights: Any = None) -> int:
-    """The number of words of a chart's sentences.  Raises ValueError for arrays of wrong shapes (NumPy or torch)."""
+    """The number of words of a chart's sentences.  Raises ValueError for wrong shapes (NumPy or torch arrays)."""
     cells = weights.shape[0] if weights.ndim == 2 else 0
     length = (math.isqrt(8 * cells + 1) - 1) // 2
     if not cells or length * (length + 1) // 2 != cells:
@@ -189,7 +189,7 @@ def spans_in(length: int) -> tuple[Integers, Integers]:
     widths = np.repeat(np.arange(1, length + 1), np.arange(length, 0, -1))
     starts = np.concatenate([np.arange(length - width + 1) for width in range(1, length + 1)])
     ends = starts + widths
-    starts.flags.writeable = ends.flags.writeable = False  # the cache hands out the same arrays again
+    starts.flags.writeable = ends.flags.writeable = False  # the arrays are cached and shared
     return starts, ends
 
 
@@ -202,7 +202,7 @@ def blocks(length: int) -> list[slice]:
 
 @cache
 def split_blocks(length: int) -> list[slice]:
-    """The rows of each width in an array of split weights, from 0 to n; reshaped, (width - 1, n - width + 1, B)."""
+    """The rows of each width in an array of split weights, from 0 to n; the shape is (width - 1, n - width + 1, B)."""
     widths = np.arange(1, length + 1)
     edges = offsets_of((widths - 1) * (length - widths + 1)).tolist()
     return [slice(0, 0), *map(slice, edges, edges[1:])]
@@ -211,10 +211,10 @@ def split_blocks(length: int) -> list[slice]:
 def parts(
     lefts: Sequence[Chart], rights: Sequence[Chart], width: int, splits: Sequence[int] | None = None
 ) -> Iterator[tuple[Chart, Chart]]:
-    """The left and right parts of all spans of one width, one split after the other.
+    """The left and right parts of all spans of one width, one split at a time.
 
-    lefts, rights: for each narrower width, (spans of that width, ...): what spans are worth as left and right parts.
-    splits: lengths of the left part, default all.
+    lefts, rights: for each narrower width, (spans of that width, ...): values of spans as left and as right parts.
+    splits: lengths of the left part, by default all.
     Yields two views (n - width + 1, ...) per split.
     """
     count = len(lefts[1]) - width + 1
@@ -223,14 +223,14 @@ def parts(
 
 
 def _listed(chart: npt.NDArray[np.bool_], length: int) -> tuple[Integers, Integers, Integers]:
-    """(sentence, start, end) of the spans of two words or more that a chart marks."""
+    """(sentence, start, end) of the spans of two or more words that are True in a chart."""
     starts, ends = spans_in(length)
     sentence, place = np.nonzero(chart[length:].T)
     return sentence, starts[length + place], ends[length + place]
 
 
 def _groups(length: int, count: int) -> Iterator[slice]:
-    """Columns to process together; of an empty chart, one empty group."""
+    """Columns to process together; one empty group for an empty chart."""
     size = group_size(length)
     for low in range(0, max(1, count), size):
         yield slice(low, min(low + size, count))
@@ -248,7 +248,7 @@ def _check_numbers(totals: Chart) -> None:
 def _split_sums(
     lefts: Sequence[Chart], rights: Sequence[Chart], width: int, length: int, split_weights: Chart | None
 ) -> Iterator[Chart]:
-    """left + right (+ split weight) of all spans of one width, one split after the other, in one reused array."""
+    """left + right (+ split weight) of all spans of one width, one split at a time, in one reused array."""
     sums = np.empty((length - width + 1, lefts[1].shape[1]), lefts[1].dtype)
     by_split = None
     if split_weights is not None:
@@ -282,7 +282,7 @@ def _log_inside(weights: Chart, split_weights: Chart | None, length: int) -> Flo
 
 
 def _span_probabilities(inside: Floats, weights: Chart, split_weights: Chart | None, length: int) -> Floats:
-    """From the widest spans down: each passes its probability on to the parts of its splits."""
+    """Goes from the widest spans to the narrowest; each distributes its probability to the parts of its splits."""
     probabilities = np.zeros_like(inside)
     probabilities[-1] = inside[-1] > -np.inf
     rows = [inside[block] for block in blocks(length)]
@@ -290,7 +290,7 @@ def _span_probabilities(inside: Floats, weights: Chart, split_weights: Chart | N
     for width in range(length, 1, -1):
         with np.errstate(invalid="ignore"):
             of_splits = rows[width] - weights[blocks(length)[width]]
-        of_splits[np.isneginf(rows[width])] = np.inf  # a span of no tree passes nothing on
+        of_splits[np.isneginf(rows[width])] = np.inf  # a span that is in no tree distributes nothing
         splits = _split_sums(rows, rows, width, length, split_weights)
         for sums, (left, right) in zip(splits, parts(shares, shares, width), strict=True):
             sums -= of_splits
@@ -311,13 +311,13 @@ def _best(
 
 
 def _best_inside(weights: Chart, split_weights: Chart | None, length: int, rule: DecodingRule) -> tuple[Chart, Chart]:
-    """The greatest weight of a tree over each span, one-word spans left out; and the same of right parts.
+    """The maximal weight of a tree over each span, ignoring one-word spans; and the same for right parts.
 
         inside(l, r) = weight(l, r) + max over l < i < r of inside(l, i) + tail(i, r)
 
-    Unbiased, tail is inside. The biased rule splits [l, r) at a word i, l <= i, into (w_<i, (w_i, w_>i)). So a right
-    part splits after its first word, and any tree may follow a left part of one word (i = l):
-        tail(i, r) = weight(i, r) + inside(i + 1, r), except that tail(l + 1, r) in inside(l, r) is inside(l + 1, r)
+    Unbiased: tail is inside. The biased rule splits [l, r) at a word i, l <= i, into (w_<i, (w_i, w_>i)). So a right
+    part must split after its first word, except that any tree may follow a left part of one word (i = l):
+        tail(i, r) = weight(i, r) + inside(i + 1, r), but tail(l + 1, r) in inside(l, r) is inside(l + 1, r)
     """
     number_type = _number_type(weights, split_weights, length)
     weights = weights.astype(number_type, copy=False)
@@ -340,9 +340,9 @@ def _best_inside(weights: Chart, split_weights: Chart | None, length: int, rule:
 def _best_spans(
     inside: Chart, tail: Chart, split_weights: Chart | None, length: int, ties: TieBreaking, seeds: Hashes | None
 ) -> npt.NDArray[np.bool_]:
-    """Which spans the best trees have, from the widest spans down, as a chart.
+    """The chart of the best trees' spans, computed from the widest spans down.
 
-    Only the spans of these trees look for their best split, so no chart holds one for every span.
+    Best splits are only computed for spans of these trees, so no chart of splits is needed.
     """
     count = inside.shape[1]
     biased = tail is not inside
@@ -352,7 +352,7 @@ def _best_spans(
     forced = np.zeros_like(spans) if biased else spans  # right parts that must split after their first word
     marks, forced_marks = spans.ravel(), forced.ravel()
     left_rows, right_rows = (rows * count for rows in _part_rows(length))
-    for width in range(length, 2, -1):  # spans of two words split in one way, and all words are marked
+    for width in range(length, 2, -1):  # spans of two words have only one split, and all words are marked
         start, sentence = np.nonzero(spans[blocks(length)[width]])
         if not len(start):
             continue
@@ -366,7 +366,7 @@ def _best_spans(
         if split_weights is not None:
             by_split = split_weights[split_blocks(length)[width]].reshape(width - 1, length - width + 1, count)
             sums += by_split[:, start, sentence].T
-        split = sums.argmax(1)  # the first of equal ones
+        split = sums.argmax(1)  # the first, if several are equal
         if ties == "random":
             choose_at_random(split, sums, length, start, None if seeds is None else seeds[sentence])
         if biased:
@@ -379,18 +379,18 @@ def _best_spans(
 
 @cache
 def _part_rows(length: int) -> tuple[Integers, Integers]:
-    """(n + 1, n) twice: at [width, split - 1] the rows of the left and right part of the first span of that width."""
+    """(n + 1, n) each: at [width, split - 1] the rows of the left and right part of the first span of that width."""
     first = np.array([block.start for block in blocks(length)])
     width, split = np.arange(length + 1)[:, None], np.arange(1, length + 1)
     return np.broadcast_to(first[split], (length + 1, length)), first[np.maximum(width - split, 0)] + split
 
 
 def _number_type(weights: Chart, split_weights: Chart | None, length: int) -> np.dtype[Any]:
-    """float64, or the smallest type of integers that holds the weight of every tree."""
+    """float64, or the smallest integer type that can represent the weight of every tree."""
     given = [weights] if split_weights is None else [weights, split_weights]
     if any(part.dtype.kind not in "iub" for part in given):
         return np.dtype(np.float64)
     greatest = sum(max(abs(int(part.max(initial=0))), abs(int(part.min(initial=0)))) for part in given) * 2 * length
     if greatest >= 2**63:
-        raise ValueError(f"integer weights of trees reach {greatest}: expected less than 2^63")
+        raise ValueError(f"integer weights of trees reach {greatest}; expected less than 2^63")
     return np.dtype(np.int32 if greatest < 2**31 else np.int64)

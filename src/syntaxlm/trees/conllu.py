@@ -1,6 +1,6 @@
-"""Dependency trees in files: CoNLL-U read and written, CoNLL-X and word-tag-head columns read; faults of a tree.
+"""Dependency trees in files: reads CoNLL-U, CoNLL-X and word-tag-head columns, writes CoNLL-U, and checks trees.
 
-Files may be compressed, .gz, .xz, .zst, and "-" is standard input.
+Files may be compressed (.gz, .xz, .zst); "-" is standard input.
 """
 
 from __future__ import annotations
@@ -16,39 +16,39 @@ from syntaxlm.files import write_text
 from syntaxlm.text_files import content_suffix, read_lines, source_name
 from syntaxlm.trees.tree import DependencyTree
 
-MAXIMUM_SENTENCE = 2**28  # bytes of memory, roughly, that the lines of one sentence may take
+MAXIMUM_SENTENCE = 2**28  # approximate limit of the memory for the lines of one sentence, in bytes
 
-_ROW = 64  # bytes of memory that a line takes beside its characters
-_COLUMNS = 10  # of a CoNLL-U word line: ID FORM LEMMA UPOS XPOS FEATS HEAD DEPREL DEPS MISC
-_FEWEST_COLUMNS = 8  # of a CoNLL-X word line, ID FORM LEMMA CPOSTAG POSTAG FEATS HEAD DEPREL; PHEAD PDEPREL may follow
+_ROW = 64  # bytes of memory per line in addition to its characters
+_COLUMNS = 10  # columns of a CoNLL-U word line: ID FORM LEMMA UPOS XPOS FEATS HEAD DEPREL DEPS MISC
+_FEWEST_COLUMNS = 8  # of a CoNLL-X word line: ID FORM LEMMA CPOSTAG POSTAG FEATS HEAD DEPREL; PHEAD PDEPREL may follow
 _NOT_A_WORD = re.compile(r"[0-9]+[-.][0-9]+")  # a multiword range, 1-2, or an empty node, 1.1
 _NUMBER = re.compile(r"[0-9]{1,9}")
 _SENTENCE_ID = re.compile(r"#\s*sent_id\s*=\s*(.*)")
-_POSITIONS = {str(number): number for number in range(512)}  # nearly all ids and heads, without a match for each
+_POSITIONS = {str(number): number for number in range(512)}  # most ids and heads; others need a regular expression
 
 
 @dataclass
 class _Block:
-    """The lines of one sentence of a file, comments apart from the others, which are its rows."""
+    """The lines of one sentence of a file: comments, and all other lines as rows."""
 
     path: str
-    sentence: int  # of the file, 1 first
+    sentence: int  # its number in the file, from 1
     name: str = ""
     rows: list[str] = field(default_factory=list)
-    numbers: list[int] = field(default_factory=list)  # which line of the file each row is
+    numbers: list[int] = field(default_factory=list)  # line number of each row
     comments: list[str] = field(default_factory=list)
 
     def place(self, row: int) -> str:
-        """Of the row of this place among `rows`."""
+        """The location of a row, an index into `rows`."""
         return f"{self.path}, line {self.numbers[row]}, sentence {self.name or self.sentence}"
 
     def fault(self, row: int, found: str) -> InputError:
-        """An error of that row."""
+        """An error at that row."""
         return InputError(f"{self.place(row)}: {found}")
 
 
 class _Format(NamedTuple):
-    """A kind of file. tree_of: None for a block without a word."""
+    """A file format. tree_of: returns None for a block without words."""
 
     tree_of: Callable[[_Block], DependencyTree | None]
     has_comments: bool
@@ -56,10 +56,10 @@ class _Format(NamedTuple):
 
 
 class ConlluSentence(NamedTuple):
-    """A sentence of a CoNLL-U file as it stands there.
+    """A sentence of a CoNLL-U file with its original lines.
 
-    tree: what is read of it. comments, rows: its lines, with # and without; they have no line ends.
-    place: of its first row, for messages.
+    tree: the dependency tree. comments, rows: its lines that start with # and the others, without line ends.
+    place: location of its first row, for messages.
     """
 
     tree: DependencyTree
@@ -68,15 +68,15 @@ class ConlluSentence(NamedTuple):
     place: str
 
     def text(self, comments: Iterable[str] | None = None) -> str:
-        """Its lines, and the blank one after it. comments: in place of its own."""
+        """The sentence as text with the blank line after it. comments: replace its own."""
         lines = (*(self.comments if comments is None else comments), *self.rows)
         return "".join(line + "\n" for line in (*lines, ""))
 
 
 def iterate_conllu(path: str | Path) -> Iterator[ConlluSentence]:
-    """The sentences of a CoNLL-U file, one at a time, with all that their lines hold.
+    """The sentences of a CoNLL-U file, one at a time, with all content of their lines.
 
-    Sentences without a word are left out.  Raises InputError as `read_conllu` does.
+    Sentences without words are skipped.  Raises InputError like `read_conllu`.
     """
     any_sentence = False
     for block in _blocks(path, True):
@@ -91,7 +91,7 @@ def iterate_conllu(path: str | Path) -> Iterator[ConlluSentence]:
 def read_conllu(path: str | Path) -> list[DependencyTree]:
     """The dependency trees of a CoNLL-U file: FORM, UPOS (XPOS where UPOS is _), HEAD, DEPREL, sent_id.
 
-    Multiword ranges and empty nodes are skipped.  Trees may be non-projective, have several roots or none, even cycles:
+    Multiword ranges and empty nodes are skipped.  Trees may be non-projective, have several roots or none, or cycles:
     see `dependency_faults`.  Raises InputError naming file, line and sentence.
     """
     return list(_read(path, _CONLLU))
@@ -100,15 +100,15 @@ def read_conllu(path: str | Path) -> list[DependencyTree]:
 def read_conllx(path: str | Path) -> list[DependencyTree]:
     """The dependency trees of a CoNLL-X file: FORM, POSTAG (CPOSTAG where POSTAG is _), HEAD, DEPREL.
 
-    The last two columns, PHEAD and PDEPREL, may be left off.  Raises InputError naming file, line and sentence.
+    The last two columns, PHEAD and PDEPREL, may be missing.  Raises InputError naming file, line and sentence.
     """
     return list(_read(path, _CONLLX))
 
 
 def read_dp(path: str | Path) -> list[DependencyTree]:
-    """The dependency trees of a file of tab-separated word, tag, head (0: root), perhaps label; blank lines between.
+    """The dependency trees of a file with tab-separated word, tag, head (0: root) and optionally label.
 
-    Raises InputError naming file and line.
+    Sentences are separated by blank lines.  Raises InputError naming file and line.
     """
     return list(_read(path, _DP))
 
@@ -116,16 +116,16 @@ def read_dp(path: str | Path) -> list[DependencyTree]:
 def iterate_dependencies(
     path: str | Path, suffix: str | None = None, lines: Iterable[tuple[int, str]] | None = None
 ) -> Iterator[DependencyTree]:
-    """The trees of a file, one at a time: for files that are larger than memory.
+    """The trees of a file, one at a time, for files larger than memory.
 
-    suffix: .conllu; .conll or .conllx, which are CoNLL-X; .dp. None: that of the file's name, without .gz, .xz, .zst.
-    lines: of the file, with their numbers, where they are being read already.
-    Raises InputError as `read_conllu` does, and for another suffix.
+    suffix: .conllu; .conll or .conllx (CoNLL-X); .dp. None: that of the file's name, without .gz, .xz, .zst.
+    lines: the file's lines with their numbers, if it is already being read.
+    Raises InputError like `read_conllu`, and for an unknown suffix.
     """
     suffix = content_suffix(path) if suffix is None else suffix
     if suffix not in DEPENDENCY_FORMATS:
         expected = " ".join(DEPENDENCY_FORMATS)
-        raise InputError(f"{path}: unknown format of dependency trees; expected a name that ends in {expected}")
+        raise InputError(f"{path}: unknown format of dependency trees; expected a file name that ends in {expected}")
     return _read(path, DEPENDENCY_FORMATS[suffix], lines)
 
 
@@ -141,11 +141,11 @@ def _read(path: str | Path, kind: _Format, lines: Iterable[tuple[int, str]] | No
 
 
 def _no_sentence(path: str | Path, kind: _Format) -> InputError:
-    return InputError(f"{source_name(path)}: no sentence was found, expected {kind.expected}")
+    return InputError(f"{source_name(path)}: found no sentences, expected {kind.expected}")
 
 
 def _blocks(path: str | Path, has_comments: bool, lines: Iterable[tuple[int, str]] | None = None) -> Iterator[_Block]:
-    """The sentences of a file, separated by blank lines. lines: of the file; None: they are read from it."""
+    """The sentences of a file, separated by blank lines. lines: the file's lines; None: read from the file."""
     source = source_name(path)
     block, size = _Block(source, 1), 0
     for number, line in read_lines(path) if lines is None else lines:
@@ -172,7 +172,7 @@ def _blocks(path: str | Path, has_comments: bool, lines: Iterable[tuple[int, str
 
 
 def _conllu_tree(block: _Block) -> DependencyTree | None:
-    """Of a sentence in CoNLL-U."""
+    """The tree of a CoNLL-U sentence."""
     words: list[str] = []
     tags, labels, heads, rows = [], [], [], []
     for row, line in enumerate(block.rows):
@@ -194,7 +194,7 @@ def _conllu_tree(block: _Block) -> DependencyTree | None:
 
 
 def _conllx_tree(block: _Block) -> DependencyTree | None:
-    """Of a sentence in CoNLL-X."""
+    """The tree of a CoNLL-X sentence."""
     words: list[str] = []
     tags, labels, heads = [], [], []
     for row, line in enumerate(block.rows):
@@ -214,14 +214,14 @@ def _conllx_tree(block: _Block) -> DependencyTree | None:
 
 
 def _dp_tree(block: _Block) -> DependencyTree | None:
-    """Of a sentence in columns of word, tag, head, perhaps label."""
+    """The tree of a sentence in columns of word, tag, head and optionally label."""
     words: list[str] = []
     tags, labels, heads = [], [], []
     for row, line in enumerate(block.rows):
         columns = line.split("\t")
         if len(columns) not in (3, 4):
             found = f"found {len(columns)} tab-separated columns"
-            raise block.fault(row, f"{found}, expected 3 (word, tag, head) or 4 (and a label)")
+            raise block.fault(row, f"{found}, expected 3 (word, tag, head) or 4 (with a label)")
         words.append(columns[0])
         tags.append(columns[1])
         heads.append(_head(columns[2], row, block))
@@ -246,7 +246,7 @@ def _head(text: str, row: int, block: _Block) -> int:
 def _tree(
     words: list[str], tags: list[str], heads: list[int], labels: list[str], rows: Iterable[int], block: _Block
 ) -> DependencyTree | None:
-    """rows: which row of the block each word is of."""
+    """Builds and checks a tree. rows: the row of each word in the block."""
     if not words:
         return None
     if "" in words or max(heads) > len(words):
@@ -261,13 +261,13 @@ def _tree(
 _CONLLU = _Format(_conllu_tree, True, "word lines of ten tab-separated columns")
 _CONLLX = _Format(_conllx_tree, True, "word lines of eight to ten tab-separated columns")
 _DP = _Format(_dp_tree, False, "lines of word, tag and head, tab-separated")
-DEPENDENCY_FORMATS = {".conllu": _CONLLU, ".conll": _CONLLX, ".conllx": _CONLLX, ".dp": _DP}  # by suffix
+DEPENDENCY_FORMATS = {".conllu": _CONLLU, ".conll": _CONLLX, ".conllx": _CONLLX, ".dp": _DP}  # by file name suffix
 
 
 def write_conllu(trees: Iterable[DependencyTree], path: str | Path) -> None:
-    """Writes FORM, UPOS, HEAD, DEPREL and the sentence id; the file is written atomically.
+    """Writes FORM, UPOS, HEAD, DEPREL and the sentence id. The file is written atomically.
 
-    Raises InputError naming the sentence whose words, tags or labels cannot stand in a column.
+    Raises InputError naming the sentence whose words, tags or labels cannot be written in a column.
     """
     blocks = [
         format_conllu(tree, source=f"{path}, sentence {tree.name or number}") for number, tree in enumerate(trees, 1)
@@ -276,10 +276,10 @@ def write_conllu(trees: Iterable[DependencyTree], path: str | Path) -> None:
 
 
 def format_conllu(tree: DependencyTree, comments: Mapping[str, str] | None = None, source: str = "") -> str:
-    """A tree as a sentence of CoNLL-U, the blank line behind it included: FORM, UPOS, HEAD, DEPREL.
+    """A tree as a CoNLL-U sentence with FORM, UPOS, HEAD, DEPREL, including the blank line after it.
 
-    comments: by name, below the sentence id.  source: for messages; the tree's name when not given.
-    Raises InputError where words, tags, labels or comments cannot stand in their places.
+    comments: by name, after the sentence id.  source: for messages; by default the tree's name.
+    Raises InputError if words, tags, labels or comments contain characters that are not allowed there.
     """
     source = source or f"sentence {tree.name or '(no id)'}"
     if not tree.words:
@@ -299,9 +299,9 @@ def format_conllu(tree: DependencyTree, comments: Mapping[str, str] | None = Non
 
 
 def is_projective(tree: DependencyTree) -> bool:
-    """Whether no two arcs cross, the arc from position 0 to each root among them."""
+    """Whether no two arcs cross, including the arcs from ROOT (position 0) to each root."""
     arcs = sorted((min(head, word), -max(head, word)) for word, head in enumerate(tree.heads, 1))
-    open_ends: list[int] = []  # right ends of the arcs around the present place, inner ones last
+    open_ends: list[int] = []  # right ends of the arcs around the current position, inner ones last
     for left, negative_right in arcs:
         while open_ends and open_ends[-1] <= left:
             open_ends.pop()
@@ -312,7 +312,7 @@ def is_projective(tree: DependencyTree) -> bool:
 
 
 def dependency_faults(tree: DependencyTree) -> list[str]:
-    """What keeps a dependency tree from being one projective tree: no root, several roots, a cycle, crossing arcs."""
+    """Reasons why a tree is not a projective tree with one root: no root, several roots, a cycle, crossing arcs."""
     faults: list[str] = []
     roots = [position for position, head in enumerate(tree.heads, 1) if head == 0]
     if not roots:
@@ -329,7 +329,7 @@ def dependency_faults(tree: DependencyTree) -> list[str]:
 
 def _cycle(heads: tuple[int, ...]) -> list[int]:
     """The words (from 1) of one cycle, each followed by its head; empty if there is none."""
-    walked = [0] * (len(heads) + 1)  # by which word's walk to the root a place was first met
+    walked = [0] * (len(heads) + 1)  # the word whose path to the root first visited each position
     for word in range(1, len(heads) + 1):
         place = word
         while place and not walked[place]:

@@ -1,10 +1,10 @@
-"""From syntactic distances to trees, by the two rules of the field.
+"""From syntactic distances to trees, by two decoding rules.
 
-`decode_by_definition` splits one sentence as in the definition of the rules: slow, and the oracle of the tests.
-`decode` takes all sentences at once. A position heads the span that reaches to the nearest greater distances on both
-sides (of equal ones the first is the greater), so the trees follow from those neighbours, and the neighbours of all
-positions are found together: each looks at the place beside it and, while that one's distance is smaller, moves on to
-the place it has reached itself. Few positions are still looking after the first rounds.
+`decode_by_definition` splits one sentence recursively as in the definition of the rules: slow, used as test reference.
+`decode` processes all sentences at once. The span split at a position extends to the nearest larger distances on both
+sides (of equal distances the first counts as larger), so the trees follow from these neighbours. The neighbours of all
+positions are found together: each position starts at the adjacent one and, while the distance there is smaller, jumps
+to that position's own current neighbour. Few positions remain after the first rounds.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ Distances = npt.NDArray[np.floating]
 
 
 def decode(distances: Distances, lengths: Integers, rule: DecodingRule) -> SpanSets:
-    """The binary trees that the distances of many sentences stand for.
+    """The binary trees for the distances of many sentences.
 
-    distances: (W,) one for each word, sentence after sentence; that of word i lies between words i - 1 and i.
-    lengths: (S,) words of each sentence, with sum W.
-    rule: `biased` (as released with PRPN and ON-LSTM): a span splits at its first greatest distance i, its first
-    position included, into (w_<i, (w_i, w_>i)).  `unbiased`: at the first greatest distance after its first position,
+    distances: (W,) one per word, all sentences concatenated; that of word i is between words i - 1 and i.
+    lengths: (S,) number of words of each sentence, with sum W.
+    rule: `biased` (as released with PRPN and ON-LSTM): a span splits at the first largest distance i, which may be at
+    its first position, into (w_<i, (w_i, w_>i)).  `unbiased`: at the first largest distance after its first position,
     into (w_<i, w_>=i).
-    Returns all spans of two words or more, the whole sentence among them: n - 1 for n words.
-    Raises ValueError where the arguments do not fit, InputError where a distance is not a number.
+    Returns all spans of two or more words, including the whole sentence: n - 1 for n words.
+    Raises ValueError if the arguments do not fit, InputError if a distance is NaN.
     Shen et al. 2018 (PRPN), section 3; Dyer et al. 2019 on the bias.
     """
     distances, lengths = _checked(distances, lengths, rule)
     offsets = offsets_of(lengths)
-    first = np.repeat(offsets[:-1], lengths)  # of each word, the place of its sentence's first word
+    first = np.repeat(offsets[:-1], lengths)  # for each word, the index of its sentence's first word
     last = np.repeat(offsets[1:], lengths)
     place = np.arange(len(distances))
     if rule == "unbiased":
-        # The first position is no place to split: it only bounds the search.
+        # The first position cannot be a split: it only bounds the search.
         starts = _nearest_before(distances, first) - first
         ends = _nearest_after(distances, last) - first
         kept = place > first
@@ -65,21 +65,19 @@ def _checked(distances: Distances, lengths: Integers, rule: DecodingRule) -> tup
     if rule not in DECODING_RULES:
         raise ValueError(f"decoding rule {rule!r}: expected one of {', '.join(DECODING_RULES)}")
     if distances.ndim != 1 or lengths.ndim != 1 or lengths.sum() != len(distances):
-        raise ValueError(
-            f"{distances.shape} distances for sentences of {lengths.sum()} words: expected one for each word"
-        )
+        raise ValueError(f"found distances of shape {distances.shape} for {lengths.sum()} words; expected one per word")
     if (lengths < 1).any():
-        raise ValueError("a sentence without words has no tree")
+        raise ValueError("sentences must have at least one word")
     if np.isnan(distances).any():
         place = int(np.flatnonzero(np.isnan(distances))[0])
         sentence = int(np.searchsorted(np.cumsum(lengths), place, side="right"))
         word = place - int(lengths[:sentence].sum())
-        raise InputError(f"sentence {sentence + 1}, word {word + 1}: the distance is not a number, expected a number")
+        raise InputError(f"sentence {sentence + 1}, word {word + 1}: the distance is NaN, expected a number")
     return distances, lengths
 
 
 def _nearest_before(distances: Distances, bound: Integers) -> Integers:
-    """(W,) the nearest earlier place whose distance is as great or greater; `bound` where none lies behind it."""
+    """(W,) the nearest earlier position whose distance is at least as large; `bound` if there is none after it."""
     nearest = np.arange(-1, len(distances) - 1)
     active = np.flatnonzero(nearest > bound)
     while len(active):
@@ -91,7 +89,7 @@ def _nearest_before(distances: Distances, bound: Integers) -> Integers:
 
 
 def _nearest_after(distances: Distances, bound: Integers) -> Integers:
-    """(W,) the nearest later place whose distance is greater; `bound` where none lies before it."""
+    """(W,) the nearest later position whose distance is larger; `bound` if there is none before it."""
     nearest = np.arange(1, len(distances) + 1)
     active = np.flatnonzero(nearest < bound)
     while len(active):
@@ -103,7 +101,7 @@ def _nearest_after(distances: Distances, bound: Integers) -> Integers:
 
 
 def decode_by_definition(distances: Sequence[float], rule: DecodingRule) -> set[tuple[int, int]]:
-    """The spans of two words or more of one sentence's tree, as defined: quadratic, for tests."""
+    """The spans of two or more words of one sentence's tree, by definition: quadratic, for tests."""
     spans: set[tuple[int, int]] = set()
     agenda = [(0, len(distances))]
     while agenda:
@@ -112,7 +110,7 @@ def decode_by_definition(distances: Sequence[float], rule: DecodingRule) -> set[
             continue
         spans.add((start, end))
         choices = range(start if rule == "biased" else start + 1, end)
-        split = max(choices, key=lambda position: distances[position])  # max() gives the first of equal ones
+        split = max(choices, key=lambda position: distances[position])  # max() returns the first of equal ones
         if rule == "biased":
             if end - split > 1:
                 spans.add((split, end))

@@ -1,14 +1,13 @@
-"""How a dependency tree grows from the root: the steps of its breadth-first generation, by edges of four types.
+"""Breadth-first generation of a dependency tree from its root, in steps along edges of four types.
 
-Left dependents are generated from the closest to their head to the farthest, then right dependents likewise. The first
-of a side hangs by its edge on the head, each further one on the one before it. So the edges form a tree in which a word
-has at most one child of each type, and a word's probability depends on its path from ROOT alone.
+Left dependents are generated from the closest to the farthest, then right dependents likewise. The first dependent on a
+side is attached by its edge to the head, each further one to the previous one. So the edges form a tree in which a word
+has at most one child of each type, and a word's probability only depends on its path from ROOT.
 Zhang, Lu, Lapata 2016, "Top-down Tree Long Short-Term Memory Networks".
 
-ROOT counts as position 0, before the first word. So the root word is its first right dependent, and of several roots
-each further one follows on the one before it by NX-RIGHT. A non-projective tree has steps like any other; but from its
-steps, which know no positions, `in_order` puts every word between its own left and right dependents: the sentence comes
-back in another order.
+ROOT has position 0, before the first word. So the root word is its first right dependent, and further roots follow by
+NX-RIGHT edges. Non-projective trees have steps like others; but steps have no positions, and `in_order` places every
+word between its own left and right dependents, so the sentence is restored in a different order.
 """
 
 from __future__ import annotations
@@ -28,22 +27,22 @@ Integers = npt.NDArray[np.int64]
 
 
 class Edge(IntEnum):
-    """What leads from a word to one that is generated."""
+    """The type of the edge from a word to a generated word."""
 
     LEFT = 0  # from a head to its closest left dependent
     RIGHT = 1  # from a head to its closest right dependent
-    NX_LEFT = 2  # from a left dependent to the next one, further left
-    NX_RIGHT = 3  # from a right dependent to the next one, further right
+    NX_LEFT = 2  # from a left dependent to the next one on its left
+    NX_RIGHT = 3  # from a right dependent to the next one on its right
 
     def __str__(self) -> str:
         return self.name.replace("_", "-")
 
 
 class Step(NamedTuple):
-    """One word generated.
+    """A step, which generates one word.
 
     source: position of the word that the edge leaves, 0 for ROOT.  edge: its type.  parent: the step that generated
-    that word, 0 for ROOT.  number: of this step, 1 first.  word: position of the word generated, 1 first.
+    the source word, 0 for ROOT.  number: of this step, from 1.  word: position of the generated word, from 1.
     """
 
     source: int
@@ -56,9 +55,9 @@ class Step(NamedTuple):
 def steps_of(tree: DependencyTree) -> list[Step]:
     """The steps of a tree in breadth-first order.
 
-    Raises InputError naming the sentence where words hang on no root, or on no word of it.
+    Raises InputError naming the sentence if heads are out of range or do not lead to a root.
     """
-    left: list[list[int]] = [[] for _ in range(len(tree) + 1)]  # by head, in the order of the sentence
+    left: list[list[int]] = [[] for _ in range(len(tree) + 1)]  # by head, in sentence order
     right: list[list[int]] = [[] for _ in range(len(tree) + 1)]
     for word, head in enumerate(tree.heads, 1):
         if not 0 <= head <= len(tree):
@@ -67,7 +66,7 @@ def steps_of(tree: DependencyTree) -> list[Step]:
     number_of = {0: 0}
     steps: list[Step] = []
     heads = [0]
-    for head in heads:  # which grows meanwhile
+    for head in heads:  # grows during the loop
         for edge, further, dependents in (
             (Edge.LEFT, Edge.NX_LEFT, left[head][::-1]),
             (Edge.RIGHT, Edge.NX_RIGHT, right[head]),
@@ -88,18 +87,18 @@ _OUTSIDE = "word {} has head {}, expected 0 to {}"
 
 
 def _rootless(words: Sequence[int]) -> str:
-    """What is wrong with words from which heads do not lead to 0."""
+    """The message for words whose heads do not lead to a root."""
     shown = ", ".join(map(str, words[:10])) + (", ..." if len(words) > 10 else "")
-    return f"words {shown} hang on no root: their heads end in a cycle; expected heads that lead to 0"
+    return f"words {shown} have no path to a root: their heads form a cycle; expected heads that lead to 0"
 
 
 @dataclass(frozen=True)
 class Paths:
-    """The last edge of the path from ROOT to each word, for the words of many sentences one after the other.
+    """The last edge of the path from ROOT to each word, for the words of many sentences, concatenated.
 
     parents: (N,) int32, position in its sentence of the word that the edge leaves, 0 for ROOT.
-    edges: (N,) int8, its type.
-    depths: (N,) int32, how many edges the path has, 1 or more.
+    edges: (N,) int8, type of the edge.
+    depths: (N,) int32, number of edges of the path, at least 1.
     """
 
     parents: npt.NDArray[np.int32]
@@ -108,11 +107,11 @@ class Paths:
 
 
 def paths_of(heads: npt.NDArray[Any], offsets: Integers, names: Sequence[str] = (), source: str = "") -> Paths:
-    """The paths of all trees of a corpus at once: what `steps_of` gives for each, but for the order.
+    """The paths of all trees of a corpus at once: the same as `steps_of` for each tree, but in a different order.
 
     heads: (N,), position in the sentence, 0 for the root.  offsets: (S + 1,); sentence i is
     heads[offsets[i] : offsets[i + 1]].  names, source: of the sentences and of the file, for messages.
-    Raises InputError naming the first sentence with words that hang on no root, or on no word of it.
+    Raises InputError naming the first sentence whose heads are out of range or do not lead to a root.
     """
     heads, lengths = heads.astype(np.int64), np.diff(offsets)
     sentences = np.repeat(np.arange(len(lengths)), lengths)
@@ -129,7 +128,7 @@ def paths_of(heads: npt.NDArray[Any], offsets: Integers, names: Sequence[str] = 
         word = int(outside[0])
         raise InputError(f"{place(word)}: {_OUTSIDE.format(positions[word], heads[word], lengths[sentences[word]])}")
     is_right = positions > heads
-    sides = 2 * (starts + sentences + heads) + is_right  # a number for each head's left and right
+    sides = 2 * (starts + sentences + heads) + is_right  # one number for each side of each head
     order = np.lexsort((np.abs(positions - heads), sides))
     before = np.roll(order, 1)
     is_first = sides[order] != sides[before]
@@ -146,9 +145,9 @@ def paths_of(heads: npt.NDArray[Any], offsets: Integers, names: Sequence[str] = 
 
 
 def _depths(parents: Integers, most: int) -> npt.NDArray[np.int32]:
-    """How many edges lead from ROOT to each word, by doubling; 0 for words that ROOT does not lead to.
+    """The number of edges from ROOT to each word, by pointer doubling; 0 for words without a path from ROOT.
 
-    parents: (N,), number of the word before it on the path, 1 first, 0 for ROOT.  most: edges of any path.
+    parents: (N,), number of the previous word on the path, from 1, 0 for ROOT.  most: maximal number of edges.
     """
     ancestors = np.concatenate([np.zeros(1, np.int64), parents])
     depths = np.ones(len(ancestors), np.int32)
@@ -160,17 +159,17 @@ def _depths(parents: Integers, most: int) -> npt.NDArray[np.int32]:
 
 
 def in_order(edges: Sequence[int], parents: Sequence[int]) -> list[int]:
-    """The numbers of steps, 1 first, in the order of the sentence: left dependents, the word, right dependents.
+    """The numbers of steps, from 1, in sentence order: left dependents, the word, right dependents.
 
-    edges, parents: of every step, parents before their children, as `Step` has them.
-    Raises ValueError for steps that are none of one tree.
+    edges, parents: of every step, parents before their children, as in `Step`.
+    Raises ValueError for steps that do not form one tree.
     """
     left, right, _ = _dependents(edges, parents)
     found: list[int] = []
     stack = [0]
     while stack:
         step = stack.pop()
-        if step < 0:  # all on its left are done
+        if step < 0:  # everything on its left is done
             found.append(-step)
             continue
         stack += right[step][::-1]
@@ -183,10 +182,10 @@ def in_order(edges: Sequence[int], parents: Sequence[int]) -> list[int]:
 def tree_of_steps(
     words: Sequence[str], edges: Sequence[int], parents: Sequence[int], labels: Sequence[str] = (), name: str = ""
 ) -> DependencyTree:
-    """The tree that steps make, its words in their order in the sentence.
+    """The tree formed by steps, with the words in sentence order.
 
-    words, labels: that each step generates, labels () for none.  edges, parents: as for `in_order`, which
-    documents the errors.
+    words, labels: generated by each step, labels () for none.  edges, parents: as in `in_order`, which also describes
+    the errors.
     """
     order = in_order(edges, parents)
     *_, heads = _dependents(edges, parents)
@@ -201,18 +200,18 @@ def tree_of_steps(
 
 
 def _dependents(edges: Sequence[int], parents: Sequence[int]) -> tuple[list[list[int]], list[list[int]], list[int]]:
-    """The steps of each step's left and of its right dependents, closest first, and the step of each one's head."""
+    """The left and the right dependents of each step, closest first, and the step of each step's head."""
     left: list[list[int]] = [[] for _ in range(len(edges) + 1)]
     right: list[list[int]] = [[] for _ in range(len(edges) + 1)]
     heads = [0] * (len(edges) + 1)
     for step, (edge, parent) in enumerate(zip(edges, parents, strict=True), 1):
         side = left if edge in (Edge.LEFT, Edge.NX_LEFT) else right
         head = parent if edge in (Edge.LEFT, Edge.RIGHT) else heads[parent] if 0 < parent < step else -1
-        # The one that a further dependent follows is the last of its side so far; before the first one there is none.
+        # A further dependent must follow the last one so far on its side; before the first there is none.
         last = side[head][-1:] if 0 <= head < step else []
         follows = not last if edge in (Edge.LEFT, Edge.RIGHT) else last == [parent]
         if not (0 <= head < step and follows) or (head == 0 and side is left):
-            raise ValueError(f"step {step} leaves step {parent} by {Edge(edge)}, which no tree has there")
+            raise ValueError(f"step {step} leaves step {parent} by {Edge(edge)}, which is not possible there in a tree")
         side[head].append(step)
         heads[step] = head
     return left, right, heads

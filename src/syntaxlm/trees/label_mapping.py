@@ -1,7 +1,7 @@
 """Induced labels compared with gold labels: the most frequent gold label of each induced label.
 
-Only spans of both trees can be compared: the mapping interprets the labels of correct spans and ignores all others. It
-is chosen by the gold trees that it is scored on, so its accuracy is an upper bound.
+Only spans that are in both trees are compared: the mapping interprets the labels of correct spans and ignores all
+others. It is derived from the gold trees on which it is scored, so its accuracy is an upper bound.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ SHOWN = 15  # induced labels in the printed table, most frequent first
 class MappedLabel:
     """An induced label.
 
-    spans: how many predicted spans have it.  matched: how many of these are gold constituents.
-    gold_label: the most frequent gold label of the matched ones, "" for none.  gold_spans: how many of them have it.
+    spans: number of predicted spans with the label.  matched: number of these that are gold constituents.
+    gold_label: the most frequent gold label of the matched ones, "" if there are none.  gold_spans: number of these
+    with that gold label.
     """
 
     label: str
@@ -37,8 +38,8 @@ class MappedLabel:
 class LabelMapping:
     """The many-to-one mapping of induced labels to gold labels.
 
-    labels: most frequent first.  protocol: which spans and sentences count.
-    most_frequent: the gold label that most matched spans have, and how many, whatever their induced label.
+    labels: most frequent first.  protocol: which spans and sentences are counted.
+    most_frequent: the most frequent gold label of all matched spans, and its number of spans.
     """
 
     labels: tuple[MappedLabel, ...]
@@ -55,16 +56,16 @@ class LabelMapping:
 
     @property
     def accuracy(self) -> float:
-        """The share of matched spans whose gold label is that of their induced label: 0 to 1; 1 of no matched span."""
+        """The share of matched spans whose gold label is that of their induced label; 1 without matched spans."""
         return sum(one.gold_spans for one in self.labels) / self.matched if self.matched else 1.0
 
     @property
     def baseline(self) -> float:
-        """The same where all induced labels are mapped to one gold label, the most frequent."""
+        """The accuracy of mapping all induced labels to one gold label, the most frequent."""
         return self.most_frequent[1] / self.matched if self.matched else 1.0
 
     def to_dict(self) -> dict[str, Any]:
-        """All figures, fractions from 0 to 1."""
+        """All results; fractions from 0 to 1."""
         return {
             "protocol": self.protocol.name,
             "many_to_one_accuracy": self.accuracy,
@@ -76,7 +77,7 @@ class LabelMapping:
         }
 
     def lines(self, decoder: str) -> list[str]:
-        """The printed table: percentages. decoder: by which the trees were made."""
+        """The printed table, in percent. decoder: name of the decoder of the trees."""
         lines = [
             f"induced labels of the {decoder} trees, mapped many-to-one to gold labels   protocol {self.protocol}",
             f"many-to-one accuracy {100 * self.accuracy:.1f}   all labels mapped to {self.most_frequent[0] or 'none'}"
@@ -94,10 +95,10 @@ class LabelMapping:
 
 
 def label_mapping(predicted: SpanSets, gold: SpanSets, protocol: Protocol) -> LabelMapping | None:
-    """The mapping of the labels of predicted spans; None where either side has no labels.
+    """The mapping of the labels of predicted spans; None if either side has no labels.
 
-    predicted, gold: of the same sentences, gold spans in pre-order. Of gold constituents with the same span, a unary
-    chain, the outermost counts. Spans of one word never count; those of whole sentences count by the protocol.
+    predicted, gold: for the same sentences, gold spans in pre-order. If several gold constituents have the same span (a
+    unary chain), the outermost counts. Spans of one word never count; those of whole sentences depend on the protocol.
     """
     if predicted.labels is None or gold.labels is None or not any(gold.label_names):
         return None
@@ -125,7 +126,7 @@ def label_mapping(predicted: SpanSets, gold: SpanSets, protocol: Protocol) -> La
 
 
 def _labelled_keys(spans: SpanSets, protocol: Protocol) -> tuple[Integers, Integers]:
-    """Sorted distinct keys of the spans that count, as of `span_index`, and the first label of each span."""
+    """Sorted distinct keys of the spans that count, as in `span_index`, and the first label of each span."""
     assert spans.labels is not None
     sentences = spans.sentences()
     lengths = spans.lengths[sentences]

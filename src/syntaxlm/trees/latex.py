@@ -1,4 +1,4 @@
-"""Trees as LaTeX: constituents for the package forest, dependencies for tikz-dependency."""
+"""Trees as LaTeX: constituency trees for the package forest, dependency trees for tikz-dependency."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SPECIAL = {
 
 
 def format_latex(tree: Tree) -> str:
-    """The tree as a forest environment; words stand in a row at the bottom, induced nodes have no label."""
+    """The tree as a forest environment; words are in a row at the bottom, induced nodes have no label."""
     opened: dict[int, list[str]] = {}
     closed = [0] * (len(tree) + 1)
     for part in tree.constituents:
@@ -31,8 +31,8 @@ def format_latex(tree: Tree) -> str:
 
 
 def format_dependency_latex(tree: DependencyTree) -> str:
-    """The tree as a dependency environment: words in a row, arcs with their labels."""
-    ampersand = r"\&"  # separates words there, escaped too
+    """The tree as a dependency environment: words in a row, labelled arcs."""
+    ampersand = r"\&"  # separates words in the environment, also escaped
     words = [_escaped(word).replace(ampersand, r"\symbol{38}") for word in tree.words]
     arcs = [
         f"\\depedge{{{head}}}{{{word}}}{_escaped(label)}" if head else f"\\deproot{{{word}}}{_escaped(label or 'root')}"
@@ -44,5 +44,5 @@ def format_dependency_latex(tree: DependencyTree) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Text as a node's content: braces keep commas and brackets from being read as the package's own."""
+    """Text as the content of a node, in braces so that the package does not interpret commas and brackets."""
     return "{" + "".join(_SPECIAL.get(character, character) for character in text) + "}"

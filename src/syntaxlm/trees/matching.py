@@ -1,4 +1,4 @@
-"""Whether two sources of trees are of the same sentences: compared by position, words in number."""
+"""Checks that two sources have trees for the same sentences: the same number of trees and of words in each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SHOWN = 12  # words of a sentence in a message
 
 @dataclass(frozen=True)
 class Side:
-    """How messages name one of the two.  source: the file; name: stands before its words; subject: its tree."""
+    """One of the two sources in messages.  source: the file; name: written before its words; subject: its tree."""
 
     source: str
     name: str
@@ -22,10 +22,10 @@ class Side:
 
 
 def match_words(predicted: Sequence[Tree], gold: Sequence[Tree], predicted_source: str, gold_source: str) -> None:
-    """Checks that predictions stand for the gold sentences: as many trees, and in each as many words.
+    """Checks that there is one prediction per gold sentence, with the same number of words.
 
-    The words themselves may differ, as normalisation has it.  Raises InputError naming sources and sentence, and
-    showing both sentences where they part.
+    The words may differ, because of normalisation.  Raises InputError naming sources and sentence, and showing both
+    sentences where they differ.
     """
     _match(predicted, gold, *gold_sides(predicted_source, gold_source), GOLD_ADVICE)
 
@@ -34,16 +34,16 @@ GOLD_ADVICE = "Predictions must have one tree for each gold sentence, with as ma
 
 
 def gold_sides(predicted_source: str, gold_source: str) -> tuple[Side, Side]:
-    """Predictions and gold trees, as messages name them."""
+    """The sources of predictions and gold trees in messages."""
     return Side(predicted_source, "predicted", "the prediction"), Side(gold_source, "gold", "the tree")
 
 
 def read_matching(
     trees: Sequence[Tree], others: Sequence[Tree], side: Side, other_side: Side, advice: str
 ) -> Sequence[Tree]:
-    """`trees` if they stand for the sentences of the others; or their file read without labels, if those do.
+    """`trees` if they match the others, or else the trees of their file read without labels, if those match.
 
-    (Some files can be read both ways.)  side.source: the file.  Raises InputError as `match_words` does.
+    (Some files can be read both ways.)  side.source: the file.  Raises InputError like `match_words`.
     """
     try:
         _match(trees, others, side, other_side, advice)
@@ -75,7 +75,7 @@ def _match(trees: Sequence[Tree], others: Sequence[Tree], side: Side, other_side
 
 
 def check_same_words(words: Sequence[str], expected: Sequence[str], place: str, expected_place: str) -> None:
-    """Raises InputError naming the first word, by its position, that is not the one expected. place: of each."""
+    """Raises InputError with the position of the first word that differs. place, expected_place: for messages."""
     for position, (word, other) in enumerate(zip(words, expected, strict=False), 1):
         if word != other:
             raise InputError(f"{place}: found {word!r} as word {position}, expected {other!r} as in {expected_place}")

@@ -1,4 +1,4 @@
-"""What of a gold tree is scored: words kept or dropped by tag or by form, labels without functions, no empty nodes."""
+"""Preprocessing of gold trees for scoring: drops words by tag or form, functions of labels, and empty nodes."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from syntaxlm.errors import InputError
 from syntaxlm.settings import read_settings, read_yaml
 from syntaxlm.trees.tree import Constituent, Tree
 
-EMPTY_TAG = "-NONE-"  # of empty nodes: their leaves are no words, whatever the clean-up
-WRAPPERS = frozenset({"", "ROOT", "TOP"})  # labels of a bracket that only holds the tree
+EMPTY_TAG = "-NONE-"  # tag of empty nodes, whose leaves are always dropped
+WRAPPERS = frozenset({"", "ROOT", "TOP"})  # labels of an outermost bracket around the tree
 
 
 def _tags(listed: str) -> frozenset[str]:
@@ -28,7 +28,7 @@ _KEPT = _tags(
     "VB VBD VBG VBN VBP VBZ WDT WP WP$ WRB"
 )
 _PUNCTUATION = _tags(", . : '' `` -LRB- -RRB-")
-# Beyond the Wall Street Journal: other brackets; hyphen, other punctuation, affix, address, "goes with", unknown.
+# Used in treebanks after the WSJ: other brackets; hyphen, other punctuation, affix, address, "goes with", unknown.
 _LATER = _tags("( ) -LCB- -RCB- -LSB- -RSB- HYPH NFP AFX ADD GW XX")
 _PENN = _KEPT | _PUNCTUATION | _LATER | frozenset({"$", "#", EMPTY_TAG})
 _UNIVERSAL = _tags("ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X")
@@ -36,19 +36,19 @@ _UNIVERSAL = _tags("ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNC
 
 @dataclass(frozen=True)
 class GoldPreprocessing:
-    """Which words of a tree are scored, and which part of its labels is read.  A word is dropped if any rule drops it.
+    """Rules for the words and labels of gold trees.  A word is dropped if any rule drops it.
 
-    These are the settings of a clean-up file, too; words are those of the sentence: ( where brackets write -LRB-.
+    These are also the settings of a preprocessing file. Words are as in the sentence: ( instead of -LRB-.
     """
 
-    name: str  # what reports call it; of a file without one, the file's name
-    keep_tags: frozenset[str] | None = None  # tags of words that stay; null: all
-    drop_tags: frozenset[str] = frozenset()  # tags of words that go
-    drop_words: frozenset[str] = frozenset()  # words that go, among them leaves that stand for nothing, such as *0*
-    punctuation: Literal["by tag", "unicode"] = "by tag"  # unicode: words without a letter or digit go as well
-    known_tags: frozenset[str] = frozenset()  # tags the rules were made for, others are refused; empty: any
-    function_after: str = "-="  # a label's functions and indices come after one of these characters: NP-SBJ is an NP
-    function_before: str = ""  # they come before one of these: with "+", SUBJ+np is an np
+    name: str  # name in reports; if a file has none, the file's name
+    keep_tags: frozenset[str] | None = None  # tags of words that are kept; null: all
+    drop_tags: frozenset[str] = frozenset()  # tags of words that are dropped
+    drop_words: frozenset[str] = frozenset()  # words that are dropped, for example empty leaves such as *0*
+    punctuation: Literal["by tag", "unicode"] = "by tag"  # unicode: words without a letter or digit are dropped as well
+    known_tags: frozenset[str] = frozenset()  # supported tags, other tags are rejected; empty: any
+    function_after: str = "-="  # functions and indices of a label follow one of these characters: NP-SBJ is an NP
+    function_before: str = ""  # or they precede one of these: with "+", SUBJ+np is an np
 
     def keeps(self, word: str, tag: str) -> bool:
         """Whether a word is scored."""
@@ -63,16 +63,16 @@ class GoldPreprocessing:
         return plain_label(label, self.function_after, self.function_before)
 
 
-# ptb-keep: PRPN's and ON-LSTM's list of tags that stay; $ and # go with the punctuation.
-# ptb-keep-currency: the same and $ #, as in PaLM's supervision trees.
-# ptb-drop: compound-pcfg's way, a list of punctuation tags that go: , . : '' `` -LRB- -RRB-, and the brackets, hyphens
-#   and other punctuation of later treebanks (-LCB- -RCB- -LSB- -RSB- ( ) HYPH NFP); $ and # stay.
-# ud: Universal Dependencies' PUNCT and SYM go.
-# letters: words without a letter or digit go, whatever their tag, and *0* (the empty subjects of Spanish trees).
-# letters-only: the same, but *0* stays, for it has a digit in it.
-# zh-sinica, es-cess, pt-floresta: treebanks of Chinese, Spanish, Portuguese, each with a tag set of its own. In the
-#   Spanish one, *0* are empty subjects, and -Fpa- -Fpt- -fe- brackets and quotes.
-# none: every word stays; empty nodes still go.
+# ptb-keep: the list of tags that PRPN and ON-LSTM keep; $ and # are dropped with the punctuation.
+# ptb-keep-currency: the same plus $ and #, as in PaLM's supervision trees.
+# ptb-drop: as in compound-pcfg, drops punctuation tags: , . : '' `` -LRB- -RRB-, and the brackets, hyphens and other
+#   punctuation of later treebanks (-LCB- -RCB- -LSB- -RSB- ( ) HYPH NFP); $ and # are kept.
+# ud: drops PUNCT and SYM of Universal Dependencies.
+# letters: drops words without a letter or digit, whatever their tag, and *0* (the empty subjects of Spanish trees).
+# letters-only: the same, but keeps *0*, which contains a digit.
+# zh-sinica, es-cess, pt-floresta: treebanks of Chinese, Spanish and Portuguese, each with its own tag set. In the
+#   Spanish one, *0* are empty subjects, and -Fpa- -Fpt- -fe- are brackets and quotes.
+# none: keeps every word; empty nodes are still dropped.
 PREPROCESSINGS = {
     clean_up.name: clean_up
     for clean_up in (
@@ -91,9 +91,9 @@ PREPROCESSINGS = {
 
 
 def find_preprocessing(rule: GoldPreprocessing | str | Path) -> GoldPreprocessing:
-    """A clean-up by its name, or that of a YAML file of the settings of `GoldPreprocessing`.
+    """The rules with a name, or those of a YAML file with the settings of `GoldPreprocessing`.
 
-    Raises InputError for a name that is neither a clean-up's nor a file's, and with every fault of a file.
+    Raises InputError for an unknown name that is not a file either, and with all errors of a file.
     """
     if isinstance(rule, GoldPreprocessing):
         return rule
@@ -105,8 +105,8 @@ def find_preprocessing(rule: GoldPreprocessing | str | Path) -> GoldPreprocessin
     close = difflib.get_close_matches(str(rule), PREPROCESSINGS, n=1)
     hint = f"Did you mean {close[0]}? " if close else ""
     raise InputError(
-        f"clean-up {str(rule)!r}: no such rule, and no such file. {hint}There are:"
-        f" {', '.join(PREPROCESSINGS)}; or give a YAML file."
+        f"preprocessing {str(rule)!r}: no such rule or file. {hint}Available:"
+        f" {', '.join(PREPROCESSINGS)}; or a YAML file."
     )
 
 
@@ -114,15 +114,15 @@ def _read_clean_up(path: Path) -> GoldPreprocessing:
     data = read_yaml(path)
     if not isinstance(data, dict):
         settings = ", ".join(GoldPreprocessing.__dataclass_fields__)
-        raise InputError(f"{path}: found no settings; expected some of {settings}, as in punctuation: unicode")
+        raise InputError(f"{path}: found no settings; expected some of {settings}, for example punctuation: unicode")
     return read_settings(GoldPreprocessing, {"name": str(path)} | data, str(path))
 
 
 @lru_cache(maxsize=2**16)
 def plain_label(label: str, function_after: str = "-=", function_before: str = "") -> str:
-    """A label without function tags and co-indices: NP-SBJ-1 -> NP, NP=2 -> NP; -LRB- stays.
+    """A label without function tags and co-indices: NP-SBJ-1 -> NP, NP=2 -> NP; -LRB- is unchanged.
 
-    function_after, function_before: the characters that part them from the label, see `GoldPreprocessing`.
+    function_after, function_before: the characters that separate them from the label, see `GoldPreprocessing`.
     """
     for mark in function_before:
         label = label.rpartition(mark)[2] or label
@@ -133,10 +133,10 @@ def plain_label(label: str, function_after: str = "-=", function_before: str = "
 
 
 def clean(tree: Tree, clean_up: GoldPreprocessing) -> Tree | None:
-    """The tree over the words that are scored; None when every word goes.
+    """The tree over the words that are scored; None if every word is dropped.
 
-    Constituents without words go with them; labels lose functions and indices; a ROOT, TOP or label-less
-    wrapper is stripped.  Unary chains stay (scoring collapses them).
+    Constituents without words are dropped too; labels lose functions and indices; an outermost ROOT, TOP or unlabelled
+    bracket is removed.  Unary chains are kept (scoring collapses them).
     """
     kept = list(map(clean_up.keeps, tree.words, tree.tags))
     before = [0, *accumulate(kept)]  # words kept before each position
@@ -153,9 +153,9 @@ def clean(tree: Tree, clean_up: GoldPreprocessing) -> Tree | None:
 
 
 def _wrappers(tree: Tree) -> int:
-    """How many outermost constituents only wrap the tree.
+    """Number of outermost constituents that only wrap the tree.
 
-    One without a label counts only around a single constituent or in a labelled tree: of others it is the root.
+    An unlabelled one counts only around a single constituent or in a labelled tree; otherwise it is the root.
     """
     spans = tree.constituents
     labelled = any(span.label for span in spans)
@@ -169,24 +169,27 @@ def _wrappers(tree: Tree) -> int:
 
 
 def clean_all(trees: Sequence[Tree], clean_up: GoldPreprocessing, source: str) -> tuple[list[Tree], list[int]]:
-    """The cleaned trees that have words left, and their indices in `trees` (from 0).
+    """The preprocessed trees that have words left, and their indices in `trees` (from 0).
 
-    source: what the trees came from, for messages.  Raises InputError that shows the tags met and those expected when
-    the clean-up does not fit: over half of the sentences lose every word, or most words' tags are not of its tag set.
+    source: origin of the trees, for messages.  Raises InputError with the tags found and expected if the rules do not
+    fit: more than half of the sentences lose every word, or most words' tags are not in the tag set.
     """
     cleaned = [clean(tree, clean_up) for tree in trees]
     indices = [index for index, tree in enumerate(cleaned) if tree is not None]
     if 2 * len(indices) < len(trees):
         lost = len(trees) - len(indices)
         raise _foreign(
-            trees, clean_up, f"{source}: clean-up {clean_up.name} drops every word of {lost} of {len(trees)} sentences"
+            trees,
+            clean_up,
+            f"{source}: preprocessing {clean_up.name} drops every word of {lost} of {len(trees)} sentences",
         )
     if clean_up.known_tags:
         counts = _tag_counts(trees)
         foreign = sum(count for tag, count in counts.items() if tag not in clean_up.known_tags)
         if 2 * foreign > counts.total():
             found = (
-                f"{source}: {foreign} of {counts.total()} words have tags that clean-up {clean_up.name} does not know"
+                f"{source}: {foreign} of {counts.total()} words have tags that preprocessing {clean_up.name} does not"
+                " support"
             )
             raise _foreign(trees, clean_up, found)
     return [tree for tree in cleaned if tree is not None], indices
@@ -203,10 +206,10 @@ def _foreign(trees: Iterable[Tree], clean_up: GoldPreprocessing, found: str) -> 
     met = ", ".join(f"{tag or '(none)'} {count}" for tag, count in _tag_counts(trees).most_common(20))
     expected = clean_up.keep_tags or clean_up.known_tags
     tags = (
-        "expected tags: " + " ".join(sorted(expected)) if expected else "expected words with a letter or digit in them"
+        "expected tags: " + " ".join(sorted(expected)) if expected else "expected words that contain a letter or digit"
     )
     others = ", ".join(name for name in PREPROCESSINGS if name != clean_up.name)
     return InputError(
-        f"{found}.\n  tags met:      {met}\n  {tags}\nIs this another tag set? Other clean-ups: {others};"
-        " or a YAML file of your own, such as\n  drop_tags: [PU, SYM]\n  punctuation: unicode"
+        f"{found}.\n  found tags:    {met}\n  {tags}\nDoes the treebank use another tag set? Other preprocessing:"
+        f" {others}; or your own YAML file, such as\n  drop_tags: [PU, SYM]\n  punctuation: unicode"
     )

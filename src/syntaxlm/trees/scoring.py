@@ -1,7 +1,7 @@
 """Unlabelled F1 of constituency trees, under named protocols.
 
-A tree is scored as its set of spans. `score` counts with a few sorted arrays over all sentences at once; what only
-describes (recall by label, F1 by length, the shape of the trees) is in `statistics.py`, so that counting stays fast.
+A tree is scored as its set of spans. `score` counts with a few sorted arrays over all sentences at once. Descriptive
+statistics (recall by label, F1 by length, shape of the trees) are in `statistics.py`, so that counting stays fast.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ Fractions = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Protocol:
-    """The choices behind an F1.  Spans of one word are always dropped, repeated spans always collapsed."""
+    """How F1 is computed.  Spans of one word are always dropped, repeated spans always collapsed."""
 
     name: str
     average: Literal["sentence", "corpus"] = "sentence"  # mean of the sentences' F1, or F1 of the pooled counts
-    whole_sentence: Literal["drop", "keep"] = "drop"  # the span of the whole sentence, every copy of it
+    whole_sentence: Literal["drop", "keep"] = "drop"  # the span of the whole sentence, including its copies
     one_word: Literal["skip", "count as 1"] = "skip"  # sentences of one word
-    max_words: int | None = None  # longer sentences are left out (words after clean-up); None: none are
+    max_words: int | None = None  # longer sentences (after preprocessing) are excluded; None: no limit
 
     def scored(self, lengths: Integers) -> Flags:
-        """(S,) which sentences count."""
+        """(S,) whether each sentence is scored."""
         scored = lengths >= (1 if self.one_word == "count as 1" else 2)
         return scored if self.max_words is None else scored & (lengths <= self.max_words)
 
@@ -43,8 +43,8 @@ class Protocol:
         return f"{self.name} ({mean}, whole-sentence span {whole}{alone}{limit})"
 
 
-# wsj-test: what compound-pcfg and later papers mean. wsj10: Klein & Manning 2002; PRPN's own WSJ10 is another, prpn up
-# to 10 words.
+# wsj-test: used by compound-pcfg and later papers. wsj10: Klein & Manning 2002; PRPN's WSJ10 is different: prpn up to
+# 10 words.
 PROTOCOLS = {
     protocol.name: protocol
     for protocol in (
@@ -60,7 +60,7 @@ PROTOCOLS = {
 
 @dataclass(frozen=True, eq=False)
 class SentenceScores:
-    """One row for each scored sentence, (S,) each.  indices: its place among the sentences given (from 0)."""
+    """One row per scored sentence, (S,) each.  indices: its index among the given sentences, from 0."""
 
     indices: Integers
     lengths: Integers
@@ -88,7 +88,7 @@ class ParsingScores:
     gold_shape: BranchingStatistics | None = None
 
     def to_dict(self, by_sentence: bool = False) -> dict[str, Any]:
-        """All figures as JSON takes them, fractions from 0 to 1; by_sentence: with one list entry for each sentence."""
+        """All results for JSON, fractions from 0 to 1; by_sentence: also lists with one entry per sentence."""
         result: dict[str, Any] = {
             "protocol": asdict(self.protocol),
             "sentences": self.sentences,
@@ -117,10 +117,10 @@ class ParsingScores:
 def score(predicted: SpanSets, gold: SpanSets, protocol: Protocol, details: bool = True) -> ParsingScores:
     """Scores predicted against gold spans of the same sentences, in the same order.
 
-    A sentence whose gold has no span that counts: of two words (or one), F1 is 1; longer, recall is 1, precision 0, and
-    so F1 0, unless the prediction has none either, then all are 1.
-    details: also recall by gold label (where gold has labels), F1 by length, and the shape of the trees.
-    Raises InputError when the sentences differ in number or length, or none is left to score.
+    If the gold tree has no span that counts: F1 is 1 for a sentence of one or two words; for a longer one, recall is 1,
+    precision 0 and F1 0, or all are 1 if the prediction has no such span either.
+    details: also recall by gold label (if gold has labels), F1 by length, and the shape of the trees.
+    Raises InputError if the sentences differ in number or length, or none is left to score.
     """
     _check_same(predicted, gold)
     scored = protocol.scored(gold.lengths)
@@ -165,7 +165,7 @@ def _check_same(predicted: SpanSets, gold: SpanSets) -> None:
 def _sentence_scores(
     indices: Integers, lengths: Integers, matched: Integers, predicted: Integers, gold: Integers
 ) -> SentenceScores:
-    """The rows of the scored sentences, from counts of all."""
+    """The rows of the scored sentences, from the counts of all sentences."""
     lengths, matched, predicted, gold = lengths[indices], matched[indices], predicted[indices], gold[indices]
     with np.errstate(divide="ignore", invalid="ignore"):
         precision = np.where(predicted > 0, matched / predicted, 0.0)
@@ -177,7 +177,7 @@ def _sentence_scores(
 
 
 def pooled(matched: int, predicted: int, gold: int) -> tuple[float, float, float]:
-    """Precision, recall and F1 of pooled counts; all 1 where there is nothing to find and nothing was found."""
+    """Precision, recall and F1 of pooled counts; all are 1 if there are neither gold nor predicted spans."""
     if not predicted and not gold:
         return 1.0, 1.0, 1.0
     precision = matched / predicted if predicted else 0.0

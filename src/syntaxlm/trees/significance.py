@@ -1,4 +1,4 @@
-"""Two sets of trees compared, and one model's runs summed up."""
+"""Comparison of two sets of trees by bootstrap, and statistics over seeds."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from syntaxlm.trees import baselines
 from syntaxlm.trees.scoring import Fractions, ParsingScores, Protocol, score
 from syntaxlm.trees.spans import SpanSets
 
-_DRAWN = 2_000_000  # sentence draws held at once: bounds the memory of the bootstrap
+_DRAWN = 2_000_000  # sampled sentences in memory at a time
 
 
 @dataclass(frozen=True)
 class BootstrapResult:
-    """A score of the first minus that of the second (fractions), its 95% interval, two-sided p-value of no difference.
+    """Difference of two scores, first minus second (fractions), its 95% interval and two-sided p-value.
 
-    measure: what the score is.
+    measure: name of the score.
     """
 
     difference: float
@@ -30,12 +30,12 @@ class BootstrapResult:
 
     @classmethod
     def of(cls, difference: float, drawn: Fractions, measure: str = "F1") -> BootstrapResult:
-        """From the measured difference and those of all draws, (samples,).
+        """The result from the measured difference and those of all bootstrap samples, (samples,).
 
-        The p-value is the share of draws whose difference lies as far from the measured one as that lies from zero.
+        The p-value is the share of samples whose difference is at least as far from the measured one as that is from 0.
         Efron & Tibshirani 1993.
         """
-        # A hair of tolerance: equal differences must not part by rounding.
+        # A small tolerance, so that rounding does not separate equal differences.
         extreme = np.count_nonzero(np.abs(drawn - difference) >= abs(difference) - 1e-12)
         low, high = np.quantile(drawn, [0.025, 0.975]).tolist()
         return cls(difference, low, high, (1 + extreme) / (1 + len(drawn)), measure)
@@ -51,9 +51,9 @@ class BootstrapResult:
 def paired_bootstrap(
     first: ParsingScores, second: ParsingScores, samples: int = 10_000, seed: int = 0
 ) -> BootstrapResult:
-    """Compares two sets of trees of the same sentences, drawn anew with replacement `samples` times.
+    """Paired bootstrap over the sentences of two sets of trees.
 
-    F1 is averaged by the scores' protocol.  Raises InputError where protocols or sentences differ.
+    F1 is averaged by the scores' protocol.  Raises InputError if protocols or sentences differ.
     """
     if first.protocol != second.protocol:
         raise InputError(f"found scores under {first.protocol} and {second.protocol}, expected one protocol")
@@ -74,7 +74,7 @@ def paired_bootstrap(
 
 
 def _mean_f1(scores: ParsingScores, places: np.ndarray) -> Fractions:
-    """(B, S) drawn places -> (B,) F1."""
+    """F1 of each bootstrap sample: (B, S) sampled indices -> (B,)."""
     rows = scores.by_sentence
     if scores.protocol.average == "sentence":
         return rows.f1[places].mean(1)
@@ -84,34 +84,39 @@ def _mean_f1(scores: ParsingScores, places: np.ndarray) -> Fractions:
 
 @dataclass(frozen=True)
 class SeedScores:
-    """F1 (fractions) over several runs; deviation: the sample standard deviation, 0 for a single run."""
+    """F1 (fractions) over several runs; std: the sample standard deviation, 0 for a single run."""
 
     mean: float
-    deviation: float
+    std: float
     max: float
     count: int
+
+    @property
+    def deviation(self) -> float:
+        """The former name of `std`."""
+        return self.std
 
     def to_dict(self) -> dict[str, float]:
         return asdict(self)
 
     def __str__(self) -> str:
-        return f"{100 * self.mean:.1f} ± {100 * self.deviation:.1f}, max {100 * self.max:.1f} ({self.count} seeds)"
+        return f"{100 * self.mean:.1f} ± {100 * self.std:.1f}, max {100 * self.max:.1f} ({self.count} seeds)"
 
 
 def over_seeds(scores: Sequence[ParsingScores]) -> SeedScores:
-    """Mean, standard deviation and maximum of F1 over runs.  Raises InputError for none, or where protocols differ."""
+    """Mean, standard deviation and maximum of F1 over runs.  Raises InputError without runs or if protocols differ."""
     if not scores:
         raise InputError("found no scores, expected those of at least one seed")
     if any(one.protocol != scores[0].protocol for one in scores):
         raise InputError("found scores under different protocols, expected one protocol")
     f1 = np.array([one.f1 for one in scores])
-    deviation = float(f1.std(ddof=1)) if len(f1) > 1 else 0.0
-    return SeedScores(float(f1.mean()), deviation, float(f1.max()), len(f1))
+    std = float(f1.std(ddof=1)) if len(f1) > 1 else 0.0
+    return SeedScores(float(f1.mean()), std, float(f1.max()), len(f1))
 
 
 @dataclass(frozen=True)
 class BaselineScores:
-    """What a parser's figure is read against, on the same sentences.  biased_bound: None where it was not asked for."""
+    """F1 of baselines and upper bounds on the same sentences.  biased_bound: None unless requested."""
 
     left: ParsingScores
     right: ParsingScores
@@ -121,7 +126,7 @@ class BaselineScores:
     biased_bound: ParsingScores | None
 
     def to_dict(self) -> dict[str, object]:
-        """F1 (fractions) by name; for random, of its seeds."""
+        """F1 (fractions) by name; for random, statistics over seeds."""
         singles = {name: getattr(self, name) for name in ("left", "right", "balanced", "binary_bound", "biased_bound")}
         return {**{name: one.f1 if one else None for name, one in singles.items()}, "random": self.random.to_dict()}
 
@@ -137,7 +142,7 @@ class BaselineScores:
 def baseline_scores(
     gold: SpanSets, protocol: Protocol, seeds: Iterable[int] = range(5), biased_bound: bool = True
 ) -> BaselineScores:
-    """Scores every baseline and bound on gold's sentences.  biased_bound: the slow one, cubic in sentence length."""
+    """Scores all baselines and bounds on the gold sentences.  biased_bound: slow, cubic in sentence length."""
     gold = gold.select(protocol.scored(gold.lengths))
     lengths = gold.lengths
 

@@ -1,7 +1,7 @@
 """Decoding of span scores into binary trees.
 
 The scores of all sentences are one flat array. Greedy rules split all spans of all sentences at once, level by level.
-`cky` finds the trees of greatest total score by dynamic programming (`charts`).
+`cky` finds the trees of maximal total score by dynamic programming (`charts`).
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ Scores = npt.NDArray[np.floating]
 
 @dataclass(frozen=True, eq=False)
 class SpanScores:
-    """The score of every span [start, end) of S sentences, those of one word and the whole sentence among them.
+    """The score of every span [start, end) of S sentences, including one-word spans and whole sentences.
 
-    lengths: (S,) words of each sentence.  values: (N,) n(n + 1)/2 for a sentence of n words, sentence after sentence;
-    within it by the span's end, then by its length, shortest first: as a model gives them that reads word by word.
-    On one scale: rules add those of different ends up.
-    Raises ValueError where these do not fit.
+    lengths: (S,) number of words of each sentence.  values: (N,) n(n + 1)/2 for a sentence of n words, all sentences
+    concatenated; within a sentence ordered by the span's end, then by its length, shortest first, which is the order of
+    a model that reads word by word. Scores must be comparable: rules add those of different ends.
+    Raises ValueError if these do not fit.
     """
 
     lengths: Integers
@@ -38,27 +38,27 @@ class SpanScores:
     def __post_init__(self) -> None:
         spans = int(self.offsets[-1])
         if self.values.shape != (spans,):
-            raise ValueError(f"{self.values.shape} scores, expected one for each of the {spans} spans")
+            raise ValueError(f"found scores of shape {self.values.shape}, expected one for each of the {spans} spans")
         if (self.lengths < 1).any():
-            raise ValueError("a sentence without words has no spans")
+            raise ValueError("sentences must have at least one word")
 
     def __len__(self) -> int:
         return len(self.lengths)
 
     @cached_property
     def offsets(self) -> Integers:
-        """(S + 1,) where the scores of each sentence begin."""
+        """(S + 1,) index of the first score of each sentence."""
         return offsets_of(self.lengths * (self.lengths + 1) // 2)
 
     def places(self, sentences: Integers) -> Integers:
-        """Where the scores of these sentences stand in the flat array, sentence after sentence."""
+        """Indices of the scores of these sentences in the flat array, concatenated."""
         counts = np.diff(self.offsets)[sentences]
         offsets = offsets_of(counts)
         places: Integers = np.repeat(self.offsets[sentences] - offsets[:-1], counts) + np.arange(offsets[-1])
         return places
 
     def charts(self, sentences: Integers, length: int) -> Chart:
-        """The scores of some sentences of one length, as a chart of `trees.charts`: (n(n + 1)/2, B)."""
+        """The scores of sentences of one length as a chart of `trees.charts`: (n(n + 1)/2, B)."""
         chart: Chart = self.values[self.offsets[sentences] + places_of(0, *spans_in(length))[:, None]]
         return chart
 
@@ -75,7 +75,7 @@ class SpanScores:
         )
 
     def chart(self, index: int) -> Scores:
-        """(n, n) the scores of one sentence, by first and last word of the span; not a number where there is none."""
+        """(n, n) the scores of one sentence, by first and last word of the span; NaN where there is no span."""
         length = int(self.lengths[index])
         last, width = np.tril_indices(length)  # in the order of the values
         chart = np.full((length, length), np.nan, self.values.dtype)
@@ -84,15 +84,15 @@ class SpanScores:
 
 
 def decode_spans(scores: SpanScores, rule: SpanRule) -> SpanSets:
-    """The binary trees of the span scores of many sentences.
+    """The binary trees for the span scores of many sentences.
 
-    rule: `greedy-right` and `greedy-sum` split each span, from the whole sentence down, where the score of its right
-    part, or the sum of the scores of both parts, is greatest; one-word parts count. `cky` gives the tree whose spans
-    have the greatest total score. (Every tree has the one-word spans and the whole sentence, so their scores do not
-    matter.)  Of equally good splits of a span the first is taken.
-    Returns all spans of two words or more, the whole sentence included: n - 1 for n words.
+    rule: `greedy-right` and `greedy-sum` split each span, starting from the whole sentence, where the score of the
+    right part, or the sum of the scores of both parts, is largest; one-word parts count. `cky` returns the tree whose
+    spans have the largest total score. (Every tree has the one-word spans and the whole sentence, so their scores do
+    not matter.)  Of equally good splits of a span, the first is taken.
+    Returns all spans of two or more words, including the whole sentence: n - 1 for n words.
     O(n^2) time for `greedy-right` and `greedy-sum`, O(n^3) for `cky`, O(n^2) memory.
-    Raises ValueError for an unknown rule, InputError where a score is not a finite number.
+    Raises ValueError for an unknown rule, InputError if a score is not a finite number.
     Peng, Schwartz, Smith 2019 (PaLM), equation 4: `greedy-right`.
     """
     if rule not in SPAN_RULES:
@@ -105,7 +105,7 @@ def decode_spans(scores: SpanScores, rule: SpanRule) -> SpanSets:
 
     def greedy(sentence: Integers, start: Integers, end: Integers) -> Integers:
         counts = end - start - 1
-        first = offsets_of(counts)[:-1]  # of each span, where its splits begin among those of all
+        first = offsets_of(counts)[:-1]  # index of each span's first split among all splits
         span = np.repeat(np.arange(len(counts)), counts)
         split = start[span] + 1 + np.arange(len(span)) - first[span]
         begin = offsets[sentence[span]]
@@ -119,6 +119,6 @@ def decode_spans(scores: SpanScores, rule: SpanRule) -> SpanSets:
 
 
 def places_of(begin: Integers | int, start: Chart, end: Chart) -> Integers:
-    """The indices of the scores of spans [start, end) of a sentence whose first score has the index `begin`."""
+    """Indices of the scores of spans [start, end) in a sentence whose first score has index `begin`."""
     end = np.asarray(end, np.int64)
     return begin + (end - 1) * end // 2 + end - start - 1

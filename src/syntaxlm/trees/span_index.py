@@ -1,4 +1,4 @@
-"""Spans of many sentences as sorted numbers: what makes sets of spans fast to count and compare."""
+"""Spans of many sentences as sorted integer keys, which makes sets of spans fast to count and compare."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from syntaxlm.trees.spans import Flags, Integers, SpanSets, offsets_of
 
 
 def key_bases(lengths: Integers) -> Integers:
-    """(S + 1,) where each sentence's keys begin: it has (n + 1)^2 of them, one for each start and end."""
+    """(S + 1,) the first key of each sentence, which has (n + 1)^2 keys, one per start and end."""
     return offsets_of((lengths + 1) ** 2)
 
 
 def span_keys(spans: SpanSets, keep_whole: bool) -> tuple[Integers, Integers]:
-    """Sorted keys of the distinct spans of two words or more, and (S,) how many each sentence has.
+    """Sorted keys of the distinct spans of two or more words, and their number in each sentence, (S,).
 
-    keep_whole: with those of whole sentences.
+    keep_whole: whether spans of whole sentences are included.
     """
     sentences = spans.sentences()
     lengths = spans.lengths[sentences]
@@ -32,7 +32,7 @@ def span_keys(spans: SpanSets, keep_whole: bool) -> tuple[Integers, Integers]:
 
 
 def spans_of_keys(keys: Integers, lengths: Integers) -> SpanSets:
-    """The spans whose sorted keys these are."""
+    """The spans of sorted keys."""
     bases = key_bases(lengths)
     sentences = np.searchsorted(bases, keys, side="right") - 1
     starts, ends = np.divmod(keys - bases[sentences], lengths[sentences] + 1)
@@ -40,19 +40,19 @@ def spans_of_keys(keys: Integers, lengths: Integers) -> SpanSets:
 
 
 def counts_of(keys: Integers, lengths: Integers) -> Integers:
-    """(S,) how many of the sorted keys each sentence has."""
+    """(S,) the number of sorted keys in each sentence."""
     return np.diff(np.searchsorted(keys, key_bases(lengths)))
 
 
 def common(first: Integers, second: Integers, lengths: Integers) -> Integers:
-    """(S,) how many keys two sorted arrays of distinct keys share in each sentence."""
+    """(S,) the number of keys that two sorted arrays of distinct keys share in each sentence."""
     both = np.concatenate([first, second])
     both.sort(kind="stable")  # merges two sorted runs
     return counts_of(both[1:][both[1:] == both[:-1]], lengths)
 
 
 def contained(keys: Integers, among: Integers) -> Flags:
-    """Which keys are among others, sorted."""
+    """Which keys are in `among`, which is sorted."""
     if not len(among):
         return np.zeros(len(keys), np.bool_)
     places = np.minimum(np.searchsorted(among, keys), len(among) - 1)

@@ -1,4 +1,4 @@
-"""The spans of many sentences in flat arrays, sentence after sentence: what decoders give and scoring reads."""
+"""The spans of many sentences in flat arrays, all sentences concatenated: output of decoders, input of scoring."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class SpanSets:
-    """Spans [start, end) of S sentences; those of sentence i stand at offsets[i] to offsets[i + 1] of the flat arrays.
+    """Spans [start, end) of S sentences; those of sentence i are at offsets[i] to offsets[i + 1] of the flat arrays.
 
-    lengths: (S,) words of each sentence.  offsets: (S + 1,).  starts, ends: (N,), 0-based.  labels: (N,) places in
-    `label_names`, or None.  Spans of one word and repeated spans are allowed: scoring drops them.
+    lengths: (S,) number of words of each sentence.  offsets: (S + 1,).  starts, ends: (N,), from 0.  labels: (N,)
+    indices into `label_names`, or None.  Spans of one word and repeated spans are allowed: scoring drops them.
     """
 
     lengths: Integers
@@ -38,10 +38,10 @@ class SpanSets:
     def __post_init__(self) -> None:
         if len(self.offsets) != len(self.lengths) + 1 or self.offsets[0] != 0 or self.offsets[-1] != len(self.starts):
             raise ValueError(
-                f"{len(self.lengths)} sentences, {len(self.offsets)} offsets, {len(self.starts)} spans do not fit"
+                f"{len(self.lengths)} sentences, {len(self.offsets)} offsets and {len(self.starts)} spans do not fit"
             )
         if len(self.ends) != len(self.starts) or (self.labels is not None and len(self.labels) != len(self.starts)):
-            raise ValueError("starts, ends and labels differ in number")
+            raise ValueError("starts, ends and labels must have the same length")
 
     @staticmethod
     def of(trees: Iterable[Tree]) -> SpanSets:
@@ -61,10 +61,10 @@ class SpanSets:
 
     @staticmethod
     def from_lists(spans: Sequence[Iterable[tuple[int, int]]], lengths: Sequence[int] | Integers) -> SpanSets:
-        """From one collection of (start, end) for each sentence.  Raises ValueError for a span outside its sentence."""
+        """Creates spans from (start, end) pairs per sentence.  Raises ValueError for a span outside its sentence."""
         lists = [list(sentence) for sentence in spans]
         if len(lists) != len(lengths):
-            raise ValueError(f"{len(lists)} sentences of spans, {len(lengths)} lengths")
+            raise ValueError(f"found spans of {len(lists)} sentences, but {len(lengths)} lengths")
         pairs = np.array(list(chain.from_iterable(lists)), np.int32).reshape(-1, 2)
         offsets = offsets_of(np.array([len(sentence) for sentence in lists], np.int64))
         result = SpanSets(np.asarray(lengths, np.int64), offsets, pairs[:, 0].copy(), pairs[:, 1].copy())
@@ -73,14 +73,14 @@ class SpanSets:
         if len(wrong):
             start, end = pairs[wrong[0]]
             sentence = int(result.sentences()[wrong[0]])
-            raise ValueError(f"sentence {sentence}: span ({start}, {end}) is not one of its {limits[wrong[0]]} words")
+            raise ValueError(f"sentence {sentence}: span ({start}, {end}) is not within its {limits[wrong[0]]} words")
         return result
 
     def __len__(self) -> int:
         return len(self.lengths)
 
     def sentences(self) -> Integers:
-        """(N,) the sentence of each span."""
+        """(N,) the sentence index of each span."""
         return np.repeat(np.arange(len(self.lengths)), np.diff(self.offsets))
 
     def sentence(self, index: int) -> set[tuple[int, int]]:
@@ -89,7 +89,7 @@ class SpanSets:
         return set(zip(self.starts[here].tolist(), self.ends[here].tolist(), strict=True))
 
     def select(self, indices: Sequence[int] | Integers | Flags) -> SpanSets:
-        """The sentences at `indices` (or where a mask is true), in that order."""
+        """The sentences at `indices` (or where a mask is True), in that order."""
         chosen = np.asarray(indices)
         chosen = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen.astype(np.int64)
         offsets = offsets_of(np.diff(self.offsets)[chosen])
@@ -98,7 +98,7 @@ class SpanSets:
         return SpanSets(self.lengths[chosen], offsets, self.starts[places], self.ends[places], labels, self.label_names)
 
     def places(self, chosen: Integers) -> Integers:
-        """Where the spans of the chosen sentences stand in the flat arrays, sentence after sentence."""
+        """Indices of the chosen sentences' spans in the flat arrays, concatenated."""
         counts = np.diff(self.offsets)[chosen]
         offsets = offsets_of(counts)
         places: Integers = np.repeat(self.offsets[:-1][chosen] - offsets[:-1], counts) + np.arange(offsets[-1])
@@ -111,7 +111,7 @@ def offsets_of(counts: Integers) -> Integers:
 
 
 def gathered(lengths: Integers, found: Sequence[tuple[Integers, AnyIntegers, AnyIntegers]]) -> SpanSets:
-    """Spans found in any order, as (sentence, start, end) arrays, put sentence after sentence."""
+    """Sorts spans, given as (sentence, start, end) arrays, by sentence."""
     if not found:
         return SpanSets(lengths, np.zeros(len(lengths) + 1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32))
     sentences, starts, ends = (np.concatenate(part) for part in zip(*found, strict=True))
@@ -121,10 +121,10 @@ def gathered(lengths: Integers, found: Sequence[tuple[Integers, AnyIntegers, Any
 
 
 def top_down(lengths: Integers, split_of: Callable[[Integers, Integers, Integers], Integers]) -> SpanSets:
-    """Binary trees from whole sentences down: all spans of all sentences are split, then all their parts.
+    """Binary trees, built from whole sentences down: all spans of all sentences are split, then all their parts.
 
-    lengths: (S,).  split_of: from (sentence, start, end) of spans of two words or more, (k,) each, k > 0, to where the
-    right part of each starts.  Returns all spans of two words or more.
+    lengths: (S,).  split_of: maps (sentence, start, end) of spans of two or more words, (k,) each, k > 0, to the start
+    of the right part of each.  Returns all spans of two or more words.
     """
     sentence, start, end = np.arange(len(lengths)), np.zeros_like(lengths), lengths
     levels: list[tuple[Integers, Integers, Integers]] = []
@@ -142,14 +142,14 @@ def top_down(lengths: Integers, split_of: Callable[[Integers, Integers, Integers
 def trees_of(
     spans: SpanSets, words: Sequence[Sequence[str]], tags: Sequence[Sequence[str]] | None = None
 ) -> list[Tree]:
-    """Trees over the words of each sentence, labelled X where the spans have no labels.
+    """Trees over the words of each sentence, labelled X if the spans have no labels.
 
-    tags: of the words; None: words get no tags.
-    Raises InputError naming the sentence (from 1) whose words differ in number or whose spans cross.
+    tags: of the words; None: words have no tags.
+    Raises InputError naming the sentence (from 1) whose number of words differs or whose spans cross.
     """
     if len(words) != len(spans):
         raise InputError(f"found words of {len(words)} sentences, expected those of {len(spans)}")
-    # Outer before inner; lexsort is stable, so that equal spans keep their order: a parent first.
+    # Outer before inner; lexsort is stable, so equal spans keep their order, the parent first.
     order = np.lexsort((-spans.ends, spans.starts, spans.sentences()))
     starts, ends = spans.starts[order].tolist(), spans.ends[order].tolist()
     names = [INDUCED_LABEL] * len(order)
@@ -181,11 +181,11 @@ def _check_nested(constituents: tuple[Constituent, ...], sentence: int) -> None:
 def format_spans(
     spans: SpanSets, words: Sequence[Sequence[str]], tags: Sequence[Sequence[str]] | None = None
 ) -> list[str]:
-    """Induced trees as lines of bracketed text, `(X the (X old cat))`: `format_brackets` of many trees at once.
+    """Induced trees as lines of bracketed text, `(X the (X old cat))`: `format_brackets` for many trees at once.
 
     tags: of the words; None: words are bare leaves.
-    spans: nested, that of the whole sentence among them where it has more than one word; labels are not written.
-    Raises InputError for words with white space in them.
+    spans: nested, including the whole sentence if it has more than one word; labels are not written.
+    Raises InputError for words that contain white space.
     """
     offsets = offsets_of(spans.lengths)
     first = offsets[:-1][spans.sentences()]
@@ -215,7 +215,7 @@ def _preterminal(word: str, tag: str) -> str:
 
 
 def joined(sets: Sequence[SpanSets]) -> SpanSets:
-    """The spans of several sets of the same sentences together; those of several sets as often, without labels."""
+    """Combines several sets of spans of the same sentences, with repetitions and without labels."""
     counts = sum(np.diff(one.offsets) for one in sets)
     order = np.argsort(np.concatenate([one.sentences() for one in sets]), kind="stable")
     starts, ends = (np.concatenate([getattr(one, name) for one in sets])[order] for name in ("starts", "ends"))

@@ -1,4 +1,4 @@
-"""What describes trees beside their F1: recall by gold label, F1 by sentence length, depth, left and right splits."""
+"""Descriptive statistics of trees: recall by gold label, F1 by sentence length, depth, left and right splits."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from syntaxlm.trees.spans import Flags, Integers, SpanSets
 
 @dataclass(frozen=True)
 class BranchingStatistics:
-    """The shape of many trees, spans of one word and repeated spans left out.
+    """The shape of many trees, ignoring spans of one word and repeated spans.
 
-    depth: constituents above a word, the whole sentence among them: mean over the words, then over the sentences.
-    left, right: percent of the spans of three words or more that split off their last word, ([i, j - 1], j), or their
-    first, (i, [i + 1, j]).
+    depth: number of constituents above a word, including the whole sentence, averaged over the words of a sentence,
+    then over sentences. left, right: percentage of the spans of three or more words that split off their last word,
+    ([i, j - 1], j), or their first word, (i, [i + 1, j]).
     """
 
     depth: float
@@ -31,10 +31,10 @@ class BranchingStatistics:
 def recall_by_label(
     predicted: SpanSets, gold: SpanSets, scored: Flags, keep_whole: bool
 ) -> dict[str, tuple[float, int]]:
-    """For each gold label the share of its spans (of two words or more) found, and their number; most frequent first.
+    """For each gold label, the recall of its spans (of two or more words) and their number; most frequent first.
 
-    A span with several labels, from a unary chain, counts under each.  Empty where gold has no labels.
-    scored: (S,) which sentences count.  keep_whole: with spans of whole sentences.
+    A span with several labels, from a unary chain, counts for each.  Empty if gold has no labels.
+    scored: (S,) whether each sentence counts.  keep_whole: whether spans of whole sentences count.
     """
     if gold.labels is None or not any(gold.label_names):
         return {}
@@ -55,7 +55,7 @@ def recall_by_label(
 
 
 def f1_by_length(lengths: Integers, f1_of_tens: Mapping[int, float]) -> dict[str, tuple[float, int]]:
-    """F1 and number of sentences of 1-10, 11-20 ... words.  f1_of_tens: by ten, counted from 0."""
+    """F1 and number of sentences with 1-10, 11-20, ... words.  f1_of_tens: by index of the range, from 0."""
     tens = (lengths - 1) // 10
     return {
         f"{10 * ten + 1}-{10 * ten + 10}": (f1, int(np.count_nonzero(tens == ten))) for ten, f1 in f1_of_tens.items()
@@ -63,17 +63,17 @@ def f1_by_length(lengths: Integers, f1_of_tens: Mapping[int, float]) -> dict[str
 
 
 def shape_of(spans: SpanSets, scored: Flags | None = None) -> BranchingStatistics:
-    """Depth and splits of the trees.  scored: (S,) which sentences count; None: all."""
+    """Depth and splits of the trees.  scored: (S,) whether each sentence counts; None: all."""
     spans = spans if scored is None else spans.select(scored)
     keys, counts = span_keys(spans, keep_whole=True)
     sentences = np.repeat(np.arange(len(spans)), counts)
     lengths = spans.lengths[sentences]
     starts, ends = np.divmod(keys - key_bases(spans.lengths)[:-1][sentences], lengths + 1)
-    # The depths of a sentence's words add up to the widths of its spans.
+    # The sum of the depths of a sentence's words is the sum of the widths of its spans.
     depth = np.bincount(sentences, weights=ends - starts, minlength=len(spans)) / np.maximum(spans.lengths, 1)
     long = ends - starts > 2
     left = contained(keys[long] - 1, keys)  # the span that ends one word earlier
-    right = contained(keys[long] + lengths[long] + 1, keys)  # that begins one word later
+    right = contained(keys[long] + lengths[long] + 1, keys)  # the span that starts one word later
     total = max(1, int(np.count_nonzero(long)))
     return BranchingStatistics(
         float(depth.mean()) if len(depth) else 0.0,

@@ -1,7 +1,7 @@
-"""Which of several equally good splits of a span a decoder takes.
+"""How a decoder breaks ties between equally good splits of a span.
 
-Taking the first split always would make a tree branch to the right wherever its weights do not decide. A pseudo-random
-choice leans to neither side, and is still reproducible: it is a hash, not the state of a generator.
+If the first split were always taken, trees would branch to the right wherever weights are equal. A pseudo-random choice
+is unbiased and still reproducible, because it is a hash instead of the state of a generator.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ Hashes: TypeAlias = npt.NDArray[np.uint64]
 
 
 def tie_priorities(length: int, widths: Any, starts: Any, splits: Any, seeds: Hashes | None = None) -> Integers:
-    """Fixed pseudo-random numbers, 0 or more: of tied splits, `ties="random"` takes the one with the greatest.
+    """Fixed pseudo-random numbers, 0 or more: with `ties="random"`, the tied split with the largest number is taken.
 
-    They depend on the sentence's length, the span's width and start, and the split alone, and on seeds where given.
+    They depend only on the sentence's length, the span's width and start, and the split, and on seeds if given.
     All arguments are broadcast.
     """
     parts = [np.asarray(length), widths, starts, *([] if seeds is None else [seeds]), splits]
@@ -31,9 +31,9 @@ def tie_priorities(length: int, widths: Any, starts: Any, splits: Any, seeds: Ha
 def choose_at_random(
     split: Integers, sums: npt.NDArray[Any], length: int, starts: Integers, seeds: Hashes | None
 ) -> None:
-    """Replace the split of each span that has several best ones by the one of greatest priority.
+    """For each span with several best splits, replaces the split by that of highest priority.
 
-    split: (k,), changed in place.  sums: (k, width - 1) how good each split of k spans of one width is.
+    split: (k,), modified in place.  sums: (k, width - 1) score of each split of k spans of one width.
     starts, seeds: (k,), of the spans and of their sentences.
     """
     best = sums == sums.max(1, keepdims=True)
@@ -47,7 +47,7 @@ def choose_at_random(
 def seeds_of(spans: SpanSets) -> Hashes:
     """(S,) a hash of each sentence's spans, so that different sentences of one length break ties differently.
 
-    spans: distinct within a sentence; neither their order nor other sentences change a hash.
+    spans: distinct within a sentence; a hash does not depend on their order or on other sentences.
     """
     hashes = _mixed(spans.starts, spans.ends)
     with np.errstate(over="ignore"):
@@ -56,7 +56,7 @@ def seeds_of(spans: SpanSets) -> Hashes:
 
 
 def _mixed(*parts: Any) -> Hashes:
-    """A hash of integers, broadcast: SplitMix64 (Steele et al. 2014) of one after the other."""
+    """A hash of integers, broadcast: SplitMix64 (Steele et al. 2014) applied to one after another."""
     mixed = np.zeros((), np.uint64)
     with np.errstate(over="ignore"):
         for part in parts:

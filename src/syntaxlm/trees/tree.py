@@ -1,4 +1,4 @@
-"""Constituency and dependency trees. Both are stored flat, so nothing recurses, however deep a tree is."""
+"""Constituency and dependency trees. Both are stored flat, so there is no recursion, however deep a tree is."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Constituent(NamedTuple):
-    """A labelled span of words, [start, end), 0-based."""
+    """A labelled span of words, [start, end), from 0."""
 
     label: str
     start: int
@@ -25,8 +25,8 @@ class Constituent(NamedTuple):
 class Tree:
     """A constituency tree: words, their part-of-speech tags, and the constituents above them in pre-order.
 
-    Pre-order (a parent before its children, left before right) makes the list a tree: of two constituents of the same
-    span the earlier one is the parent. Preterminals are not constituents; they are `tags` ("" where a word has none).
+    Pre-order (a parent before its children, left before right) determines the tree: of two constituents with the same
+    span, the earlier one is the parent. Preterminals are not constituents; they are `tags` ("" for words without one).
     """
 
     words: tuple[str, ...]
@@ -35,7 +35,7 @@ class Tree:
 
     def __post_init__(self) -> None:
         if len(self.tags) != len(self.words):
-            raise ValueError(f"a tree of {len(self.words)} words has {len(self.tags)} tags")
+            raise ValueError(f"found {len(self.tags)} tags for {len(self.words)} words")
 
     def __len__(self) -> int:
         return len(self.words)
@@ -55,7 +55,7 @@ class Tree:
         return to_nltk(self)
 
     def _repr_svg_(self) -> str:
-        """The tree as a picture, for notebooks."""
+        """The tree as an SVG picture, for notebooks."""
         return display.render("tree", self)
 
 
@@ -63,7 +63,7 @@ class Tree:
 class DependencyTree:
     """A dependency tree over words: `heads[i]` is the 1-based position of word i's head, 0 for the root.
 
-    tags, labels: one for each word ("" where the file has none). name: the sentence id of its file, or "".
+    tags, labels: one per word ("" if the file has none). name: the sentence id in its file, or "".
     """
 
     words: tuple[str, ...]
@@ -75,11 +75,11 @@ class DependencyTree:
     def __post_init__(self) -> None:
         sizes: Sequence[int] = [len(self.tags), len(self.heads), len(self.labels)]
         if any(size != len(self.words) for size in sizes):
-            raise ValueError(f"a dependency tree of {len(self.words)} words has tags, heads, labels of lengths {sizes}")
+            raise ValueError(f"found tags, heads and labels of lengths {sizes} for {len(self.words)} words")
 
     def __len__(self) -> int:
         return len(self.words)
 
     def _repr_svg_(self) -> str:
-        """The tree as a picture, for notebooks."""
+        """The tree as an SVG picture, for notebooks."""
         return display.render("dependency tree", self)

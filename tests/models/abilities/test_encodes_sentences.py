@@ -1,4 +1,4 @@
-"""Models that encode sentences: a vector for each, of that sentence alone."""
+"""Models that encode sentences: an independent vector for each sentence."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ every_model = every(EncodesSentences)
 
 
 @every_model
-def test_a_sentence_in_a_padded_batch_has_the_features_that_it_has_alone(name):
+def test_features_of_a_sentence_do_not_depend_on_padding_or_the_rest_of_the_batch(name):
     model, batch = built(name), ragged()
     together = model.encode(batch).features
     assert together.shape == (4, model.feature_size)
@@ -40,7 +40,7 @@ def test_features_depend_on_every_token_and_not_on_targets(name):
 
 
 @every_model
-def test_there_are_no_penalties_in_evaluation(name):
+def test_evaluation_has_no_penalties(name):
     assert not built(name).encode(ragged()).penalties
 
 
@@ -56,7 +56,7 @@ def test_an_encoder_is_the_model_without_its_decoder(name):
 
 
 @pytest.mark.parametrize("name", [name for name, kind in MODELS.items() if kind.encoder is None])
-def test_a_model_type_that_does_not_encode_is_refused_with_those_that_do(name):
+def test_the_error_for_a_model_type_that_does_not_encode_lists_those_that_do(name):
     encoders = ", ".join(other for other, kind in MODELS.items() if kind.encoder is not None)
     assert {"prpn", "lstm", "on-lstm", "palm"} <= set(encoders.split(", "))
     with pytest.raises(

@@ -1,4 +1,4 @@
-"""Dependency-tree models that take one level of steps at a time: as a whole batch is read."""
+"""Dependency-tree models that process one level at a time: the results equal those of a whole batch."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ every_model = every(GeneratesTrees)
 
 
 @every_model
-def test_levels_taken_one_by_one_have_the_states_and_probabilities_of_the_whole(name):
+def test_levels_processed_one_by_one_give_the_same_states_and_probabilities_as_the_whole_batch(name):
     model, batch = built(name), batch_for(name)
     whole = model.token_log_probs(batch)
     states = model.root_states()
     assert states.hidden.shape == (1, model.state_size)
-    first = before = 0  # of this level and of the level before it, in the batch; ROOT comes before them all
+    first = before = 0  # first rows of this and of the previous level; ROOT precedes all
     for size, counts in zip(batch.levels.sizes, batch.levels.counts, strict=True):
         rows = slice(first, first + size)
         parents = batch.levels.parents[rows]
@@ -38,7 +38,7 @@ def test_levels_taken_one_by_one_have_the_states_and_probabilities_of_the_whole(
 
 
 @every_model
-def test_sizes_are_those_of_what_is_read(name):
+def test_declared_sizes_are_the_actual_sizes(name):
     model = built(name)
     words = torch.tensor([2, 3, 2])
     assert model.reads == "trees"

@@ -38,14 +38,14 @@ def test_maps_in_a_padded_batch_are_those_of_each_sentence_alone(name):
 
 
 @every_model
-def test_attention_is_a_share_of_what_may_be_attended_to(name):
-    """It sums to less than one where gates are closed."""
+def test_attention_sums_to_at_most_one(name):
+    """It sums to less than one if gates are closed."""
     for key, values in built(name).maps(read(8, 2)).earlier_tokens.items():
         if "attention" in key:
             assert (values.sum(-1) <= 1 + 1e-12).all()
 
 
 @pytest.mark.parametrize("name", ["lstm", "awd-lstm", "ngram"])
-def test_models_without_gates_or_attention_say_so(name):
+def test_models_without_gates_or_attention_declare_it(name):
     assert name in VARIANTS
     assert not issubclass(class_of(name), HasMaps)

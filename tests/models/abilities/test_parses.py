@@ -1,4 +1,4 @@
-"""Models that parse: their structure has the declared type and shape, is of the sentence alone, and gives trees."""
+"""Models that parse: type and shape of the structure, independence of other sentences, and trees."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.models.variants import (
 )
 from tests.parsing.span_models import bracketing
 
-BRACKETS = {"brackets": True, "brackets without labels": False}  # models of tests that give span probabilities
+BRACKETS = {"brackets": True, "brackets without labels": False}  # test models that give span probabilities
 NAMES = [*names_with(Parses), *BRACKETS]
 OF_MARGINALS = [name for name in NAMES if name in BRACKETS or built(name).structure_type is SpanMarginals]
 every_model = pytest.mark.parametrize("name", NAMES)
@@ -37,12 +37,12 @@ SENTENCES = [KNOWN["words"].split()[:length] for length in (1, 2, 3, 4, 6, 10)] 
 
 
 def parser(name):
-    """`built`, or the model of tests."""
+    """A variant or a test model."""
     return bracketing(BRACKETS[name]).model if name in BRACKETS else built(name)
 
 
 def real_values(structure, batch):
-    """The values of real steps alone: (layers, n), or (n, m); those of spans, all of them."""
+    """The values at real steps, (layers, n) or (n, m); of spans, all values."""
     if isinstance(structure, SpanMarginals):
         return structure.values
     mask = batch.mask()
@@ -109,7 +109,7 @@ def test_best_trees_are_binary_and_labelled_by_models_with_labels(name):
 
 
 @every_model
-def test_padding_and_company_never_change_the_structure_of_a_sentence(name):
+def test_padding_and_other_sentences_never_change_the_structure_of_a_sentence(name):
     lengths = (9, 7, 5, 3) if name in OF_MARGINALS else (9, 7, 5, 1)
     model, batch = parser(name), ragged(9, lengths)
     together = model.structure(batch).values
@@ -127,7 +127,7 @@ def test_padding_and_company_never_change_the_structure_of_a_sentence(name):
 
 
 @every_model
-def test_targets_are_not_looked_at(name):
+def test_results_do_not_depend_on_targets(name):
     model, batch = parser(name), ragged()
     other = dataclasses.replace(batch, targets=batch.tokens)
     assert torch.equal(real_values(model.structure(batch), batch), real_values(model.structure(other), batch))
@@ -136,7 +136,7 @@ def test_targets_are_not_looked_at(name):
 @pytest.mark.parametrize(
     "name", [name for name in names_with(Parses, among=list(VARIANTS)) if built(name).structure_type is SpanScores]
 )
-def test_span_scores_are_log_probabilities_among_the_spans_of_words_that_end_together(name):
+def test_span_scores_are_log_probabilities_among_the_spans_that_end_at_the_same_word(name):
     values = built(name).structure(read(8, 2)).values
     lengths = torch.arange(1, values.shape[2] + 1)
     for step in range(8):
@@ -163,8 +163,8 @@ def test_later_tokens_never_change_the_structure_before_them(name):
 
 
 @every_left_to_right_model
-def test_structure_alone_equals_that_of_a_whole_reading(name):
-    """Distances as they gate memory; scores of spans as they are attended to, those with BOS left out."""
+def test_structure_equals_that_of_a_full_forward_pass(name):
+    """Distances that gate memory; scores of attended spans, without those that include BOS."""
     model, batch = built(name), ragged(9, (9, 4, 1))
     read, alone = model.read(batch), model.structure(batch)
     if isinstance(alone, Distances):
@@ -206,7 +206,7 @@ def test_span_marginals_are_of_spans_of_whole_sentences(name, lengths):
 
 
 @every_sentence_model
-def test_padding_and_company_never_change_span_marginals(name):
+def test_padding_and_other_sentences_never_change_span_marginals(name):
     model, batch = built(name), closed_sentences()
     together = model.labelled_structure(batch)
     for column, length in enumerate(batch.lengths.tolist()):
@@ -217,7 +217,7 @@ def test_padding_and_company_never_change_span_marginals(name):
 
 
 @every_sentence_model
-def test_targets_and_padding_are_not_looked_at_for_span_marginals(name):
+def test_span_marginals_do_not_depend_on_targets_or_padding(name):
     model, batch = built(name), closed_sentences()
     tokens = batch.tokens.masked_fill(~batch.mask(), BOS)
     other = dataclasses.replace(batch, tokens=tokens, targets=torch.zeros_like(batch.targets))
@@ -225,7 +225,7 @@ def test_targets_and_padding_are_not_looked_at_for_span_marginals(name):
 
 
 @every(FindsBestTrees)
-def test_best_trees_are_binary_and_of_each_sentence_alone(name):
+def test_best_trees_are_binary_and_independent_of_other_sentences(name):
     model, batch = built(name), closed_sentences()
     found = model.best_trees(batch)
     for column, length in enumerate(batch.lengths.tolist()):

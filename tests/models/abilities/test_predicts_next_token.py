@@ -1,4 +1,4 @@
-"""Models that predict the next token: the distribution is the one that targets are scored by."""
+"""Models that predict the next token: the distribution agrees with the scores of targets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ every_model = every(PredictsNextToken)
 
 @every_model
 @pytest.mark.parametrize("lengths", [None, [7, 4, 1]])
-def test_the_next_token_has_the_probabilities_that_targets_have_at_the_last_step(name, lengths):
+def test_next_token_probabilities_equal_those_of_targets_at_the_last_step(name, lengths):
     model = built(name)
     batch = dataclasses.replace(read_for(name, 7, 3), lengths=None if lengths is None else torch.tensor(lengths))
     found, _ = model.next_log_probs(batch)
@@ -27,7 +27,7 @@ def test_the_next_token_has_the_probabilities_that_targets_have_at_the_last_step
 
 
 @every_model
-def test_a_text_read_token_by_token_has_the_probabilities_of_one_reading(name):
+def test_reading_token_by_token_gives_the_same_probabilities_as_reading_at_once(name):
     model, batch = built(name), read_for(name, 9, 2)
     expected = word_log_probs(model, batch)
     state = None
@@ -38,14 +38,14 @@ def test_a_text_read_token_by_token_has_the_probabilities_of_one_reading(name):
 
 
 @every_model
-def test_the_state_is_that_of_scoring(name):
+def test_the_state_equals_that_of_scoring(name):
     model, batch = built(name), read_for(name, 5, 3)
     _, state = model.next_log_probs(batch)
     torch.testing.assert_close(state, model.token_log_probs(batch).state, rtol=0, atol=0)
 
 
 @every_model
-def test_targets_are_not_looked_at(name):
+def test_results_do_not_depend_on_targets(name):
     model, batch = built(name), read_for(name, 6, 3)
     found, _ = model.next_log_probs(batch)
     other, _ = model.next_log_probs(TokenBatch(batch.tokens, batch.tokens))

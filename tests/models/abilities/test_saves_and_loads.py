@@ -1,4 +1,4 @@
-"""A stored model is read back as it was, whatever its type and settings."""
+"""Models of all types and settings are stored and read back unchanged."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ VOCABULARY = Vocabulary(["<unk>", "<s>", "</s>", *(f"w{number}" for number in ra
 
 
 def stored(name: str, **settings: object) -> ModelBundle:
-    """A model in the precision in which models are stored and read."""
+    """A model in single precision, as models are stored."""
     model = built(name, **settings)
     if isinstance(model, TrainsByGradient):
         model.float()
@@ -39,7 +39,7 @@ def stored(name: str, **settings: object) -> ModelBundle:
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_a_model_is_read_back_as_it_was_written(name, tmp_path):
+def test_a_written_model_is_read_back_unchanged(name, tmp_path):
     bundle = stored(name)
     write_model(tmp_path, bundle)
     again = read_model(tmp_path)
@@ -54,7 +54,7 @@ def test_a_model_is_read_back_as_it_was_written(name, tmp_path):
 
 
 @every(ScoresTokens)
-def test_its_probabilities_are_the_same(name, tmp_path):
+def test_probabilities_are_unchanged_after_reading(name, tmp_path):
     bundle = stored(name)
     write_model(tmp_path, bundle)
     again = read_model(tmp_path).model
@@ -62,7 +62,7 @@ def test_its_probabilities_are_the_same(name, tmp_path):
 
 
 @every(ScoresSentences)
-def test_the_probabilities_of_sentences_are_the_same(name, tmp_path):
+def test_sentence_probabilities_are_unchanged_after_reading(name, tmp_path):
     bundle = stored(name)
     write_model(tmp_path, bundle)
     again, batch = read_model(tmp_path).model, batch_for(name)
@@ -70,7 +70,7 @@ def test_the_probabilities_of_sentences_are_the_same(name, tmp_path):
 
 
 @every(Parses)
-def test_its_structure_is_the_same(name, tmp_path):
+def test_structure_is_unchanged_after_reading(name, tmp_path):
     bundle = stored(name)
     write_model(tmp_path, bundle)
     again = read_model(tmp_path).model
@@ -86,7 +86,7 @@ def test_its_structure_is_the_same(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", [name for name in VARIANTS if "tied" in vars(config_of(name))])
-def test_untied_weights_are_stored_apart_and_tied_ones_once(name, tmp_path):
+def test_untied_weights_are_stored_separately_and_tied_ones_once(name, tmp_path):
     for tied in (True, False):
         bundle = stored(name, tied=tied)
         write_model(tmp_path / str(tied), bundle)

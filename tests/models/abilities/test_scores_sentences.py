@@ -1,4 +1,4 @@
-"""Models that score sentences: a sentence has the same log-probability in any batch, the sum of its tokens'."""
+"""Models that score sentences: independence of the batch, and sums of token log-probabilities."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_sums_are_in_double_precision(name):
 
 
 @every(ScoresSentences)
-def test_a_sentence_has_the_log_probability_that_it_has_alone(name):
+def test_the_log_probability_of_a_sentence_does_not_depend_on_the_batch(name):
     model, batch = built(name), batch_for(name)
     together = model.sentence_log_probs(batch)
     for number in range(batch.sentence_count()):

@@ -1,4 +1,4 @@
-"""Models that score tokens: distributions over words, of what stands before alone, however a text is cut."""
+"""Models that score tokens: distributions that depend on preceding tokens only, however a text is batched."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_probabilities_sum_to_one_over_the_vocabulary(name, tied):
 
 
 @every_text_model
-def test_padding_and_company_never_change_a_real_token(name):
+def test_padding_and_other_sentences_never_change_a_real_token(name):
     model = built(name)
     lengths = [9, 7, 5, 1]
     batch = ragged(9, tuple(lengths))
@@ -101,7 +101,7 @@ every_sentence_model = every(ScoresTokens, among=list(SENTENCE_VARIANTS))
 
 
 @every_sentence_model
-def test_padding_and_company_never_change_a_sentence(name):
+def test_padding_and_other_sentences_never_change_a_sentence(name):
     model, batch = built(name), sentences()
     together = log_probs(model, batch)
     for column, length in enumerate(batch.lengths.tolist()):
@@ -123,7 +123,7 @@ def test_later_words_never_change_an_earlier_one(name):
 
 @every_sentence_model
 @pytest.mark.parametrize("cuts", [(1,), (2, 4), tuple(range(1, 6))])
-def test_sentences_in_parts_equal_those_read_at_once(name, cuts):
+def test_sentences_read_in_parts_equal_those_read_at_once(name, cuts):
     model, batch = built(name), sentences((5, 5))
     whole = log_probs(model, batch)
     state, parts = None, []
@@ -145,7 +145,7 @@ def test_the_carried_state_matters(name):
 
 
 @every_text_model
-def test_the_state_is_a_flat_dict_of_detached_tensors_that_reading_on_never_changes(name):
+def test_the_state_is_a_flat_dict_of_detached_tensors_that_further_reading_never_changes(name):
     model, batch = built(name).train(), read(6, 2)
     states = [model.token_log_probs(batch).state]
     if isinstance(model, TrainsByGradient):

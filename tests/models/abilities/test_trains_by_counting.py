@@ -1,4 +1,4 @@
-"""Models trained by counting or EM: rounds never lower the likelihood of what was counted; counts are cleared."""
+"""Models trained by counting or EM: rounds never lower the training likelihood, and counts are cleared."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROUNDS = 8
 
 
 def fresh(name: str) -> Any:
-    """A model that has counted nothing yet."""
+    """A model without counts."""
     return MixtureOfUnigrams(3, WORDS) if name == "mixture" else build_model(config_of(name), WORDS).eval()
 
 
@@ -61,7 +61,7 @@ def test_no_round_lowers_the_likelihood_of_what_was_counted(name):
 
 
 @every_model_of_sentences
-def test_the_objective_is_the_criterion_before_the_update_and_never_rises(name):
+def test_the_objective_is_the_criterion_before_the_update_and_never_increases(name):
     model, batches = fresh(name), texts()
     tokens = sum(batch.token_count() for batch in batches)
     objectives = []
@@ -86,7 +86,7 @@ def test_the_order_of_batches_makes_no_difference(name):
 
 
 @every_model
-def test_counts_are_taken_under_the_present_parameters_which_accumulating_leaves(name):
+def test_counts_use_the_current_parameters_and_accumulating_does_not_change_them(name):
     model, batches = fresh(name), texts()
     before = copy.deepcopy(model.state_dict())
     for batch in batches:
@@ -96,7 +96,7 @@ def test_counts_are_taken_under_the_present_parameters_which_accumulating_leaves
 
 @every_model
 def test_maximising_clears_the_counts(name):
-    """What was counted in a round has no part in the next one, unless by the parameters."""
+    """Counts of a round affect the next round only through the parameters."""
     model, batches = fresh(name), texts()
     one_round(model, batches[:3])
     alone = fresh(name)
@@ -120,7 +120,7 @@ def test_a_model_of_one_round_forgets_the_text_before(name):
 
 
 @pytest.mark.parametrize("name", names_with(TrainsByCounting))
-def test_counts_are_in_no_state_dict_and_no_gradient_is_asked(name):
+def test_counts_are_not_in_the_state_dict_and_need_no_gradient(name):
     model = built(name)
     keys = set(model.state_dict())
     model.accumulate(batch_for(name))

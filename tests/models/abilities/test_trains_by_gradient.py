@@ -1,4 +1,4 @@
-"""Models trained by gradient descent: what the loss counts, that all weights learn, that gradients are right."""
+"""Models trained by gradient descent: the loss, its counts, and correct gradients of all weights."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ DROPPING = [name for name in EVERY if name not in SENTENCE_VARIANTS]  # PCFGs ha
 
 
 def rates_of(name: str) -> dict[str, float]:
-    """All dropout rates of a model's settings, at a half."""
+    """All dropout rates of a model's settings, set to 0.5."""
     numbers = (key for key, value in vars(config_of(name)).items() if isinstance(value, float))
     return {key: 0.5 for key in numbers if key.endswith("dropout")}
 
 
 @every_model
-def test_a_loss_is_a_sum_and_says_over_what(name):
+def test_a_loss_is_a_sum_with_its_count(name):
     batch = batch_for(name)
     found = built(name).train().loss(batch)
     assert found.total.shape == ()
@@ -82,8 +82,8 @@ def test_the_gradient_in_evaluation_agrees_with_finite_differences(name):
 
 
 @every(TrainsByGradient, HasHiddenStates, text=True)
-def test_bfloat16_products_stay_near_float32_in_value_and_gradient(name):
-    """In the median of several batches: now and then a norm of eight features makes much of a rounding error."""
+def test_bfloat16_products_are_close_to_float32_in_value_and_gradient(name):
+    """In the median of several batches: a norm of eight features occasionally amplifies rounding errors."""
     model = built(name, init_range=0.1).float()
     value_errors, gradient_errors = [], []
     for seed in range(5):
@@ -130,7 +130,7 @@ def test_dropout_never_changes_scores_in_evaluation(name):
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_what_is_counted_has_no_weights_for_gradients_and_all_else_has(name):
+def test_only_models_trained_by_counting_have_no_trainable_weights(name):
     model = built(name)
     assert isinstance(model, TrainsByGradient) != isinstance(model, TrainsByCounting)
     assert isinstance(model, TrainsByCounting) == (not list(model.parameters()))
@@ -139,7 +139,7 @@ def test_what_is_counted_has_no_weights_for_gradients_and_all_else_has(name):
 
 
 @every(TrainsByGradient, among=list(TOKEN_VARIANTS))
-def test_padding_is_no_part_of_the_loss(name):
+def test_padding_is_not_part_of_the_loss(name):
     model, batch = built(name), batch_for(name)
     changed = batch.targets.clone()
     changed[~batch.mask()] = 0

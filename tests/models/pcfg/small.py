@@ -33,7 +33,7 @@ def small_grammar(name: str) -> Grammar:
 
 
 def small_model(name: str, seed: int = 0, **settings: float) -> SentencePCFG:
-    """A model in float64 and evaluation mode, with sharper rules than at the start, that has counted `TEXT`."""
+    """A model in float64 and evaluation mode, with sharper rules than initially, set up with the counts of `TEXT`."""
     torch.manual_seed(seed)
     grammar = small_grammar(name)
     with torch.no_grad():
@@ -70,7 +70,7 @@ def counts_of(text: Iterable[Sequence[int]]) -> TextCounts:
 
 
 def batch_of(text: Iterable[Sequence[int]], closed: bool = False) -> TokenBatch:
-    """Sentences, longest first, as training reads them; closed: as parsing reads them, EOS among the tokens."""
+    """Sentences, longest first, as in training; closed: with EOS as an input, as in parsing."""
     sentences = [[BOS, *map(token, sentence), EOS] for sentence in text]
     assert sorted(map(len, sentences), reverse=True) == list(map(len, sentences)), "longest first"
     if closed:

@@ -1,4 +1,4 @@
-"""The end bias: its log-weights, its part in the loss, and that it falls to 0."""
+"""The end bias: its log-weights, its effect on the loss, and its decay to 0."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from syntaxlm.models.pcfg.grammars import Sentences
 from syntaxlm.ops.inside import reference
 from tests.models.pcfg.small import EVERY, SORTED, WORDS, batch_of, counts_of, small_model
 
-# Words 1 and 2 end sentences; 0 and 3 stand in longer ones only, 4 is alone.
+# Words 1 and 2 end sentences; 0 and 3 occur in longer sentences only, 4 only alone.
 WORD_COUNTS = torch.tensor([30, 50, 40, 80, 0])
 FINAL_COUNTS = torch.tensor([1, 30, 15, 0, 0])
 
@@ -31,7 +31,7 @@ def test_a_text_without_rare_ends_has_no_bias():
     assert not end_scores(counts, counts // 3).any()
 
 
-def test_weights_are_those_of_the_last_word_but_at_the_end_of_the_sentence():
+def test_weights_depend_on_the_last_word_and_are_0_at_the_end_of_the_sentence():
     scores = end_scores(WORD_COUNTS, FINAL_COUNTS)
     batch = Sentences.of([[0, 3, 2, 0], [1, 0], [3, 3, 3]])
     found = end_weights(scores, batch.words, batch.lengths)
@@ -55,7 +55,7 @@ def test_a_model_takes_its_scores_from_the_training_text():
 
 
 def weighted_loss(model, weight: float) -> float:
-    """By the reference: minus the log-likelihood of derivations, each span weighted."""
+    """The reference: negative log-likelihood of derivations with weighted spans."""
     tables = model.grammar.tables(Sentences.of(SORTED))
     total = 0.0
     for sentence, own in zip(SORTED, tables.words.split(list(map(len, SORTED))), strict=True):
@@ -73,7 +73,7 @@ def alone_loss(model) -> float:
 
 
 @pytest.mark.parametrize("name", ["simple", "tensor", "neural"])
-def test_the_loss_in_training_is_that_of_weighted_derivations_until_the_bias_is_0(name):
+def test_the_training_loss_weights_derivations_until_the_bias_is_0(name):
     model, batch = small_model(name, end_bias=1.5, end_bias_epochs=2.0), batch_of(SORTED)
     assert weighted_loss(model, 1.5) > weighted_loss(model, 0) + 0.1
     model.train()
@@ -96,7 +96,7 @@ def test_evaluation_and_scores_ignore_the_bias(name):
         assert torch.equal(biased.sentence_log_probs(batch), plain.sentence_log_probs(batch)) == (name != "compound")
 
 
-def test_the_bias_of_words_that_the_text_lacks_is_0():
+def test_the_bias_of_words_missing_from_the_text_is_0():
     model = small_model("simple", end_bias=1.0)
     model.setup(counts_of([[1, 2], [1, 2], [2]]))
     assert model.end_scores[[0, *range(3, WORDS)]].tolist() == [0] * (WORDS - 2)

@@ -1,4 +1,4 @@
-"""The rules of neural grammars: against released figures, and those of compound grammars against one another."""
+"""The rules of neural grammars, compared with released programs, and compound grammars."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def golden_sentences(arrays):
 
 
 def golden_of(arrays, number):
-    """What a golden file has of one sentence, by its short names."""
+    """The arrays of one sentence in a golden file, by their short names."""
     prefix = f"sentence.{number}."
     return {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}
 
@@ -141,7 +141,7 @@ def test_trees_of_the_greatest_summed_marginals_equal_the_released_trees(path):
 
 @every_file
 def test_token_log_probabilities_of_a_model_equal_the_released_prefixes(path):
-    """Differences of prefix probabilities; a share of one-word sentences of 0 adds nothing to them."""
+    """Differences of prefix probabilities; without one-word sentences."""
     grammar, arrays = released(path)
     sentences = golden_sentences(arrays)
     if "prefix_log_probs" not in golden_of(arrays, 0):
@@ -196,7 +196,7 @@ def test_rules_are_distributions(name):
         torch.testing.assert_close(shares.sum(-1), torch.ones_like(shares[..., 0]))
 
 
-def test_sentences_are_selected_in_the_order_asked_for():
+def test_sentences_are_selected_in_the_requested_order():
     batch = Sentences.of([[1, 2], [], [3], [4, 5, 6]])
     assert len(batch) == 4
     chosen = batch.select([3, 0, 1])

@@ -1,4 +1,4 @@
-"""The rules and words that a grammar lists are the most probable ones of its tables."""
+"""Listing the most probable rules and words of a grammar."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_the_rules_of_a_compound_grammar_are_those_at_z_zero():
     assert model.top_words(4, 1)[0].probability == pytest.approx(emissions[:, 0].max().exp().item())
 
 
-def test_a_grammar_of_thousands_of_symbols_needs_no_table():
+def test_listing_a_grammar_with_thousands_of_symbols_needs_no_table():
     """Its table would take 70 GiB."""
     nonterminals, symbols = 2048, 3072
     generator = torch.Generator().manual_seed(0)

@@ -1,4 +1,4 @@
-"""PCFGs as language models and parsers: probabilities add up, each sentence is by itself, nothing stale is kept."""
+"""PCFGs as language models and parsers: probabilities, independence of sentences, and caching."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_groups_have_every_sentence_that_is_long_enough_once_within_the_limit():
 
 
 @every_exact
-def test_a_sentence_that_memory_cannot_hold_is_refused_by_its_length(name, monkeypatch):
+def test_a_sentence_too_long_for_memory_raises_an_error_with_its_length(name, monkeypatch):
     model = exact_model(name)
     batch, closed = batch_of([[1] * 40, [1, 2]]), batch_of([[1] * 40, [1, 2]], closed=True)
     monkeypatch.setattr(implementation, "memory_size", lambda: 50_000)
@@ -112,7 +112,7 @@ def test_a_sentence_that_memory_cannot_hold_is_refused_by_its_length(name, monke
         lambda: model.structure(closed),
         lambda: model.best_trees(closed),
     ):
-        with pytest.raises(InputError, match=r"a sentence of 40 words: its chart takes .* split the sentence"):
+        with pytest.raises(InputError, match=r"a sentence of 40 words: its chart needs .* split the sentence"):
             refused()
     assert model.sentence_log_probs(batch_of([[1, 2]])).isfinite().all()
 
@@ -128,7 +128,7 @@ def test_next_word_and_end_of_sentence_are_a_distribution(name, prefix):
 
 
 @every_exact
-def test_the_distribution_of_the_next_token_is_what_each_continuation_gets(name):
+def test_the_next_token_distribution_equals_the_probability_of_each_continuation(name):
     model = exact_model(name)
     prefixes = [[1, 2, 3, 0, 5], [2, 2, 6], [4, 1], [3], [0], []]
     tokens = batch_of(prefixes)
@@ -153,7 +153,7 @@ def test_a_later_word_never_changes_the_probability_of_an_earlier_one(name):
 
 @every_exact
 @pytest.mark.parametrize("cuts", [(1,), (3,), (2, 3, 6), tuple(range(1, 7))], ids=str)
-def test_a_sentence_read_in_parts_has_the_probabilities_of_one_reading(name, cuts):
+def test_a_sentence_read_in_parts_has_the_same_probabilities_as_read_at_once(name, cuts):
     model, batch = exact_model(name), batch_of([[1, 2, 3, 4, 5, 6], [6, 5, 0, 3, 2, 1]])
     whole = model.token_log_probs(batch).log_probs
     state, parts = None, []
@@ -166,7 +166,7 @@ def test_a_sentence_read_in_parts_has_the_probabilities_of_one_reading(name, cut
 
 
 @every_exact
-def test_targets_that_are_not_read_next_have_the_probabilities_of_the_distribution_there(name):
+def test_targets_that_are_not_the_next_input_are_scored_by_the_next_token_distribution(name):
     model = exact_model(name)
     read = batch_of([[1, 2, 3, 4], [6, 5, 0]])
     targets = torch.randint(9, read.targets.shape, generator=torch.Generator().manual_seed(1))
@@ -219,7 +219,7 @@ def test_a_sentence_of_one_word_has_its_share_of_the_smoothed_unigrams(name):
 
 
 @every_type
-def test_a_sentence_without_words_never_occurs_and_harms_no_other(name):
+def test_a_sentence_without_words_has_probability_0_and_does_not_affect_others(name):
     model = small_model(name)
     found = model.sentence_log_probs(batch_of([[1, 2, 3], [4], []])).tolist()
     assert found[2] == -np.inf
@@ -243,8 +243,8 @@ def test_unknown_words_are_a_word_of_the_grammar(name):
     assert structure.labels[1, 0, 0] >= model.grammar.nonterminal_count
 
 
-def test_setup_refuses_a_text_of_one_word_sentences():
-    with pytest.raises(InputError, match="no sentence of the training text has two words or more"):
+def test_setup_raises_an_error_for_a_text_of_one_word_sentences():
+    with pytest.raises(InputError, match="no sentence of the training text has two or more words"):
         small_model("simple").setup(counts_of([[1], [2], [1]]))
 
 
@@ -256,12 +256,12 @@ def test_the_share_of_one_word_sentences_is_never_0_or_1():
 
 
 @pytest.mark.parametrize("size", [2, 3])
-def test_a_vocabulary_without_words_is_refused(size):
-    with pytest.raises(InputError, match=f"a vocabulary of {size} tokens has no words for a grammar to emit"):
+def test_a_vocabulary_without_words_raises_an_error(size):
+    with pytest.raises(InputError, match=f"the vocabulary of {size} tokens has no words that a grammar could emit"):
         pcfg.build(SimplePCFGConfig(), size)
 
 
-def test_a_table_of_rules_that_is_too_large_is_refused_by_the_settings():
+def test_settings_with_a_too_large_rule_table_raise_an_error():
     fault = (
         r"model\.nonterminals: found 4096 with 60 preterminals, a table of 70,747,488,256 rules;"
         r" expected at most 268,435,456, or model\.name simple-pcfg, which needs no table$"
@@ -314,7 +314,7 @@ def test_there_is_a_label_for_every_symbol():
 
 
 def derivation_log_prob(rules, emissions, spans) -> float:
-    """Of a sentence and a labelled tree, single words included: the product of its rules."""
+    """Joint log-probability of a sentence and a labelled tree with single words: the product of its rules."""
     table, count = rules.table(), rules.nonterminals
     label = {(first, last): symbol for first, last, symbol in spans}
     length = len(emissions)
@@ -351,8 +351,8 @@ def test_best_trees_have_the_probability_of_the_best_derivation(name):
 # ---- compound grammars
 
 
-def test_compound_bound_lies_below_the_probability_of_the_sentence():
-    """The bound against the mean over many vectors drawn from the prior."""
+def test_compound_bound_is_below_the_probability_of_the_sentence():
+    """The bound is compared with the mean over many vectors sampled from the prior."""
     model = small_model("compound")
     assert isinstance(model.grammar, CompoundGrammar)
     generator = torch.Generator().manual_seed(0)
@@ -415,7 +415,7 @@ def test_training_raises_the_likelihood_of_the_text(name):
     assert losses[-1] < 0.8 * losses[0]
 
 
-# ---- rules that are kept
+# ---- cached rules
 
 
 def adam(model, fused: bool) -> None:
@@ -461,21 +461,21 @@ def evaluated(model) -> list[torch.Tensor]:
 @pytest.mark.parametrize(
     ("name", "change"), [*(("simple", change) for change in CHANGES), ("tensor", "fused adam"), ("neural", "in place")]
 )
-def test_rules_are_computed_anew_when_weights_change(name, change):
-    """In evaluation mode throughout; against a copy that has kept nothing."""
+def test_rules_are_recomputed_when_weights_change(name, change):
+    """In evaluation mode, compared with a copy without cache."""
     torch.manual_seed(1)
     model = exact_model(name)
     before = evaluated(model)
     CHANGES[change](model)
     fresh = copy.deepcopy(model)
-    fresh._kept = None
+    fresh._cache = None
     after = evaluated(model)
     assert all(map(torch.equal, after, evaluated(fresh)))
     if change != "float and back":
         assert not all(map(torch.equal, after, before))
 
 
-def test_rules_are_computed_once_while_weights_stay(monkeypatch):
+def test_rules_are_computed_once_while_weights_do_not_change(monkeypatch):
     model = exact_model("simple")
     calls = []
     compute = model.grammar.rules
@@ -489,7 +489,7 @@ def test_rules_are_computed_once_while_weights_stay(monkeypatch):
     assert len(calls) == 2
 
 
-def test_averaged_weights_have_their_own_rules_inside_and_none_after():
+def test_averaged_weights_have_their_own_rules_inside_the_context_only():
     torch.manual_seed(1)
     model = exact_model("simple")
     average = WeightAverage(model)
@@ -545,6 +545,6 @@ def test_long_sentences_have_finite_token_log_probabilities_that_add_up(name):
     torch.testing.assert_close(tokens.sum(0), total, rtol=1e-5, atol=0)
 
 
-def test_counts_of_dependency_trees_are_not_those_of_a_text():
+def test_counts_of_dependency_trees_raise_an_error():
     with pytest.raises(AssertionError):
         small_model("simple").setup(TextCounts(torch.ones(9)))

@@ -1,4 +1,4 @@
-"""Sentences drawn from a grammar: by its probabilities, within the limit, with their trees."""
+"""Sampling sentences with their trees from a grammar: frequencies and limits."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_samples_follow_the_rules(kind):
     assert ((counts - expected) ** 2 / expected.clip(min=1)).sum() < 2 * len(pairs)
 
 
-def test_one_word_sentences_are_drawn_by_their_share():
+def test_one_word_sentences_are_sampled_with_their_probability():
     model = small_model("neural")
     drawn = model.sample(300, 40, np.random.default_rng(0))
     assert all(1 <= len(sample.words) <= 40 for sample in drawn)
@@ -53,7 +53,7 @@ def test_one_word_sentences_are_drawn_by_their_share():
     assert alone == pytest.approx(300 * share, abs=4 * (300 * share) ** 0.5)
 
 
-def test_one_word_sentences_are_drawn_by_the_unigrams_of_the_training_text():
+def test_one_word_sentences_are_sampled_from_the_unigrams_of_the_training_text():
     model = small_model("simple")
     model.one_word_share.fill_(1)
     words = [sample.words for sample in model.sample(1000, 1, np.random.default_rng(0))]
@@ -80,14 +80,14 @@ def test_samples_are_words_of_the_vocabulary_with_binary_trees_within_the_limit(
         assert all(0 <= symbol < model.grammar.nonterminal_count for _, _, symbol in sample.spans)
 
 
-def test_the_same_generator_draws_the_same_sentences():
+def test_the_same_generator_samples_the_same_sentences():
     model = small_model("tensor")
     one, other, another = (model.sample(5, 20, np.random.default_rng(seed)) for seed in (3, 3, 4))
     assert one == other != another
 
 
-def test_a_limit_that_no_sentence_keeps_is_reported():
+def test_a_limit_below_all_sentences_raises_an_error():
     model = small_model("simple")
     model.one_word_share.fill_(0)
-    with pytest.raises(InputError, match="no sentence of at most 1 words in 1,000 draws; allow longer ones"):
+    with pytest.raises(InputError, match="none of 1,000 sampled sentences has at most 1 words; allow longer sentences"):
         model.sample(1, 1, np.random.default_rng(0))

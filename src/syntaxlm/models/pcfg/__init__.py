@@ -31,7 +31,7 @@ def build(config: PCFGConfig, vocabulary_size: int) -> SentencePCFG:
     """A neural PCFG with fresh weights. Raises InputError for a vocabulary without words."""
     words = vocabulary_size - SPECIALS
     if words < 2:
-        raise InputError(f"a vocabulary of {vocabulary_size} tokens has no words for a grammar to emit")
+        raise InputError(f"the vocabulary of {vocabulary_size} tokens has no words that a grammar could emit")
     sizes = config.nonterminals, config.preterminals, words, config.embedding_size
     training = config.end_bias, config.end_bias_epochs, config.focus
     grammar: Grammar

@@ -7,20 +7,20 @@ from typing import Literal
 
 from syntaxlm.settings import NonNegative, Positive, Settings, Size
 
-_LARGEST_TABLE = 1 << 28  # probabilities of binary rules that are in memory together
+_LARGEST_TABLE = 1 << 28  # most probabilities of binary rules in a full table
 
 
 @dataclass(frozen=True)
 class _PCFGConfig(Settings, section="model"):
-    """What the settings of all neural PCFGs share."""
+    """Settings that all neural PCFGs share."""
 
     name: str = ""
-    nonterminals: Size = 512  # symbols of constituents
-    preterminals: Size = 1024  # symbols of words
+    nonterminals: Size = 512  # number of constituent symbols
+    preterminals: Size = 1024  # number of word symbols (preterminals)
     embedding_size: Size = 256  # features of a symbol's embedding
     end_bias: NonNegative = 0.0  # weight of the end bias at the start of training; 0: none
-    end_bias_epochs: Positive = 1.0  # epochs in which the end bias falls evenly to 0
-    focus: NonNegative = 0.0  # training: penalty, in nats, of a span that no tree of text.focus has; 0: none
+    end_bias_epochs: Positive = 1.0  # epochs in which the end bias falls linearly to 0
+    focus: NonNegative = 0.0  # penalty in training, in nats, of a span in no tree of text.focus; 0: none
 
 
 @dataclass(frozen=True)
@@ -32,21 +32,21 @@ class SimplePCFGConfig(_PCFGConfig, section="model"):
 
 @dataclass(frozen=True)
 class TensorPCFGConfig(_PCFGConfig, section="model"):
-    """Settings of TN-PCFG: the table of binary rules has a low rank."""
+    """Settings of TN-PCFG: the binary rule table has low rank."""
 
     name: Literal["tensor-pcfg"] = "tensor-pcfg"
-    nonterminals: Size = 250  # symbols of constituents
-    preterminals: Size = 500  # symbols of words
-    rank: Size = 500  # of the table of binary rules
+    nonterminals: Size = 250  # number of constituent symbols
+    preterminals: Size = 500  # number of word symbols (preterminals)
+    rank: Size = 500  # rank of the binary rule table
 
 
 @dataclass(frozen=True)
 class NeuralPCFGConfig(_PCFGConfig, section="model"):
-    """Settings of N-PCFG: a full table of binary rules."""
+    """Settings of N-PCFG: a full binary rule table."""
 
     name: Literal["neural-pcfg"] = "neural-pcfg"
-    nonterminals: Size = 30  # symbols of constituents
-    preterminals: Size = 60  # symbols of words
+    nonterminals: Size = 30  # number of constituent symbols
+    preterminals: Size = 60  # number of word symbols (preterminals)
 
     def contradictions(self) -> list[str]:
         return _table_faults(self)
@@ -54,13 +54,13 @@ class NeuralPCFGConfig(_PCFGConfig, section="model"):
 
 @dataclass(frozen=True)
 class CompoundPCFGConfig(_PCFGConfig, section="model"):
-    """Settings of C-PCFG: an N-PCFG whose rules also depend on a vector of the sentence."""
+    """Settings of C-PCFG: an N-PCFG whose rules also depend on a sentence vector."""
 
     name: Literal["compound-pcfg"] = "compound-pcfg"
-    nonterminals: Size = 30  # symbols of constituents
-    preterminals: Size = 60  # symbols of words
-    latent_size: Size = 64  # features of the sentence's vector
-    encoder_size: Size = 512  # features of each direction of the LSTM that infers it, and of its word embeddings
+    nonterminals: Size = 30  # number of constituent symbols
+    preterminals: Size = 60  # number of word symbols (preterminals)
+    latent_size: Size = 64  # features of the sentence vector
+    encoder_size: Size = 512  # features of each direction of the BiLSTM that infers the vector, and of its embeddings
 
     def contradictions(self) -> list[str]:
         return _table_faults(self)

@@ -1,21 +1,21 @@
-"""Which words end constituents, estimated from where sentences end."""
+"""The end bias: which words end constituents, estimated from the words that end sentences."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-PSEUDO_COUNT = 10.0  # of each word, at the overall rate of sentence ends
+PSEUDO_COUNT = 10.0  # added occurrences of each word, with the overall rate of sentence ends
 
 
 def end_scores(words: Tensor, final_words: Tensor) -> Tensor:
-    """(V,) float64 log-weight of a constituent that ends in each word before the sentence does: 0 or negative.
+    """(V,) float64 log-weights, at most 0, of constituents that end in each word but not at the sentence's end.
 
-    words, final_words: (V,) how often each word occurs in sentences of two words or more, and how often as the last.
-    Words with which sentences rarely end, such as articles, prepositions and auxiliaries, rarely end constituents: the
-    log-weight is min(0, log(p(end | w) / p(end))), of plain text. As a bias of the first part of training it makes
-    grammars attach such words to what follows them, whatever the random seed; it falls to 0, so that the final grammar
-    is trained on the likelihood alone.
+    words, final_words: (V,) number of occurrences of each word in sentences of two or more words, and as their last
+    word. The log-weight is min(0, log(p(end | w) / p(end))), estimated from plain text: words that rarely end
+    sentences, such as articles, prepositions and auxiliaries, rarely end constituents. As a bias in the first part of
+    training, it makes grammars attach such words to what follows them, whatever the random seed. The bias falls to 0,
+    so the final grammar is trained on the likelihood alone.
     """
     counts, ends = words.double(), final_words.double()
     rate = ends.sum() / counts.sum()
@@ -24,9 +24,9 @@ def end_scores(words: Tensor, final_words: Tensor) -> Tensor:
 
 
 def end_weights(scores: Tensor, words: Tensor, lengths: tuple[int, ...]) -> Tensor:
-    """(B, n, n) log-weights of spans by first and last word, both inclusive; 0 where the sentence ends.
+    """(B, n, n) log-weights of spans, indexed by first and last word, inclusive; 0 for spans that end the sentence.
 
-    scores: (V,) as of `end_scores`.  words: (N,) of all sentences, one after another.  lengths: of each of B sentences.
+    scores: (V,) from `end_scores`.  words: (N,) of all sentences, concatenated.  lengths: of the B sentences.
     """
     sizes = torch.tensor(lengths, device=words.device)
     longest = int(sizes.max())

@@ -1,4 +1,4 @@
-"""Neural PCFGs of fixed rules: the probability of every next word, by prefix probabilities."""
+"""Neural PCFGs with fixed rules, which give next-word probabilities through prefix probabilities."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from syntaxlm.models.pcfg.model import SentencePCFG
 from syntaxlm.models.pcfg.words import BOS, EOS, SPECIALS, to_grammar
 from syntaxlm.ops.inside import Layout, next_words, prefix_log_probs
 
-_PREFIX_CHART = 1 << 22  # numbers of each float64 chart of sentences that are in memory together
+_PREFIX_CHART = 1 << 22  # most entries of a float64 chart of a group of sentences
 
 
 class PCFG(SentencePCFG, PredictsNextToken):
-    """A grammar that also gives the probability of every next word, by prefix probabilities, in float64.
+    """A grammar that also gives the probability of every next word, from prefix probabilities in float64.
 
-    The state, of a prefix that continues, is all tokens since BOS.
+    The state has all tokens of the prefix since BOS.
     """
 
     likelihood_estimate = None
@@ -39,7 +39,7 @@ class PCFG(SentencePCFG, PredictsNextToken):
 
     @staticmethod
     def _is_text(batch: TokenBatch, mask: Tensor) -> bool:
-        """Whether each target is the token read next, and none is BOS, or EOS before the last step."""
+        """Whether each target is the next input, no target is BOS, and EOS is only a last target."""
         continues = mask[1:]
         before_last = batch.targets[:-1][continues]
         return (
@@ -58,7 +58,7 @@ class PCFG(SentencePCFG, PredictsNextToken):
     sentence_log_probs = SentencePCFG.sentence_log_probs  # type: ignore[assignment]  # faster than a sum over tokens
 
     def _of_text(self, batch: TokenBatch, tokens: Tensor) -> Tensor:
-        """Targets that are the tokens read next: differences of the prefixes' log-probabilities. (T, B)."""
+        """Log-probabilities of targets that are the next inputs: differences of prefix log-probabilities. (T, B)."""
         steps, columns = batch.targets.shape
         before = len(tokens) - steps
         lengths = torch.full((columns,), steps) if batch.lengths is None else batch.lengths
@@ -77,7 +77,7 @@ class PCFG(SentencePCFG, PredictsNextToken):
         return result
 
     def _prefixes(self, sentences: Sentences) -> tuple[Tensor, Tensor]:
-        """(B, n + 1) each, natural log-probabilities of prefixes of 0 to n words, and of these as sentences."""
+        """Natural log-probabilities of prefixes of 0 to n words, and of these as whole sentences: (B, n + 1) each."""
         share, rest = self.one_word_share.double().log(), torch.log1p(-self.one_word_share.double())
         shape = len(sentences), max(sentences.lengths) + 1
         prefixes = self.unigrams.new_full(shape, -torch.inf, dtype=torch.float64)
@@ -85,7 +85,7 @@ class PCFG(SentencePCFG, PredictsNextToken):
         prefixes[:, 0] = 0
         for chosen in self._groups(sentences, 1, _PREFIX_CHART):
             part = sentences.select(chosen)
-            # The layout needs two words: one word is doubled, and the prefix of the second is not read.
+            # The layout needs two words: a single word is repeated, and the prefix of the second is ignored.
             parts = [own if len(own) > 1 else own.repeat(2) for own in part.words.split(part.lengths)]
             padded = Sentences(torch.cat(parts), tuple(map(len, parts)))
             tables = self._tables(padded)
@@ -99,7 +99,7 @@ class PCFG(SentencePCFG, PredictsNextToken):
         return prefixes, wholes
 
     def _next(self, tokens: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """The distribution after prefixes, (T, B) with BOS first -> (B, V). What repeats is computed once."""
+        """The next-token distribution after prefixes, (T, B) with BOS first -> (B, V). Each prefix is computed once."""
         given = self._sentences(TokenBatch(tokens, tokens, lengths))
         parts = [tuple(part.tolist()) for part in given.words.split(given.lengths)]
         places = {part: place for place, part in enumerate(dict.fromkeys(parts))}
@@ -109,7 +109,7 @@ class PCFG(SentencePCFG, PredictsNextToken):
         else:
             prefixes = self.unigrams.new_zeros(len(sentences), 1, dtype=torch.float64)
             wholes = torch.full_like(prefixes, -torch.inf)
-        tables = self._tables(sentences)  # of the prefixes' words alone
+        tables = self._tables(sentences)  # of the words in the prefixes only
         emissions = self._all_tables()[1]
         rest = torch.log1p(-self.one_word_share.double())
         found = next_words(tables.rules, tables.emissions, tables.words, sentences.lengths)

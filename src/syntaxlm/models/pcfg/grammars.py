@@ -1,4 +1,4 @@
-"""Grammars whose rule probabilities are computed by a network.
+"""Grammars whose rule probabilities are computed by a neural network.
 
 Four parametrisations over one interface, `Grammar`: `SimpleGrammar` (SN-PCFG, Liu et al. 2023), `TensorGrammar`
 (TN-PCFG, Yang et al. 2021), `NeuralGrammar` and `CompoundGrammar` (N-PCFG and C-PCFG, Kim et al. 2019).
@@ -23,7 +23,7 @@ from syntaxlm.ops.inside import FactoredRules, Rules, TableRules, emission_log_p
 class Sentences:
     """A batch of sentences of any lengths, without padding.
 
-    words: (N,) int64 words, sentence after sentence.  lengths: words of each sentence, one or more.
+    words: (N,) int64, the words of all sentences, concatenated.  lengths: number of words of each sentence, at least 1.
     """
 
     words: Tensor
@@ -39,16 +39,16 @@ class Sentences:
         return len(self.lengths)
 
     def select(self, indices: Sequence[int]) -> Sentences:
-        """The sentences of these indices, in this order."""
+        """The sentences at these indices, in this order."""
         parts = self.words.split(self.lengths)
         chosen = [parts[index] for index in indices]
         return Sentences(torch.cat(chosen) if chosen else self.words[:0], tuple(len(part) for part in chosen))
 
 
 class Tables(NamedTuple):
-    """The rules and emissions of a batch: the arguments of the inside algorithm.
+    """The rules and emissions of a batch: arguments of the inside algorithm.
 
-    penalties: (B,) KL divergence of the sentence vectors from their prior, nats; None where there are none.
+    penalties: (B,) KL divergence of the sentence vectors from their prior, in nats; None without sentence vectors.
     """
 
     rules: Rules
@@ -73,7 +73,7 @@ def _embedding(rows: int, size: int) -> nn.Parameter:
 
 
 def _residual_network(input_size: int, size: int, blocks: int, output_size: int | None = None) -> nn.Sequential:
-    """A linear layer, residual blocks, and a linear layer to the output if there is one."""
+    """A linear layer, residual blocks and, if `output_size` is given, an output layer."""
     layers: list[nn.Module] = [nn.Linear(input_size, size), *(ResidualBlock(size) for _ in range(blocks))]
     if output_size is not None:
         layers.append(nn.Linear(size, output_size))
@@ -81,20 +81,20 @@ def _residual_network(input_size: int, size: int, blocks: int, output_size: int 
 
 
 def _initialise(module: nn.Module) -> None:
-    """Xavier-uniform matrices, which the papers found to matter; biases stay as torch draws them."""
+    """Initialises matrices Xavier-uniformly, which matters according to the papers; biases keep torch's default."""
     for parameter in module.parameters():
         if parameter.ndim > 1:
             nn.init.xavier_uniform_(parameter)
 
 
 class Grammar(nn.Module, ABC):
-    """What turns weights into the probabilities of rules."""
+    """Computes the rule probabilities of a grammar from its weights."""
 
     nonterminal_count: int
     preterminal_count: int
     vocabulary_size: int
 
-    latent_size = 0  # features of the sentence vector that rules depend on; 0: none
+    latent_size = 0  # features of the sentence vector on which the rules depend; 0: no vector
 
     @abstractmethod
     def rules(self) -> Rules:
@@ -102,17 +102,17 @@ class Grammar(nn.Module, ABC):
 
     @abstractmethod
     def emissions(self, columns: Tensor) -> Tensor:
-        """Natural log p(w | T) of distinct words: (u,) int64 -> (u, t)."""
+        """Natural log p(w | T) of distinct words w: (u,) int64 -> (u, t)."""
 
     def tables(self, sentences: Sentences) -> Tables:
-        """What the inside algorithm reads of a batch."""
+        """The arguments of the inside algorithm for a batch."""
         columns, words = torch.unique(sentences.words, return_inverse=True)
         return Tables(self.rules(), self.emissions(columns), words)
 
     def all_tables(self, vector: Tensor | None = None) -> tuple[Rules, Tensor]:
         """The rules, and natural log p(w | T) of all words: (V, t).
 
-        vector: (latent_size,) the sentence vector z of a grammar that has one; None for z = 0, its prior mean.
+        vector: (latent_size,) the sentence vector z, if the rules depend on one; None for z = 0, its prior mean.
         """
         return self.rules(), self.emissions(self._every_word())
 
@@ -125,7 +125,7 @@ class SimpleGrammar(Grammar):
 
     With p_A = relu(P e_A) + e_A, l_X = relu(L e_X) + e_X, q_X = relu(R e_X) + e_X: p_L(. | A) = softmax_X(l_X . p_A),
     p_R(. | A) = softmax_X(q_X . p_A), r = softmax_A(s . e_A); with h_T = f(e_T) + e_T: p(w | T) = softmax_w(h_T . v_w).
-    Liu et al. 2023, section 4 and appendix. s is drawn from N(0, 1), so that start symbols differ from the beginning.
+    Liu et al. 2023, section 4 and appendix. s is drawn from N(0, 1), so that the start probabilities differ initially.
     """
 
     def __init__(self, nonterminals: int, preterminals: int, vocabulary_size: int, embedding_size: int) -> None:
@@ -153,7 +153,7 @@ class SimpleGrammar(Grammar):
 
 
 class TensorGrammar(Grammar):
-    """TN-PCFG: the table of binary rules has a low rank, p(A -> B C) = sum_l U_Al V_Bl W_Cl.
+    """TN-PCFG: the binary rule table has low rank, p(A -> B C) = sum_l U_Al V_Bl W_Cl.
 
     U is a softmax over the rank, V and W over symbols. Yang et al. 2021, section 4.
     """
@@ -185,7 +185,7 @@ class TensorGrammar(Grammar):
 
 
 class NeuralGrammar(Grammar):
-    """N-PCFG: the table of binary rules is a linear map of the parent's embedding. Kim et al. 2019, section 2.1."""
+    """N-PCFG: the binary rule table is a linear map of the parent's embedding. Kim et al. 2019, section 2.1."""
 
     def __init__(self, nonterminals: int, preterminals: int, vocabulary_size: int, embedding_size: int) -> None:
         super().__init__()
@@ -195,7 +195,7 @@ class NeuralGrammar(Grammar):
     def _make(
         self, nonterminals: int, preterminals: int, vocabulary_size: int, embedding_size: int, input_size: int
     ) -> None:
-        """input_size: features that the networks read."""
+        """Creates the parameters. input_size: features of the networks' input."""
         self.nonterminal_count, self.preterminal_count = nonterminals, preterminals
         self.vocabulary_size = vocabulary_size
         self.nonterminals = _embedding(nonterminals, embedding_size)
@@ -213,17 +213,17 @@ class NeuralGrammar(Grammar):
         return _network_emissions(self.emission, self.preterminals, columns)
 
     def _binary(self, parents: Tensor) -> Tensor:
-        """(..., m, features) -> (..., m, m + t, m + t)."""
+        """Probabilities of binary rules: (..., m, features) -> (..., m, m + t, m + t)."""
         symbols = self.nonterminal_count + self.preterminal_count
         flat = torch.softmax(self.rule(parents).to(parents.dtype), -1)
         return flat.unflatten(-1, (symbols, symbols))
 
 
 class CompoundGrammar(NeuralGrammar):
-    """C-PCFG: an N-PCFG whose networks also read a vector z of the sentence, z ~ N(0, I) of `latent_size` features.
+    """C-PCFG: an N-PCFG whose networks also read a sentence vector z ~ N(0, I) of `latent_size` features.
 
-    z is inferred by a BiLSTM over the words and a maximum over positions; training maximises the evidence lower bound.
-    The probability of a sentence is known by estimates of this bound only. Kim et al. 2019, sections 2.2 and 2.3.
+    z is inferred by a BiLSTM over the words with max pooling; training maximises the evidence lower bound (ELBO).
+    Sentence probabilities are only known through estimates of this bound. Kim et al. 2019, sections 2.2 and 2.3.
     """
 
     def __init__(
@@ -252,7 +252,7 @@ class CompoundGrammar(NeuralGrammar):
         return mean, log_variance
 
     def tables(self, sentences: Sentences) -> Tables:
-        """With z drawn by reparametrisation in training, its mean in evaluation."""
+        """As in `Grammar`; z is sampled by reparametrisation in training and is its mean in evaluation."""
         mean, log_variance = self.infer(sentences)
         vectors = mean
         if self.training:
@@ -268,7 +268,7 @@ class CompoundGrammar(NeuralGrammar):
         return tables.rules.of(0), tables.emissions
 
     def tables_of(self, sentences: Sentences, vectors: Tensor) -> Tables:
-        """For given z, (B, latent): rules of each sentence, and emissions of each word."""
+        """For given z, (B, latent): the rules of each sentence and the emissions of each word."""
         root = torch.softmax(self.root(self._joined(self.start, vectors))[:, 0].to(self.start.dtype), -1)
         rules = TableRules(root, self._binary(self._joined(self.nonterminals, vectors)))
         columns, words = torch.unique(sentences.words, return_inverse=True)
@@ -280,13 +280,13 @@ class CompoundGrammar(NeuralGrammar):
 
     @staticmethod
     def _joined(symbols: Tensor, vectors: Tensor) -> Tensor:
-        """(k, d), (B, latent) -> (B, k, d + latent)."""
+        """Concatenates every symbol with every sentence vector: (k, d), (B, latent) -> (B, k, d + latent)."""
         shape = len(vectors), len(symbols), -1
         return torch.cat([symbols.expand(shape), vectors[:, None].expand(shape)], -1)
 
 
 def _network_emissions(network: nn.Sequential, inputs: Tensor, columns: Tensor) -> Tensor:
-    """log p(w | T) where the last layer of a network maps to words: (t, features), (u,) -> (u, t)."""
+    """log p(w | T) from a network whose last layer maps to words: (t, features), (u,) -> (u, t)."""
     words = network[-1]
     assert isinstance(words, nn.Linear)
     return emission_log_probs(network[:-1](inputs), words.weight, words.bias, columns)

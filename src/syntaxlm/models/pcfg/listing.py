@@ -1,4 +1,4 @@
-"""The most probable rules and words of a grammar's symbols, without the table of all rules."""
+"""The most probable rules and words of a grammar's symbols, found without a table of all rules."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from syntaxlm.models.pcfg.grammars import Grammar
 from syntaxlm.models.pcfg.words import of_vocabulary
 from syntaxlm.ops.inside import Rules, TableRules
 
-_TOGETHER = 1 << 20  # probabilities of pairs of children that are in memory together
+_TOGETHER = 1 << 20  # most probabilities of pairs of children in memory
 
 
 class ListsGrammar(HasGrammar):
-    """Lists the symbols of a grammar and their rules. Rules of a compound grammar are those at z = 0."""
+    """Lists the rules and words of a grammar's symbols. For a compound grammar, the rules are those at z = 0."""
 
     grammar: Grammar
 
@@ -50,11 +50,11 @@ class ListsGrammar(HasGrammar):
 
 @torch.no_grad()
 def top_rules(rules: Rules, nonterminal: int, count: int) -> list[SymbolRule]:
-    """The most probable binary rules of a nonterminal, the most probable first.
+    """The most probable binary rules of a nonterminal, in descending order.
 
     Exact, in O(m + t) memory for factored rules. p(A -> B C) = sum_l parent_Al left_lB right_lC is at most
-    sum_l parent_Al left_lB max_C right_lC, so left children are tried by this bound until no other can be among the
-    best.
+    sum_l parent_Al left_lB max_C right_lC, so left children are tried in descending order of this bound until no other
+    left child can be among the best.
     """
     if isinstance(rules, TableRules):
         symbols = rules.binary.shape[-1]
@@ -83,6 +83,6 @@ def top_rules(rules: Rules, nonterminal: int, count: int) -> list[SymbolRule]:
 
 @torch.no_grad()
 def top_words(emissions: Tensor, preterminal: int, count: int) -> list[EmittedWord]:
-    """The most probable words of a preterminal, the most probable first. emissions: (V, t) natural log p(w | T)."""
+    """The most probable words of a preterminal, in descending order. emissions: (V, t) natural log p(w | T)."""
     values, words = emissions[:, preterminal].double().exp().topk(min(count, len(emissions)))
     return [EmittedWord(of_vocabulary(word), p) for word, p in zip(words.tolist(), values.tolist(), strict=True)]

@@ -1,12 +1,12 @@
 """Neural PCFGs as language models and parsers.
 
-Sentences of one word are not in the grammar (S -> A -> B C). A share q of sentences has one word, drawn from unigrams;
-the others have 1 - q times the grammar's probability. Both are counted in the training text. The end of the sentence
-is always predicted: P(sentence) is that of exactly these words. Words that the vocabulary lacks are one word, <unk>,
-which the grammar learns where the training text has it.
+Sentences of one word are not in the grammar (S -> A -> B C). With probability q a sentence has one word, drawn from
+unigrams; the others have 1 - q times the probability that the grammar gives. q and the unigrams are estimated from the
+training text. The end of the sentence is always predicted: P(sentence) is the probability of exactly these words. Words
+outside the vocabulary are one word, <unk>, which the grammar learns if the training text contains it.
 
-The ids of a vocabulary are those of `Vocabulary.build`: unknown, BOS, EOS, then words. A grammar has no symbols BOS and
-EOS; its word 0 is the unknown one.
+Vocabulary ids are those of `Vocabulary.build`: unknown, BOS, EOS, then words. A grammar has neither BOS nor EOS; its
+word 0 is the unknown word.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ from syntaxlm.ops.inside import (
 )
 
 ELBO_AT_MEAN = "ELBO at the mean of q(z|x), approximate"
-_CHART = 1 << 26  # numbers of the inside probabilities of sentences that are in memory together
-_BYTES = 24  # of all charts, for each inside probability
+_CHART = 1 << 26  # most inside probabilities of a group of sentences in memory
+_BYTES = 24  # in all charts, per inside probability
 
 
-class _Kept(NamedTuple):
-    """Rules and emissions of all words, for evaluation, and what they were computed from.
+class _Cache(NamedTuple):
+    """Rules and emissions of all words, cached for evaluation, and the weights from which they were computed.
 
-    dtype: autocast's; None without autocast.
+    dtype: autocast's dtype; None without autocast.
     """
 
     dtype: torch.dtype | None
@@ -65,14 +65,14 @@ class _Kept(NamedTuple):
 
 
 class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBestTrees, ListsGrammar):
-    """A grammar that scores whole sentences and parses them.
+    """A grammar that scores and parses whole sentences.
 
-    The log-probability of a sentence is exact or, for compound grammars, an estimate of the evidence lower bound
-    (ELBO): in training with a sampled sentence vector z, in evaluation at the mean of q(z|x), which is not a bound.
-    end_bias: weight of the end bias at the start of training, which falls to 0 in `end_bias_epochs`.
+    Sentence log-probabilities are exact or, for compound grammars, an estimate of the evidence lower bound (ELBO): with
+    a sampled sentence vector z in training, and at the mean of q(z|x) in evaluation, which is not a bound.
+    end_bias: weight of the end bias at the start of training; it falls to 0 within `end_bias_epochs`.
     focus: parse-focusing (Park & Kim 2024): in training, derivations are weighted by how many of the parsers whose
-        trees a batch brings have each span; a span of none of k parsers costs `focus` nats, one of j costs
-        (1 - j / k) of that. Sentences without such trees are not focused.
+        trees are in the batch have each span. With k parsers, a span that j of them have costs (1 - j / k) `focus`
+        nats. Sentences without such trees are not affected.
     """
 
     reads = "sentences"
@@ -94,20 +94,22 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
         self.register_buffer("unigrams", torch.zeros(size))
         self.register_buffer("end_scores", torch.zeros(size), persistent=False)
         self._end_weight, self.parsers = end_bias, 1
-        self._kept: _Kept | None = None
-        self._kept_sampler: Sampler | None = None
+        self._cache: _Cache | None = None
+        self._cached_sampler: Sampler | None = None
 
     # ---- training
 
     def setup(self, counts: TextCounts) -> None:
-        """Sets q, the unigrams of one-word sentences (each word's count plus one half), and the end bias."""
+        """Sets q, the unigrams of one-word sentences (add-1/2 smoothing), and the end bias."""
         assert counts.final_words is not None
         assert counts.one_word_sentences is not None
         words, ends, alone = (
             counts_of_grammar(part) for part in (counts.words, counts.final_words, counts.one_word_sentences)
         )
         if not ends.sum():
-            raise InputError("no sentence of the training text has two words or more, which a grammar learns from")
+            raise InputError(
+                "no sentence of the training text has two or more words; grammars cannot be trained on shorter ones"
+            )
         single, total = alone.sum(), ends.sum() + alone.sum()
         self.one_word_share.fill_((single + 0.5) / (total + 1))
         smoothed = alone.double() + 0.5
@@ -119,14 +121,14 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
         self._end_weight = self.end_bias * max(0.0, 1 - epochs / self.end_bias_epochs)
 
     def loss(self, batch: TokenBatch, state: State = None) -> Loss:
-        """The negative log-likelihood; in training, of derivations weighted by end bias and focus."""
+        """Negative log-likelihood; in training, with derivations weighted by end bias and focus."""
         sentences = self._sentences(batch)
         weights = self._span_weights(sentences, batch) if self.training else None
         total = -self._log_probs(sentences, weights).sum()
         return Loss(total, batch.token_count(), len(sentences))
 
     def _span_weights(self, sentences: Sentences, batch: TokenBatch) -> Tensor | None:
-        """(B, n, n) log-weights of spans by first and last word; None without any."""
+        """(B, n, n) log-weights of spans, indexed by first and last word; None if no weights are in use."""
         longest = max(sentences.lengths)
         weights = None
         if self._end_weight:
@@ -149,7 +151,7 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
         return self._log_probs(self._sentences(batch))
 
     def _log_probs(self, sentences: Sentences, weights: Tensor | None = None) -> Tensor:
-        """(B,) float64. A sentence without words never occurs. weights: (B, n, n), see `log_partition`."""
+        """(B,) float64; -inf for sentences without words. weights: (B, n, n), see `log_partition`."""
         result = self.unigrams.new_full((len(sentences),), -torch.inf, dtype=torch.float64)
         rest = torch.log1p(-self.one_word_share.double())
         for chosen in self._groups(sentences, 2, _CHART):
@@ -174,20 +176,20 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
     def structure(self, batch: TokenBatch) -> SpanMarginals:
         """The probability of every span.
 
-        Where a processor has tiles for bfloat16 (AMX), or on a GPU, products of a float32 model are made in bfloat16,
-        as in training: marginals are then within a few hundredths of those of float32.
+        On a GPU, or on a processor with bfloat16 tiles (AMX), matrix products of a float32 model are computed in
+        bfloat16, as in training; the marginals are then within a few hundredths of the float32 ones.
         """
         return self._marginals(batch, labelled=False)
 
     def labelled_structure(self, batch: TokenBatch) -> SpanMarginals:
-        """As `structure`, with the most probable symbol of every span: nonterminals, then preterminals."""
+        """Like `structure`, with the most probable symbol of every span: nonterminals, then preterminals."""
         return self._marginals(batch, labelled=True)
 
     @torch.no_grad()
     def _marginals(self, batch: TokenBatch, labelled: bool) -> SpanMarginals:
-        place = self.device.type
-        low = self.unigrams.dtype == torch.float32 and (place == "cuda" or tiles_usable())
-        with torch.autocast(place, torch.bfloat16, enabled=low or torch.is_autocast_enabled(place)):
+        device_type = self.device.type
+        low = self.unigrams.dtype == torch.float32 and (device_type == "cuda" or tiles_usable())
+        with torch.autocast(device_type, torch.bfloat16, enabled=low or torch.is_autocast_enabled(device_type)):
             return self._posteriors(self._sentences(batch, closed=True), labelled)
 
     def _posteriors(self, sentences: Sentences, labelled: bool) -> SpanMarginals:
@@ -202,12 +204,12 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
             found = posteriors(tables.rules, tables.emissions, tables.words, layout, labels=labelled)
             index, size = self._index(chosen), found.marginals.shape[-1]
             marginals = marginals.to(found.marginals.dtype)
-            marginals[index, :size, :size] = found.marginals.clamp(0, 1)  # sums of bfloat16 may exceed 1 a little
+            marginals[index, :size, :size] = found.marginals.clamp(0, 1)  # bfloat16 sums may slightly exceed 1
             marginals[index, 0, self._index([length - 1 for length in part.lengths])] = 1
             if labels is not None and found.labels is not None:
                 labels[index, :size, :size] = found.labels
         single = [index for index, length in enumerate(sentences.lengths) if length == 1]
-        if single and labels is not None:  # not in the grammar: the preterminal that emits the word most
+        if single and labels is not None:  # not in the grammar: the preterminal that most probably emits the word
             tables = self._tables(sentences.select(single))
             labels[self._index(single), 0, 0] = self.nonterminal_count + tables.emissions[tables.words].argmax(-1)
         return SpanMarginals(marginals, labels)
@@ -217,7 +219,7 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
         sentences = self._sentences(batch, closed=True)
         count = self.nonterminal_count
         found: list[LabelledSpans] = [[] for _ in sentences.lengths]
-        for index in chain.from_iterable(self._groups(sentences, 1, 1)):  # each by itself
+        for index in chain.from_iterable(self._groups(sentences, 1, 1)):  # one at a time
             part = sentences.select([index])
             tables = self._tables(part)
             if part.lengths == (1,):
@@ -234,7 +236,7 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
     def sample(
         self, count: int, maximum_words: int, generator: np.random.Generator, *, keep_unknown: bool = True
     ) -> list[Sample]:
-        """Draws sentences ancestrally."""
+        """Samples sentences top-down (ancestral sampling)."""
         share, alone = float(self.one_word_share), self.unigrams.double().exp().cumsum(0).cpu().numpy()
 
         def draw() -> Sample:
@@ -250,15 +252,15 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
             vector = torch.from_numpy(generator.standard_normal(self.grammar.latent_size))
             return Sampler(*self.grammar.all_tables(vector))
         rules, emissions = self._all_tables()
-        if self._kept_sampler is None or self._kept_sampler.rules is not rules:
-            self._kept_sampler = Sampler(rules, emissions)
-        return self._kept_sampler
+        if self._cached_sampler is None or self._cached_sampler.rules is not rules:
+            self._cached_sampler = Sampler(rules, emissions)
+        return self._cached_sampler
 
-    # ---- what the algorithms read
+    # ---- arguments of the algorithms
 
     def train(self, mode: bool = True) -> SentencePCFG:
-        if mode:  # they would only take memory
-            self._kept = self._kept_sampler = None
+        if mode:  # free the memory
+            self._cache = self._cached_sampler = None
         super().train(mode)
         return self
 
@@ -270,22 +272,23 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
         return Tables(rules, emissions[columns], words)
 
     def _all_tables(self) -> tuple[Rules, Tensor]:
-        """Rules and emissions of all words, computed anew only where weights, or the type of products, changed.
+        """Rules and emissions of all words, recomputed only if weights or the dtype of matrix products changed.
 
-        Of a compound grammar, those at z = 0. Weights are compared by value: a fused optimiser changes neither their
+        For a compound grammar, those at z = 0. Weights are compared by value: a fused optimiser changes neither their
         addresses nor their version counters.
         """
-        place = self.device.type
-        dtype = torch.get_autocast_dtype(place) if torch.is_autocast_enabled(place) else None
+        device_type = self.device.type
+        dtype = torch.get_autocast_dtype(device_type) if torch.is_autocast_enabled(device_type) else None
         weights = [weight.detach() for weight in self.parameters()]
-        if self._kept is None or self._kept.dtype != dtype or not all(map(_same, self._kept.weights, weights)):
+        cached = self._cache
+        if cached is None or cached.dtype != dtype or not all(map(_same, cached.weights, weights)):
             with torch.no_grad():
                 tables = self.grammar.all_tables()
-            self._kept = _Kept(dtype, [weight.clone() for weight in weights], *tables)
-        return self._kept.rules, self._kept.emissions
+            self._cache = cached = _Cache(dtype, [weight.clone() for weight in weights], *tables)
+        return cached.rules, cached.emissions
 
     def _sentences(self, batch: TokenBatch, closed: bool = False) -> Sentences:
-        """The words of whole sentences. closed: whether EOS is read, too."""
+        """The words of whole sentences. closed: whether the tokens include EOS."""
         steps, columns = batch.tokens.shape
         lengths = torch.full((columns,), steps) if batch.lengths is None else batch.lengths
         words = (lengths - (2 if closed else 1)).clamp(min=0)
@@ -293,9 +296,9 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
         return Sentences(to_grammar(batch.tokens[1:].T[kept.T]), tuple(words.tolist()))
 
     def _groups(self, sentences: Sentences, shortest: int, most: int) -> Iterator[list[int]]:
-        """Indices of sentences of so many words or more, in groups whose charts are in memory together.
+        """Indices of the sentences of at least `shortest` words, grouped so that a group's charts fit in memory.
 
-        most: numbers of a group's inside probabilities. Raises InputError for a sentence that memory cannot hold.
+        most: limit of a group's inside probabilities. Raises InputError for a sentence too long for the memory.
         """
         size = self.nonterminal_count
         group: list[int] = []
@@ -306,8 +309,8 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
             own = length * (length + 1) // 2 * size
             if own * _BYTES > memory_size():
                 raise InputError(
-                    f"a sentence of {length:,} words: its chart takes about {own * _BYTES / 2**30:,.0f} GiB, more than"
-                    f" the {memory_size() / 2**30:,.0f} GiB of this machine; split the sentence"
+                    f"a sentence of {length:,} words: its chart needs about {own * _BYTES / 2**30:,.0f} GiB, but this"
+                    f" machine has {memory_size() / 2**30:,.0f} GiB of memory; split the sentence"
                 )
             if group and spans + own > most:
                 yield group

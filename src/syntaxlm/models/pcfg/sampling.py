@@ -1,4 +1,4 @@
-"""Sentences drawn from a grammar, top-down."""
+"""Top-down sampling of sentences from a grammar."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from torch import Tensor
 from syntaxlm.errors import InputError
 from syntaxlm.ops.inside import Rules, TableRules
 
-_TRIES = 1000  # draws of a sentence that is short enough
-_KEPT = 1 << 25  # cumulated probabilities in memory (256 MiB)
+_TRIES = 1000  # attempts to sample a sentence that is short enough
+_KEPT = 1 << 25  # most cumulative probabilities in memory (256 MiB)
 
 Sums = npt.NDArray[np.float64]
 
 
 class Sample(NamedTuple):
-    """A sentence drawn from a grammar.
+    """A sentence sampled from a grammar.
 
-    spans: (first, last, nonterminal), both words inclusive, a span before those within it.
-    word_labels: of each word its preterminal, numbered after the nonterminals; none for a sentence of one word, which
-    no grammar has.
+    spans: (first word, last word, nonterminal) in pre-order, both words inclusive.
+    word_labels: the preterminal of each word, numbered after the nonterminals; empty for a sentence of one word, which
+    the grammar does not generate.
     """
 
     words: tuple[int, ...]
@@ -32,9 +32,9 @@ class Sample(NamedTuple):
 
 
 class Sampler:
-    """Draws derivations from fixed rules, by inverse cumulative distributions.
+    """Samples derivations from fixed rules, by inverse cumulative distributions.
 
-    Distributions are cumulated when they are first drawn from: a sentence needs few of those of a large grammar.
+    Cumulative distributions are computed on first use: a sentence needs few of those of a large grammar.
     """
 
     def __init__(self, rules: Rules, emissions: Tensor) -> None:
@@ -44,17 +44,17 @@ class Sampler:
         self._size = 0
 
     def draw(self, longest: int, generator: np.random.Generator, keep_unknown: bool = True) -> Sample | None:
-        """A sentence, or None where it would be longer than the limit.
+        """A sentence, or None if it would be longer than the limit.
 
-        keep_unknown: whether word 0 may be drawn; otherwise words have their probabilities among the others.
+        keep_unknown: whether word 0 may be sampled; if not, the other words' probabilities are renormalised.
         """
         words: list[int] = []
         labels: list[int] = []
         spans: list[list[int]] = []
         root = self._cumulated("root", 0, lambda: self.rules.root)
-        # Symbols to expand, from left to right; a span's number stands for its end.
+        # Symbols to expand, from left to right; the index of a span marks its end.
         waiting: list[tuple[int, bool]] = [(draw_from(root, generator), False)]
-        pending = 1  # symbols that will be words or more
+        pending = 1  # symbols to expand, each into at least one word
         while waiting:
             symbol, is_end = waiting.pop()
             if is_end:
@@ -90,7 +90,7 @@ class Sampler:
         return draw_from(left, generator), draw_from(right, generator)
 
     def _cumulated(self, name: str, row: int, shares: Callable[[], Tensor]) -> Sums:
-        """The running sums of a distribution, (n,)."""
+        """The cumulative sums of a distribution, (n,)."""
         found = self._sums.get((name, row))
         if found is None:
             found = np.cumsum(shares().double().cpu().numpy())
@@ -105,19 +105,19 @@ class Sampler:
 def draw_short(
     sampler: Callable[[], Sampler], longest: int, generator: np.random.Generator, keep_unknown: bool = True
 ) -> Sample:
-    """A sentence of at most `longest` words; longer ones are drawn anew, each from a sampler of its own.
+    """A sentence of at most `longest` words; longer ones are resampled, each from a new sampler.
 
-    Raises InputError where none of 1,000 is short enough.
+    Raises InputError if none of 1,000 attempts is short enough.
     """
     for _ in range(_TRIES):
         found = sampler().draw(longest, generator, keep_unknown)
         if found is not None:
             return found
-    raise InputError(f"no sentence of at most {longest} words in {_TRIES:,} draws; allow longer ones")
+    raise InputError(f"none of {_TRIES:,} sampled sentences has at most {longest} words; allow longer sentences")
 
 
 def draw_from(sums: Sums, generator: np.random.Generator, keep_first: bool = True) -> int:
-    """An index by a distribution's running sums. keep_first: whether it may be 0."""
+    """Samples an index from a distribution's cumulative sums. keep_first: whether index 0 is allowed."""
     below = 0.0 if keep_first else float(sums[0])
     point = below + generator.random() * (float(sums[-1]) - below)
     return min(int(np.searchsorted(sums, point, side="right")), len(sums) - 1)

@@ -1,4 +1,4 @@
-"""Words of a vocabulary as words of a grammar, which has no BOS and EOS; its word 0 is the unknown one."""
+"""Conversion between vocabulary ids and a grammar's words. A grammar has no BOS and EOS; word 0 is the unknown word."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ SPECIALS = 2  # BOS and EOS, which a grammar does not have
 
 
 def counts_of_grammar(counts: Tensor) -> Tensor:
-    """Counts by token, without BOS and EOS: (V,) -> (V - 2,)."""
+    """Counts per token, without BOS and EOS: (V,) -> (V - 2,)."""
     return torch.cat([counts[:1], counts[SPECIALS + 1 :]])
 
 
 def to_grammar(tokens: Tensor) -> Tensor:
-    """The grammar's words of tokens; BOS and EOS inside a sentence are unknown words."""
+    """The grammar's words for tokens; BOS and EOS inside a sentence become unknown words."""
     return (tokens - SPECIALS).clamp(min=0)
 
 

@@ -1,4 +1,4 @@
-"""PRPN's gated memory: `slot_gates`, `read`, `attend`, and beside each its `reference`."""
+"""PRPN's gated memory: `slot_gates`, `read`, `attend`, and a `reference` of each."""
 
 from syntaxlm.ops.gated_memory import reference
 from syntaxlm.ops.gated_memory.fast import attend, read, slot_gates

@@ -1,13 +1,13 @@
-"""PRPN's gated memory, fast.
+"""A fast version of PRPN's gated memory.
 
-`read` differentiates by hand. Per step it makes two products (key, gates) and a few pointwise passes, builds no graph,
-and keeps the gate gradients of all steps, so that every weight gradient is one product over the whole sequence:
-per-step accumulation would rewrite a (4H, H) matrix T times. The memory is a window on one growing history, never
-copied, and its gradient is gathered over the N later steps that read it instead of scattered into it. Sequences that
-have ended take no part in later steps.
-`slot_gates` and `attend` have no recurrence and treat all steps at once.
+`read` has a hand-written backward. Each step is two matrix products (key, gates) and a few pointwise passes. No graph
+is built, and the gate gradients of all steps are stored, so that every weight gradient is one product over the whole
+sequence: per-step accumulation would rewrite a (4H, H) matrix T times. The memory is a window on one growing history
+that is never copied. Its gradient is gathered over the N later steps that read it instead of scattered into it.
+Sequences that have ended are excluded from later steps.
+`slot_gates` and `attend` have no recurrence and process all steps at once.
 
-Shapes: T time, B batch, H hidden size, N memory slots. Slot k of a gate or an attention at step t is step t-1-k.
+Shapes: T time, B batch, H hidden size, N memory slots. Slot k of a gate or attention at step t is step t-1-k.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def slot_gates(
     """Gates of the memory slots, equation (5), for all steps at once.
 
     queries, distances: (T, B); tape: (N, B) distances before the chunk, oldest first, +inf before the start.
-    count_self: whether slot k's product over q begins at q = 0 (the step itself) or at q = 1.
+    count_self: whether slot k's product over q starts at q = 0 (the step itself) or at q = 1.
     Returns (T, B, N).
     """
     history = torch.cat([tape, distances])
@@ -43,7 +43,7 @@ def slot_gates(
 
 
 class _CumulativeProduct(torch.autograd.Function):
-    """cumprod over a short last axis; torch's own backward is slow where factors are 0, which here is most of them."""
+    """cumprod over a short last axis. torch's own backward is slow for factors of 0, which most are here."""
 
     @staticmethod
     def forward(ctx: Any, factors: Tensor) -> Tensor:
@@ -73,14 +73,14 @@ def read(
 ) -> tuple[Tensor, tuple[Tensor, Tensor], Tensor]:
     """One layer of the reading network over a sequence, equations (9) to (12) and the layer-normalised LSTM.
 
-    Rows are real tokens, time-major: of step t, those of the first counts[t] columns; counts never rise.
+    Rows are real tokens, time-major: step t has the first counts[t] columns; counts never increase.
     input_gates: (n, 4H), the layer-normalised input side of the gates i, f, g, o; input_keys: (n, H), the input side
     of the key; gates: (n, N); tapes: hidden and cell, each (N, B, H), oldest first.
-    Returns hidden states (n, H); the tapes after the chunk, detached, undefined where a column ended before its end;
+    Returns hidden states (n, H); the tapes after the chunk, detached, undefined for columns that ended earlier;
     attention (n, N), detached.
     """
     recurrent = weights.recurrent
-    if weights.recurrent_mask is not None:  # one for all steps: as well of the weight as of what it reads
+    if weights.recurrent_mask is not None:  # one mask for all steps, so it can be applied to the weight
         recurrent = recurrent * weights.recurrent_mask
     tensors = (
         input_gates,
@@ -205,8 +205,8 @@ class _Read(torch.autograd.Function):
 
         gate_grads, recurrent_grads, befores = new(total, 4 * hidden), new(total, 4 * hidden), new(total, hidden)
         key_grads, slot_grads, cell_norm_grads = new(total, hidden), new(total, slots), new(total, hidden)
-        # What step t + q reads of history position t is entry slots - q of its row: kept skewed, so that the later
-        # readers of a position are one contiguous window. Rows past the end stay 0: nothing reads there.
+        # Step t + q reads history position t through entry slots - q of its row. Gradients are stored skewed, so that
+        # the later readers of a position are one contiguous window. Rows past the end stay 0: nothing is read there.
         read_grads = history.new_zeros(batch, slots + steps + slots, 2 * hidden)
         later_keys = history.new_zeros(batch, slots + steps + slots, hidden)
         read_weights = history.new_zeros(batch, slots + steps, slots)
@@ -215,7 +215,7 @@ class _Read(torch.autograd.Function):
         recurrent_hidden_grad = history.new_zeros(batch, hidden)
 
         def memory_grad(position: int, count: int) -> Tensor:
-            """Gradient of [h ; c] at a history position, from the attention of all later steps. (count, 2H)"""
+            """Gradient of [h ; c] at a history position, from the attention of all later steps: (count, 2H)."""
             row, later = slice(position, position + 1), slice(position + 1, position + 1 + slots)
             reading = torch.bmm(read_weights[:count, row], read_grads[:count, later])[:, 0]
             reading[:, :hidden] += torch.bmm(key_weights[:count, row], later_keys[:count, later])[:, 0]
@@ -288,7 +288,7 @@ class _Read(torch.autograd.Function):
 
 
 def _skewed(rows: Tensor) -> Tensor:
-    """A view (B, T, N) of rows (B, N + T, N) whose entry (t, k) is row t + k's entry N - 1 - k.
+    """A view (B, T, N) of rows (B, N + T, N): entry (t, k) is entry N - 1 - k of row t + k.
 
     Step t reads history position t + k in its window's place k; position p is then read by step p + 1 + (N - 1 - k).
     """
@@ -300,7 +300,7 @@ def _skewed(rows: Tensor) -> Tensor:
 
 
 def attend(keys: Tensor, gates: Tensor, states: Tensor, tape: Tensor) -> tuple[Tensor, Tensor]:
-    """The predict network's attention over the hidden states before each step, all steps at once.
+    """The predict network's attention over the hidden states before each step, for all steps at once.
 
     keys, states: (T, B, H); gates: (T, B, N); tape: (N, B, H), oldest first.
     Returns attended (T, B, H) and attention (T, B, N).
@@ -308,7 +308,7 @@ def attend(keys: Tensor, gates: Tensor, states: Tensor, tape: Tensor) -> tuple[T
     attended, attentions = [], []
     history = torch.cat([tape, states])
     slots = len(tape)
-    # A block's scores against all it can see are one product, of which a band is wanted: short blocks waste less.
+    # A block's scores for all steps it can see are one product, of which only a band is used: short blocks waste less.
     block = max(32, slots)
     for start in range(0, len(keys), block):
         part = slice(start, min(start + block, len(keys)))
@@ -319,7 +319,7 @@ def attend(keys: Tensor, gates: Tensor, states: Tensor, tape: Tensor) -> tuple[T
 
 
 def _attend_block(keys: Tensor, gates: Tensor, history: Tensor) -> tuple[Tensor, Tensor]:
-    """`attend` over a few steps; history (T + N - 1, B, H) begins with the oldest state the first step sees."""
+    """`attend` over a few steps; history (T + N - 1, B, H) starts with the oldest state that the first step reads."""
     hidden, slots = keys.shape[-1], gates.shape[-1]
     memory = history.transpose(0, 1)
     scores = torch.bmm(keys.transpose(0, 1), memory.transpose(1, 2)).to(gates.dtype) / math.sqrt(hidden)

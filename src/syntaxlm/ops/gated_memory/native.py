@@ -1,7 +1,7 @@
-"""`read` on a processor, in float32, with all of a step but its products in compiled C (read.c).
+"""`read` on the CPU, in float32, with everything but the matrix products in compiled C (read.c).
 
-The same equations and the same two products a step as in `fast`; what stands between them is one pass over each row
-while it is in cache, in place of some thirty torch calls.
+The equations and the two products per step are those of `fast`; the work between the products is one pass over each row
+while it is in cache, instead of about thirty torch calls.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _POINTERS = (
 
 
 class _Layer(ctypes.Structure):
-    """What the C functions read and write: `Layer` of read.c, field by field."""
+    """The struct `Layer` of read.c, which the C functions read and write."""
 
     _fields_ = (
         *((name, ctypes.c_int64) for name in _INTEGERS),
@@ -42,7 +42,7 @@ class _Layer(ctypes.Structure):
 
 
 def _layer(half: bool, tensors: dict[str, Any]) -> _Layer:
-    """The structure over tensors, which must outlive it; contiguous."""
+    """The struct over contiguous tensors, which must outlive it."""
     columns, length, width = tensors["history"].shape
     return _Layer(
         hidden=width // 2,
@@ -56,14 +56,14 @@ def _layer(half: bool, tensors: dict[str, Any]) -> _Layer:
 
 
 def library_for(slots: int, hidden: int, inputs: Tensor, *others: Tensor | None) -> ctypes.CDLL | None:
-    """The compiled functions, where they can treat these tensors; else None."""
+    """The compiled functions if they support these tensors; else None."""
     if slots > _MAXIMUM_SLOTS or hidden < 2:
         return None
     return usable(_SOURCE, product_dtype(inputs), inputs, *others)
 
 
 class NativeRead(torch.autograd.Function):
-    """The arguments and results of `fast._Read`; the library first."""
+    """Like `fast._Read`, with the library as an additional first argument."""
 
     @staticmethod
     def forward(
@@ -96,7 +96,7 @@ class NativeRead(torch.autograd.Function):
         history = new(batch, slots + steps, 2 * hidden)
         history[:, :slots] = tape.transpose(0, 1)
         for t in range(1, steps):
-            history[counts[t] : counts[t - 1], slots + t :] = 0  # of sequences that have ended
+            history[counts[t] : counts[t - 1], slots + t :] = 0  # sequences that have ended
         starts = torch.tensor([0, *counts]).cumsum(0)
         kept: dict[str, Any] = {  # the masks may be None
             "starts": starts,
@@ -219,7 +219,7 @@ class NativeRead(torch.autograd.Function):
 
 
 def _befores(history: Tensor, starts: Tensor, slots: int, hidden: int) -> Tensor:
-    """h of the step before each row, (n, H)."""
+    """h of the step before each row: (n, H)."""
     steps = torch.repeat_interleave(torch.arange(len(starts) - 1), starts.diff())
     columns = torch.arange(len(steps)) - starts[steps]
     return history[columns, steps + (slots - 1), :hidden]

@@ -1,13 +1,13 @@
-/* One step of PRPN's reading layer, forward and backward, all but its two matrix products (see native.py beside).
+/* One step of PRPN's reading layer, forward and backward, except its two matrix products (see native.py).
  *
- * Rows are real tokens, time-major: of step t, those of the first counts[t] columns. H hidden size, N memory slots.
- * history (B, N + T, 2H): [h ; c] of the N steps before the chunk, then of its own; step t's window begins at t.
- * Products are made in float32 or bfloat16: what goes into one and comes out of one has that type (`half`).
+ * Rows are real tokens, time-major: step t has the first counts[t] columns. H hidden size, N memory slots.
+ * history (B, N + T, 2H): [h ; c] of the N steps before the chunk, then of the chunk; step t's window starts at t.
+ * Matrix products are computed in float32 or bfloat16: their inputs and outputs have that type (`half`).
  */
 
 #include "norm.h"
 
-#define EPSILON 1e-8f /* of the attention: a memory whose gates are all 0 */
+#define EPSILON 1e-8f /* of the attention, for a memory whose gates are all 0 */
 #define MAX_SLOTS 64
 
 typedef struct {
@@ -15,7 +15,7 @@ typedef struct {
     int half, threads;
     const integer *starts;  /* (T + 1,): the first row of each step */
     float *history;
-    /* kept for the backward, a row a token */
+    /* stored for backward, one row per token */
     float *keys, *attentions, *exponentials, *totals;
     integer *largest;
     float *reads;            /* (n, 2H): attended [h ; c] */
@@ -24,16 +24,16 @@ typedef struct {
     const float *gates;      /* (n, N), oldest first */
     const float *gain, *bias, *cell_gain, *cell_bias, *key_input_mask, *key_output_mask;
     const float *input_gates, *input_keys; /* (n, 4H), (n, H) */
-    /* of the backward */
+    /* used in backward */
     const float *output_grads;
     float *gate_grads, *cell_norm_grads, *key_grads, *slot_grads, *score_grads, *read_grads;
     void *recurrent_grads, *key_grads_half;  /* (n, 4H), (n, H): inputs of products */
-    float *carried;          /* (B, 2H): a step's gradient of [h ; c], between its two parts */
+    float *carried;          /* (B, 2H): a step's gradient of [h ; c], passed between its two functions */
 } Layer;
 
 static inline integer count_of(const Layer *l, integer t) { return l->starts[t + 1] - l->starts[t]; }
 
-/* What the key of a step reads: h of the step before, masked, for the product. */
+/* The input of a step's key product: the masked h of the step before. */
 void read_before(const Layer *l, integer t, void *before) {
     integer H = l->hidden;
     for (integer b = 0; b < count_of(l, t); b++) {
@@ -92,7 +92,7 @@ void read_attend(const Layer *l, integer t, const void *product, void *attended)
     }
 }
 
-/* The LSTM of step t. product: the gates' recurrent side; before: what the next step's key reads, for its product. */
+/* The LSTM of step t. product: the gates' recurrent side; before: input of the next step's key product. */
 void read_cell(const Layer *l, integer t, integer last, const void *product, void *before) {
     integer H = l->hidden, count = count_of(l, t), next = last ? 0 : count_of(l, t + 1);
 #pragma omp parallel for num_threads(l->threads) schedule(static) if (l->threads > 1)
@@ -134,7 +134,7 @@ void read_cell(const Layer *l, integer t, integer last, const void *product, voi
 static inline void memory_grad(const Layer *l, integer steps, integer p, integer b, float *restrict grad) {
     integer H = l->hidden, N = l->slots;
     memset(grad, 0, 2 * H * sizeof(float));
-    /* Step t reads position p in its window's place p - t. */
+    /* Step t reads position p at index p - t of its window. */
     for (integer t = p < N ? 0 : p - N + 1; t < steps && t <= p; t++) {
         if (b >= count_of(l, t)) break;
         integer row = l->starts[t] + b, place = p - t;
@@ -147,7 +147,7 @@ static inline void memory_grad(const Layer *l, integer steps, integer p, integer
     }
 }
 
-/* Backward of read_cell. product: the gradient of what the next step's key reads. */
+/* Backward of read_cell. product: the gradient of the input of the next step's key product. */
 void read_cell_backward(const Layer *l, integer t, integer steps, const void *product) {
     integer H = l->hidden, count = count_of(l, t), next = t + 1 < steps ? count_of(l, t + 1) : 0;
 #pragma omp parallel for num_threads(l->threads) schedule(static) if (l->threads > 1)
@@ -232,17 +232,17 @@ void read_attend_backward(const Layer *l, integer t, const void *product) {
     }
 }
 
-/* The gradient of the tape (B, N, 2H): of what stood in memory before the chunk. */
+/* The gradient of the tape (B, N, 2H), the memory before the chunk. */
 void read_tape_backward(const Layer *l, integer steps, float *grads) {
     integer size = 2 * l->hidden;
     for (integer b = 0; b < l->columns; b++)
         for (integer p = 0; p < l->slots; p++) memory_grad(l, steps, p, b, grads + (b * l->slots + p) * size);
 }
 
-#define COLUMNS 512 /* that one thread sums: their totals stay in cache */
-#define ROWS 256    /* summed by themselves first: one long sum would lose digits */
+#define COLUMNS 512 /* summed by one thread: their sums stay in cache */
+#define ROWS 256    /* summed separately first: one long sum would lose precision */
 
-/* Sums over the rows of grads (count, size), and, where normals are given, of grads * normals. */
+/* Sums over the rows of grads (count, size) and, if normals are given, of grads * normals. */
 void read_sums(const void *grads, int half, const float *normals, integer count, integer size, float *sums,
                float *products, int threads) {
     integer blocks = (size + COLUMNS - 1) / COLUMNS;

@@ -1,8 +1,8 @@
-"""PRPN's gated memory written as its equations: slow, differentiated by autograd, and the oracle of every test.
+"""PRPN's gated memory as its equations: slow, differentiated by autograd, the reference of all tests.
 
 Shen, Lin, Huang, Courville 2018, "Neural Language Modeling by Jointly Learning Syntax and Lexicon".
-Shapes: T time, B batch, H hidden size, N memory slots. Slot k of a gate or an attention at step t is step t-1-k.
-Tapes (N, B, ...) hold the N steps before the chunk, oldest first.
+Shapes: T time, B batch, H hidden size, N memory slots. Slot k of a gate or attention at step t is step t-1-k.
+Tapes (N, B, ...) have the N steps before the chunk, oldest first.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def slot_gates(
     """Gates of the memory slots, equation (5): slot k's is the product of alpha(query_t, d_{t-q}) over q = 0..k.
 
     queries, distances: (T, B); tape: (N, B) distances before the chunk, +inf before the start.
-    count_self: whether the product begins at q = 0 (the step itself) or at q = 1.
+    count_self: whether the product starts at q = 0 (the step itself) or at q = 1.
     Returns (T, B, N).
     """
     history = torch.cat([tape, distances])
@@ -41,7 +41,7 @@ def slot_gates(
 
 
 def attention_weights(scores: Tensor, gates: Tensor) -> Tensor:
-    """Structured attention, equations (9) and (10): a softmax gated slot by slot. scores, gates: (..., N)."""
+    """Structured attention, equations (9) and (10): a softmax with a gate for each slot. scores, gates: (..., N)."""
     weights = torch.exp(scores - scores.max(dim=-1, keepdim=True).values) * gates
     return weights / (weights.sum(dim=-1, keepdim=True) + ATTENTION_EPSILON)
 
@@ -56,10 +56,10 @@ def read(
 ) -> tuple[Tensor, tuple[Tensor, Tensor], Tensor]:
     """One layer of the reading network over a sequence, equations (9) to (12) and the layer-normalised LSTM.
 
-    Rows are real tokens, time-major: of step t, those of the first counts[t] columns; counts never rise.
+    Rows are real tokens, time-major: step t has the first counts[t] columns; counts never increase.
     input_gates: (n, 4H), the layer-normalised input side of the gates i, f, g, o; input_keys: (n, H), the input side
     of the key; gates: (n, N); tapes: hidden and cell, each (N, B, H), oldest first.
-    Returns hidden states (n, H), the tapes after the chunk (undefined where a column ended before), attention (n, N).
+    Returns hidden states (n, H), the tapes after the chunk (undefined for columns that ended), attention (n, N).
     """
     slots, batch, hidden_size = tapes[0].shape
     hidden_tape, cell_tape = list(tapes[0]), list(tapes[1])
@@ -89,7 +89,7 @@ def read(
         hidden = torch.sigmoid(o) * torch.tanh(layer_norm(cell, weights.cell_gain, weights.cell_bias))
         states.append(hidden)
         attentions.append(attention)
-        ended = (0, 0, 0, batch - count)  # no rows of columns that have ended: zeros take their place
+        ended = (0, 0, 0, batch - count)  # zeros replace the rows of columns that have ended
         hidden_tape.append(pad(hidden, ended))
         cell_tape.append(pad(cell, ended))
     new_tapes = torch.stack(hidden_tape[-slots:]), torch.stack(cell_tape[-slots:])

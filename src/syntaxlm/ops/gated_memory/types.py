@@ -1,4 +1,4 @@
-"""What the gated memory's two forms share: constants, the comparison of distances, a layer's weights."""
+"""Types shared by all versions of the gated memory: constants, the comparison of distances, a layer's weights."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-ATTENTION_EPSILON = 1e-8  # keeps a memory whose gates are all 0 from dividing by 0
+ATTENTION_EPSILON = 1e-8  # avoids division by 0 if all gates are 0
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class Comparison:
     """alpha, how much larger one distance is than another, in [0, 1]: equation (6).
 
     hard: (hardtanh(scale * difference + shift) + 1) / 2; soft: sigmoid(scale * difference + shift).
-    An infinite scale is the limit: 0 or 1 by the sign of the difference, and at a tie what the shift alone gives.
+    An infinite scale is the limit: 0 or 1 by the sign of the difference; for equal distances, that of the shift.
     """
 
     scale: float
@@ -38,11 +38,11 @@ class Comparison:
 
 @dataclass(frozen=True)
 class ReaderWeights:
-    """One reading layer's weights on the recurrent side, and the masks of this forward pass (None: no dropout).
+    """One reading layer's recurrent weights, and the dropout masks of a forward pass (None: no dropout).
 
-    key: (H, H), on h_{t-1}, None where keys do not read it; recurrent: (4H, H), on the attended h, rows i, f, g, o;
-    recurrent_bias, gain, bias: (4H,); cell_gain, cell_bias: (H,). Masks are divided by the rate kept: key_input_mask,
-    key_output_mask: (n, H), row by row; recurrent_mask: (H,), one for the whole batch and chunk.
+    key: (H, H), applied to h_{t-1}, None if keys do not read it; recurrent: (4H, H), applied to the attended h, rows i,
+    f, g, o; recurrent_bias, gain, bias: (4H,); cell_gain, cell_bias: (H,). Masks are scaled by 1 / (1 - rate).
+    key_input_mask, key_output_mask: (n, H), one per row; recurrent_mask: (H,), one for the whole batch and chunk.
     """
 
     key: Tensor | None

@@ -1,4 +1,4 @@
-"""The inside algorithm of probabilistic context-free grammars: `log_partition`, and beside it its `reference`."""
+"""The inside algorithm of probabilistic context-free grammars: `log_partition`, and its `reference`."""
 
 from syntaxlm.ops.inside import reference
 from syntaxlm.ops.inside.emissions import emission_log_probs

@@ -1,4 +1,4 @@
-"""What inside.c does, in torch: for other devices and types, and where there is no compiler."""
+"""The functions of inside.c in torch: for other devices and dtypes, and if there is no compiler."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from torch import Tensor
 
 from syntaxlm.ops.inside.work import Work
 
-# Factors of splits multiplied at a time: what a core's cache holds; on other devices what few calls are enough for.
+# Entries of splits multiplied at a time: as many as fit in a core's cache; on other devices, enough for few calls.
 CACHED = 1 << 20
 ON_DEVICE = 1 << 26
 
 
 class EagerKernels:
-    """Functions over a `Work`, of the names and meaning of those in inside.c."""
+    """Functions over a `Work`, with the names and meaning of those in inside.c."""
 
     def __init__(self, work: Work) -> None:
         self.work = work
         self.sums = torch.float64 if work.inside.dtype == torch.float64 else torch.float32
 
     def inside(self, width: int, block: range) -> None:
-        """o and scales of all spans of a width; the block is of all sentences."""
+        """o and scales of all spans of a width; the block must have all sentences."""
         work, rows = self.work, self.work.layout.of_width(width)
         left, right = (part.to(work.inside.device) for part in work.layout.splits(width, range(1, width)))
         logs = work.scales[left] + work.scales[right]
@@ -42,10 +42,10 @@ class EagerKernels:
                 work.scales[span] += work.weights[span]
 
     def gather(self, width: int, block: range) -> None:
-        """Nothing: `scatter` has done it."""
+        """Does nothing; see `scatter`."""
 
     def scatter(self, width: int, block: range) -> None:
-        """Adds to H of the children of all spans of a width, whose G is known. `children_grads` begins as zeros."""
+        """Adds to H of the children of all spans of a width, whose G is known. `children_grads` must start as zeros."""
         work, size = self.work, self.work.size
         grads, rows = work.children_grads, work.layout.of_width(width)
         assert grads is not None

@@ -1,10 +1,10 @@
-/* The softmax over the vocabulary between its products: exponentials of the logits, in place, and their sums. */
+/* Softmax over the vocabulary, between its matrix products: exponentials of the logits, in place, and their sums. */
 
 #include "lanes.h"
 
-/* logits (rows, size) of some words, one row per word; size, the preterminals, a multiple of 64. bias (rows,) or null.
-   Writes exp(logit + bias - greatest) in place; of each preterminal the greatest logit and the sum of exponentials, in
-   the order in which `load_block` gives entries. */
+/* logits (rows, size): one row per word; size, the number of preterminals, a multiple of 64. bias (rows,) or null.
+   Writes exp(logit + bias - maximum) in place, and the maximal logit and the sum of exponentials of each preterminal, in
+   the order in which `load_block` returns entries. */
 void exponentials(void *logits, int half, integer rows, integer size, const float *bias, float *greatest, float *sums) {
     lanes values[4], *top = (lanes *)greatest, *sum = (lanes *)sums;
     for (integer j = 0; j < size; j++) greatest[j] = -INFINITY, sums[j] = 0;

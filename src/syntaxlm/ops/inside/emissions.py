@@ -1,10 +1,10 @@
-"""Emission probabilities: the softmax over the vocabulary of every preterminal, once per step.
+"""Emission probabilities: the softmax over the vocabulary for every preterminal, computed once per step.
 
-The t x V probabilities are needed whole only for their sums; the charts read the columns of the batch's words. So
-forward keeps exponentials and each preterminal's expected embedding, sum_w p(w | T) v_w, and the gradient of the
-normaliser is that expectation times the columns' summed gradient: backward makes no t x V matrix. The vocabulary is
-processed in chunks, so that logits, exponentials and expectation of a chunk stay in cache; exponentials are relative to
-the chunk's greatest logit.
+The whole t x V matrix is only needed for its sums; the charts read the columns of the batch's words. So forward keeps
+exponentials and each preterminal's expected embedding, sum_w p(w | T) v_w. The gradient of the normaliser is that
+expectation times the summed gradient of the columns, so backward builds no t x V matrix. The vocabulary is processed in
+chunks, so that a chunk's logits, exponentials and expectation stay in cache; exponentials are relative to the chunk's
+largest logit.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from syntaxlm.ops.native import address, usable
 from syntaxlm.ops.products import product_dtype
 
 _SOURCE = Path(__file__).with_name("emissions.c")
-_BLOCK = 64  # the compiled kernel takes a multiple of this many preterminals
+_BLOCK = 64  # the compiled kernel needs a multiple of this many preterminals
 _CACHED, _ON_DEVICE = 1 << 20, 1 << 28  # logits at a time
 
 
 def emission_log_probs_reference(hidden: Tensor, words: Tensor, bias: Tensor | None, columns: Tensor) -> Tensor:
-    """As `emission_log_probs`, as it is written: slow, differentiated by autograd."""
+    """`emission_log_probs` as its equation: slow, differentiated by autograd."""
     logits = hidden @ words.T
     if bias is not None:
         logits = logits + bias
@@ -39,7 +39,7 @@ def emission_log_probs(hidden: Tensor, words: Tensor, bias: Tensor | None, colum
     """Natural log p(w | T) = log softmax_w(h_T . v_w + bias_w) of some words w.
 
     hidden: (t, d) h; words: (V, d) v; bias: (V,) or None; columns: (u,) int64, distinct words.  Returns (u, t).
-    Products are made in autocast's type, sums in float32 at least.
+    Products are computed in autocast's dtype, sums at least in float32.
     """
     dtype = product_dtype(words)
     with torch.autocast(words.device.type, enabled=False):
@@ -114,7 +114,7 @@ class _EmissionLogProbs(torch.autograd.Function):
 
 
 def _exponentials(library: ctypes.CDLL | None, logits: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
-    """exp(logit + bias - greatest) in place, (words, t); of each preterminal the greatest and the sum, (t,) each."""
+    """exp(logit + bias - maximum) in place, (words, t); returns the maximum and sum of each preterminal, (t,) each."""
     if library is None:
         sums = torch.float64 if logits.dtype == torch.float64 else torch.float32
         wide = logits.to(sums) if bias is None else logits.to(sums) + bias[:, None]
@@ -128,13 +128,13 @@ def _exponentials(library: ctypes.CDLL | None, logits: Tensor, bias: Tensor | No
         address(logits), ctypes.c_int(half), *(ctypes.c_int64(length) for length in logits.shape),
         address(None if bias is None else bias.contiguous()), address(pair[0]), address(pair[1]),
     )  # fmt: skip
-    if half:  # even and odd entries of 32 stand apart
+    if half:  # even and odd entries of each 32 are stored separately
         pair = pair.view(2, -1, 2, 16).transpose(2, 3).reshape(2, -1)
     return pair[0], pair[1]
 
 
 def _parts(shares: Tensor) -> Iterator[slice]:
-    """Slices of words."""
+    """Slices of words whose logits fit in the cache."""
     words, width = shares.shape
     most = max(1, (_CACHED if shares.device.type == "cpu" else _ON_DEVICE) // width)
     return (slice(first, min(first + most, words)) for first in range(0, words, most))

@@ -1,11 +1,11 @@
-"""The inside algorithm of factored rules, fast.
+"""A fast inside algorithm for factored rules.
 
-Probabilities are scaled, not logarithms, so that the sum over symbols is a matrix product: one for all spans of one
-width of a block of sentences, which may have any lengths (rows stand by width, without padding, see `Layout`). A block
-is as many sentences as caches hold the charts of.
-A span is kept as a and b, its worth as a left and as a right child: the sum over splits is elementwise, and it never
-meets the m^2 rules. One scale per span stands outside, and the backward pass holds it constant. Backward is the outside
-pass by hand, of the same form from the widest span down; the gradient of the rules is one product over all spans.
+Probabilities are scaled instead of stored as logarithms, so the sum over symbols is a matrix product: one for all spans
+of one width in a block of sentences of any lengths (rows are ordered by width, without padding, see `Layout`). A block
+has as many sentences as have charts that fit in the cache.
+A span is stored as a and b, its inside probabilities as a left and as a right child: the sum over splits is elementwise
+and never reads the m^2 rules. Each span has one scale, which the backward pass treats as a constant. Backward is a
+hand-written outside pass of the same form, from the widest spans down; the gradient of the rules is one product.
 
 Shapes: m nonterminals, t preterminals, R factors, u distinct words of the batch, N words, B sentences.
 """
@@ -25,19 +25,19 @@ from syntaxlm.ops.inside.work import Work
 from syntaxlm.ops.native import usable
 from syntaxlm.ops.products import product_dtype
 
-_TINY_RULE = 1e-16  # smaller probabilities of rules are 0 beside those that inside.c clears: no product is subnormal
+_TINY_RULE = 1e-16  # smaller rule probabilities become 0, so that no product is subnormal (with TINY in inside.c)
 
 
 def log_partition(
     rules: FactoredRules, emissions: Tensor, words: Tensor, layout: Layout, weights: Tensor | None = None
 ) -> Tensor:
-    """log P(sentence) of each sentence: (B,), in the order that `layout` was given.
+    """log P(sentence) of each sentence: (B,), in the order given to `layout`.
 
-    emissions: (u, t) natural log p(word | T) of the distinct words of the batch, whose gradient is the expected number
-    of times that T emits the word.  words: (N,) int64, rows of `emissions`, sentence after sentence.
-    weights: (B, n, n) log-weights of spans by first and last word, both inclusive, which derivations are multiplied by;
-    no gradient is made for them. Those of single words are not read. None: no weights.
-    Products are made in autocast's type, sums in float32 at least.
+    emissions: (u, t) natural log p(word | T) of the distinct words of the batch. Its gradient is the expected number of
+    times that T emits the word.  words: (N,) int64, rows of `emissions`, for the words of all sentences, concatenated.
+    weights: (B, n, n) log-weights by which derivations are multiplied, of spans by first and last word, both inclusive;
+    they get no gradient, and those of single words are ignored. None: no weights.
+    Products are computed in autocast's dtype, sums at least in float32.
     Liu et al. 2023, section 3; Yang et al. 2021, equations 5 to 7.
     """
     dtype = _product_dtype(rules.left)
@@ -50,9 +50,9 @@ def log_partition(
 class Posteriors(NamedTuple):
     """Posterior probabilities of the spans of a batch of sentences.
 
-    log_probs: (B,).  marginals: (B, n, n) by first and last word, inclusive; 0 for single words and where there is no
-    span.  labels: (B, n, n) int64 the most probable symbol of each span given that it is one: nonterminals first, then
-    m + T for single words; -1 where there is no span; None where they were not asked for.
+    log_probs: (B,).  marginals: (B, n, n), indexed by first and last word, both inclusive; 0 for single words and where
+    there is no span.  labels: (B, n, n) int64, the most probable symbol of each span given that it is a constituent:
+    0 to m - 1 for nonterminals, m + T for single words, -1 where there is no span; None unless requested.
     """
 
     log_probs: Tensor
@@ -69,7 +69,7 @@ def posteriors(
     weights: Tensor | None = None,
     labels: bool = True,
 ) -> Posteriors:
-    """Span marginals, d log Z / d log weight of the span, and labels. Arguments as of `log_partition`."""
+    """Span marginals, d log Z / d log weight of the span, and labels. Arguments: see `log_partition`."""
     dtype = _product_dtype(rules.left)
     with torch.autocast(rules.left.device.type, enabled=False):
         root, left, right = _composed(rules)
@@ -84,7 +84,7 @@ def posteriors(
 
 
 def _labels(charts: _Charts, rules: FactoredRules) -> Tensor:
-    """(rows,) the most probable symbol of each span, of charts with gradients of log Z."""
+    """(rows,) the most probable symbol of each span, from charts with gradients of log Z."""
     work, size, layout, count = charts.work, charts.factors, charts.layout, len(rules.root)
     assert work.inside_grads is not None
     assert work.children_grads is not None
@@ -92,7 +92,7 @@ def _labels(charts: _Charts, rules: FactoredRules) -> Tensor:
     if rules.parent is None:
         symbols = work.inside[longer, :size] * work.inside_grads[longer, :size]
     else:
-        # Charts are by factor: inside and outside probabilities of symbols are products with the rules.
+        # Charts are indexed by factor: the probabilities of symbols are products with the rules.
         children = torch.cat([rules.left[:, :count], rules.right[:, :count]])
         worth = torch.cat([part[longer, :size] for part in work.children_grads.chunk(2, 1)], 1).to(children)
         outside = worth @ children
@@ -102,7 +102,7 @@ def _labels(charts: _Charts, rules: FactoredRules) -> Tensor:
 
 
 def _product_dtype(tensor: Tensor) -> torch.dtype:
-    """Autocast's type, but float32 for float16, whose range is too small for gradients of scaled probabilities."""
+    """Autocast's dtype, but float32 instead of float16, whose range is too small for gradients of probabilities."""
     dtype = product_dtype(tensor)
     return torch.float32 if dtype == torch.float16 else dtype
 
@@ -119,7 +119,7 @@ def _composed(rules: FactoredRules) -> tuple[Tensor, Tensor, Tensor]:
 
 
 class _Charts:
-    """The charts of one batch, forward and backward. Columns of factors are padded for the compiled kernels."""
+    """The charts of one batch, forward and backward. Factors are padded for the compiled kernels."""
 
     def __init__(
         self,
@@ -191,7 +191,7 @@ class _Charts:
         return result
 
     def outside(self, grads: Tensor, marginals: bool = False) -> None:
-        """G and H of all spans. grads: (B,) of log Z, in the caller's order."""
+        """Computes G and H of all spans. grads: (B,) gradients of log Z, in the caller's order."""
         layout, work = self.layout, self.work
         device = work.inside.device
         eager = self.library is None
@@ -222,13 +222,13 @@ class _Charts:
             work.marginals[longer] = kernels.span_marginals(longer)
 
     def word_symbols(self) -> Tensor:
-        """(N, t) of each word of the sorted sentences how probable each preterminal is."""
+        """(N, t) posterior probabilities of the preterminals at each word of the sorted sentences."""
         assert self.work.children_grads is not None
         grads = self.work.children_grads[: len(self.words)].to(self.dtype)
         return (torch.mm(grads, self.word_rules) * self.emissions[self.words])[:, : self.preterminals]
 
     def gradients(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Of the root (R,), left and right rules (R, R + t), and the emissions' logarithms (u, t)."""
+        """Gradients of the root (R,), left and right rules (R, R + t), and the log-emissions (u, t)."""
         layout, work = self.layout, self.work
         grads = work.children_grads
         assert grads is not None
@@ -253,10 +253,10 @@ class _Charts:
 class _LogPartition(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> Tensor:
-        """arguments: of `_Charts`."""
+        """arguments: those of `_Charts`."""
         charts = _Charts(*arguments)
         result = charts.inside()
-        ctx.charts = charts  # its tensors are made here: none is an input or an output
+        ctx.charts = charts  # save_for_backward is not needed: none of its tensors is an input or output
         return result
 
     @staticmethod

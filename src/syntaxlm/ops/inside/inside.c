@@ -1,25 +1,25 @@
-/* The pointwise parts of the inside and outside algorithms: sums over the splits of spans, between the products.
+/* The pointwise parts of the inside and outside algorithms: sums over the splits of spans, between matrix products.
 
-   One row per span, by width, then sentence (longest first), then first word; see `Layout`. R factors of a span, padded to
-   a multiple of 64. Charts are float32 or bfloat16 (`half`), sums float32, the logarithms of scales float64. */
+   One row per span, ordered by width, then sentence (longest first), then first word; see `Layout`. R factors of a span,
+   padded to a multiple of 64. Charts are float32 or bfloat16 (`half`), sums float32, log-scales float64. */
 
 #include "lanes.h"
 
-#define LONGEST 4096 /* words of a sentence */
-#define TINY 1e-22f  /* smaller probabilities and gradients become 0: products of them with rules would be subnormal
-                        numbers, which matrix products of float32 take ten times as long for */
+#define LONGEST 4096 /* most words of a sentence */
+#define TINY 1e-22f  /* smaller probabilities and gradients become 0: their products with rules would be subnormal,
+                        and float32 matrix products of subnormal numbers take ten times as long */
 
 typedef struct {
     integer size;            /* R, padded */
     int half, threads;
-    const integer *lengths;  /* of each sentence */
-    const integer *begins;   /* of each sentence's words among all words */
+    const integer *lengths;  /* number of words of each sentence */
+    const integer *begins;   /* index of each sentence's first word among all words */
     const integer *starts;   /* the first row of each width */
-    const integer *counts;   /* the number of sentences that have each width */
+    const integer *counts;   /* number of sentences that have spans of each width */
     void *inside;            /* (rows, R): o, scaled */
-    void *children;          /* (rows, 2R): a and b, what a span is worth as a left and as a right child */
-    double *scales;          /* (rows,): the logarithm of what o, a and b were divided by */
-    const double *weights;   /* (rows,) or null: log-weights of spans, contained in the scales */
+    void *children;          /* (rows, 2R): a and b, inside probabilities as a left and as a right child */
+    double *scales;          /* (rows,): logarithm of the divisor of o, a and b */
+    const double *weights;   /* (rows,) or null: log-weights of spans, included in the scales */
     void *inside_grads;      /* (rows, R): G */
     void *children_grads;    /* (rows, 2R): H */
     float *marginals;        /* (rows,) or null */
@@ -34,7 +34,7 @@ static inline void clear_tiny(lanes values[4]) {
     for (int j = 0; j < 4; j++) values[j] = (lanes)((bits32)values[j] & (bits32)((values[j] > most) | (values[j] < -most)));
 }
 
-/* sums of factor * left * right over terms, of 64 entries; rows are given by where they start. */
+/* sums of factor * left * right over terms, for 64 entries; rows are given by their addresses. */
 static inline __attribute__((always_inline)) void block_sums(const void *left, const void *right, int half,
                                                              const integer *left_at, const integer *right_at,
                                                              const float *factors, integer terms, integer at,
@@ -65,7 +65,7 @@ static inline __attribute__((always_inline)) void span_forward(const Chart *c, i
         right_at[k - 1] = right * 2 * R + R;
         if (logs[k - 1] > greatest) greatest = logs[k - 1];
     }
-    for (integer k = 0; k < width - 1; k++) { /* what is far below the greatest is lost in its rounding */
+    for (integer k = 0; k < width - 1; k++) { /* terms far below the maximum are lost in rounding */
         float difference = (float)(logs[k] - greatest);
         if (!(difference > -40.0f)) continue;
         factors[terms] = fast_exp(difference);
@@ -92,7 +92,7 @@ static inline __attribute__((always_inline)) void span_forward(const Chart *c, i
     c->scales[row] = most > 0 ? greatest + log(most) + (c->weights ? c->weights[row] : 0) : -INFINITY;
 }
 
-/* o and the scales of all spans of a width of sentences from .. to, from a and b of shorter ones. */
+/* o and the scales of all spans of a width in sentences from .. to, computed from a and b of shorter spans. */
 void inside_width(const Chart *c, integer width, integer from, integer to) {
     integer last = c->counts[width] < to ? c->counts[width] : to;
 #pragma omp parallel for num_threads(c->threads) schedule(dynamic, 1) if (c->threads > 1)
@@ -108,7 +108,7 @@ void inside_width(const Chart *c, integer width, integer from, integer to) {
     }
 }
 
-/* The gradient of one child of a span: sum over its parents of factor * G of the parent * what its sibling is worth. */
+/* The gradient of one child of a span: sum over its parents of factor * G of the parent * inside of its sibling. */
 static inline __attribute__((always_inline)) void child_backward(const Chart *c, int half, const integer *parents,
                                                                  const integer *siblings, integer terms, double scale,
                                                                  integer side, integer to) {
@@ -117,7 +117,7 @@ static inline __attribute__((always_inline)) void child_backward(const Chart *c,
     for (integer k = 0; k < terms; k++) {
         double difference = scale + c->scales[siblings[k]] - c->scales[parents[k]];
         if (c->weights) difference += c->weights[parents[k]];
-        if (!(difference > -60.0)) continue; /* nothing, or a parent that has no derivation */
+        if (!(difference > -60.0)) continue; /* negligible, or a parent without derivations */
         factors[kept] = fast_exp((float)difference);
         parent_at[kept] = parents[k] * R;
         sibling_at[kept++] = siblings[k] * 2 * R + side;
@@ -130,7 +130,7 @@ static inline __attribute__((always_inline)) void child_backward(const Chart *c,
     }
 }
 
-/* H of all spans of a width of sentences from .. to, from G of longer ones. */
+/* H of all spans of a width in sentences from .. to, computed from G of longer spans. */
 void outside_width(const Chart *c, integer width, integer from, integer to) {
     integer last = c->counts[width] < to ? c->counts[width] : to, R = c->size;
 #pragma omp parallel for num_threads(c->threads) schedule(dynamic, 1) if (c->threads > 1)
@@ -140,7 +140,7 @@ void outside_width(const Chart *c, integer width, integer from, integer to) {
         for (integer first = 0; first + width <= n; first++) {
             integer row = row_of(c, b, first, width), at = row * 2 * R, terms = 0;
             double scale = c->scales[row];
-            for (integer k = 1; first + width + k <= n; k++, terms++) { /* as a left child, the right one of width k */
+            for (integer k = 1; first + width + k <= n; k++, terms++) { /* as a left child; the right child has width k */
                 parents[terms] = row_of(c, b, first, width + k);
                 siblings[terms] = row_of(c, b, first + width, k);
             }
@@ -149,7 +149,7 @@ void outside_width(const Chart *c, integer width, integer from, integer to) {
             else
                 child_backward(c, 0, parents, siblings, terms, scale, R, at);
             terms = 0;
-            for (integer k = 1; k <= first; k++, terms++) { /* as a right child, the left one of width k */
+            for (integer k = 1; k <= first; k++, terms++) { /* as a right child; the left child has width k */
                 parents[terms] = row_of(c, b, first - k, width + k);
                 siblings[terms] = row_of(c, b, first - k, k);
             }
@@ -162,7 +162,7 @@ void outside_width(const Chart *c, integer width, integer from, integer to) {
     }
 }
 
-/* The marginals of rows: sum over factors of o G. */
+/* The marginals of rows: the sums over factors of o G. */
 void inside_marginals(const Chart *c, integer from, integer to) {
 #pragma omp parallel for num_threads(c->threads) schedule(static) if (c->threads > 1)
     for (integer row = from; row < to; row++) {

@@ -1,4 +1,4 @@
-"""The kernels of inside.c over torch's tensors."""
+"""The kernels of inside.c, called on torch tensors."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from syntaxlm.ops.inside.work import Work
 from syntaxlm.ops.native import address
 
 SOURCE = Path(__file__).with_name("inside.c")
-BLOCK = 64  # factors of a span are a multiple of this
-LONGEST = 4096  # words of a sentence
-CACHED = 1 << 21  # numbers of inside probabilities that are worked through together: the charts stay in cache
+BLOCK = 64  # the number of factors must be a multiple of this
+LONGEST = 4096  # most words of a sentence
+CACHED = 1 << 21  # inside probabilities per block, so that a block's charts stay in cache
 
 _POINTERS = (
     "lengths", "begins", "starts", "counts", "inside", "children", "scales", "weights", "inside_grads",
@@ -35,7 +35,7 @@ class _Chart(ctypes.Structure):
 
 
 class NativeKernels:
-    """Functions over a `Work`, compiled. float32 or bfloat16 on a processor; contiguous; R a multiple of `BLOCK`."""
+    """Compiled functions over a `Work`: float32 or bfloat16 on the CPU; contiguous; R a multiple of `BLOCK`."""
 
     def __init__(self, library: ctypes.CDLL, work: Work) -> None:
         assert work.size % BLOCK == 0
@@ -63,7 +63,7 @@ class NativeKernels:
         function(ctypes.byref(self._chart), *map(ctypes.c_int64, (width, block.start, block.stop)))
 
     def scatter(self, width: int, block: range) -> None:
-        """Nothing: `gather` does it."""
+        """Does nothing; see `gather`."""
 
     def span_marginals(self, rows: slice) -> Tensor:
         assert self.work.marginals is not None

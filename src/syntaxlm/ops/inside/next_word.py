@@ -1,4 +1,4 @@
-"""The distribution of the next word after a prefix, by the reverse pass of prefix probabilities."""
+"""The distribution of the next word after a prefix, by a reverse pass over prefix probabilities."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from syntaxlm.ops.inside.types import FactoredRules, Layout, Rules, TableRules
 
 
 class NextWords(NamedTuple):
-    """P(prefix, then a word w, then anything) = exp(scale) * sum_T weights_T p(w | T), for each of B prefixes.
+    """P(prefix w ...) = exp(scale) * sum_T weights_T p(w | T) for a next word w, for each of B prefixes.
 
     weights: (B, t).  scales: (B,) natural logarithms. Both float64.
     """
@@ -30,14 +30,14 @@ class NextWords(NamedTuple):
 
 @torch.no_grad()
 def next_words(rules: Rules, emissions: Tensor, words: Tensor, lengths: tuple[int, ...]) -> NextWords:
-    """The linear function of a next word's emissions that gives the probability of each prefix continued by it.
+    """For each prefix, the linear function of a next word's emissions that gives the probability of the longer prefix.
 
-    emissions, words: as of `log_partition`; a prefix may have any number of words, 0 included.
-    The gradient of prefix probabilities (`prefix_log_probs`) with respect to the last word's emissions: with H_1 =
-    root Q, for j = 2, ..., n + 1:
+    emissions, words: as in `log_partition`; a prefix may have any number of words, including 0.
+    This is the gradient of prefix probabilities (`prefix_log_probs`) with respect to the last word's emissions. With
+    H_1 = root Q, for j = 2, ..., n + 1:
         C_j = sum_{i < j} H_i * a(i, j - 1),  G_j = C_j right,  H_j = G_j Q
-    where a(i, k) is the worth of the span from i to k as a left child; the weights are H_n+1 left + C_n+1 right over
-    preterminals. O(n^2 m + n m^2) for independent children, besides the inside algorithm.
+    where a(i, k) is the inside probability of the span from i to k as a left child; the weights are H_n+1 left +
+    C_n+1 right over preterminals. O(n^2 m + n m^2) for independent children, in addition to the inside algorithm.
     """
     preterminals = rules.preterminals
     weights = torch.zeros(len(lengths), preterminals, dtype=torch.float64, device=rules.root.device)
@@ -53,7 +53,7 @@ def next_words(rules: Rules, emissions: Tensor, words: Tensor, lengths: tuple[in
 
 
 def _of_factors(rules: FactoredRules, emissions: Tensor, words: Tensor) -> tuple[Tensor, Tensor]:
-    """Of prefixes of one length: words (B, n) -> (B, t), (B,)."""
+    """Weights and scales of prefixes of one length: words (B, n) -> (B, t), (B,)."""
     root, left, right = composed(rules)
     count, (batch, length) = len(root), words.shape
     closure = closure_of(left[:, :count])
@@ -65,7 +65,7 @@ def _of_factors(rules: FactoredRules, emissions: Tensor, words: Tensor) -> tuple
     chart = complete_chart(root, left, right, emissions, words.flatten(), layout)
     sentence = torch.arange(batch)[:, None]
     opened = reached[:, 0]
-    for end in range(1, length + 1):  # C of the position after so many words
+    for end in range(1, length + 1):  # C of the position after `end` words
         first = torch.arange(end)[None]
         rows = sentence * length + first if layout is None else layout.row(sentence, first, end - first)
         top, factors = split_factors(scales + chart.scales[rows])
@@ -76,7 +76,7 @@ def _of_factors(rules: FactoredRules, emissions: Tensor, words: Tensor) -> tuple
 
 
 def _of_tables(rules: TableRules, emissions: Tensor, words: Tensor) -> tuple[Tensor, Tensor]:
-    """The same with a full table of rules, one prefix at a time, for small grammars."""
+    """Like `_of_factors`, with a full rule table, one prefix at a time, for small grammars."""
     found = [_of_table(rules.of(number), emissions[own].double()) for number, own in enumerate(words)]
     return torch.stack([one for one, _ in found]), torch.stack([scale for _, scale in found])
 

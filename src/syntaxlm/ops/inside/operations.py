@@ -1,4 +1,4 @@
-"""One interface to all forms of rules."""
+"""A common interface for all types of rules."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from syntaxlm.ops.inside.types import FactoredRules, Layout, Rules
 def log_partition(
     rules: Rules, emissions: Tensor, words: Tensor, layout: Layout, weights: Tensor | None = None
 ) -> Tensor:
-    """log P(sentence) of each sentence: (B,) natural logarithms, in the order that `layout` was given.
+    """log P(sentence) of each sentence: (B,) natural logarithms, in the order given to `layout`.
 
-    emissions: (u, t) natural log p(word | T), whose gradient is the expected number of times that T emits the word: of
-        the distinct words of the batch, or a row for each of its words where every sentence has rules of its own.
-    words: (N,) int64, rows of `emissions`, sentence after sentence.
-    weights: (B, n, n) log-weights of spans by first and last word, both inclusive, which derivations are multiplied by;
-        no gradient is made for them, and those of single words are not read. None: no weights.
-    Factored rules: products in autocast's type, sums in float32 at least. Tables: in the type of `emissions`.
+    emissions: (u, t) natural log p(word | T) of the distinct words of the batch or, if each sentence has its own rules,
+        one row for every word of the batch. The gradient is the expected number of times that T emits the word.
+    words: (N,) int64, rows of `emissions`, for the words of all sentences, concatenated.
+    weights: (B, n, n) log-weights by which derivations are multiplied, of spans by first and last word, both inclusive;
+        they get no gradient, and those of single words are ignored. None: no weights.
+    Factored rules: products in autocast's dtype, sums at least in float32. Tables: in the dtype of `emissions`.
     """
     if isinstance(rules, FactoredRules):
         return fast.log_partition(rules, emissions, words, layout, weights)
@@ -31,9 +31,9 @@ def log_partition(
 def posteriors(
     rules: Rules, emissions: Tensor, words: Tensor, layout: Layout, weights: Tensor | None = None, labels: bool = True
 ) -> Posteriors:
-    """Span marginals, d log Z / d log weight of the span, and with `labels` the most probable symbol of every span.
+    """Span marginals, d log Z / d log weight of the span, and, with `labels`, the most probable symbol of every span.
 
-    Other arguments as of `log_partition`.
+    Other arguments: see `log_partition`.
     """
     if isinstance(rules, FactoredRules):
         return fast.posteriors(rules, emissions, words, layout, weights, labels)

@@ -1,7 +1,7 @@
-"""Prefix probabilities: how probable it is that a sentence begins with some words. Surprisals from a grammar.
+"""Prefix probabilities: the probability that a sentence starts with the given words; surprisals follow from them.
 
-The inside algorithm once more, over spans that may be continued, in float64 with a scale per span: the left-corner
-closure is near singular for grammars that branch left. Jelinek & Lafferty 1991; Stolcke 1995.
+An inside algorithm over spans that may be continued, in float64 with a scale per span, because the left-corner closure
+is nearly singular for left-branching grammars. Jelinek & Lafferty 1991; Stolcke 1995.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from torch import Tensor
 
 from syntaxlm.ops.inside.types import FactoredRules, Layout, Rules, TableRules
 
-_CACHED = 1 << 18  # products of children at a time
+_CACHED = 1 << 18  # products of children computed at a time
 
 
 class PrefixLogProbs(NamedTuple):
-    """Of B sentences of at most n words, natural logarithms; minus infinity behind a sentence's last word.
+    """Natural logarithms for B sentences of at most n words; -inf after a sentence's last word.
 
-    prefixes: (B, n) log P(w_1 .. w_j followed by anything), derivations that never end included.
-    sentences: (B, n) log P(the sentence is exactly w_1 .. w_j), from j = 2; minus infinity for j = 1.
+    prefixes: (B, n) log P(w_1 .. w_j followed by anything), including derivations that never end.
+    sentences: (B, n) log P(the sentence is exactly w_1 .. w_j), from j = 2; -inf for j = 1.
     """
 
     prefixes: Tensor
@@ -29,11 +29,11 @@ class PrefixLogProbs(NamedTuple):
 
 @torch.no_grad()
 def prefix_log_probs(rules: Rules, emissions: Tensor, words: Tensor, layout: Layout) -> PrefixLogProbs:
-    """Arguments as of `log_partition`. For independent children the cost is twice that of the inside algorithm.
+    """Arguments: see `log_partition`. For independent children the cost is twice that of the inside algorithm.
 
         a_A(i, k) = sum_X left_AX beta_X(i, k),  c_A(i, j) = sum_X right_AX pi_X(i, j)
         pi(i, j) = Q sum_k a(i, k) * c(k + 1, j),  pi(i, i) = Q a(i, i) in nonterminals, e(w_i) in preterminals
-    Q = (I - L)^-1, L_AB = left_AB. Factors instead of nonterminals where the rules have a parent factor.
+    Q = (I - L)^-1, L_AB = left_AB. If the rules have a parent factor, factors replace nonterminals.
     """
     if isinstance(rules, TableRules):
         return _of_tables(rules, emissions, words, layout)
@@ -43,7 +43,7 @@ def prefix_log_probs(rules: Rules, emissions: Tensor, words: Tensor, layout: Lay
     chart = complete_chart(root, left, right, emissions, words, layout)
     given = words[layout.words_order]
     top, probabilities = _scaled(emissions)
-    begun, scales = torch.empty_like(chart.lefts), torch.empty_like(chart.scales)  # as right child, begun
+    begun, scales = torch.empty_like(chart.lefts), torch.empty_like(chart.scales)  # incomplete right children
     prefixes = root.new_full((layout.rows,), -torch.inf)
     opened = probabilities @ left[:, count:].T @ closure.T
     of_words = probabilities @ right[:, count:].T + opened @ right[:, :count].T
@@ -58,10 +58,10 @@ def prefix_log_probs(rules: Rules, emissions: Tensor, words: Tensor, layout: Lay
 
 
 class CompleteChart(NamedTuple):
-    """Complete spans, one row each as `Layout` has them, float64.
+    """Complete spans, one row each as in `Layout`, in float64.
 
-    lefts: (rows, R) the worth of each as a left child, divided by exp(scale).  scales: (rows,) natural logarithms.
-    wholes: (rows,) log P(S => span); minus infinity for single words.
+    lefts: (rows, R) inside probability of each span as a left child, divided by exp(scale).  scales: (rows,) natural
+    logarithms.  wholes: (rows,) log P(S => span); -inf for single words.
     """
 
     lefts: Tensor
@@ -72,7 +72,7 @@ class CompleteChart(NamedTuple):
 def complete_chart(
     root: Tensor, left: Tensor, right: Tensor, emissions: Tensor, words: Tensor, layout: Layout | None
 ) -> CompleteChart:
-    """The inside algorithm in float64. root, left, right: see `composed`.  layout: None for sentences of one word."""
+    """The inside algorithm in float64. root, left, right: see `composed`.  layout: None if all have one word."""
     count = len(root)
     given = words if layout is None else words[layout.words_order]
     rows, single = len(given) if layout is None else layout.rows, len(given)
@@ -99,7 +99,10 @@ def _split_sum(
     right_scales: Tensor,
     closure: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """All spans of one width: (spans, R) scaled to a maximum of 1, and the scales. closure: multiplied in."""
+    """The sums over splits of all spans of one width: (spans, R) scaled to a maximum of 1, and the scales.
+
+    closure: multiplied with the sums, if given.
+    """
     left_rows, right_rows = layout.splits(width, range(1, width))
     logs = left_scales[left_rows] + right_scales[right_rows]
     top, factors = split_factors(logs)
@@ -116,7 +119,7 @@ def _split_sum(
 
 
 def split_factors(logs: Tensor) -> tuple[Tensor, Tensor]:
-    """The greatest of the splits' logarithms, or 0 where no split is possible, and the others relative to it.
+    """The largest of the splits' logarithms, or 0 if no split is possible, and all relative to it, exponentiated.
 
     (..., k) -> (...), (..., k).
     """
@@ -126,7 +129,7 @@ def split_factors(logs: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def rescaled(value: Tensor) -> tuple[Tensor, Tensor]:
-    """(..., R) divided by its maximum, and the maximum's logarithm; zeros, of impossible spans, stay as they are."""
+    """(..., R) divided by its maximum, and the maximum's logarithm; zeros (impossible spans) are unchanged."""
     most = value.amax(-1)
     return value / most.where(most > 0, 1)[..., None], most.log()
 
@@ -148,18 +151,18 @@ def closure_of(corners: Tensor) -> Tensor:
 
 
 def _scaled(emissions: Tensor) -> tuple[Tensor, Tensor]:
-    """(u,) the greatest log-probability of each word, and its probabilities divided by that: (u, t)."""
+    """(u,) the largest log-probability of each word, and its probabilities divided by the largest: (u, t)."""
     top = emissions.double().amax(1)
     return top, torch.exp(emissions.double() - top[:, None])
 
 
 def _of_first_words(layout: Layout, prefixes: Tensor, wholes: Tensor) -> PrefixLogProbs:
-    """From all spans to those that begin a sentence."""
+    """Selects the spans that start at the first word."""
     return PrefixLogProbs(*(layout.squares(part, -torch.inf)[:, 0] for part in (prefixes, wholes)))
 
 
 def _of_tables(rules: TableRules, emissions: Tensor, words: Tensor, layout: Layout) -> PrefixLogProbs:
-    """The same with a full table in the sum over splits: one sentence at a time, for small grammars."""
+    """Like `prefix_log_probs`, with a full rule table, one sentence at a time, for small grammars."""
     order = layout.words_order
     given = torch.empty_like(order)
     given[order] = torch.arange(len(order), device=order.device)
@@ -175,7 +178,7 @@ def _of_tables(rules: TableRules, emissions: Tensor, words: Tensor, layout: Layo
 
 
 def _of_table(rules: TableRules, emissions: Tensor) -> tuple[Tensor, Tensor]:
-    """(n,) each: prefixes and sentences of one sentence; emissions (n, t) float64."""
+    """Prefixes and whole sentences of one sentence, (n,) each; emissions: (n, t) float64."""
     length, count = len(emissions), rules.nonterminals
     table, root = rules.binary.double(), rules.root.double()
     corners = table.sum(-1)
@@ -201,11 +204,11 @@ def _of_table(rules: TableRules, emissions: Tensor) -> tuple[Tensor, Tensor]:
 
 
 TableChart = dict[tuple[int, int], tuple[Tensor, Tensor]]
-"""(first, last) -> the probabilities of all symbols (m + t,), divided by exp(scale), and the scale."""
+"""(first, last) -> the probabilities of all symbols, (m + t,), divided by exp(scale), and the scale."""
 
 
 def inside_of_table(rules: TableRules, emissions: Tensor) -> TableChart:
-    """The inside algorithm for one sentence with a full table of rules, float64; emissions (n, t)."""
+    """The inside algorithm for one sentence with a full rule table, in float64; emissions: (n, t)."""
     table, length = rules.binary.double(), len(emissions)
     top, probabilities = _scaled(emissions)
     no_span, no_word = table.new_zeros(rules.nonterminals), table.new_zeros(emissions.shape[1])

@@ -1,6 +1,6 @@
-"""The inside algorithm as it is written, in logarithms, differentiated by autograd: the oracle of every test.
+"""The inside algorithm as its equations, in logarithms, differentiated by autograd: the reference of all tests.
 
-One sentence at a time; `emissions` are its words' log-probabilities, (n, t), log p(w_i | T).
+It takes one sentence at a time; `emissions` are the log-probabilities of its words, (n, t), log p(w_i | T).
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ def _greatest(values: Tensor, axis: int) -> Tensor:
 def log_partition(rules: Rules, emissions: Tensor, weights: Tensor | None = None, add: Addition = _sum) -> Tensor:
     """log P(sentence): log Z = log sum_A r_A beta_A(1, n).
 
-    weights: (n, n) log-weights of spans by first and last word, or (n, n, m) of spans and their symbols, added to log
-        beta; their gradient at 0 is the span marginals.
-    add: how derivations are added up: log-sum-exp, or the maximum for the best derivation.
+    weights: log-weights added to log beta, (n, n) of spans by first and last word, or (n, n, m) of spans and symbols;
+        their gradient at 0 is the span marginals.
+    add: how derivations are combined: log-sum-exp, or the maximum for the best derivation.
     Liu et al. 2023, section 2; Yang et al. 2021, equations 5 to 7.
     """
     length, nonterminals = len(emissions), rules.nonterminals
     if length < 2:
         raise ValueError("a sentence of one word is not in the grammar")
-    beta: dict[tuple[int, int], Tensor] = {}  # (m + t,) by first and last word, minus infinity where a symbol cannot be
+    beta: dict[tuple[int, int], Tensor] = {}  # (m + t,) by first and last word; -inf if impossible
     no_word = emissions.new_full((nonterminals,), -torch.inf)
     no_span = emissions.new_full((emissions.shape[1],), -torch.inf)
     for word in range(length):
@@ -65,7 +65,7 @@ def _binary(rules: Rules, left: Tensor, right: Tensor, add: Addition) -> Tensor:
 
 
 def marginals(rules: Rules, emissions: Tensor) -> Tensor:
-    """(n, n) by first and last word: the probability of each span of two words or more given the sentence."""
+    """(n, n) the posterior probability of each span of two or more words, by first and last word."""
     weights = emissions.new_zeros(len(emissions), len(emissions)).requires_grad_()
     with torch.enable_grad():
         total = log_partition(rules.detach(), emissions.detach(), weights)
@@ -74,7 +74,7 @@ def marginals(rules: Rules, emissions: Tensor) -> Tensor:
 
 
 def viterbi(rules: Rules, emissions: Tensor) -> tuple[Tensor, Tensor]:
-    """log P of the best derivation, and its spans: (n, n), 1 for a span of two words or more that is in it."""
+    """log P of the best derivation, and its spans: (n, n), 1 for spans of two or more words that it contains."""
     weights = emissions.new_zeros(len(emissions), len(emissions)).requires_grad_()
     with torch.enable_grad():
         total = log_partition(rules.detach(), emissions.detach(), weights, _greatest)
@@ -83,9 +83,10 @@ def viterbi(rules: Rules, emissions: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def prefix_log_probs(rules: Rules, emissions: Tensor) -> Tensor:
-    """(n,) log P(w_1 .. w_j followed by anything), derivations that never end included.
+    """(n,) log P(w_1 .. w_j followed by anything), including derivations that never end.
 
-    Not in logarithms: for short sentences. Q = (I - L)^-1 is the left-corner closure, L_AB = sum_C p(A -> B C):
+    Not computed in logarithms, so for short sentences only. Q = (I - L)^-1 is the left-corner closure, L_AB = sum_C
+    p(A -> B C):
         pi_A(i, j) = sum_B Q_AB [sum_k sum_CD p(B -> C D) beta_C(i, k) pi_D(k + 1, j), or for i = j
                                  sum_T sum_D p(B -> T D) e_T(w_i)]
     Jelinek & Lafferty 1991; Stolcke 1995.

@@ -1,4 +1,4 @@
-"""Softmax of products, with a backward that keeps the probabilities alone: the rules of a grammar."""
+"""Softmax of a matrix product, whose backward only keeps the probabilities: used for the rules of a grammar."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from syntaxlm.ops.products import product_dtype
 
 
 def product_softmax(rows: Tensor, columns: Tensor) -> Tensor:
-    """softmax over k of rows . columns_k: (n, d), (k, d) -> (n, k), in the type of `rows`.
+    """softmax over k of rows . columns_k: (n, d), (k, d) -> (n, k), in the dtype of `rows`.
 
-    The product is made in autocast's type.
+    The product is computed in autocast's dtype.
     """
     dtype = product_dtype(rows)
     with torch.autocast(rows.device.type, enabled=False):
@@ -33,5 +33,5 @@ class _ProductSoftmax(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         rows, columns, shares = ctx.saved_tensors
         logits = torch._softmax_backward_data(grads[0], shares, 1, shares.dtype).to(rows.dtype)
-        kind = shares.dtype
-        return torch.mm(logits, columns).to(kind), torch.mm(logits.T, rows).to(kind), None
+        dtype = shares.dtype
+        return torch.mm(logits, columns).to(dtype), torch.mm(logits.T, rows).to(dtype), None

@@ -1,8 +1,8 @@
-"""The inside algorithm of full tables of rules: N-PCFG, and C-PCFG with one table per sentence. For small m.
+"""The inside algorithm for full rule tables: N-PCFG, and C-PCFG with one table per sentence. For small m.
 
-Scaled probabilities as in `fast`, in torch operations that autograd differentiates, with the scales held constant. The
-inside vector of a span is a product of the table with the outer products of its children, summed over splits; sentences
-of one length are processed together.
+Probabilities are scaled as in `fast`, in torch operations differentiated by autograd, with constant scales. The inside
+vector of a span is the product of the table with the outer products of its children, summed over splits; sentences of
+one length are processed together.
 
 Shapes: m nonterminals, t preterminals, S sentences of n words, k splits.
 """
@@ -20,9 +20,9 @@ from syntaxlm.ops.inside.types import Layout, TableRules
 def log_partition(
     rules: TableRules, emissions: Tensor, words: Tensor, layout: Layout, weights: Tensor | None = None
 ) -> Tensor:
-    """log P(sentence) of each sentence: (B,). Arguments as of `inside.log_partition`; autocast is not obeyed.
+    """log P(sentence) of each sentence: (B,). Arguments: see `inside.log_partition`; autocast is ignored.
 
-    emissions: of rules per sentence, one row for each word of the batch.
+    emissions: for rules per sentence, one row for each word of the batch.
     Kim et al. 2019, section 2; Baker 1979.
     """
     result = emissions.new_empty(len(layout))
@@ -42,7 +42,7 @@ def posteriors(
     weights: Tensor | None = None,
     labelled: bool = True,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """log_probs, marginals and labels, as of `inside.posteriors`."""
+    """log_probs, marginals and labels, as in `inside.posteriors`."""
     longest, nonterminals = layout.longest, rules.nonterminals
     log_probs = emissions.new_empty(len(layout))
     marginals = emissions.new_zeros(len(layout), longest, longest)
@@ -67,7 +67,7 @@ def posteriors(
 
 
 class _Group:
-    """Sentences of one length. sentences: (S,) in the caller's order; words: (S, n) rows of the emissions."""
+    """Sentences of one length. sentences: (S,) indices in the caller's order; words: (S, n) rows of the emissions."""
 
     def __init__(self, rules: TableRules, sentences: Tensor, words: Tensor) -> None:
         self.sentences, self.words = sentences, words
@@ -77,7 +77,7 @@ class _Group:
 
 def _groups(rules: TableRules, words: Tensor, layout: Layout) -> Iterator[_Group]:
     if rules.root.ndim == 2 and len(rules.root) != len(layout):
-        raise ValueError(f"rules of {len(rules.root)} sentences for a batch of {len(layout)}")
+        raise ValueError(f"found rules for {len(rules.root)} sentences; expected {len(layout)}, the batch size")
     ordered = words[layout.words_order]
     for length in layout.lengths.unique().tolist():
         chosen = (layout.lengths == length).nonzero()[:, 0]
@@ -102,10 +102,10 @@ class _Chart:
             rights = [scales[width - k - 1][:, k : k + rows] for k in range(1, width)]
             logs = torch.stack(lefts, -1) + torch.stack(rights, -1)  # (S, rows, k)
             top = logs.amax(-1)
-            top = top.where(top > -torch.inf, 0)  # a span that no split makes possible
+            top = top.where(top > -torch.inf, 0)  # a span without possible splits
             factors = torch.exp(logs - top[..., None])
             value = emissions.new_zeros(count, rows, nonterminals)
-            for left_symbols, right_symbols, splits in _by_kind(width, single, longer):
+            for left_symbols, right_symbols, splits in _by_child_widths(width, single, longer):
                 left = torch.stack([values[k - 1][:, :rows] for k in splits], 2)
                 right = torch.stack([values[width - k - 1][:, k : k + rows] for k in splits], 2)
                 chosen = factors[..., [k - 1 for k in splits], None]
@@ -125,8 +125,8 @@ class _Chart:
         self.log_probs = (whole * rules.root).sum(-1).log() + scales[-1][:, 0]
 
 
-def _by_kind(width: int, single: slice, longer: slice) -> Iterator[tuple[slice, slice, list[int]]]:
-    """Symbols of the left and the right child, and the widths of the left child for which they hold."""
+def _by_child_widths(width: int, single: slice, longer: slice) -> Iterator[tuple[slice, slice, list[int]]]:
+    """Symbols of the left and the right child, and the widths of the left child for which they are possible."""
     if width == 2:
         yield single, single, [1]
         return

@@ -1,7 +1,7 @@
-/* Products of bfloat16 matrices with float32 sums in AMX tiles, for processors that have them.
+/* Products of bfloat16 matrices with float32 sums in AMX tiles, for processors that have these.
 
-   The right factor is packed once and used for many left ones, which are small: there a library's own packing costs more
-   than the product. Sizes are multiples of 32, rows of a left factor of any number. A tile is 16 rows of 64 bytes. */
+   The right factor is packed once and used for many small left factors, for which a library's own packing would cost
+   more than the product. Sizes are multiples of 32, except the rows of a left factor. A tile is 16 rows of 64 bytes. */
 
 #include "kernels.h"
 
@@ -11,10 +11,10 @@
 #include <unistd.h>
 
 #define TILE 512       /* entries of a tile of bfloat16 */
-#define PACKED 262144  /* entries of a left factor packed at a time: a fraction of a core's second cache */
-#define INNER 1024     /* of the inner dimension summed at a time, where both factors are packed on the way */
+#define PACKED 262144  /* entries of a left factor packed at a time: a fraction of a core's L2 cache */
+#define INNER 1024     /* rows of the inner dimension summed at a time if both factors are packed on the fly */
 
-/* Whether the system lets this process use tiles. Asking again does no harm. */
+/* Whether the system lets this process use tiles. May be called repeatedly. */
 int tiles_usable(void) { return syscall(SYS_arch_prctl, 0x1023, 18) == 0; }
 
 typedef struct {
@@ -23,7 +23,7 @@ typedef struct {
     uint8_t rows[16];
 } Configuration;
 
-/* Other libraries rely on the configuration that they left: it is put back. */
+/* Other libraries rely on the tile configuration that they set, so it is restored. */
 static void configure(Configuration *before) {
     Configuration ours = {.palette = 1};
     for (int j = 0; j < 8; j++) ours.bytes[j] = 64, ours.rows[j] = 16;
@@ -38,7 +38,7 @@ static void restore(const Configuration *before) {
         _tile_release();
 }
 
-/* 16 rows of 16 words of 32 bits, transposed. */
+/* Transposes 16 rows of 16 words of 32 bits. */
 static inline void transpose(__m512i r[16]) {
     __m512i t[16];
     for (int i = 0; i < 8; i++) {
@@ -65,7 +65,7 @@ static inline void transpose(__m512i r[16]) {
     }
 }
 
-/* Rows k and k + 1 of 16 columns as pairs, 32 rows together: the tile of a right factor. Rows from `inner` on are 0. */
+/* The tile of a right factor: rows k and k + 1 of 16 columns as pairs, for 32 rows. Rows from `inner` on are 0. */
 static inline void pairs(const uint16_t *from, integer stride, integer inner, __m512i r[16]) {
     for (integer i = 0; i < 16; i++) {
         __m512i even = _mm512_setzero_si512(), odd = even;
@@ -76,7 +76,7 @@ static inline void pairs(const uint16_t *from, integer stride, integer inner, __
     }
 }
 
-/* Packs the right factor of x -> x w: w (inner, columns), or of x -> x w^T: w (columns, inner), `transposed`. */
+/* Packs the right factor w of x -> x w, (inner, columns), or if `transposed` of x -> x w^T, (columns, inner). */
 void tiles_pack(const uint16_t *w, integer inner, integer columns, int transposed, uint16_t *packed) {
     for (integer n = 0; n < columns; n += 16)
         for (integer k = 0; k < inner; k += 32, packed += TILE) {
@@ -90,7 +90,7 @@ void tiles_pack(const uint16_t *w, integer inner, integer columns, int transpose
         }
 }
 
-/* Tiles 0 to 3 += two tiles of rows times two of columns. */
+/* Tiles 0 to 3 += products of two tiles of rows and two tiles of columns. */
 static inline void multiply(const uint16_t *a0, const uint16_t *a1, const uint16_t *b0, const uint16_t *b1,
                             integer steps) {
     for (integer k = 0; k < steps; k++) {
@@ -113,7 +113,7 @@ static inline void clear(void) {
 }
 
 /* c (rows, columns; stride) = a (rows, inner; stride) times the packed factor; c is bfloat16 (`half`) or float32.
-   scratch: room for 262144 entries, or 32 rows of a if these are more. */
+   scratch: space for 262144 entries, or for 32 rows of a if these are more. */
 void tiles_product(const uint16_t *a, integer a_stride, integer rows, integer inner, const uint16_t *packed,
                    integer columns, void *c, integer c_stride, int half, uint16_t *scratch, int threads) {
     integer steps = inner / 32, most = PACKED / inner / 32 * 32;
@@ -162,8 +162,8 @@ void tiles_product(const uint16_t *a, integer a_stride, integer rows, integer in
     }
 }
 
-/* c (rows, columns) float32 = a^T b: a (inner, rows; stride), b (inner, columns; stride), sums over many inner.
-   scratch: room for min(inner, 1024) rounded up to 32 rows of b. */
+/* c (rows, columns) float32 = a^T b: a (inner, rows; stride), b (inner, columns; stride), for large inner.
+   scratch: space for min(inner, 1024) rows of b, rounded up to 32. */
 void tiles_product_of_sums(const uint16_t *a, integer a_stride, const uint16_t *b, integer b_stride, integer inner,
                            integer rows, integer columns, float *c, uint16_t *scratch, int threads) {
     for (integer from = 0; from < inner; from += INNER) {

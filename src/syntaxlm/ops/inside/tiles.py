@@ -1,7 +1,7 @@
-"""Products of bfloat16 matrices in AMX tiles, where the processor has them, and by torch where not.
+"""Products of bfloat16 matrices in AMX tiles if the processor has them, otherwise by torch.
 
-The products of a chart have a different number of rows for every width of every batch, and oneDNN, which torch uses,
-compiles a kernel for each new shape: 100 ms for a product of 1 ms. Here one kernel serves any number of rows, and the
+The products of a chart have a different number of rows for every width of every batch. oneDNN, which torch uses,
+compiles a kernel for each new shape, 100 ms for a product of 1 ms. Here one kernel handles any number of rows, and the
 right factor is packed once for all products.
 """
 
@@ -28,14 +28,14 @@ def _library() -> ctypes.CDLL | None:
 
 
 def tiles_usable(*sizes: int) -> bool:
-    """Whether the processor has tiles, and all sizes are multiples of 32."""
+    """Whether the processor has tiles and all sizes are multiples of 32."""
     return all(size % 32 == 0 for size in sizes) and _library() is not None
 
 
 class TiledProduct:
-    """x -> x w^T, or with `columns` x -> x w, for one w and many x.
+    """x -> x w^T, or x -> x w with `columns`, for one w and many x. Needs `tiles_usable`.
 
-    w: (F, G) bfloat16, contiguous, sizes multiples of 32, where `tiles_usable`.  x: (n, G), or (n, F) with `columns`.
+    w: (F, G) bfloat16, contiguous, sizes multiples of 32.  x: (n, G), or (n, F) with `columns`.
     """
 
     def __init__(self, weight: Tensor, columns: bool = False) -> None:
@@ -50,7 +50,7 @@ class TiledProduct:
         self._scratch = torch.empty(max(_PACKED, 32 * self.inner), dtype=torch.bfloat16)
 
     def __call__(self, rows: Tensor, out: Tensor) -> Tensor:
-        """out: (n, columns), bfloat16 or float32. Rows of both may be parts of longer ones."""
+        """out: (n, columns), bfloat16 or float32. rows and out may be slices of columns of larger matrices."""
         assert rows.stride(1) == out.stride(1) == 1
         assert rows.shape == (len(out), self.inner)
         assert out.shape[1] == self.columns
@@ -65,7 +65,7 @@ class TiledProduct:
 
 
 def tiled_product_of_sums(left: Tensor, right: Tensor) -> Tensor:
-    """left^T right: (n, F), (n, G) bfloat16 -> (F, G) float32; F and G multiples of 32, where `tiles_usable`."""
+    """left^T right: (n, F), (n, G) bfloat16 -> (F, G) float32; F and G multiples of 32. Needs `tiles_usable`."""
     (inner, rows), columns = left.shape, right.shape[1]
     assert left.stride(1) == right.stride(1) == 1
     out = torch.empty(rows, columns)
@@ -79,13 +79,13 @@ def tiled_product_of_sums(left: Tensor, right: Tensor) -> Tensor:
 
 
 def repeated_product(weight: Tensor, columns: bool, tiled: bool) -> Callable[[Tensor, Tensor], Tensor]:
-    """(rows, out) -> out = rows weight^T, or with `columns` rows weight; by `TiledProduct`, or by torch."""
+    """(rows, out) -> out = rows weight^T, or rows weight with `columns`; by `TiledProduct` or by torch."""
     if tiled:
         return TiledProduct(weight, columns)
     right = weight if columns else weight.T
 
     def product(rows: Tensor, out: Tensor) -> Tensor:
-        if out.dtype == rows.dtype and not _compiled_by_shape(rows):
+        if out.dtype == rows.dtype and not _compiled_per_shape(rows):
             return torch.mm(rows, right, out=out)
         return out.copy_(torch.mm(_padded(rows, 64), right)[: len(rows)])
 
@@ -93,26 +93,26 @@ def repeated_product(weight: Tensor, columns: bool, tiled: bool) -> Callable[[Te
 
 
 def product_of_sums(left: Tensor, right: Tensor, tiled: bool) -> Tensor:
-    """left^T right: (n, F), (n, G) -> (F, G), float32 at least."""
+    """left^T right: (n, F), (n, G) -> (F, G), at least float32."""
     if tiled:
         return tiled_product_of_sums(left, right)
     sums = torch.float64 if left.dtype == torch.float64 else torch.float32
     return torch.mm(_padded(left, 512).T, _padded(right, 512)).to(sums)
 
 
-def _compiled_by_shape(rows: Tensor) -> bool:
-    """Whether torch makes products of this type by oneDNN."""
+def _compiled_per_shape(rows: Tensor) -> bool:
+    """Whether torch computes products of this dtype with oneDNN, which compiles a kernel per shape."""
     return rows.device.type == "cpu" and rows.dtype == torch.bfloat16
 
 
 def _padded(rows: Tensor, step: int) -> Tensor:
-    """Rows of zeros added up to a multiple of `step`, where kernels are compiled per shape, to have few shapes."""
-    missing = -len(rows) % step if _compiled_by_shape(rows) else 0
+    """Pads rows with zeros to a multiple of `step` if kernels are compiled per shape, to limit the number of shapes."""
+    missing = -len(rows) % step if _compiled_per_shape(rows) else 0
     return torch.nn.functional.pad(rows, (0, 0, 0, missing)) if missing else rows
 
 
 def _require() -> ctypes.CDLL:
     loaded = _library()
     if loaded is None:
-        raise RuntimeError("this processor has no AMX tiles; ask tiles_usable first")
+        raise RuntimeError("this processor has no AMX tiles; check tiles_usable() first")
     return loaded

@@ -1,4 +1,4 @@
-"""What all forms of the inside algorithm share: the rules of a grammar, and the layout of a batch's charts."""
+"""Types shared by all versions of the inside algorithm: the rules of a grammar, and the layout of a batch's charts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class FactoredRules:
     """Binary rules whose children are independent given a factor: p(A -> B C) = sum_l parent_Al left_lB right_lC.
 
     m nonterminals, t preterminals, R factors. Symbols are ordered nonterminals first.
-    root: (m,) p(S -> A).  left, right: (R, m + t), rows sum to 1.  parent: (m, R), rows sum to 1; None where each
+    root: (m,) p(S -> A).  left, right: (R, m + t), rows sum to 1.  parent: (m, R), rows sum to 1; None if each
     nonterminal is its own factor (R = m): p(A -> B C) = left_AB right_AC.
     SN-PCFG (Liu et al. 2023): parent None.  TN-PCFG (Yang et al. 2021, equation 4): parent U, left V, right W.
     """
@@ -31,7 +31,7 @@ class FactoredRules:
         found = (nonterminals, factors) if self.parent is None else tuple(self.parent.shape)
         if found != expected or self.left.shape != self.right.shape or self.left.shape[1] <= nonterminals:
             raise ValueError(
-                f"rules of shapes: root {tuple(self.root.shape)}, left {tuple(self.left.shape)}, right"
+                f"found rules of shapes: root {tuple(self.root.shape)}, left {tuple(self.left.shape)}, right"
                 f" {tuple(self.right.shape)}, parent {found}; expected (m,), (R, m + t), (R, m + t), {expected}"
             )
 
@@ -56,10 +56,10 @@ class FactoredRules:
 
 @dataclass(frozen=True)
 class TableRules:
-    """Binary rules as a full table, of one grammar or of one for each sentence of a batch.
+    """Binary rules as a full table, either of one grammar or one for each sentence of a batch.
 
     root: (m,) or (B, m).  binary: (m, m + t, m + t) or (B, m, m + t, m + t), p(A -> B C).
-    N-PCFG and, with a grammar per sentence, C-PCFG (Kim et al. 2019).
+    N-PCFG and, with one grammar per sentence, C-PCFG (Kim et al. 2019).
     """
 
     root: Tensor
@@ -70,7 +70,7 @@ class TableRules:
         expected = (*self.root.shape, symbols, symbols)
         if tuple(self.binary.shape) != expected or symbols <= nonterminals:
             raise ValueError(
-                f"binary rules of shape {tuple(self.binary.shape)}; expected {expected}, m + t > m symbols"
+                f"found binary rules of shape {tuple(self.binary.shape)}; expected {expected} with m + t > m symbols"
             )
 
     @property
@@ -89,7 +89,7 @@ class TableRules:
         return self if self.root.ndim == 1 else TableRules(self.root[sentence], self.binary[sentence])
 
     def table(self) -> Tensor:
-        """The binary rules, as `FactoredRules.table`."""
+        """The binary rules, like `FactoredRules.table`."""
         return self.binary
 
 
@@ -97,23 +97,23 @@ Rules = FactoredRules | TableRules
 
 
 class Layout:
-    """Where the spans of a batch's sentences stand: one row per span, by width, then sentence, then first word.
+    """Rows of the spans of a batch's sentences: one row per span, ordered by width, then sentence, then first word.
 
-    Sentences are sorted by length, longest first, so that the sentences that have spans of a width come first: there
-    is no padding, and the spans of one width are consecutive rows.
-    lengths: words of each sentence in the caller's order, each at least 2.
-    order: (B,) the caller's index of each sorted sentence.  starts: (n + 2,) the first row of each width, n the
-    longest; starts[n + 1] is the number of rows.  counts: (n + 1,) the number of sentences that have each width.
+    Sentences are sorted by length, longest first, so the sentences that have spans of a width come first: there is no
+    padding, and the spans of one width are consecutive rows.
+    lengths: words of each sentence in the caller's order, at least 2.
+    order: (B,) the caller's index of each sorted sentence.  starts: (n + 2,) the first row of each width, n being the
+    longest; starts[n + 1] is the number of rows.  counts: (n + 1,) number of sentences that have spans of each width.
     """
 
     def __init__(self, lengths: Sequence[int], device: torch.device | str = "cpu") -> None:
         if not len(lengths) or min(lengths) < 2:
-            raise ValueError(f"sentences of {sorted(set(lengths))} words; a grammar needs two words or more")
+            raise ValueError(f"found sentences of {sorted(set(lengths))} words; grammars need at least two words")
         self.device = torch.device(device)
         given = torch.tensor(lengths)
         self.order = torch.argsort(given, descending=True, stable=True)
         self.lengths = given[self.order]
-        self.begins = self.lengths.cumsum(0) - self.lengths  # of each sentence among all words
+        self.begins = self.lengths.cumsum(0) - self.lengths  # index of each sentence's first word among all words
         self.longest = int(self.lengths[0])
         widths = torch.arange(self.longest + 1)
         self.counts = (self.lengths[:, None] >= widths).sum(0)
@@ -147,7 +147,7 @@ class Layout:
         return slice(self._starts[width], self._starts[width + 1])
 
     def blocks(self, rows: int) -> list[range]:
-        """Consecutive sorted sentences of at most so many spans together, or single ones with more."""
+        """Ranges of consecutive sorted sentences with at most `rows` spans together, or one sentence with more."""
         spans = (self.lengths * (self.lengths + 1) // 2).tolist()
         result, first, total = [], 0, 0
         for sentence, count in enumerate(spans):
@@ -158,9 +158,9 @@ class Layout:
         return [*result, range(first, len(spans))]
 
     def of_block(self, width: int, block: range) -> tuple[slice, slice, slice]:
-        """The rows of a width that belong to some sorted sentences, and which of these are as long as the width.
+        """The rows of a width that belong to the sorted sentences of a block.
 
-        Rows of parts of sentences, rows of whole sentences, which follow, and the sentences of the latter.
+        Returns the rows of parts of sentences, the rows of whole sentences, which follow them, and these sentences.
         """
         longer = self._counts[width + 1] if width < self.longest else 0
         longer, last = (min(max(end, block.start), block.stop) for end in (longer, self._counts[width]))
@@ -172,7 +172,7 @@ class Layout:
 
     @cached_property
     def words_order(self) -> Tensor:
-        """(N,) for each word of the sorted sentences its place among the words as given, sentence after sentence."""
+        """(N,) for each word of the sorted sentences, its index among the given words."""
         given = torch.empty_like(self.lengths)
         given[self.order] = self.lengths
         first = (given.cumsum(0) - given)[self.order]
@@ -181,13 +181,13 @@ class Layout:
 
     @cached_property
     def whole_rows(self) -> Tensor:
-        """(B,) the row of each sorted sentence's whole span."""
+        """(B,) the row of the whole-sentence span of each sorted sentence."""
         sentence = torch.arange(len(self))
         return self.row(sentence, torch.zeros_like(sentence), self.lengths).to(self.device)
 
     @cached_property
     def spans(self) -> tuple[Tensor, Tensor, Tensor]:
-        """(rows,) each: the sorted sentence, the first word and the width of every row."""
+        """(rows,) each: sorted sentence, first word and width of every row."""
         per_width = self.starts[2:] - self.starts[1:-1]
         width = torch.arange(1, self.longest + 1).repeat_interleave(per_width)
         within = torch.arange(self.rows) - self.starts[width]
@@ -199,11 +199,11 @@ class Layout:
         return sentence, first, width
 
     def row(self, sentence: Tensor, first: Tensor, width: Tensor) -> Tensor:
-        """The rows of spans: sorted sentence, first word, width; int64 of one shape."""
+        """The rows of spans given by sorted sentence, first word and width; int64, all of one shape."""
         return self.starts[width] + self.begins[sentence] - sentence * (width - 1) + first
 
     def squares(self, values: Tensor, fill: float = 0.0) -> Tensor:
-        """(rows,) -> (B, n, n), in the caller's order, by first and last word, both inclusive."""
+        """(rows,) -> (B, n, n), in the caller's order, indexed by first and last word, both inclusive."""
         sentence, first, width = self.spans
         result = values.new_full((len(self), self.longest, self.longest), fill)
         places = self.order[sentence].to(values.device)
@@ -211,12 +211,12 @@ class Layout:
         return result
 
     def flat(self, squares: Tensor) -> Tensor:
-        """(B, n, n) in the caller's order, by first and last word -> (rows,), the inverse of `squares`."""
+        """The inverse of `squares`: (B, n, n) in the caller's order, by first and last word -> (rows,)."""
         sentence, first, width = (part.to(squares.device) for part in self.spans)
         return squares[self.order.to(squares.device)[sentence], first, first + width - 1].contiguous()
 
     def splits(self, width: int, lefts: range) -> tuple[Tensor, Tensor]:
-        """(rows, k) each: the rows of the left and right child of every span of a width, by width of the left child."""
+        """(rows, k) each: the rows of the left and right child of all spans of a width, by width of the left child."""
         sentence, first, _ = (part[self.of_width(width), None] for part in self.spans)
         left = torch.tensor(lefts)[None].expand(len(sentence), -1)
         sentence, first = sentence.expand_as(left), first.expand_as(left)

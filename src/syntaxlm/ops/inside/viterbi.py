@@ -1,4 +1,4 @@
-"""The best derivation: the inside algorithm with maxima in place of sums, in logarithms."""
+"""The best derivation: the inside algorithm with maxima instead of sums, in logarithms."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from torch import Tensor
 
 from syntaxlm.ops.inside.types import FactoredRules, Layout, Rules, TableRules
 
-_CACHED = 1 << 22  # candidates compared at a time
+_CACHED = 1 << 22  # candidates compared at once
 
 
 @dataclass(frozen=True)
 class Derivation:
     """The most probable derivation of one sentence.
 
-    log_prob: of the derivation and the sentence.  spans: (first, last, symbol) of spans of two words or more, both
-    words inclusive, symbols from 0 to m - 1, a span before those within it.  preterminals: (n,) of the words, from 0.
+    log_prob: joint log-probability of derivation and sentence.  spans: (first word, last word, symbol) in pre-order,
+    of spans of two or more words, both words inclusive, symbols from 0 to m - 1.  preterminals: (n,) of the words,
+    from 0.
     """
 
     log_prob: float
@@ -28,7 +29,7 @@ class Derivation:
 
 @torch.no_grad()
 def best_derivations(rules: Rules, emissions: Tensor, words: Tensor, layout: Layout) -> list[Derivation]:
-    """Of each sentence, in the caller's order. Arguments as of `log_partition`.
+    """The best derivation of each sentence, in the caller's order. Arguments: see `log_partition`.
 
     O(n^2 m^2 + n^3 m) for independent children. Rules with a parent factor, and one table per sentence, are expanded
     to full tables: O(n^3 m (m + t)^2), for small grammars.
@@ -51,7 +52,7 @@ def _given_lengths(layout: Layout) -> list[int]:
 
 
 class _Chart(ABC):
-    """best: log-probabilities (m,) by (first, last); of words (t,). `back` leads from a span and symbol to children."""
+    """best: log-probabilities by (first, last), (m,) of spans, (t,) of words. `back` maps a span to its children."""
 
     def __init__(self, rules: Rules, emissions: Tensor) -> None:
         self.rules, self.emissions, self.length = rules, emissions, len(emissions)
@@ -59,15 +60,15 @@ class _Chart(ABC):
 
     @abstractmethod
     def fill(self) -> None:
-        """`best` of all spans, short ones first."""
+        """Computes `best` of all spans, short ones first."""
 
     @abstractmethod
     def back(self, first: int, last: int, symbol: int) -> tuple[int, int, int]:
-        """The last word of the left child, and the symbols of both children, preterminals from m."""
+        """The last word of the left child, and the symbols of both children; preterminals start at m."""
 
     @abstractmethod
     def whole(self) -> Tensor:
-        """(m,) of the whole sentence."""
+        """(m,) log-probabilities of the whole sentence."""
 
     def derivation(self) -> Derivation:
         scores = self.rules.root.log() + self.whole()
@@ -85,7 +86,7 @@ class _Chart(ABC):
 
 
 class _Independent(_Chart):
-    """Children independent given the parent: the best symbol of a child is found per span, not per pair of spans."""
+    """Rules with independent children: the best symbol of a child is found per span, not per pair of spans."""
 
     def fill(self) -> None:
         assert isinstance(self.rules, FactoredRules)
@@ -141,7 +142,7 @@ class _Table(_Chart):
             for first in range(n - width + 1):
                 last = first + width - 1
                 pairs = torch.stack([self.best[first, k][:, None] + self.best[k + 1, last] for k in range(first, last)])
-                pair, split = pairs.max(0)  # by pair of symbols
+                pair, split = pairs.max(0)  # for each pair of symbols
                 best, which = (table + pair).flatten(1).max(1)
                 self.best[first, last] = torch.cat([best, nowhere])
                 self.backs[first, last] = split.flatten()[which] + first, which // symbols, which % symbols

@@ -1,4 +1,4 @@
-"""What the kernels of the inside algorithm read and write."""
+"""Arrays that the kernels of the inside algorithm read and write."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from syntaxlm.ops.inside.types import Layout
 
 @dataclass
 class Work:
-    """Charts of a batch, one row per span as `layout` has them; R factors.
+    """Charts of a batch, one row per span as in `layout`; R factors.
 
-    inside: (rows, R) o = beta / exp(scale).  children: (rows, 2R) a and b, in the same scale.
-    scales: (rows,) float64, natural logarithms.  weights: (rows,) float64, of spans, contained in the scales, or None.
+    inside: (rows, R) o = beta / exp(scale).  children: (rows, 2R) a and b, with the same scale.
+    scales: (rows,) float64, natural logarithms.  weights: (rows,) float64, of spans, included in the scales, or None.
     Backward: inside_grads (rows, R) G, of o; children_grads (rows, 2R) H, of a and b.
     """
 

@@ -1,4 +1,4 @@
-"""Modified Kneser-Ney: `estimate`, from a text to the n-grams of a back-off model, and beside it its `reference`."""
+"""Modified Kneser-Ney: `estimate`, from a text to the n-grams of a back-off model, and its `reference`."""
 
 from syntaxlm.ops.kneser_ney import reference
 from syntaxlm.ops.kneser_ney.fast import estimate

@@ -1,9 +1,9 @@
 """Modified Kneser-Ney over a whole text at once.
 
-An n-gram is the number of its context, itself an n-gram of the order below, and its last word: one integer, so that
-counting an order is sorting one array, whatever its length. The number of the n-gram that ends at each place of the
-text leads from order to order: one place before stands the context of the next order, at the same place its shorter
-form. Nothing loops over words.
+An n-gram is encoded as one integer, from the index of its context (an n-gram of the next lower order) and its last
+word, so counting the n-grams of an order is sorting one array, whatever the order. The indices of the n-grams that end
+at each position of the text lead from order to order: the index at the previous position is the context of the next
+order, that at the same position its shorter form. There is no loop over words.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from syntaxlm.ops.kneser_ney.types import FALLBACK, Estimate, Grams, Integers, N
 
 @dataclass(frozen=True)
 class _Counted:
-    """The n-grams of one order, by number.
+    """The n-grams of one order, by index.
 
-    occurrences: (N,), how often each is in the text; beginnings: (N,), of them, how often a sequence begins with it.
-    shorter: (N,), the number, in the order below, of the n-gram without its first word; of order 1 the word itself, as
-        order 0 has a probability for each.
+    occurrences: (N,), count of each in the text; beginnings: (N,), how many of these are at the start of a sequence.
+    shorter: (N,), index in the next lower order of the n-gram without its first word; in order 1 the word itself, as
+        order 0 has a probability for each word.
     """
 
     keys: Integers
@@ -36,10 +36,10 @@ def estimate(
 ) -> Estimate:
     """Interpolated modified Kneser-Ney as a back-off model. Chen & Goodman 1998, equations (24) to (26).
 
-    words: (T,), sequences one after the other.  places: (T,), of each word in its sequence, 0 first: a word at place 0
-        is a context there and no prediction. One that stands nowhere else is never predicted, its probability is 0.
-    minimum_counts: occurrences that an n-gram of order 1, 2, ... needs to be kept, the last of them for all orders
-        above; none under the one before, the first 1. The probability of what is not kept goes to shorter contexts.
+    words: (T,), all sequences, concatenated.  places: (T,), position of each word in its sequence, from 0. A word at
+        position 0 is only a context and is not predicted. Words that only occur there have probability 0.
+    minimum_counts: least counts of n-grams of order 1, 2, ... that are kept; the last is used for all higher orders.
+        They start with 1 and do not decrease. The probability of n-grams that are not kept goes to shorter contexts.
     """
     counted = _counted(words, places, vocabulary_size, order)
     probabilities = [_uniform(words, places, vocabulary_size)]  # of order 0, 1, ...
@@ -52,7 +52,7 @@ def estimate(
             fallbacks.append(length)
         is_kept = one.occurrences >= least_count(minimum_counts, length)
         shares = np.where(is_kept, counts - np.array([0.0, *discounts[-1]])[np.minimum(counts, 3)], 0.0)
-        contexts = one.keys // vocabulary_size  # of order 1 the empty one, 0
+        contexts = one.keys // vocabulary_size  # in order 1 the empty context, 0
         size = len(counted[length - 2].keys) if length > 1 else 1
         totals = np.bincount(contexts, counts, size)
         left = np.divide(np.bincount(contexts, counts - shares, size), totals, out=np.ones(size), where=totals > 0)
@@ -71,7 +71,7 @@ def _counted(words: Integers, places: Integers, vocabulary_size: int, order: int
     occurrences = np.bincount(predicted, minlength=vocabulary_size)
     words_alone = np.arange(vocabulary_size)
     counted = [_Counted(words_alone, occurrences, np.zeros_like(occurrences), words_alone)]
-    numbers = words  # of the n-gram of the present order that ends at each place; of no meaning where it does not fit
+    numbers = words  # index of the n-gram that ends at each position; undefined where the sequence is too short
     for length in range(2, order + 1):
         ends = np.flatnonzero(places >= length - 1)
         keys = numbers[ends - 1] * vocabulary_size + words[ends]
@@ -87,9 +87,9 @@ def _counted(words: Integers, places: Integers, vocabulary_size: int, order: int
 
 
 def _counts(one: _Counted, longer: _Counted | None) -> Integers:
-    """What Kneser-Ney counts, (N,): below the highest order, which has no longer one, the distinct words before.
+    """Counts of Kneser-Ney, (N,): the number of distinct words before an n-gram; in the highest order, occurrences.
 
-    Nothing can stand before the n-gram that a sequence begins with: each time it does so counts for itself.
+    An n-gram at the start of a sequence has no word before it; each such occurrence counts as one.
     """
     if longer is None:
         return one.occurrences
@@ -97,7 +97,7 @@ def _counts(one: _Counted, longer: _Counted | None) -> Integers:
 
 
 def _uniform(words: Integers, places: Integers, vocabulary_size: int) -> Numbers:
-    """Order 0, (V,): all words alike, but for those that only begin sequences."""
+    """Order 0, (V,): uniform over all words, except those that only start sequences."""
     possible = np.ones(vocabulary_size, bool)
     possible[words[places == 0]] = False
     possible[words[places > 0]] = True
@@ -107,9 +107,9 @@ def _uniform(words: Integers, places: Integers, vocabulary_size: int) -> Numbers
 def _kept(
     grams: list[Grams], occurrences: list[Integers], vocabulary_size: int, minimum_counts: Sequence[int]
 ) -> list[Grams]:
-    """Without those that are too rare: the rest under new numbers. An n-gram is never more frequent than its parts."""
+    """Removes n-grams that are too rare and renumbers the others. An n-gram is never more frequent than its parts."""
     result = [grams[0]]
-    numbers = np.arange(vocabulary_size)  # of the order below, old to new
+    numbers = np.arange(vocabulary_size)  # new indices of the next lower order, by old index
     for length, one in enumerate(grams[1:], 2):
         places = np.flatnonzero(occurrences[length - 1] >= least_count(minimum_counts, length))
         contexts, words = np.divmod(one.keys[places], vocabulary_size)

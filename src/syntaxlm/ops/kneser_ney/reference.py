@@ -1,4 +1,4 @@
-"""Modified Kneser-Ney as its equations: dictionaries and recursion, slow, and the oracle of every test.
+"""Modified Kneser-Ney as its equations: dictionaries and recursion, slow, the reference of all tests.
 
 Chen & Goodman 1998, "An Empirical Study of Smoothing Techniques for Language Modeling", equations (24) to (26).
 """
@@ -15,9 +15,9 @@ Gram = tuple[int, ...]
 
 
 class KneserNey:
-    """An interpolated model of order n, estimated from sequences whose first token is only ever a context there.
+    """An interpolated model of order n, estimated from sequences whose first tokens are only used as context.
 
-    minimum_counts: occurrences that an n-gram of order 1, 2, ... needs to be kept; the last of them for all above.
+    minimum_counts: least counts of n-grams of order 1, 2, ... that are kept; the last is used for all higher orders.
     """
 
     def __init__(
@@ -28,7 +28,7 @@ class KneserNey:
 
     @cached_property
     def occurrences(self) -> list[Counter[Gram]]:
-        """c(w_1 ... w_k) for k = 1 ... n, n-grams that a sequence begins with among them. The place 0 is empty."""
+        """c(w_1 ... w_k) for k = 1 ... n, including n-grams at the start of a sequence. Index 0 is empty."""
         found: list[Counter[Gram]] = [Counter() for _ in range(self.order + 1)]
         for sequence in self.sequences:
             for last in range(1, len(sequence)):
@@ -38,9 +38,9 @@ class KneserNey:
 
     @cached_property
     def counts(self) -> list[Counter[Gram]]:
-        """What Kneser-Ney counts: occurrences for the highest order, below it the distinct words before an n-gram.
+        """Counts of Kneser-Ney: occurrences in the highest order, below it the number of distinct words before.
 
-        Nothing can stand before the n-gram that a sequence begins with: each time it does so counts for itself.
+        An n-gram at the start of a sequence has no word before it; each such occurrence counts as one.
         """
         found = [*([Counter()] * self.order), self.occurrences[self.order]]
         for length in range(1, self.order):
@@ -59,7 +59,7 @@ class KneserNey:
         return self.occurrences[len(gram)][gram] >= least_count(self.minimum_counts, len(gram))
 
     def probability(self, word: int, context: Gram) -> float:
-        """p(word | context), equation (24); of a longer context than the order takes, its end."""
+        """p(word | context), equation (24). A context that is too long is shortened to its last words."""
         context = context[len(context) - min(len(context), self.order - 1) :]
         length = len(context) + 1
         following = {gram: count for gram, count in self.counts[length].items() if gram[:-1] == context}
@@ -72,7 +72,7 @@ class KneserNey:
         return (kept.get((*context, word), 0.0) + left * lower) / total
 
     def _uniform(self, word: int) -> float:
-        """Order 0: all words alike, but for those that only begin sequences."""
+        """Order 0: uniform over all words, except those that only start sequences."""
         predicted = {word for sequence in self.sequences for word in sequence[1:]}
         first = {sequence[0] for sequence in self.sequences} - predicted
         return 0.0 if word in first else 1 / (self.vocabulary_size - len(first))

@@ -1,4 +1,4 @@
-"""What both forms of modified Kneser-Ney share: the discounts, and what an estimate is."""
+"""Types shared by both versions of modified Kneser-Ney: discounts, and the result of an estimation."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import numpy.typing as npt
 Integers = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.float64]
 
-# Discounts of counts 1, 2, 3 and more where a text is too small, or too odd, to estimate them: those that KenLM offers.
+# Discounts of counts 1, 2, and 3 or more for texts too small or irregular to estimate them, as in KenLM.
 FALLBACK = (0.5, 1.0, 1.5)
 
 
 @dataclass(frozen=True)
 class Grams:
-    """The n-grams of one order, numbered in the order of their keys.
+    """The n-grams of one order, numbered by their sorted keys.
 
-    keys: (N,), rising: the number of the context among the n-grams of the order below, times the vocabulary's size,
-        plus the last word. Of order 1, all words.
-    probabilities: (N,), of the last word after the others.
-    back_offs: (N,), what share of the probability after this n-gram is left to shorter contexts: 1 where nothing was
-        seen after it. Of the highest order empty.
+    keys: (N,), increasing: the context's index among the n-grams of the next lower order, times the vocabulary size,
+        plus the last word. In order 1, all words.
+    probabilities: (N,), of the last word given the others.
+    back_offs: (N,), the back-off weight: the probability mass after this n-gram that is left to shorter contexts, 1 if
+        nothing was observed after it. Empty in the highest order.
     """
 
     keys: Integers
@@ -33,10 +33,10 @@ class Grams:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A back-off model of the orders 1, 2, ...
+    """A back-off model of orders 1, 2, ...
 
-    discounts: (orders, 3), of counts 1, 2, 3 and more.
-    fallbacks: the orders whose discounts are `FALLBACK`.
+    discounts: (orders, 3), of counts 1, 2, and 3 or more.
+    fallbacks: the orders for which `FALLBACK` was used.
     """
 
     grams: list[Grams]
@@ -45,14 +45,14 @@ class Estimate:
 
 
 def least_count(minimum_counts: Sequence[int], order: int) -> int:
-    """The occurrences that an n-gram of so many words needs to be kept: the last minimum is for all longer ones."""
+    """The least count of n-grams of this order that are kept; the last minimum is used for all higher orders."""
     return minimum_counts[min(order, len(minimum_counts)) - 1]
 
 
 def discounts_of(counts_of_counts: Sequence[int]) -> tuple[float, float, float] | None:
-    """D1, D2, D3+ by how many n-grams have the counts 1, 2, 3, 4. Chen & Goodman 1998, equation (26).
+    """D1, D2, D3+ from the numbers of n-grams with counts 1, 2, 3, 4. Chen & Goodman 1998, equation (26).
 
-    None where they are undefined: for a count that no n-gram has, or a discount of 0 or larger than its count.
+    None if undefined: if no n-gram has one of the counts, or a discount is 0 or less, or larger than its count.
     """
     ones, twos, threes, fours = counts_of_counts
     if not (ones and twos and threes):

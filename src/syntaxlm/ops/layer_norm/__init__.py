@@ -1,4 +1,4 @@
-"""PRPN's layer norm: `layer_norm`, and beside it its `reference`."""
+"""PRPN's layer norm: `layer_norm`, and its `reference`."""
 
 from syntaxlm.ops.layer_norm import reference
 from syntaxlm.ops.layer_norm.fast import layer_norm

@@ -1,7 +1,7 @@
-"""PRPN's layer norm, one pass over each row forward and one back.
+"""PRPN's layer norm, with one pass over each row in forward and one in backward.
 
-gain (x - mean) / (std + 1e-6) + bias, std with Bessel's correction; nn.LayerNorm has neither the correction nor its
-epsilon outside of the root.
+gain (x - mean) / (std + 1e-6) + bias, std with Bessel's correction. nn.LayerNorm has no correction and adds its epsilon
+inside the square root.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from syntaxlm.ops.layer_norm.reference import NORM_EPSILON
 from syntaxlm.ops.native import address, usable
 
 _SOURCE = Path(__file__).with_name("layer_norm.c")
-_VARIANCE_FLOOR = 1e-24  # a constant row has no spread: keeps its 0 * inf from becoming NaN
+_VARIANCE_FLOOR = 1e-24  # avoids NaN from 0 * inf for a constant row
 
 
 def layer_norm(rows: Tensor, gain: Tensor, bias: Tensor) -> Tensor:
-    """gain * normalise(rows) + bias over the last axis. rows: (..., F), gain, bias: (F,). In the type of gain."""
+    """gain * normalise(rows) + bias over the last axis. rows: (..., F), gain, bias: (F,). In the dtype of gain."""
     result: Tensor = _LayerNorm.apply(rows, gain, bias)
     return result
 
@@ -30,7 +30,7 @@ def layer_norm(rows: Tensor, gain: Tensor, bias: Tensor) -> Tensor:
 def normalise(rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """(x - mean) / (std + 1e-6) over the last axis, std with Bessel's correction.
 
-    rows: (B, F). Returns the normalised rows; scale (B, 1), what x - mean was multiplied by; and (B, 1) the factor of
+    rows: (B, F). Returns the normalised rows; scale (B, 1), the factor of x - mean; and (B, 1) the factor of
     the backward's projection, (std + 1e-6) / (std (F - 1)).
     """
     size = rows.shape[-1]
@@ -75,7 +75,7 @@ class _LayerNorm(torch.autograd.Function):
             return rows_grad.to(ctx.row_dtype), gain_grad, flat.sum(0)
         rows, means, scales, factors, gain = ctx.saved_tensors
         threads = torch.get_num_threads()
-        rows_grad, sums = torch.empty_like(rows), gain.new_zeros(threads, 2, len(gain))  # each thread's own sums
+        rows_grad, sums = torch.empty_like(rows), gain.new_zeros(threads, 2, len(gain))  # one sum per thread
         tensors = gain, grad.contiguous(), means, scales, factors, rows_grad, sums
         ctx.library.layer_norm_backward(*_rows(rows), *map(address, tensors), threads)
         gain_grad, bias_grad = sums.sum(0).unbind()
@@ -83,7 +83,7 @@ class _LayerNorm(torch.autograd.Function):
 
 
 def _rows(rows: Tensor) -> tuple[Any, ...]:
-    """The arguments that both C functions begin with."""
+    """The first arguments of both C functions."""
     size = rows.shape[-1]
     half = ctypes.c_int(rows.dtype == torch.bfloat16)
     return address(rows), half, ctypes.c_int64(rows.numel() // size), ctypes.c_int64(size)

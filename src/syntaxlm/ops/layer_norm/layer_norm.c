@@ -1,4 +1,4 @@
-/* PRPN's layer norm over rows of float32 or bfloat16 (see fast.py beside). */
+/* PRPN's layer norm over rows of float32 or bfloat16 (see fast.py). */
 
 #include "norm.h"
 
@@ -16,7 +16,7 @@ void layer_norm_forward(const void *rows, int half, integer count, integer size,
     }
 }
 
-/* sums (threads, 2, size): each thread adds up its own rows' gradients of gain and bias. */
+/* sums (threads, 2, size): each thread adds up the gradients of gain and bias over its rows. */
 void layer_norm_backward(const void *rows, int half, integer count, integer size, const float *gain,
                          const float *grads, const float *means, const float *scales, const float *factors,
                          void *rows_grads, float *sums, int threads) {

@@ -1,4 +1,4 @@
-"""PRPN's layer norm as its authors' program writes it, differentiated by autograd: the oracle of the fast form."""
+"""PRPN's layer norm as in its authors' program, differentiated by autograd: the reference of the fast version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The recurrence of ordered neurons, and of a plain LSTM: `recurrence`, and beside it its `reference`."""
+"""The recurrence of ordered neurons and of a plain LSTM: `recurrence`, and its `reference`."""
 
 from syntaxlm.ops.on_lstm import reference
 from syntaxlm.ops.on_lstm.fast import recurrence

@@ -1,12 +1,12 @@
-"""The recurrence of ordered neurons, and of a plain LSTM, fast.
+"""A fast recurrence of ordered neurons and of a plain LSTM.
 
-`recurrence` differentiates by hand. The input side of all steps is one product; a step is one product with a weight
-that is packed once, and one pointwise pass, in C on a processor and in torch, compiled on a GPU, elsewhere. It builds
-no graph, and keeps the gate gradients of all steps, so that each weight gradient is one product over the whole
-sequence: per-step accumulation would rewrite an (F, D) matrix T times. Sequences that have ended take no part in later
-steps.
+`recurrence` has a hand-written backward. The input side of all steps is one product. A step is one product with a
+weight that is packed once, and one pointwise pass: in C on the CPU, otherwise in torch, compiled on a GPU. No graph is
+built, and the gate gradients of all steps are stored, so that each weight gradient is one product over the whole
+sequence: per-step accumulation would rewrite an (F, D) matrix T times. Sequences that have ended are excluded from
+later steps.
 
-Shapes: B batch, D neurons, C neurons of a chunk, K = D / C master gates, F gates, n real tokens.
+Shapes: B batch, D neurons, C neurons per chunk, K = D / C master gates, F gates, n real tokens.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SOURCE = Path(__file__).with_name("on_lstm.c")
 def recurrence(inputs: Tensor, weights: CellWeights, state: tuple[Tensor, Tensor], counts: Sequence[int]) -> Recurrence:
     """One layer over a sequence, equations (1) to (5) and (9) to (14) of Shen et al. 2019.
 
-    Rows are real tokens, time-major: of step t, those of the first counts[t] columns; counts never rise.
+    Rows are real tokens, time-major: step t has the first counts[t] columns; counts never increase.
     inputs: (n, E); state: hidden and cell before the first step, each (B, D).
     """
     if weights.chunk is None and inputs.is_cuda and counts[0] == counts[-1] == len(state[0]):
@@ -45,16 +45,16 @@ def recurrence(inputs: Tensor, weights: CellWeights, state: tuple[Tensor, Tensor
 
 
 def lstm_of_torch(inputs: Tensor, weights: CellWeights, state: tuple[Tensor, Tensor], steps: int) -> Recurrence:
-    """A plain LSTM over sequences of one length, by the operator under nn.LSTM: on a GPU it is cuDNN's.
+    """A plain LSTM over sequences of one length, by the operator of nn.LSTM, which uses cuDNN on a GPU.
 
-    On a processor the recurrence here is as fast, and its states stay in float32.
+    On the CPU, `recurrence` is as fast and keeps states in float32.
     """
-    batch, kind = inputs.view(steps, -1, inputs.shape[1]), state[0].dtype
+    batch, dtype = inputs.view(steps, -1, inputs.shape[1]), state[0].dtype
     parts = [weights.input, weights.recurrent, weights.bias, torch.zeros_like(weights.bias)]
     states, hidden, cell = torch.lstm(
         batch, [part[None] for part in state], parts, True, 1, 0.0, torch.is_grad_enabled(), False, False
     )
-    return Recurrence(states.flatten(0, 1).to(kind), (hidden[0].to(kind), cell[0].to(kind)), None, None)
+    return Recurrence(states.flatten(0, 1).to(dtype), (hidden[0].to(dtype), cell[0].to(dtype)), None, None)
 
 
 class _Recurrence(torch.autograd.Function):
@@ -107,7 +107,7 @@ class _Recurrence(torch.autograd.Function):
             gate_grads, through, cell_grads = _backward_native(ctx.library, ctx.chunk, *shared)
         turned = gate_grads.T
         if gate_grads.dtype == torch.float32:
-            turned = turned.contiguous()  # once for both products, which else would each do it
+            turned = turned.contiguous()  # once, instead of in each of the two products
         return (
             large_product(gate_grads, input_weight.T).to(ctx.input_dtype) if ctx.needs_input_grad[0] else None,
             large_product(turned, inputs.T).to(cells.dtype),
@@ -121,10 +121,10 @@ class _Recurrence(torch.autograd.Function):
 
 
 class _Kept(NamedTuple):
-    """What backward reads. befores: (n, D), the hidden state before each row's step, in the type of products.
+    """Tensors for backward. befores: (n, D), hidden state before each row's step, in the dtype of products.
 
-    cells: (B + n, D), those before the first step first. gates: (n, F) of C, (n, 4D) of torch, activated; there the
-    softmaxes of the master gates and their sums, (n, 2, K) each, stand apart.
+    cells: (B + n, D), starting with those before the first step. gates: activated, (n, F) from C, (n, 4D) from torch,
+    which stores softmaxes and sums of the master gates, (n, 2, K) each, separately.
     """
 
     befores: Tensor
@@ -135,7 +135,7 @@ class _Kept(NamedTuple):
 
 
 class _Made(NamedTuple):
-    """What the steps of a sequence make; the rest as in `Recurrence`."""
+    """Results of the steps of a sequence; other fields as in `Recurrence`."""
 
     kept: _Kept
     states: Tensor
@@ -181,9 +181,9 @@ def _backward_torch(
     counts: Sequence[int],
     to_begin: bool,
 ) -> tuple[Tensor, Tensor | None, Tensor]:
-    """The gradients of all logits, of what the first step read, by way of its product, and of the first cell.
+    """Gradients of all logits, of the first step's hidden state through its product, and of the first cell.
 
-    to_begin: whether the second is asked for.
+    to_begin: whether the second is needed.
     """
     starts, columns = (0, *accumulate(counts)), len(last_cell_grads)
     gate_grads: list[Tensor] = []
@@ -204,7 +204,7 @@ def _backward_torch(
 
 
 def _with_ended(rows: Tensor | None, ended: Tensor, count: int) -> Tensor:
-    """Rows of the columns that went on, and for the others among the first `count` those of where they ended."""
+    """Rows of the columns that continue, followed by those of columns that ended, up to `count` rows."""
     if rows is None:
         return ended[:count]
     return rows if len(rows) == count else torch.cat([rows, ended[len(rows) : count]])
@@ -248,7 +248,7 @@ def _backward_native(
     counts: Sequence[int],
     to_begin: bool,
 ) -> tuple[Tensor, Tensor | None, Tensor]:
-    """As `_backward_torch`."""
+    """Like `_backward_torch`."""
     (total, size), columns, starts = kept.befores.shape, len(last_cell_grads), (0, *accumulate(counts))
     cell_grads, dtype = last_cell_grads.clone(), kept.befores.dtype
     gate_grads = torch.empty(total, kept.gates.shape[1], dtype=dtype)
@@ -265,14 +265,14 @@ def _backward_native(
 
 
 def _places(starts: Sequence[int], columns: int, t: int, count: int) -> tuple[slice, slice, slice]:
-    """Of step t: its rows; the rows of its cells; the rows of the cells before it."""
+    """The rows of step t; the rows of its cells; the rows of the previous cells."""
     before = 0 if t == 0 else columns + starts[t - 1]
     then = columns + starts[t]
     return slice(starts[t], starts[t] + count), slice(then, then + count), slice(before, before + count)
 
 
 def _last(before: Tensor, rows: Tensor, counts: Sequence[int], starts: Sequence[int]) -> Tensor:
-    """Of every column the row of its last step, or what it had before the first one. (B, D)"""
+    """For every column, the row of its last step, or its initial row if it has no step. (B, D)"""
     nexts = (*counts[1:], 0)
     parts = [rows[start + after : start + count] for start, count, after in zip(starts, counts, nexts, strict=False)]
     return torch.cat([*(part for part in reversed(parts) if len(part)), before[counts[0] :]])
@@ -286,7 +286,7 @@ _POINTERS = (
 
 
 class _Layer(ctypes.Structure):
-    """What the C functions read and write: `Layer` of on_lstm.c, field by field."""
+    """The struct `Layer` of on_lstm.c, which the C functions read and write."""
 
     _fields_ = (
         *((name, ctypes.c_int64) for name in _INTEGERS),
@@ -299,7 +299,7 @@ class _Layer(ctypes.Structure):
 def _layer(
     size: int, columns: int, chunk: int | None, dtype: torch.dtype, tensors: Mapping[str, Tensor | None]
 ) -> _Layer:
-    """The structure over tensors, which must outlive it; contiguous."""
+    """The struct over contiguous tensors, which must outlive it."""
     return _Layer(
         size=size,
         masters=0 if chunk is None else size // chunk,

@@ -1,8 +1,8 @@
-/* One step of the ON-LSTM, or of a plain LSTM, forward and backward, all but its matrix product (see fast.py beside).
+/* One step of the ON-LSTM or of a plain LSTM, forward and backward, except its matrix product (see fast.py).
  *
- * Rows are real tokens, time-major: of step t, those of the first counts[t] columns. D neurons, K master gates of C
+ * Rows are real tokens, time-major: step t has the first counts[t] columns. D neurons, K master gates of C
  * neurons each (K = 0: a plain LSTM), F gates: input master (K), forget master (K), o, g, i, f; or i, f, g, o.
- * Products are made in float32 or bfloat16: what goes into one and comes out of one has that type (`half`).
+ * Matrix products are computed in float32 or bfloat16: their inputs and outputs have that type (`half`).
  */
 
 #include "kernels.h"
@@ -11,19 +11,19 @@ typedef struct {
     integer size, masters, chunk, columns; /* D, K, C, B */
     int half, threads;
     const integer *starts;   /* (T + 1,): the first row of each step */
-    const void *input_gates; /* (n, F), of the product */
-    /* kept for the backward, a row a token */
-    float *gates;            /* (n, F): softmaxes of the masters, and the others as they act */
-    float *cells;            /* (B + n, D): those before the first step, then of every row */
-    void *befores;           /* (n, D): h of the step before, for the product */
+    const void *input_gates; /* (n, F), from the product */
+    /* stored for backward, one row per token */
+    float *gates;            /* (n, F): softmaxes of the master gates, and the other gates after activation */
+    float *cells;            /* (B + n, D): cells before the first step, then of every row */
+    void *befores;           /* (n, D): h of the previous step, input of the product */
     float *states, *distances, *input_distances;
-    /* of the backward */
+    /* used in backward */
     const float *output_grads, *last_hidden_grads; /* (n, D), (B, D) or null */
-    float *cell_grads;       /* (B, D): of the step's cell, then of the one before */
+    float *cell_grads;       /* (B, D): of the step's cell, then of the previous cell */
     void *gate_grads;        /* (n, F), input of products */
 } Layer;
 
-typedef struct { integer o, g, i, f; } Places; /* in a row of gates */
+typedef struct { integer o, g, i, f; } Places; /* offsets in a row of gates */
 
 static inline Places places_of(const Layer *l) {
     integer D = l->size, from = 2 * l->masters;
@@ -46,7 +46,7 @@ static inline void softmax(float *x, integer size) {
     for (integer k = 0; k < size; k++) x[k] /= sum;
 }
 
-/* From the two softmaxes: the master gates (K each), and for every neuron w = f~ i~, f~ - w and i~ - w (D each). */
+/* From the two softmaxes: the master gates (K each), and for each neuron w = f~ i~, f~ - w and i~ - w (D each). */
 static inline void spread(const Layer *l, const float *softmaxes, float *input, float *forget, float *restrict overlap,
                           float *restrict keep, float *restrict take) {
     integer K = l->masters, C = l->chunk;
@@ -73,7 +73,7 @@ static inline float mean(const float *x, integer size) {
     return sum / size;
 }
 
-/* Step t. product: the gates' recurrent side. Writes h where the next step's product reads it. */
+/* Step t. product: the gates' recurrent side. Writes h to the input of the next step's product. */
 void on_lstm_forward(const Layer *l, integer t, integer steps, const void *product) {
     integer D = l->size, K = l->masters, F = 4 * D + 2 * K, count = count_of(l, t);
     integer next = t + 1 < steps ? count_of(l, t + 1) : 0;
@@ -110,7 +110,7 @@ void on_lstm_forward(const Layer *l, integer t, integer steps, const void *produ
     }
 }
 
-/* The gradient of K logits, from that of their cumulative softmax times `sign`. */
+/* The gradient of K logits from that of their cumulative softmax times `sign`. */
 static inline void cumax_backward(const float *softmaxes, const float *grads, float sign, integer K, float *result) {
     float later = 0, sum = 0;
     for (integer k = K - 1; k >= 0; k--) {

@@ -1,7 +1,7 @@
-"""The ON-LSTM written as its equations: slow, differentiated by autograd, and the oracle of every test.
+"""The ON-LSTM as its equations: slow, differentiated by autograd, the reference of all tests.
 
 Shen, Tan, Sordoni, Courville 2019, "Ordered Neurons: Integrating Tree Structures into Recurrent Neural Networks".
-Shapes: B batch, D neurons, C neurons of a chunk, K = D / C master gates, n real tokens.
+Shapes: B batch, D neurons, C neurons per chunk, K = D / C master gates, n real tokens.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from syntaxlm.ops.on_lstm.types import CellWeights, Recurrence
 
 
 def cumax(logits: Tensor) -> Tensor:
-    """Cumulative softmax, section 4.1: (..., K) -> (..., K), rising from near 0 to 1 along the last axis."""
+    """Cumulative softmax, section 4.1: (..., K) -> (..., K), increasing from near 0 to 1 along the last axis."""
     return torch.cumsum(torch.softmax(logits, dim=-1), dim=-1)
 
 
 def recurrence(inputs: Tensor, weights: CellWeights, state: tuple[Tensor, Tensor], counts: Sequence[int]) -> Recurrence:
     """One layer over a sequence, equations (1) to (5) and (9) to (14).
 
-    Rows are real tokens, time-major: of step t, those of the first counts[t] columns; counts never rise.
+    Rows are real tokens, time-major: step t has the first counts[t] columns; counts never increase.
     inputs: (n, E); state: hidden and cell before the first step, each (B, D).
     """
     input_gates = linear(inputs, weights.input, weights.bias)

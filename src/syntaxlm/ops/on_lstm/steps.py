@@ -1,9 +1,9 @@
-"""One step of the recurrence, forward and backward, but for its product.
+"""One step of the recurrence, forward and backward, except its matrix product.
 
-Functions of tensors that change nothing, so that a compiler can make each of them a pass or two: on a GPU every one of
-torch's operators is a kernel of its own, thirty in a step, and launching them is what a step costs.
+These are pure functions of tensors, so that each can be compiled into one or two kernels: on a GPU every torch operator
+launches its own kernel, about thirty per step, and the launches dominate the time of a step.
 
-Shapes: D neurons, C neurons of a chunk, K = D / C master gates, F gates; r rows, columns that take part in the step.
+Shapes: D neurons, C neurons per chunk, K = D / C master gates, F gates; r rows, the columns that are real at the step.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from syntaxlm.ops.fused import fused
 
 
 class Step(NamedTuple):
-    """What a step makes.
+    """Results of a step.
 
-    cell, hidden: (r, D).  low: `hidden` in the type of products.
-    gates: (r, 4D), o, g, i, f, activated; of a plain LSTM i, f, g, o.
-    softmaxes: (r, 2, K), of the input and the forget master gate; sums: (r, 2, K), cumulative, so that the gates are
-    1 - the first and the second; means: (r, 2), of the sums. None for a plain LSTM.
+    cell, hidden: (r, D).  low: `hidden` in the dtype of products.
+    gates: (r, 4D), o, g, i, f after activation; i, f, g, o for a plain LSTM.
+    softmaxes: (r, 2, K), of the input and the forget master gate; sums: (r, 2, K), their cumulative sums, so that the
+    gates are 1 - the first and the second; means: (r, 2), of the sums. None for a plain LSTM.
     """
 
     cell: Tensor
@@ -38,9 +38,9 @@ class Step(NamedTuple):
 def forward_step(
     input_logits: Tensor, recurrent_logits: Tensor, before: Tensor, chunk: int | None, low: torch.dtype
 ) -> Step:
-    """Equations (1) to (5) and (9) to (14) of Shen et al. 2019, behind the products.
+    """Equations (1) to (5) and (9) to (14) of Shen et al. 2019, after the matrix products.
 
-    input_logits, recurrent_logits: (r, F); before: the cell before, (r, D); low: the type of products.
+    input_logits, recurrent_logits: (r, F); before: the previous cell, (r, D); low: the dtype of products.
     """
     rows, size = before.shape
     logits = input_logits.to(before.dtype) + recurrent_logits
@@ -74,11 +74,11 @@ def backward_step(
     cell_grad: Tensor,
     low: torch.dtype,
 ) -> tuple[Tensor, Tensor]:
-    """The gradients of the step's logits, (r, F) in the type of products, and of the cell before, (r, D).
+    """The gradients of the step's logits, (r, F) in the dtype of products, and of the previous cell, (r, D).
 
-    before: the cell before; cell, gates, softmaxes, sums: as of `Step`.
-    output_grad, later_grad: of the hidden state, as output and by way of the next step's product, (r, D); cell_grad: of
-    the cell, by way of the next step's, (r, D).
+    before: the previous cell; cell, gates, softmaxes, sums: as in `Step`.
+    output_grad, later_grad: gradients of the hidden state as output and through the next step's product, (r, D);
+    cell_grad: gradient of the cell through the next step's cell, (r, D).
     """
     if softmaxes is None or sums is None:
         i, f, g, o = gates.chunk(4, dim=-1)
@@ -108,7 +108,7 @@ def backward_step(
 
 
 def _masters(sums: Tensor) -> tuple[Tensor, Tensor]:
-    """The master gates i~ and f~, equations (9) and (10), (r, K) each, of the cumulative softmaxes, (r, 2, K)."""
+    """The master gates i~ and f~, equations (9) and (10), (r, K) each, from cumulative softmaxes, (r, 2, K)."""
     return 1 - sums[:, 0], sums[:, 1]
 
 
@@ -120,10 +120,10 @@ def _acting(f: Tensor, i: Tensor, input_master: Tensor, forget_master: Tensor) -
 
 
 def _cumax_backward(softmax: Tensor, grad: Tensor) -> Tensor:
-    """The gradient of logits, from that of their cumulative softmax. (r, K) each.
+    """The gradient of logits from that of their cumulative softmax. (r, K) each.
 
-    Element j of the softmax is in all sums from j on. A constant added to all j changes nothing,
-    so that its gradient may be computed from the sums that it is not in.
+    Element j of the softmax is in all sums from j on. Adding a constant to the gradients of all j has no effect, so
+    they may be computed from the sums without j.
     """
     without = grad.cumsum(-1) - grad
     return softmax * ((softmax * without).sum(-1, keepdim=True) - without)

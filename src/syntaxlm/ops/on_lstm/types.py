@@ -1,4 +1,4 @@
-"""What the two forms of the recurrence share: a layer's weights, and what comes out of it."""
+"""Types shared by all versions of the recurrence: a layer's weights and its output."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from torch import Tensor
 class CellWeights:
     """One layer's weights; E features of its input, D of its state.
 
-    chunk: C, the neighbouring neurons that one master gate serves, of K = D / C; None makes the cell a plain LSTM.
-    input: (F, E); recurrent: (F, D); bias: (F,), of both sides together. The F rows are, for ordered neurons, input
-    master (K), forget master (K), o, g, i, f (D each), as the released weights have them; for a plain LSTM i, f, g, o,
-    as nn.LSTM has them.
+    chunk: C, number of adjacent neurons that share a master gate, K = D / C; None for a plain LSTM.
+    input: (F, E); recurrent: (F, D); bias: (F,), the sum of both sides' biases. The F rows are, for ordered neurons,
+    input master (K), forget master (K), o, g, i, f (D each), as in the released weights; for a plain LSTM i, f, g, o,
+    as in nn.LSTM.
     """
 
     input: Tensor
@@ -26,14 +26,14 @@ class CellWeights:
     def __post_init__(self) -> None:
         size, chunk = self.recurrent.shape[1], self.chunk
         if chunk is not None and size % chunk:
-            raise ValueError(f"{size} neurons cannot be cut into chunks of {chunk}")
+            raise ValueError(f"{size} neurons cannot be divided into chunks of {chunk}")
         rows = 4 * size + (0 if chunk is None else 2 * (size // chunk))
         if len(self.recurrent) != rows:
             raise ValueError(f"the recurrent weight has {len(self.recurrent)} rows; expected {rows}")
 
 
 class Recurrence(NamedTuple):
-    """What a layer makes of a sequence of n real tokens.
+    """A layer's output for a sequence of n real tokens.
 
     hidden: (n, D).  state: hidden and cell, each (B, D), of every column after its own last step.
     distances: (n,), 1 - mean of the forget master gate.  input_distances: (n,), mean of the input master gate. Both

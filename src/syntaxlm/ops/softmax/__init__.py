@@ -1,4 +1,4 @@
-"""The softmax over the vocabulary: `target_log_probs`, and beside it its `reference`."""
+"""The softmax over the vocabulary: `target_log_probs`, and its `reference`."""
 
 from syntaxlm.ops.softmax import reference
 from syntaxlm.ops.softmax.fast import target_log_probs

@@ -1,6 +1,6 @@
-"""The softmax over the vocabulary in parts: the logits stand in memory once, in the type of the product.
+"""The softmax over the vocabulary, computed in parts: the logits are in memory once, in the dtype of the product.
 
-Forward keeps logits and log sum exp; backward makes the logits' gradient part by part, and of it the three products'.
+Forward stores logits and log sum exp; backward computes the logits' gradient and the three products from it in parts.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from torch import Tensor
 from syntaxlm.ops.native import address, usable
 from syntaxlm.ops.products import product_dtype
 
-# Logits made at a time, in elements. Forward, what a processor's caches hold is fastest; backward, every part adds to
-# the whole weight gradient, so that few and large ones are.
+# Logits computed at a time. Forward is fastest if they fit in the processor's caches; in backward every part adds to
+# the whole weight gradient, so few large parts are faster.
 FORWARD_CHUNK = 1 << 21
 BACKWARD_CHUNK = 1 << 23
 
@@ -27,7 +27,7 @@ _SOURCE = Path(__file__).with_name("softmax.c")
 def target_log_probs(rows: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -> Tensor:
     """Natural log-probability of each row's target under softmax(rows weight^T + bias).
 
-    rows: (n, E); weight: (V, E); bias: (V,); targets: (n,) int64. Returns (n,) in the weight's type.
+    rows: (n, E); weight: (V, E); bias: (V,); targets: (n,) int64. Returns (n,) in the weight's dtype.
     """
     result: Tensor = _TargetLogProbs.apply(rows, weight, bias, targets)
     return result
@@ -83,19 +83,19 @@ class _TargetLogProbs(torch.autograd.Function):
 
 
 def _parts(rows: int, width: int, elements: int) -> Iterator[slice]:
-    """Slices of rows, `elements` entries of a (rows, width) matrix each."""
+    """Slices of rows, with `elements` entries each of a (rows, width) matrix."""
     size = max(1, elements // width)
     return (slice(start, start + size) for start in range(0, rows, size))
 
 
 def _check(targets: Tensor, size: int) -> None:
-    """Compiled code would read what lies beside. Accelerators check by themselves, and asking one means to wait."""
+    """Raises IndexError for targets out of range, on the CPU: compiled code would read out of bounds. GPUs check it."""
     if targets.device.type == "cpu" and len(targets) and not 0 <= int(targets.min()) <= int(targets.max()) < size:
         raise IndexError(f"targets from {int(targets.min())} to {int(targets.max())}; expected 0 to {size - 1}")
 
 
 def _shared(logits: Tensor, bias: Tensor, targets: Tensor, sums: Tensor) -> tuple[Any, ...]:
-    """The arguments that both C functions begin with."""
+    """The first arguments of both C functions."""
     rows, size = (ctypes.c_int64(length) for length in logits.shape)
     half = ctypes.c_int(logits.dtype == torch.bfloat16)
     return address(logits), half, rows, size, address(bias), address(targets), address(sums)

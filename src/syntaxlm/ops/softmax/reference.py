@@ -1,4 +1,4 @@
-"""The softmax over the vocabulary as it is written: slow, differentiated by autograd, and the oracle of every test."""
+"""The softmax over the vocabulary as its equation: slow, differentiated by autograd, the reference of all tests."""
 
 from __future__ import annotations
 

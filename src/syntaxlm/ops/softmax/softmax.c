@@ -1,14 +1,14 @@
-/* The softmax over the vocabulary between its products: log-probabilities of targets, and the logits' gradient. */
+/* Softmax over the vocabulary, between its matrix products: log-probabilities of targets, and the logits' gradient. */
 
 #include "kernels.h"
 
-#define BLOCK 1024 /* columns of the gradient that one thread makes: their bias sums stay in cache */
+#define BLOCK 1024 /* columns of the gradient per thread: their bias sums stay in cache */
 
 static inline float logit_at(const void *logits, int half, integer at) {
     return half ? of_half(((const uint16_t *)logits)[at]) : ((const float *)logits)[at];
 }
 
-/* logits (rows, size), without their bias. Writes log sum exp and the target's log-probability of each row. */
+/* logits (rows, size), without bias. Writes log sum exp and the target's log-probability of each row. */
 void softmax_forward(const void *logits, int half, integer rows, integer size, const float *bias,
                      const integer *targets, float *sums, float *log_probs, int threads) {
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
@@ -33,7 +33,7 @@ void softmax_forward(const void *logits, int half, integer rows, integer size, c
     }
 }
 
-/* The gradient of the logits, and its sum over rows added to that of the bias; upstream: the gradient of log_probs. */
+/* The gradient of the logits; adds its sum over rows to the gradient of the bias. upstream: gradient of log_probs. */
 void softmax_backward(const void *logits, int half, integer rows, integer size, const float *bias,
                       const integer *targets, const float *sums, const float *upstream, void *grads, float *bias_grads,
                       int threads) {

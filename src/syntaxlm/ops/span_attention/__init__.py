@@ -1,4 +1,4 @@
-"""Attention of each step to the spans that end before it: `span_attention`, and beside it its `reference`."""
+"""Attention of each step to the spans that end before it: `span_attention`, and its `reference`."""
 
 from syntaxlm.ops.span_attention import reference
 from syntaxlm.ops.span_attention.fast import span_attention

@@ -1,4 +1,4 @@
-"""What span_attention.c does, in torch: for other devices and types, and where there is no compiler."""
+"""The functions of span_attention.c in torch: for other devices and dtypes, and if there is no compiler."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from syntaxlm.ops.span_attention.work import Gradients, Work
 
 
 class EagerKernels:
-    """Functions over a `Work`, of the names and meaning of those in span_attention.c."""
+    """Functions over a `Work`, with the names and meaning of those in span_attention.c."""
 
     def __init__(self, work: Work, gradients: Gradients | None = None) -> None:
         self.work, self.gradients = work, gradients
@@ -19,7 +19,7 @@ class EagerKernels:
         update, forget = self._update_and_forget(product)
         if not work.released:
             update = update.tanh()
-        # 1 - f is exact only by its own sigmoid where f is nearly 1.
+        # If f is nearly 1, 1 - f loses precision, so it is computed by its own sigmoid.
         work.tape[places] = torch.cat([torch.sigmoid(-forget) * update, torch.sigmoid(forget)], dim=-1)
 
     def tape_backward(self, product: Tensor, grads: Tensor, places: Tensor) -> None:
@@ -56,32 +56,32 @@ class EagerKernels:
         work, rows, gradients = self.work, self.work.rows[first:last], self.gradients
         assert gradients is not None
         assert work.score_weight is not None
-        attention, kind = work.attentions[rows], work.tape.dtype
-        grads = torch.einsum("qr,qmr->qm", gradients.contexts[rows], spans.to(kind))
+        attention, dtype = work.attentions[rows], work.tape.dtype
+        grads = torch.einsum("qr,qmr->qm", gradients.contexts[rows], spans.to(dtype))
         if gradients.attentions is not None:
             grads = grads + gradients.attentions[rows]
         grads = attention * (grads - (grads * attention).sum(-1, keepdim=True))
         if gradients.scores is not None:
             grads = grads + gradients.scores[rows]
-        neuron_grads = grads[..., None] * work.score_weight * (1 - hidden.to(kind).square())
+        neuron_grads = grads[..., None] * work.score_weight * (1 - hidden.to(dtype).square())
         gradients.features[rows, -work.scorer :] = neuron_grads.sum(1).to(gradients.features.dtype)
         return grads, neuron_grads.to(work.features.dtype)
 
     def represent_backward(self, first: int, last: int, spans: Tensor, product: Tensor | None) -> None:
         work, rows, gradients = self.work, self.work.rows[first:last], self.gradients
         assert gradients is not None
-        size, half, kind = work.size, work.size // 2, work.tape.dtype
+        size, half, dtype = work.size, work.size // 2, work.tape.dtype
         runs, kept = self._runs(first, last)
         grads = work.attentions[rows][..., None] * gradients.contexts[rows][:, None]
         if product is not None:
-            grads = grads + product.to(kind)
+            grads = grads + product.to(dtype)
         if work.released:
             gate = self._gate(first, last)
-            grads = grads * (1 - spans.to(kind).square())
+            grads = grads * (1 - spans.to(dtype).square())
             gate_grad = (grads * runs[:, 1:]).sum(1) * (gate - gate * gate)
             gradients.features[rows, 2 * size : 3 * size] = gate_grad.to(gradients.features.dtype)
             grads = grads * gate[:, None]
-        carried = grads.new_zeros(last - first, half)  # the gradient of what the forward run keeps after a token
+        carried = grads.new_zeros(last - first, half)  # the gradient of the forward run's product of forget gates
         longer, through = torch.zeros_like(carried), torch.zeros_like(carried)
         for length in range(work.maximum, 0, -1):
             places = work.places[first:last] - length
@@ -95,7 +95,7 @@ class EagerKernels:
             through = through * f[:, half:]
 
     def _runs(self, first: int, last: int) -> tuple[Tensor, list[Tensor]]:
-        """The runs over spans of lengths 0 to m, (queries, m + 1, R); for each length, what the forward run keeps."""
+        """The runs over spans of lengths 0 to m, (queries, m + 1, R); for each length, the product of forget gates."""
         work, half = self.work, self.work.size // 2
         places = work.places[first:last]
         runs = work.tape.new_zeros(last - first, work.maximum + 1, work.size)

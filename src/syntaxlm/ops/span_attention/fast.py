@@ -1,14 +1,14 @@
-"""Span attention, fast.
+"""Fast span attention.
 
-Spans are built by length, for all steps at once: going back from a step, the forward run gains a token's update times
-all forget gates behind it, the backward run is taken through one token more. No state leads from step to step, so there
-is no loop over time; nothing is a difference of long sums, so no digits are lost; and no token outside a span is ever
-in it. m spans a step are twenty times the rest of the layer, so they never stand whole in memory: some steps' spans at
-a time go through the scorer's product while they are in cache, and backward makes them anew. Kept are the features of
-tokens and the scorer's neurons.
+Spans are built by length, for all steps at once. Going back from a step by one token, the forward run gains the token's
+update times all later forget gates, and the backward run reads one more token. No state goes from step to step, so
+there is no loop over time; nothing is a difference of long sums, so no precision is lost; and a span never depends on
+tokens outside it. The m spans per step take twenty times the memory of the rest of the layer, so they are never all in
+memory: the spans of some steps at a time go through the scorer's product while they are in cache, and backward
+recomputes them. Stored are the features of tokens and the scorer's neurons.
 
-Shapes: B batch, H features of an input, R of a span, A neurons of the scorer, F features made of an input, m longest
-span, n real tokens.
+Shapes: B batch, H features of an input, R of a span, A neurons of the scorer, F features computed from an input, m
+longest span, n real tokens.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from syntaxlm.ops.span_attention.work import Gradients, Layout, Work
 
 _SOURCE = Path(__file__).with_name("span_attention.c")
 
-# Features of spans made at a time: what a core's cache holds; on other devices what few calls are enough for.
+# Features of spans computed at a time: as many as fit in a core's cache; on other devices, enough for few calls.
 CACHED = 1 << 19
 ON_DEVICE = 1 << 25
 
@@ -40,15 +40,15 @@ def span_attention(
 ) -> SpanReading:
     """Every step attends to the spans that end at the step before, of lengths 1 to m = `maximum`.
 
-    Rows are real tokens, time-major: of step t, those of the first counts[t] columns; counts never rise.
+    Rows are real tokens, time-major: step t has the first counts[t] columns; counts never increase.
     inputs: (n, H); carried: (m, B, H), the inputs before the first step, oldest first; None for zeros.
     Peng, Schwartz, Smith 2019, section 2.
     """
     if sum(counts) != len(inputs) or (carried is not None and len(carried) != maximum):
         before = "" if carried is None else f" after {len(carried)} steps"
-        raise ValueError(f"{len(inputs)} rows{before}; expected {sum(counts)}, and {maximum} steps before them or None")
+        raise ValueError(f"found {len(inputs)} rows{before}; expected {sum(counts)} rows after {maximum} steps or none")
     dtype = product_dtype(weights.input)
-    with torch.autocast(inputs.device.type, enabled=False):  # products in `dtype` are chosen one by one
+    with torch.autocast(inputs.device.type, enabled=False):  # the products that use `dtype` are chosen individually
         context, scores, attention = _SpanAttention.apply(
             inputs, carried, weights.input, weights.bias, weights.span, weights.score, maximum, tuple(counts),
             weights.form == "released", dtype,
@@ -184,7 +184,7 @@ def _work(
     scores: Tensor | None = None,
     contexts: Tensor | None = None,
 ) -> Work:
-    """A `Work` whose tape is still empty."""
+    """A `Work` with an empty tape."""
     scorer = 0 if score_weight is None else len(score_weight)
     size = (features.shape[1] - scorer) // (3 if released else 2)
     return Work(
@@ -206,7 +206,7 @@ def _work(
 def _fill_tape(
     kernels: EagerKernels | NativeKernels, layout: Layout, carried_features: Tensor | None, bias: Tensor
 ) -> None:
-    """u and f of all tokens; of zeros, where nothing is carried, by hand."""
+    """Computes u and f of all tokens. If nothing is carried, the tokens before the first step are zeros."""
     work = kernels.work
     kernels.tape(work.features, layout.of_rows)
     if carried_features is not None:
@@ -217,11 +217,11 @@ def _fill_tape(
 
 
 def _queries_at_a_time(work: Work) -> int:
-    """How many queries' spans stand in memory together."""
+    """Number of queries whose spans are in memory at a time."""
     elements = CACHED * torch.get_num_threads() if work.tape.device.type == "cpu" else ON_DEVICE
     return max(1, elements // (work.maximum * work.size))
 
 
 def _parts(total: int, size: int) -> Iterator[tuple[int, int]]:
-    """The first of each `size` queries, and the one after the last of them."""
+    """(first, end) of each group of `size` queries."""
     return ((first, min(first + size, total)) for first in range(0, total, size))

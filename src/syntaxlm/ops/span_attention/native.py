@@ -1,4 +1,4 @@
-"""The kernels of span_attention.c over torch's tensors."""
+"""The kernels of span_attention.c, called on torch tensors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _POINTERS = (
 
 
 class _Layer(ctypes.Structure):
-    """What the C functions read and write: `Layer` of span_attention.c, field by field."""
+    """The struct `Layer` of span_attention.c, which the C functions read and write."""
 
     _fields_ = (
         *((name, ctypes.c_int64) for name in _INTEGERS),
@@ -30,7 +30,7 @@ class _Layer(ctypes.Structure):
 
 
 class NativeKernels:
-    """Functions over a `Work`, compiled. float32 on a processor; contiguous."""
+    """Compiled functions over a `Work`: float32 on the CPU; contiguous."""
 
     def __init__(self, library: ctypes.CDLL, work: Work, gradients: Gradients | None = None) -> None:
         self.library, self.work, self.gradients = library, work, gradients

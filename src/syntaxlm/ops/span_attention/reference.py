@@ -1,7 +1,7 @@
-"""Span attention written as its equations: slow, differentiated by autograd, and the oracle of every test.
+"""Span attention as its equations: slow, differentiated by autograd, the reference of all tests.
 
-Peng, Schwartz, Smith 2019, "PaLM: A Hybrid Parser and Language Model", section 2. A run over a span's tokens is what
-the paper writes as a difference, c_j less c_{i-1} times the product of f_i to f_j, without leaving the span.
+Peng, Schwartz, Smith 2019, "PaLM: A Hybrid Parser and Language Model", section 2. A run over a span's tokens replaces
+the difference in the paper, c_j minus c_{i-1} times the product of f_i to f_j, and never leaves the span.
 Shapes: T time, B batch, H features of an input, R of a span, A neurons of the scorer, m longest span, n real tokens.
 """
 
@@ -21,7 +21,7 @@ def span_attention(
 ) -> SpanReading:
     """Every step attends to the spans that end at the step before, of lengths 1 to m = `maximum`.
 
-    Rows are real tokens, time-major: of step t, those of the first counts[t] columns; counts never rise.
+    Rows are real tokens, time-major: step t has the first counts[t] columns; counts never increase.
     inputs: (n, H); carried: (m, B, H), the inputs before the first step, oldest first; None for zeros.
     """
     size = weights.size
@@ -64,7 +64,7 @@ def _update_and_forget(features: Tensor, weights: SpanWeights) -> tuple[Tensor, 
 
 
 def _span(tokens: Sequence[tuple[Tensor, Tensor]], columns: int) -> Tensor:
-    """The span of the first columns' tokens: the forward run's last state, and the backward run's. (B, R)"""
+    """Spans of the tokens of the first columns: the last states of the forward and of the backward run. (B, R)"""
     half = tokens[0][0].shape[1] // 2
     forward = _run((u[:columns, :half], f[:columns, :half]) for u, f in tokens)
     backward = _run((u[:columns, half:], f[:columns, half:]) for u, f in reversed(tokens))
@@ -72,7 +72,7 @@ def _span(tokens: Sequence[tuple[Tensor, Tensor]], columns: int) -> Tensor:
 
 
 def _run(tokens: Iterable[tuple[Tensor, Tensor]]) -> Tensor:
-    """The last state of a rational RNN, c = f * c + u, over tokens in turn, from c = 0."""
+    """The last state of a rational RNN, c = f * c + u, over the tokens in order, from c = 0."""
     state: Tensor | float = 0.0
     for update, forget in tokens:
         state = forget * state + update

@@ -1,11 +1,11 @@
-/* Span attention between its matrix products, forward and backward (see fast.py beside).
+/* Span attention between its matrix products, forward and backward (see fast.py).
  *
- * R features of a span, the first half of the forward run, the second of the backward one; m the longest span; A
- * neurons of the scorer. A sequence's tokens lie one after the other on the tape, the m before its first step in front:
- * the token k steps before the one at place p is at p - k. Queries are the steps that attend, in the order of the tape;
- * a call treats some of them, from `first` on. A query's features are the rows of a product: those of the update (R),
- * of the forget gate (R), of the gate (R, not in the paper's form), of the scorer (A).
- * Products are made in float32 or bfloat16: what goes into one and comes out of one has that type (`half`).
+ * R features of a span, the first half of the forward run, the second of the backward run; m the longest span; A
+ * neurons of the scorer. The tokens of a sequence are contiguous on the tape, preceded by the m tokens before its first
+ * step: the token k steps before the one at position p is at p - k. Queries are the steps that attend, in the order of
+ * the tape; a call processes some of them, from `first` on. A query's features are a row of a product: those of the
+ * update (R), of the forget gate (R), of the gate (R, not in the paper's form), of the scorer (A).
+ * Matrix products are computed in float32 or bfloat16: their inputs and outputs have that type (`half`).
  */
 
 #include "kernels.h"
@@ -13,21 +13,21 @@
 typedef struct {
     integer size, scorer, maximum, width; /* R, A, m, features of a query */
     int half, threads, released;
-    const integer *places, *rows; /* (n,): of each query its place on the tape, its row in all that is not on it */
-    const void *features;         /* (n, width), of the product */
+    const integer *places, *rows; /* (n,): position of each query on the tape, and its row in all other arrays */
+    const void *features;         /* (n, width), from the product */
     float *tape;                  /* (N, 2R): u, f of every token */
     const float *score_weight;    /* (A,) */
     float *scores, *attentions;   /* (n, m) */
     float *contexts;              /* (n, R) */
-    /* of the backward */
+    /* used in backward */
     float *tape_grads;            /* (N, 2R), added to */
     void *feature_grads;          /* (n, width), input of products */
     const float *context_grads, *score_grads, *attention_grads; /* (n, R); (n, m) or null, twice */
 } Layer;
 
-#define LARGEST_TANH 9.0f /* 1 from here on, in float32 */
+#define LARGEST_TANH 9.0f /* tanh is 1 in float32 from here on */
 
-/* tanh to a few units in the last place, near 0 too: x P(x^2) / Q(x^2), fitted for the least relative error on 0..9. */
+/* tanh to a few units in the last place, also near 0: x P(x^2) / Q(x^2), fitted for least relative error on 0..9. */
 static inline float fine_tanh(float x) {
     x = x > LARGEST_TANH ? LARGEST_TANH : x < -LARGEST_TANH ? -LARGEST_TANH : x;
     float y = x * x;
@@ -44,7 +44,7 @@ static inline float fine_tanh(float x) {
     return value > 1.0f ? 1.0f : value < -1.0f ? -1.0f : value;
 }
 
-/* u and f of rows of a product (count, stride), which begin with the update's and the forget gate's features. */
+/* u and f from rows of a product (count, stride), whose first features are those of update and forget gate. */
 void span_tape(const Layer *l, const void *product, integer stride, const integer *places, integer count) {
     integer R = l->size;
 #pragma omp parallel for num_threads(l->threads) schedule(static) if (l->threads > 1)
@@ -52,7 +52,7 @@ void span_tape(const Layer *l, const void *product, integer stride, const intege
         float copy[2 * R], *restrict u = l->tape + places[row] * 2 * R, *restrict f = u + R;
         const float *z = block_of(product, l->half, row * stride, 2 * R, copy), *a = z + R;
         for (integer j = 0; j < R; j++) f[j] = sigmoid(a[j]);
-        /* 1 - f, where f is nearly 1, is told by its own sigmoid alone. */
+        /* If f is nearly 1, 1 - f loses precision, so it is computed by its own sigmoid. */
         if (l->released)
             for (integer j = 0; j < R; j++) u[j] = sigmoid(-a[j]) * z[j];
         else
@@ -60,7 +60,7 @@ void span_tape(const Layer *l, const void *product, integer stride, const intege
     }
 }
 
-/* From the gradients of u and f those of the features they were made of, into rows of `grads`, (count, stride). */
+/* From the gradients of u and f to those of the features they were computed from, in rows of `grads`, (count, stride). */
 void span_tape_backward(const Layer *l, const void *product, void *grads, integer stride, const integer *places,
                         integer count) {
     integer R = l->size;
@@ -124,8 +124,8 @@ static inline void softmax(const float *scores, integer m, float *weights) {
     for (integer k = 0; k < m; k++) weights[k] /= sum;
 }
 
-/* Scores, attention and context of queries. spans: theirs. hidden: (last - first, m, A), the spans' side of the scorer,
- * overwritten with its neurons; null where the attention is given. */
+/* Scores, attention and context of queries. spans: of these queries. hidden: (last - first, m, A), the spans' side of
+ * the scorer, overwritten with its neurons; null if the attention is given. */
 void span_attend(const Layer *l, integer first, integer last, const void *spans, void *hidden) {
     integer R = l->size, A = l->scorer, m = l->maximum;
 #pragma omp parallel for num_threads(l->threads) schedule(static) if (l->threads > 1)
@@ -155,8 +155,8 @@ void span_attend(const Layer *l, integer first, integer last, const void *spans,
     }
 }
 
-/* Backward of scores, attention and context. hidden: what span_attend made of it. Writes the gradients of the scores in
- * all, (last - first, m), and of the scorer's neurons before their tanh, (last - first, m, A), input of products. */
+/* Backward of scores, attention and context. hidden: as left by span_attend. Writes the total gradients of the scores,
+ * (last - first, m), and those of the scorer's neurons before their tanh, (last - first, m, A), input of products. */
 void span_attend_backward(const Layer *l, integer first, integer last, const void *spans, const void *hidden,
                           float *total_grads, void *hidden_grads) {
     integer R = l->size, A = l->scorer, m = l->maximum;
@@ -190,10 +190,10 @@ void span_attend_backward(const Layer *l, integer first, integer last, const voi
     }
 }
 
-#define UNITS 128      /* of a span, at most, that are taken through all lengths together: what is kept is in cache */
-#define KEPT (1 << 15) /* numbers, at most, of each kind that are kept of them: they stand on the stack */
+#define UNITS 128      /* most features of a span that are processed for all lengths at a time, so that buffers are in cache */
+#define KEPT (1 << 15) /* most entries of each buffer, which is on the stack */
 
-/* From the gradients of one query's spans those of the tape and of its gate, for features from, from + 1, ..., all of
+/* From the gradients of one query's spans to those of the tape and of its gate, for features from, from + 1, ..., all of
  * one run. product: the scorer's side of the spans' gradients, or null. */
 static inline void represent_backward(const Layer *l, integer query, integer at, const void *spans, const void *product,
                                       integer from, integer count, int forward) {
@@ -202,7 +202,7 @@ static inline void represent_backward(const Layer *l, integer query, integer at,
     float grads[m][count], runs[m + 1][count], kept[m + 1][count];
     const float *context_grad = l->context_grads + row * R + from, *weights = l->attentions + row * m;
     const float *restrict u = l->tape + (place - 1) * 2 * R + from, *restrict f = u + R;
-    integer back = 2 * R; /* from a token to the one before it */
+    integer back = 2 * R; /* offset from a token to the previous one */
     for (integer j = 0; j < count; j++) {
         gate[j] = 1;
         gate_grad[j] = 0;
@@ -241,7 +241,7 @@ static inline void represent_backward(const Layer *l, integer query, integer at,
     memset(carried, 0, sizeof(carried));
     memset(sum, 0, sizeof(sum));
     for (integer k = m - 1; k >= 0; k--) {
-        if (forward) /* carried: the gradient of what is kept after token k; sum: that of every longer span */
+        if (forward) /* carried: gradient of the product of forget gates after token k; sum: of all longer spans */
             for (integer j = 0; j < count; j++) {
                 sum[j] += grads[k][j];
                 u_grad[j - k * back] += kept[k][j] * sum[j];
@@ -261,7 +261,7 @@ static inline void represent_backward(const Layer *l, integer query, integer at,
     put_block(l->feature_grads, l->half, row * l->width + 2 * R + from, count, gate_grad);
 }
 
-/* Backward of span_represent. Threads share the features, not the queries: a token is in spans of many queries. */
+/* Backward of span_represent. Threads divide the features, not the queries: a token is in spans of many queries. */
 void span_represent_backward(const Layer *l, integer first, integer last, const void *spans, const void *product) {
     integer R = l->size, H = R / 2, m = l->maximum, most = m * UNITS > KEPT ? KEPT / m + 1 : UNITS;
     integer blocks = (H + most - 1) / most;

@@ -1,4 +1,4 @@
-"""What the kernels of span attention read and write."""
+"""Arrays that the kernels of span attention read and write."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Layout:
-    """Where rows of time-major tokens stand on the tape, which has each column's tokens one after the other.
+    """Positions of time-major rows on the tape, where each column's tokens are contiguous.
 
-    The m tokens carried of a column come before its first step.
-    places, rows: (n,) int64, of each query in the order of the tape its place there, and its row.
-    of_rows: (n,), the place of each row; of_carried: (m * B,), of each carried token. length: of the tape.
+    The m carried tokens of a column come before its first step.
+    places, rows: (n,) int64, position and row of each query, in the order of the tape.
+    of_rows: (n,), the position of each row; of_carried: (m * B,), of each carried token. length: of the tape.
     """
 
     places: Tensor
@@ -41,11 +41,11 @@ class Layout:
 
 @dataclass(frozen=True)
 class Work:
-    """R features of a span, A neurons of the scorer, m the longest span, N places of the tape, F of `SpanWeights`.
+    """R features of a span, A neurons of the scorer, m longest span, N positions of the tape, F of `SpanWeights`.
 
-    places, rows: of the `Layout`. features: (n, F), of every row, of the products' type. tape: (N, 2R), u and f of
-    every token. score_weight: (A,), None where the attention is given. attentions: (n, m).
-    Forward alone: scores (n, m), contexts (n, R).
+    places, rows: as in `Layout`. features: (n, F), of every row, in the dtype of products. tape: (N, 2R), u and f of
+    every token. score_weight: (A,), None if the attention is given. attentions: (n, m).
+    Only in forward: scores (n, m), contexts (n, R).
     """
 
     size: int
@@ -64,9 +64,9 @@ class Work:
 
 @dataclass(frozen=True)
 class Gradients:
-    """Made: of the tape (N, 2R), added to; of the features (n, F), of the products' type.
+    """Computed: of the tape (N, 2R), by adding to it; of the features (n, F), in the dtype of products.
 
-    Given: of the contexts (n, R), of the scores and the attentions (n, m), None for zeros.
+    Given: of the contexts (n, R); of the scores and the attentions (n, m), None for zeros.
     """
 
     tape: Tensor

@@ -1,4 +1,4 @@
-"""The recurrence along the paths of dependency trees: `recurrence`, and beside it its `reference`."""
+"""The recurrence along the paths of dependency trees: `recurrence`, and its `reference`."""
 
 from syntaxlm.ops.tree_levels import reference
 from syntaxlm.ops.tree_levels.fast import recurrence

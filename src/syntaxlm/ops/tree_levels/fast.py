@@ -1,9 +1,10 @@
 """The recurrence along dependency paths, level by level.
 
 Steps of one path depth, over all trees of a batch, are independent: a level is one gather, one product for each edge
-type, and one pointwise pass. Rows are sorted by depth and edge type, so that what a product reads lies together, and
-nothing is padded. `recurrence` differentiates by hand, in half the time that autograd takes over the same levels: what
-waits for no other step, the input side and all weight gradients, is one product for each edge type over all levels.
+type, and one pointwise pass. Rows are sorted by depth and edge type, so the rows of a product are contiguous and there
+is no padding. `recurrence` has a hand-written backward that takes half the time of autograd over the same levels: the
+input side and all weight gradients, which do not depend on other steps, are one product for each edge type over all
+levels.
 
 Shapes: n steps, m states before the first one, E features of an input, D of a state, F gates.
 """
@@ -46,9 +47,9 @@ class _Recurrence(torch.autograd.Function):
         input_weight, recurrent_weight = input_weight.to(dtype), recurrent_weight.to(dtype)
         inputs_by_edge = inputs.to(dtype).index_select(0, levels.by_edge)
         states = _pool(hidden, len(inputs))
-        read = states if dtype == states.dtype else _pool(hidden.to(dtype), len(inputs))  # what products are made of
+        read = states if dtype == states.dtype else _pool(hidden.to(dtype), len(inputs))  # input of the products
         cells = None if cell is None else _pool(cell, len(inputs))
-        # A tanh network's gates become its states where they are.
+        # The gates of a tanh network become its states in place.
         gates = states[first:] if cells is None else hidden.new_empty(len(inputs), recurrent_weight.shape[1])
         input_gates = _input_gates(inputs_by_edge, input_weight, bias, levels)
         gates.index_copy_(0, levels.by_edge, input_gates.to(gates.dtype))
@@ -106,24 +107,25 @@ class _Recurrence(torch.autograd.Function):
 
 
 class _Product:
-    """x -> x W^T of one edge type, for the rows of one level after the other; few in most.
+    """x -> x W^T for one edge type, for the rows of each level in turn; most levels have few rows.
 
-    A weight packed for oneDNN pays in bfloat16 alone: in float32 its calls cost more than it saves (at 2 to 80 rows).
+    Packing the weight for oneDNN only pays off in bfloat16: in float32 its calls cost more than it saves (at 2 to 80
+    rows).
     """
 
     def __init__(self, weight: Tensor, levels: Levels) -> None:
         self.packed = None
         if weight.dtype == torch.bfloat16:
             self.packed = RepeatedProduct(weight, max(map(max, levels.counts)))
-        self.turned = weight.T.contiguous()
+        self.transposed = weight.T.contiguous()
 
     def __call__(self, rows: Tensor) -> Tensor:
-        return rows @ self.turned if self.packed is None else self.packed(rows)
+        return rows @ self.transposed if self.packed is None else self.packed(rows)
 
     def add_to(self, block: Tensor, rows: Tensor) -> None:
         """Adds the product in place."""
         if block.dtype == rows.dtype:
-            block.addmm_(rows, self.turned)
+            block.addmm_(rows, self.transposed)
         else:
             block += self(rows)
 
@@ -134,23 +136,23 @@ def _rows(levels: Levels) -> list[slice]:
 
 
 def _pool(before: Tensor, steps: int) -> Tensor:
-    """Room for the states of steps behind those before the first one. (m, D) -> (m + n, D)"""
+    """Allocates the states of all steps after those before the first step. (m, D) -> (m + n, D)"""
     pool = before.new_empty(len(before) + steps, before.shape[1])
     pool[: len(before)] = before
     return pool
 
 
 def _pool_of_grads(grads: Tensor | None, pool: Tensor, first: int) -> Tensor:
-    """The gradient of a pool, so far as it comes from outside. (n, D) -> (m + n, D)"""
+    """The gradient of all states from outside the recurrence. (n, D) -> (m + n, D)"""
     if grads is None:
         return torch.zeros_like(pool)
     return torch.cat([torch.zeros_like(pool[:first]), grads])
 
 
 def _add_up(grads: Tensor, parents: Tensor, counts: Sequence[int], parts: Sequence[Tensor]) -> None:
-    """Adds to the rows of parents, edge type by edge type.
+    """Adds to the rows of parents, one edge type at a time.
 
-    A word has one child of each type, so in one part no row comes twice: sums have one order, on a GPU too.
+    A word has one child of each type, so no row occurs twice in a part: the order of sums is fixed, also on a GPU.
     """
     for places, part in zip(parents.split(counts), parts, strict=True):
         if len(part):
@@ -166,18 +168,18 @@ def _input_gates(inputs: Tensor, weights: Tensor, bias: Tensor | None, levels: L
 
 
 def _input_grads(by_edge: tuple[Tensor, ...], weights: Tensor, levels: Levels) -> Tensor:
-    """The gradient of the inputs, in the order of the steps, from that of the gates of each edge type. (n, E)"""
+    """The gradient of the inputs, in the order of the steps, from the gate gradients of each edge type. (n, E)"""
     grads = torch.cat([large_product(grad, weight.T) for grad, weight in zip(by_edge, weights, strict=True)])
     return torch.empty_like(grads).index_copy_(0, levels.by_edge, grads)
 
 
 def _weight_grads(by_edge: tuple[Tensor, ...], rows: tuple[Tensor, ...]) -> Tensor:
-    """Of each edge type, gradients of gates and what the weight was multiplied by: (k, F), (k, G) -> (4, F, G)."""
+    """For each edge type, from gate gradients and inputs of the product: (k, F), (k, G) -> (4, F, G)."""
     return torch.stack([grad.T @ row for grad, row in zip(by_edge, rows, strict=True)])
 
 
 def _forward_step(gates: Tensor, before: Tensor, cell: Tensor, state: Tensor) -> None:
-    """An LSTM's: from logits, which it turns into gates in place, to `cell` and `state`."""
+    """LSTM step: turns logits into gates in place and writes `cell` and `state`."""
     i, f, g, o = gates.chunk(4, dim=-1)
     for part in (i, f, o):
         part.sigmoid_()
@@ -189,7 +191,7 @@ def _forward_step(gates: Tensor, before: Tensor, cell: Tensor, state: Tensor) ->
 def _backward_step(
     gates: Tensor, before: Tensor, cell: Tensor, state_grad: Tensor, cell_grad: Tensor, gate_grad: Tensor
 ) -> Tensor:
-    """An LSTM's: the gradient of the logits into `gate_grad`; returns that of the cell before."""
+    """LSTM step: writes the gradient of the logits to `gate_grad`; returns that of the previous cell."""
     i, f, g, o = gates.chunk(4, dim=-1)
     i_grad, f_grad, g_grad, o_grad = gate_grad.chunk(4, dim=-1)
     tanh = cell.tanh()

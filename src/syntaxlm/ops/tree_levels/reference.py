@@ -1,7 +1,7 @@
-"""The recurrence along dependency paths as its equation, one step at a time: slow, and the oracle of every test.
+"""The recurrence along dependency paths as its equation, one step at a time: slow, the reference of all tests.
 
-Zhang, Lu, Lapata 2016, "Top-down Tree Long Short-Term Memory Networks"; its first version, of 2015, has the tanh
-network. Shapes: n steps, m states before the first one, E features of an input, D of a state.
+Zhang, Lu, Lapata 2016, "Top-down Tree Long Short-Term Memory Networks"; its first version of 2015 has the tanh network.
+Shapes: n steps, m states before the first step, E features of an input, D of a state.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from syntaxlm.ops.tree_levels.types import EdgeWeights, Levels, States
 def recurrence(inputs: Tensor, weights: EdgeWeights, levels: Levels, before: States) -> States:
     """h_t = tanh(W_ih[a_t] x_t + W_hh[a_t] H[:, t'] + b[a_t]), equation (6), or an LSTM with gates of that form.
 
-    inputs: (n, E), x_t of every step.  before: of m states, those that steps of the first depth continue from.
+    inputs: (n, E), x_t of every step.  before: m states, from which steps of the first depth continue.
     """
     hidden = list(before.hidden)
     input_weights, recurrent_weights = weights.input.unbind(), weights.recurrent.unbind()

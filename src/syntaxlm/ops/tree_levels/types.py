@@ -1,4 +1,4 @@
-"""What the two forms of the recurrence share: where steps stand, the four weight sets, what comes out."""
+"""Types shared by all versions of the recurrence: the order of steps, the four weight sets, the output."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-EDGES = 4  # types: LEFT, RIGHT, NX-LEFT, NX-RIGHT, in the order of their codes
+EDGES = 4  # number of edge types: LEFT, RIGHT, NX-LEFT, NX-RIGHT, in the order of their codes
 
 Counts = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)
 class Levels:
-    """Where n steps of one or many trees stand: sorted by path depth and, within a depth, by edge type.
+    """The order of n steps of one or more trees: sorted by path depth, then by edge type.
 
-    parents: (n,) int64, the state that each step continues from, in a pool of the m states that there are before the
-        first step (of trees read whole one, ROOT's) and then those of the n steps. Steps of the first depth continue
-        from one of the m, every other from a step of the depth before its own.
-    counts: of each depth, how many steps have an edge of each of the four types.
-    by_edge: (n,) int64, the rows sorted by edge type, and within a type as they stand.
+    parents: (n,) int64, the state that each step continues, as an index into the m states before the first step (one,
+        ROOT's, for trees read whole) followed by the states of the n steps. Steps of the first depth continue one of
+        the m states, all others a step of the previous depth.
+    counts: for each depth, the number of steps with each of the four edge types.
+    by_edge: (n,) int64, the rows sorted by edge type, in their order within a type.
     """
 
     parents: Tensor
@@ -30,19 +30,19 @@ class Levels:
 
     @classmethod
     def of(cls, parents: Tensor, counts: Counts) -> Levels:
-        """With `by_edge`, made from the counts. Raises ValueError where these are not of as many steps as parents."""
+        """Computes `by_edge` from the counts. Raises ValueError if they do not fit the parents."""
         if sum(map(sum, counts)) != len(parents):
-            raise ValueError(f"counts are of {sum(map(sum, counts))} steps, parents of {len(parents)}")
+            raise ValueError(f"found counts of {sum(map(sum, counts))} steps, but {len(parents)} parents")
         return cls(parents, counts, torch.argsort(_edges(counts), stable=True).to(parents.device))
 
     @property
     def sizes(self) -> list[int]:
-        """How many steps each depth has."""
+        """Number of steps at each depth."""
         return [sum(counts) for counts in self.counts]
 
     @property
     def edge_sizes(self) -> list[int]:
-        """How many steps have an edge of each type."""
+        """Number of steps with each edge type."""
         return [sum(counts[edge] for counts in self.counts) for edge in range(EDGES)]
 
     def edges(self) -> Tensor:
@@ -50,7 +50,7 @@ class Levels:
         return _edges(self.counts).to(self.parents.device)
 
     def to(self, device: torch.device | str) -> Levels:
-        """The same on another device (counts stay where they are: loops read them on the host)."""
+        """The same on another device. The counts stay on the CPU, for use in Python loops."""
         parents, by_edge = (tensor.to(device, non_blocking=True) for tensor in (self.parents, self.by_edge))
         return Levels(parents, self.counts, by_edge)
 
@@ -65,7 +65,7 @@ class EdgeWeights:
     """One weight set for each edge type, in the order of their codes; E features of an input, D of a state.
 
     input: (4, F, E); recurrent: (4, F, D); bias: (4, F), or None. F is D for a tanh network, the cell of equation (6),
-    and 4 D for an LSTM: its gates are i, f, g, o, as nn.LSTM has them.
+    and 4 D for an LSTM, with gates i, f, g, o as in nn.LSTM.
     """
 
     input: Tensor
@@ -89,7 +89,7 @@ class EdgeWeights:
 
 
 class States(NamedTuple):
-    """The states of steps. hidden: (n, D); cells: (n, D), or None of a tanh network."""
+    """The states of steps. hidden: (n, D); cells: (n, D), None for a tanh network."""
 
     hidden: Tensor
     cells: Tensor | None
