@@ -25,6 +25,7 @@ from syntaxlm.model_io import ModelBundle
 from syntaxlm.models.abilities import Distances, FindsBestTrees, LabelsSpans, Model, Parses, SpanMarginals
 from syntaxlm.models.abilities import SpanScores as BatchSpanScores
 from syntaxlm.models.batches import TokenBatch
+from syntaxlm.progress import progress_bar
 from syntaxlm.trees import DECODING_RULES, DecodingRule, SpanSets, average, decode
 from syntaxlm.trees.bracket_text import INDUCED_LABEL
 from syntaxlm.trees.span_decoding import SPAN_RULES, SpanRule, SpanScores, decode_spans, places_of
@@ -193,7 +194,7 @@ def _structure(stored: ModelBundle, corpus: EncodedCorpus, labelled: bool = Fals
     if labelled and isinstance(model, LabelsSpans):
         read = model.labelled_structure
         labels = _room_for_spans(lengths, np.int32)
-    for batch in _batches(stored, corpus):
+    for batch in _shown(_batches(stored, corpus), model, lengths):
         found = read(batch.to(stored.model.device))
         words, indices = _real(batch)
         if isinstance(found, Distances):
@@ -217,6 +218,16 @@ def _structure(stored: ModelBundle, corpus: EncodedCorpus, labelled: bool = Fals
     scores.values[np.repeat(scores.offsets[:-1], lengths) + last * (last + 1) // 2] = 1  # single words
     find = partial(_best_trees, stored, corpus) if isinstance(model, FindsBestTrees) else None
     return Structure(lengths, distances, None, scores, labels, names, find)
+
+
+def _shown(batches: Iterator[TokenBatch], model: Parses, lengths: Integers) -> Iterator[TokenBatch]:
+    """Batches with a progress bar: a model that compares all spans takes time as the cube of the length."""
+    power = 1 if model.structure_type is Distances else 3
+
+    def work(batch: TokenBatch) -> float:
+        return float((_real(batch)[0].astype(float) ** power).sum())
+
+    return progress_bar(batches, "parsing", float((lengths.astype(float) ** power).sum()), work, percent=True)
 
 
 def _real(batch: TokenBatch) -> tuple[Integers, Integers]:
@@ -255,7 +266,7 @@ def _best_trees(stored: ModelBundle, corpus: EncodedCorpus) -> SpanSets:
     model, lengths = stored.require(FindsBestTrees, "decoding by viterbi"), corpus.lengths
     names = model.labels if isinstance(model, LabelsSpans) else ()
     found: list[Integers] = [np.zeros((0, 4), np.int64)]
-    for batch in _batches(stored, corpus):
+    for batch in _shown(_batches(stored, corpus), model, lengths):
         trees = model.best_trees(batch.to(stored.model.device))
         for index, tree in zip(_real(batch)[1].tolist(), trees, strict=True):
             spans = np.array(tree, np.int64).reshape(-1, 3)
