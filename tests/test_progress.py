@@ -75,13 +75,13 @@ def test_work_inside_work_adds_a_line_to_the_same_display(console, impatient):
 
 
 def test_quiet_turns_bars_and_notes_off(console, impatient):
-    progress.quiet()
+    progress.set_quiet()
     try:
         progress.error_console().print("a note")
         with status("reading"):
             time.sleep(0.2)
     finally:
-        progress.quiet(False)
+        progress.set_quiet(False)
     assert console.file.getvalue() == ""
 
 

@@ -25,13 +25,13 @@ PATIENCE = 2.0  # seconds
 _settings = {"quiet": False}
 
 
-def quiet(on: bool = True) -> None:
+def set_quiet(quiet: bool = True) -> None:
     """Turns progress bars and notes of all commands off, or on again. Errors and warnings are printed all the same."""
-    _settings["quiet"] = on
+    _settings["quiet"] = quiet
 
 
 def error_console() -> Console:
-    """A console on stderr for progress and notes, whose lines appear above the bars; silent after `quiet()`."""
+    """A console on stderr for progress and notes, whose lines appear above the bars; silent after `set_quiet()`."""
     if _shown.display is not None:
         return _shown.display.console
     return Console(stderr=True, highlight=False, quiet=_settings["quiet"])

@@ -50,6 +50,16 @@ _MOST_VALUES = 100_000  # of a YAML file
 _MOST_BITS = 4096  # of an integer in a YAML file; Python refuses to print one of over 14,000
 
 
+LARGEST_COUNT, LARGEST_SEED = 2**31 - 1, 2**32 - 1
+
+
+def check_number(name: str, value: int, least: int, most: int = LARGEST_COUNT) -> None:
+    """Raises InputError for an argument outside least to most. name: as messages have it."""
+    if not least <= value <= most:
+        shown = f"{value:,}" if abs(value) < 10**12 else f"{float(value):.3g}" if abs(value) < 10**300 else "too much"
+        raise InputError(f"{name}: found {shown}; expected {least:,} to {most:,}")
+
+
 class SettingsError(InputError, ValueError):
     """Settings that are out of range or contradict each other.
 

@@ -150,12 +150,32 @@ def source_name(path: str | Path) -> str:
     return "standard input" if str(path) == STANDARD_INPUT else str(path)
 
 
+def no_sentence(path: str | Path, expected: str = "one sentence per line") -> InputError:
+    """The error for a file without a sentence. expected: what is missing in it, in words."""
+    return InputError(f"{source_name(path)}: found no sentence; expected {expected}")
+
+
 def is_compressed(path: str | Path) -> bool:
     """Whether the content of a file, not of standard input, is compressed. Raises InputError as `open_bytes` does."""
     with open_bytes(path) as file:
         source = file.raw
         assert isinstance(source, _Source)
         return source.compression is not None
+
+
+def plain_size(path: str | Path) -> int | None:
+    """Bytes of an uncompressed file; None where the length of the text is unknown: standard input, a pipe, an archive.
+
+    Raises InputError as `open_bytes` does.
+    """
+    if str(path) == STANDARD_INPUT or not os.path.isfile(path) or is_compressed(path):
+        return None
+    return os.path.getsize(path)
+
+
+def line_bytes(line: str) -> int:
+    """Bytes of a line of UTF-8 text with its end."""
+    return len(line.encode()) + 1
 
 
 def open_bytes(path: str | Path) -> io.BufferedReader:

@@ -97,7 +97,7 @@ def test_what_cannot_be_compared_is_refused(text, tmp_path):
         measure_agreement([one, dropping], text, NAMES[:2])
     empty = tmp_path / "empty.txt"
     empty.write_text("\n\n", encoding="utf-8")
-    with pytest.raises(InputError, match="no sentence with a word"):
+    with pytest.raises(InputError, match="found no sentence"):
         measure_agreement([one, other], empty, NAMES[:2])
 
 

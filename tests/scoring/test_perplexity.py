@@ -119,7 +119,7 @@ def test_scoring_leaves_the_model_in_evaluation_and_makes_no_gradients(prpn, toy
 
 def test_a_text_without_a_sentence_is_told(prpn, tmp_path):
     (tmp_path / "text.txt").write_text("\n \n")
-    with pytest.raises(InputError, match=r"text\.txt: not one sentence"):
+    with pytest.raises(InputError, match=r"text\.txt: found no sentence"):
         evaluate_text(prpn, tmp_path / "text.txt")
 
 

@@ -154,6 +154,20 @@ def test_different_words_are_shown_side_by_side():
         match_words(parse_brackets("(X a b)"), gold, "predicted.mrg", "gold.mrg")
 
 
+def test_different_numbers_of_trees_are_reported_first_with_the_first_sentence_that_differs():
+    gold = parse_brackets("(S a b) (S The (S board said 61 years)) (S c d)")
+    with pytest.raises(InputError) as caught:
+        match_words(parse_brackets("(X a b) (X c d)"), gold, "predicted.mrg", "gold.mrg")
+    assert str(caught.value).splitlines()[:4] == [
+        "predicted.mrg: found 2 trees, expected 3 as in gold.mrg.",
+        "First difference: sentence 2",
+        "  gold:      The board said 61 years",
+        "  predicted: c d",
+    ]
+    with pytest.raises(InputError, match=r"found 4 trees, expected 3(?s:.*)sentence 4\n  gold:      \(no tree\)"):
+        match_words([*gold, gold[0]], gold, "predicted.mrg", "gold.mrg")
+
+
 @pytest.mark.parametrize("protocol", [PROTOCOLS["wsj-test"], PROTOCOLS["evalb"]], ids=["sentence", "corpus"])
 def test_bootstrap_tells_a_difference_from_none(protocol):
     gold = random_trees(np.full(300, 12), 0)

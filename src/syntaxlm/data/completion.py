@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from syntaxlm.errors import InputError
 from syntaxlm.text.normaliser import split_words
-from syntaxlm.text_files import content_suffix, read_lines, source_name
+from syntaxlm.text_files import content_suffix, no_sentence, read_lines, source_name
 from syntaxlm.trees.conllu import read_conllu
 from syntaxlm.trees.tree import DependencyTree
 
@@ -122,7 +122,7 @@ def _read(path: str | Path) -> list[_Sentence]:
         else:
             sentences.append(_Sentence(_bare(line), place, block=blank))
     if not sentences:
-        raise InputError(f"{source_name(path)}: no sentence in it; expected one a line")
+        raise no_sentence(path)
     return sentences
 
 

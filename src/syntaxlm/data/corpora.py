@@ -27,7 +27,7 @@ from syntaxlm.data.tagged import tagged_lines
 from syntaxlm.errors import InputError
 from syntaxlm.text.normaliser import Normaliser, without_tags
 from syntaxlm.text.vocabulary import Vocabulary
-from syntaxlm.text_files import STANDARD_INPUT, content_suffix, is_compressed, source_name
+from syntaxlm.text_files import STANDARD_INPUT, content_suffix, is_compressed, no_sentence, source_name
 
 IN_MEMORY = 64 * 2**20  # bytes of plain text; the ids of larger and of compressed files go to a temporary folder
 CHUNK = 2**20  # words held before they are written out
@@ -73,7 +73,7 @@ def count_tokens(path: str | Path, normaliser: Normaliser) -> Counter[str]:
         for tokens in normaliser.token_parts(line):
             counts.update(tokens)
     if not counts:
-        raise InputError(f"{source_name(path)}: no text in it. Expected one sentence per line.")
+        raise no_sentence(path)
     return counts
 
 
@@ -99,7 +99,7 @@ class EncodedCorpus:
         temporary: Path | None = None,
     ) -> None:
         if len(offsets) < 2:
-            raise InputError(f"{source or 'the corpus'}: not one sentence in it.")
+            raise no_sentence(source or "the corpus")
         self.ids = ids
         self.offsets = offsets
         self.line_numbers = line_numbers
@@ -254,7 +254,7 @@ def _encode_into(
             any_sentence = True
     write_out()
     if not any_sentence:
-        raise InputError(f"{source_name(path)}: not one sentence in it. Expected one sentence per line.")
+        raise no_sentence(path)
     return unknown_count, character_count
 
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from syntaxlm.errors import InputError
 from syntaxlm.files import make_folder, write_text
+from syntaxlm.settings import LARGEST_SEED, check_number
 from syntaxlm.text_files import read_lines, source_name
 
 VARIABLES, OPERATORS = tuple("abcdef"), ("and", "or", "not")
@@ -197,16 +198,19 @@ class LogicSummary:
         return "\n".join(lines)
 
 
+MOST_PAIRS = 5_000_000  # of `write_logic`, which holds all of them in memory
+
+
 def write_logic(folder: str | Path, pairs: int = 100_000, seed: int = 0) -> LogicSummary:
     """Writes train.tsv, valid.tsv and test.tsv: relation, left, right, operators. No pair is in two of them.
 
     pairs: of train, all of up to 6 operators, in the proportions that sampling gives; valid has 5 % as many of the same
     kind; test has 1 % as many, 1,000 at most, of every number of operators from 1 to 12. A pair and its mirror image
-    count as one. Files are written atomically. Raises ValueError for fewer than 1 pair, InputError where the
-    folder cannot be written.
+    count as one. Files are written atomically. Raises InputError for numbers out of range, and where the folder cannot
+    be written.
     """
-    if pairs < 1:
-        raise ValueError(f"found {pairs} pairs; expected at least 1")
+    check_number("pairs", pairs, 1, MOST_PAIRS)
+    check_number("seed", seed, 0, LARGEST_SEED)
     folder = Path(folder)
     make_folder(folder)
     sampler = _Sampler(seed)

@@ -96,7 +96,7 @@ class InferenceScore:
         some = self.pairs or None
         return {
             "pairs": self.pairs,
-            "right": self.right,
+            "correct": self.right,
             "accuracy": some and self.right / some,
             "majority": some and self.majority / some,
         }
@@ -143,6 +143,7 @@ class InferenceReport:
         """All figures, for JSON."""
         trained, longer = self.trained_and_longer()
         return {
+            "schema_version": 2,  # 1 had "right" for "correct"
             "file": self.source,
             "maximum_operators_trained": self.maximum_operators,
             "majority_relation": self.majority,

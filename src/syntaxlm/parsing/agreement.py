@@ -20,6 +20,8 @@ from syntaxlm.model_io import ModelBundle
 from syntaxlm.parsing.collapse import branching_side
 from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.parsing.structure import Rule, rules_for
+from syntaxlm.settings import check_number
+from syntaxlm.text_files import no_sentence
 from syntaxlm.trees import (
     PROTOCOLS,
     AgreementMatrix,
@@ -117,15 +119,14 @@ def measure_agreement(
     """
     if len(stored) < 2:
         raise InputError(f"found {len(stored)} model; expected two or more to compare")
-    if sentences < 1:
-        raise InputError(f"sentences: found {sentences}; expected 1 or more")
+    check_number("sentences", sentences, 1)
     rules = rules_for(stored, decoder)
     lines = [line for _, line in islice(read_sentences(text, stored[0].normaliser), sentences)]
     predicted: list[SpanSets] = []
     for one, name, rule in zip(stored, names, rules, strict=True):
         spans = parse_lines(one, lines, rule).spans
         if spans is None:
-            raise InputError(f"{text}: no sentence with a word")
+            raise no_sentence(text)
         if predicted and not np.array_equal(spans.lengths, predicted[0].lengths):
             raise InputError(
                 f"{name} and {names[0]} read different words in {text}; models that are compared must split and drop"

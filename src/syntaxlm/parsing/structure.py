@@ -7,6 +7,8 @@ trees.
 
 from __future__ import annotations
 
+import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
@@ -20,7 +22,7 @@ from torch import Tensor
 from syntaxlm.allocation import keep_freed_memory
 from syntaxlm.batches import SentenceBatches
 from syntaxlm.data.corpora import EncodedCorpus
-from syntaxlm.errors import InputError
+from syntaxlm.errors import InputError, InputWarning
 from syntaxlm.model_io import ModelBundle
 from syntaxlm.models.abilities import Distances, FindsBestTrees, LabelsSpans, Model, Parses, SpanMarginals
 from syntaxlm.models.abilities import SpanScores as BatchSpanScores
@@ -28,11 +30,15 @@ from syntaxlm.models.batches import TokenBatch
 from syntaxlm.progress import progress_bar
 from syntaxlm.trees import DECODING_RULES, DecodingRule, SpanSets, average, decode
 from syntaxlm.trees.bracket_text import INDUCED_LABEL
+from syntaxlm.trees.matching import beginning
 from syntaxlm.trees.span_decoding import SPAN_RULES, SpanRule, SpanScores, decode_spans, places_of
 from syntaxlm.trees.spans import AnyIntegers, Flags, Integers, Positions, gathered, offsets_of
 
 TOKEN_BUDGET = 1 << 12  # tokens of a parsing batch: enough for large products, few enough that freed blocks are kept
 SPAN_BUDGET = 1 << 17  # of a model that scores spans: spans of a batch, padding included; each takes many features
+
+LONG_SENTENCE = 400  # words of a sentence from which on the time is extrapolated, for models that score spans
+TRIED_WORDS = 100  # of it
 
 MarginalRule = Literal["mbr", "viterbi"]
 MARGINAL_RULES: tuple[MarginalRule, ...] = get_args(MarginalRule)
@@ -194,8 +200,9 @@ def _structure(stored: ModelBundle, corpus: EncodedCorpus, labelled: bool = Fals
     if labelled and isinstance(model, LabelsSpans):
         read = model.labelled_structure
         labels = _room_for_spans(lengths, np.int32)
+    _warn_of_long(stored, corpus, read)
     for batch in _shown(_batches(stored, corpus), model, lengths):
-        found = read(batch.to(stored.model.device))
+        found = _within_memory(read, batch.to(stored.model.device))
         words, indices = _real(batch)
         if isinstance(found, Distances):
             inner = found.values[:, 1:-1].cpu().numpy()
@@ -228,6 +235,46 @@ def _shown(batches: Iterator[TokenBatch], model: Parses, lengths: Integers) -> I
         return float((_real(batch)[0].astype(float) ** power).sum())
 
     return progress_bar(batches, "parsing", float((lengths.astype(float) ** power).sum()), work, percent=True)
+
+
+def _warn_of_long(stored: ModelBundle, corpus: EncodedCorpus, read: Callable[[TokenBatch], Any]) -> None:
+    """Warns of a sentence that takes minutes; the time is extrapolated from that of its first words."""
+    longest = int(corpus.lengths.argmax())
+    words = int(corpus.lengths[longest])
+    if stored.require(Parses, "parsing").structure_type is Distances or words <= LONG_SENTENCE:
+        return
+    start = EncodedCorpus.from_sentences([corpus.sentence(longest)[:TRIED_WORDS]])
+    started = time.perf_counter()
+    for batch in _batches(stored, start):
+        read(batch.to(stored.model.device))
+    minutes = (time.perf_counter() - started) * (words / TRIED_WORDS) ** 3 / 60
+    if minutes > 1:
+        tokens = [stored.vocabulary.tokens[word] for word in corpus.sentence(longest)]
+        warnings.warn(
+            InputWarning(
+                f"sentence {longest + 1:,} of those parsed together has {words:,} words ({beginning(tokens)}): parsing"
+                f" it takes about {minutes:,.0f} minutes, since {stored.name} models compare all spans. Split it, or"
+                " parse it with a model of syntactic distances."
+            ),
+            stacklevel=2,
+        )
+
+
+def _within_memory(read: Callable[[TokenBatch], Any], batch: TokenBatch) -> Any:
+    """The structure of a batch. Raises InputError where memory does not hold the charts of its sentences."""
+    try:
+        return read(batch)
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and "memory" not in str(error):
+            raise
+        raise _too_long(int(_real(batch)[0].max())) from error
+
+
+def _too_long(words: int) -> InputError:
+    return InputError(
+        f"a sentence of {words:,} words: the scores of all its spans need more memory than there is. Split it, or parse"
+        " it with a model of syntactic distances."
+    )
 
 
 def _real(batch: TokenBatch) -> tuple[Integers, Integers]:
@@ -306,10 +353,7 @@ def _room_for_spans(lengths: Integers, number_type: type[np.generic]) -> npt.NDA
     try:
         return np.zeros(int((lengths * (lengths + 1) // 2).sum()), number_type)
     except MemoryError as error:
-        raise InputError(
-            f"a sentence of {int(lengths.max()):,} words: memory does not hold the scores of all its spans. "
-            "Split it, or parse it with a model of syntactic distances."
-        ) from error
+        raise _too_long(int(lengths.max())) from error
 
 
 def _batches(stored: ModelBundle, corpus: EncodedCorpus) -> Iterator[TokenBatch]:

@@ -78,7 +78,7 @@ class Row:
 
 
 def _plain(figure: Figure | None) -> dict[str, Any] | None:
-    return None if figure is None else dataclasses.asdict(figure)
+    return None if figure is None else {"mean": figure.mean, "std": figure.deviation, "count": figure.count}
 
 
 @dataclass(frozen=True)
@@ -126,6 +126,7 @@ class Comparison:
     def as_dict(self) -> dict[str, Any]:
         """All figures, for JSON."""
         return {
+            "schema_version": 2,  # 1 had "deviation" for "std"
             "folder": str(self.folder),
             "measure": self.measure,
             "seeds": self.seeds,

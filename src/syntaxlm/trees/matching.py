@@ -1,4 +1,4 @@
-"""Whether two sources of trees are of the same sentences: compared by position, words in number."""
+"""Checks that two sources of trees have the same sentences: as many, each with as many words."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SHOWN = 12  # words of a sentence in a message
 
 @dataclass(frozen=True)
 class Side:
-    """How messages name one of the two.  source: the file; name: stands before its words; subject: its tree."""
+    """How messages name one of the two sources.  source: the file; name: stands before its words; subject: its tree."""
 
     source: str
     name: str
@@ -22,15 +22,17 @@ class Side:
 
 
 def match_words(predicted: Sequence[Tree], gold: Sequence[Tree], predicted_source: str, gold_source: str) -> None:
-    """Checks that predictions stand for the gold sentences: as many trees, and in each as many words.
+    """Checks that predictions are of the gold sentences: as many trees, each with as many words.
 
-    The words themselves may differ, as normalisation has it.  Raises InputError naming sources and sentence, and
-    showing both sentences where they part.
+    The words themselves may differ, as after normalisation.  Raises InputError that names both sources and shows the
+    first sentence that differs.
     """
     _match(predicted, gold, *gold_sides(predicted_source, gold_source), GOLD_ADVICE)
 
 
-GOLD_ADVICE = "Predictions must have one tree for each gold sentence, with as many words as it has after clean-up."
+GOLD_ADVICE = (
+    "Predictions must have one tree for each gold sentence, with as many words as it has after gold-tree preprocessing."
+)
 
 
 def gold_sides(predicted_source: str, gold_source: str) -> tuple[Side, Side]:
@@ -41,7 +43,7 @@ def gold_sides(predicted_source: str, gold_source: str) -> tuple[Side, Side]:
 def read_matching(
     trees: Sequence[Tree], others: Sequence[Tree], side: Side, other_side: Side, advice: str
 ) -> Sequence[Tree]:
-    """`trees` if they stand for the sentences of the others; or their file read without labels, if those do.
+    """`trees` if they are of the sentences of the others; else their file read without labels, if those are.
 
     (Some files can be read both ways.)  side.source: the file.  Raises InputError as `match_words` does.
     """
@@ -55,23 +57,44 @@ def read_matching(
 
 
 def _match(trees: Sequence[Tree], others: Sequence[Tree], side: Side, other_side: Side, advice: str) -> None:
-    pairs = enumerate(zip(trees, others, strict=False), 1)
-    wrong = next(((number, one, other) for number, (one, other) in pairs if len(one) != len(other)), None)
-    if wrong:
-        number, one, other = wrong
-        width = max(len(side.name), len(other_side.name)) + 1
-        raise InputError(
-            f"{other_side.source}, sentence {number}: the tree has {len(other)} words, {side.subject} has {len(one)}.\n"
-            f"  {other_side.name + ':':{width}} {beginning(other.words)}\n"
-            f"  {side.name + ':':{width}} {beginning(one.words)}   ({side.source}, tree {number})\n{advice}"
-        )
+    wrong = first_difference(trees, others)
+    if wrong is None:
+        return
     if len(trees) != len(others):
-        both = min(len(trees), len(others))
-        source, longer = (other_side.source, others) if len(others) > both else (side.source, trees)
-        raise InputError(
-            f"{side.source}: found {len(trees)} trees, expected {len(others)} as in {other_side.source}.\n"
-            f"  first without a partner: {source}, sentence {both + 1}: {beginning(longer[both].words)}\n{advice}"
-        )
+        raise wrong_number(trees, others, side, other_side, advice)
+    one, other = trees[wrong], others[wrong]
+    raise InputError(
+        f"{other_side.source}, sentence {wrong + 1}: the tree has {len(other)} words, {side.subject} has {len(one)}.\n"
+        f"{_both(one, other, side, other_side)}   ({side.source}, tree {wrong + 1})\n{advice}"
+    )
+
+
+def first_difference(trees: Sequence[Tree], others: Sequence[Tree]) -> int | None:
+    """The index of the first sentence with another number of words, or without a partner; None where all agree."""
+    pairs = list(zip(trees, others, strict=False))
+    by_length = next((place for place, (one, other) in enumerate(pairs) if len(one) != len(other)), len(pairs))
+    return None if by_length == len(pairs) and len(trees) == len(others) else by_length
+
+
+def wrong_number(
+    trees: Sequence[Tree], others: Sequence[Tree], side: Side, other_side: Side, advice: str
+) -> InputError:
+    """The error for two files with different numbers of trees."""
+    place = first_difference(trees, others)
+    assert place is not None
+    one, other = (each[place] if place < len(each) else None for each in (trees, others))
+    return InputError(
+        f"{side.source}: found {len(trees):,} trees, expected {len(others):,} as in {other_side.source}.\n"
+        f"First difference: sentence {place + 1}\n{_both(one, other, side, other_side)}\n{advice}"
+    )
+
+
+def _both(one: Tree | None, other: Tree | None, side: Side, other_side: Side) -> str:
+    width = max(len(side.name), len(other_side.name)) + 1
+    pairs = (other_side, other), (side, one)
+    return "\n".join(
+        f"  {each.name + ':':{width}} {'(no tree)' if tree is None else beginning(tree.words)}" for each, tree in pairs
+    )
 
 
 def check_same_words(words: Sequence[str], expected: Sequence[str], place: str, expected_place: str) -> None:

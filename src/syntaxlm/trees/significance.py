@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -92,7 +92,7 @@ class SeedScores:
     count: int
 
     def as_dict(self) -> dict[str, float]:
-        return asdict(self)
+        return {"mean": self.mean, "std": self.deviation, "max": self.max, "count": self.count}
 
     def __str__(self) -> str:
         return f"{100 * self.mean:.1f} ± {100 * self.deviation:.1f}, max {100 * self.max:.1f} ({self.count} seeds)"
