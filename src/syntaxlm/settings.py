@@ -141,8 +141,8 @@ def read_settings(kind: type[T], data: Any, source: str) -> T:
     """`data` (nested dicts as YAML or JSON gives them) as the dataclass `kind`.
 
     Old names of settings are accepted with a warning, see `syntaxlm.old_settings`.
-    Raises InputError with one line per fault: source, dotted key, what was found, what was expected; for an unknown
-    key, the closest match.
+    Raises InputError naming the source, with one line per fault: dotted key, what was found, what was expected; for an
+    unknown key, the closest match.
     """
     try:
         settings: T = _reader(typing.cast(typing.Hashable, kind)).validate_json(
@@ -150,10 +150,17 @@ def read_settings(kind: type[T], data: Any, source: str) -> T:
         )
     except pydantic.ValidationError as error:
         lines = [line for fault in error.errors() for line in _lines(kind, fault)]
-        raise InputError("\n".join(f"{source}: {line}" for line in lines)) from None
+        raise InputError(_listed(source, lines)) from None
     except (TypeError, ValueError, RecursionError) as error:
         raise InputError(f"{source}: {error}") from None
     return settings
+
+
+def _listed(source: str, faults: Sequence[str]) -> str:
+    """Faults of one source, a line for each."""
+    if len(faults) == 1:
+        return f"{source}: {faults[0]}"
+    return "\n".join([f"{source}: {len(faults)} settings cannot be used", *(f"  {fault}" for fault in faults)])
 
 
 def _lines(kind: type, fault: Any) -> list[str]:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Protocol
 
 from syntaxlm.errors import InputError
-from syntaxlm.files import decode_text
+from syntaxlm.files import decode_text, system_error
 
 STANDARD_INPUT = "-"
 MAXIMUM_TEXT = 2**30  # bytes after decompression, of a text that is read as a whole
@@ -288,7 +288,7 @@ def _plain(path: str | Path) -> io.BufferedReader:
     except OSError as error:
         beside = [f"{path}{suffix}" for suffix in COMPRESSED_SUFFIXES if os.path.exists(f"{path}{suffix}")]
         hint = f". There is {beside[0]}" if isinstance(error, FileNotFoundError) and beside else ""
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}{hint}") from error
+        raise InputError(f"{system_error(path, 'read', error)}{hint}") from error
 
 
 def _standard_input() -> io.BufferedReader:
@@ -325,7 +325,7 @@ class _Source(io.RawIOBase):
         try:
             start = file.read(_START)
         except OSError as error:
-            raise self._fault(f"cannot be read: {error.strerror or error}") from error
+            raise system_error(self._name, "read", error) from error
         self.compression = self._compression(path, start)
         self.is_plain = self.compression is None and str(path) != STANDARD_INPUT
         pieces = chain([start] if start else [], iter(partial(file.read1, _PIECE), b""))
@@ -362,7 +362,7 @@ class _Source(io.RawIOBase):
             except _Damaged as error:
                 raise self._fault(f"cannot be decompressed: {error}") from error
             except OSError as error:
-                raise self._fault(f"cannot be read: {error.strerror or error}") from error
+                raise system_error(self._name, "read", error) from error
         size = min(len(buffer), len(self._rest))
         buffer[:size] = self._rest[:size]
         self._rest = self._rest[size:]

@@ -25,6 +25,8 @@ from syntaxlm import text_files
 from syntaxlm.data.formats import NO_TEXT_SUFFIXES, is_tagged
 from syntaxlm.data.tagged import tagged_lines
 from syntaxlm.errors import InputError
+from syntaxlm.files import system_error
+from syntaxlm.progress import progress_bar
 from syntaxlm.text.normaliser import Normaliser, without_tags
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.text_files import STANDARD_INPUT, content_suffix, is_compressed, no_sentence, source_name
@@ -63,13 +65,25 @@ def read_sentences(path: str | Path, normaliser: Normaliser, warn: bool = True) 
     return lines if reads_tags else ((number, without_tags(line)) for number, line in lines)
 
 
+def _shown(path: str | Path, what: str, lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """The lines of a file with a progress bar."""
+    size = text_files.plain_size(path)
+    if size is None:
+        return progress_bar(lines, f"{what}, lines of {source_name(path)}")
+
+    def amount(numbered: tuple[int, str]) -> int:
+        return text_files.line_bytes(numbered[1])
+
+    return progress_bar(lines, f"{what}, {source_name(path)}", size, amount, percent=True)
+
+
 def count_tokens(path: str | Path, normaliser: Normaliser) -> Counter[str]:
     """How often each token is in a file. Memory grows with the distinct tokens, not with the file.
 
     Raises InputError as `read_lines` does, and for a file without any token.
     """
     counts: Counter[str] = Counter()
-    for _, line in read_sentences(path, normaliser, warn=False):
+    for _, line in _shown(path, "counting words", read_sentences(path, normaliser, warn=False)):
         for tokens in normaliser.token_parts(line):
             counts.update(tokens)
     if not counts:
@@ -237,7 +251,7 @@ def _encode_into(
         del words[:], lengths[:], lines[:]
 
     any_sentence = False
-    for number, line in read_sentences(path, normaliser):
+    for number, line in _shown(path, "reading", read_sentences(path, normaliser)):
         begin = len(words)
         written = 0
         for tokens in normaliser.token_parts(line):
@@ -286,7 +300,7 @@ def _write_folder(folder: Path, path: str | Path, normaliser: Normaliser, vocabu
             shutil.rmtree(unfinished, ignore_errors=True)
     except OSError as error:
         if not (folder / "about.json").exists():
-            raise InputError(f"{folder}: the ids of {path} cannot be written: {error.strerror or error}") from error
+            raise system_error(folder, f"written with the ids of {path}", error) from error
 
 
 def _read_folder(folder: Path, source: str, temporary: Path | None = None) -> EncodedCorpus | None:
@@ -310,7 +324,7 @@ def _fingerprint(path: str | Path, normaliser: Normaliser, vocabulary: Vocabular
     try:
         state = os.stat(path)
     except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+        raise system_error(path, "read", error) from error
     file = [os.path.realpath(path), state.st_size, state.st_mtime_ns]
     what = [_FORMAT, file, normaliser.as_dict(), vocabulary.as_dict()]
     return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:32]

@@ -20,6 +20,7 @@ from typing import Any
 
 from syntaxlm.errors import InputError
 from syntaxlm.files import make_folder, write_text
+from syntaxlm.progress import Work, working
 from syntaxlm.settings import LARGEST_SEED, check_number
 from syntaxlm.text_files import read_lines, source_name
 
@@ -151,17 +152,19 @@ class _Sampler:
         self.seen: set[tuple[str, str]] = set()
 
     def pairs(self, count: int, operators: range) -> list[FormulaPair]:
-        """As many pairs as asked for, of so many operators, in the proportions of the published sampling."""
+        """`count` pairs with these numbers of operators, in the proportions of the published sampling."""
         weights, _ = _shares(_LEVELS)
         numbers = range(MOST_OPERATORS + 1)
         both = [(left, right) for left in numbers for right in numbers if max(left, right) in operators]
         shares = [weights[left] * weights[right] for left, right in both]
         found: list[FormulaPair] = []
-        while len(found) < count:
-            for left, right in self.draw.choices(both, shares, k=count - len(found)):
-                pair = self._pair(left, right)
-                if pair is not None:
-                    found.append(pair)
+        with working(Work("sampling pairs", count)) as work:
+            while len(found) < count:
+                for left, right in self.draw.choices(both, shares, k=count - len(found)):
+                    pair = self._pair(left, right)
+                    if pair is not None:
+                        found.append(pair)
+                        work.done += 1
         return found
 
     def _pair(self, *operators: int) -> FormulaPair | None:

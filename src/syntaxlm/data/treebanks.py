@@ -24,6 +24,7 @@ from syntaxlm.data.formats import (
 from syntaxlm.data.tagged import tagged_lines
 from syntaxlm.errors import InputError
 from syntaxlm.files import write_text
+from syntaxlm.progress import progress_bar
 from syntaxlm.text.normaliser import TAG_MARK, Normaliser, split_tag, split_words
 from syntaxlm.text_files import (
     COMPRESSED_SUFFIXES,
@@ -368,7 +369,7 @@ def _suffix_of(line: str, place: str) -> str:
 
 
 def _read_all(files: Sequence[_File]) -> list[_Read]:
-    return [sentence for file in files for sentence in _read_file(file)]
+    return [sentence for file in progress_bar(files, "reading, files") for sentence in _read_file(file)]
 
 
 def _read_file(file: _File) -> Iterator[_Read]:

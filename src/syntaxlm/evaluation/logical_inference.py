@@ -24,6 +24,7 @@ from syntaxlm.model_io import WEIGHTS, distinct_tensors, present_name, put_tenso
 from syntaxlm.models.pair_classifier import ClassifierSettings, PairBatch, PairClassifier
 from syntaxlm.models.registry import ModelConfig
 from syntaxlm.models.sizes import shapes_of
+from syntaxlm.progress import progress_bar
 from syntaxlm.settings import Settings
 from syntaxlm.tensor_files import TensorFile, read_tensors, refuse, renamed, tensor_faults, write_tensors
 
@@ -185,7 +186,7 @@ def answers(classifier: PairClassifier, pairs: EncodedPairs, device: torch.devic
     classifier.eval()
     found: list[int] = []
     with torch.inference_mode():
-        for start in range(0, len(pairs), BATCH):
+        for start in progress_bar(range(0, len(pairs), BATCH), "classifying, batches of pairs"):
             batch = pairs.batch(range(start, min(start + BATCH, len(pairs))))
             found += classifier(batch.to(device))[0].argmax(-1).tolist()
     return found
