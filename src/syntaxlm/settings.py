@@ -1,4 +1,4 @@
-"""Settings: typed dataclasses whose limits stand with their fields, read from YAML and JSON or made in Python.
+"""Settings: typed dataclasses with limits for each field, read from YAML and JSON or made in Python.
 
     @dataclass(frozen=True)
     class EncoderSettings(Settings, section="encoder"):
@@ -75,7 +75,7 @@ class Settings:
     """Base of frozen dataclasses of settings, which are checked when one is made: types and limits, then
     `contradictions`.
 
-    section: where a recipe has these settings; it stands before their names in messages, "model.hidden_size".
+    section: where a recipe has these settings; messages put it before their names, "model.hidden_size".
     """
 
     _section = ""
@@ -314,7 +314,7 @@ class _Loader(yaml.SafeLoader):
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
-        self._values = 0  # read so far, including those that aliases stand for
+        self._values = 0  # read so far, including those of aliases
         self._sizes: dict[int, int] = {}  # by node, the number of values in it
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
@@ -323,7 +323,7 @@ class _Loader(yaml.SafeLoader):
         self._values += self._sizes.get(id(node), 0) if alias else 1
         self._sizes.setdefault(id(node), self._values - before)
         if self._values > _MOST_VALUES:  # aliases of aliases double with every line
-            found = f"over {_MOST_VALUES:,} values, including those that aliases stand for"
+            found = f"over {_MOST_VALUES:,} values, including those of aliases"
             raise yaml.composer.ComposerError(None, None, found, node.start_mark if node else None)
         return node
 

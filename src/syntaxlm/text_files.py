@@ -296,7 +296,7 @@ def _standard_input() -> io.BufferedReader:
     if buffer is None:
         raise InputError("standard input: there is none; expected a file")
     if buffer in _taken:
-        raise InputError("standard input: read already; - can stand for one file only")
+        raise InputError("standard input: was read already; - can be given for one file only")
     _taken.add(buffer)
     return io.BufferedReader(_Unclosed(buffer), _PIECE)
 

@@ -365,7 +365,7 @@ def test_a_model_of_trees_chooses_by_the_probability_of_words_given_each_tree(pa
     assert (figures["given_trees"], figures["eos_predicted"]) == (True, False)
     told = str(report)
     assert "total log-probability of its words given its tree, P(S | T); k equal ones" in told
-    assert f"trees: {questions}, words as they stand there" in told
+    assert f"trees: {questions}, with the words of that file" in told
     beside = evaluate_completion(stored, plain, answers, parses=questions)
     assert beside.models[0].log_probs.tolist() == report.models[0].log_probs.tolist()
     means = evaluate_completion(stored, questions, answers, per_token=True).models[0].log_probs

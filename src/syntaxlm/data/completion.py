@@ -35,7 +35,7 @@ class CompletionQuestion:
 
     name: its number, 1 first, or the one that its candidates are labelled with.
     right: which candidate, 0 first.
-    place: where its first candidate stands: "questions.txt, line 6".
+    place: of its first candidate: "questions.txt, line 6".
     trees: of the candidates, in their order, where they are parsed; else (). parses: the file that trees are of.
     """
 
@@ -54,7 +54,7 @@ class CompletionQuestion:
 class _Sentence(NamedTuple):
     """One sentence of a file.
 
-    number, letter: of a label, 3 and b of 3b); 0 and "" without one. block: how many blank lines stand before it.
+    number, letter: of a label, 3 and b of 3b); 0 and "" without one. block: the number of blank lines before it.
     """
 
     text: str

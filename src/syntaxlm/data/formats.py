@@ -19,7 +19,7 @@ TREEBANK_SUFFIXES = (*CONSTITUENCY_SUFFIXES, *DEPENDENCY_SUFFIXES, TAGGED_SUFFIX
 
 
 def is_tagged(path: str | Path) -> bool:
-    """Whether a name stands for tagged text, one `word_TAG` token after another: masc.tagged or masc.tagged.txt."""
+    """Whether a name is that of tagged text, one `word_TAG` token after another: masc.tagged or masc.tagged.txt."""
     name = uncompressed_name(path)
     return name.suffix.lower() == TAGGED_SUFFIX or (
         Path(name.stem).suffix.lower() == TAGGED_SUFFIX and (name.suffix.lower() == ".txt")

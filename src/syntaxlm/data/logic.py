@@ -245,7 +245,7 @@ def write_pairs(pairs: Iterable[FormulaPair], path: str | Path) -> None:
 
 
 def read_formula_pairs(path: str | Path) -> list[FormulaPair]:
-    """The pairs of a file: relation, left and right, separated by tabs; what stands behind them is not read.
+    """The pairs of a file: relation, left and right, separated by tabs; further cells are not read.
 
     A header may come first, as `write_pairs` writes it; published files have none. Operators are counted.
     Raises InputError, naming file and line, for what is no pair, and for a file without one.
@@ -258,7 +258,7 @@ def read_formula_pairs(path: str | Path) -> list[FormulaPair]:
     ]
     if not pairs:
         raise InputError(
-            f"{source}: no pair in it. Expected relation, left and right formula, separated by tabs, in a line."
+            f"{source}: found no pair; expected lines of relation, left and right formula, separated by tabs"
         )
     return pairs
 

@@ -47,13 +47,13 @@ SAME_SENTENCE = 0.5
 
 @dataclass(frozen=True)
 class TreebankSentence:
-    """One gold sentence after clean-up.
+    """One gold sentence after preprocessing.
 
     words, tags: as the file writes them; tags are "" where it has none.
     tree: its constituency tree over `words`; None if only dependencies or tagged text were read.
     heads: the 1-based position in `words` of each word's head, 0 for the root; labels: of the arcs. None, and (), if
         no dependencies were read.
-    number: which sentence of the treebank it was before clean-up, 1 first.
+    number: which sentence of the treebank it was before preprocessing, 1 first.
     name: its id in a dependency file, or "".
     """
 
@@ -74,7 +74,7 @@ class Treebank:
     """Gold sentences in the order of their files.
 
     source: the path they were asked by, for messages.
-    emptied: the numbers of the sentences of which clean-up left no word.
+    emptied: the numbers of the sentences without a word after preprocessing.
     """
 
     sentences: tuple[TreebankSentence, ...]
@@ -143,7 +143,7 @@ def _treebank(
 def dependency_trees(path: str | Path, clean_up: GoldPreprocessing | str | Path = "none") -> Iterator[DependencyTree]:
     """The dependency trees of a file, a folder or a pattern, as `read_treebank` reads them, named by file and sentence.
 
-    Where clean-up is "none" they are read one at a time, and all words stay: files may be larger than memory.
+    Without preprocessing they are read one at a time, and all words stay: files may be larger than memory.
     Raises InputError as `read_treebank` does, and for constituency trees.
     """
     files = _files(path)
@@ -196,7 +196,7 @@ class WrittenWords:
     """What `write_words` or `write_tags` wrote.
 
     joined: words that had white space in them; blank: words that were nothing else, and are left out.
-    emptied: sentences that are left out, for clean-up left no word of them.
+    emptied: sentences without a word after preprocessing, which are left out.
     """
 
     sentences: int
@@ -215,7 +215,7 @@ class WrittenWords:
         if self.blank:
             notes.append(f"{self.blank:,} words of nothing but white space are left out")
         if self.emptied:
-            notes.append(f"{self.emptied:,} sentences without a word after clean-up are left out")
+            notes.append(f"{self.emptied:,} sentences without a word after preprocessing are left out")
         return "   ".join(notes)
 
 
@@ -277,9 +277,9 @@ class _File(NamedTuple):
 
 
 def treebank_files(path: str | Path) -> list[Path]:
-    """The files that a path, a folder or a pattern stands for, sorted. Raises InputError.
+    """The files of a path, a folder or a pattern, sorted. Raises InputError.
 
-    "-" stands for itself, standard input, which is not read.
+    "-", standard input, is returned as it is and not read.
     """
     if str(path) == STANDARD_INPUT:
         return [Path(STANDARD_INPUT)]
@@ -436,13 +436,13 @@ def _paired(
 
 
 def _projected(tree: Tree, arcs: DependencyTree, rule: GoldPreprocessing) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """The heads and labels of the words that clean-up leaves, as positions among those.
+    """The heads and labels of the words that preprocessing keeps, as positions among these.
 
-    tree: before clean-up, with the same words as `arcs` but for empty nodes.
+    tree: before preprocessing, with the same words as `arcs` but for empty nodes.
     """
     pairs = zip(tree.words, tree.tags, strict=True)
     stays = [rule.keeps(word, tag) for word, tag in pairs if tag != EMPTY_TAG]
-    # 1-based, before clean-up -> after; 0 for those that go.
+    # 1-based, before preprocessing -> after; 0 for dropped words.
     position = [0, *(count if keeps else 0 for count, keeps in zip(accumulate(stays), stays, strict=True))]
     heads: list[int] = []
     orphans: list[int] = []  # places in `heads` whose head was dropped and had none itself

@@ -222,7 +222,7 @@ class CompletionReport:
             f"chance {100 * self.chance:.1f}",
             f"chosen: the candidate of the highest {measure}{self._readings()}; k equal ones earn 1/k",
             f"text: {self.style}; then each model's own normaliser",
-            *([f"trees: {parses}, words as they stand there"] if parses else []),
+            *([f"trees: {parses}, with the words of that file"] if parses else []),
             *self._warnings(),
             "",
             *self._table(),

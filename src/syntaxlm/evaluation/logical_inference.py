@@ -136,7 +136,7 @@ class InferenceReport:
         return {sign: self.score(relation=sign) for sign in RELATIONS}
 
     def trained_and_longer(self) -> tuple[InferenceScore, InferenceScore]:
-        """Pairs of as many operators as in training, and of more."""
+        """Pairs with at most as many operators as in training, and with more."""
         most = self.maximum_operators
         return self.score(range(most + 1)), self.score(range(most + 1, sys.maxsize))
 
@@ -165,10 +165,10 @@ class InferenceReport:
         ]
         lines = [
             f"{self.source}   pairs {len(self.pairs):,}   trained on up to {most} operators",
-            "percent right, and what one answer to all would have: the most frequent relation of the file,"
+            "percent correct, and the accuracy of one answer to all: the most frequent relation of the file,"
             f" {self.majority}",
             "",
-            f"{'operators':<22}{'pairs':>8}{'right':>8}{'one answer':>12}",
+            f"{'operators':<22}{'pairs':>8}{'correct':>8}{'one answer':>12}",
         ]
         for rows in sections:
             lines += [_row(name, score) for name, score in rows if score.pairs]

@@ -104,7 +104,7 @@ def evaluate_parsing(
     layer: whose distances, 1 is the first; None: the model's own. Of a single model the others' F1 is measured, too.
     also: further models; what is scored is then the average of the trees of all, by that layer of each. A decoder that
     a model has not leaves it at its default.
-    random_weights: how many models of fresh weights to score beside the model, seeds 0, 1, ...; of a single model.
+    random_weights: the number of untrained models to score, too, with seeds 0, 1, ...; with a single model only.
     ties: which of equally good splits an average takes, see `trees.average`.
     Raises InputError as `parse_lines` and `read_treebank` do, and for a model of tags where words have no tags or most
     have tags that the model does not know; a few such tags raise an InputWarning.
@@ -137,7 +137,7 @@ def evaluate_parsing(
 def _tokens_for(stored: ModelBundle, treebank: Treebank) -> list[list[str]]:
     """`treebank_tokens`, tags compared with those that the model knows.
 
-    Raises InputError where a model of tags knows less than half of them; warns where there are unknown ones.
+    Raises InputError where a model of tags knows fewer than half of them; warns of unknown ones.
     """
     tokens = treebank_tokens(treebank, stored.normaliser)
     if stored.normaliser.units != "tags":

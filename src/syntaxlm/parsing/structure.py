@@ -44,7 +44,7 @@ MarginalRule = Literal["mbr", "viterbi"]
 MARGINAL_RULES: tuple[MarginalRule, ...] = get_args(MarginalRule)
 Rule = DecodingRule | SpanRule | MarginalRule
 RULES: tuple[Rule, ...] = (*DECODING_RULES, *SPAN_RULES, *MARGINAL_RULES)
-COSTLY_RULES: tuple[Rule, ...] = ("viterbi",)  # need another, slow reading of the text: used only where asked for
+COSTLY_RULES: tuple[Rule, ...] = ("viterbi",)  # need another, slow reading of the text: used only on request
 Values: TypeAlias = npt.NDArray[np.float32]
 
 
@@ -56,7 +56,7 @@ class Structure:
     without.  span_scores: log-probabilities among the spans that end at one word; None for a model without.
     marginals: the probability of each span given the sentence, 1 for single words; None for a model without.
     labels: indices into `label_names`, in the order of the marginals; -1 where there is none; None for a model without,
-    or where they were not asked for.
+    or where they were not requested.
     find_best_trees: the single most probable trees, with labels and single words; None for a model without.
     """
 
@@ -72,7 +72,7 @@ class Structure:
         """The trees by one of the model's rules: all spans of two words or more, without labels.
 
         rule: `mbr` gives the tree with the greatest sum of marginals (minimum Bayes risk), `viterbi` the most probable
-        tree, which is found when it is first asked for.
+        tree, which is found on first use.
         layer: whose distances, where the rule takes distances; 1 is first.
         """
         if rule in DECODING_RULES:
@@ -133,7 +133,7 @@ def rules_of(model: Model) -> tuple[Rule, ...]:
 
 
 def rules_for(models: Sequence[ModelBundle], rule: Rule | None) -> tuple[Rule, ...]:
-    """By which rule each of the models parses: the one asked for where it has that, otherwise its default.
+    """The decoder of each model: the requested one if the model has it, otherwise its default.
 
     Raises InputError for a model that does not parse, and for a rule that none of the models has.
     """
@@ -148,7 +148,7 @@ def rules_for(models: Sequence[ModelBundle], rule: Rule | None) -> tuple[Rule, .
 
 
 def layer_of(stored: ModelBundle, layer: int | None) -> int:
-    """The layer asked for, 1 is the first; of None, the model's own. Raises InputError for one that there is not."""
+    """The requested layer, from 1; for None, the model's own. Raises InputError for a layer that the model lacks."""
     model = stored.require(Parses, "parsing")
     if layer is None:
         return model.default_layer
@@ -341,7 +341,7 @@ def _spans_of_words(scores: Tensor, words: Integers) -> npt.NDArray[np.float32]:
     longest = len(scores) - 2
     if scores.shape[2] < longest:
         raise ValueError(f"scores of spans of up to {scores.shape[2]} words, expected those of up to {longest}")
-    # Those of the spans that end at a word stand at the step after it; longer ones start before the first word.
+    # Spans that end at a word are found at the step after it; longer ones start before the first word.
     of_ends = scores[2:, :, :longest].transpose(0, 1).cpu()
     end, length = np.arange(1, longest + 1)[:, None], np.arange(1, longest + 1)
     real: Flags = (length <= end) & (end <= words[:, None, None])

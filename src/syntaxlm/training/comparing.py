@@ -93,7 +93,7 @@ class Comparison:
 
     @property
     def measure(self) -> str:
-        """Characters are measured in bits per character; so is all that stands beside them."""
+        """Bits per character if any model reads characters."""
         characters = any(row.recipe.text.normaliser.units == "characters" for row in self.rows)
         return "bits_per_character" if characters else "perplexity"
 
@@ -207,7 +207,7 @@ def compare(
 ) -> Comparison:
     """Trains every recipe with seeds run.seed, run.seed + 1, ..., one after the other, and writes comparison.json.
 
-    A run that fails costs no other: its message stands in `faults`. Where one is stopped, none is begun after it.
+    A failed run does not end the others; its message is in `faults`. After a stopped run no other is started.
     Raises InputError before anything is trained when a folder holds a run of other settings.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:

@@ -28,13 +28,13 @@ class CountingLoop:
 
     @property
     def rounds(self) -> int:
-        """How many are made at most."""
+        """The largest number of rounds."""
         limit = self.recipe.schedule.epochs
         return limit if self.model.rounds is None else min(limit, self.model.rounds)
 
     @property
     def epochs(self) -> float:
-        """Rounds made."""
+        """The number of rounds made."""
         return float(self.log.trainer.epoch)
 
     @property
@@ -49,7 +49,7 @@ class CountingLoop:
             _, self.log.trainer = read_checkpoint(folder, self.task.model, None)
 
     def train(self) -> None:
-        """Makes the rounds in the first process; the others wait for its weights."""
+        """Makes the rounds in the first process; the others wait."""
         self.processes.on_rank_zero(self._rounds)
         self.log.trainer = self.processes.fabric.broadcast(self.log.trainer)
 

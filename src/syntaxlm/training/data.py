@@ -36,7 +36,7 @@ COUNTED_TOKENS = 1 << 15  # of a batch that is counted
 
 
 class TrainingData(ABC):
-    """Training, validation and test part, of one vocabulary.
+    """Training, validation and test part, with one vocabulary.
 
     labels: of the edges of trees; None for text.  test: None where the recipe names none.
     supervision: gold trees of the training text; None for trees, which have no further ones, and without any.
@@ -169,7 +169,7 @@ class TextTrainingData(TrainingData):
         ).iterate()
 
     def full_pass(self, recipe: Recipe) -> Iterable[TokenBatch]:
-        """Of a stream, as it stands, in one column."""
+        """Of a stream, unchanged, in one column."""
         cut = recipe.batches
         if cut.carry_state:
             return StreamBatches(self.train, self.vocabulary, 1, COUNTED_TOKENS).iterate()

@@ -52,7 +52,7 @@ class _LossModule(nn.Module):
 
 
 class GradientLoop:
-    """Epochs of steps, validations, checkpoints, until the schedule ends or a stop is asked for.
+    """Epochs of steps, validations, checkpoints, until the schedule ends or a stop is requested.
 
     log: the run's folder and log; of a run without a folder it keeps nothing.
     """
@@ -94,7 +94,7 @@ class GradientLoop:
         self.epoch_batches = self.batches.count(self.trainer.epoch)
 
     def train(self) -> None:
-        """Trains until the schedule ends, or until `stop_asked` is found true."""
+        """Trains until the schedule ends, or until `stop_asked` is true."""
         keep_freed_memory()
         trainer, schedule = self.trainer, self.recipe.schedule
         self._started = time.monotonic() - trainer.seconds
@@ -197,7 +197,7 @@ class GradientLoop:
         self._log("valid", train_loss=training_loss, **figures, **averaging, **self.task.figures())
 
     def _average_on(self, cost: float) -> dict[str, Any]:
-        """Begins or restarts averaging, or ends the run, depending on the validation. Returns figures for the log."""
+        """Starts or restarts averaging, or ends the run, depending on the validation. Returns figures for the log."""
         trainer, settings = self.trainer, self.recipe.optimiser
         count = trainer.averaging.count(trainer.steps)
         change = trainer.averaging.seen(cost, trainer.steps, self.epochs, settings)

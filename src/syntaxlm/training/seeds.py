@@ -20,7 +20,7 @@ Watching = Callable[[Recipe], AbstractContextManager[ProgressCallback]]
 
 @dataclass(frozen=True)
 class SeedsResult:
-    """Runs of one recipe; those after a stopped one were not begun."""
+    """Runs of one recipe; none was started after a stopped one."""
 
     runs: list[TrainingResult]
 
