@@ -244,9 +244,10 @@ def _warn_of_long(stored: ModelBundle, corpus: EncodedCorpus, read: Callable[[To
     if stored.require(Parses, "parsing").structure_type is Distances or words <= LONG_SENTENCE:
         return
     start = EncodedCorpus.from_sentences([corpus.sentence(longest)[:TRIED_WORDS]])
+    (batch,) = (one.to(stored.model.device) for one in _batches(stored, start))
+    read(batch)  # the first reading loads what the later ones have
     started = time.perf_counter()
-    for batch in _batches(stored, start):
-        read(batch.to(stored.model.device))
+    read(batch)
     minutes = (time.perf_counter() - started) * (words / TRIED_WORDS) ** 3 / 60
     if minutes > 1:
         tokens = [stored.vocabulary.tokens[word] for word in corpus.sentence(longest)]
