@@ -70,7 +70,7 @@ def _formatted(parses: Parses, kind: str) -> str:
     if kind == "brackets":
         trees = parses.brackets()
     elif kind == "json":
-        trees = [to_json(parse and parse.as_dict()) for parse in parses]
+        trees = [to_json(parse and parse.to_dict()) for parse in parses]
     else:
         trees = [format_latex(parse.tree) if parse else "" for parse in parses]
     return "".join(tree + "\n" for tree in trees)

@@ -112,7 +112,7 @@ class InferenceRecipe(Settings):
         """As the training loop wants it."""
         return RunSettings(seed=self.training.seed, accelerator=self.training.accelerator)
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
 
     @property
@@ -132,10 +132,10 @@ class InferenceResult:
     test: InferenceReport | None = None
     stopped: bool = False
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         rest = {name: getattr(self, name) for name in ("epochs", "seconds", "valid")}
         head = {"schema_version": 2, "folder": str(self.folder), "parameters": self.weights}  # 1 had "weights"
-        return head | rest | {"test": self.test and self.test.as_dict()}
+        return head | rest | {"test": self.test and self.test.to_dict()}
 
     def __str__(self) -> str:
         lines = [
@@ -266,7 +266,7 @@ def _trained(run: Run, recipe: InferenceRecipe) -> InferenceResult:
         stopped=not finished,
     )
     if finished:
-        run.write(to_json(result.as_dict(), indent=2) + "\n", RESULT)
+        run.write(to_json(result.to_dict(), indent=2) + "\n", RESULT)
     return result
 
 
