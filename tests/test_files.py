@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -163,3 +164,22 @@ def test_json_that_is_written_has_no_number_that_json_lacks():
         assert parse_json(text, "text") == expected
         assert "é" in text
     assert to_json([1, 2.5, "x"]) == json.dumps([1, 2.5, "x"])
+
+
+@pytest.mark.parametrize(
+    ("code", "advice"),
+    [
+        (errno.ENOSPC, "Free some space, or write to another disk."),
+        (errno.EACCES, "Check the permissions of it and of the folders above it."),
+        (errno.EROFS, "Choose another place."),
+    ],
+)
+def test_what_the_system_refuses_is_reported_with_advice(code, advice, tmp_path, monkeypatch):
+    def refused(*arguments):
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "replace", refused)
+    path = tmp_path / "out.txt"
+    with pytest.raises(InputError) as caught:
+        write_text("text", path)
+    assert str(caught.value) == f"{path}: cannot be written: {os.strerror(code)}. {advice}"

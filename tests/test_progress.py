@@ -1,8 +1,9 @@
-"""What is said to a person who waits, and what is not."""
+"""Progress bars: shown on a terminal, for long work only."""
 
 from __future__ import annotations
 
 import io
+import re
 import time
 
 import pytest
@@ -18,47 +19,93 @@ from syntaxlm.training.trainer import Event
 @pytest.fixture(params=[True, False], ids=["terminal", "file"])
 def console(request, monkeypatch):
     console = Console(file=io.StringIO(), force_terminal=request.param, width=120, highlight=False)
-    monkeypatch.setattr(progress, "error_console", lambda: console)
+    monkeypatch.setattr(progress, "Console", lambda **settings: _quiet_as(console, settings))
     return console
 
 
-def test_nothing_is_said_of_what_is_quick(console):
+def _quiet_as(console, settings):
+    console.quiet = settings["quiet"]
+    return console
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    monkeypatch.setattr(progress, "PATIENCE", 0.02)
+
+
+def slowly(items):
+    for item in items:
+        time.sleep(0.05)
+        yield item
+
+
+def test_nothing_is_printed_for_quick_work(console):
     with status("reading"):
         assert list(progress_bar(iter([1, 2, 3]), "counting")) == [1, 2, 3]
     assert console.file.getvalue() == ""
 
 
-def test_what_takes_long_is_told(console, monkeypatch):
-    monkeypatch.setattr(progress, "PATIENCE", 0.02)
+def test_long_work_is_shown_on_a_terminal_only(console, impatient):
     with status("reading"):
         time.sleep(0.3)
-    assert "reading ..." in console.file.getvalue()
+    assert ("reading" in console.file.getvalue()) == console.is_terminal
 
 
-def test_items_are_counted_in_a_terminal_only_and_all_given(console, monkeypatch):
-    monkeypatch.setattr(progress, "PATIENCE", 0.02)
-
-    def slow():
-        for item in range(4):
-            time.sleep(0.05)
-            yield item
-
-    assert list(progress_bar(slow(), "counting", total=4)) == [0, 1, 2, 3]
-    assert ("counting" in console.file.getvalue()) == console.is_terminal
+def test_items_are_counted_with_the_time_left_and_all_are_given(console, impatient):
+    assert list(progress_bar(slowly(range(6)), "counting", total=6)) == list(range(6))
+    shown = console.file.getvalue()
+    assert bool(shown) == console.is_terminal
+    if console.is_terminal:
+        assert "counting" in shown
+        assert re.search(r"[1-6]/6", shown)
+        assert re.search(r"0:00:00 left", shown)
 
 
-def test_a_fault_inside_passes_through(console):
+def test_items_may_be_of_different_amounts(console, impatient):
+    assert list(progress_bar(slowly([10, 20, 70] * 2), "reading", 200, float, percent=True)) == [10, 20, 70] * 2
+    assert bool(re.search(r"(15|50|55|65)%", console.file.getvalue())) == console.is_terminal
+
+
+def test_work_inside_work_adds_a_line_to_the_same_display(console, impatient):
+    with status("evaluating"):
+        list(progress_bar(slowly(range(6)), "scoring", total=6))
+    assert ("evaluating" in console.file.getvalue()) == console.is_terminal
+    assert ("scoring" in console.file.getvalue()) == console.is_terminal
+    assert progress._shown.display is None
+
+
+def test_quiet_turns_bars_and_notes_off(console, impatient):
+    progress.set_quiet()
+    try:
+        progress.error_console().print("a note")
+        with status("reading"):
+            time.sleep(0.2)
+    finally:
+        progress.set_quiet(False)
+    assert console.file.getvalue() == ""
+
+
+def test_only_the_first_of_several_processes_shows_progress(console, impatient, monkeypatch):
+    monkeypatch.setenv("RANK", "1")
+    with status("reading"):
+        time.sleep(0.2)
+    assert console.file.getvalue() == ""
+
+
+def test_an_error_inside_passes_through(console):
     with pytest.raises(ZeroDivisionError), status("dividing"):
         raise ZeroDivisionError
+    assert progress._shown.display is None
 
 
-def test_training_is_shown_by_a_bar_in_a_terminal_and_by_lines_of_validations_everywhere(toy, console):
+def test_training_is_shown_by_a_bar_in_a_terminal_and_by_lines_of_validations_everywhere(toy, console, impatient):
     with ProgressDisplay(toy.recipe("lstm").schedule, console) as display:
         for batch in range(1, 4):
             place = TrainerState(
                 batch=batch, steps=batch, seconds=float(batch), loss_sum=70.0 * batch, loss_count=10 * batch
             )
             display(Event("step", place, 10, {}))
+        time.sleep(0.3)
         values = {"train_loss": 3.5, "valid_loss": 3.25, "valid_perplexity": 25.8, "best": True, "rate_fell": True}
         display(Event("valid", place, 10, values))
     shown = console.file.getvalue()
@@ -68,3 +115,11 @@ def test_training_is_shown_by_a_bar_in_a_terminal_and_by_lines_of_validations_ev
     if console.is_terminal:
         assert "3/20" in shown
         assert "loss 7.000" in shown
+
+
+def test_rounds_of_counting_are_shown_as_lines_and_by_the_bar(toy, console, impatient):
+    with ProgressDisplay(toy.recipe("lstm").schedule, console) as display:
+        display(Event("round", TrainerState(epoch=2, seconds=3.0), 5, {"valid_loss": 3.25, "best": True}))
+        time.sleep(0.3)
+    assert "round 2  valid loss 3.2500  0:03  best so far" in console.file.getvalue()
+    assert ("2/5" in console.file.getvalue()) == console.is_terminal

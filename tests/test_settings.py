@@ -24,6 +24,13 @@ from syntaxlm.training.stops import StopTraining
 RIGHT = {"model": {"name": "prpn"}, "text": {"train": "a.txt", "valid": "b.txt"}}
 
 
+def listed(message: str) -> list[str]:
+    """The faults of a message that has several."""
+    first, *faults = message.splitlines()
+    assert first == f"my.yaml: {len(faults)} settings cannot be used"
+    return [fault.removeprefix("  ") for fault in faults]
+
+
 def fault_of(changes: dict) -> str:
     """The message about a correct recipe with settings changed, {"model.layers": 0}."""
     data = copy.deepcopy(RIGHT)
@@ -98,7 +105,7 @@ def test_a_wrong_type_names_key_found_and_expected(key, value, found, expected):
 def test_a_missing_section_and_a_missing_setting_are_named():
     with pytest.raises(InputError) as caught:
         recipe_from({"text": {"train": "a.txt"}}, "my.yaml")
-    assert set(str(caught.value).splitlines()) == {"my.yaml: model: missing", "my.yaml: text.valid: missing"}
+    assert set(listed(str(caught.value))) == {"model: missing", "text.valid: missing"}
 
 
 @pytest.mark.parametrize(
@@ -116,17 +123,17 @@ def test_an_unknown_model_is_told_with_those_there_are(model, fault):
 
 def test_several_faults_are_told_together():
     faults = fault_of({"model": {"name": "unheard"}, "run.sed": 3, "schedule.epochs": "many", "batches": 7})
-    assert [line.split(": ")[1] for line in faults.splitlines()] == [
+    assert [line.split(": ")[0] for line in listed(faults)] == [
         "model.name", "batches", "schedule.epochs", "run.sed",
     ]  # fmt: skip
 
 
 def test_several_settings_out_of_range_are_told_together():
-    faults = fault_of({"model.layers": 0, "model.dropout": 1.5, "run.seed": -1}).splitlines()
-    assert faults == [
-        "my.yaml: model.layers: found 0; expected 1 or more",
-        "my.yaml: model.dropout: found 1.5; expected a number from 0 to under 1",
-        "my.yaml: run.seed: found -1; expected 0 or more",
+    faults = fault_of({"model.layers": 0, "model.dropout": 1.5, "run.seed": -1})
+    assert listed(faults) == [
+        "model.layers: found 0; expected 1 or more",
+        "model.dropout: found 1.5; expected a number from 0 to under 1",
+        "run.seed: found -1; expected 0 or more",
     ]
 
 
@@ -224,11 +231,11 @@ def test_faults_of_types_of_ranges_and_between_settings_are_reported_together():
     faults = fault_of(
         {"model.hidden_size": 7, "optimiser.beta1": 1.0, "schedule.epochs": "many", "text.normaliser.space": ""}
     )
-    assert faults.splitlines() == [
-        "my.yaml: model.hidden_size: found 7; expected an even number: each distance reads half",
-        'my.yaml: text.normaliser.space: found ""; expected text that is not empty',
-        "my.yaml: optimiser.beta1: found 1.0; expected a number from 0 to under 1",
-        'my.yaml: schedule.epochs: found "many"; expected a valid integer',
+    assert listed(faults) == [
+        "model.hidden_size: found 7; expected an even number: each distance reads half",
+        'text.normaliser.space: found ""; expected text that is not empty',
+        "optimiser.beta1: found 1.0; expected a number from 0 to under 1",
+        'schedule.epochs: found "many"; expected a valid integer',
     ]
 
 
@@ -272,9 +279,10 @@ def test_settings_that_exclude_each_other_are_told_with_their_section():
     assert fault_of({"model.hidden_size": 7}) == (
         "my.yaml: model.hidden_size: found 7; expected an even number: each distance reads half"
     )
-    assert fault_of({"batches.variable_bptt": True, "model.supervision": 0.1, "model.name": "palm"}).splitlines() == [
-        "my.yaml: model.supervision: found 0.1; expected 0, or text.trees to learn from",
-        "my.yaml: batches.variable_bptt: found true; expected false, or batches.carry_state true",
+    faults = fault_of({"batches.variable_bptt": True, "model.supervision": 0.1, "model.name": "palm"})
+    assert listed(faults) == [
+        "model.supervision: found 0.1; expected 0, or text.trees to learn from",
+        "batches.variable_bptt: found true; expected false, or batches.carry_state true",
     ]
 
 
@@ -435,3 +443,12 @@ def test_an_override_of_a_single_setting_as_if_it_were_a_section_is_told():
 def test_an_override_that_is_no_yaml_is_told():
     with pytest.raises(InputError, match=r"--run\.seed: '\[1' is not a value"):
         override(copy.deepcopy(RIGHT), [("run.seed", "[1")])
+
+
+def test_several_faults_stand_below_their_source_which_is_named_once():
+    data = {"model": {"name": "lstm", "hiden_size": 3}, "text": {"train": 1, "valid": "b"}}
+    with pytest.raises(InputError) as caught:
+        recipe_from(data, "recipe.yaml")
+    first, *faults = str(caught.value).splitlines()
+    assert first == "recipe.yaml: 2 settings cannot be used"
+    assert sorted(fault.split(":")[0] for fault in faults) == ["  model.hiden_size", "  text.train"]

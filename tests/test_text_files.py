@@ -132,7 +132,7 @@ def test_standard_input_can_be_read_once(monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\n")))
     assert list(read_lines("-")) == [(1, "a")]
     assert not sys.stdin.buffer.closed
-    with pytest.raises(InputError, match="standard input: read already; - can stand for one file only"):
+    with pytest.raises(InputError, match="standard input: was read already; - can be given for one file only"):
         list(read_lines("-"))
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(InputError, match="standard input: there is none"):

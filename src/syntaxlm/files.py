@@ -6,6 +6,7 @@ may not: the folder may come from somebody else, so nothing in it may lead out o
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -31,6 +32,21 @@ UNFINISHED = ".unfinished"  # what names of half-written files end in
 SAFETENSORS_UNFINISHED = ".tmp??????"  # the pattern of those that the library safetensors makes on its own
 
 
+_ADVICE = {
+    errno.ENOSPC: "Free some space, or write to another disk.",
+    errno.EDQUOT: "Free some space, or write to another disk.",
+    errno.EACCES: "Check the permissions of it and of the folders above it.",
+    errno.EPERM: "Check the permissions of it and of the folders above it.",
+    errno.EROFS: "Choose another place.",
+}
+
+
+def system_error(path: str | Path, doing: str, error: OSError) -> InputError:
+    """The error for what the operating system refuses. doing: "read", "written", "made", "opened", "removed"."""
+    reason = f"{path}: cannot be {doing}: {error.strerror or error}"
+    return InputError(f"{reason}. {advice}" if (advice := _ADVICE.get(error.errno or 0)) else reason)
+
+
 def read_text(path: str | Path) -> str:
     """The text of a small UTF-8 file, such as a recipe; a byte order mark is dropped, line ends are left as they are.
 
@@ -40,7 +56,7 @@ def read_text(path: str | Path) -> str:
     try:
         content = Path(path).read_bytes()
     except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+        raise system_error(path, "read", error) from error
     return decode_text(content, str(path))
 
 
@@ -115,7 +131,7 @@ def _opened_stored(path: str | Path, flags: int) -> Iterator[BinaryIO]:
         raise InputError(f"{path}: no such file") from None
     except OSError as error:
         doing = "read" if flags & (os.O_RDWR | os.O_WRONLY) == 0 else "written"
-        raise InputError(f"{path}: cannot be {doing}: {error.strerror or error}") from error
+        raise system_error(path, doing, error) from error
 
 
 def read_stored(path: str | Path, most: int = LARGEST_JSON) -> bytes:
@@ -208,7 +224,7 @@ def make_folder(path: Path) -> list[Path]:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         remove_empty(missing)
-        raise InputError(f"{path}: cannot be made: {error.strerror or error}") from error
+        raise system_error(path, "made", error) from error
     return missing
 
 
@@ -235,7 +251,7 @@ def replaced(path: Path, stored: bool = False) -> Iterator[Path]:
         try:
             yield path
         except OSError as error:
-            raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
+            raise system_error(path, "written", error) from error
         return
     if not stored:
         path = path.resolve()  # a link stays one: what it points to is replaced
@@ -250,7 +266,7 @@ def replaced(path: Path, stored: bool = False) -> Iterator[Path]:
         with suppress(OSError):  # where nothing can be written there is nothing to remove; `error` is reported
             temporary.unlink()
         if isinstance(error, OSError):
-            raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
+            raise system_error(path, "written", error) from error
         raise
 
 
@@ -266,7 +282,7 @@ def held(path: Path) -> Iterator[None]:
         if fcntl is None:  # Windows opens no folders
             yield
             return
-        raise InputError(f"{path}: cannot be opened: {error.strerror or error}") from error
+        raise system_error(path, "opened", error) from error
     try:
         lock(descriptor, path if os.path.isdir(path) else path.parent)
         yield
@@ -292,7 +308,7 @@ def remove_unfinished(folder: Path) -> None:
         try:
             path.unlink(missing_ok=True)
         except OSError as error:
-            raise InputError(f"{path}: cannot be removed: {error.strerror or error}") from error
+            raise system_error(path, "removed", error) from error
 
 
 def write_text(text: str, path: str | Path, stored: bool = False) -> None:

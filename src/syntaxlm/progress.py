@@ -1,61 +1,191 @@
-"""Progress on stderr, shown only when something takes longer than two seconds."""
+"""Progress on stderr: shown on a terminal only, for what takes longer than two seconds.
+
+All bars of a process share one display, so that work inside other work adds a line instead of a second display.
+"""
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
-import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, TypeVar
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn
+from rich.text import Text
+
+T = TypeVar("T")
 
 PATIENCE = 2.0  # seconds
 
+_settings = {"quiet": False}
+
+
+def set_quiet(quiet: bool = True) -> None:
+    """Turns progress bars and notes of all commands off, or on again. Errors and warnings are printed all the same."""
+    _settings["quiet"] = quiet
+
 
 def error_console() -> Console:
-    """A console on the stderr of this moment."""
-    return Console(stderr=True, highlight=False)
+    """A console on stderr for progress and notes, whose lines appear above the bars; silent after `set_quiet()`."""
+    if _shown.display is not None:
+        return _shown.display.console
+    return Console(stderr=True, highlight=False, quiet=_settings["quiet"])
+
+
+@dataclass
+class Work:
+    """Work whose progress is shown.
+
+    total: amount of work, None if it is unknown.  percent: show how much is done in percent, not as a number.
+    counted: show how much is done at all.  note: further figures for the display.
+    """
+
+    what: str
+    total: float | None = None
+    percent: bool = False
+    done: float = 0.0
+    note: str = ""
+    counted: bool = True
 
 
 @contextmanager
-def status(what: str) -> Iterator[None]:
-    """Prints what is being done while the block runs: a spinner in a terminal, one line elsewhere."""
-    console = error_console()
-    status = console.status(what + " ...")
-
-    def tell() -> None:
-        if console.is_terminal:
-            status.start()
-        else:
-            console.print(what + " ...")
-
-    timer = threading.Timer(PATIENCE, tell)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-        timer.join()
-        status.stop()
+def status(what: str) -> Iterator[Work]:
+    """Shows what is done while the block runs, and for how long."""
+    with working(Work(what, counted=False)) as work:
+        yield work
 
 
-def progress_bar(items: Iterable[Any], what: str, total: int | None = None) -> Iterator[Any]:
-    """The items, with a progress bar over them once it has taken two seconds, in a terminal."""
-    console = error_console()
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    progress = Progress(*columns, console=console, transient=True)
-    task = progress.add_task(what, total=total)
-    started, shown = time.monotonic(), False
-    try:
+def progress_bar(
+    items: Iterable[T],
+    what: str,
+    total: float | None = None,
+    amount: Callable[[T], float] | None = None,
+    percent: bool = False,
+) -> Iterator[T]:
+    """The items, with a progress bar and the time left.
+
+    total: the number of items; by default their length if they have one; without a total, the time that passed is
+        shown.
+    amount: the work of one item, where `total` is not a number of items.  percent: see `Work`.
+    """
+    if total is None and isinstance(items, Sized):
+        total = len(items)
+    with working(Work(what, total, percent)) as work:
         for item in items:
             yield item
-            progress.advance(task)
-            if not shown and console.is_terminal and time.monotonic() - started > PATIENCE:
-                progress.start()
-                shown = True
+            work.done += 1 if amount is None else amount(item)
+
+
+@contextmanager
+def working(work: Work, console: Console | None = None) -> Iterator[Work]:
+    """Shows the progress of work while the block runs, on stderr or another console; the block sets `work.done`."""
+    _add(work, console)
+    try:
+        yield work
     finally:
-        if shown:  # else it would print an empty line
-            progress.stop()
+        _remove(work)
+
+
+class _Done(ProgressColumn):
+    """How much is done: "1,200/5,000", "1,200" without a total, "24%"."""
+
+    def render(self, task: Task) -> Text:
+        work: Work = task.fields["work"]
+        if not work.counted:
+            return Text("")
+        if work.percent:
+            return Text(f"{task.percentage:.0f}%" if work.total else "")
+        return Text(f"{work.done:,.0f}" + ("" if work.total is None else f"/{work.total:,.0f}"))
+
+
+class _Time(ProgressColumn):
+    """Time left if the total is known, else the time passed."""
+
+    max_refresh = 0.5
+
+    def render(self, task: Task) -> Text:
+        elapsed = task.elapsed or 0.0
+        if task.total is None:
+            return Text(str(timedelta(seconds=int(elapsed))), style="progress.elapsed")
+        first, moved = task.fields["first"], task.fields["moved"]  # amount done at the start; time of the last change
+        text = "-:--:--"
+        if task.completed > first:
+            # By the mean speed since the start: a recent speed is unknown where work is done in large portions.
+            left = moved * (task.total - task.completed) / (task.completed - first) - (elapsed - moved)
+            text = str(timedelta(seconds=round(max(0.0, left))))
+        return Text(f"{text} left", style="progress.remaining")
+
+
+class _Display(Progress):
+    """Reads the amounts of work when it is drawn, so that work costs nothing more for being shown."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            _Done(),
+            TextColumn("{task.fields[work].note}", markup=False),
+            _Time(),
+            console=console,
+            transient=True,
+            # Data printed to a pipe or file must not be drawn above the bars, on the terminal.
+            redirect_stdout=bool(sys.stdout is not None and sys.stdout.isatty()),
+        )
+        self.timer: threading.Timer | None = None
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        for task in self.tasks:
+            work: Work = task.fields["work"]
+            if work.done != task.completed:
+                task.fields["moved"] = task.elapsed
+            self.update(task.id, completed=work.done, total=work.total, description=work.what)
+        yield self.make_tasks_table([task for task in self.tasks if (task.elapsed or 0) >= PATIENCE])
+
+
+@dataclass
+class _Shown:
+    """The display, while there is work."""
+
+    display: _Display | None = None
+    tasks: dict[int, TaskID] = field(default_factory=dict)  # by the id of the work
+    lock: Any = field(default_factory=threading.RLock)
+
+
+_shown = _Shown()
+
+
+def _add(work: Work, console: Console | None = None) -> None:
+    with _shown.lock:
+        if _shown.display is None:
+            console = console or error_console()
+            # Of several processes, which share a terminal, the first one shows its progress.
+            if not console.is_terminal or console.quiet or os.environ.get("RANK", "0") != "0":
+                return
+            display = _shown.display = _Display(console)
+            display.timer = threading.Timer(PATIENCE, display.start)
+            display.timer.daemon = True
+            display.timer.start()
+        _shown.tasks[id(work)] = _shown.display.add_task(
+            work.what, total=work.total, completed=int(work.done), work=work, first=work.done, moved=0.0
+        )
+
+
+def _remove(work: Work) -> None:
+    with _shown.lock:
+        task, display = _shown.tasks.pop(id(work), None), _shown.display
+        if task is None or display is None:
+            return
+        display.remove_task(task)
+        if _shown.tasks:
+            return
+        _shown.display = None
+    assert display.timer is not None
+    display.timer.cancel()
+    display.timer.join()
+    if display.live.is_started:  # else it would print an empty line
+        display.stop()

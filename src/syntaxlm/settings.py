@@ -1,4 +1,4 @@
-"""Settings: typed dataclasses whose limits stand with their fields, read from YAML and JSON or made in Python.
+"""Settings: typed dataclasses with limits for each field, read from YAML and JSON or made in Python.
 
     @dataclass(frozen=True)
     class EncoderSettings(Settings, section="encoder"):
@@ -52,6 +52,16 @@ _MOST_VALUES = 100_000  # of a YAML file
 _MOST_BITS = 4096  # of an integer in a YAML file; Python refuses to print one of over 14,000
 
 
+LARGEST_COUNT, LARGEST_SEED = 2**31 - 1, 2**32 - 1
+
+
+def check_number(name: str, value: int, least: int, most: int = LARGEST_COUNT) -> None:
+    """Raises InputError for an argument outside least to most. name: as messages have it."""
+    if not least <= value <= most:
+        shown = f"{value:,}" if abs(value) < 10**12 else f"{float(value):.3g}" if abs(value) < 10**300 else "too much"
+        raise InputError(f"{name}: found {shown}; expected {least:,} to {most:,}")
+
+
 class SettingsError(InputError):
     """Settings that are out of range or contradict each other.
 
@@ -67,7 +77,7 @@ class Settings:
     """Base of frozen dataclasses of settings, which are checked when one is made: types and limits, then
     `contradictions`.
 
-    section: where a recipe has these settings; it stands before their names in messages, "model.hidden_size".
+    section: where a recipe has these settings; messages put it before their names, "model.hidden_size".
     """
 
     _section = ""
@@ -133,8 +143,8 @@ def read_settings(kind: type[T], data: Any, source: str) -> T:
     """`data` (nested dicts as YAML or JSON gives them) as the dataclass `kind`.
 
     Old names of settings are accepted with a warning, see `syntaxlm.old_settings`.
-    Raises InputError with one line per fault: source, dotted key, what was found, what was expected; for an unknown
-    key, the closest match.
+    Raises InputError naming the source, with one line per fault: dotted key, what was found, what was expected; for an
+    unknown key, the closest match.
     """
     data = rename_old_settings(data, source)
     try:
@@ -143,10 +153,17 @@ def read_settings(kind: type[T], data: Any, source: str) -> T:
         )
     except pydantic.ValidationError as error:
         lines = [line for fault in error.errors() for line in _lines(kind, fault)]
-        raise InputError("\n".join(f"{source}: {line}" for line in lines)) from None
+        raise InputError(_listed(source, lines)) from None
     except (TypeError, ValueError, RecursionError) as error:
         raise InputError(f"{source}: {error}") from None
     return settings
+
+
+def _listed(source: str, faults: Sequence[str]) -> str:
+    """Faults of one source, a line for each."""
+    if len(faults) == 1:
+        return f"{source}: {faults[0]}"
+    return "\n".join([f"{source}: {len(faults)} settings cannot be used", *(f"  {fault}" for fault in faults)])
 
 
 def _lines(kind: type, fault: Any) -> list[str]:
@@ -300,7 +317,7 @@ class _Loader(yaml.SafeLoader):
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
-        self._values = 0  # read so far, including those that aliases stand for
+        self._values = 0  # read so far, including those of aliases
         self._sizes: dict[int, int] = {}  # by node, the number of values in it
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
@@ -309,7 +326,7 @@ class _Loader(yaml.SafeLoader):
         self._values += self._sizes.get(id(node), 0) if alias else 1
         self._sizes.setdefault(id(node), self._values - before)
         if self._values > _MOST_VALUES:  # aliases of aliases double with every line
-            found = f"over {_MOST_VALUES:,} values, including those that aliases stand for"
+            found = f"over {_MOST_VALUES:,} values, including those of aliases"
             raise yaml.composer.ComposerError(None, None, found, node.start_mark if node else None)
         return node
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Protocol
 
 from syntaxlm.errors import InputError
-from syntaxlm.files import decode_text
+from syntaxlm.files import decode_text, system_error
 
 STANDARD_INPUT = "-"
 MAXIMUM_TEXT = 2**30  # bytes after decompression, of a text that is read as a whole
@@ -150,12 +150,32 @@ def source_name(path: str | Path) -> str:
     return "standard input" if str(path) == STANDARD_INPUT else str(path)
 
 
+def no_sentence(path: str | Path, expected: str = "one sentence per line") -> InputError:
+    """The error for a file without a sentence. expected: what is missing in it, in words."""
+    return InputError(f"{source_name(path)}: found no sentence; expected {expected}")
+
+
 def is_compressed(path: str | Path) -> bool:
     """Whether the content of a file, not of standard input, is compressed. Raises InputError as `open_bytes` does."""
     with open_bytes(path) as file:
         source = file.raw
         assert isinstance(source, _Source)
         return source.compression is not None
+
+
+def plain_size(path: str | Path) -> int | None:
+    """Bytes of an uncompressed file; None where the length of the text is unknown: standard input, a pipe, an archive.
+
+    Raises InputError as `open_bytes` does.
+    """
+    if str(path) == STANDARD_INPUT or not os.path.isfile(path) or is_compressed(path):
+        return None
+    return os.path.getsize(path)
+
+
+def line_bytes(line: str) -> int:
+    """Bytes of a line of UTF-8 text with its end."""
+    return len(line.encode()) + 1
 
 
 def open_bytes(path: str | Path) -> io.BufferedReader:
@@ -268,7 +288,7 @@ def _plain(path: str | Path) -> io.BufferedReader:
     except OSError as error:
         beside = [f"{path}{suffix}" for suffix in COMPRESSED_SUFFIXES if os.path.exists(f"{path}{suffix}")]
         hint = f". There is {beside[0]}" if isinstance(error, FileNotFoundError) and beside else ""
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}{hint}") from error
+        raise InputError(f"{system_error(path, 'read', error)}{hint}") from error
 
 
 def _standard_input() -> io.BufferedReader:
@@ -276,7 +296,7 @@ def _standard_input() -> io.BufferedReader:
     if buffer is None:
         raise InputError("standard input: there is none; expected a file")
     if buffer in _taken:
-        raise InputError("standard input: read already; - can stand for one file only")
+        raise InputError("standard input: was read already; - can be given for one file only")
     _taken.add(buffer)
     return io.BufferedReader(_Unclosed(buffer), _PIECE)
 
@@ -305,7 +325,7 @@ class _Source(io.RawIOBase):
         try:
             start = file.read(_START)
         except OSError as error:
-            raise self._fault(f"cannot be read: {error.strerror or error}") from error
+            raise system_error(self._name, "read", error) from error
         self.compression = self._compression(path, start)
         self.is_plain = self.compression is None and str(path) != STANDARD_INPUT
         pieces = chain([start] if start else [], iter(partial(file.read1, _PIECE), b""))
@@ -342,7 +362,7 @@ class _Source(io.RawIOBase):
             except _Damaged as error:
                 raise self._fault(f"cannot be decompressed: {error}") from error
             except OSError as error:
-                raise self._fault(f"cannot be read: {error.strerror or error}") from error
+                raise system_error(self._name, "read", error) from error
         size = min(len(buffer), len(self._rest))
         buffer[:size] = self._rest[:size]
         self._rest = self._rest[size:]

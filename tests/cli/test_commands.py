@@ -97,8 +97,8 @@ def test_what_is_no_model_folder_is_told(refused, text, tmp_path, command):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "text.txt: not one"),
-        (b"\n\n  \n", "text.txt: not one sentence"),
+        (b"", "text.txt: found no sentence"),
+        (b"\n\n  \n", "text.txt: found no sentence"),
         (b"a cat\nthe\x00dog\n", "text.txt, line 2: found a zero byte"),
         (b"a cat\nna\xefve\n", "text.txt, line 2: found byte 0xef at offset 8, expected UTF-8 text"),
     ],
@@ -111,7 +111,7 @@ def test_a_text_that_is_none_is_told_by_file_and_line(refused, text, trained, mo
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "not one line in it"),
+        (b"", "text.txt: found no sentence; expected one sentence per line"),
         (b"a cat\nthe\x00dog\n", "line 2: found a zero byte"),
         (b"a cat\nna\xefve\n", "line 2: found byte 0xef at offset 8, expected UTF-8 text"),
     ],
@@ -367,7 +367,7 @@ def test_seeds_are_summed_up(run, recipe, tmp_path):
     assert code == 0
     figures = json.loads(out)
     assert len(figures["runs"]) == 2
-    assert figures["test_perplexity"].keys() == {"mean", "deviation"}
+    assert figures["test_perplexity"].keys() == {"mean", "std"}
 
 
 def test_faults_of_a_recipe_are_told_by_key(refused, recipe, tmp_path):

@@ -44,7 +44,7 @@ def test_a_cycle_is_refused_with_the_id_of_its_sentence():
     bad = DependencyTree(("a", "b", "c"), ("",) * 3, (2, 1, 0), ("",) * 3, "odd-one")
     with pytest.raises(InputError, match=r"^some\.conllu, sentence odd-one: words 1, 2 have no path to a root"):
         corpus_of([CAT, bad], source="some.conllu")
-    with pytest.raises(InputError, match="the corpus: not one sentence"):
+    with pytest.raises(InputError, match="the corpus: found no sentence"):
         corpus_of([])
 
 

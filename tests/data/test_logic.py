@@ -157,5 +157,5 @@ def test_what_is_no_pair_is_told_by_file_and_line(tmp_path, line, said):
 def test_a_file_without_a_pair_is_told(tmp_path):
     path = tmp_path / "pairs.tsv"
     path.write_text("relation\tleft\tright\toperators\n")
-    with pytest.raises(InputError, match="no pair in it"):
+    with pytest.raises(InputError, match="found no pair"):
         read_formula_pairs(path)

@@ -81,7 +81,7 @@ def test_lines_are_kept_as_they_stand(read):
         (cat("2 0") + cat("0 1", "# score = 1"),
          "k.conllu, line 5, sentence 2: found # score = 1; expected none, as with the candidates before it"),
         (cat("2 7"), "k.conllu, line 2, sentence 1: found head 7 of 'sleep', expected 0 to 2"),
-        ("\n", "k.conllu: found no sentences"),
+        ("\n", "k.conllu: found no sentence"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_told_by_line_and_sentence(read, tmp_path, text, said):

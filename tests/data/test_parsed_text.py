@@ -105,7 +105,7 @@ def test_what_cannot_be_parsed_is_refused(pipeline, tmp_path):
     with pytest.raises(InputError, match=r"text\.txt, line 1: 9 characters; expected at most 5"):
         list(parse_text(text, short))
     text.write_text(" \n\n")
-    with pytest.raises(InputError, match=r"text\.txt: no text in it"):
+    with pytest.raises(InputError, match=r"text\.txt: found no sentence"):
         list(parse_text(text, pipeline))
 
 

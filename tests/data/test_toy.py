@@ -14,6 +14,7 @@ import pytest
 from syntaxlm.data.toy import write_corpus
 from syntaxlm.data.toy_grammar import ToyGrammar, ToySentence, english_fragment
 from syntaxlm.data.toy_lexicon import LexicalCategory, Rule, read_rules, verb_forms
+from syntaxlm.errors import InputError
 from syntaxlm.trees import dependency_faults, read_brackets, read_conllu
 
 Construction = Callable[[ToySentence], bool]
@@ -497,7 +498,15 @@ def test_the_corpus_is_the_same_for_the_same_seed(tmp_path: Path) -> None:
         assert path.read_bytes() != (tmp_path / "c" / path.name).read_bytes()
 
 
-def test_a_corpus_of_no_sentences_or_a_negative_seed_is_refused(tmp_path: Path) -> None:
-    for count, seed in ((0, 0), (5, -1)):
-        with pytest.raises(ValueError, match=f"found {count} sentences and seed {seed}"):
-            write_corpus(tmp_path, count, seed)
+@pytest.mark.parametrize(
+    ("count", "seed", "message"),
+    [
+        (0, 0, "sentences: found 0; expected 1 to 5,000,000"),
+        (10**12, 0, r"sentences: found 1e\+12; expected 1 to 5,000,000"),
+        (5, -1, "seed: found -1; expected 0 to 4,294,967,295"),
+    ],
+)
+def test_numbers_out_of_range_are_refused_before_anything_is_written(count, seed, message, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=message):
+        write_corpus(tmp_path / "toy", count, seed)
+    assert not (tmp_path / "toy").exists()

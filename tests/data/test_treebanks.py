@@ -144,17 +144,36 @@ def test_unequal_counts_name_the_first_sentence_without_a_partner(folder):
         read_treebank(folder / "mrg", "ptb-keep", folder / "dep")
 
 
+@pytest.mark.parametrize("name", ["a.penn", "a.prd", "a.parse", "a.ptb", "a.brackets", "a.txt", "a", "gold.2024"])
+@pytest.mark.parametrize("compressed", ["", ".gz"])
+def test_trees_are_read_whatever_the_name_of_the_file(name, compressed, tmp_path):
+    path, text = tmp_path / f"{name}{compressed}", b"\n(S (NP (DT the) (NN cat)) (VBD sat))\n"
+    path.write_bytes(gzip.compress(text) if compressed else text)
+    (sentence,) = read_treebank(path)
+    assert sentence.words == ("the", "cat", "sat")
+    assert sentence.tree is not None
+
+
+@pytest.mark.parametrize("name", ["arcs.txt", "arcs.2024"])
+def test_dependency_trees_and_tagged_text_are_known_by_their_content(name, tmp_path):
+    path = tmp_path / name
+    path.write_text("# a comment\n" + conllu(FIRST_ARCS))
+    assert next(iter(read_treebank(path))).heads is not None
+    path.write_text("the_DT cat_NN\n")
+    assert next(iter(read_treebank(path))).tags == ("DT", "NN")
+
+
 def test_the_wrong_kind_of_file_is_refused_by_name(folder):
     with pytest.raises(InputError, match="expected constituency trees first"):
         read_treebank(folder / "dep", "none", folder / "mrg")
-    with pytest.raises(InputError, match="README: a treebank of an unknown format"):
+    with pytest.raises(InputError, match=r"README, line 1: found .*; expected a treebank: bracketed trees, CoNLL-U"):
         read_treebank(folder / "mrg" / "README")
     with pytest.raises(InputError, match=r"none\.mrg: no such file"):
         read_treebank(folder / "none.mrg")
-    with pytest.raises(InputError, match="no treebank in this folder"):
+    with pytest.raises(InputError, match=r"found no treebank in this folder; .* end in \.mrg .* \.penn"):
         read_treebank(folder)
     (folder / "mrg" / "more.conllu").write_text(conllu(FIRST_ARCS))
-    with pytest.raises(InputError, match="files of different kinds"):
+    with pytest.raises(InputError, match=r"constituency .*1\.mrg\), dependency .*more\.conllu\); expected one kind"):
         read_treebank(folder / "mrg")
     with pytest.raises(InputError, match="preprocessing 'ptb': no such rule"):
         read_treebank(folder / "mrg" / "*.mrg", "ptb")

@@ -77,7 +77,7 @@ def test_the_most_probable_candidate_is_chosen_and_equal_ones_earn_a_share():
     assert found.ties.tolist() == [False, False, True, True, True, False]
     assert found.accuracy().credit == pytest.approx(1 + 1 / 2 + 1 / 3)
     assert found.accuracy(np.array([True, False, True, False, False, False])).fraction == pytest.approx(0.75)
-    assert found.to_dict()["ties_with_right"] == 2
+    assert found.to_dict()["ties_with_correct"] == 2
 
 
 def test_questions_of_unlike_sizes_share_no_candidates():
@@ -362,10 +362,10 @@ def test_a_model_of_trees_chooses_by_the_probability_of_words_given_each_tree(pa
     assert report.models[0].chosen.argmax(1).tolist() == expected.argmax(1).tolist()
     assert report.models[0].all_known.tolist() == [[True, True], [True, False]]
     figures = report.to_dict()["models"][0]
-    assert (figures["given_trees"], figures["ends_predicted"]) == (True, False)
+    assert (figures["given_trees"], figures["eos_predicted"]) == (True, False)
     told = str(report)
     assert "total log-probability of its words given its tree, P(S | T); k equal ones" in told
-    assert f"trees: {questions}, words as they stand there" in told
+    assert f"trees: {questions}, with the words of that file" in told
     beside = evaluate_completion(stored, plain, answers, parses=questions)
     assert beside.models[0].log_probs.tolist() == report.models[0].log_probs.tolist()
     means = evaluate_completion(stored, questions, answers, per_token=True).models[0].log_probs

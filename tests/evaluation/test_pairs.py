@@ -116,12 +116,12 @@ def test_cases_and_groups_have_their_own_accuracy_and_cases_their_mean():
     ]
     report = PairsReport(tuple(pairs), (scores("m", [1, 0, 0, 1], [True, True, False, False]),), ("file",))
     (figures,) = report.to_dict()["models"]
-    assert figures["all"] == {"accuracy": 0.5, "right": 2, "pairs": 4}
-    assert figures["differing_words_known"] == {"accuracy": 0.5, "right": 1, "pairs": 2}
+    assert figures["all"] == {"accuracy": 0.5, "correct": 2, "pairs": 4}
+    assert figures["differing_words_known"] == {"accuracy": 0.5, "correct": 1, "pairs": 2}
     assert figures["mean_over_cases"] == pytest.approx((1 / 3 + 1) / 2)
     assert figures["mean_over_cases_differing_words_known"] == 0.5  # of case x alone: y has no such pair
-    assert figures["by_case"]["y"]["differing_words_known"] == {"accuracy": None, "right": 0, "pairs": 0}
-    by_field = {name: one["all"]["right"] for name, one in figures["by_group"]["field"].items()}
+    assert figures["by_case"]["y"]["differing_words_known"] == {"accuracy": None, "correct": 0, "pairs": 0}
+    by_field = {name: one["all"]["correct"] for name, one in figures["by_group"]["field"].items()}
     assert by_field == {"one": 1, "two": 0}
     assert report.to_dict()["identical"] == ["file, line 1"]
     assert figures["unknown_words"] == 2

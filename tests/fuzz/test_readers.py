@@ -222,7 +222,7 @@ def text(path: Path) -> None:
             assert normaliser.written_tokens(line)[1] == tokens
             assert [token for part in normaliser.token_parts(line) for token in part] == tokens
             assert all(tokens)
-        with refusal("no text in it"):
+        with refusal("found no sentence"):
             counts = count_tokens(path, normaliser)
             corpus = EncodedCorpus.encode(path, normaliser, Vocabulary.build(counts))
             assert corpus.word_count == sum(counts.values())

@@ -62,13 +62,13 @@ def test_a_model_that_agrees_much_less_than_the_others_stands_apart():
     found = agreement_of([[1, 0.8, 0.4], [0.8, 1, 0.45], [0.4, 0.45, 1]])
     assert found.odd_one_out == 2
     assert found.stands_apart
-    assert "three stands apart" in str(found)
+    assert "three is an outlier" in str(found)
 
 
 def test_a_model_that_agrees_a_little_less_does_not():
     found = agreement_of([[1, 0.8, 0.75], [0.8, 1, 0.74], [0.75, 0.74, 1]])
     assert not found.stands_apart
-    assert "three agrees least with the others; it does not stand apart." in str(found)
+    assert "three agrees least with the others, but is no outlier." in str(found)
 
 
 def test_of_two_models_none_is_odd():
@@ -97,7 +97,7 @@ def test_what_cannot_be_compared_is_refused(text, tmp_path):
         measure_agreement([one, dropping], text, NAMES[:2])
     empty = tmp_path / "empty.txt"
     empty.write_text("\n\n", encoding="utf-8")
-    with pytest.raises(InputError, match="no sentence with a word"):
+    with pytest.raises(InputError, match="found no sentence"):
         measure_agreement([one, other], empty, NAMES[:2])
 
 

@@ -7,6 +7,7 @@ import dataclasses
 import json
 import random
 import shutil
+import time
 
 import numpy as np
 import pytest
@@ -254,7 +255,7 @@ def test_a_model_without_distances_and_a_layer_there_is_not_are_told(prpn, lstm)
 def test_an_unknown_protocol_lists_those_there_are():
     with pytest.raises(InputError, match=r"protocol 'wsj': no such protocol. There are: wsj-test, prpn"):
         protocol_named("wsj")
-    with pytest.raises(InputError, match="max-words: found 0"):
+    with pytest.raises(InputError, match="maximum words: found 0; expected 1 to"):
         protocol_named("prpn", 0)
 
 
@@ -597,29 +598,29 @@ def test_random_weights_are_one_more_baseline(kind, prpn, toy, monkeypatch, caps
     assert figures["f1"]["count"] == 3
     for side in ("left", "right", "depth"):
         values = [getattr(shape, side) for shape in shapes]
-        expected = {"mean": np.mean(values), "deviation": np.std(values, ddof=1)}
+        expected = {"mean": np.mean(values), "std": np.std(values, ddof=1)}
         assert figures["shape"][side] == pytest.approx(expected)
     row = f"random weights, {decoder}, mean of 3 seeds, ± {100 * np.std(f1, ddof=1):.1f}, max {100 * max(f1):.1f}"
     assert f"{100 * np.mean(f1):13.1f}{'':21}   {row}\n" in str(report)
     left = figures["shape"]["left"]
     (line,) = (line for line in str(report).splitlines() if line.startswith("random weights "))
-    assert f"left splits {left['mean']:.1f} ± {left['deviation']:.1f}%" in line
+    assert f"left splits {left['mean']:.1f} ± {left['std']:.1f}%" in line
     assert report.scores[decoder].f1 == evaluate_parsing(stored, toy / "test.mrg", **asked).scores[decoder].f1
 
 
 def test_a_single_seed_of_random_weights_has_no_deviation(prpn, toy):
     report = evaluate_parsing(prpn, toy / "test.mrg", clean_up="none", random_weights=1)
     assert isinstance(report.random_weights, RandomWeights)
-    assert report.random_weights.f1.deviation == report.random_weights.shape()["left"][1] == 0
+    assert report.random_weights.f1.std == report.random_weights.shape()["left"][1] == 0
     assert "random weights, biased, mean of 1 seed, ± 0.0" in str(report)
 
 
 def test_random_weights_are_of_one_model(prpn, trained, toy, capsys):
-    with pytest.raises(InputError, match="random weights: found several models; expected a number of seeds"):
+    with pytest.raises(InputError, match="random weights: found 2 models; expected one"):
         evaluate_parsing(prpn, toy / "test.mrg", also=[prpn], random_weights=2)
     command = ["evaluate", "parse", str(trained.prpn), str(toy / "test.mrg"), "--clean-up", "none"]
     assert main([*command, "--random-weights", "-1"]) == 2
-    assert "random weights: found -1; expected a number of seeds, 0 or more" in capsys.readouterr().err
+    assert "random weights: found -1; expected 0 to 1,000" in capsys.readouterr().err
     assert main([*command, "--random-weights", "2", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["random_weights"]["f1"]["count"] == 2
 
@@ -724,3 +725,27 @@ def test_random_weights_of_a_model_of_span_probabilities_are_a_baseline(toy, mon
     monkeypatch.setattr(parsing, "build_model", lambda config, size: Brackets(size))
     report = evaluate_parsing(bracketing(), toy / "test.mrg", clean_up="none", random_weights=2)
     assert "random weights, mbr, mean of 2 seeds" in str(report)
+
+
+def test_another_number_of_trees_is_reported_before_unknown_tags(tmp_path):
+    gold, predicted = tmp_path / "gold.mrg", tmp_path / "predicted.penn"
+    gold.write_text("(S (NP (DT the) (NN cat)) (VP (VBZ sleeps)))\n" * 3)
+    predicted.write_text("(X the (X cat sleeps))\n" * 2)
+    with pytest.raises(InputError, match=r"predicted\.penn: found 2 trees, expected 3 as in .*gold\.mrg") as caught:
+        evaluate_trees(predicted, gold, clean_up="ptb-keep")
+    assert "First difference: sentence 3" in str(caught.value)
+
+
+@pytest.mark.parametrize("shape", ["deep", "wide", "unary"])
+def test_very_deep_and_very_wide_trees_are_scored_in_seconds(shape, tmp_path):
+    count, path = 700, tmp_path / "large.mrg"
+    words = [f"(D w{number})" for number in range(count)]
+    texts = {
+        "deep": "".join(f"(X {word} " for word in words) + "(D e)" + ")" * count,
+        "wide": f"(S {' '.join(words)})",
+        "unary": "(S " * count + "(D a) (D b)" + ")" * count,
+    }
+    path.write_text(texts[shape] + "\n")
+    started = time.perf_counter()
+    assert evaluate_trees(path, path).scores["predicted"].f1 == 1.0
+    assert time.perf_counter() - started < 5

@@ -119,7 +119,7 @@ def test_scoring_leaves_the_model_in_evaluation_mode_and_computes_no_gradients(p
 
 def test_a_text_without_sentences_raises_an_error(prpn, tmp_path):
     (tmp_path / "text.txt").write_text("\n \n")
-    with pytest.raises(InputError, match=r"text\.txt: not one sentence"):
+    with pytest.raises(InputError, match=r"text\.txt: found no sentence"):
         evaluate_text(prpn, tmp_path / "text.txt")
 
 

@@ -59,7 +59,7 @@ def test_every_recipe_is_trained_with_every_seed_and_the_table_is_of_their_resul
             values = [result[text]["perplexity"] for result in results]
             figure = row.figure(text, "perplexity")
             assert (figure.mean, figure.count) == (pytest.approx(statistics.mean(values)), 2)
-            assert figure.deviation == pytest.approx(statistics.stdev(values))
+            assert figure.std == pytest.approx(statistics.stdev(values))
         model = read_model(folder / row.name / f"seed-{numbers[0]}").model
         assert row.parameters == sum(weight.numel() for weight in model.parameters())
         assert row.epochs.mean == 1

@@ -209,7 +209,7 @@ def test_rounds_end_when_the_time_is_over_and_are_not_taken_up_again(tmp_path):
 
 def test_a_criterion_that_is_not_finite_ends_the_run_and_keeps_what_was_saved(tmp_path):
     folder = tmp_path / "run"
-    with pytest.raises(InputError, match=r"the validation's negative log-likelihood is nan after round 3"):
+    with pytest.raises(InputError, match=r"the negative log-likelihood of the validation data is nan after round 3"):
         started(folder, costs=[3.0, 2.0, math.nan, 1.0])
     assert len(lines_of(folder)) == 2
     assert (folder / WEIGHTS).exists()
@@ -223,4 +223,14 @@ def test_a_model_of_one_round_makes_one_however_many_epochs_there_are(tmp_path, 
     assert finished
     assert run.loop.epochs == 1
     assert "objective" in run.loop.figures
-    assert {path.name for path in (tmp_path / "run").iterdir()} == {INPUTS, RECIPE, WEIGHTS}
+    assert {path.name for path in (tmp_path / "run").iterdir()} == {INPUTS, RECIPE, WEIGHTS, METRICS}
+    (line,) = lines_of(tmp_path / "run")
+    assert line["event"] == "round"
+    assert line["valid_loss"] > 0
+
+
+def test_a_round_without_anything_to_count_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(MixtureTask, "full_pass", lambda task: iter(()))
+    with pytest.raises(InputError, match="run: found nothing to count"):
+        started(tmp_path / "run")
+    assert not (tmp_path / "run" / WEIGHTS).exists()

@@ -50,6 +50,13 @@ def small(logic, name="on-lstm-small", **settings):
     return read_inference_recipe(recipe, [(key, str(value)) for key, value in overrides.items()])
 
 
+def test_a_learning_rate_far_too_high_stops_training_and_names_the_setting(logic, tmp_path):
+    recipe = small(logic, **{"training.learning_rate": "1e30"})
+    with pytest.raises(InputError, match=r"training diverged at step \d(?s:.*)a lower training\.learning_rate"):
+        train_inference(recipe, tmp_path / "run")
+    assert not (tmp_path / "run" / WEIGHTS).exists()
+
+
 @pytest.mark.parametrize("name", ["on-lstm-small", "lstm-small"])
 def test_accuracy_rises_above_the_majority_class_and_the_folder_has_the_best_weights(logic, tmp_path, name):
     events = []
@@ -107,8 +114,8 @@ def test_the_report_counts_by_operators_by_relation_and_beside_the_most_frequent
     assert counts == {1: (2, 1, 2), 2: (1, 1, 0), 7: (2, 1, 1)}
     figures = report.to_dict()
     assert (figures["accuracy"], figures["majority"]) == (0.6, 0.6)
-    assert (figures["trained_lengths"]["right"], figures["longer"]["accuracy"]) == (2, 0.5)
-    assert figures["by_relation"]["v"] == {"pairs": 1, "right": 0, "accuracy": 0.0, "majority": 0.0}
+    assert (figures["trained_lengths"]["correct"], figures["longer"]["accuracy"]) == (2, 0.5)
+    assert figures["by_relation"]["v"] == {"pairs": 1, "correct": 0, "accuracy": 0.0, "majority": 0.0}
     assert figures["by_relation"]["^"]["accuracy"] is None
     lines = [line.split() for line in str(report).splitlines()]
     assert ["7", "2", "50.0", "50.0"] in lines

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import warnings
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from syntaxlm.errors import InputError
+from syntaxlm.errors import InputError, InputWarning
 from syntaxlm.model_io import read_model
 from syntaxlm.models.abilities import Model, NeedsTextCounts, TextCounts
 from syntaxlm.models.pcfg import SentencePCFG
@@ -201,3 +202,15 @@ def test_a_text_of_one_word_sentences_is_refused(tmp_path):
     data = {"model": PCFG, "text": {"train": str(text), "valid": str(text)}}
     with pytest.raises(InputError, match="no sentence of the training text has two or more words"):
         train(recipe_from(data, "recipe.yaml"), tmp_path / "run")
+
+
+def test_a_sentence_that_takes_minutes_is_named_unless_training_leaves_it_out(tmp_path):
+    text, short = tmp_path / "text.txt", tmp_path / "short.txt"
+    text.write_text("a b\n" + "a b " * 250 + "\n")
+    short.write_text("a b\n")
+    data = {"model": PCFG, "text": {"train": str(text), "valid": str(short)}, "batches": {"maximum_words": None}}
+    with pytest.warns(InputWarning, match=r"text\.txt, line 2: the sentence has 500 words\. .* 1,953 times as long"):
+        TextTrainingData(recipe_from(data, "recipe.yaml"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        TextTrainingData(recipe_from(data | {"batches": {"maximum_words": 150}}, "recipe.yaml"))

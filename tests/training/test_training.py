@@ -18,7 +18,7 @@ from syntaxlm.model_io import read_model
 from syntaxlm.scoring.perplexity import evaluate_text
 from syntaxlm.training import gradient, trainer
 from syntaxlm.training.checkpoint import CHECKPOINT
-from syntaxlm.training.recipe import ScheduleSettings
+from syntaxlm.training.recipe import ScheduleSettings, recipe_from
 from syntaxlm.training.result import RESULT
 from syntaxlm.training.schedule import Plateau
 from syntaxlm.training.seeds import train_seeds
@@ -193,7 +193,7 @@ def test_seeds_make_a_folder_each_and_their_mean_and_deviation(toy, tmp_path):
     assert len(set(perplexities)) == 3
     figures = result.to_dict()["test_perplexity"]
     assert figures["mean"] == pytest.approx(statistics.mean(perplexities))
-    assert figures["deviation"] == pytest.approx(statistics.stdev(perplexities))
+    assert figures["std"] == pytest.approx(statistics.stdev(perplexities))
     assert "3 seeds" in str(result)
 
 
@@ -205,7 +205,7 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(toy, tmp_p
     assert one != other
 
 
-def test_a_loss_that_is_no_number_is_told_and_the_last_checkpoint_kept(toy, tmp_path, monkeypatch):
+def test_a_loss_of_nan_stops_the_run_and_the_last_checkpoint_is_kept(toy, tmp_path, monkeypatch):
     recipe = toy.recipe("lstm", run={"checkpoint_seconds": 0.0})
     forward, calls = gradient._LossModule.forward, []
 
@@ -215,7 +215,7 @@ def test_a_loss_that_is_no_number_is_told_and_the_last_checkpoint_kept(toy, tmp_
         return nats * (math.nan if len(calls) == 6 else 1.0), *rest
 
     monkeypatch.setattr(gradient._LossModule, "forward", spoiled)
-    with pytest.raises(InputError, match=r"the training loss is nan at step 5.*learning_rate"):
+    with pytest.raises(InputError, match=r"diverged at step 5 (?s:.*) the training loss is nan(?s:.*)learning_rate"):
         train(recipe, tmp_path / "run")
     monkeypatch.undo()
     train(recipe, tmp_path / "whole")
@@ -237,7 +237,7 @@ def test_a_gradient_without_bounds_reaches_no_checkpoint_and_no_kept_weights(toy
         return nats, *rest
 
     monkeypatch.setattr(gradient._LossModule, "forward", spoiled)
-    with pytest.raises(InputError, match=r"the gradient's norm is (nan|inf) at step 4"):
+    with pytest.raises(InputError, match=r"at step 4 .*the norm of the gradient is (nan|inf)"):
         train(recipe, tmp_path / "run")
     monkeypatch.undo()
     assert resume(tmp_path / "run").valid.perplexity < 1e4
@@ -295,3 +295,49 @@ def test_a_run_that_time_ended_tells_the_same_epochs_when_it_is_resumed(toy, tmp
     result = train(toy.recipe(schedule={"epochs": 50, "minutes": 0.01}), tmp_path / "run")
     assert 0 < result.epochs < 50
     assert resume(tmp_path / "run").epochs == result.epochs
+
+
+DIVERGING = {
+    "lstm": {},
+    "prpn": {},
+    "simple-pcfg": {"name": "simple-pcfg", "nonterminals": 2, "preterminals": 4, "embedding_size": 4},
+}
+
+
+@pytest.mark.parametrize("model", DIVERGING)
+def test_a_learning_rate_far_too_high_stops_the_run_before_anything_is_kept(model, toy, tmp_path):
+    data = toy.recipe_data("lstm", optimiser={"learning_rate": 1e30}, batches={"maximum_words": 10})
+    data["model"] = DIVERGING[model] or toy.recipe_data(model)["model"]
+    run = tmp_path / "run"
+    with pytest.raises(InputError) as caught:
+        train(recipe_from(data, "recipe.yaml"), run)
+    message = str(caught.value)
+    assert message.startswith(f"{run}: training diverged at step 1 (epoch 1, learning rate 1e+30): the training loss")
+    assert "Train again with a lower optimiser.learning_rate or optimiser.gradient_clip, into another" in message
+    assert not (run / "weights.safetensors").exists()
+    assert not (run / "checkpoint.safetensors").exists()
+
+
+def test_a_loss_that_explodes_stops_the_run_though_it_is_finite(toy, tmp_path):
+    with pytest.raises(InputError, match=r"expected at most [\d.]+, 100 times the first loss"):
+        train(toy.recipe("lstm", optimiser={"learning_rate": 100.0}), tmp_path / "run")
+
+
+def test_a_run_that_diverged_resumes_from_its_checkpoint_with_a_lower_rate(toy, tmp_path, monkeypatch):
+    run, forward, calls = tmp_path / "run", gradient._LossModule.forward, []
+
+    def spoiled(self, handed):
+        nats, *rest = forward(self, handed)
+        calls.append(None)
+        return nats * (1e6 if len(calls) == 6 else 1.0), *rest
+
+    monkeypatch.setattr(gradient._LossModule, "forward", spoiled)
+    schedule = {"epochs": 1, "validations_per_epoch": 3}
+    with pytest.raises(InputError, match=r"diverged at step 5 (?s:.*)Earlier checkpoints are intact\. To resume from"):
+        train(toy.recipe("lstm", schedule=schedule), run)
+    monkeypatch.undo()
+    recipe = run / RECIPE
+    recipe.write_text(recipe.read_text().replace("learning_rate: 0.01", "learning_rate: 0.001"))
+    assert resume(run).steps > 5
+    rates = [line["learning_rate"] for line in metrics(run, "valid")]
+    assert (rates[0], rates[-1]) == (0.01, 0.001)

@@ -13,6 +13,7 @@ from syntaxlm.trees import (
     average,
     average_files,
     binary_upper_bound,
+    charts,
     decode,
     decode_spans,
     left,
@@ -292,3 +293,15 @@ def test_an_ambiguous_file_is_read_like_the_others(tmp_path):
 def test_one_file_raises_an_error(files):
     with pytest.raises(InputError, match="found 1 file of trees, expected at least two"):
         average_files(files[:1], WSJ)
+
+
+@pytest.mark.parametrize("rule", ["biased", "unbiased"])
+@pytest.mark.parametrize(("length", "count"), [(1, 3), (2, 2), (7, 2), (12, 5), (40, 3)])
+def test_charts_filled_by_width_equal_those_filled_split_by_split(rule, length, count, monkeypatch):
+    weights = np.random.default_rng(length).integers(-2, 4, (length * (length + 1) // 2, count))
+    found = []
+    for few_words in (0, 10_000):
+        monkeypatch.setattr(charts, "_FEW_WORDS", few_words)
+        found.append(charts._best_inside(weights, None, length, rule))
+    for split_by_split, by_width in zip(*found, strict=True):
+        assert (split_by_split == by_width).all()

@@ -60,7 +60,7 @@ def test_sentences_are_read_one_at_a_time_with_all_their_lines(tmp_path):
     assert first.text() + second.text() == SAMPLE + "\n"
     assert second.text(["# a"]) == "# a\n" + second.text()
     file.write_text("\n")
-    with pytest.raises(InputError, match="found no sentences"):
+    with pytest.raises(InputError, match="found no sentence"):
         list(iterate_conllu(file))
 
 
@@ -121,7 +121,7 @@ def test_errors_have_file_line_and_sentence(tmp_path, line, message):
 @pytest.mark.parametrize("read", [read_conllu, read_conllx, read_dp])
 def test_an_empty_file_has_no_sentence(tmp_path, read):
     (tmp_path / "file").write_text("\n\n")
-    with pytest.raises(InputError, match="found no sentences"):
+    with pytest.raises(InputError, match="found no sentence"):
         read(tmp_path / "file")
 
 

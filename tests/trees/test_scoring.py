@@ -154,6 +154,20 @@ def test_different_words_are_shown_next_to_each_other():
         match_words(parse_brackets("(X a b)"), gold, "predicted.mrg", "gold.mrg")
 
 
+def test_different_numbers_of_trees_are_reported_first_with_the_first_sentence_that_differs():
+    gold = parse_brackets("(S a b) (S The (S board said 61 years)) (S c d)")
+    with pytest.raises(InputError) as caught:
+        match_words(parse_brackets("(X a b) (X c d)"), gold, "predicted.mrg", "gold.mrg")
+    assert str(caught.value).splitlines()[:4] == [
+        "predicted.mrg: found 2 trees, expected 3 as in gold.mrg.",
+        "First difference: sentence 2",
+        "  gold:      The board said 61 years",
+        "  predicted: c d",
+    ]
+    with pytest.raises(InputError, match=r"found 4 trees, expected 3(?s:.*)sentence 4\n  gold:      \(no tree\)"):
+        match_words([*gold, gold[0]], gold, "predicted.mrg", "gold.mrg")
+
+
 @pytest.mark.parametrize("protocol", [PROTOCOLS["wsj-test"], PROTOCOLS["evalb"]], ids=["sentence", "corpus"])
 def test_bootstrap_separates_a_difference_from_none(protocol):
     gold = random_trees(np.full(300, 12), 0)
@@ -194,8 +208,8 @@ def test_statistics_over_seeds():
     summed = over_seeds(scores)
     f1 = [one.f1 for one in scores]
     assert summed.mean == pytest.approx(mean(f1))
-    assert summed.deviation == pytest.approx(np.std(f1, ddof=1))
+    assert summed.std == pytest.approx(np.std(f1, ddof=1))
     assert summed.max == max(f1)
-    assert over_seeds(scores[:1]).deviation == 0
+    assert over_seeds(scores[:1]).std == 0
     with pytest.raises(InputError):
         over_seeds([])

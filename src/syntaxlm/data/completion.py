@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from syntaxlm.errors import InputError
 from syntaxlm.text.normaliser import split_words
-from syntaxlm.text_files import content_suffix, read_lines, source_name
+from syntaxlm.text_files import content_suffix, no_sentence, read_lines, source_name
 from syntaxlm.trees.conllu import read_conllu
 from syntaxlm.trees.tree import DependencyTree
 
@@ -35,7 +35,7 @@ class CompletionQuestion:
 
     name: its number, 1 first, or the one that its candidates are labelled with.
     right: which candidate, 0 first.
-    place: where its first candidate stands: "questions.txt, line 6".
+    place: of its first candidate: "questions.txt, line 6".
     trees: of the candidates, in their order, where they are parsed; else (). parses: the file that trees are of.
     """
 
@@ -54,7 +54,7 @@ class CompletionQuestion:
 class _Sentence(NamedTuple):
     """One sentence of a file.
 
-    number, letter: of a label, 3 and b of 3b); 0 and "" without one. block: how many blank lines stand before it.
+    number, letter: of a label, 3 and b of 3b); 0 and "" without one. block: the number of blank lines before it.
     """
 
     text: str
@@ -122,7 +122,7 @@ def _read(path: str | Path) -> list[_Sentence]:
         else:
             sentences.append(_Sentence(_bare(line), place, block=blank))
     if not sentences:
-        raise InputError(f"{source_name(path)}: no sentence in it; expected one a line")
+        raise no_sentence(path)
     return sentences
 
 

@@ -25,9 +25,11 @@ from syntaxlm import text_files
 from syntaxlm.data.formats import NO_TEXT_SUFFIXES, is_tagged
 from syntaxlm.data.tagged import tagged_lines
 from syntaxlm.errors import InputError
+from syntaxlm.files import system_error
+from syntaxlm.progress import progress_bar
 from syntaxlm.text.normaliser import Normaliser, without_tags
 from syntaxlm.text.vocabulary import Vocabulary
-from syntaxlm.text_files import STANDARD_INPUT, content_suffix, is_compressed, source_name
+from syntaxlm.text_files import STANDARD_INPUT, content_suffix, is_compressed, no_sentence, source_name
 
 IN_MEMORY = 64 * 2**20  # bytes of plain text; the ids of larger and of compressed files go to a temporary folder
 CHUNK = 2**20  # words held before they are written out
@@ -63,17 +65,29 @@ def read_sentences(path: str | Path, normaliser: Normaliser, warn: bool = True) 
     return lines if reads_tags else ((number, without_tags(line)) for number, line in lines)
 
 
+def _shown(path: str | Path, what: str, lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """The lines of a file with a progress bar."""
+    size = text_files.plain_size(path)
+    if size is None:
+        return progress_bar(lines, f"{what}, lines of {source_name(path)}")
+
+    def amount(numbered: tuple[int, str]) -> int:
+        return text_files.line_bytes(numbered[1])
+
+    return progress_bar(lines, f"{what}, {source_name(path)}", size, amount, percent=True)
+
+
 def count_tokens(path: str | Path, normaliser: Normaliser) -> Counter[str]:
     """How often each token is in a file. Memory grows with the distinct tokens, not with the file.
 
     Raises InputError as `read_lines` does, and for a file without any token.
     """
     counts: Counter[str] = Counter()
-    for _, line in read_sentences(path, normaliser, warn=False):
+    for _, line in _shown(path, "counting words", read_sentences(path, normaliser, warn=False)):
         for tokens in normaliser.token_parts(line):
             counts.update(tokens)
     if not counts:
-        raise InputError(f"{source_name(path)}: no text in it. Expected one sentence per line.")
+        raise no_sentence(path)
     return counts
 
 
@@ -99,7 +113,7 @@ class EncodedCorpus:
         temporary: Path | None = None,
     ) -> None:
         if len(offsets) < 2:
-            raise InputError(f"{source or 'the corpus'}: not one sentence in it.")
+            raise no_sentence(source or "the corpus")
         self.ids = ids
         self.offsets = offsets
         self.line_numbers = line_numbers
@@ -130,7 +144,9 @@ class EncodedCorpus:
             return kept
         if _fits_memory(path):
             sink = _MemorySink()
-            numbers = _encode_into(sink, read_sentences(path, normaliser), source_name(path), normaliser, vocabulary)
+            numbers = _encode_into(
+                sink, _shown(path, "reading", read_sentences(path, normaliser)), path, normaliser, vocabulary
+            )
             return cls(*sink.arrays(_word_type(vocabulary)), *numbers, source=source_name(path))
         temporary = Path(tempfile.mkdtemp(prefix="syntaxlm-corpus-"))
         try:
@@ -236,7 +252,7 @@ class _FileSink:
 def _encode_into(
     sink: _MemorySink | _FileSink,
     sentences: Iterable[tuple[int, str]],
-    source: str,
+    source: str | Path,
     normaliser: Normaliser,
     vocabulary: Vocabulary,
 ) -> tuple[int, int]:
@@ -271,7 +287,7 @@ def _encode_into(
             any_sentence = True
     write_out()
     if not any_sentence:
-        raise InputError(f"{source}: not one sentence in it. Expected one sentence per line.")
+        raise no_sentence(source)
     return unknown_count, character_count
 
 
@@ -286,8 +302,9 @@ def _write_folder(folder: Path, path: str | Path, normaliser: Normaliser, vocabu
                 open(unfinished / "offsets", "wb") as offsets,
                 open(unfinished / "line_numbers", "wb") as lines,
             ):
-                sink, sentences = _FileSink(words, offsets, lines), read_sentences(path, normaliser)
-                unknown, characters = _encode_into(sink, sentences, source_name(path), normaliser, vocabulary)
+                sink = _FileSink(words, offsets, lines)
+                sentences = _shown(path, "reading", read_sentences(path, normaliser))
+                unknown, characters = _encode_into(sink, sentences, path, normaliser, vocabulary)
             about = {
                 "words": os.path.getsize(unfinished / "ids") // np.dtype(_word_type(vocabulary)).itemsize,
                 "sentences": os.path.getsize(unfinished / "line_numbers") // 8,
@@ -304,7 +321,7 @@ def _write_folder(folder: Path, path: str | Path, normaliser: Normaliser, vocabu
             shutil.rmtree(unfinished, ignore_errors=True)
     except OSError as error:
         if not (folder / "about.json").exists():
-            raise InputError(f"{folder}: the ids of {path} cannot be written: {error.strerror or error}") from error
+            raise system_error(folder, f"written with the ids of {path}", error) from error
 
 
 def _read_folder(folder: Path, source: str, temporary: Path | None = None) -> EncodedCorpus | None:
@@ -328,7 +345,7 @@ def _fingerprint(path: str | Path, normaliser: Normaliser, vocabulary: Vocabular
     try:
         state = os.stat(path)
     except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+        raise system_error(path, "read", error) from error
     file = [os.path.realpath(path), state.st_size, state.st_mtime_ns]
     what = [_FORMAT, file, normaliser.to_dict(), vocabulary.to_dict()]
     return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:32]

@@ -106,7 +106,7 @@ class DependencyCorpus:
     ) -> DependencyCorpus:
         """The trees of a file, a folder or a pattern, see `dependency_trees`; words by `Normaliser.word`.
 
-        vocabulary: its begin stands for ROOT; so does that of `labels`, see `label_vocabulary`.
+        vocabulary: its BOS is ROOT; so is that of `labels`, see `label_vocabulary`.
         Raises InputError as `dependency_trees` and `from_trees` do.
         """
         return cls.from_trees(dependency_trees(path, clean_up), normaliser, vocabulary, labels, str(path))

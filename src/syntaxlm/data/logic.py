@@ -20,6 +20,8 @@ from typing import Any
 
 from syntaxlm.errors import InputError
 from syntaxlm.files import make_folder, write_text
+from syntaxlm.progress import Work, working
+from syntaxlm.settings import LARGEST_SEED, check_number
 from syntaxlm.text_files import read_lines, source_name
 
 VARIABLES, OPERATORS = tuple("abcdef"), ("and", "or", "not")
@@ -150,17 +152,19 @@ class _Sampler:
         self.seen: set[tuple[str, str]] = set()
 
     def pairs(self, count: int, operators: range) -> list[FormulaPair]:
-        """As many pairs as asked for, of so many operators, in the proportions of the published sampling."""
+        """`count` pairs with these numbers of operators, in the proportions of the published sampling."""
         weights, _ = _shares(_LEVELS)
         numbers = range(MOST_OPERATORS + 1)
         both = [(left, right) for left in numbers for right in numbers if max(left, right) in operators]
         shares = [weights[left] * weights[right] for left, right in both]
         found: list[FormulaPair] = []
-        while len(found) < count:
-            for left, right in self.draw.choices(both, shares, k=count - len(found)):
-                pair = self._pair(left, right)
-                if pair is not None:
-                    found.append(pair)
+        with working(Work("sampling pairs", count)) as work:
+            while len(found) < count:
+                for left, right in self.draw.choices(both, shares, k=count - len(found)):
+                    pair = self._pair(left, right)
+                    if pair is not None:
+                        found.append(pair)
+                        work.done += 1
         return found
 
     def _pair(self, *operators: int) -> FormulaPair | None:
@@ -197,16 +201,19 @@ class LogicSummary:
         return "\n".join(lines)
 
 
+MOST_PAIRS = 5_000_000  # of `write_logic`, which holds all of them in memory
+
+
 def write_logic(folder: str | Path, pairs: int = 100_000, seed: int = 0) -> LogicSummary:
     """Writes train.tsv, valid.tsv and test.tsv: relation, left, right, operators. No pair is in two of them.
 
     pairs: of train, all of up to 6 operators, in the proportions that sampling gives; valid has 5 % as many of the same
     kind; test has 1 % as many, 1,000 at most, of every number of operators from 1 to 12. A pair and its mirror image
-    count as one. Files are written atomically. Raises ValueError for fewer than 1 pair, InputError where the
-    folder cannot be written.
+    count as one. Files are written atomically. Raises InputError for numbers out of range, and where the folder cannot
+    be written.
     """
-    if pairs < 1:
-        raise ValueError(f"found {pairs} pairs; expected at least 1")
+    check_number("pairs", pairs, 1, MOST_PAIRS)
+    check_number("seed", seed, 0, LARGEST_SEED)
     folder = Path(folder)
     make_folder(folder)
     sampler = _Sampler(seed)
@@ -238,7 +245,7 @@ def write_pairs(pairs: Iterable[FormulaPair], path: str | Path) -> None:
 
 
 def read_formula_pairs(path: str | Path) -> list[FormulaPair]:
-    """The pairs of a file: relation, left and right, separated by tabs; what stands behind them is not read.
+    """The pairs of a file: relation, left and right, separated by tabs; further cells are not read.
 
     A header may come first, as `write_pairs` writes it; published files have none. Operators are counted.
     Raises InputError, naming file and line, for what is no pair, and for a file without one.
@@ -251,7 +258,7 @@ def read_formula_pairs(path: str | Path) -> list[FormulaPair]:
     ]
     if not pairs:
         raise InputError(
-            f"{source}: no pair in it. Expected relation, left and right formula, separated by tabs, in a line."
+            f"{source}: found no pair; expected lines of relation, left and right formula, separated by tabs"
         )
     return pairs
 

@@ -20,7 +20,7 @@ _GROUPINGS = ("field", "linguistics_term", "group")  # entries that name the gro
 _SHOWN = 60  # characters of a faulty entry
 
 # The cases of Marvin & Linzen's files as their Table 1 has them, animate and inanimate together, and the distance of
-# Shen et al. 2019 (ON-LSTM), Table 2: long where a phrase or clause stands between the two words in question.
+# Shen et al. 2019 (ON-LSTM), Table 2: long where a phrase or clause separates the two words in question.
 _MARVIN_LINZEN = {
     "simple_agrmt": ("agreement", "short"),
     "sent_comp": ("agreement", "short"),
@@ -46,7 +46,7 @@ class MinimalPair:
 
     case: the phenomenon in question: `UID` or `case` of the item, else the file's name.
     groups: what it belongs to, by the kind of grouping: {"field": "syntax", "linguistics_term": "island_effects"}.
-    source, line: where it stands; 1 is the first line.
+    source, line: its file and line, from 1.
     """
 
     better: str
@@ -67,7 +67,7 @@ class MinimalPair:
 
 
 def read_pairs(paths: Sequence[str | Path]) -> list[MinimalPair]:
-    """The pairs of files, in order; a folder stands for all files in it, by name; "-" is the standard input.
+    """The pairs of files, in order; a folder means all files in it, by name; "-" is the standard input.
 
     Raises InputError, naming file and line, for what is no item, and for a file without one.
     """

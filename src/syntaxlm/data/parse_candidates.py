@@ -27,7 +27,7 @@ class ParseCandidates:
     """The candidates for the parse of one sentence.
 
     sentences: each as the file has it, in its order. scores: the parser's, of each; () in a file without.
-    number: which sentence of the file, 1 first. gold: the right tree; None where none was asked for.
+    number: which sentence of the file, 1 first. gold: the gold tree; None without one.
     """
 
     sentences: tuple[ConlluSentence, ...]

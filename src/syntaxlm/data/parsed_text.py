@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from syntaxlm.data.corpora import read_lines
 from syntaxlm.errors import InputError
+from syntaxlm.text_files import no_sentence
 from syntaxlm.trees.tree import DependencyTree
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def parse_text(path: str | Path, pipeline: Language, split: bool = False) -> Ite
                 any_tree = True
                 yield tree
     if not any_tree:
-        raise InputError(f"{path}: no text in it. Expected one sentence a line.")
+        raise no_sentence(path)
 
 
 def _numbered(path: str | Path, longest: int) -> Iterator[tuple[int, str]]:

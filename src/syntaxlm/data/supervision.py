@@ -1,6 +1,6 @@
 """Gold trees of the training text, for models that learn from them: the constituents of every sentence of a corpus.
 
-Sentence i of the text stands beside tree i, compared token by token as a model reads them. The spans of the whole
+Sentence i of the text belongs to tree i, compared token by token as a model reads them. The spans of the whole
 corpus are flat arrays, in which a batch finds its own without a loop over sentences.
 """
 
@@ -24,7 +24,7 @@ from syntaxlm.trees.span_index import span_keys, spans_of_keys
 from syntaxlm.trees.spans import Flags, Integers, SpanSets, offsets_of
 
 # A few sentences may be written in another way than their trees. Where fewer than this have the words of their trees,
-# text and trees are of different clean-ups, or out of step.
+# text and trees have different preprocessing, or are out of step.
 FEWEST_SUPERVISED = 0.5
 TOLD = 3  # differing sentences that are shown; all are counted
 _BEFORE, _SHOWN = 3, 12  # tokens of one in a message: before the first difference, and in all
@@ -164,7 +164,7 @@ class _GoldTokens:
         self.numbers: Integers = np.flatnonzero(np.diff(begins))
         self.lengths: Integers = np.diff(begins)[self.numbers] - self._lead
         codes = np.fromiter(chain.from_iterable(known[word] for word in words), np.int64, int(sizes.sum()))
-        # White space stands between words, not before the first.
+        # White space separates words; there is none before the first.
         self.codes: Integers = np.delete(codes, begins[self.numbers]) if self._lead else codes
 
     def spans(self, chosen: Flags, lengths: Integers) -> SpanSets:

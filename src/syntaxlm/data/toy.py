@@ -10,6 +10,7 @@ import numpy as np
 
 from syntaxlm.data.toy_grammar import english_fragment
 from syntaxlm.files import make_folder, write_text
+from syntaxlm.settings import LARGEST_SEED, check_number
 from syntaxlm.trees import write_brackets, write_conllu
 
 
@@ -36,17 +37,19 @@ class CorpusSummary:
     test: SplitSummary
 
 
+MOST_SENTENCES = 5_000_000  # of `write_corpus`, which holds all of them in memory
+
+
 def write_corpus(folder: str | Path, sentences: int = 20_000, seed: int = 0) -> CorpusSummary:
     """Write samples of the English fragment: train, valid and test, each as .txt, .mrg and .conllu; and floor.json.
 
     sentences: of train; valid and test have 5 % as many each, at least 1 and at most 2,000. The splits are independent
     samples, so a short sentence can occur in several. floor.json holds the returned summary; its perplexity floors are
     per token, count the end of each sentence as a token, and are exact for valid and test.
-    Files are written atomically. Raises ValueError for fewer than 1 sentence or a negative seed, InputError where the
-    folder cannot be written.
+    Files are written atomically. Raises InputError for numbers out of range, and where the folder cannot be written.
     """
-    if sentences < 1 or seed < 0:
-        raise ValueError(f"found {sentences} sentences and seed {seed}: expected at least 1 sentence, and a seed >= 0")
+    check_number("sentences", sentences, 1, MOST_SENTENCES)
+    check_number("seed", seed, 0, LARGEST_SEED)
     folder = Path(folder)
     make_folder(folder)
     grammar = english_fragment()

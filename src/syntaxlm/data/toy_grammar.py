@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from syntaxlm.data.toy_lexicon import FEATURES, LABELS, RULES, LexicalCategory, Rule, english_lexicon, read_rules
+from syntaxlm.progress import progress_bar
 from syntaxlm.trees.charts import equal_lengths, parts
 from syntaxlm.trees.tree import Constituent, DependencyTree, Tree
 
@@ -127,7 +128,7 @@ class ToyGrammar:
         if count < 0:
             raise ValueError(f"cannot sample {count} sentences: expected a count of 0 or more")
         draw = _uniforms(np.random.default_rng(seed)).__next__
-        return [self._sampler.sentence(draw) for _ in range(count)]
+        return [self._sampler.sentence(draw) for _ in progress_bar(range(count), "sampling sentences")]
 
     def inside_log_probabilities(self, sentences: Sequence[tuple[str, ...]]) -> NDArray[np.float64]:
         """Log probability (nats) of each sentence, summed over all its derivations. Returns (sentences,).

@@ -24,11 +24,13 @@ from syntaxlm.data.formats import (
 from syntaxlm.data.tagged import tagged_lines
 from syntaxlm.errors import InputError
 from syntaxlm.files import write_text
+from syntaxlm.progress import progress_bar
 from syntaxlm.text.normaliser import TAG_MARK, Normaliser, split_tag, split_words
 from syntaxlm.text_files import (
     COMPRESSED_SUFFIXES,
     MAXIMUM_TEXT,
     STANDARD_INPUT,
+    no_sentence,
     read_lines,
     source_name,
     uncompressed_name,
@@ -45,13 +47,13 @@ SAME_SENTENCE = 0.5
 
 @dataclass(frozen=True)
 class TreebankSentence:
-    """One gold sentence after clean-up.
+    """One gold sentence after preprocessing.
 
     words, tags: as the file writes them; tags are "" where it has none.
     tree: its constituency tree over `words`; None if only dependencies or tagged text were read.
     heads: the 1-based position in `words` of each word's head, 0 for the root; labels: of the arcs. None, and (), if
         no dependencies were read.
-    number: which sentence of the treebank it was before clean-up, 1 first.
+    number: which sentence of the treebank it was before preprocessing, 1 first.
     name: its id in a dependency file, or "".
     """
 
@@ -72,7 +74,7 @@ class Treebank:
     """Gold sentences in the order of their files.
 
     source: the path they were asked by, for messages.
-    emptied: the numbers of the sentences of which clean-up left no word.
+    emptied: the numbers of the sentences without a word after preprocessing.
     """
 
     sentences: tuple[TreebankSentence, ...]
@@ -105,13 +107,13 @@ def read_treebank(
     """Read gold trees.
 
     path: a file; a folder, of which all files of a known suffix are read, sorted by name; a pattern such as
-        "mrg/wsj_00*.mrg", which compressed files match, too; or "-", standard input. The suffix gives the format: see
-        `data.formats`; .gz, .xz or .zst may follow it. On standard input the first line gives it.
+        "mrg/wsj_00*.mrg", which compressed files match, too; or "-", standard input. The suffix gives the format, see
+        `data.formats`; .gz, .xz or .zst may follow it. Where the suffix is .txt or unknown, the first line gives it.
     clean_up: which words stay: a name, a YAML file or the rule as such; "none" still drops empty nodes. The head of a
         dropped word becomes the head of its dependents; where that was the root, the first of them becomes the root
         and has the others.
     dependencies: the dependency trees of the same sentences, in the same order; a path of the same forms.
-    Raises InputError for files that are not there, of unknown or of different formats; for faults in them; and where
+    Raises InputError for files that are missing, of unknown or of different formats; for faults in them; and where
     trees and dependencies are not of the same sentences, naming the file and the sentence.
     """
     rule = find_preprocessing(clean_up)
@@ -141,7 +143,7 @@ def _treebank(
 def dependency_trees(path: str | Path, clean_up: GoldPreprocessing | str | Path = "none") -> Iterator[DependencyTree]:
     """The dependency trees of a file, a folder or a pattern, as `read_treebank` reads them, named by file and sentence.
 
-    Where clean-up is "none" they are read one at a time, and all words stay: files may be larger than memory.
+    Without preprocessing they are read one at a time, and all words stay: files may be larger than memory.
     Raises InputError as `read_treebank` does, and for constituency trees.
     """
     files = _files(path)
@@ -194,7 +196,7 @@ class WrittenWords:
     """What `write_words` or `write_tags` wrote.
 
     joined: words that had white space in them; blank: words that were nothing else, and are left out.
-    emptied: sentences that are left out, for clean-up left no word of them.
+    emptied: sentences without a word after preprocessing, which are left out.
     """
 
     sentences: int
@@ -213,7 +215,7 @@ class WrittenWords:
         if self.blank:
             notes.append(f"{self.blank:,} words of nothing but white space are left out")
         if self.emptied:
-            notes.append(f"{self.emptied:,} sentences without a word after clean-up are left out")
+            notes.append(f"{self.emptied:,} sentences without a word after preprocessing are left out")
         return "   ".join(notes)
 
 
@@ -275,34 +277,26 @@ class _File(NamedTuple):
 
 
 def treebank_files(path: str | Path) -> list[Path]:
-    """The files that a path, a folder or a pattern stands for, sorted; all of one kind. Raises InputError.
+    """The files of a path, a folder or a pattern, sorted. Raises InputError.
 
-    "-" stands for itself, standard input, which is not read.
+    "-", standard input, is returned as it is and not read.
     """
     if str(path) == STANDARD_INPUT:
         return [Path(STANDARD_INPUT)]
-    path, known = Path(path), " ".join(TREEBANK_SUFFIXES)
+    path = Path(path)
     if path.is_dir():
         files = [file for file in sorted(path.iterdir()) if file.is_file()]
         files = [file for file in files if treebank_suffix(file) in TREEBANK_SUFFIXES]
         if not files:
-            raise InputError(f"{path}: no treebank in this folder; expected files that end in {known}")
+            raise InputError(
+                f"{path}: found no treebank in this folder; expected files that end in {' '.join(TREEBANK_SUFFIXES)},"
+                f" perhaps compressed ({', '.join(COMPRESSED_SUFFIXES)}). To read files with other names, give a"
+                f" pattern such as '{path / '*.xyz'}'"
+            )
     elif path.exists():
         files = [path]
     else:
         files = _matching(str(path))
-    suffixes = list(map(treebank_suffix, files))
-    strange = [file for file, suffix in zip(files, suffixes, strict=True) if suffix not in TREEBANK_SUFFIXES]
-    if strange:
-        raise InputError(
-            f"{strange[0]}: a treebank of an unknown format; expected a name that ends in {known},"
-            f" {', '.join(COMPRESSED_SUFFIXES)} perhaps after it"
-        )
-    if len(set(map(_kind, suffixes))) > 1:
-        raise InputError(
-            f"{path}: files of different kinds (constituency trees, dependency trees, tagged text); expected one kind."
-            f" Give a pattern such as {path / '*.mrg' if path.is_dir() else '*.mrg'}, and dependencies separately."
-        )
     name, copies = Counter(map(uncompressed_name, files)).most_common(1)[0]
     if copies > 1:
         raise InputError(f"{name}: found both compressed and uncompressed; expected it once")
@@ -310,14 +304,39 @@ def treebank_files(path: str | Path) -> list[Path]:
 
 
 def _files(path: str | Path) -> list[_File]:
-    """The files of a treebank, ready to be read."""
-    if str(path) == STANDARD_INPUT:
-        return [_standard_input()]
-    return [_File(file, treebank_suffix(file)) for file in treebank_files(path)]
+    """The files of a treebank, ready to be read, all of one kind. Raises InputError."""
+    files = list(map(_file, treebank_files(path)))
+    kinds = {_kind(file.suffix): source_name(file.path) for file in reversed(files)}
+    if len(kinds) > 1:
+        found = ", ".join(f"{kind} ({name})" for kind, name in sorted(kinds.items()))
+        pattern = Path(path) / "*.mrg" if Path(path).is_dir() else "*.mrg"
+        raise InputError(
+            f"{path}: found files of different kinds: {found}; expected one kind. Give a pattern such as '{pattern}',"
+            " and dependencies separately."
+        )
+    return files
+
+
+def _file(path: Path) -> _File:
+    """A file and its format: by its name if that says enough, else by the first line that is no blank or comment."""
+    suffix = treebank_suffix(path)
+    if suffix in TREEBANK_SUFFIXES and suffix != ".txt":
+        return _File(path, suffix)
+    lines = read_lines(path)
+    begun = []
+    for number, line in lines:
+        begun.append((number, line))
+        if line.strip() and not line.startswith("#"):
+            suffix = _suffix_of(line, f"{source_name(path)}, line {number}")
+            # A pipe or standard input cannot be read twice.
+            return _File(path, suffix) if path.is_file() else _File(path, suffix, chain(begun, lines))
+    raise no_sentence(path, "a treebank")
 
 
 def _kind(suffix: str) -> str:
-    return "dependencies" if suffix in DEPENDENCY_SUFFIXES else "tagged" if suffix == TAGGED_SUFFIX else "constituents"
+    if suffix in DEPENDENCY_SUFFIXES:
+        return "dependency trees"
+    return "tagged text" if suffix == TAGGED_SUFFIX else "constituency trees"
 
 
 def _matching(pattern: str) -> list[Path]:
@@ -333,19 +352,8 @@ def _matching(pattern: str) -> list[Path]:
     return sorted(map(Path, names))
 
 
-def _standard_input() -> _File:
-    """Standard input. The first line that is neither blank nor a comment decides the format."""
-    lines = read_lines(STANDARD_INPUT)
-    begun = []
-    for number, line in lines:
-        begun.append((number, line))
-        if line.strip() and not line.startswith("#"):
-            return _File(Path(STANDARD_INPUT), _suffix_of(line), chain(begun, lines))
-    raise InputError("standard input: no sentence in it; expected a treebank")
-
-
-def _suffix_of(line: str) -> str:
-    """How a file with this line is read. CoNLL-X of ten columns is taken for CoNLL-U. Raises InputError."""
+def _suffix_of(line: str, place: str) -> str:
+    """The format of a file with this line. CoNLL-X of ten columns is taken for CoNLL-U. Raises InputError."""
     if line.lstrip().startswith("(") and not line.startswith("(\t"):
         return ".mrg"
     by_columns = {3: ".dp", 4: ".dp", 8: ".conllx", 9: ".conllx", 10: ".conllu"}
@@ -355,13 +363,13 @@ def _suffix_of(line: str) -> str:
     if all(TAG_MARK in token for token in split_words(line)):
         return TAGGED_SUFFIX
     raise InputError(
-        f"standard input: found {line[:40]!r}; expected a treebank: bracketed trees, CoNLL-U, CoNLL-X, columns of word,"
+        f"{place}: found {line[:40]!r}; expected a treebank: bracketed trees, CoNLL-U, CoNLL-X, columns of word,"
         " tag and head, or tagged text"
     )
 
 
 def _read_all(files: Sequence[_File]) -> list[_Read]:
-    return [sentence for file in files for sentence in _read_file(file)]
+    return [sentence for file in progress_bar(files, "reading, files") for sentence in _read_file(file)]
 
 
 def _read_file(file: _File) -> Iterator[_Read]:
@@ -399,7 +407,7 @@ def _tagged_sentences(source: str, lines: Iterable[tuple[int, str]]) -> Iterator
             any_sentence = True
             yield number, Tree(tuple(word or tag for word, tag in pairs), tuple(tag for _, tag in pairs), ())
     if not any_sentence:
-        raise InputError(f"{source}: no sentence in it; expected word_TAG tokens, one sentence per line")
+        raise no_sentence(source, "word_TAG tokens, one sentence per line")
 
 
 def _paired(
@@ -428,13 +436,13 @@ def _paired(
 
 
 def _projected(tree: Tree, arcs: DependencyTree, rule: GoldPreprocessing) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """The heads and labels of the words that clean-up leaves, as positions among those.
+    """The heads and labels of the words that preprocessing keeps, as positions among these.
 
-    tree: before clean-up, with the same words as `arcs` but for empty nodes.
+    tree: before preprocessing, with the same words as `arcs` but for empty nodes.
     """
     pairs = zip(tree.words, tree.tags, strict=True)
     stays = [rule.keeps(word, tag) for word, tag in pairs if tag != EMPTY_TAG]
-    # 1-based, before clean-up -> after; 0 for those that go.
+    # 1-based, before preprocessing -> after; 0 for dropped words.
     position = [0, *(count if keeps else 0 for count, keeps in zip(accumulate(stays), stays, strict=True))]
     heads: list[int] = []
     orphans: list[int] = []  # places in `heads` whose head was dropped and had none itself

@@ -45,7 +45,7 @@ class Gaps:
 
     boundaries: (n,), whether white space is there. characters, spaces: (n,), which token of the text (0 first, white
     space among them where the model reads it) the character after the gap is, and the space there, the character where
-    there is none. places: (n,), how many characters of the line stand before the gap.
+    there is none. places: (n,), the number of characters of the line before the gap.
     """
 
     boundaries: Flags

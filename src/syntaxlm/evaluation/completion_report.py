@@ -110,10 +110,10 @@ class CompletionScores:
         return {
             "model": self.name,
             "given_trees": self.given_trees,
-            "ends_predicted": self.ends,
+            "eos_predicted": self.ends,
             **{name: self.accuracy(part).to_dict() for name, part in self.parts().items()},
             "ties": int(self.ties.sum()),
-            "ties_with_right": int((self.ties & (self.credits > 0)).sum()),
+            "ties_with_correct": int((self.ties & (self.credits > 0)).sum()),
             "candidates_with_unknown_words": int((~self.all_known).sum()),
             "candidates_with_unknown_differing_words": int((~self.differing_known).sum()),
         }
@@ -197,6 +197,7 @@ class CompletionReport:
     def to_dict(self) -> dict[str, Any]:
         """All figures, for JSON: fractions from 0 to 1, null of no questions."""
         return {
+            "schema_version": 2,  # 1 had "ties_with_right", "ends_predicted"
             "questions_file": self.sources[0],
             "answers_file": self.sources[1],
             "questions": len(self.questions),
@@ -221,7 +222,7 @@ class CompletionReport:
             f"chance {100 * self.chance:.1f}",
             f"chosen: the candidate of the highest {measure}{self._readings()}; k equal ones earn 1/k",
             f"text: {self.style}; then each model's own normaliser",
-            *([f"trees: {parses}, words as they stand there"] if parses else []),
+            *([f"trees: {parses}, with the words of that file"] if parses else []),
             *self._warnings(),
             "",
             *self._table(),
@@ -282,7 +283,7 @@ _PARTS = {
 }
 _COUNTS = {
     "ties": "questions with a tie for the highest",
-    "ties_with_right": "of these, with the right one in it",
+    "ties_with_correct": "of these, with the right one in it",
     "candidates_with_unknown_words": "candidates with an unknown word",
     "candidates_with_unknown_differing_words": "candidates whose differing word is unknown",
 }

@@ -24,6 +24,7 @@ from syntaxlm.model_io import WEIGHTS, distinct_tensors, present_name, put_tenso
 from syntaxlm.models.pair_classifier import ClassifierSettings, PairBatch, PairClassifier
 from syntaxlm.models.registry import ModelConfig
 from syntaxlm.models.sizes import shapes_of
+from syntaxlm.progress import progress_bar
 from syntaxlm.settings import Settings
 from syntaxlm.tensor_files import TensorFile, read_tensors, refuse, renamed, tensor_faults, write_tensors
 
@@ -96,7 +97,7 @@ class InferenceScore:
         some = self.pairs or None
         return {
             "pairs": self.pairs,
-            "right": self.right,
+            "correct": self.right,
             "accuracy": some and self.right / some,
             "majority": some and self.majority / some,
         }
@@ -135,7 +136,7 @@ class InferenceReport:
         return {sign: self.score(relation=sign) for sign in RELATIONS}
 
     def trained_and_longer(self) -> tuple[InferenceScore, InferenceScore]:
-        """Pairs of as many operators as in training, and of more."""
+        """Pairs with at most as many operators as in training, and with more."""
         most = self.maximum_operators
         return self.score(range(most + 1)), self.score(range(most + 1, sys.maxsize))
 
@@ -143,6 +144,7 @@ class InferenceReport:
         """All figures, for JSON."""
         trained, longer = self.trained_and_longer()
         return {
+            "schema_version": 2,  # 1 had "right" for "correct"
             "file": self.source,
             "maximum_operators_trained": self.maximum_operators,
             "majority_relation": self.majority,
@@ -163,10 +165,10 @@ class InferenceReport:
         ]
         lines = [
             f"{self.source}   pairs {len(self.pairs):,}   trained on up to {most} operators",
-            "percent right, and what one answer to all would have: the most frequent relation of the file,"
+            "percent correct, and the accuracy of one answer to all: the most frequent relation of the file,"
             f" {self.majority}",
             "",
-            f"{'operators':<22}{'pairs':>8}{'right':>8}{'one answer':>12}",
+            f"{'operators':<22}{'pairs':>8}{'correct':>8}{'one answer':>12}",
         ]
         for rows in sections:
             lines += [_row(name, score) for name, score in rows if score.pairs]
@@ -184,7 +186,7 @@ def answers(classifier: PairClassifier, pairs: EncodedPairs, device: torch.devic
     classifier.eval()
     found: list[int] = []
     with torch.inference_mode():
-        for start in range(0, len(pairs), BATCH):
+        for start in progress_bar(range(0, len(pairs), BATCH), "classifying, batches of pairs"):
             batch = pairs.batch(range(start, min(start + BATCH, len(pairs))))
             found += classifier(batch.to(device))[0].argmax(-1).tolist()
     return found

@@ -51,7 +51,7 @@ class Accuracy:
         return self.right / self.pairs if self.pairs else None
 
     def to_dict(self) -> dict[str, Any]:
-        return {"accuracy": self.fraction, "right": self.right, "pairs": self.pairs}
+        return {"accuracy": self.fraction, "correct": self.right, "pairs": self.pairs}
 
     def __str__(self) -> str:
         return _percent(self.fraction)
@@ -142,6 +142,7 @@ class PairsReport:
     def to_dict(self) -> dict[str, Any]:
         """All figures, for JSON: fractions from 0 to 1, null of no pairs."""
         return {
+            "schema_version": 2,  # 1 had "right" for "correct"
             "files": list(self.sources),
             "pairs": len(self.pairs),
             "sentences": self.sentence_count,

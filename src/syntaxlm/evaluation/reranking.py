@@ -235,7 +235,7 @@ class RerankReport:
     scores: dict[str, AttachmentScores] = field(default_factory=dict)
 
     def compared(self) -> BootstrapResult | None:
-        """UAS without punctuation of the picked trees less that of the first candidates; None of no words."""
+        """UAS without punctuation of the picked trees minus that of the first candidates; None without words."""
         if not self.scores or not self.scores[PICKED].words():
             return None
         return compare_attachment(self.scores[PICKED], self.scores[FIRST])

@@ -70,11 +70,11 @@ def refuse_word_settings(prompt: str | None, temperature: float, top_k: int | No
     given = {
         "prompt": prompt is not None,
         "temperature": temperature != Sampling.temperature,
-        "top_k": top_k is not None,
+        "top-k": top_k is not None,
     }
-    named = ", ".join(name for name, is_given in given.items() if is_given)
+    named = [name for name, is_given in given.items() if is_given]
     if named:
-        raise InputError(f"{named}: {reason} Leave out prompt, temperature and top_k.")
+        raise InputError(f"{', '.join(named)}: {reason} Leave out {'it' if len(named) == 1 else 'them'}.")
 
 
 def _sampled(stored: ModelBundle, count: int, sampling: Sampling) -> Iterator[SentenceWithTree]:

@@ -16,6 +16,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from syntaxlm.errors import InputError
 from syntaxlm.models.abilities import Model, PredictsNextToken, TokenScores, TrainsByCounting
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.ops import kneser_ney
@@ -240,7 +241,7 @@ class _Texts:
         """All texts concatenated, (n,), and each word's position in its text, from 0."""
         self._close()
         if not self._words:
-            raise ValueError("maximise() needs counts: call accumulate() first")
+            raise InputError("n-gram model: found nothing to estimate from; expected a batch or more")
         return np.concatenate(self._words), np.concatenate(self._places)
 
     def _close(self) -> None:

@@ -1,4 +1,4 @@
-"""How far models agree on the trees of a text, and which of them stands apart. No gold tree is needed.
+"""Agreement of models on the trees of a text, and the model that agrees least. No gold tree is needed.
 
 Seeds of one recipe may end in different grammars at the same likelihood. Comparing their trees shows this: seeds that
 found the same structure agree with each other, and a seed that found another structure agrees with none of them.
@@ -20,6 +20,8 @@ from syntaxlm.model_io import ModelBundle
 from syntaxlm.parsing.collapse import branching_side
 from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.parsing.structure import Rule, rules_for
+from syntaxlm.settings import check_number
+from syntaxlm.text_files import no_sentence
 from syntaxlm.trees import (
     PROTOCOLS,
     AgreementMatrix,
@@ -31,7 +33,7 @@ from syntaxlm.trees import (
 )
 
 SENTENCES = 1000  # of the text that are parsed unless another number is given
-_APART = 0.10  # a model stands apart if its mean agreement is lower than that among the others by more than this
+_APART = 0.10  # a model is an outlier if its mean agreement is lower than that among the others by more than this
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +57,7 @@ class Agreement:
 
     @property
     def stands_apart(self) -> bool:
-        """Whether that model agrees much less with the others than these do with each other; of two models never."""
+        """Whether that model agrees much less with the others than these do with each other; never with two models."""
         odd = self.odd_one_out
         if odd is None:
             return False
@@ -98,8 +100,8 @@ class Agreement:
             return "Two models: neither can be called the odd one out. Three or more can be compared."
         odd = self.names[self.odd_one_out]
         if self.stands_apart:
-            return f"{odd} stands apart: the others agree much more with each other than with it."
-        return f"{odd} agrees least with the others; it does not stand apart."
+            return f"{odd} is an outlier: the others agree much more with each other than with it."
+        return f"{odd} agrees least with the others, but is no outlier."
 
 
 def measure_agreement(
@@ -113,19 +115,18 @@ def measure_agreement(
     """Parses the first sentences of a text with each model and compares the trees.
 
     names: of the models.  decoder: of the models that have it; the others use their defaults.
-    Raises InputError for less than two models, models that do not parse or read different words, and an empty text.
+    Raises InputError for fewer than two models, models that do not parse or read different words, and an empty text.
     """
     if len(stored) < 2:
         raise InputError(f"found {len(stored)} model; expected two or more to compare")
-    if sentences < 1:
-        raise InputError(f"sentences: found {sentences}; expected 1 or more")
+    check_number("sentences", sentences, 1)
     rules = rules_for(stored, decoder)
     lines = [line for _, line in islice(read_sentences(text, stored[0].normaliser), sentences)]
     predicted: list[SpanSets] = []
     for one, name, rule in zip(stored, names, rules, strict=True):
         spans = parse_lines(one, lines, rule).spans
         if spans is None:
-            raise InputError(f"{text}: no sentence with a word")
+            raise no_sentence(text)
         if predicted and not np.array_equal(spans.lengths, predicted[0].lengths):
             raise InputError(
                 f"{name} and {names[0]} read different words in {text}; models that are compared must split and drop"

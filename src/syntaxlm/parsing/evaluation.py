@@ -25,6 +25,7 @@ from syntaxlm.parsing.structure import (
     rules_of,
     structure_of,
 )
+from syntaxlm.settings import check_number
 from syntaxlm.trees import (
     DECODING_RULES,
     PROTOCOLS,
@@ -44,9 +45,10 @@ from syntaxlm.trees import (
     right,
     score,
 )
-from syntaxlm.trees.matching import GOLD_ADVICE, gold_sides, read_matching
+from syntaxlm.trees.matching import GOLD_ADVICE, gold_sides, read_matching, wrong_number
 
 MOST_UNKNOWN_TAGS = 0.5  # of a treebank's words; more are of another tag set than the model's
+MOST_SEEDS = 1000  # of untrained models
 TAGS_SHOWN = 10  # of those that a model does not know
 
 
@@ -54,8 +56,8 @@ def protocol_named(name: str, max_words: int | None = None) -> Protocol:
     """A protocol by name, its limit of sentence length replaced where one is given. Raises InputError."""
     if name not in PROTOCOLS:
         raise InputError(f"protocol {name!r}: no such protocol. There are: {', '.join(PROTOCOLS)}")
-    if max_words is not None and max_words < 1:
-        raise InputError(f"max-words: found {max_words}; expected 1 or more")
+    if max_words is not None:
+        check_number("maximum words", max_words, 1)
     return PROTOCOLS[name] if max_words is None else dataclasses.replace(PROTOCOLS[name], max_words=max_words)
 
 
@@ -80,9 +82,7 @@ def gold_trees(treebank: Treebank) -> list[Tree]:
     """The constituency trees of a treebank. Raises InputError where it has none."""
     trees = [sentence.tree for sentence in treebank if sentence.tree is not None]
     if len(trees) != len(treebank):
-        raise InputError(
-            f"{treebank.source}: found dependency trees or tagged text only, expected constituency trees (.mrg)"
-        )
+        raise InputError(f"{treebank.source}: found dependency trees or tagged text only, expected constituency trees")
     return trees
 
 
@@ -104,20 +104,22 @@ def evaluate_parsing(
     layer: whose distances, 1 is the first; None: the model's own. Of a single model the others' F1 is measured, too.
     also: further models; what is scored is then the average of the trees of all, by that layer of each. A decoder that
     a model has not leaves it at its default.
-    random_weights: how many models of fresh weights to score beside the model, seeds 0, 1, ...; of a single model.
+    random_weights: the number of untrained models to score, too, with seeds 0, 1, ...; with a single model only.
     ties: which of equally good splits an average takes, see `trees.average`.
     Raises InputError as `parse_lines` and `read_treebank` do, and for a model of tags where words have no tags or most
     have tags that the model does not know; a few such tags raise an InputWarning.
     """
     models = [stored, *also]
     chosen, layers = rules_for(models, decoder), layers_for(models, layer)
-    if random_weights < 0 or (random_weights and also):
-        found = "several models" if also else random_weights
-        raise InputError(f"random weights: found {found}; expected a number of seeds, 0 or more, and one model")
+    check_number("random weights", random_weights, 0, MOST_SEEDS)
+    if random_weights and also:
+        raise InputError(
+            f"random weights: found {len(models)} models; expected one. Evaluate each by itself, or leave out random"
+            " weights."
+        )
     rule = find_preprocessing(clean_up)
     read = read_treebank(treebank, rule)
-    trees = gold_trees(read)
-    gold = GoldTrees(trees, SpanSets.of(trees), [sentence.number for sentence in read], str(treebank), rule.name)
+    gold = _gold_trees_of(read, rule)
     structures = [structure_of(one, _tokens_for(one, read), labels=not also) for one in models]
     predicted = {_joined(rules): _trees(structures, rules, layers, ties) for rules in _ways(models, chosen)}
     report = _report(predicted, _joined(chosen), gold, protocol, len(models))
@@ -135,7 +137,7 @@ def evaluate_parsing(
 def _tokens_for(stored: ModelBundle, treebank: Treebank) -> list[list[str]]:
     """`treebank_tokens`, tags compared with those that the model knows.
 
-    Raises InputError where a model of tags knows less than half of them; warns where there are unknown ones.
+    Raises InputError where a model of tags knows fewer than half of them; warns of unknown ones.
     """
     tokens = treebank_tokens(treebank, stored.normaliser)
     if stored.normaliser.units != "tags":
@@ -224,26 +226,33 @@ def evaluate_trees(
     protocol: Protocol = PROTOCOLS["wsj-test"],
     clean_up: GoldPreprocessing | str | Path = "none",
 ) -> ParsingReport:
-    """Scores the trees of a bracket file against gold ones: a bracket file, or a folder or a pattern of a treebank.
+    """Scores the trees of a bracket file against gold trees: a bracket file, or a folder or a pattern of a treebank.
 
-    Both are cleaned up by the same rule; but a predicted file whose sentences are as long as the gold ones then are was
-    made of cleaned words, and stays as it is. One whose brackets could be read with labels or without is read the way
-    that its numbers of words fit. Raises InputError where sentences differ in number or length.
+    Both go through the same gold-tree preprocessing, but predicted trees whose sentences are as long as the gold ones
+    are after it stay as they are. Brackets that could be read with labels or without are read in the way that fits the
+    gold numbers of words.
+    Raises InputError where sentences differ in number or length.
     """
     rule = find_preprocessing(clean_up)
-    gold_cleaned, numbers = _gold_of(gold, rule)
+    gold_side = _gold_trees_of(read_treebank(gold, rule), rule)
     trees = read_brackets(predicted)
-    if list(map(len, trees)) != list(map(len, gold_cleaned)):
-        cleaned = clean_all(trees, rule, str(predicted))[0]
-        trees = list(read_matching(cleaned, gold_cleaned, *gold_sides(str(predicted), str(gold)), GOLD_ADVICE))
-    gold_side = GoldTrees(gold_cleaned, SpanSets.of(gold_cleaned), numbers, str(gold), rule.name)
+    if list(map(len, trees)) != list(map(len, gold_side.trees)):
+        trees = _matched(trees, str(predicted), gold_side, rule)
     return _report({"predicted": SpanSets.of(trees)}, "predicted", gold_side, protocol)
 
 
-def _gold_of(path: str | Path, rule: GoldPreprocessing) -> tuple[list[Tree], list[int]]:
-    """The cleaned trees of a bracket file, whatever its name, or of a treebank; and their numbers there, 1 first."""
-    if Path(path).is_file():
-        cleaned, indices = clean_all(read_brackets(path), rule, str(path))
-        return cleaned, [index + 1 for index in indices]
-    read = read_treebank(path, rule)
-    return gold_trees(read), [sentence.number for sentence in read]
+def _matched(trees: list[Tree], source: str, gold: GoldTrees, rule: GoldPreprocessing) -> list[Tree]:
+    """Predicted trees after preprocessing, as many and as long as the gold ones. Raises InputError."""
+    sides = gold_sides(source, gold.source)
+    try:
+        cleaned = clean_all(trees, rule, source)[0]
+    except InputError:
+        if len(trees) != len(gold.trees):  # the number is reported first, whatever the tags are
+            raise wrong_number(trees, gold.trees, *sides, GOLD_ADVICE) from None
+        raise
+    return list(read_matching(cleaned, gold.trees, *sides, GOLD_ADVICE))
+
+
+def _gold_trees_of(read: Treebank, rule: GoldPreprocessing) -> GoldTrees:
+    trees = gold_trees(read)
+    return GoldTrees(trees, SpanSets.of(trees), [sentence.number for sentence in read], read.source, rule.name)

@@ -24,12 +24,15 @@ from syntaxlm.trees import (
     trees_of,
 )
 
+SCHEMA_VERSION = 2  # of `ParsingReport.to_dict`; 1 had "clean_up" for "preprocessing" and "deviation" for "std"
+
 
 @dataclass(frozen=True, eq=False)
 class GoldTrees:
-    """Gold trees after clean-up.
+    """Gold trees after preprocessing.
 
-    spans: of the trees; numbers: which sentences of the source the trees were before clean-up, 1 first.
+    spans: of the trees; numbers: which sentences of the source the trees were before preprocessing, 1 first.
+    clean_up: the name of the gold-tree preprocessing.
     """
 
     trees: Sequence[Tree]
@@ -43,7 +46,7 @@ class GoldTrees:
 class ScoredSentence:
     """One sentence, its trees and its score.
 
-    number: which sentence of the treebank it was before clean-up, 1 first.  words: after clean-up.
+    number: which sentence of the treebank it was before preprocessing, 1 first.  words: after preprocessing.
     precision, recall, f1: 0 to 1, of this sentence by itself, also where the protocol pools counts.
     predicted, gold: the trees, bracketed.  decoder: whose trees are predicted, or "predicted" for those of a file.
     """
@@ -65,7 +68,7 @@ class ScoredSentence:
 
 @dataclass(frozen=True, eq=False)
 class RandomWeights:
-    """A model's settings and vocabulary with fresh weights that no training has touched: what its form alone gives.
+    """Untrained models with the same settings and vocabulary: what the architecture gives without training.
 
     scores: by seed, of the trees by the same decoder and layer.
     """
@@ -85,23 +88,23 @@ class RandomWeights:
         }
 
     def to_dict(self) -> dict[str, Any]:
-        shape = {name: {"mean": mean, "deviation": deviation} for name, (mean, deviation) in self.shape().items()}
+        shape = {name: {"mean": mean, "std": deviation} for name, (mean, deviation) in self.shape().items()}
         return {"f1": self.f1.to_dict(), "shape": shape}
 
 
 @dataclass(frozen=True, eq=False)
 class ParsingReport:
-    """A model's or a file's trees scored, beside all that they are read against.
+    """The scores of a model's or a file's trees, with baselines and upper bounds.
 
-    scores, predicted: by name, a model's decoder or "predicted"; chosen: the name of the one asked for. Where averaged
-    models parse by several decoders, the name has all, in the order of the models: "2 biased + right".
-    against_right: the chosen one compared with right branching.
-    models: how many models' trees the predicted ones are the average of.
-    layer: of the model's distances, whose trees are scored; None for averages, files and trees of span scores.
-    f1_by_layer: of a model with several layers, by layer and decoder; the same reading, the same protocol.
-    random_weights: None where they were not asked for.
+    scores, predicted: by name, a decoder of the model or "predicted"; chosen: the name of the one requested. Where
+        averaged models have different decoders, the name has all, in the order of the models: "2 biased + right".
+    against_right: the chosen trees compared with right branching.
+    models: the number of models whose trees are averaged.
+    layer: whose distances give the scored trees; None for averages, files and trees of span scores.
+    f1_by_layer: of a model with several layers, by layer and decoder, under the same protocol.
+    random_weights: None where they were not requested.
     labels: the induced labels of the chosen trees, mapped to gold labels; None for averages, files, and models or
-    treebanks without labels.
+        treebanks without labels.
     """
 
     scores: dict[str, ParsingScores]
@@ -121,10 +124,11 @@ class ParsingReport:
         figures = self.scores[self.chosen].to_dict()
         protocol = figures.pop("protocol")
         return {
+            "schema_version": SCHEMA_VERSION,
             "protocol": protocol["name"],
             "protocol_fields": protocol,
             "treebank": self.gold.source,
-            "clean_up": self.gold.clean_up,
+            "preprocessing": self.gold.clean_up,
             "decoder": self.chosen,
             **({"averaged_models": self.models} if self.models > 1 else {}),
             **figures,
@@ -209,7 +213,7 @@ def _score_row(name: str, scores: ParsingScores) -> str:
 
 
 def _seeds_row(name: str, scores: SeedScores) -> str:
-    spread = f"± {100 * scores.deviation:.1f}, max {100 * scores.max:.1f}"
+    spread = f"± {100 * scores.std:.1f}, max {100 * scores.max:.1f}"
     return _row(f"{name}, mean of {scores.count} {'seed' if scores.count == 1 else 'seeds'}, {spread}", scores.mean)
 
 

@@ -7,6 +7,8 @@ trees.
 
 from __future__ import annotations
 
+import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
@@ -20,24 +22,29 @@ from torch import Tensor
 from syntaxlm.allocation import keep_freed_memory
 from syntaxlm.batches import SentenceBatches
 from syntaxlm.data.corpora import EncodedCorpus
-from syntaxlm.errors import InputError
+from syntaxlm.errors import InputError, InputWarning
 from syntaxlm.model_io import ModelBundle
 from syntaxlm.models.abilities import Distances, FindsBestTrees, LabelsSpans, Model, Parses, SpanMarginals
 from syntaxlm.models.abilities import SpanScores as BatchSpanScores
 from syntaxlm.models.batches import TokenBatch
+from syntaxlm.progress import progress_bar
 from syntaxlm.trees import DECODING_RULES, DecodingRule, SpanSets, average, decode
 from syntaxlm.trees.bracket_text import INDUCED_LABEL
+from syntaxlm.trees.matching import beginning
 from syntaxlm.trees.span_decoding import SPAN_RULES, SpanRule, SpanScores, decode_spans, places_of
 from syntaxlm.trees.spans import AnyIntegers, Flags, Integers, Positions, gathered, offsets_of
 
 TOKEN_BUDGET = 1 << 12  # tokens of a parsing batch: enough for large products, few enough that freed blocks are kept
 SPAN_BUDGET = 1 << 17  # of a model that scores spans: spans of a batch, padding included; each takes many features
 
+LONG_SENTENCE = 400  # words of a sentence from which on the time is extrapolated, for models that score spans
+TRIED_WORDS = 100  # of it
+
 MarginalRule = Literal["mbr", "viterbi"]
 MARGINAL_RULES: tuple[MarginalRule, ...] = get_args(MarginalRule)
 Rule = DecodingRule | SpanRule | MarginalRule
 RULES: tuple[Rule, ...] = (*DECODING_RULES, *SPAN_RULES, *MARGINAL_RULES)
-COSTLY_RULES: tuple[Rule, ...] = ("viterbi",)  # need another, slow reading of the text: used only where asked for
+COSTLY_RULES: tuple[Rule, ...] = ("viterbi",)  # need another, slow reading of the text: used only on request
 Values: TypeAlias = npt.NDArray[np.float32]
 
 
@@ -49,7 +56,7 @@ class Structure:
     without.  span_scores: log-probabilities among the spans that end at one word; None for a model without.
     marginals: the probability of each span given the sentence, 1 for single words; None for a model without.
     labels: indices into `label_names`, in the order of the marginals; -1 where there is none; None for a model without,
-    or where they were not asked for.
+    or where they were not requested.
     find_best_trees: the single most probable trees, with labels and single words; None for a model without.
     """
 
@@ -65,7 +72,7 @@ class Structure:
         """The trees by one of the model's rules: all spans of two words or more, without labels.
 
         rule: `mbr` gives the tree with the greatest sum of marginals (minimum Bayes risk), `viterbi` the most probable
-        tree, which is found when it is first asked for.
+        tree, which is found on first use.
         layer: whose distances, where the rule takes distances; 1 is first.
         """
         if rule in DECODING_RULES:
@@ -126,7 +133,7 @@ def rules_of(model: Model) -> tuple[Rule, ...]:
 
 
 def rules_for(models: Sequence[ModelBundle], rule: Rule | None) -> tuple[Rule, ...]:
-    """By which rule each of the models parses: the one asked for where it has that, otherwise its default.
+    """The decoder of each model: the requested one if the model has it, otherwise its default.
 
     Raises InputError for a model that does not parse, and for a rule that none of the models has.
     """
@@ -141,7 +148,7 @@ def rules_for(models: Sequence[ModelBundle], rule: Rule | None) -> tuple[Rule, .
 
 
 def layer_of(stored: ModelBundle, layer: int | None) -> int:
-    """The layer asked for, 1 is the first; of None, the model's own. Raises InputError for one that there is not."""
+    """The requested layer, from 1; for None, the model's own. Raises InputError for a layer that the model lacks."""
     model = stored.require(Parses, "parsing")
     if layer is None:
         return model.default_layer
@@ -193,8 +200,9 @@ def _structure(stored: ModelBundle, corpus: EncodedCorpus, labelled: bool = Fals
     if labelled and isinstance(model, LabelsSpans):
         read = model.labelled_structure
         labels = _room_for_spans(lengths, np.int32)
-    for batch in _batches(stored, corpus):
-        found = read(batch.to(stored.model.device))
+    _warn_of_long(stored, corpus, read)
+    for batch in _shown(_batches(stored, corpus), model, lengths):
+        found = _within_memory(read, batch.to(stored.model.device))
         words, indices = _real(batch)
         if isinstance(found, Distances):
             inner = found.values[:, 1:-1].cpu().numpy()
@@ -217,6 +225,57 @@ def _structure(stored: ModelBundle, corpus: EncodedCorpus, labelled: bool = Fals
     scores.values[np.repeat(scores.offsets[:-1], lengths) + last * (last + 1) // 2] = 1  # single words
     find = partial(_best_trees, stored, corpus) if isinstance(model, FindsBestTrees) else None
     return Structure(lengths, distances, None, scores, labels, names, find)
+
+
+def _shown(batches: Iterator[TokenBatch], model: Parses, lengths: Integers) -> Iterator[TokenBatch]:
+    """Batches with a progress bar: a model that compares all spans takes time as the cube of the length."""
+    power = 1 if model.structure_type is Distances else 3
+
+    def work(batch: TokenBatch) -> float:
+        return float((_real(batch)[0].astype(float) ** power).sum())
+
+    return progress_bar(batches, "parsing", float((lengths.astype(float) ** power).sum()), work, percent=True)
+
+
+def _warn_of_long(stored: ModelBundle, corpus: EncodedCorpus, read: Callable[[TokenBatch], Any]) -> None:
+    """Warns of a sentence that takes minutes; the time is extrapolated from that of its first words."""
+    longest = int(corpus.lengths.argmax())
+    words = int(corpus.lengths[longest])
+    if stored.require(Parses, "parsing").structure_type is Distances or words <= LONG_SENTENCE:
+        return
+    start = EncodedCorpus.from_sentences([corpus.sentence(longest)[:TRIED_WORDS]])
+    (batch,) = (one.to(stored.model.device) for one in _batches(stored, start))
+    read(batch)  # the first reading loads what the later ones have
+    started = time.perf_counter()
+    read(batch)
+    minutes = (time.perf_counter() - started) * (words / TRIED_WORDS) ** 3 / 60
+    if minutes > 1:
+        tokens = [stored.vocabulary.tokens[word] for word in corpus.sentence(longest)]
+        warnings.warn(
+            InputWarning(
+                f"sentence {longest + 1:,} of those parsed together has {words:,} words ({beginning(tokens)}): parsing"
+                f" it takes about {minutes:,.0f} minutes, since {stored.name} models compare all spans. Split it, or"
+                " parse it with a model of syntactic distances."
+            ),
+            stacklevel=2,
+        )
+
+
+def _within_memory(read: Callable[[TokenBatch], Any], batch: TokenBatch) -> Any:
+    """The structure of a batch. Raises InputError where memory does not hold the charts of its sentences."""
+    try:
+        return read(batch)
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and "memory" not in str(error):
+            raise
+        raise _too_long(int(_real(batch)[0].max())) from error
+
+
+def _too_long(words: int) -> InputError:
+    return InputError(
+        f"a sentence of {words:,} words: the scores of all its spans need more memory than there is. Split it, or parse"
+        " it with a model of syntactic distances."
+    )
 
 
 def _real(batch: TokenBatch) -> tuple[Integers, Integers]:
@@ -255,7 +314,7 @@ def _best_trees(stored: ModelBundle, corpus: EncodedCorpus) -> SpanSets:
     model, lengths = stored.require(FindsBestTrees, "decoding by viterbi"), corpus.lengths
     names = model.labels if isinstance(model, LabelsSpans) else ()
     found: list[Integers] = [np.zeros((0, 4), np.int64)]
-    for batch in _batches(stored, corpus):
+    for batch in _shown(_batches(stored, corpus), model, lengths):
         trees = model.best_trees(batch.to(stored.model.device))
         for index, tree in zip(_real(batch)[1].tolist(), trees, strict=True):
             spans = np.array(tree, np.int64).reshape(-1, 3)
@@ -283,7 +342,7 @@ def _spans_of_words(scores: Tensor, words: Integers) -> npt.NDArray[np.float32]:
     longest = len(scores) - 2
     if scores.shape[2] < longest:
         raise ValueError(f"scores of spans of up to {scores.shape[2]} words, expected those of up to {longest}")
-    # Those of the spans that end at a word stand at the step after it; longer ones start before the first word.
+    # Spans that end at a word are found at the step after it; longer ones start before the first word.
     of_ends = scores[2:, :, :longest].transpose(0, 1).cpu()
     end, length = np.arange(1, longest + 1)[:, None], np.arange(1, longest + 1)
     real: Flags = (length <= end) & (end <= words[:, None, None])
@@ -295,10 +354,7 @@ def _room_for_spans(lengths: Integers, number_type: type[np.generic]) -> npt.NDA
     try:
         return np.zeros(int((lengths * (lengths + 1) // 2).sum()), number_type)
     except MemoryError as error:
-        raise InputError(
-            f"a sentence of {int(lengths.max()):,} words: memory does not hold the scores of all its spans. "
-            "Split it, or parse it with a model of syntactic distances."
-        ) from error
+        raise _too_long(int(lengths.max())) from error
 
 
 def _batches(stored: ModelBundle, corpus: EncodedCorpus) -> Iterator[TokenBatch]:

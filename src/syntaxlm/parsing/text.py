@@ -14,7 +14,7 @@ from syntaxlm.models.abilities import Parses as ParsingModel
 from syntaxlm.parsing.parse import Parses, parse_lines, parse_lines_together
 from syntaxlm.parsing.structure import Rule
 from syntaxlm.progress import progress_bar
-from syntaxlm.text_files import source_name
+from syntaxlm.text_files import line_bytes, no_sentence, plain_size, source_name
 from syntaxlm.trees import TieBreaking
 
 PARSED_TOGETHER = 20_000  # lines: as many as memory holds easily, few enough that output begins soon
@@ -46,11 +46,17 @@ def parse_text(
     together = PARSED_TOGETHER if of_distances else SCORED_TOGETHER
     chunks = iter(lambda: list(islice(lines, together)), [])
     first = 1
-    for chunk in progress_bar(chunks, f"parsing, chunks of {together:,} lines"):
+    size = plain_size(text)
+    amount = len if size is None else _bytes_of
+    for chunk in progress_bar(chunks, f"parsing {source_name(text)}", size, amount, percent=size is not None):
         if len(stored) > 1:
             yield parse_lines_together(stored, chunk, decoder, first, layer, names, ties)
         else:
             yield parse_lines(stored[0], chunk, decoder, first, layer, labels)
         first += len(chunk)
     if first == 1:
-        raise InputError(f"{source_name(text)}: not one line in it")
+        raise no_sentence(text)
+
+
+def _bytes_of(lines: Sequence[str]) -> int:
+    return sum(map(line_bytes, lines))

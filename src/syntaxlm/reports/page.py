@@ -119,7 +119,7 @@ class WrittenReport:
     left_out: dict[str, str]
 
     def to_dict(self) -> dict[str, Any]:
-        return {"path": str(self.path), "left_out": self.left_out}
+        return {"schema_version": 1, "path": str(self.path), "left_out": self.left_out}
 
     def __str__(self) -> str:
         return "\n".join([str(self.path), *(f"missing: {name}. {why}" for name, why in self.left_out.items())])

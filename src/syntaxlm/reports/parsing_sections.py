@@ -99,7 +99,7 @@ def _f1_row(name: str, scores: ParsingScores) -> tuple[str, ...]:
 
 
 def _seeds_row(name: str, scores: SeedScores) -> tuple[str, ...]:
-    spread = f"± {percent(scores.deviation)}, maximum {percent(scores.max)}"
+    spread = f"± {percent(scores.std)}, maximum {percent(scores.max)}"
     return f"{name}, mean of {scores.count} seeds ({spread})", percent(scores.mean), "", ""
 
 

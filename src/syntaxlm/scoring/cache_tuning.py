@@ -20,6 +20,7 @@ from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.model_io import ModelBundle
 from syntaxlm.models.abilities import HasHiddenStates
 from syntaxlm.models.batches import TextMode
+from syntaxlm.progress import progress_bar
 from syntaxlm.scoring.cache import CACHE_SIZE, CacheSettings, NeuralCache
 from syntaxlm.scoring.engine import ScoredTokens, Scorer
 from syntaxlm.scoring.perplexity import LanguageModelScore, score_of
@@ -108,7 +109,8 @@ def tune_cache(
     stored.require(HasHiddenStates, "tune cache")
     scorer = Scorer.of(stored, mode)
     with EncodedCorpus.encode(path, stored.normaliser, stored.vocabulary) as corpus:
-        parts = list(scorer.tokens(corpus, hidden=True))
+        tokens = scorer.tokens(corpus, hidden=True)
+        parts = list(progress_bar(tokens, "scoring", corpus.word_count, lambda part: len(part.tokens), percent=True))
         nats = -sum(float(part.log_probs.sum(dtype=torch.float64)) for part in parts)
         without = score_of(corpus, scorer.mode, nats)
     trials = _trials(parts, size, THETAS)
@@ -134,7 +136,8 @@ def _nearby(trials: Sequence[CacheTrial], factor: float) -> list[float]:
 
 def _trials(parts: Sequence[ScoredTokens], size: int, thetas: Sequence[float]) -> list[CacheTrial]:
     cache = NeuralCache(size)
-    cache_probs = torch.cat([cache.probs(part, thetas) for part in parts]).double()
+    shown = progress_bar(parts, "trying values of theta, parts")
+    cache_probs = torch.cat([cache.probs(part, thetas) for part in shown]).double()
     log_probs = torch.cat([part.log_probs for part in parts]).double()
     # p(w) = p_model(w) (1 + lambda gain).
     gains = cache_probs * torch.exp(-log_probs)[:, None] - 1

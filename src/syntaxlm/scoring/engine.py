@@ -111,10 +111,12 @@ class Scorer:
     def _encoded_sentences(self, sentences: Iterable[Sequence[int]]) -> LogProbs:
         model = require(self.model, ScoresSentences, self.name, "scoring of sentences")
         total = len(sentences) if isinstance(sentences, Sized) else None
-        bar = iter(progress_bar(iter(sentences), "scoring sentences", total))
-        parts = []
-        while chunk := list(islice(bar, SENTENCES)):
-            parts.append(self._sentence_sums(model, EncodedCorpus.from_sentences(chunk)))
+        left = iter(sentences)
+        chunks = iter(lambda: list(islice(left, SENTENCES)), [])
+        parts = [
+            self._sentence_sums(model, EncodedCorpus.from_sentences(chunk))
+            for chunk in progress_bar(chunks, "scoring sentences", total, len)
+        ]
         return np.concatenate(parts) if parts else np.zeros(0)
 
     def trees(self, corpus: DependencyCorpus) -> LogProbs:
@@ -131,7 +133,7 @@ class Scorer:
         check_labels(self.model, corpus)
         found = np.zeros(corpus.text.word_count)
         batches = TreeBatches(corpus, TOKEN_BUDGET, shuffle=False, seed=0)
-        for batch, scores in _read(model, batches.iterate()):
+        for batch, scores in _read(model, progress_bar(batches.iterate(), "scoring", batches.count(0))):
             found[batches.places(batch).numpy()] = scores.log_probs.cpu().numpy()
         return found
 
@@ -145,7 +147,8 @@ class Scorer:
         total = 0.0
         columns = min(COLUMNS, max(1, (corpus.word_count + len(corpus)) // 2000))
         batches = StreamBatches(corpus, self.vocabulary, columns, STEPS)
-        for batch, scores in _read(self._token_model(), batches.iterate()):
+        shown = progress_bar(batches.iterate(), "scoring", batches.count(0))
+        for batch, scores in _read(self._token_model(), shown):
             counted = scores.log_probs
             if not self.mode.predict_eos:
                 counted = counted.masked_fill(batch.targets == self.vocabulary.end_id, 0.0)
@@ -161,6 +164,19 @@ class Scorer:
         return SentenceBatches(
             corpus, self.vocabulary, TOKEN_BUDGET, shuffle=False, seed=0, predict_eos=self.mode.predict_eos
         )
+
+    def _shown(self, corpus: EncodedCorpus) -> Iterator[TokenBatch]:
+        """Batches of a corpus with a progress bar."""
+        # A model of whole sentences compares all spans, which takes time as the cube of the length.
+        power = 3 if self.model.reads == "sentences" else 1
+        more = int(self.mode.predict_eos)
+
+        def work(batch: TokenBatch) -> float:
+            assert batch.lengths is not None
+            return float((batch.lengths.double() ** power).sum())
+
+        total = float(((corpus.lengths + more).astype(float) ** power).sum())
+        return progress_bar(self._batches(corpus).iterate(), "scoring", total, work, percent=True)
 
     def _sentence_tokens(self, model: ScoresTokens, corpus: EncodedCorpus, hidden: bool) -> ScoredTokens:
         """Scores the sentences of a part of a text, each read independently."""
@@ -193,7 +209,7 @@ class Scorer:
                 sentences = EncodedCorpus.from_sentences([distinct.sentence(int(number)) for number in full])
                 found[full] = self._sentence_sums(model, sentences)
             return found if index is None else found[index]
-        for batch, log_probs in _read_sentences(model, self._batches(distinct).iterate()):
+        for batch, log_probs in _read_sentences(model, self._shown(distinct)):
             assert batch.indices is not None
             found[batch.indices.numpy(force=True)] = log_probs.double().cpu().numpy()
         return found if index is None else found[index]

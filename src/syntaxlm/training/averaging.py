@@ -1,4 +1,4 @@
-"""Averaged SGD, begun once the validation loss no longer falls (NT-ASGD), and fine-tuning from the averaged weights.
+"""Averaged SGD, started once the validation loss no longer falls (NT-ASGD), and fine-tuning from the averaged weights.
 
 Merity, Keskar, Socher 2018, section 3, algorithm 1; fine-tuning: section 5. Training continues with the weights of SGD;
 what is measured and kept is their mean.

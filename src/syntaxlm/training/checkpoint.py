@@ -48,11 +48,16 @@ Number = Annotated[int, Field(ge=0, le=2**62)]
 class TrainerState:
     """Where a run is.
 
-    epoch, batch: the next batch to train on, from 0. steps: optimiser steps made. seconds: of training, over all
-    starts. loss_sum, loss_count: since the last validation. best_loss, best_step, best_epoch: cost, steps and epochs of
-    the weights kept. lowest_loss: the lowest cost of a validation; None for that of the weights kept. without_best:
-    validations since then. metrics_bytes: length of this run's metrics.jsonl. round_figures: what a model that counts
-    returned of its last round, for JSON.
+    epoch, batch: the next batch to train on, from 0.
+    steps: optimiser steps made.
+    seconds: of training, over all starts.
+    loss_sum, loss_count: since the last validation.
+    first_loss: of the first step.
+    best_loss, best_step, best_epoch: cost, steps and epochs of the weights kept.
+    lowest_loss: the lowest cost of a validation; None for that of the weights kept.
+    without_best: validations since then.
+    metrics_bytes: length of this run's metrics.jsonl.
+    round_figures: what a model that counts returned of its last round, for JSON.
     """
 
     epoch: Number = 0
@@ -61,6 +66,7 @@ class TrainerState:
     seconds: NonNegative = 0.0
     loss_sum: Finite = 0.0
     loss_count: Number = 0
+    first_loss: Finite | None = None
     best_loss: Finite | None = None
     best_step: Number = 0
     best_epoch: NonNegative = 0.0

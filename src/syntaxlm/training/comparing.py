@@ -79,7 +79,7 @@ class Row:
 
 
 def _plain(figure: Figure | None) -> dict[str, Any] | None:
-    return None if figure is None else dataclasses.asdict(figure)
+    return None if figure is None else {"mean": figure.mean, "std": figure.std, "count": figure.count}
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Comparison:
 
     @property
     def measure(self) -> str:
-        """Characters are measured in bits per character; so is all that stands beside them."""
+        """Bits per character if any model reads characters."""
         characters = any(row.recipe.text.normaliser.units == "characters" for row in self.rows)
         return "bits_per_character" if characters else "perplexity"
 
@@ -127,6 +127,7 @@ class Comparison:
     def to_dict(self) -> dict[str, Any]:
         """All figures, for JSON."""
         return {
+            "schema_version": 2,  # 1 had "deviation" for "std"
             "folder": str(self.folder),
             "measure": self.measure,
             "seeds": self.seeds,
@@ -209,7 +210,7 @@ def compare(
 ) -> Comparison:
     """Trains every recipe with seeds run.seed, run.seed + 1, ..., one after the other, and writes comparison.json.
 
-    A run that fails costs no other: its message stands in `faults`. Where one is stopped, none is begun after it.
+    A failed run does not end the others; its message is in `faults`. After a stopped run no other is started.
     Raises InputError before anything is trained when a folder holds a run of other settings.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:

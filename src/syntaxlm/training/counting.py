@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import time
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from syntaxlm.errors import InputError
 from syntaxlm.models.abilities import TrainsByCounting
+from syntaxlm.progress import progress_bar, status
 from syntaxlm.training.checkpoint import CHECKPOINT, own_tensors, read_checkpoint, write_checkpoint
 from syntaxlm.training.processes import Processes
 from syntaxlm.training.run_log import RunLog
@@ -17,7 +19,7 @@ from syntaxlm.training.task import Task, TaskRecipe
 
 
 class CountingLoop:
-    """Rounds until the model needs no more, the schedule ends, or a stop is asked for. One process counts."""
+    """Rounds until the model needs no more, the schedule ends, or a stop is requested. One process counts."""
 
     def __init__(self, task: Task, recipe: TaskRecipe, processes: Processes, log: RunLog) -> None:
         self.task, self.recipe, self.processes, self.log = task, recipe, processes, log
@@ -26,13 +28,13 @@ class CountingLoop:
 
     @property
     def rounds(self) -> int:
-        """How many are made at most."""
+        """The largest number of rounds."""
         limit = self.recipe.schedule.epochs
         return limit if self.model.rounds is None else min(limit, self.model.rounds)
 
     @property
     def epochs(self) -> float:
-        """Rounds made."""
+        """The number of rounds made."""
         return float(self.log.trainer.epoch)
 
     @property
@@ -47,7 +49,7 @@ class CountingLoop:
             _, self.log.trainer = read_checkpoint(folder, self.task.model, None)
 
     def train(self) -> None:
-        """Makes the rounds in the first process; the others wait for its weights."""
+        """Makes the rounds in the first process; the others wait."""
         self.processes.on_rank_zero(self._rounds)
         self.log.trainer = self.processes.fabric.broadcast(self.log.trainer)
 
@@ -55,28 +57,36 @@ class CountingLoop:
         trainer = self.log.trainer
         started = time.monotonic() - trainer.seconds
         while not trainer.finished and not self.stop_asked:
+            counted = 0
             with torch.no_grad():
-                for batch in self.task.full_pass():
+                for counted, batch in enumerate(progress_bar(self.task.full_pass(), "counting, batches"), 1):  # noqa: B007
                     self.model.accumulate(batch)
-                trainer.round_figures = self.model.maximise()
+                if not counted:
+                    raise InputError(
+                        f"{self._place}: found nothing to count; expected training text with a word or more"
+                    )
+                with status("estimating"):
+                    trainer.round_figures = self.model.maximise()
             trainer.epoch += 1
             trainer.seconds = time.monotonic() - started
             minutes = self.recipe.schedule.minutes
             out_of_time = minutes is not None and trainer.seconds > 60 * minutes
             trainer.finished = trainer.epoch >= self.rounds or out_of_time
-            if self.rounds > 1:
-                self._after_round()
-            else:
-                self.log.keep_weights(self.task)
+            self._after_round()
+
+    @property
+    def _place(self) -> Path | str:
+        return self.log.folder or "training"
 
     def _after_round(self) -> None:
-        """Validates, keeps the weights of the best round, writes the log and a checkpoint."""
+        """Validates, keeps the weights of the best round, writes the log and, of several rounds, a checkpoint."""
         trainer, log, patience = self.log.trainer, self.log, self.recipe.schedule.stop_patience
         found = self.task.validate()
         if not math.isfinite(found.cost):
             raise InputError(
-                f"{log.folder or 'training'}: the validation's {found.criterion.name} is {found.cost} after round"
-                f" {trainer.epoch}. Earlier checkpoints are intact."
+                f"{self._place}: the {found.criterion.name} of the validation data is {found.cost} after round"
+                f" {trainer.epoch}; expected a finite number. Earlier checkpoints are intact; resume the run from the"
+                " last one with other data or settings."
             )
         best = trainer.best_loss is None or found.cost < trainer.best_loss
         trainer.without_best = 0 if best else trainer.without_best + 1
@@ -88,5 +98,5 @@ class CountingLoop:
         criterion = f"{found.criterion.name}, {found.criterion.unit}"
         values = self.figures | found.figures | {"criterion": criterion, "best": best}
         log.write("round", {"step": trainer.epoch, "epoch": trainer.epoch}, values, None, self.rounds)
-        if log.folder is not None:
+        if log.folder is not None and self.rounds > 1:
             write_checkpoint(log.folder, self.task.model, None, [own_tensors(None)], trainer)

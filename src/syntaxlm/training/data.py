@@ -1,10 +1,11 @@
-"""What a run learns from and is measured on, a text or the dependency trees of one: vocabulary, parts, batches.
+"""The data of a run, text or dependency trees: training, validation and test part, vocabulary and batches.
 
-What the model reads decides which of them a recipe means.
+What the model reads decides which of the two a recipe names.
 """
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -19,9 +20,10 @@ from syntaxlm.data.corpora import EncodedCorpus, count_tokens
 from syntaxlm.data.dependencies import ROOT, UNKNOWN, DependencyCorpus, count_dependencies, label_vocabulary
 from syntaxlm.data.supervision import Supervision, read_supervision
 from syntaxlm.data.treebanks import dependency_trees
-from syntaxlm.errors import InputError
+from syntaxlm.errors import InputError, InputWarning
 from syntaxlm.models.abilities import Model, NeedsTextCounts, TextCounts
 from syntaxlm.models.batches import TokenBatch
+from syntaxlm.parsing.structure import LONG_SENTENCE
 from syntaxlm.scoring.engine import TOKEN_BUDGET, check_labels
 from syntaxlm.scoring.perplexity import Corpus
 from syntaxlm.text.vocabulary import Vocabulary
@@ -34,7 +36,7 @@ COUNTED_TOKENS = 1 << 15  # of a batch that is counted
 
 
 class TrainingData(ABC):
-    """Training, validation and test part, of one vocabulary.
+    """Training, validation and test part, with one vocabulary.
 
     labels: of the edges of trees; None for text.  test: None where the recipe names none.
     supervision: gold trees of the training text; None for trees, which have no further ones, and without any.
@@ -78,7 +80,7 @@ def fingerprint_texts(recipe: Recipe) -> Fingerprints:
     if None in found["text.train"].values():
         raise InputError(
             f"text.train: found {text.train}, standard input or a pipe, which can be read only once; training reads its"
-            " text several times. Give a file."
+            " text several times, and again when it is resumed. Write the text to a file, and give that."
         )
     return found
 
@@ -104,6 +106,10 @@ class TextTrainingData(TrainingData):
         encode = partial(EncodedCorpus.encode, normaliser=normaliser, vocabulary=self.vocabulary)
         self.train, self.valid = encode(text.train), encode(text.valid)
         self.test = encode(text.test) if text.test else None
+        if recipe.reads == "sentences":
+            for name, corpus in (("train", self.train), ("valid", self.valid), ("test", self.test)):
+                if corpus is not None:
+                    _warn_of_long(corpus, recipe.batches.maximum_words if name == "train" else None, recipe.model.name)
         if text.trees is not None:
             clean_up = text.trees_preprocessing
             self.supervision = read_supervision(text.trees, clean_up, self.train, normaliser, self.vocabulary)
@@ -163,7 +169,7 @@ class TextTrainingData(TrainingData):
         ).iterate()
 
     def full_pass(self, recipe: Recipe) -> Iterable[TokenBatch]:
-        """Of a stream, as it stands, in one column."""
+        """Of a stream, unchanged, in one column."""
         cut = recipe.batches
         if cut.carry_state:
             return StreamBatches(self.train, self.vocabulary, 1, COUNTED_TOKENS).iterate()
@@ -176,6 +182,23 @@ class TextTrainingData(TrainingData):
             maximum_words=cut.maximum_words,
             predict_eos=cut.predict_eos,
         ).iterate(0)
+
+
+def _warn_of_long(corpus: EncodedCorpus, maximum_words: int | None, name: str) -> None:
+    """Warns of a sentence that takes minutes. maximum_words: longer ones are left out."""
+    lengths = corpus.lengths
+    if maximum_words is not None:
+        lengths = np.where(lengths > maximum_words, 0, lengths)
+    longest = int(lengths.argmax())
+    if lengths[longest] > LONG_SENTENCE:
+        warnings.warn(
+            InputWarning(
+                f"{corpus.source}, line {corpus.line_numbers[longest]}: the sentence has {lengths[longest]:,} words."
+                f" {name} models compare all spans: it takes {(lengths[longest] / 40) ** 3:,.0f} times as long as a"
+                " sentence of 40 words. Split it, or leave it out (of the training text, batches.maximum_words does)."
+            ),
+            stacklevel=2,
+        )
 
 
 class TreeTrainingData(TrainingData):

@@ -2,74 +2,80 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from syntaxlm.progress import Work, working
 from syntaxlm.scoring.perplexity import perplexity_text
 from syntaxlm.training.recipe import ScheduleSettings
 from syntaxlm.training.run_log import Event
 
 
 class ProgressDisplay:
-    """A progress bar with time left, and a line for each validation. Elsewhere than in a terminal, the lines alone."""
+    """A progress bar with the time left, and a line for each validation. Where there is no terminal, the lines alone.
+
+    unit: what the speed counts, "tokens" or "pairs".
+    """
 
     def __init__(self, schedule: ScheduleSettings, console: Console, unit: str = "tokens") -> None:
-        self.schedule, self.console = schedule, console
-        self.progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("loss {task.fields[loss]}  {task.fields[speed]} " + f"{unit}/s"),
-            TimeRemainingColumn(elapsed_when_finished=True),
-            console=console,
-            disable=not console.is_terminal,
-        )
-        self.task: TaskID | None = None
-        self._tokens, self._seconds = 0, 0.0
+        self.schedule, self.console, self.unit = schedule, console, unit
+        self._work = Work("training")
+        self._shown, self._started = ExitStack(), False
+        self._counted, self._seconds = 0, 0.0  # at the last measurement of speed
 
     def __enter__(self) -> ProgressDisplay:
-        if self.console.is_terminal:
-            self.progress.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.console.is_terminal:  # else it would print an empty line
-            self.progress.stop()
+        self._shown.close()
 
     def __call__(self, event: Event) -> None:
         if event.kind == "trees":
-            self.progress.console.print(str(event.values["supervision"]), soft_wrap=True, markup=False)
+            self.console.print(str(event.values["supervision"]), soft_wrap=True, markup=False)
             return
-        place = event.trainer
-        done = place.epoch * event.batches + place.batch
-        if event.kind == "valid":
-            values = event.values
-            marks = ("  best so far" if values["best"] else "") + (
-                "  learning rate falls" if values["rate_fell"] else ""
-            )
-            change = values.get("averaging")
-            marks += f"  averaging {change}" if change else ""
-            figures = "  ".join(
-                f"{name.replace('_', ' ')} {_figure(name, values[name])}" for name in values if name in _SHOWN
-            )
-            self.progress.console.print(
-                f"epoch {done / event.batches:.2f}  {figures}  {_clock(place.seconds)}{marks}", soft_wrap=True
-            )
+        if event.kind in ("valid", "round"):
+            self._print(event)
+        if event.kind != "valid":
+            self._move(event)
+
+    def _print(self, event: Event) -> None:
+        """The line of a validation."""
+        place, values = event.trainer, event.values
+        where = (
+            f"epoch {place.epoch + place.batch / event.batches:.2f}"
+            if event.kind == "valid"
+            else f"round {place.epoch}"
+        )
+        parts = [where]
+        parts += [f"{name.replace('_', ' ')} {_figure(name, values[name])}" for name in values if name in _SHOWN]
+        parts.append(_clock(place.seconds))
+        parts += [text for key, text in _MARKS.items() if values.get(key)]
+        if change := values.get("averaging"):
+            parts.append(f"averaging {change}")
+        self.console.print("  ".join(parts), soft_wrap=True)
+
+    def _move(self, event: Event) -> None:
+        """Moves the bar: by batches, or by rounds."""
+        place, work = event.trainer, self._work
+        if event.kind == "round":
+            work.done, work.total = place.epoch, event.batches
+        else:
+            work.done = place.epoch * event.batches + place.batch
+            work.total = self._total(int(work.done), event)
+        if not self._started:
+            self._shown.enter_context(working(work, self.console))
+            self._started, self._seconds = True, place.seconds
+        if not place.loss_count:
             return
-        total = self._total(done, event)
-        if self.task is None:
-            self.task = self.progress.add_task("training", total=total, loss="-", speed="-")
-            self._seconds = place.seconds
-        loss = f"{place.loss_sum / place.loss_count:.3f}" if place.loss_count else "-"
-        new = place.loss_count - self._tokens
-        speed = f"{new / max(1e-9, place.seconds - self._seconds):,.0f}" if new > 0 else "-"
+        new = place.loss_count - self._counted
+        speed = f"  {new / max(1e-9, place.seconds - self._seconds):,.0f} {self.unit}/s" if new > 0 else ""
         if new <= 0 or place.seconds - self._seconds > 10:
-            self._tokens, self._seconds = place.loss_count, place.seconds
-        self.progress.update(self.task, completed=done, total=total, loss=loss, speed=speed)
+            self._counted, self._seconds = place.loss_count, place.seconds
+        work.note = f"loss {place.loss_sum / place.loss_count:.3f}{speed}"
 
     def _total(self, done: int, event: Event) -> int:
         """Batches until the end: of all epochs, or as many as the minutes left allow."""
@@ -79,6 +85,7 @@ class ProgressDisplay:
         return min(total, max(done, round(done * self.schedule.minutes * 60 / event.trainer.seconds)))
 
 
+_MARKS = {"best": "best so far", "rate_fell": "learning rate falls"}
 _SHOWN = ("train_loss", "valid_loss", "valid_perplexity", "valid_accuracy")
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from syntaxlm.data.treebanks import treebank_files
 from syntaxlm.errors import InputError, InputWarning
-from syntaxlm.files import parse_json, read_stored, to_json, write_text
+from syntaxlm.files import parse_json, read_stored, system_error, to_json, write_text
 from syntaxlm.text_files import STANDARD_INPUT
 from syntaxlm.training.run_folder import INPUTS
 
@@ -53,7 +53,7 @@ def _hash(path: str | Path) -> str | None:
             while block := file.read(_BLOCK):
                 found.update(block)
     except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+        raise system_error(path, "read", error) from error
     return found.hexdigest()
 
 

@@ -24,9 +24,12 @@ from syntaxlm.training.checkpoint import (
     write_checkpoint,
 )
 from syntaxlm.training.processes import Processes
+from syntaxlm.training.run_folder import RECIPE
 from syntaxlm.training.run_log import RunLog
 from syntaxlm.training.schedule import Plateau, build_optimiser
 from syntaxlm.training.task import Task, TaskRecipe
+
+EXPLODED = 100.0  # times the first loss, or 100 nats: no sound run has such a loss, and none comes back from it
 
 
 class _Handed:
@@ -49,7 +52,7 @@ class _LossModule(nn.Module):
 
 
 class GradientLoop:
-    """Epochs of steps, validations, checkpoints, until the schedule ends or a stop is asked for.
+    """Epochs of steps, validations, checkpoints, until the schedule ends or a stop is requested.
 
     log: the run's folder and log; of a run without a folder it keeps nothing.
     """
@@ -91,7 +94,7 @@ class GradientLoop:
         self.epoch_batches = self.batches.count(self.trainer.epoch)
 
     def train(self) -> None:
-        """Trains until the schedule ends, or until `stop_asked` is found true."""
+        """Trains until the schedule ends, or until `stop_asked` is true."""
         keep_freed_memory()
         trainer, schedule = self.trainer, self.recipe.schedule
         self._started = time.monotonic() - trainer.seconds
@@ -131,8 +134,7 @@ class GradientLoop:
         self.state = state if self.batches.carries_state else None
         # Gradients are averaged over processes: dividing by the mean count gives the mean over all.
         mean_count, mean_items, mean_total = processes.mean(count, items, float(total.detach()))
-        if not math.isfinite(mean_total):
-            raise self._diverged("the training loss", mean_total)
+        self._check("the training loss", mean_total / max(1.0, mean_count))
         normaliser = mean_items if settings.loss_normalisation == "sentences" else mean_count
         loss = total / normaliser + sum(penalties.values(), torch.zeros((), device=total.device))
         self.wrapped_optimiser.zero_grad()
@@ -173,8 +175,7 @@ class GradientLoop:
         with self.average.as_weights():
             found = self.processes.fabric.broadcast(self.task.validate())
             cost = found.cost
-            if not math.isfinite(cost):
-                raise self._diverged("the validation loss", cost)
+            self._check("the validation loss", cost)
             lowest = trainer.best_loss if trainer.lowest_loss is None else trainer.lowest_loss
             best = lowest is None or cost < lowest
             trainer.without_best = 0 if best else trainer.without_best + 1
@@ -196,7 +197,7 @@ class GradientLoop:
         self._log("valid", train_loss=training_loss, **figures, **averaging, **self.task.figures())
 
     def _average_on(self, cost: float) -> dict[str, Any]:
-        """Begins or restarts averaging, or ends the run, depending on the validation. Returns figures for the log."""
+        """Starts or restarts averaging, or ends the run, depending on the validation. Returns figures for the log."""
         trainer, settings = self.trainer, self.recipe.optimiser
         count = trainer.averaging.count(trainer.steps)
         change = trainer.averaging.seen(cost, trainer.steps, self.epochs, settings)
@@ -220,13 +221,33 @@ class GradientLoop:
         Not at every step, where it would wait for the device: the next step's loss would show it.
         """
         if not math.isfinite(norm := float(self.gradient_norm)):
-            raise self._diverged("the gradient's norm", norm)
+            raise self._diverged("the norm of the gradient", norm, "a finite number")
 
-    def _diverged(self, what: str, value: float) -> InputError:
+    def _check(self, what: str, loss: float) -> None:
+        """Raises InputError for a loss that is not finite, or far above the first one. loss: per token or item."""
         trainer = self.trainer
+        if trainer.first_loss is None and math.isfinite(loss):
+            trainer.first_loss = loss
+        highest = EXPLODED * max(1.0, trainer.first_loss or 0.0)
+        if not loss <= highest:
+            expected = f"at most {highest:.4g}, {EXPLODED:g} times the first loss" if math.isfinite(loss) else ""
+            raise self._diverged(what, loss, expected or "a finite number")
+
+    def _diverged(self, what: str, value: float, expected: str) -> InputError:
+        trainer, folder, task = self.trainer, self.log.folder, self.task
+        lower = f"a lower {task.rate_setting}" + (f" or {task.clip_setting}" if task.clip_setting else "")
+        kept = f"The weights of step {trainer.best_step} are kept. " if trainer.best_step else ""
+        advice = f"{kept}Train again with {lower}" + ("." if folder is None else ", into another folder.")
+        if folder is not None and (folder / CHECKPOINT).exists():
+            last = read_trainer_state(folder).steps
+            if last < trainer.steps:  # else it has the weights that diverged
+                advice = (
+                    f"Earlier checkpoints are intact. To resume from step {last}, set {lower} in {folder / RECIPE} and"
+                    " resume the run; or train again, into another folder."
+                )
         return InputError(
-            f"{self.log.folder or 'training'}: {what} is {value} at step {trainer.steps}, epoch {trainer.epoch + 1}."
-            " Earlier checkpoints are intact. Try a lower optimiser.learning_rate."
+            f"{folder or 'training'}: training diverged at step {trainer.steps} (epoch {trainer.epoch + 1}, learning"
+            f" rate {self.optimiser.param_groups[0]['lr']:g}): {what} is {value:.4g}; expected {expected}.\n{advice}"
         )
 
     def _log(self, event: str, **values: Any) -> None:

@@ -134,8 +134,9 @@ class InferenceResult:
     stopped: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        rest = {name: getattr(self, name) for name in ("weights", "epochs", "seconds", "valid")}
-        return {"folder": str(self.folder)} | rest | {"test": self.test and self.test.to_dict()}
+        rest = {name: getattr(self, name) for name in ("epochs", "seconds", "valid")}
+        head = {"schema_version": 2, "folder": str(self.folder), "parameters": self.weights}  # 1 had "weights"
+        return head | rest | {"test": self.test and self.test.to_dict()}
 
     def __str__(self) -> str:
         lines = [
@@ -197,6 +198,9 @@ def resume_inference(folder: str | Path, callback: ProgressCallback | None = Non
 
 class InferenceTask(Task):
     """A pair classifier and its pairs."""
+
+    rate_setting = "training.learning_rate"
+    clip_setting = "training.gradient_clip"
 
     def __init__(self, recipe: InferenceRecipe, device: torch.device) -> None:
         self.recipe, files = recipe, recipe.pairs

@@ -59,7 +59,7 @@ class Processes:
         return self.fabric.device
 
     def on_rank_zero(self, action: Callable[[], None]) -> None:
-        """Does something in the first process. Its InputError is raised in all, which would otherwise wait for ever."""
+        """Calls `action` in the first process. All processes raise its InputError, or they would wait forever."""
         fault = None
         if self.is_first:
             try:

@@ -242,7 +242,7 @@ def shipped_recipes() -> Path:
 
 
 def find_recipe(name: str | Path) -> Path:
-    """The file a recipe's name stands for: a path, or the bare name of a shipped one. Raises InputError."""
+    """The file of a recipe's name: a path, or the bare name of a shipped one. Raises InputError."""
     if Path(name).exists():
         return Path(name)
     shipped = shipped_recipes() / f"{name}.yaml"

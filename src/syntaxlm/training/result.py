@@ -142,10 +142,10 @@ def _are_numbers(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure over seeds; deviation: the sample standard deviation, 0 for a single run."""
+    """One figure over seeds; std: the sample standard deviation, 0 for a single run."""
 
     mean: float
-    deviation: float
+    std: float
     count: int
 
     @classmethod
@@ -153,9 +153,9 @@ class Figure:
         """None for no value."""
         if not values:
             return None
-        deviation = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
-        return cls(float(np.mean(values)), deviation, len(values))
+        std = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+        return cls(float(np.mean(values)), std, len(values))
 
     def shown(self, decimals: int) -> str:
-        deviation = f" ± {self.deviation:.{decimals}f}" if self.count > 1 else ""
-        return f"{self.mean:,.{decimals}f}{deviation}"
+        spread = f" ± {self.std:.{decimals}f}" if self.count > 1 else ""
+        return f"{self.mean:,.{decimals}f}{spread}"

@@ -61,7 +61,7 @@ class Run:
 
     @contextmanager
     def start(self) -> Iterator[None]:
-        """A new run: the folder belongs to it from the first moment, so that nothing is trained for nothing.
+        """A new run: the folder belongs to it from the first moment, so that no training is lost.
 
         Raises InputError when the folder holds a run already, or cannot be written, before anything is read.
         """
@@ -146,9 +146,9 @@ class Run:
             check_fingerprints(self.folder, found)
 
     def _check_whole(self) -> None:
-        """A run without a checkpoint starts afresh, which must not cost weights that are there.
+        """A run without a checkpoint starts from the beginning, which must not overwrite existing weights.
 
-        Counting gives the same again, so a counting run may.
+        Counting gives the same result again, so a counting run may.
         """
         has_weights, has_checkpoint = ((self.folder / name).exists() for name in (WEIGHTS, CHECKPOINT))
         if has_weights and not has_checkpoint and not isinstance(self.task.model, TrainsByCounting):

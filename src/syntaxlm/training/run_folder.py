@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from syntaxlm.errors import InputError
-from syntaxlm.files import UNFINISHED, lock, make_folder, remove_empty
+from syntaxlm.files import UNFINISHED, lock, make_folder, remove_empty, system_error
 
 RECIPE, METRICS, INPUTS = "recipe.yaml", "metrics.jsonl", "inputs.json"
 
@@ -61,7 +61,7 @@ def claim(folder: Path, recipe: str) -> HeldFolder:
             continue
         except OSError as error:
             remove_empty(made)
-            raise InputError(f"{folder / RECIPE}: cannot be written: {error.strerror or error}") from error
+            raise system_error(folder / RECIPE, "written", error) from error
         except BaseException:
             remove_empty(made)
             raise
@@ -116,14 +116,14 @@ def held(folder: Path) -> HeldFolder:
         access = os.O_RDWR if os.access(path, os.W_OK) else os.O_RDONLY
         file: BinaryIO = os.fdopen(os.open(path, access | sum(flags)), "r+b" if access == os.O_RDWR else "rb")
     except OSError as error:
-        raise InputError(f"{path}: cannot be opened: {error.strerror or error}") from error
+        raise system_error(path, "opened", error) from error
     try:
         lock(file.fileno(), folder)
         if not os.path.samestat(os.fstat(file.fileno()), os.stat(path, follow_symlinks=False)):
             raise InputError(f"{folder}: another run took this folder just now")
     except OSError as error:
         file.close()
-        raise InputError(f"{path}: cannot be opened: {error.strerror or error}") from error
+        raise system_error(path, "opened", error) from error
     except InputError:
         file.close()
         raise

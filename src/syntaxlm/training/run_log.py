@@ -1,4 +1,4 @@
-"""What a run reports: lines of metrics.jsonl, events for whoever shows its progress, the best weights."""
+"""What a run reports: lines of metrics.jsonl, events for a progress display, the best weights."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class RunLog:
             task.write_weights(self.folder)
 
     def report(self, kind: str, batches: int, values: dict[str, Any]) -> None:
-        """Calls whoever shows the run's progress."""
+        """Calls the progress display."""
         self._callback(Event(kind, self.trainer, batches, values))
 
     def write(self, kind: str, place: dict[str, Any], values: dict[str, Any], rate: float | None, batches: int) -> None:
@@ -71,6 +71,6 @@ class RunLog:
         self.report(kind, batches, values)
 
     def cut(self) -> None:
-        """Removes the lines of steps after the checkpoint, which will be made again."""
+        """Removes the lines of steps after the checkpoint, which will be repeated."""
         if self.folder is not None and os.path.lexists(self.folder / METRICS):
             truncate_stored(self.folder / METRICS, self.trainer.metrics_bytes)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from syntaxlm.errors import InputError
+from syntaxlm.settings import LARGEST_SEED, check_number
 from syntaxlm.training.recipe import Recipe
 from syntaxlm.training.result import RESULT, Figure, TrainingResult, read_result
 from syntaxlm.training.trainer import RECIPE, ProgressCallback, read_run_recipe, resume, train
@@ -19,7 +20,7 @@ Watching = Callable[[Recipe], AbstractContextManager[ProgressCallback]]
 
 @dataclass(frozen=True)
 class SeedsResult:
-    """Runs of one recipe; those after a stopped one were not begun."""
+    """Runs of one recipe; none was started after a stopped one."""
 
     runs: list[TrainingResult]
 
@@ -36,22 +37,27 @@ class SeedsResult:
 
     def to_dict(self) -> dict[str, Any]:
         figures = {
-            f"{text}_perplexity": {"mean": figure.mean, "deviation": figure.deviation}
-            for text, figure in self.perplexities.items()
+            f"{text}_perplexity": {"mean": figure.mean, "std": figure.std} for text, figure in self.perplexities.items()
         }
-        return {"runs": [run.to_dict() for run in self.runs]} | figures
+        head = {"schema_version": 2, "runs": [run.to_dict() for run in self.runs]}  # 1 had "deviation" for "std"
+        return head | figures
 
     def __str__(self) -> str:
         lines = [str(run) for run in self.runs]
         for text, figure in self.perplexities.items():
             title = next(score.perplexity_title for run in self.runs if (score := getattr(run, text)) is not None)
-            lines.append(f"{text} {title} {figure.mean:.2f} ± {figure.deviation:.2f} ({figure.count} seeds)")
+            lines.append(f"{text} {title} {figure.mean:.2f} ± {figure.std:.2f} ({figure.count} seeds)")
         return "\n".join(lines)
 
 
+MOST_SEEDS = 1000  # of a recipe
+
+
 def seeded(recipe: Recipe, count: int) -> dict[str, Recipe]:
-    """The recipe with seeds run.seed, run.seed + 1, ..., by the names of their folders."""
+    """The recipe with seeds run.seed, run.seed + 1, ..., by their folders' names. Raises InputError for too many."""
+    check_number("seeds", count, 0, MOST_SEEDS)
     first = recipe.run.seed
+    check_number("run.seed + seeds", first + count, 0, LARGEST_SEED)
     return {
         f"seed-{seed}": dataclasses.replace(recipe, run=dataclasses.replace(recipe.run, seed=seed))
         for seed in range(first, first + count)

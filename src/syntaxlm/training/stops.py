@@ -73,7 +73,9 @@ class StopResult:
     def to_dict(self) -> dict[str, Any]:
         """All figures, for JSON."""
         reports = {name: report and report.to_dict() for name, report in (("valid", self.valid), ("test", self.test))}
-        return vars(self) | {"folder": str(self.folder)} | reports
+        rest = {name: value for name, value in vars(self).items() if name not in ("folder", "weights")}
+        head = {"schema_version": 2, "folder": str(self.folder), "parameters": self.weights}  # 1 had "weights"
+        return head | rest | reports
 
     def __str__(self) -> str:
         head = (
@@ -122,6 +124,9 @@ def train_stops(
 
 class StopTask(Task):
     """Stop classifiers, and the trees that a dependency-tree model reads for them. That model stays as it is."""
+
+    rate_setting = "learning rate"
+    clip_setting = ""
 
     def __init__(
         self, bundle: ModelBundle, folder: Path, train: str | Path, valid: str | Path, settings: StopTraining

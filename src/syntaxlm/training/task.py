@@ -49,9 +49,13 @@ class Task(ABC):
     """A model with the data that it learns from and is validated on.
 
     model: `TrainsByGradient` or `TrainsByCounting`, on the device of the run.
+    rate_setting, clip_setting: the settings of learning rate and clipping of the gradient, as messages name them; ""
+        where there is none.
     """
 
     model: Any
+    rate_setting = "optimiser.learning_rate"
+    clip_setting = "optimiser.gradient_clip"
 
     @abstractmethod
     def batches(self, rank: int, ranks: int) -> Batches:

@@ -24,6 +24,7 @@ from syntaxlm.models.abilities import (
 )
 from syntaxlm.models.registry import build_model
 from syntaxlm.parsing.collapse import TreeFigures, tree_figures
+from syntaxlm.progress import status
 from syntaxlm.scoring.engine import Scorer
 from syntaxlm.scoring.perplexity import Corpus, LanguageModelScore, evaluate_language_model
 from syntaxlm.settings import parse_yaml
@@ -74,7 +75,8 @@ class LanguageModelTask(Task):
 
     def __init__(self, recipe: Recipe, device: torch.device) -> None:
         self.recipe = recipe
-        self.data: TrainingData = read_training_data(recipe)
+        with status("reading the data"):
+            self.data: TrainingData = read_training_data(recipe)
         model = build_model(recipe.model, len(self.data.vocabulary))
         self.data.setup(model)
         self.model: Model = self.placed(model, device)

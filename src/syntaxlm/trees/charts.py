@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -31,6 +31,7 @@ from syntaxlm.trees.ties import tie_priorities as tie_priorities  # imported by 
 Chart: TypeAlias = npt.NDArray[Any]
 Floats: TypeAlias = npt.NDArray[np.float64]
 
+_FEW_WORDS = 1000  # in a group of sentences; below this, the number of operations matters more than their size
 _CHART_BYTES = 2_000_000  # for one group of sentences: about the size of a core's cache
 
 
@@ -183,7 +184,7 @@ def positions(length: int, starts: Chart, ends: Chart) -> Integers:
     return rows
 
 
-@cache
+@lru_cache(maxsize=16)  # sentences of one length follow each other
 def spans_in(length: int) -> tuple[Integers, Integers]:
     """The start and end of each row's span: (n(n + 1)/2,) both."""
     widths = np.repeat(np.arange(1, length + 1), np.arange(length, 0, -1))
@@ -325,6 +326,9 @@ def _best_inside(weights: Chart, split_weights: Chart | None, length: int, rule:
     tail = np.empty(weights.shape, number_type) if rule == "biased" else inside
     inside[:length] = tail[:length] = 0
     own, rows, tails = ([chart[block] for block in blocks(length)] for chart in (weights, inside, tail))
+    if split_weights is None and (weights.shape[1] == 1 or weights.shape[1] * length < _FEW_WORDS):
+        _fill_by_width(own, rows, tails, length, rule)
+        return inside, tail
     lowest = -np.inf if number_type.kind == "f" else np.iinfo(number_type).min
     for width in range(2, length + 1):
         row = rows[width]
@@ -335,6 +339,28 @@ def _best_inside(weights: Chart, split_weights: Chart | None, length: int, rule:
         if rule == "biased":
             np.add(own[width], rows[width - 1][1:], out=tails[width])
     return inside, tail
+
+
+def _fill_by_width(
+    own: Sequence[Chart], rows: Sequence[Chart], tails: Sequence[Chart], length: int, rule: DecodingRule
+) -> None:
+    """`_best_inside` of one sentence, or a few short ones: all splits of all spans of one width in one operation.
+
+    own, rows, tails: by width.  The parts of spans are read from square tables, by start or end and by width, where
+    those of one width are slices; n operations then take the place of n^2.
+    """
+    columns = rows[1].shape[1]
+    lefts = np.zeros((length + 1, length + 1, columns), rows[1].dtype)  # by start and width
+    rights = np.zeros_like(lefts)  # by end and width
+    for width in range(2, length + 1):
+        count = length - width + 1
+        sums = lefts[:count, 1:width] + rights[width:, width - 1 : 0 : -1]
+        rest = lefts[1 : count + 1, width - 1]  # the span without its first word
+        sums[:, 0] = rest
+        np.add(sums.max(1), own[width], out=rows[width])
+        if rule == "biased":
+            np.add(own[width], rest, out=tails[width])
+        lefts[:count, width], rights[width:, width] = rows[width], tails[width]
 
 
 def _best_spans(
@@ -377,7 +403,7 @@ def _best_spans(
     return spans
 
 
-@cache
+@lru_cache(maxsize=4)
 def _part_rows(length: int) -> tuple[Integers, Integers]:
     """(n + 1, n) each: at [width, split - 1] the rows of the left and right part of the first span of that width."""
     first = np.array([block.start for block in blocks(length)])

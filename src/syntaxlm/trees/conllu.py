@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from syntaxlm.errors import InputError
 from syntaxlm.files import write_text
-from syntaxlm.text_files import content_suffix, read_lines, source_name
+from syntaxlm.text_files import content_suffix, no_sentence, read_lines, source_name
 from syntaxlm.trees.tree import DependencyTree
 
 MAXIMUM_SENTENCE = 2**28  # approximate limit of the memory for the lines of one sentence, in bytes
@@ -141,7 +141,7 @@ def _read(path: str | Path, kind: _Format, lines: Iterable[tuple[int, str]] | No
 
 
 def _no_sentence(path: str | Path, kind: _Format) -> InputError:
-    return InputError(f"{source_name(path)}: found no sentences, expected {kind.expected}")
+    return no_sentence(path, kind.expected)
 
 
 def _blocks(path: str | Path, has_comments: bool, lines: Iterable[tuple[int, str]] | None = None) -> Iterator[_Block]:

@@ -30,7 +30,9 @@ def match_words(predicted: Sequence[Tree], gold: Sequence[Tree], predicted_sourc
     _match(predicted, gold, *gold_sides(predicted_source, gold_source), GOLD_ADVICE)
 
 
-GOLD_ADVICE = "Predictions must have one tree for each gold sentence, with as many words as it has after clean-up."
+GOLD_ADVICE = (
+    "Predictions must have one tree for each gold sentence, with as many words as it has after gold-tree preprocessing."
+)
 
 
 def gold_sides(predicted_source: str, gold_source: str) -> tuple[Side, Side]:
@@ -55,23 +57,44 @@ def read_matching(
 
 
 def _match(trees: Sequence[Tree], others: Sequence[Tree], side: Side, other_side: Side, advice: str) -> None:
-    pairs = enumerate(zip(trees, others, strict=False), 1)
-    wrong = next(((number, one, other) for number, (one, other) in pairs if len(one) != len(other)), None)
-    if wrong:
-        number, one, other = wrong
-        width = max(len(side.name), len(other_side.name)) + 1
-        raise InputError(
-            f"{other_side.source}, sentence {number}: the tree has {len(other)} words, {side.subject} has {len(one)}.\n"
-            f"  {other_side.name + ':':{width}} {beginning(other.words)}\n"
-            f"  {side.name + ':':{width}} {beginning(one.words)}   ({side.source}, tree {number})\n{advice}"
-        )
+    wrong = first_difference(trees, others)
+    if wrong is None:
+        return
     if len(trees) != len(others):
-        both = min(len(trees), len(others))
-        source, longer = (other_side.source, others) if len(others) > both else (side.source, trees)
-        raise InputError(
-            f"{side.source}: found {len(trees)} trees, expected {len(others)} as in {other_side.source}.\n"
-            f"  first without a partner: {source}, sentence {both + 1}: {beginning(longer[both].words)}\n{advice}"
-        )
+        raise wrong_number(trees, others, side, other_side, advice)
+    one, other = trees[wrong], others[wrong]
+    raise InputError(
+        f"{other_side.source}, sentence {wrong + 1}: the tree has {len(other)} words, {side.subject} has {len(one)}.\n"
+        f"{_both(one, other, side, other_side)}   ({side.source}, tree {wrong + 1})\n{advice}"
+    )
+
+
+def first_difference(trees: Sequence[Tree], others: Sequence[Tree]) -> int | None:
+    """The index of the first sentence with another number of words, or without a partner; None where all agree."""
+    pairs = list(zip(trees, others, strict=False))
+    by_length = next((place for place, (one, other) in enumerate(pairs) if len(one) != len(other)), len(pairs))
+    return None if by_length == len(pairs) and len(trees) == len(others) else by_length
+
+
+def wrong_number(
+    trees: Sequence[Tree], others: Sequence[Tree], side: Side, other_side: Side, advice: str
+) -> InputError:
+    """The error for two files with different numbers of trees."""
+    place = first_difference(trees, others)
+    assert place is not None
+    one, other = (each[place] if place < len(each) else None for each in (trees, others))
+    return InputError(
+        f"{side.source}: found {len(trees):,} trees, expected {len(others):,} as in {other_side.source}.\n"
+        f"First difference: sentence {place + 1}\n{_both(one, other, side, other_side)}\n{advice}"
+    )
+
+
+def _both(one: Tree | None, other: Tree | None, side: Side, other_side: Side) -> str:
+    width = max(len(side.name), len(other_side.name)) + 1
+    pairs = (other_side, other), (side, one)
+    return "\n".join(
+        f"  {each.name + ':':{width}} {'(no tree)' if tree is None else beginning(tree.words)}" for each, tree in pairs
+    )
 
 
 def check_same_words(words: Sequence[str], expected: Sequence[str], place: str, expected_place: str) -> None:

@@ -91,11 +91,6 @@ class SeedScores:
     max: float
     count: int
 
-    @property
-    def deviation(self) -> float:
-        """The former name of `std`."""
-        return self.std
-
     def to_dict(self) -> dict[str, float]:
         return asdict(self)
 

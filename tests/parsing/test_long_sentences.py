@@ -1,0 +1,47 @@
+"""Sentences so long that a model of spans takes minutes, or more memory than there is."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from syntaxlm.errors import InputError, InputWarning
+from syntaxlm.parsing import structure
+from syntaxlm.parsing.parse import parse_lines
+from tests.grammar_models import grammar
+
+LINE = "the cat sees a dog " * 6
+
+
+def test_a_long_sentence_is_named_with_the_expected_time(monkeypatch):
+    monkeypatch.setattr(structure, "LONG_SENTENCE", 20)
+    monkeypatch.setattr(structure, "TRIED_WORDS", 5)
+    clock = itertools.count(step=60.0)
+    monkeypatch.setattr(structure.time, "perf_counter", lambda: next(clock))  # a minute for the first words
+    found = r"sentence 2 of .* has 30 words \(the cat sees .* \.\.\.\): .* takes about 216 minutes"
+    with pytest.warns(InputWarning, match=found):
+        parse_lines(grammar("simple-pcfg"), ["a cat", LINE])
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory")])
+def test_a_sentence_beyond_the_memory_is_named(error, monkeypatch):
+    model = grammar("simple-pcfg")
+
+    def out_of_memory(batch):
+        raise error
+
+    monkeypatch.setattr(model.model, "structure", out_of_memory)
+    with pytest.raises(InputError, match=r"a sentence of 30 words: .* need more memory than there is\. Split it"):
+        parse_lines(model, ["a cat", LINE])
+
+
+def test_another_fault_of_the_model_is_not_taken_for_a_lack_of_memory(monkeypatch):
+    model = grammar("simple-pcfg")
+
+    def wrong(batch):
+        raise RuntimeError("shapes do not match")
+
+    monkeypatch.setattr(model.model, "structure", wrong)
+    with pytest.raises(RuntimeError, match="shapes do not match"):
+        parse_lines(model, [LINE])
