@@ -67,7 +67,10 @@ def test_json_has_the_labels_where_asked_for_and_the_marginals_of_the_spans_alwa
     stored = bracketing()
     (plain,), (parse,) = (parse_lines(stored, [LINES[1]], labels=labels) for labels in (False, True))
     figures = json.loads(json.dumps(parse.as_dict()))
-    assert list(figures) == ["number", "words", "tokens", "spans", "labels", "word_labels", "marginals"]
+    assert list(figures) == [
+        *("number", "words", "tokens", "offsets", "known", "not_read"),
+        *("spans", "labels", "word_labels", "marginals"),
+    ]
     assert len(figures["spans"]) == len(figures["labels"]) == len(figures["marginals"]) == 5
     assert len(figures["word_labels"]) == 6
     assert {label.split("-")[0] for label in figures["labels"]} == {"NT"}
@@ -76,7 +79,9 @@ def test_json_has_the_labels_where_asked_for_and_the_marginals_of_the_spans_alwa
     expected = [chart[start, end - 1] for start, end in figures["spans"]]
     np.testing.assert_allclose(figures["marginals"], expected, rtol=0, atol=1e-6)
     assert figures["marginals"][0] == pytest.approx(1, abs=1e-6)
-    assert list(plain.as_dict()) == ["number", "words", "tokens", "spans", "marginals"]
+    assert list(plain.as_dict()) == [
+        *("number", "words", "tokens", "offsets", "known", "not_read", "spans", "marginals")
+    ]
     assert plain.as_dict()["spans"] == figures["spans"]
     assert parse._repr_svg_().startswith("<svg")
 

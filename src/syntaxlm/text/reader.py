@@ -16,7 +16,7 @@ from syntaxlm.text.treebank_style import Contractions, Piece, TreebankStyle
 from syntaxlm.text.vocabulary import Vocabulary
 
 AS_TOKENISED = TreebankStyle()
-AS_WRITTEN = TreebankStyle("auto", "auto")
+AUTO_STYLE = TreebankStyle("auto", "auto")
 REMEMBERED_WORDS = 2**16  # whose pieces are kept in memory
 
 _MARKS = (",", ".", "?", "!", ";", ":", "(", "-LRB-", '"', "``", "“", "--")

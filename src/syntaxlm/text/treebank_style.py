@@ -49,9 +49,9 @@ class TreebankStyle:
     """How the words of a line are split before a model's normaliser reads them.
 
     punctuation: marks at the ends of a word: quotation marks, brackets, , ; : ? ! and two dots or more; dashes (-- and
-    —) anywhere; and the full stop of the sentence's last word, unless the word has another (U.S.). `split`: each
-    becomes a word; `drop`: it is left out. All other full stops belong to abbreviations and stay, as hyphens and
-    apostrophes do. A currency sign before a number and % after it become words in both cases: $ 5, 5 %.
+    —) anywhere; a full stop by itself, and that of the sentence's last word, unless the word has another (U.S.).
+    `split`: each becomes a word; `drop`: it is left out. All other full stops belong to abbreviations and stay, as
+    hyphens and apostrophes do. A currency sign before a number and % after it become words in both cases: $ 5, 5 %.
     contractions: `split`: n't, 's, 're, 've, 'll, 'd, 'm, and the apostrophe after a final s become words of their own,
     as in the Penn Treebank: does n't, ca n't, wo n't, it 's, the girls '; and cannot becomes can not.
     `auto`: as the model's vocabulary requires; see `TextReader`.
@@ -151,7 +151,7 @@ class TreebankStyle:
     def _ends_in_stop(word: str, is_last: bool, known: KnownWords | None) -> bool:
         """Whether a word ends in a full stop that is no abbreviation's."""
         if len(word) < 2 or word[-1] != "." or word[-2] == ".":
-            return False
+            return word == "."
         before = word[:-1]
         if known is not None and known.has(word):
             return is_last and known.has(before) and known.is_more_frequent(before, word)
