@@ -114,11 +114,8 @@ def test_what_ends_a_sentence_of_english(paragraph, sentences):
 
 
 def test_words_that_often_end_sentences_are_no_abbreviations():
-    text = (
-        f"{VISIT} " * 3
-        + "Then they said that she and we were there. He went to the bar. They sat at the bar. She met her at the bar. We met at the bar. "
-        * 3
-    )
+    bars = "He went to the bar. They sat at the bar. She met her at the bar. We met at the bar. "
+    text = f"{VISIT} " * 3 + "Then they said that she and we were there. " + bars * 3
     words = text.split()
     assert likely_abbreviations(["bar", "mr", "dr", "p.m"], words) == {"mr", "dr", "p.m"}
     assert "bar" not in Splitter.learn([[text]]).abbreviations

@@ -12,6 +12,9 @@ from syntaxlm.cli import main
 from syntaxlm.errors import InputError
 from syntaxlm.parsing.parse import parse_lines, parse_lines_together
 from syntaxlm.parsing.structure import MARGINAL_RULES, structure_of
+from syntaxlm.text.reader import AUTO_STYLE
+from syntaxlm.text.treebank_style import TreebankStyle
+from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees import TIE_RULES, average, format_spans, parse_brackets
 from syntaxlm.trees.latex import format_latex
 from tests.fresh_models import KNOWN, fresh
@@ -177,3 +180,45 @@ def test_the_command_averages_models_of_every_structure(folders, tmp_path, capsy
         assert main(["parse", "brackets", str(tmp_path / "text.txt"), *also, "--ties", ties]) == 0
         expected = parse_lines_together(list(folders.values()), LINES, ties=ties).brackets()
         assert capsys.readouterr().out.splitlines() == expected
+
+
+def test_words_keep_their_places_and_unread_marks_hang_where_both_sides_meet():
+    stored = bracketing()
+    style = TreebankStyle("drop", "split")
+    line = "The “dog” sees, xyzzy can’t."
+    (parse,) = parse_lines(stored, [line], style=style)
+    assert parse.words == ["The", "dog", "sees", "xyzzy", "ca", "n’t"]
+    assert [line[start:end] for start, end in parse.offsets] == parse.words
+    assert [part.text for part in parse.not_read] == ["“", "”", ",", "."]
+    assert all(line[part.start : part.end] == part.text for part in parse.not_read)
+    assert parse.known == [stored.vocabulary.knows(token) for token in parse.tokens]
+    tree = parse.complete_tree
+    assert "".join(tree.words) == line.replace(" ", "")
+    assert [word for word, tag in zip(tree.words, tree.tags, strict=True) if tag == "UNREAD"] == ["“", "”", ",", "."]
+    assert tree.constituents[0][1:] == (0, len(tree))
+    read = [place for place, tag in enumerate(tree.tags) if tag != "UNREAD"]
+    spans = {(sum(at < start for at in read), sum(at < end for at in read)) for _, start, end in tree.constituents}
+    assert spans == {part[1:] for part in parse.tree.constituents}
+    for _, start, end in tree.constituents[1:]:
+        assert tree.tags[start] != "UNREAD" != tree.tags[end - 1], "a mark borders on a constituent, and is outside it"
+    brackets = parse_lines(stored, [line, ""], style=style)
+    assert brackets.brackets(with_unread=True) == [str(tree), ""]
+    assert brackets.brackets()[0].count("UNREAD") == 0
+
+
+def test_models_with_different_vocabularies_split_a_line_alike():
+    def with_words(stored, **replaced):
+        tokens = [replaced.get(f"is_{place}", token) for place, token in enumerate(stored.vocabulary.tokens)]
+        return dataclasses.replace(stored, vocabulary=Vocabulary(tokens))
+
+    first = bracketing()
+    marks = {place: token for place, token in enumerate(first.vocabulary.tokens) if token in ",.!"}
+    first = with_words(first, **{f"is_{place}": f"word{place}" for place in marks})
+    second = with_words(first, **dict(zip((f"is_{place}" for place in marks), ("n't", ",", "."), strict=True)))
+    line = ["The dog, didn't see."]
+    alone = parse_lines(first, line, style=AUTO_STYLE)
+    together = parse_lines_together([first, second], line, style=AUTO_STYLE)
+    assert together.words == alone.words
+    assert next(iter(together)).offsets == next(iter(alone)).offsets
+    reverse = parse_lines_together([second, first], line, style=AUTO_STYLE)
+    assert reverse.words == [["The", "dog", ",", "did", "n't", "see", "."]]
