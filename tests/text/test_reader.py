@@ -17,7 +17,7 @@ WORDS = (
 )
 STYLES = {
     # as the Penn Treebank writes text
-    "treebank": "the The a man does did n't 's ' can not said no Mr. yes books girls it left , . ? `` '' -LRB- -RRB- --",
+    "treebank": "the The a man did n't 's ' can not said no Mr. yes books girls it left , . ? `` '' -LRB- -RRB- --",
     # as Mikolov's preparation: no punctuation, lower case, numbers as N
     "bare": "the a man does do did n't 's ' can not said no mr. yes books girls it left N $ corp. corp inc.",
     # neither tokenised nor lower-cased

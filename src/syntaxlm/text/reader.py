@@ -101,7 +101,9 @@ class TextReader:
 
     def tokens(self, line: str) -> list[str]:
         """The tokens of a line, without BOS and EOS."""
-        return self.normaliser.tokens(line) if self._is_plain else self.written_tokens(line)[1]
+        if not self._is_plain:
+            line = " ".join(piece.text for piece in self._pieces(line) if piece.text)
+        return self.normaliser.tokens(line)
 
     def written_tokens(self, line: str) -> tuple[list[str], list[str]]:
         """The words of a line that the model reads: as written there, and their tokens."""
@@ -145,8 +147,15 @@ class TextReader:
 
     def knows(self, word: str) -> bool:
         """Whether the vocabulary has all of a word, as it is written."""
-        tokens = self.normaliser.tokens(word)
-        return bool(tokens) and all(map(self.vocabulary.knows, tokens))
+        return self._remembered_knows(word)
+
+    @cached_property
+    def _remembered_knows(self) -> Callable[[str], bool]:
+        def knows(word: str) -> bool:
+            tokens = self.normaliser.tokens(word)
+            return bool(tokens) and all(map(self.vocabulary.knows, tokens))
+
+        return lru_cache(REMEMBERED_WORDS)(knows)
 
     def has(self, word: str) -> bool:
         """Whether the vocabulary has a word, perhaps in another spelling. A mark after a number is not part of it."""
