@@ -22,11 +22,10 @@ def test_its_python_examples_give_what_they_show():
 @pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
 def test_its_figures_are_those_of_the_results(path):
     figures = json.loads(path.read_text())
-    rows = [
-        f"| {one['precision']:.1%} | {one['recall']:.1%} | "
-        f"{'**' if one['splitter'] == 'syntaxlm' else ''}{one['f1']:.1%}{'**' if one['splitter'] == 'syntaxlm' else ''}"
-        f" | {one['recall_marked']:.1%} |".replace("%", "")
-        for one in figures["splitters"]
-    ]
-    shown = [row in PAGE.read_text(encoding="utf-8") for row in rows]
-    assert all(shown) or figures["data"] == "gum/dev.conllu"
+    page = PAGE.read_text(encoding="utf-8")
+    for one in figures["splitters"]:
+        precision, recall, f1, after_marks = (
+            f"{100 * one[name]:.1f}" for name in ("precision", "recall", "f1", "recall_marked")
+        )
+        shown = f"**{f1}**" if one["splitter"] == "syntaxlm" else f1
+        assert f"| {precision} | {recall} | {shown} | {after_marks} |" in page

@@ -101,7 +101,8 @@ def _scored(stored: Any, options: argparse.Namespace) -> Iterator[str]:
         yield piece
     if not any_sentence:
         raise InputError(f"{options.text}: not one {'row' if options.column else 'line'} in it")
-    error_console().print(str(unknown), markup=False, soft_wrap=True)
+    if unknown.words:
+        error_console().print(str(unknown), markup=False, soft_wrap=True)
 
 
 def _cells(word: Any) -> list[str]:
