@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from syntaxlm.cli import main
+from syntaxlm.drawing.terminal import draw_tree
 from syntaxlm.errors import InputError
 from syntaxlm.parsing.parse import parse_lines, parse_lines_together
 from syntaxlm.parsing.structure import MARGINAL_RULES, structure_of
@@ -222,3 +223,13 @@ def test_models_with_different_vocabularies_split_a_line_alike():
     assert next(iter(together)).offsets == next(iter(alone)).offsets
     reverse = parse_lines_together([second, first], line, style=AUTO_STYLE)
     assert reverse.words == [["The", "dog", ",", "did", "n't", "see", "."]]
+
+
+def test_unknown_words_are_marked_in_a_tree_drawn_as_text():
+    stored = bracketing()
+    (parse,) = parse_lines(stored, ["the xyzzy sees"])
+    drawn = draw_tree(parse.tree, parse.known)
+    assert "xyzzy*" in drawn
+    assert "sees*" not in drawn
+    assert drawn.endswith("\n* not in the model's vocabulary")
+    assert "*" not in draw_tree(parse.tree)
