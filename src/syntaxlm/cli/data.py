@@ -107,6 +107,6 @@ def _data_extracted(options: argparse.Namespace) -> None:
         treebank = read_treebank(options.treebank, options.clean_up)
         written = write_tags(treebank, options.output) if options.tagged else write_words(treebank, options.output)
     if options.json:
-        print(to_json(written.as_dict()))
+        print(to_json(written.to_dict()))
         return
     print(f"{options.output}: {written}")

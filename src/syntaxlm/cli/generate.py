@@ -76,7 +76,7 @@ def _generate(options: argparse.Namespace) -> None:
     _refuse_options_of_dependency_trees(options, f"found a {stored.name} model, which samples text")
     sentences = generate(stored, options.count, options.prompt, **_sampling(options), style=treebank_style(options))
     for sentence in progress_bar(sentences, "sampling", options.count):
-        print(to_json(sentence.as_dict()) if options.format == "json" else sentence.text)
+        print(to_json(sentence.to_dict()) if options.format == "json" else sentence.text)
 
 
 def _refuse_options_of_dependency_trees(options: argparse.Namespace, found: str) -> None:
@@ -99,7 +99,7 @@ def _generate_constituents(options: argparse.Namespace, stored: ModelBundle) -> 
     refuse_word_settings(options.prompt, sampling.pop("temperature"), sampling.pop("top_k"), reason)
     _refuse_options_of_dependency_trees(options, "found --trees, which samples from a grammar")
     for one in progress_bar(sample_with_trees(stored, options.count, **sampling), "sampling", options.count):
-        print(to_json(one.as_dict()) if options.format == "json" else one.tree)
+        print(to_json(one.to_dict()) if options.format == "json" else one.tree)
 
 
 def _sampling(options: argparse.Namespace) -> dict[str, Any]:
@@ -127,4 +127,4 @@ def _generate_trees(options: argparse.Namespace, stored: ModelBundle) -> None:
         if options.format == "conllu":
             print(format_conllu(one.tree, one.comments()), end="")
         else:
-            print(to_json(one.as_dict()) if options.format == "json" else one.text)
+            print(to_json(one.to_dict()) if options.format == "json" else one.text)

@@ -165,4 +165,4 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 
 def print_result(result: Any, as_json: bool) -> None:
-    print(to_json(result.as_dict()) if as_json else result)
+    print(to_json(result.to_dict()) if as_json else result)

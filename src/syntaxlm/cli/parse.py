@@ -86,7 +86,7 @@ def _formatted(parses: Parses, kind: str, with_unread: bool) -> str:
     if kind == "brackets":
         trees = parses.brackets(with_unread)
     elif kind == "json":
-        trees = [to_json(parse and parse.as_dict()) for parse in parses]
+        trees = [to_json(parse and parse.to_dict()) for parse in parses]
     else:
         trees = [format_latex(parse.complete_tree if with_unread else parse.tree) if parse else "" for parse in parses]
     return "".join(tree + "\n" for tree in trees)

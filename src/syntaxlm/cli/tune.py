@@ -107,7 +107,7 @@ def _cache(options: argparse.Namespace) -> None:
     ]
     command = shlex.join(words)
     if options.json:
-        print(to_json(tuning.as_dict() | {"command": command}))
+        print(to_json(tuning.to_dict() | {"command": command}))
     elif best.weight == 0:
         print(f"{tuning}\n\nA cache does not help this model on this text.")
     else:

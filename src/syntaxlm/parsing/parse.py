@@ -64,7 +64,7 @@ class Parse:
         """
         return with_unread(self.tree, self.offsets, self.not_read)
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         constituents = list(filter(_is_long, self.tree.constituents))
         rest: dict[str, Any] = {name: getattr(self, name) for name in ("number", "words", "tokens")}
         if self.distances:
