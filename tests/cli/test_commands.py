@@ -184,17 +184,19 @@ def test_parse_writes_json_lines_and_latex(run, text, trained):
     path = text("the cat sees a dog\n\n")
     lines = [json.loads(line) for line in run("parse", trained.prpn, path, "--format", "json")[1].splitlines()]
     assert lines[1] is None
-    assert lines[0].keys() == {"number", "words", "tokens", "distances", "spans"}
+    assert lines[0].keys() == {"number", "words", "tokens", "offsets", "known", "not_read", "distances", "spans"}
     assert [0, 5] in lines[0]["spans"]
     assert r"\begin{forest}" in run("parse", trained.prpn, path, "--format", "latex")[1]
 
 
 def test_words_that_brackets_cannot_hold_as_they_are_come_back_the_same(run, text, trained):
     words = "( ) -LRB- [ ] {x} \\ / * # \" ' % …"
-    code, out, _ = run("parse", trained.prpn, text(words + "\n"))
+    code, out, _ = run("parse", trained.prpn, text(words + "\n"), "--punctuation", "keep")
     assert code == 0
     (tree,) = parse_brackets(out)
     assert len(tree.words) == len(words.split())
+    (complete,) = parse_brackets(run("parse", trained.prpn, text(words + "\n"), "--show-unread")[1])
+    assert len(complete.words) == len(words.split()) + 2, "dropped marks are put back, {x} as three"
 
 
 def test_output_goes_to_a_file_whole_or_not_at_all(run, refused, text, trained, tmp_path, monkeypatch):
@@ -536,7 +538,7 @@ def test_as_a_module_a_reader_who_leaves_is_no_fault_and_output_is_utf_8(text, t
         process.stdout.close()
         errors = process.stderr.read().decode()
         assert process.wait(60) == 0
-    assert parse_brackets(first)[0].words == ("naïve", "“cat”", "…")
+    assert parse_brackets(first)[0].words == ("naïve", "cat")
     assert errors == ""
 
 

@@ -43,7 +43,7 @@ def test_json_has_the_figures_of_the_table(capsys, trained, pairs):
     code, out, _ = run(capsys, trained.prpn, pairs, "--json")
     figures = json.loads(out)
     assert code == 0
-    assert (figures["pairs"], figures["punctuation"], figures["against_first"]) == (2, "keep", {})
+    assert (figures["pairs"], figures["punctuation"], figures["against_first"]) == (2, "auto", {})
     assert [model["model"] for model in figures["models"]] == ["prpn"]
     assert set(figures["models"][0]["by_case"]) == {"order", "agreement"}
 

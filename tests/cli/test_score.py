@@ -120,7 +120,7 @@ def test_a_file_of_empty_lines_gives_a_header_alone(score):
 
 def test_output_goes_to_a_file_whole_or_not_at_all(score, tmp_path):
     out = tmp_path / "out.tsv"
-    assert score("the cat\n", "-o", out) == (0, "", "")
+    assert score("the cat\n", "-o", out) == (0, "", "2 words, 0 unknown (0.0%)\n")
     whole = out.read_text()
     assert whole == score("the cat\n")[1]
     assert score(b"the cat\n\xff\n", "-o", out)[0] == 2
@@ -133,3 +133,16 @@ def test_score_reads_standard_input(score, trained, monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"the cat\n")))
     assert cli.main(["score", str(trained.prpn)]) == 0
     assert capsys.readouterr().out == expected
+
+
+def test_the_share_of_unknown_words_is_printed_and_punctuation_is_dropped_by_default(score):
+    _, out, err = score("The cat, the xyzzy dog.\n")
+    assert [(row["word"], row["token"]) for row in table(out)][:2] == [("The", "the"), ("cat,", "cat")]
+    assert err.startswith("5 words, 1 unknown (20.0%). Most frequent: xyzzy.")
+    _, out, err = score("The cat, the dog.\n", "--punctuation", "keep", "--contractions", "keep")
+    assert [row["token"] for row in table(out)][:2] == ["<unk>", "<unk>"]
+    assert "'The' is unknown, but 'the' is known: use --punctuation auto --contractions auto" in err
+
+
+def test_carried_state_of_a_model_of_single_sentences_warns(score):
+    assert "warning: the model was trained on single sentences" in score("the cat\n", "--context", "carry")[2]

@@ -11,7 +11,7 @@ import pytest
 
 from syntaxlm import cli
 from syntaxlm.data import sentences as sentences_room
-from syntaxlm.data.sentences import Splitter, read_paragraphs, write_sentences
+from syntaxlm.data.sentences import Splitter, likely_abbreviations, read_paragraphs, write_sentences
 from syntaxlm.errors import InputError
 from syntaxlm.text_files import read_whole_text
 from tests.shared_data import DATA
@@ -84,6 +84,51 @@ def test_abbreviations_may_be_given_with_their_full_stop_or_without():
 )
 def test_what_ends_a_sentence(splitter, paragraph, sentences):
     assert splitter(paragraph) == sentences
+
+
+ENGLISH = "The end of the road and the start of the way to the sea. "
+
+
+@pytest.mark.parametrize(
+    ("paragraph", "sentences"),
+    [
+        ("We saw Prof. Oak and Gen. Elm. They sang.", ["We saw Prof. Oak and Gen. Elm.", "They sang."]),
+        ("It was on Dec. 6 in fig. 2 of No. 5 as planned. He said no. Then he left.",
+         ["It was on Dec. 6 in fig. 2 of No. 5 as planned.", "He said no.", "Then he left."]),
+        ("J. R. Smith came. So did A. Jones.", ["J. R. Smith came.", "So did A. Jones."]),
+        ("He owns Acme Inc. and Foo Ltd. now. It is big.", ["He owns Acme Inc. and Foo Ltd. now.", "It is big."]),
+        ("1. Play the card. 2. Leave.", ["1. Play the card.", "2. Leave."]),
+        ("It is so. [3] [4] It was so. [12]", ["It is so. [3] [4]", "It was so. [12]"]),
+        ("I loved it! :) You will, too. ;-)", ["I loved it! :)", "You will, too. ;-)"]),
+        ("Well... I know. And then... He left. We ... went on.",
+         ["Well... I know.", "And then...", "He left.", "We ... went on."]),
+        ("He laughed (why?), and went. She stayed.", ["He laughed (why?), and went.", "She stayed."]),
+        ("He was at a bar. The law. It was sad. The lap.",
+         ["He was at a bar.", "The law.", "It was sad.", "The lap."]),
+    ],
+)  # fmt: skip
+def test_what_ends_a_sentence_of_english(paragraph, sentences):
+    splitter = Splitter.learn([[ENGLISH * 3]])
+    assert splitter.is_english
+    assert splitter(paragraph) == sentences
+
+
+def test_words_that_often_end_sentences_are_no_abbreviations():
+    bars = "He went to the bar. They sat at the bar. She met her at the bar. We met at the bar. "
+    text = f"{VISIT} " * 3 + "Then they said that she and we were there. " + bars * 3
+    words = text.split()
+    assert likely_abbreviations(["bar", "mr", "dr", "p.m"], words) == {"mr", "dr", "p.m"}
+    assert "bar" not in Splitter.learn([[text]]).abbreviations
+
+
+def test_small_letters_begin_sentences_where_the_text_often_does_so():
+    web = "i like this place. the food was great. they were very friendly. we will come again. " * 5
+    assert Splitter.learn([[web]])("it was great. we liked it. “why?” he asked") == [
+        "it was great.",
+        "we liked it.",
+        "“why?” he asked",
+    ]
+    assert Splitter.learn([[VISIT]])("It was in approx. great shape.") == ["It was in approx. great shape."]
 
 
 def test_no_letter_is_lost_or_changed(splitter):

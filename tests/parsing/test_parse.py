@@ -9,9 +9,13 @@ import numpy as np
 import pytest
 
 from syntaxlm.cli import main
+from syntaxlm.drawing.terminal import draw_tree
 from syntaxlm.errors import InputError
 from syntaxlm.parsing.parse import parse_lines, parse_lines_together
 from syntaxlm.parsing.structure import MARGINAL_RULES, structure_of
+from syntaxlm.text.reader import AUTO_STYLE
+from syntaxlm.text.treebank_style import TreebankStyle
+from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees import TIE_RULES, average, format_spans, parse_brackets
 from syntaxlm.trees.latex import format_latex
 from tests.fresh_models import KNOWN, fresh
@@ -67,7 +71,10 @@ def test_json_has_the_labels_where_asked_for_and_the_marginals_of_the_spans_alwa
     stored = bracketing()
     (plain,), (parse,) = (parse_lines(stored, [LINES[1]], labels=labels) for labels in (False, True))
     figures = json.loads(json.dumps(parse.to_dict()))
-    assert list(figures) == ["number", "words", "tokens", "spans", "labels", "word_labels", "marginals"]
+    assert list(figures) == [
+        *("number", "words", "tokens", "offsets", "known", "not_read"),
+        *("spans", "labels", "word_labels", "marginals"),
+    ]
     assert len(figures["spans"]) == len(figures["labels"]) == len(figures["marginals"]) == 5
     assert len(figures["word_labels"]) == 6
     assert {label.split("-")[0] for label in figures["labels"]} == {"NT"}
@@ -76,7 +83,9 @@ def test_json_has_the_labels_where_asked_for_and_the_marginals_of_the_spans_alwa
     expected = [chart[start, end - 1] for start, end in figures["spans"]]
     np.testing.assert_allclose(figures["marginals"], expected, rtol=0, atol=1e-6)
     assert figures["marginals"][0] == pytest.approx(1, abs=1e-6)
-    assert list(plain.to_dict()) == ["number", "words", "tokens", "spans", "marginals"]
+    assert list(plain.to_dict()) == [
+        *("number", "words", "tokens", "offsets", "known", "not_read", "spans", "marginals")
+    ]
     assert plain.to_dict()["spans"] == figures["spans"]
     assert parse._repr_svg_().startswith("<svg")
 
@@ -172,3 +181,55 @@ def test_the_command_averages_models_of_every_structure(folders, tmp_path, capsy
         assert main(["parse", "brackets", str(tmp_path / "text.txt"), *also, "--ties", ties]) == 0
         expected = parse_lines_together(list(folders.values()), LINES, ties=ties).brackets()
         assert capsys.readouterr().out.splitlines() == expected
+
+
+def test_words_keep_their_places_and_unread_marks_hang_where_both_sides_meet():
+    stored = bracketing()
+    style = TreebankStyle("drop", "split")
+    line = "The “dog” sees, xyzzy can’t."
+    (parse,) = parse_lines(stored, [line], style=style)
+    assert parse.words == ["The", "dog", "sees", "xyzzy", "ca", "n’t"]
+    assert [line[start:end] for start, end in parse.offsets] == parse.words
+    assert [part.text for part in parse.not_read] == ["“", "”", ",", "."]
+    assert all(line[part.start : part.end] == part.text for part in parse.not_read)
+    assert parse.known == [stored.vocabulary.knows(token) for token in parse.tokens]
+    tree = parse.complete_tree
+    assert "".join(tree.words) == line.replace(" ", "")
+    assert [word for word, tag in zip(tree.words, tree.tags, strict=True) if tag == "UNREAD"] == ["“", "”", ",", "."]
+    assert tree.constituents[0][1:] == (0, len(tree))
+    read = [place for place, tag in enumerate(tree.tags) if tag != "UNREAD"]
+    spans = {(sum(at < start for at in read), sum(at < end for at in read)) for _, start, end in tree.constituents}
+    assert spans == {part[1:] for part in parse.tree.constituents}
+    for _, start, end in tree.constituents[1:]:
+        assert tree.tags[start] != "UNREAD" != tree.tags[end - 1], "a mark borders on a constituent, and is outside it"
+    brackets = parse_lines(stored, [line, ""], style=style)
+    assert brackets.brackets(with_unread=True) == [str(tree), ""]
+    assert brackets.brackets()[0].count("UNREAD") == 0
+
+
+def test_models_with_different_vocabularies_split_a_line_alike():
+    def with_words(stored, **replaced):
+        tokens = [replaced.get(f"is_{place}", token) for place, token in enumerate(stored.vocabulary.tokens)]
+        return dataclasses.replace(stored, vocabulary=Vocabulary(tokens))
+
+    first = bracketing()
+    marks = {place: token for place, token in enumerate(first.vocabulary.tokens) if token in ",.!"}
+    first = with_words(first, **{f"is_{place}": f"word{place}" for place in marks})
+    second = with_words(first, **dict(zip((f"is_{place}" for place in marks), ("n't", ",", "."), strict=True)))
+    line = ["The dog, didn't see."]
+    alone = parse_lines(first, line, style=AUTO_STYLE)
+    together = parse_lines_together([first, second], line, style=AUTO_STYLE)
+    assert together.words == alone.words
+    assert next(iter(together)).offsets == next(iter(alone)).offsets
+    reverse = parse_lines_together([second, first], line, style=AUTO_STYLE)
+    assert reverse.words == [["The", "dog", ",", "did", "n't", "see", "."]]
+
+
+def test_unknown_words_are_marked_in_a_tree_drawn_as_text():
+    stored = bracketing()
+    (parse,) = parse_lines(stored, ["the xyzzy sees"])
+    drawn = draw_tree(parse.tree, parse.known)
+    assert "xyzzy*" in drawn
+    assert "sees*" not in drawn
+    assert drawn.endswith("\n* not in the model's vocabulary")
+    assert "*" not in draw_tree(parse.tree)

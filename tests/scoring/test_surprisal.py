@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from itertools import pairwise
 
 import pytest
@@ -10,11 +11,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from syntaxlm.errors import InputWarning
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.scoring import engine, surprisal
 from syntaxlm.scoring.perplexity import evaluate_text
-from syntaxlm.scoring.surprisal import surprisals, written_words
+from syntaxlm.scoring.surprisal import UnknownWords, surprisals, written_words
 from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.reader import AS_TOKENISED, AUTO_STYLE
+from syntaxlm.text.treebank_style import TreebankStyle
 from tests.fresh_models import OPEN, SENTENCES, STREAM, every_model, fresh
 
 LINES = ["the old dog sees a cat .", "", "cat", "xyzzy the plugh", " a  dog ", "the cat sees the cat , the dog"]
@@ -164,3 +168,50 @@ def test_a_word_tells_itself_as_a_dict(prpn):
 def test_one_string_is_refused_at_once(lstm):
     with pytest.raises(TypeError, match="not one string"):
         surprisals(lstm, "the cat")
+
+
+def test_a_row_is_a_word_as_written_with_the_sum_of_its_tokens():
+    stored = fresh("lstm")
+    line = "The cat’s, dog!"
+    (rows,) = surprisals(stored, [line], style=TreebankStyle("split", "split"))
+    assert [(row.word, row.token) for row in rows] == [
+        ("The", "<unk>"),
+        ("cat’s,", "cat <unk> ,"),
+        ("dog!", "dog !"),
+        ("", "</s>"),
+    ]
+    assert all(line[row.begin : row.end] == row.word for row in rows)
+    (tokens,) = surprisals(stored, ["The cat 's , dog !"])
+    bits = [row.surprisal for row in tokens]
+    assert rows[1].surprisal == pytest.approx(sum(bits[1:4]))
+    (read,) = surprisals(stored, [line], style=AUTO_STYLE)
+    assert [row.token for row in read] == ["the", "<unk> ,", "dog !", "</s>"]
+
+
+def test_the_share_of_unknown_words_is_reported_with_a_way_to_reduce_it():
+    stored = fresh("lstm")
+    lines = ["the cat sees a dog,", "the dog sees the cat!"]
+    counts = {}
+    for style in (AUTO_STYLE, AS_TOKENISED):
+        unknown = UnknownWords(stored, style)
+        for rows in surprisals(stored, lines, style=style):
+            unknown.add(rows)
+        counts[style] = str(unknown)
+    assert counts[AUTO_STYLE] == "10 words, 0 unknown (0.0%)"
+    assert counts[AS_TOKENISED] == (
+        "10 words, 2 unknown (20.0%). 'dog,' is unknown, but 'dog ,' is known:"
+        " use --punctuation auto --contractions auto"
+    )
+    unknown = UnknownWords(stored, AUTO_STYLE)
+    for rows in surprisals(stored, ["xyzzy xyzzy plugh cat"], style=AUTO_STYLE):
+        unknown.add(rows)
+    assert str(unknown).startswith("4 words, 3 unknown (75.0%). Most frequent: xyzzy, plugh.")
+
+
+def test_carried_state_of_a_model_of_single_sentences_warns():
+    with pytest.warns(InputWarning, match="trained on single sentences and now carries its state"):
+        surprisals(fresh("lstm"), LINES, "carry")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        surprisals(fresh("lstm", STREAM), LINES, "carry")
+        surprisals(fresh("lstm"), LINES)

@@ -62,6 +62,6 @@ def test_nothing_but_marks_is_ever_lost(raw):
     assert letters(TreebankStyle("drop", "split")(raw)) == letters(raw)
 
 
-def test_an_unknown_choice_is_told():
-    with pytest.raises(InputError, match="punctuation: found 'no'; expected keep or split or drop"):
+def test_an_unknown_choice_is_reported():
+    with pytest.raises(InputError, match="punctuation: found 'no'; expected keep, split, drop or auto"):
         TreebankStyle("no")  # type: ignore[arg-type]

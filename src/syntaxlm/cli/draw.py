@@ -6,7 +6,16 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from syntaxlm.cli.options import add_clean_up, add_decoding, add_json, add_model, add_protocol, print_result
+from syntaxlm.cli.options import (
+    add_clean_up,
+    add_decoding,
+    add_json,
+    add_model,
+    add_protocol,
+    add_treebank_style,
+    print_result,
+    treebank_style,
+)
 from syntaxlm.errors import InputError
 
 
@@ -39,6 +48,7 @@ def add_draw(commands: Any) -> None:
         help="colours; auto (default) follows the reader's system and is light in a PNG",
     )  # fmt: skip
     add_decoding(parser)
+    add_treebank_style(parser)
     parser.set_defaults(run=_draw)
 
 
@@ -91,7 +101,7 @@ def _draw(options: argparse.Namespace) -> None:
     gold = None if options.gold is None else read_gold(options.gold, options.number, options.clean_up)
     stored = read_model(options.model)
     sentence = options.sentence if gold is None else gold
-    analysis = analyse(stored, sentence, options.decoder, options.layer)
+    analysis = analyse(stored, sentence, options.decoder, options.layer, treebank_style(options))
     maps = maps_of(stored, analysis.tokens) if options.maps else None
     Drawing(analysis, gold, maps).write(options.output, options.theme)
 

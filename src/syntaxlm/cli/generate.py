@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from syntaxlm.cli.options import add_model
+from syntaxlm.cli.options import add_model, add_treebank_style, treebank_style
 from syntaxlm.errors import InputError
 from syntaxlm.files import to_json
 
@@ -49,6 +49,7 @@ def add_generate(commands: Any) -> None:
         "--format", choices=["text", "json", "conllu"], default="text",
         help="text (default; with --trees, brackets), json (JSON lines), or conllu (dependency-tree models: the trees)",
     )  # fmt: skip
+    add_treebank_style(parser)
     trees = parser.add_argument_group("dependency-tree models")
     trees.add_argument(
         "--maximum-depth", type=int, metavar="D",
@@ -73,7 +74,7 @@ def _generate(options: argparse.Namespace) -> None:
         _generate_trees(options, stored)
         return
     _refuse_options_of_dependency_trees(options, f"found a {stored.name} model, which samples text")
-    sentences = generate(stored, options.count, options.prompt, **_sampling(options))
+    sentences = generate(stored, options.count, options.prompt, **_sampling(options), style=treebank_style(options))
     for sentence in progress_bar(sentences, "sampling", options.count):
         print(to_json(sentence.to_dict()) if options.format == "json" else sentence.text)
 

@@ -124,15 +124,16 @@ def add_decoder(parser: argparse.ArgumentParser) -> None:
 
 
 def add_treebank_style(parser: argparse.ArgumentParser) -> None:
-    """Options that make plain English look like the text of a treebank."""
+    """Options for English text as people write it."""
     parser.add_argument(
-        "--punctuation", choices=["keep", "split", "drop"], default="keep",
-        help="treatment of the punctuation marks at the ends of a word, before the model's normaliser: keep (default),"
-        " split (each mark becomes a word), drop",
+        "--punctuation", choices=["auto", "keep", "split", "drop"], default="auto",
+        help="punctuation marks at the ends of words, before the model's normaliser: auto (default), as the model's"
+        " vocabulary requires; keep; split, each mark becomes a word; drop",
     )  # fmt: skip
     parser.add_argument(
-        "--contractions", choices=["keep", "split"], default="keep",
-        help="split: n't, 's, 'll and the like become separate words, as in treebank text; keep (default)",
+        "--contractions", choices=["auto", "keep", "split"], default="auto",
+        help="n't, 's, 'll and the like: auto (default), as the model's vocabulary requires; keep; split, they become"
+        " separate words, as in treebanks",
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from itertools import tee
 from pathlib import Path
 from typing import Any
 
-from syntaxlm.cli.options import add_model
+from syntaxlm.cli.options import add_model, add_treebank_style, treebank_style
 from syntaxlm.errors import InputError
 from syntaxlm.files import to_json
 
@@ -39,6 +39,7 @@ def add_score(commands: Any) -> None:
         "--column", metavar="NAME",
         help="column with the sentences, if FILE is a table: a header line, cells separated by tabs"
     )  # fmt: skip
+    add_treebank_style(parser)
     parser.add_argument("--format", choices=["tsv", "json"], default="tsv", help="default: tsv; json: JSON lines")
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="output file (written atomically)")
     parser.set_defaults(run=_score)
@@ -61,11 +62,13 @@ def _scored(stored: Any, options: argparse.Namespace) -> Iterator[str]:
     """The rows, one sentence at a time."""
     from syntaxlm.data.corpora import read_sentences
     from syntaxlm.data.tables import Row, format_cells, names_beside, read_table
-    from syntaxlm.progress import progress_bar
-    from syntaxlm.scoring.surprisal import WordSurprisal, surprisals
+    from syntaxlm.progress import error_console, progress_bar
+    from syntaxlm.scoring.surprisal import UnknownWords, WordSurprisal, surprisals
     from syntaxlm.scoring.tree_scores import tree_surprisals
 
     names: tuple[str, ...] = ()
+    style = treebank_style(options)
+    unknown = UnknownWords(stored, style)
     columns = WordSurprisal._fields
     scored: Iterator[tuple[Row, list[WordSurprisal]]]
     if stored.model.reads == "trees":
@@ -83,7 +86,7 @@ def _scored(stored: Any, options: argparse.Namespace) -> Iterator[str]:
             names, read = read_table(options.text, options.column)
             names = names_beside(columns, names)
         texts, rows = tee(read)
-        scored = zip(rows, surprisals(stored, (row.text for row in texts), options.context), strict=True)
+        scored = zip(rows, surprisals(stored, (row.text for row in texts), options.context, style), strict=True)
     any_sentence = False
     for row, words in progress_bar(scored, "scoring, sentences"):
         if options.format == "json":
@@ -94,9 +97,12 @@ def _scored(stored: Any, options: argparse.Namespace) -> Iterator[str]:
             if not any_sentence:
                 piece = format_cells([*columns, *names]) + "\n" + piece
         any_sentence = True
+        unknown.add(words)
         yield piece
     if not any_sentence:
         raise InputError(f"{options.text}: not one {'row' if options.column else 'line'} in it")
+    if unknown.words:
+        error_console().print(str(unknown), markup=False, soft_wrap=True)
 
 
 def _cells(word: Any) -> list[str]:

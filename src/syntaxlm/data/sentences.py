@@ -9,20 +9,25 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from nltk.tokenize.punkt import PunktLanguageVars, PunktSentenceTokenizer, PunktTrainer
 
+from syntaxlm.data import english_abbreviations
 from syntaxlm.errors import InputError
 from syntaxlm.files import refuse_overwriting, replaced, split_lines
 from syntaxlm.progress import progress_bar
 from syntaxlm.text_files import read_bytes, read_whole_text, source_name
 
 LEARNT = 5_000_000  # characters, from all books together, that abbreviations are learnt from: about 8 seconds
+ENGLISH = 0.08  # of the words of English: the, of, and, to; 0.12 to 0.18 in books, 0.09 on the web
+SMALL_LETTERS = 0.03  # of the full stops: more before small letters show that sentences begin with them
 LONGEST = 50_000  # characters that are read at once: nltk gives up a line that takes it 5 seconds
 
 # What Project Gutenberg puts around a book, in newer files and in older ones.
@@ -38,6 +43,13 @@ _DASH = re.compile(r" *(--+|—) *")
 _END_WITHOUT_SPACE = re.compile(r"([。！？][」』”’）]*)(?=\S)")
 _HYPHENED = re.compile(r"[^\W\d_]-$")
 _LETTER = re.compile(r"[^\W_]")  # or digit
+_LIST_ITEM = re.compile(r"\(?(?:\d{1,3}(?:\.\d{1,2})*|[a-zA-Z]|[ivx]{1,5})[.)]")
+_TAIL = re.compile(  # references and emoticons, which stand after the end of their sentence
+    r"(?:(?:\[(?:\d+(?:\s*[-–,]\s*\d+)*|\.{3}|…)\]|>?[:;=]['’o-]?[()\[\]DPp/\\|]+|\^_*\^|<3)(?=\s|$)\s*)+"
+)
+_DOTS = re.compile(r"(?:\.{2,}|…)[\"'”’»)\]]*(?P<space>\s+)(?=[\"'“‘«(]*(?P<word>[^\W\d_]+))")
+_OPENING_MARKS = "\"'([{‘“«„¿¡`"
+_AROUND = _OPENING_MARKS + ")]}’”»,;:"
 
 
 class _Marks(PunktLanguageVars):
@@ -90,46 +102,160 @@ class SentencesSummary:
 class Splitter:
     """Splits paragraphs into sentences.
 
-    A sentence ends at . ? ! and such, with quotation marks and brackets behind them, before white space. What begins
-    with a small letter, or has no letter or digit, is no sentence but belongs to the one before: "Where?" he asked.
+    A sentence ends at . ? ! and such, with quotation marks and brackets behind them, before white space. It does not
+    end
+    - after an abbreviation, unless what follows is likely to begin a sentence; after a title (Mr.); after a month, No.
+      and such before a number; after an initial (J. R. Smith);
+    - before a small letter, where quotation marks, a bracket, dots or an unknown abbreviation are before it: "Where?"
+      he asked. In text that often begins sentences with small letters, such as that of the web, only quotation marks
+      and dots count;
+    - after the number of a list item: 3. Play the card.
+    What has no letter or digit belongs to the sentence before it, as do references ([12]) and emoticons.
     """
 
     tokenizer: PunktSentenceTokenizer
-    abbreviations: tuple[str, ...]  # in small letters, without their full stop
+    abbreviations: tuple[str, ...]  # learnt or given, in small letters, without their full stop
+    is_english: bool = False  # whether English titles and abbreviations are known, too
+    begins_with_small_letters: bool = False  # whether sentences often do
 
     @classmethod
     def learn(cls, texts: Sequence[Sequence[str]], abbreviations: Sequence[str] = ()) -> Splitter:
         """From the paragraphs of books.  abbreviations: more of them, with their full stop or without."""
         trainer = PunktTrainer(lang_vars=_Marks())
         share = LEARNT // max(1, len(texts))
-        for paragraphs in texts:
-            text = "\n".join(paragraphs)[:share]
-            trainer.train("\n".join(_windows(text)), finalize=False)
+        windows = [window for paragraphs in texts for window in _windows("\n".join(paragraphs)[:share])]
+        for text in texts:
+            trainer.train("\n".join(_windows("\n".join(text)[:share])), finalize=False)
         trainer.finalize_training()
-        learnt = trainer.get_params()
-        learnt.abbrev_types.update(word.lower().removesuffix(".") for word in abbreviations)
-        return cls(PunktSentenceTokenizer(learnt, lang_vars=_Marks()), tuple(sorted(learnt.abbrev_types)))
+        parameters = trainer.get_params()
+        words = " ".join(windows).split()
+        small_letters = _small_share(words) > SMALL_LETTERS
+        parameters.abbrev_types = likely_abbreviations(parameters.abbrev_types, words, small_letters)
+        parameters.abbrev_types.update(word.lower().removesuffix(".") for word in abbreviations)
+        learnt = tuple(sorted(parameters.abbrev_types))
+        english = is_english(words)
+        if english:
+            parameters.abbrev_types.update(english_abbreviations.ALL)
+        tokenizer = PunktSentenceTokenizer(parameters, lang_vars=_Marks())
+        return cls(tokenizer, learnt, english, small_letters)
 
     def __call__(self, paragraph: str) -> list[str]:
-        sentences: list[str] = []
-        for part in self._tokenized(_END_WITHOUT_SPACE.sub(r"\1 ", paragraph)):
-            letter = _LETTER.search(part)
-            if sentences and (letter is None or letter.group().islower()):
-                sentences[-1] += f" {part}"
-            elif letter is not None:
-                sentences.append(part)
-        return sentences
+        paragraph = _END_WITHOUT_SPACE.sub(r"\1 ", paragraph)
+        spans: list[tuple[int, int]] = []
+        item: int | None = None  # where the number of a list item begins, which belongs to what follows
+        for begin, end in chain.from_iterable(_split_after_dots(paragraph, *span) for span in self._spans(paragraph)):
+            if spans and item is None and (tail := _TAIL.match(paragraph, begin, end)):
+                spans[-1] = spans[-1][0], begin + len(tail[0].rstrip())
+                begin = tail.end()
+            if begin == end:
+                continue
+            begin, item = begin if item is None else item, None
+            part = paragraph[begin:end]
+            if _LIST_ITEM.fullmatch(part) and end < len(paragraph):
+                item = begin
+            elif not spans or (_LETTER.search(part) and not self._continues(paragraph[slice(*spans[-1])], part)):
+                spans.append((begin, end))
+            else:
+                spans[-1] = spans[-1][0], end
+        sentences = (paragraph[begin:end] for begin, end in spans)
+        return [sentence for sentence in sentences if _LETTER.search(sentence)]
 
-    def _tokenized(self, paragraph: str) -> Iterator[str]:
+    def _continues(self, sentence: str, part: str) -> bool:
+        """Whether a part belongs to the sentence before it."""
+        last = sentence.rsplit(maxsplit=1)[-1].lstrip(_OPENING_MARKS)
+        word = last.rstrip(".").lower()
+        if self.is_english and last.endswith("."):
+            if word in english_abbreviations.TITLES and part[0].isalpha():
+                return True
+            if word in english_abbreviations.BEFORE_NUMBERS and part[0].isdigit():
+                return True
+        if part[0] in ")],;:":
+            return True
+        letter = _LETTER.search(part)
+        if letter is None or not letter.group().islower():
+            return False
+        return not self.begins_with_small_letters or not last.endswith((".", "!", "?")) or last.endswith("..")
+
+    def _spans(self, paragraph: str) -> Iterator[tuple[int, int]]:
         """Of a long paragraph, the last sentence of each window is read again, with what follows it."""
         begin = 0
         while len(paragraph) - begin > LONGEST:
             end = _window_end(paragraph, begin)
             spans = list(self.tokenizer.span_tokenize(paragraph[begin:end]))
             last = begin + spans[-1][0] if len(spans) > 1 else end
-            yield from (paragraph[begin + low : begin + high] for low, high in spans if begin + low < last)
+            yield from ((begin + low, begin + high) for low, high in spans if begin + low < last)
             begin = last
-        yield from self.tokenizer.tokenize(paragraph[begin:])
+        yield from ((begin + low, begin + high) for low, high in self.tokenizer.span_tokenize(paragraph[begin:]))
+
+
+def _split_after_dots(text: str, begin: int, end: int) -> Iterator[tuple[int, int]]:
+    """The spans of text[begin:end], split after ... before a capital, which Punkt often does not do.
+
+    It is not split before I, which is always a capital.
+    """
+    for found in _DOTS.finditer(text, begin, end):
+        if found["word"][0].isupper() and found["word"] != "I":
+            yield begin, found.start("space")
+            begin = found.end()
+    yield begin, end
+
+
+def likely_abbreviations(
+    candidates: Iterable[str], words: Sequence[str], begins_with_small_letters: bool = False
+) -> set[str]:
+    """Those of Punkt's abbreviations that the text supports. Words that often end sentences are among its candidates.
+
+    candidates: in small letters, without their full stop. words: the text, split at white space.
+    begins_with_small_letters: whether its sentences often do; then a small letter shows nothing.
+    One with an inner full stop is kept (p.m.). Any other must be followed by a full stop more often than not and, after
+    it, twice or more and mostly, by what continues a sentence: a comma or such, a small letter, a digit, or a
+    capitalised word that the text never has in small letters, such as a name.
+    """
+    candidates = set(candidates)
+    small = Counter(word.strip(_AROUND) for word in words if word[:1].islower())
+    without: Counter[str] = Counter()
+    ends: Counter[str] = Counter()
+    inside: Counter[str] = Counter()
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        bare = word.strip(_AROUND + "!?…").lower()
+        stem = bare.removesuffix(".")
+        if stem not in candidates:
+            continue
+        if stem == bare:
+            without[stem] += 1
+        elif begins_with_small_letters and following[:1].islower():
+            pass
+        elif word[-1] in ",;:" or _continues_sentence(following.lstrip(_OPENING_MARKS), small):
+            inside[stem] += 1
+        else:
+            ends[stem] += 1
+    return {
+        word
+        for word in candidates
+        if "." in word or (inside[word] > max(1, ends[word]) and inside[word] + ends[word] > without[word])
+    }
+
+
+def _continues_sentence(word: str, small: Mapping[str, int]) -> bool:
+    """Whether a word after a full stop shows that the sentence goes on. small: words in small letters, counted."""
+    if not word or word[0].islower() or word[0].isdigit():
+        return bool(word)
+    return word[0].isalpha() and not small.get(word.strip(_AROUND + ".!?…").lower(), 0)
+
+
+def is_english(words: Sequence[str]) -> bool:
+    """Whether a text is English, by its share of the most frequent words."""
+    counts = Counter(words)
+    return sum(counts[word] for word in ("the", "of", "and", "to")) > ENGLISH * len(words)
+
+
+def _small_share(words: Sequence[str]) -> float:
+    """The share of full stops between words of four letters or more that a word in small letters follows."""
+    counts = [0, 0]
+    for word, following in pairwise(words):
+        if word[-1:] == "." and word[:-1].isalpha() and len(word) > 4 and following[0].isalpha():
+            counts[following[0].islower()] += 1
+    return counts[True] / max(1, sum(counts))
 
 
 def _windows(text: str) -> Iterator[str]:

@@ -13,7 +13,7 @@ from syntaxlm.drawing import svg
 from syntaxlm.drawing.heat_map import heat_map
 from syntaxlm.drawing.page import Section, html_page
 from syntaxlm.drawing.svg import Picture, Theme
-from syntaxlm.drawing.text import right_to_left
+from syntaxlm.drawing.text import UNKNOWN, right_to_left
 from syntaxlm.drawing.tree import tree_picture
 from syntaxlm.drawing.writing import check_format, write_picture
 from syntaxlm.errors import InputError
@@ -23,7 +23,6 @@ from syntaxlm.trees.span_decoding import Scores
 from syntaxlm.trees.tree import Tree
 
 MAPS_WIDTH = 1750.0  # greatest width of a row of maps in pixels
-UNKNOWN = "not in the model's vocabulary"
 READING = "the token being read"
 
 Values = npt.NDArray[np.float32]

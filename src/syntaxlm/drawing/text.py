@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 ELLIPSIS = "…"
+UNKNOWN = "not in the model's vocabulary"
+UNKNOWN_MARK = "*"
 RIGHT_TO_LEFT_MARK = "\u200f"
 _JOINER = "\u200d"
 _ZERO_WIDTH_SPACE = "\u200b"
@@ -104,6 +106,11 @@ def _printable(character: str) -> str:
         return "␡"
     wrong = unicodedata.category(character) in ("Cc", "Cs") or code & 0xFFFE == 0xFFFE
     return _REPLACEMENT if wrong else character
+
+
+def marked(words: Sequence[str], known: Sequence[bool]) -> list[str]:
+    """Words with a mark behind those that a model does not know. Raises ValueError unless known has one per word."""
+    return [word if is_known else word + UNKNOWN_MARK for word, is_known in zip(words, known, strict=True)]
 
 
 def shortened(text: str, most: int) -> str:

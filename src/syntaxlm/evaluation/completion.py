@@ -34,12 +34,12 @@ from syntaxlm.model_io import ModelBundle
 from syntaxlm.scoring.engine import LogProbs, Scorer
 from syntaxlm.scoring.tree_scores import log_probs_of_trees
 from syntaxlm.text.normaliser import UntaggedTokenError
+from syntaxlm.text.reader import AS_TOKENISED, TextReader
 from syntaxlm.text.treebank_style import TreebankStyle
 
 SHARES = tuple(number / 100 for number in range(101))  # of one model, tried when weights are tuned
 
 
-_AS_WRITTEN = TreebankStyle()
 _DIGITS = 9  # beyond which equal sums may differ by rounding
 
 
@@ -47,7 +47,7 @@ def evaluate_completion(
     models: ModelBundle | Mapping[str, ModelBundle],
     questions: str | Path,
     answers: str | Path,
-    style: TreebankStyle = _AS_WRITTEN,
+    style: TreebankStyle = AS_TOKENISED,
     shares: Sequence[float] | None = None,
     per_token: bool = False,
     parses: str | Path | None = None,
@@ -97,7 +97,7 @@ def _weights(shares: Sequence[float], models: int) -> Weights:
 def score_questions(
     stored: ModelBundle,
     questions: Sequence[CompletionQuestion],
-    style: TreebankStyle = _AS_WRITTEN,
+    style: TreebankStyle = AS_TOKENISED,
     name: str = "model",
     per_token: bool = False,
 ) -> CompletionScores:
@@ -113,7 +113,8 @@ def score_questions(
         trees = [tree for question in questions for tree in question.trees]
         log_probs = log_probs_of_trees(stored, trees, questions[0].parses)
     else:
-        read = [_tokens(stored, question, style, name) for question in questions]
+        reader = TextReader.of(stored.normaliser, stored.vocabulary, style)
+        read = [_tokens(reader, question, name) for question in questions]
         log_probs = Scorer.of(stored).sentences([tokens for candidates in read for tokens in candidates])
     if per_token:
         log_probs = log_probs / np.array([len(tokens) + ends for candidates in read for tokens in candidates])
@@ -128,12 +129,10 @@ def score_questions(
     )
 
 
-def _tokens(
-    stored: ModelBundle, question: CompletionQuestion, style: TreebankStyle, name: str
-) -> list[tuple[str, ...]]:
+def _tokens(reader: TextReader, question: CompletionQuestion, name: str) -> list[tuple[str, ...]]:
     """Of each candidate, as a model of text reads it."""
     try:
-        read = [tuple(stored.normaliser.tokens(style(candidate))) for candidate in question.candidates]
+        read = [tuple(reader.tokens(candidate)) for candidate in question.candidates]
     except UntaggedTokenError as error:
         raise error.at(f"{question.place}, question {question.name}: {name} reads tags") from None
     if not all(read):

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from syntaxlm.data.completion import CompletionQuestion
 from syntaxlm.evaluation.pairs import FEW_KNOWN, Credits, Flags, compare_credits
 from syntaxlm.scoring.engine import LogProbs
+from syntaxlm.text.reader import AS_TOKENISED
 from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.trees import BootstrapResult
 
@@ -20,7 +21,6 @@ INTERPOLATED = "interpolated"
 
 Weights = npt.NDArray[np.float64]
 
-_AS_WRITTEN = TreebankStyle()
 _NORMAL_QUANTILE = 1.959963984540054  # of 97.5%
 
 
@@ -165,7 +165,7 @@ class CompletionReport:
     models: tuple[CompletionScores, ...]
     interpolation: Interpolation | None
     sources: tuple[str, str]
-    style: TreebankStyle = _AS_WRITTEN
+    style: TreebankStyle = AS_TOKENISED
     per_token: bool = False
 
     @property

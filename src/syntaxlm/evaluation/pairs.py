@@ -21,6 +21,7 @@ from syntaxlm.files import to_json, write_text
 from syntaxlm.model_io import ModelBundle
 from syntaxlm.scoring.engine import LogProbs, Scorer
 from syntaxlm.text.normaliser import UntaggedTokenError
+from syntaxlm.text.reader import AS_TOKENISED, TextReader
 from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.trees import BootstrapResult
 
@@ -29,8 +30,6 @@ FEW_KNOWN = 0.01  # of pairs whose words are all known; fewer mean text of anoth
 
 Flags = npt.NDArray[np.bool_]
 Credits = npt.NDArray[np.float64]
-
-_AS_WRITTEN = TreebankStyle()
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ class PairsReport:
     pairs: tuple[MinimalPair, ...]
     models: tuple[PairScores, ...]
     sources: tuple[str, ...]
-    style: TreebankStyle = _AS_WRITTEN
+    style: TreebankStyle = AS_TOKENISED
 
     @property
     def sentence_count(self) -> int:
@@ -207,7 +206,7 @@ class PairsReport:
             more = f" and {len(self.identical) - 3} more" if len(self.identical) > 3 else ""
             lines.append(f"identical sentences, wrong for every model: {len(self.identical)} ({places}{more})")
         foreign = [model.name for model in self.models if model.all_known.mean() < FEW_KNOWN]
-        if foreign and self.style == _AS_WRITTEN:
+        if foreign and self.style == AS_TOKENISED:
             lines.append(
                 f"hardly any pair has only words that are known to {', '.join(foreign)}: a model of treebank text wants"
                 " punctuation dropped and contractions split"
@@ -273,7 +272,7 @@ _ALL, _KNOWN = "all", "known"
 def evaluate_pairs(
     models: ModelBundle | Mapping[str, ModelBundle],
     files: str | Path | Sequence[str | Path],
-    style: TreebankStyle = _AS_WRITTEN,
+    style: TreebankStyle = AS_TOKENISED,
 ) -> PairsReport:
     """Scores every sentence of the files once with each model, and compares the models with the first.
 
@@ -291,18 +290,19 @@ def evaluate_pairs(
 
 
 def score_pairs(
-    stored: ModelBundle, pairs: Sequence[MinimalPair], style: TreebankStyle = _AS_WRITTEN, name: str = "model"
+    stored: ModelBundle, pairs: Sequence[MinimalPair], style: TreebankStyle = AS_TOKENISED, name: str = "model"
 ) -> PairScores:
     """One model's scores of pairs.
 
     Raises InputError for a sentence of which nothing is left.
     """
+    reader = TextReader.of(stored.normaliser, stored.vocabulary, style)
     written: dict[str, tuple[str, ...]] = {}
     for pair in pairs:
         for sentence in (pair.better, pair.worse):
             if sentence not in written:
                 try:
-                    written[sentence] = tuple(stored.normaliser.tokens(style(sentence)))
+                    written[sentence] = tuple(reader.tokens(sentence))
                 except UntaggedTokenError as error:
                     raise error.at(f"{pair.place}: {name} reads tags") from None
                 if not written[sentence]:

@@ -21,6 +21,8 @@ from syntaxlm.model_io import ModelBundle
 from syntaxlm.models.abilities import PredictsNextToken, SamplesSentences
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.text.normaliser import UntaggedTokenError
+from syntaxlm.text.reader import AS_TOKENISED, TextReader
+from syntaxlm.text.treebank_style import TreebankStyle
 
 SAMPLED_TOGETHER = 64  # sentences sampled in one batch
 
@@ -59,11 +61,13 @@ def generate(
     seed: int = Sampling.seed,
     maximum_words: int | None = Sampling.maximum_words,
     keep_unknown: bool = Sampling.keep_unknown,
+    style: TreebankStyle = AS_TOKENISED,
 ) -> Iterator[GeneratedSentence]:
     """Samples sentences independently from BOS. Every sentence has at least one word.
 
     Models that predict the next token are sampled word by word, other models that sample whole sentences top-down.
-    prompt: raw text with which each sentence starts, or None. Other arguments: see `Sampling`.
+    prompt: raw text with which each sentence starts, or None. style: how the prompt's words are split before the
+    model's normaliser reads them, see `TextReader.of`. Other arguments: see `Sampling`.
     Raises InputError for settings out of range, a prompt without words, a prompt, temperature or top_k if sentences
     are sampled top-down, and a model that does not sample sentences.
     """
@@ -75,7 +79,7 @@ def generate(
         trees = sample_with_trees(stored, count, seed=seed, maximum_words=maximum_words, keep_unknown=keep_unknown)
         return (GeneratedSentence(one.number, one.text, one.tokens, [], True) for one in trees)
     try:
-        words = [] if prompt is None else stored.normaliser.tokens(prompt)
+        words = [] if prompt is None else TextReader.of(stored.normaliser, stored.vocabulary, style).tokens(prompt)
     except UntaggedTokenError as error:
         raise error.at("prompt") from None
     if prompt is not None and not words:

@@ -16,17 +16,25 @@ from syntaxlm.errors import InputError
 from syntaxlm.model_io import ModelBundle
 from syntaxlm.models.abilities import LabelsSpans
 from syntaxlm.parsing.structure import Rule, Structure, layers_for, rules_for, structure_of
+from syntaxlm.parsing.unread import NotRead, with_unread
 from syntaxlm.text.normaliser import UntaggedTokenError, without_tags
+from syntaxlm.text.reader import AS_TOKENISED, TextReader
+from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.trees import DECODING_RULES, SpanSets, TieBreaking, Tree, average, format_brackets, format_spans, trees_of
 from syntaxlm.trees.matching import beginning
 from syntaxlm.trees.span_decoding import Scores, SpanScores
 from syntaxlm.trees.tree import Constituent
+
+_NO_DISTANCES = np.zeros(0, np.float32)
 
 
 @dataclass(frozen=True)
 class Parse:
     """One sentence, parsed. words: as written; tokens: as the (first) model read them.
 
+    offsets: where each word stands in the line, (start, end) in code points.
+    known: of each word, whether the (first) model's vocabulary has it.
+    not_read: stretches of the line that no model read, such as dropped punctuation, with their (start, end).
     tree: over the words; of a model of tags, with the tags above them. With labels, each word has its label as its tag,
     or as a constituent above its tag.
     distances: one for each; none where the tree is not of distances, or is the average of several models'.
@@ -44,12 +52,27 @@ class Parse:
     span_scores: Scores | None = field(default=None, compare=False)
     marginals: Scores | None = field(default=None, compare=False)
     word_labels: list[str] | None = None
+    offsets: list[tuple[int, int]] = field(default_factory=list)
+    known: list[bool] = field(default_factory=list)
+    not_read: list[NotRead] = field(default_factory=list)
+
+    @property
+    def complete_tree(self) -> Tree:
+        """The tree over all words and marks of the line. Those that were not read have the tag UNREAD.
+
+        Each hangs from the lowest constituent that covers the words on both its sides; at an end of the line, from the
+        top.
+        """
+        return with_unread(self.tree, self.offsets, self.not_read)
 
     def to_dict(self) -> dict[str, Any]:
         constituents = list(filter(_is_long, self.tree.constituents))
         rest: dict[str, Any] = {name: getattr(self, name) for name in ("number", "words", "tokens")}
         if self.distances:
             rest["distances"] = [round(value, 6) for value in self.distances]
+        rest["offsets"] = [list(place) for place in self.offsets]
+        rest["known"] = self.known
+        rest["not_read"] = [part._asdict() for part in self.not_read]
         rest["spans"] = [[part.start, part.end] for part in constituents]
         if self.word_labels is not None:
             rest["labels"] = [part.label for part in constituents]
@@ -108,6 +131,7 @@ class Parses:
     first: number of the first line.
     span_scores, marginals: of the others, too; None where the trees are averages or not of such.
     labelled: whether spans have induced labels, single words among them.
+    lines, reader: the lines as written, and how the (first) model reads them.
     """
 
     words: list[list[str]]
@@ -119,9 +143,16 @@ class Parses:
     tagged: bool = False
     marginals: SpanScores | None = None
     labelled: bool = False
+    lines: Sequence[str] = ()
+    reader: TextReader | None = None
 
-    def brackets(self) -> list[str]:
-        """Each line's tree, "" for a line without a word."""
+    def brackets(self, with_unread: bool = False) -> list[str]:
+        """Each line's tree, "" for a line without a word.
+
+        with_unread: over all words and marks of the line, see `Parse.complete_tree`; else over those that were read.
+        """
+        if with_unread:
+            return ["" if parse is None else format_brackets(parse.complete_tree) for parse in self]
         if self.spans is None:
             return [""] * len(self.words)
         if self.labelled:
@@ -148,7 +179,20 @@ class Parses:
             labels = _word_labels(tree) if self.labelled else None
             if labels and not self.tagged:  # they take the place of tags
                 tree = Tree(tree.words, tuple(labels), tuple(filter(_is_long, tree.constituents)))
-            yield Parse(number, words, tokens, values[start:end], tree, scores, marginals, labels)
+            aligned = [] if self.reader is None else self.reader.align(self.lines[number - self.first])
+            yield Parse(
+                number,
+                words,
+                tokens,
+                values[start:end],
+                tree,
+                scores,
+                marginals,
+                labels,
+                [(part.start, part.end) for part in aligned if part.token is not None],
+                [] if self.reader is None else list(map(self.reader.vocabulary.knows, tokens)),
+                [NotRead(part.written, part.start, part.end) for part in aligned if part.token is None],
+            )
 
     def _trees(self) -> list[Tree]:
         """The trees of the lines with words. Labels of single words are constituents."""
@@ -186,12 +230,15 @@ def parse_lines(
     first: int = 1,
     layer: int | None = None,
     labels: bool = False,
+    style: TreebankStyle = AS_TOKENISED,
 ) -> Parses:
-    """Parses lines of raw text, a sentence each.
+    """Parses lines of text, a sentence each.
 
     decoder: one of the model's rules (`rules_of`); None: its default. first: number of the first line.
     layer: whose distances, 1 is the first; None: the model's own.
     labels: whether spans and words get the labels that the model has induced.
+    style: how words are split before the model's normaliser reads them, see `TextReader.of`; AUTO_STYLE for text as
+    people write it.
     Raises InputError for a model that does not parse, a decoder or layer that it does not have, and where labels are
     asked of a model without.
     """
@@ -200,21 +247,21 @@ def parse_lines(
     if labels:
         stored.require(LabelsSpans, "parsing with labels")
     (rule,), (layer,) = rules_for([stored], decoder), layers_for([stored], layer)
-    read = _read(stored, lines, first, labels)
-    none = np.zeros(0, np.float32)
+    reader = TextReader.of(stored.normaliser, stored.vocabulary, style)
+    read = _read(stored, reader, lines, first, labels)
     structure = read.structure
+    given: dict[str, Any] = {"tagged": read.tagged, "labelled": labels, "lines": lines, "reader": reader}
     if structure is None:
-        return Parses(read.words, read.tokens, none, None, first, tagged=read.tagged, labelled=labels)
+        return Parses(read.words, read.tokens, _NO_DISTANCES, None, first, **given)
     return Parses(
         read.words,
         read.tokens,
-        structure.distances[layer - 1] if rule in DECODING_RULES else none,
+        structure.distances[layer - 1] if rule in DECODING_RULES else _NO_DISTANCES,
         structure.labelled(rule) if labels else structure.decode(rule, layer),
         first,
         structure.span_scores,
-        read.tagged,
-        structure.marginals,
-        labels,
+        marginals=structure.marginals,
+        **given,
     )
 
 
@@ -228,12 +275,12 @@ class _Reading:
     tagged: bool
 
 
-def _read(stored: ModelBundle, lines: Sequence[str], first: int, labels: bool = False) -> _Reading:
+def _read(stored: ModelBundle, reader: TextReader, lines: Sequence[str], first: int, labels: bool = False) -> _Reading:
     words: list[list[str]] = []
     tokens: list[list[str]] = []
     for number, line in enumerate(lines, first):
         try:
-            written, read = stored.normaliser.written_tokens(line)
+            written, read = reader.written_tokens(line)
         except UntaggedTokenError as error:
             raise error.at(f"sentence {number}") from None
         words.append(written)
@@ -251,6 +298,7 @@ def parse_lines_together(
     layer: int | None = None,
     names: Sequence[str] = (),
     ties: TieBreaking = "random",
+    style: TreebankStyle = AS_TOKENISED,
 ) -> Parses:
     """Parses lines with several models: the average of their trees, over the words of the first; no distances.
 
@@ -259,16 +307,26 @@ def parse_lines_together(
     read the words. decoder: of the models that have this rule; the others parse by their defaults (all, where
     it is None). layer: as of `parse_lines`, of every model with distances. names: of the models, for messages.
     ties: which of equally good splits the average takes, see `trees.average`.
+    style: as of `parse_lines`. Where it has `auto`, the first model decides where words are split; lines of tagged
+    text are never split.
     Raises InputError as `parse_lines`, for a decoder that none of the models has, and naming the sentence that
     normalisers split or drop differently.
     """
     if not stored:
         raise ValueError("expected one model or more")
     rules, layers = rules_for(stored, decoder), layers_for(stored, layer)
-    readings = [_read(one, _lines_for(one, lines, stored, first), first) for one in stored]
+    readers = [TextReader.of(one.normaliser, one.vocabulary, style) for one in stored]
+    if any(one.normaliser.units == "tags" for one in stored):
+        readers = [TextReader(one.normaliser, one.vocabulary) for one in stored]
+    split = [readers[0].split(line) for line in lines]
+    own_lines = _lines_for(stored[0], lines, stored, first)
+    own = _read(stored[0], readers[0], own_lines, first)
+    readings = [own]
     names = names or [f"model {number}" for number in range(1, len(stored) + 1)]
-    for name, one in zip(names[1:], readings[1:], strict=True):
-        for number, (words, others) in enumerate(zip(readings[0].words, one.words, strict=True), first):
+    expected = _words(readers[0].without_splitting(), _lines_for(stored[0], split, stored, first))
+    for name, one, reader in zip(names[1:], stored[1:], readers[1:], strict=True):
+        readings.append(_read(one, reader.without_splitting(), _lines_for(one, split, stored, first), first))
+        for number, (words, others) in enumerate(zip(expected, readings[-1].words, strict=True), first):
             if words != others:
                 raise _read_differently(number, words, others, names[0], name)
     predictions = [
@@ -277,8 +335,13 @@ def parse_lines_together(
         if one.structure is not None
     ]
     combined = average(predictions, ties=ties) if predictions else None
-    none, own = np.zeros(0, np.float32), readings[0]
-    return Parses(own.words, own.tokens, none, combined, first, tagged=own.tagged)
+    return Parses(
+        own.words, own.tokens, _NO_DISTANCES, combined, first, tagged=own.tagged, lines=own_lines, reader=readers[0]
+    )
+
+
+def _words(reader: TextReader, lines: Sequence[str]) -> list[list[str]]:
+    return [reader.written_tokens(line)[0] for line in lines]
 
 
 def _lines_for(one: ModelBundle, lines: Sequence[str], models: Sequence[ModelBundle], first: int) -> Sequence[str]:

@@ -14,6 +14,8 @@ from syntaxlm.models.abilities import Parses as ParsingModel
 from syntaxlm.parsing.parse import Parses, parse_lines, parse_lines_together
 from syntaxlm.parsing.structure import Rule
 from syntaxlm.progress import progress_bar
+from syntaxlm.text.reader import AS_TOKENISED
+from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.text_files import line_bytes, no_sentence, plain_size, source_name
 from syntaxlm.trees import TieBreaking
 
@@ -29,12 +31,14 @@ def parse_text(
     labels: bool = False,
     names: Sequence[str] = (),
     ties: TieBreaking = "random",
+    style: TreebankStyle = AS_TOKENISED,
 ) -> Iterator[Parses]:
     """Parses a text with one sentence per line, showing a progress bar, and yields the parses of consecutive lines.
 
     stored: one model, or several whose trees are averaged.
     decoder, layer, labels: as of `parse_lines`; averages have no labels.
     names, ties: of several models, as of `parse_lines_together`.
+    style: how words are split before the models' normalisers read them, as of `parse_lines`.
     Raises InputError as these functions, and for an empty text.
     """
     if labels and len(stored) > 1:
@@ -50,9 +54,9 @@ def parse_text(
     amount = len if size is None else _bytes_of
     for chunk in progress_bar(chunks, f"parsing {source_name(text)}", size, amount, percent=size is not None):
         if len(stored) > 1:
-            yield parse_lines_together(stored, chunk, decoder, first, layer, names, ties)
+            yield parse_lines_together(stored, chunk, decoder, first, layer, names, ties, style)
         else:
-            yield parse_lines(stored[0], chunk, decoder, first, layer, labels)
+            yield parse_lines(stored[0], chunk, decoder, first, layer, labels, style)
         first += len(chunk)
     if first == 1:
         raise no_sentence(text)

@@ -13,6 +13,8 @@ from syntaxlm.models.abilities import HasMaps
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.parsing.structure import Rule, layers_for, rules_for, structure_of
+from syntaxlm.text.reader import AS_TOKENISED
+from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.trees.decoding import DECODING_RULES
 from syntaxlm.trees.spans import trees_of
 from syntaxlm.trees.tree import Tree
@@ -23,15 +25,17 @@ def analyse(
     sentence: str | Sequence[str] | Tree,
     decoder: Rule | None = None,
     layer: int | None = None,
+    style: TreebankStyle = AS_TOKENISED,
 ) -> Analysis:
-    """Parse a line of raw text, or a treebank sentence, whose words are neither split nor dropped.
+    """Parse a line of text, or a treebank sentence, whose words are neither split nor dropped.
 
     sentence: text, words, or a tree, whose words and tags are read (models of tags need the tags).
-    decoder, layer: as for `parse_lines`. Raises InputError like `parse_lines`, and for a sentence without words.
+    decoder, layer, style: as for `parse_lines`; style applies to text only.
+    Raises InputError like `parse_lines`, and for a sentence without words.
     """
     if not isinstance(sentence, str):
         return _analyse_words(stored, sentence, decoder, layer)
-    (parse,) = parse_lines(stored, [sentence], decoder, layer=layer)
+    (parse,) = parse_lines(stored, [sentence], decoder, layer=layer, style=style)
     if parse is None:
         raise InputError(f"the sentence {sentence[:40]!r} has no words that the model reads")
     return Analysis(

@@ -9,6 +9,8 @@ included, add up to its log-probability.
 from __future__ import annotations
 
 import math
+import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Literal, NamedTuple
@@ -19,10 +21,13 @@ import torch
 from torch import Tensor
 
 from syntaxlm.data.corpora import EncodedCorpus
+from syntaxlm.errors import InputWarning
 from syntaxlm.model_io import ModelBundle
 from syntaxlm.models.batches import TextMode
 from syntaxlm.scoring.engine import ScoredTokens, Scorer
 from syntaxlm.text.normaliser import Normaliser, UntaggedTokenError
+from syntaxlm.text.reader import AS_TOKENISED, AUTO_STYLE, TextReader
+from syntaxlm.text.treebank_style import TreebankStyle
 
 LINES_TOGETHER = 2000  # few enough for memory and for early output, enough for batches of like length
 
@@ -62,11 +67,12 @@ class WrittenWord(NamedTuple):
     tokens: tuple[str, ...]
 
 
-def written_words(normaliser: Normaliser, line: str) -> list[WrittenWord]:
+def written_words(reader: TextReader | Normaliser, line: str) -> list[WrittenWord]:
     """The words of a line, separated by white space; in character units its characters, white space included."""
+    normaliser = reader.normaliser if isinstance(reader, TextReader) else reader
     in_characters = normaliser.units == "characters"
     words: list[WrittenWord] = []
-    for _, begin, end, token in normaliser.align(line):
+    for _, begin, end, token in reader.align(line):
         tokens = () if token is None else (token,)
         before = words[-1] if words else None
         # Tokens of one character share its place; parts of one word touch, as words never do.
@@ -78,33 +84,50 @@ def written_words(normaliser: Normaliser, line: str) -> list[WrittenWord]:
 
 
 def surprisals(
-    stored: ModelBundle, lines: Iterable[str], context: Context | None = None
+    stored: ModelBundle,
+    lines: Iterable[str],
+    context: Context | None = None,
+    style: TreebankStyle = AS_TOKENISED,
 ) -> Iterator[list[WordSurprisal]]:
-    """The words of each line of raw text, a sentence each, with their surprisal; the last row is the sentence's end,
+    """The words of each line of text, a sentence each, with their surprisal; the last row is the sentence's end,
     where the model predicts it.
 
     lines: taken some thousand at a time. A line without a token has no end, and one without a word no row.
     context: "reset" reads each sentence by itself; "carry" reads all as one stream, each sentence after those before
-    it; None: as the model was trained.
+    it; None: as the model was trained. An InputWarning is raised where a model of single sentences carries its state.
+    style: how words are split before the model's normaliser reads them, see `TextReader.of`; AUTO_STYLE for text as
+    people write it. A row stays a word as written, and has the sum of its tokens' surprisals.
     """
     if isinstance(lines, str):
         raise TypeError("surprisals takes lines, not one string")
     trained = stored.mode
     carry = trained.carry_state if context is None else context == "carry"
+    if carry and not trained.carry_state:
+        warnings.warn(
+            "the model was trained on single sentences and now carries its state: words of earlier sentences are"
+            " unfamiliar to it, so its surprisals are less reliable. Reset the state at each sentence",
+            InputWarning,
+            stacklevel=2,
+        )
+    reader = TextReader.of(stored.normaliser, stored.vocabulary, style)
     scorer = Scorer.of(stored, TextMode(carry, trained.predict_eos))
     if carry:
         stream = scorer.stream()
-        return _rows(stored, iter(lines), stream.read, trained.predict_eos)
+        return _rows(stored, reader, iter(lines), stream.read, trained.predict_eos)
 
     def read(corpus: EncodedCorpus) -> ScoredTokens:
         parts = list(scorer.tokens(corpus))
         return ScoredTokens(*(torch.cat([getattr(p, name) for p in parts]) for name in ("tokens", "log_probs")))
 
-    return _rows(stored, iter(lines), read, trained.predict_eos)
+    return _rows(stored, reader, iter(lines), read, trained.predict_eos)
 
 
 def _rows(
-    stored: ModelBundle, lines: Iterator[str], read: Callable[[EncodedCorpus], ScoredTokens], ends: bool
+    stored: ModelBundle,
+    reader: TextReader,
+    lines: Iterator[str],
+    read: Callable[[EncodedCorpus], ScoredTokens],
+    ends: bool,
 ) -> Iterator[list[WordSurprisal]]:
     """read: scores every token, sentence after sentence.  ends: whether the ends of sentences are among them."""
     first = 1
@@ -112,7 +135,7 @@ def _rows(
         words = []
         for number, line in enumerate(chunk, first):
             try:
-                words.append(written_words(stored.normaliser, line))
+                words.append(written_words(reader, line))
             except UntaggedTokenError as error:
                 raise error.at(f"sentence {number}") from None
         ids = [stored.vocabulary.encode(token for word in line for token in word.tokens) for line in words]
@@ -146,6 +169,62 @@ def _sentence_rows(
     if len(bits) > len(ids):
         rows.append(WordSurprisal(number, len(words) + 1, "", len(line), len(line), vocabulary.end, True, bits[-1]))
     return rows
+
+
+MANY_UNKNOWN = 0.1  # of the words; more are explained
+EXAMPLES = 5  # of unknown words
+REMEMBERED_UNKNOWN = 100_000  # different ones
+
+
+class UnknownWords:
+    """Counts the words of rows that a model does not know, and reports their share and a way to reduce it."""
+
+    def __init__(self, stored: ModelBundle, style: TreebankStyle = AS_TOKENISED) -> None:
+        """style: the one that the rows were read with."""
+        self._reader = TextReader.of(stored.normaliser, stored.vocabulary, style)
+        self._auto = TextReader.of(stored.normaliser, stored.vocabulary, AUTO_STYLE)
+        self.words = 0  # that the model read, ends of sentences excluded
+        self.not_read = 0  # words and marks that were dropped
+        self.unknown: Counter[str] = Counter()
+        self.unknown_count = 0
+
+    @property
+    def share(self) -> float:
+        return self.unknown_count / self.words if self.words else 0.0
+
+    def add(self, rows: Iterable[WordSurprisal]) -> None:
+        for row in rows:
+            if row.in_vocabulary is None:
+                self.not_read += 1
+            elif row.word:
+                self.words += 1
+                if not row.in_vocabulary:
+                    self.unknown_count += 1
+                    if row.word in self.unknown or len(self.unknown) < REMEMBERED_UNKNOWN:
+                        self.unknown[row.word] += 1
+
+    def __str__(self) -> str:
+        """One line: "120 words, 3 unknown (2.5%)", and what to do about a large share."""
+        units = "characters" if self._reader.normaliser.units == "characters" else "words"
+        text = f"{self.words:,} {units}, {self.unknown_count:,} unknown ({self.share:.1%})"
+        if self.not_read:
+            text += f", {self.not_read:,} not read"
+        return f"{text}. {self._advice()}" if self.share > MANY_UNKNOWN else text
+
+    def _advice(self) -> str:
+        for word, _ in self.unknown.most_common():
+            parts = [part for part in self._auto.align(word) if part.token is not None]
+            known = " ".join(part.written for part in parts if self._auto.vocabulary.knows(str(part.token)))
+            is_known = bool(parts) and all(self._auto.vocabulary.knows(str(part.token)) for part in parts)
+            if is_known and not all(map(self._reader.vocabulary.knows, self._reader.tokens(word))):
+                read_as = " ".join(str(part.token) for part in parts)
+                shown = f"{known!r} is known" if known != word else f"{read_as!r} is known"
+                return f"{word!r} is unknown, but {shown}: use --punctuation auto --contractions auto"
+        examples = ", ".join(word for word, _ in self.unknown.most_common(EXAMPLES))
+        return (
+            f"Most frequent: {examples}. The surprisal of an unknown word says little about it; expected text like the"
+            " model's training text"
+        )
 
 
 def _bits(log_probs: Tensor) -> Bits:

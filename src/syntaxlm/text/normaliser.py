@@ -199,10 +199,9 @@ class Normaliser(Settings, section="normaliser"):
         in_characters = self.units == "characters"
         begun = False
         previous_end = 0
-        for match in _PIECE.finditer(line.replace(_ZERO_WIDTH_SPACE, " ")):
-            parts = self._parts(match.group())
+        for start, end in word_spans(line):
+            parts = self._parts(line[start:end])
             kept = any(part.tokens for part in parts)
-            start = match.start()
             if in_characters and previous_end < start and previous_end:
                 space = self.space if kept and begun else None
                 aligned.append(AlignedToken(line[previous_end:start], previous_end, start, space))
@@ -210,7 +209,7 @@ class Normaliser(Settings, section="normaliser"):
                 place = (line[start + part.start : start + part.end], start + part.start, start + part.end)
                 aligned.extend(AlignedToken(*place, token) for token in part.tokens or (None,))
             begun = begun or kept
-            previous_end = match.end()
+            previous_end = end
         return aligned
 
     def written_length(self, line: str) -> int:
@@ -368,6 +367,11 @@ def without_tags(line: str) -> str:
 def split_words(line: str) -> list[str]:
     """A line, split at white space: what str.split() knows, and U+200B."""
     return line.replace(_ZERO_WIDTH_SPACE, " ").split()
+
+
+def word_spans(line: str) -> Iterator[tuple[int, int]]:
+    """The (start, end) of every word of a line, where `split_words` separates them."""
+    return (match.span() for match in _PIECE.finditer(line.replace(_ZERO_WIDTH_SPACE, " ")))
 
 
 def _has_letter(token: str) -> bool:

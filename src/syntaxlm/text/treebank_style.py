@@ -1,36 +1,60 @@
-"""Raw English as treebanks write it: punctuation off the words, contractions in two.
+"""English as people write it, split as in treebanks: punctuation off the words, contractions in two.
 
-For test sentences that are ordinary text ("The cat doesn't sleep.") where a model was trained on text of a treebank
-("the cat does n't sleep"). What comes out is text again, for the model's own normaliser.
+"The cat doesn't sleep." becomes "The cat does n't sleep ." for models that were trained on treebank text. Every piece
+keeps its place in the original line.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, Protocol, get_args
 
 from syntaxlm.errors import InputError
 from syntaxlm.text.normaliser import split_words
 
-Punctuation = Literal["keep", "split", "drop"]
-Contractions = Literal["keep", "split"]
+Punctuation = Literal["keep", "split", "drop", "auto"]
+Contractions = Literal["keep", "split", "auto"]
 
-_OPENING = re.compile(r"[\"“”«(\[{¿¡]")
-_CLOSING = re.compile(r"(?:\.{2,}|[\"“”»)\]},;:?!…])$")
+_OPENING = re.compile(r"``|[\"“”«(\[{¿¡‘]")
+_CLOSING = re.compile(r"(?:\.{2,}|''|[\"“”»)\]},;:?!…]|(?<=[,.;:?!…])['’])$")
+_SINGLE_QUOTE = re.compile(r"['’]")
+_CURRENCY = re.compile(r"(?:[A-Z]{1,2})?[$£€¥](?=\d)")
+_PERCENT = re.compile(r"(?<=\d)%$")
+_DASH = re.compile(r"--+|—+")
 _CONTRACTION = re.compile(r"(?i)(?<=[^\W\d_])(?:n['’]t|['’](?:s|re|ve|ll|d|m)|(?<=s)['’])$")
 _CANNOT = re.compile(r"(?i)(can)(not)")
 
 
+class Piece(NamedTuple):
+    """A word or mark of a line. start, end: characters of the line. text: "" where it is dropped."""
+
+    start: int
+    end: int
+    text: str
+
+
+class KnownWords(Protocol):
+    """The words of a model, which decide where a mark belongs to a word."""
+
+    def has(self, word: str) -> bool:
+        """Whether the model knows a word as a whole."""
+
+    def is_more_frequent(self, word: str, other: str) -> bool:
+        """Of two words that it has."""
+
+
 @dataclass(frozen=True)
 class TreebankStyle:
-    """What is done to a sentence before a model's normaliser reads it.
+    """How the words of a line are split before a model's normaliser reads them.
 
-    punctuation: of both ends of a word: quotation marks, brackets, , ; : ? ! and two dots or more; and the full stop of
-    the sentence's last word, unless the word has another (U.S.). `split`: each becomes a word of its own; `drop`: it
-    goes. All other full stops are of abbreviations and stay, as hyphens and apostrophes do.
+    punctuation: marks at the ends of a word: quotation marks, brackets, , ; : ? ! and two dots or more; dashes (-- and
+    —) anywhere; a full stop by itself, and that of the sentence's last word, unless the word has another (U.S.).
+    `split`: each becomes a word; `drop`: it is left out. All other full stops belong to abbreviations and stay, as
+    hyphens and apostrophes do. A currency sign before a number and % after it become words in both cases: $ 5, 5 %.
     contractions: `split`: n't, 's, 're, 've, 'll, 'd, 'm, and the apostrophe after a final s become words of their own,
     as in the Penn Treebank: does n't, ca n't, wo n't, it 's, the girls '; and cannot becomes can not.
+    `auto`: as the model's vocabulary requires; see `TextReader`.
     """
 
     punctuation: Punctuation = "keep"
@@ -39,51 +63,114 @@ class TreebankStyle:
     def __post_init__(self) -> None:
         for name, choices in (("punctuation", get_args(Punctuation)), ("contractions", get_args(Contractions))):
             if getattr(self, name) not in choices:
-                raise InputError(f"{name}: found {getattr(self, name)!r}; expected {' or '.join(choices)}")
+                raise InputError(
+                    f"{name}: found {getattr(self, name)!r}; expected {', '.join(choices[:-1])} or {choices[-1]}"
+                )
 
     def __call__(self, sentence: str) -> str:
-        """The sentence, its words separated by single spaces; as it is where nothing is to be done."""
+        """The sentence, its words separated by single spaces; unchanged where both settings are `keep`.
+
+        Raises ValueError where a setting is `auto`, which needs a vocabulary.
+        """
         if self == TreebankStyle():
             return sentence
-        words = split_words(sentence)
-        return " ".join(part for place, word in enumerate(words, 1) for part in self._parts(word, place == len(words)))
+        last = len(split_words(sentence))
+        pieces = (self.pieces(word, number == last) for number, word in enumerate(split_words(sentence), 1))
+        return " ".join(piece.text for found in pieces for piece in found if piece.text)
 
     def __str__(self) -> str:
-        shown = {"keep": "as written", "split": "split off", "drop": "dropped"}
+        shown = {"keep": "as written", "split": "split off", "drop": "dropped", "auto": "as the model requires"}
         return f"punctuation {shown[self.punctuation]}, contractions {shown[self.contractions]}"
 
-    def _parts(self, word: str, is_last: bool) -> list[str]:
-        opening: list[str] = []
-        closing: list[str] = []
-        if self.punctuation != "keep":
-            opening, word, closing = _without_punctuation(word, is_last)
-            if self.punctuation == "drop":
-                opening, closing = [], []
-        core = _without_contractions(word) if self.contractions == "split" else [word]
-        return [part for part in (*opening, *core, *closing) if part]
+    def pieces(self, word: str, is_last: bool, known: KnownWords | None = None) -> list[Piece]:
+        """The pieces of one word, without a gap. word: what white space separates.
 
+        is_last: whether it is the last word of its line, whose full stop ends the sentence.
+        known: words that must stay whole. Known words also decide where a full stop or a single quotation mark is
+        punctuation: it is split off if the word is only known without it.
+        Raises ValueError where a setting is `auto`.
+        """
+        if "auto" in (self.punctuation, self.contractions):
+            raise ValueError("auto: expected a style chosen by a vocabulary (TextReader.of)")
+        if known is not None and known.has(word) and not self._ends_in_stop(word, is_last, known):
+            return [Piece(0, len(word), word)]
+        if self.punctuation == "keep":
+            return self._core(word, 0, known)
+        pieces: list[Piece] = []
+        begin = 0
+        for dash in _DASH.finditer(word):
+            pieces += self._segment(word[begin : dash.start()], begin, False, known)
+            pieces.append(self._mark(word, dash.start(), dash.end()))
+            begin = dash.end()
+        return pieces + self._segment(word[begin:], begin, is_last, known)
 
-def _without_punctuation(word: str, is_last: bool) -> tuple[list[str], str, list[str]]:
-    """Opening marks, what is between, closing marks."""
-    opening: list[str] = []
-    closing: list[str] = []
-    while found := _OPENING.match(word):
-        opening.append(found.group())
-        word = word[found.end() :]
-    while found := _CLOSING.search(word):
-        closing.insert(0, found.group())
-        word = word[: found.start()]
-    if is_last and word.endswith(".") and "." not in word[:-1]:
-        closing.insert(0, ".")
-        word = word[:-1]
-    return opening, word, closing
+    def _segment(self, word: str, offset: int, is_last: bool, known: KnownWords | None) -> list[Piece]:
+        """The pieces of a word, or of the part of one beside a dash; offset: where it begins."""
+        start, end = 0, len(word)
+        opening: list[Piece] = []
+        closing: list[Piece] = []
 
+        def stays() -> bool:
+            return known is not None and start < end and known.has(word[start:end])
 
-def _without_contractions(word: str) -> list[str]:
-    if found := _CANNOT.fullmatch(word):
-        return list(found.groups())
-    ending: list[str] = []
-    while found := _CONTRACTION.search(word):  # shouldn't've has two
-        ending.insert(0, found.group().replace("’", "'"))
-        word = word[: found.start()]
-    return [word, *ending]
+        def close(begin: int) -> None:
+            nonlocal end
+            closing.insert(0, self._mark(word, begin, end, offset))
+            end = begin
+
+        while not stays() and (found := _OPENING.match(word, start, end)):
+            opening.append(self._mark(word, start, found.end(), offset))
+            start = found.end()
+        may_stop = True
+        while start < end:
+            if may_stop and self._ends_in_stop(word[start:end], is_last, known):
+                close(end - 1)
+                may_stop = False
+            elif not stays() and (found := _CLOSING.search(word[:end], start)):
+                close(found.start())
+            else:
+                break
+        if known is not None and not stays():
+            quoted = bool(_SINGLE_QUOTE.match(word, start))
+            inner = start + quoted
+            closed = end - inner > 1 and _SINGLE_QUOTE.match(word, end - 1) and (quoted or word[end - 2] not in "sS")
+            if closed and known.has(word[inner : end - 1]):  # 'yes', or the last word of a quotation; not girls'
+                close(end - 1)
+            if quoted and end > inner and known.has(word[inner:end]):
+                opening.append(self._mark(word, start, inner, offset))
+                start = inner
+        if not stays() and (currency := _CURRENCY.match(word, start, end)):
+            opening.append(Piece(offset + start, offset + currency.end(), currency[0]))
+            start = currency.end()
+        if not stays() and start < end and (percent := _PERCENT.search(word[:end], start)):
+            closing.insert(0, Piece(offset + percent.start(), offset + end, percent[0]))
+            end = percent.start()
+        return [*opening, *self._core(word[start:end], offset + start, known), *closing]
+
+    @staticmethod
+    def _ends_in_stop(word: str, is_last: bool, known: KnownWords | None) -> bool:
+        """Whether a word ends in a full stop that is no abbreviation's."""
+        if len(word) < 2 or word[-1] != "." or word[-2] == ".":
+            return word == "."
+        before = word[:-1]
+        if known is not None and known.has(word):
+            return is_last and known.has(before) and known.is_more_frequent(before, word)
+        return (is_last and "." not in before) or (known is not None and known.has(before))
+
+    def _mark(self, word: str, start: int, end: int, offset: int = 0) -> Piece:
+        text = "" if self.punctuation == "drop" else word[start:end]
+        return Piece(offset + start, offset + end, text)
+
+    def _core(self, word: str, offset: int, known: KnownWords | None) -> list[Piece]:
+        """A word without punctuation at its ends, contractions split."""
+        if not word:
+            return []
+        if self.contractions == "keep" or (known is not None and known.has(word)):
+            return [Piece(offset, offset + len(word), word)]
+        if found := _CANNOT.fullmatch(word):
+            return [Piece(offset + found.start(part), offset + found.end(part), found[part]) for part in (1, 2)]
+        ending: list[Piece] = []
+        while found := _CONTRACTION.search(word):  # shouldn't've has two
+            ending.insert(0, Piece(offset + found.start(), offset + len(word), found[0].replace("’", "'")))
+            word = word[: found.start()]
+        return [Piece(offset, offset + len(word), word), *ending]

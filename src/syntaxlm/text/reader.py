@@ -1,0 +1,243 @@
+"""A user's text as a model reads it: its words split as the vocabulary needs, then the model's stored normaliser."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import accumulate, pairwise
+from typing import NamedTuple
+
+from syntaxlm.errors import InputError
+from syntaxlm.text.normaliser import AlignedToken, Normaliser, word_spans
+from syntaxlm.text.treebank_style import Contractions, Piece, TreebankStyle
+from syntaxlm.text.vocabulary import Vocabulary
+
+AS_TOKENISED = TreebankStyle()
+AUTO_STYLE = TreebankStyle("auto", "auto")
+REMEMBERED_WORDS = 2**16  # whose pieces are kept in memory
+
+_MARKS = (",", ".", "?", "!", ";", ":", "(", "-LRB-", '"', "``", "“", "--")
+_ENDINGS = ("n't", "'s", "'re", "'ve", "'ll", "'d", "'m")
+_WITH_MARK = re.compile(r"[^\W\d_]{2,}[,;?!]")
+_FEW = 0.005  # of a vocabulary: more words such as `said,` show that the training text was not tokenised
+_NUMBER = re.compile(r"[-+−]?\d[-.,:/%\d]*|%")
+_NUMBER_AND_MARK = re.compile(r".*\d[.,:%]", re.DOTALL)
+_MARKUP = re.compile(r"<.*>|-[A-Z]+-")
+_PLAIN_QUOTE = '"'
+_QUOTES = (("``", "“"), ("''", "”"))  # opening, closing
+_SPELLINGS = {  # a mark, and how other texts write it
+    "“": ("``", _PLAIN_QUOTE),
+    "”": ("''", _PLAIN_QUOTE),
+    "``": (_PLAIN_QUOTE, "“"),
+    "''": (_PLAIN_QUOTE, "”"),
+    "‘": ("`", "'"),
+    "’": ("'", "''"),
+    "…": ("...",),
+    "—": ("--", "–"),
+    "–": ("--", "—"),
+    "--": ("—", "–"),
+    "(": ("-LRB-",),
+    ")": ("-RRB-",),
+    "[": ("-LSB-", "-LRB-"),
+    "]": ("-RSB-", "-RRB-"),
+    "{": ("-LCB-", "-LRB-"),
+    "}": ("-RCB-", "-RRB-"),
+}
+
+
+class _Place(NamedTuple):
+    """Where a word stands in its line, on which its pieces depend."""
+
+    is_first: bool
+    is_last: bool
+    opens_quotation: bool
+
+
+@dataclass(frozen=True)
+class TextReader:
+    """Reads lines of text for one model: tokens, and the place in the line of every token.
+
+    style: what is done before the normaliser, never `auto`. adapts: whether the vocabulary decides where a word is
+    split and how it is spelled, see `of`; else the style's rules alone apply.
+    """
+
+    normaliser: Normaliser
+    vocabulary: Vocabulary
+    style: TreebankStyle = AS_TOKENISED
+    adapts: bool = False
+
+    @classmethod
+    def of(cls, normaliser: Normaliser, vocabulary: Vocabulary, style: TreebankStyle = AS_TOKENISED) -> TextReader:
+        """The reader of a model.
+
+        Where the style has `auto`, the vocabulary decides:
+        - Punctuation is split off if the vocabulary has marks as words, or if the normaliser splits it off itself. It
+          is kept if the vocabulary has words with marks (`said,`). Else it is dropped: the training text had none.
+        - Contractions are split if the vocabulary has n't, 's or another ending as a word.
+        - A word that the vocabulary has as written stays whole: `Mr.`, `cannot`. A full stop is also split off inside
+          a line, if the vocabulary has the word only without it.
+        - Words and marks are spelled as in the vocabulary: `` and '' for quotation marks, -LRB- for a bracket, a
+          straight apostrophe for a curly one, N for a number; a capital becomes a small letter where the vocabulary has
+          no capitals or the word is the first of its line.
+        Text that is tokenised like the model's training text is read unchanged. For characters and tags, `auto` is
+        `keep`.
+        Raises InputError for a model of tags with a style that splits or drops.
+        """
+        chosen = {name: getattr(style, name) for name in ("punctuation", "contractions")}
+        is_auto = "auto" in chosen.values()
+        if normaliser.units == "tags" and not {"keep", "auto"}.issuperset(chosen.values()):
+            raise InputError(f"{style}: the model reads tagged text, whose words are not split; expected keep or auto")
+        adapts = is_auto and normaliser.units == "words"
+        if is_auto:
+            reader = cls(normaliser, vocabulary, adapts=adapts)
+            own = reader._own_style() if adapts else AS_TOKENISED
+            style = TreebankStyle(
+                **{name: getattr(own, name) if choice == "auto" else choice for name, choice in chosen.items()}
+            )
+        return cls(normaliser, vocabulary, style, adapts)
+
+    def tokens(self, line: str) -> list[str]:
+        """The tokens of a line, without BOS and EOS."""
+        if not self._is_plain:
+            line = " ".join(piece.text for piece in self._pieces(line) if piece.text)
+        return self.normaliser.tokens(line)
+
+    def written_tokens(self, line: str) -> tuple[list[str], list[str]]:
+        """The words of a line that the model reads: as written there, and their tokens."""
+        if self._is_plain:
+            return self.normaliser.written_tokens(line)
+        kept = [(part.written, part.token) for part in self.align(line) if part.token is not None]
+        return [written for written, _ in kept], [token for _, token in kept]
+
+    def align(self, line: str) -> list[AlignedToken]:
+        """Every token of a line with its place there, as `Normaliser.align`; what is dropped has the token None.
+
+        Where a mark or a contraction is respelled, its tokens stand for all of it.
+        """
+        if self._is_plain:
+            return self.normaliser.align(line)
+        pieces = list(self._pieces(line))
+        read = [piece for piece in pieces if piece.text]
+        ends_before = {after.start: before.end for before, after in pairwise(pieces)}
+        begins = list(accumulate((len(piece.text) + 1 for piece in read), initial=0))
+        found = [AlignedToken(line[one.start : one.end], one.start, one.end, None) for one in pieces if not one.text]
+        for _, start, end, token in self.normaliser.align(" ".join(piece.text for piece in read)):
+            number = bisect_right(begins, start) - 1
+            piece, begin = read[number], begins[number]
+            if start - begin == len(piece.text):  # the space between two pieces, a token of character-level models
+                after = read[number + 1].start
+                low, high = ends_before[after], after
+            elif line[piece.start : piece.end] == piece.text:
+                low, high = piece.start + start - begin, piece.start + end - begin
+            else:
+                low, high = piece.start, piece.end
+            found.append(AlignedToken(line[low:high], low, high, token))
+        return sorted(found, key=lambda part: part.start)
+
+    def split(self, line: str) -> str:
+        """The line with its words split by the style and not yet respelled, separated by single spaces."""
+        return line if self._is_plain else " ".join(piece.text for piece in self._split(line) if piece.text)
+
+    def without_splitting(self) -> TextReader:
+        """A reader that respells words as this one does, and splits none."""
+        return TextReader(self.normaliser, self.vocabulary, AS_TOKENISED, self.adapts)
+
+    def knows(self, word: str) -> bool:
+        """Whether the vocabulary has all of a word, as it is written."""
+        return self._remembered_knows(word)
+
+    @cached_property
+    def _remembered_knows(self) -> Callable[[str], bool]:
+        def knows(word: str) -> bool:
+            tokens = self.normaliser.tokens(word)
+            return bool(tokens) and all(map(self.vocabulary.knows, tokens))
+
+        return lru_cache(REMEMBERED_WORDS)(knows)
+
+    def has(self, word: str) -> bool:
+        """Whether the vocabulary has a word, perhaps in another spelling. A mark after a number is not part of it."""
+        return not _NUMBER_AND_MARK.fullmatch(word) and self.knows(self._spelling(word))
+
+    def is_more_frequent(self, word: str, other: str) -> bool:
+        """Of two words that the vocabulary has; its order is that of falling frequency."""
+        first, second = (self.vocabulary.encode(self.normaliser.tokens(self._spelling(one))) for one in (word, other))
+        return first < second
+
+    @property
+    def _is_plain(self) -> bool:
+        return self.style == AS_TOKENISED and not self.adapts
+
+    def _own_style(self) -> TreebankStyle:
+        """What `auto` stands for."""
+        contractions: Contractions = "split" if any(map(self.knows, _ENDINGS)) else "keep"
+        if self.normaliser.splitting == "punctuation" or any(map(self.knows, _MARKS)):
+            return TreebankStyle("split", contractions)
+        with_mark = sum(_WITH_MARK.fullmatch(token) is not None for token in self.vocabulary.tokens)
+        return TreebankStyle("keep" if with_mark > _FEW * len(self.vocabulary) else "drop", contractions)
+
+    def _pieces(self, line: str) -> Iterator[Piece]:
+        """The pieces of a line, as the normaliser reads them."""
+        return self._each_word(line, self._spelled_pieces if self.adapts else self._split_pieces)
+
+    def _split(self, line: str) -> Iterator[Piece]:
+        return self._each_word(line, self._split_pieces)
+
+    def _each_word(self, line: str, pieces_of: Callable[[str, _Place], Sequence[Piece]]) -> Iterator[Piece]:
+        spans = list(word_spans(line))
+        quotes = 0
+        for number, (begin, end) in enumerate(spans):
+            word = line[begin:end]
+            quotes += word.count(_PLAIN_QUOTE)
+            opens = word == _PLAIN_QUOTE and quotes % 2 == 1
+            for start, stop, text in pieces_of(word, _Place(number == 0, number + 1 == len(spans), opens)):
+                yield Piece(begin + start, begin + stop, text)
+
+    def _split_pieces(self, word: str, place: _Place) -> Sequence[Piece]:
+        return self.style.pieces(word, place.is_last, self if self.adapts else None)
+
+    @cached_property
+    def _spelled_pieces(self) -> Callable[[str, _Place], Sequence[Piece]]:
+        return lru_cache(REMEMBERED_WORDS)(self._spelled)
+
+    def _spelled(self, word: str, place: _Place) -> Sequence[Piece]:
+        """The pieces of a word, spelled as in the vocabulary."""
+        pieces = self._split_pieces(word, place)
+        opens = place.opens_quotation or len(pieces) > 1
+        spelled = []
+        for piece in pieces:
+            text = piece.text
+            if text == _PLAIN_QUOTE:
+                text = self._first_known(text, _QUOTES[0 if opens else 1])
+            elif text:
+                opens = False  # whatever follows a word closes
+                text = self._spelling(text, place.is_first)
+            spelled.append(piece._replace(text=text))
+        return spelled
+
+    def _spelling(self, text: str, is_first: bool = False) -> str:
+        """A word or mark as the vocabulary has it; unchanged if it has none."""
+        if text in _SPELLINGS:
+            return self._first_known(text, _SPELLINGS[text])
+        straight = text.replace("’", "'")
+        forms = [straight]
+        if self._is_lower_case or is_first:
+            forms += [text.lower(), straight.lower()]
+        if self._has_numbers_as_n and _NUMBER.fullmatch(text):
+            forms.append("N")
+        return self._first_known(text, forms)
+
+    def _first_known(self, text: str, others: Sequence[str]) -> str:
+        return next(filter(self.knows, (text, *others)), text)
+
+    @cached_property
+    def _is_lower_case(self) -> bool:
+        special = {self.vocabulary.unknown, self.vocabulary.begin, self.vocabulary.end, "N"}
+        words = (token for token in self.vocabulary.tokens if token not in special and not _MARKUP.fullmatch(token))
+        return all(word == word.lower() for word in words)
+
+    @cached_property
+    def _has_numbers_as_n(self) -> bool:
+        return self.knows("N") and not any(token.isdecimal() for token in self.vocabulary.tokens)

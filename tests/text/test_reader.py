@@ -1,0 +1,124 @@
+"""Text as people write it, read with the splitting and spelling that a model's vocabulary needs."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from syntaxlm.errors import InputError
+from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.reader import AS_TOKENISED, AUTO_STYLE, TextReader
+from syntaxlm.text.treebank_style import TreebankStyle
+from syntaxlm.text.vocabulary import Vocabulary
+
+WORDS = (
+    "the The a man didn't does do n't 's can not cannot said no . , Mr. N yes books girls it It left u.s. corp. corp"
+)
+STYLES = {
+    # as the Penn Treebank writes text
+    "treebank": "the The a man did n't 's ' can not said no Mr. yes books girls it left , . ? `` '' -LRB- -RRB- --",
+    # as Mikolov's preparation: no punctuation, lower case, numbers as N
+    "bare": "the a man does do did n't 's ' can not said no mr. yes books girls it left N $ corp. corp inc.",
+    # neither tokenised nor lower-cased
+    "raw": "the The man man. man, said said, said. said? no, yes, yes. books, left, didn't it It girls' can't left.",
+}
+
+
+def reader(name: str, style: TreebankStyle = AUTO_STYLE, **normalising: object) -> TextReader:
+    return TextReader.of(Normaliser(**normalising), Vocabulary(["<unk>", "<s>", "</s>", *STYLES[name].split()]), style)
+
+
+@pytest.mark.parametrize(
+    ("name", "style"),
+    [("treebank", ("split", "split")), ("bare", ("drop", "split")), ("raw", ("keep", "keep"))],
+)
+def test_the_vocabulary_decides_how_words_are_split(name, style):
+    assert reader(name).style == TreebankStyle(*style)
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "tokens"),
+    [
+        ("treebank", "The man didn’t.", "The man did n't ."),
+        ("treebank", "“No,” said the man.", "`` no , '' said the man ."),
+        ("treebank", '"No," said the " man " (it).', "`` no , '' said the `` man '' -LRB- it -RRB- ."),
+        ("treebank", "He cannot—yes!", "He can not -- yes !"),
+        ("treebank", "It left. The man left.", "it left . The man left ."),
+        ("treebank", "Mr. Man said it.", "Mr. Man said it ."),
+        ("treebank", "the girls' books, 'yes'", "the girls ' books , ' yes '"),
+        ("bare", "The man didn’t say “no,” did it?", "the man did n't say no did it"),
+        ("bare", "The man's 3,000 books (it) cost $40.", "the man 's N books it cost $ N"),
+        ("bare", "It left Corp. Mr. Man said no.", "it left corp. mr. man said no"),
+        ("raw", "The man, said: yes, didn’t it", "The man, said: yes, didn't it"),
+    ],
+)
+def test_raw_text_is_read_like_the_training_text(name, line, tokens):
+    assert reader(name).tokens(line) == tokens.split()
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("treebank", "`` The man did n't , '' said the Foo Inc. man ."),
+        ("treebank", "-LRB- it -RRB- -- the girls ' books 's <unk>"),
+        ("bare", "mr. <unk> said the girls ' books do n't cost $ N"),
+        ("bare", "the man left <unk> corp."),
+        ("raw", "The man, said, it didn't <unk>, man."),
+    ],
+)
+def test_text_that_is_tokenised_like_the_training_text_stays_as_it_is(name, line):
+    one = reader(name)
+    assert one.tokens(line) == line.split() == one.tokens(" ".join(one.tokens(line)))
+
+
+def test_every_token_has_the_place_of_its_characters():
+    line = "The man didn’t, “cannot” leave (yes)."
+    aligned = reader("treebank").align(line)
+    assert all(line[part.start : part.end] == part.written for part in aligned)
+    assert " ".join(part.written for part in aligned) == "The man did n’t , “ can not ” leave ( yes ) ."
+    dropped = [part.written for part in reader("bare").align(line) if part.token is None]
+    assert dropped == [",", "“", "”", "(", ")", "."]
+
+
+@given(
+    st.text(st.sampled_from("ab's.n't\"(?U’—$5% N\u200b\t“”,-"), max_size=25),
+    st.sampled_from(list(STYLES)),
+    st.sampled_from([AUTO_STYLE, AS_TOKENISED, TreebankStyle("drop", "split"), TreebankStyle("split")]),
+    st.sampled_from(["words", "characters"]),
+    st.booleans(),
+)
+def test_places_are_in_order_and_lose_no_character(line, name, style, units, drops):
+    one = reader(name, style, units=units, drop_punctuation=drops)
+    aligned = one.align(line)
+    assert [part.token for part in aligned if part.token is not None] == one.tokens(line)
+    assert all(line[part.start : part.end] == part.written for part in aligned)
+    assert [part.start for part in aligned] == sorted(part.start for part in aligned)
+    covered = {place for part in aligned for place in range(part.start, part.end)}
+    assert all(place in covered for place, mark in enumerate(line) if not mark.isspace() and mark != "\u200b")
+
+
+def test_a_style_of_rules_reads_as_the_style_and_the_normaliser_after_each_other():
+    style = TreebankStyle("split", "split")
+    one = reader("treebank", style, lower_case=True)
+    line = 'The "man" didn\'t—it cannot: (No.)'
+    assert one.tokens(line) == Normaliser(lower_case=True).tokens(style(line))
+
+
+def test_the_normaliser_alone_is_used_where_nothing_is_to_be_split():
+    one = reader("bare", AS_TOKENISED)
+    assert one.tokens("The man, didn't.") == ["The", "man,", "didn't."]
+    assert one.align("The man, didn't.") == Normaliser().align("The man, didn't.")
+
+
+def test_characters_and_tags_are_left_alone():
+    assert reader("treebank", units="characters").style == AS_TOKENISED
+    assert reader("treebank", units="tags").tokens("The_DT man_NN ,_,") == ["DT", "NN", ","]
+    with pytest.raises(InputError, match=r"punctuation dropped.*the model reads tagged text.*expected keep or auto"):
+        reader("treebank", TreebankStyle("drop"), units="tags")
+
+
+def test_a_normaliser_that_splits_punctuation_goes_on_doing_so():
+    one = reader("treebank", splitting="punctuation", drop_punctuation=True)
+    assert one.tokens("“The man didn’t!”") == ["The", "man", "did", "n't"]
+    assert [part.token for part in one.align("man, (it)")] == ["man", None, None, "it", None]
