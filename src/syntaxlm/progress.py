@@ -13,10 +13,18 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 PATIENCE = 2.0  # seconds
 
+_quiet = False
+
+
+def set_quiet(quiet: bool) -> None:
+    """Choose whether nothing is printed on stderr here: no progress and no notes."""
+    global _quiet
+    _quiet = quiet
+
 
 def error_console() -> Console:
-    """A console on the stderr of this moment."""
-    return Console(stderr=True, highlight=False)
+    """A console on the stderr of this moment; of `set_quiet`, one that prints nothing."""
+    return Console(stderr=True, highlight=False, quiet=_quiet)
 
 
 @contextmanager

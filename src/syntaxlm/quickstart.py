@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,10 +74,12 @@ def run_quickstart(
     seed: int = 1,
     say: Callable[[str], None] = print,
     callback: ProgressCallback | None = None,
+    settings: Sequence[tuple[str, str]] = (),
 ) -> Quickstart:
     """Writes the corpus, trains the shipped toy recipe of `model` on it, measures and draws. Raises InputError.
 
     folder: new; it gets `corpus/`, `model/` and `report.html`.
+    settings: overrides of the recipe, ("run.accelerator", "cpu").
     """
     refuse_run(folder / "model")
     say(f"Writing the built-in corpus, {SENTENCES:,} sentences, to {folder / 'corpus'}")
@@ -89,7 +91,7 @@ def run_quickstart(
     floor = None if of_trees else json.loads((corpus / "floor.json").read_text(encoding="utf-8"))["test"]["floor"]
     suffix = "conllu" if of_trees else "txt"
     texts = [(f"text.{part}", os.fspath(corpus / f"{part}.{suffix}")) for part in ("train", "valid", "test")]
-    recipe = read_recipe(path, [*texts, ("run.seed", str(seed))])
+    recipe = read_recipe(path, [*texts, ("run.seed", str(seed)), *settings])
     say(f"Training a {recipe.model.name} model on {'dependency trees' if of_trees else 'the words alone'}")
     result = train(recipe, folder / "model", callback)
     if result.stopped:

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from syntaxlm.cli.options import add_also, add_decoding, add_model, refuse_repeated, ties_of
+from syntaxlm.cli.options import (
+    add_averaging,
+    add_decoding,
+    add_json_lines,
+    add_model,
+    add_output,
+    add_text,
+    given_text,
+    load_model,
+    refuse_repeated,
+    text_output,
+    ties_of,
+)
 from syntaxlm.errors import InputError
 from syntaxlm.files import to_json
 
@@ -23,16 +33,18 @@ def add_parse(commands: Any) -> None:
         " without a word). A model of tags reads tagged text, word_TAG; a model of words reads plain text, or the words"
         " of files named .tagged or .tagged.txt. brackets: (X the (X old cat)), with tags (X (DT the) (NN cat));"
         " json: words, tokens, spans and, for a single model, its distances or the scores or probabilities of the"
-        " spans; latex: forest.",
+        " spans; latex: forest; svg: a picture of one sentence; tree: drawn in box characters.",
+        epilog='example: syntaxlm parse MODEL "the old cat sleeps"',
     )
     add_model(parser)
+    add_text(parser)
+    add_averaging(parser)
     parser.add_argument(
-        "text", nargs="?", default="-", metavar="FILE",
-        help="a UTF-8 file, perhaps .gz, .xz or .zst; - or none: standard input",
+        "--format", choices=["brackets", "json", "latex", "svg", "tree"],
+        help="default: brackets; tree for a sentence on the command line",
     )  # fmt: skip
-    add_also(parser)
-    parser.add_argument("--format", choices=["brackets", "json", "latex"], default="brackets", help="default: brackets")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="output file (written atomically)")
+    add_json_lines(parser)
+    add_output(parser, "the trees")
     add_decoding(parser)
     parser.add_argument(
         "--labels", action="store_true",
@@ -43,34 +55,44 @@ def add_parse(commands: Any) -> None:
 
 
 def _parse(options: argparse.Namespace) -> None:
-    from syntaxlm.files import refuse_overwriting, replaced
-    from syntaxlm.model_io import read_model
     from syntaxlm.parsing.text import parse_text
 
-    refuse_overwriting(options.output, [options.text])
     if options.labels and options.also:
         raise InputError("--labels: averaged trees have no labels; give --labels with one model, or --also without it")
     ties = ties_of(options)
     folders = [options.model, *options.also]
     refuse_repeated(folders)
-    models, names = [read_model(folder) for folder in folders], [str(folder) for folder in folders]
-    parsed = parse_text(models, options.text, options.decoder, options.layer, options.labels, names, ties)
-    pieces = (_formatted(parses, options.format) for parses in parsed)
-    if options.output is None:
-        for piece in pieces:
-            sys.stdout.write(piece)
-        return
-    with replaced(options.output) as temporary, open(temporary, "w", encoding="utf-8") as file:
-        file.writelines(pieces)
+    text = given_text(options)
+    kind = options.format or ("brackets" if isinstance(text, str) else "tree")
+    models, names = [load_model(folder, options) for folder in folders], [str(folder) for folder in folders]
+    parsed = parse_text(models, text, options.decoder, options.layer, options.labels, names, ties)
+    with text_output(options.output) as file:
+        for parses in parsed:
+            file.write(_formatted(parses, kind))
 
 
 def _formatted(parses: Parses, kind: str) -> str:
+    from syntaxlm.drawing.terminal import draw_tree
     from syntaxlm.trees.latex import format_latex
 
-    if kind == "brackets":
+    if kind == "svg":
+        return _picture(parses)
+    if kind == "tree":
+        trees = [draw_tree(parse.tree) if parse else "" for parse in parses]
+    elif kind == "brackets":
         trees = parses.brackets()
     elif kind == "json":
         trees = [to_json(parse and parse.as_dict()) for parse in parses]
     else:
         trees = [format_latex(parse.tree) if parse else "" for parse in parses]
     return "".join(tree + "\n" for tree in trees)
+
+
+def _picture(parses: Parses) -> str:
+    sentences = [parse for parse in parses if parse is not None]
+    if len(sentences) != 1 or parses.first > 1:
+        raise InputError(
+            f"--format svg: found {'more than one sentence' if sentences else 'no words'}; expected one sentence."
+            " report draws many on one page"
+        )
+    return sentences[0]._repr_svg_() + "\n"

@@ -190,10 +190,12 @@ def answers(classifier: PairClassifier, pairs: EncodedPairs, device: torch.devic
     return found
 
 
-def evaluate_inference(stored: StoredClassifier, path: str | Path) -> InferenceReport:
-    """Lets a classifier answer the pairs of a file. Raises InputError as `read_formula_pairs` does."""
+def evaluate_inference(
+    stored: StoredClassifier, path: str | Path, device: torch.device | str = "cpu"
+) -> InferenceReport:
+    """Lets a classifier answer the pairs of a file, on a device. Raises InputError as `read_formula_pairs` does."""
     pairs = read_formula_pairs(path)
-    found = answers(stored.classifier, EncodedPairs(pairs))
+    found = answers(stored.classifier.to(device), EncodedPairs(pairs), device)
     return InferenceReport(
         str(path), tuple(pairs), tuple(_SIGNS[answer] for answer in found), stored.settings.maximum_operators
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from syntaxlm.data.corpora import read_sentences
+from syntaxlm.data.corpora import GivenText, read_sentences
 from syntaxlm.errors import InputError
 from syntaxlm.model_io import ModelBundle
 from syntaxlm.models.abilities import Distances
@@ -23,7 +23,7 @@ SCORED_TOGETHER = 2_000  # the same of a model with values of spans, of which a 
 
 def parse_text(
     stored: Sequence[ModelBundle],
-    text: str | Path,
+    text: str | Path | GivenText,
     decoder: Rule | None = None,
     layer: int | None = None,
     labels: bool = False,
@@ -53,4 +53,4 @@ def parse_text(
             yield parse_lines(stored[0], chunk, decoder, first, layer, labels)
         first += len(chunk)
     if first == 1:
-        raise InputError(f"{source_name(text)}: not one line in it")
+        raise InputError(f"{source_name(str(text))}: not one line in it")

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from syntaxlm.errors import InputError
+from syntaxlm.files import read_text
 from syntaxlm.models.batches import Reads, TextMode
 from syntaxlm.models.registry import ModelConfig, reads
 from syntaxlm.settings import (
@@ -21,6 +22,7 @@ from syntaxlm.settings import (
     Seed,
     Settings,
     Size,
+    parse_yaml,
     read_sections,
     read_settings,
 )
@@ -221,10 +223,25 @@ def recipe_from(data: dict[str, Any], source: str) -> Recipe:
     return read_settings(Recipe, data, source)
 
 
+def is_inference_recipe(path: Path) -> bool:
+    """Whether a recipe file is of logical inference: those have a section of pairs. Raises InputError as YAML does."""
+    if not path.exists():
+        return False
+    data = parse_yaml(read_text(path), path)
+    return isinstance(data, dict) and "pairs" in data
+
+
 def shipped_recipes() -> Path:
     """The folder of the recipes that come with the package: inside it when installed, beside it in a checkout."""
     installed = Path(__file__).parents[1] / "recipes"
     return installed if installed.is_dir() else Path(__file__).parents[3] / "recipes"
+
+
+def recipe_names() -> list[str]:
+    """The names of all shipped recipes, those of logical inference ("logic/lstm") last."""
+    folder = shipped_recipes()
+    paths = [*sorted(folder.glob("*.yaml")), *sorted(folder.glob("*/*.yaml"))]
+    return [path.relative_to(folder).with_suffix("").as_posix() for path in paths]
 
 
 def find_recipe(name: str | Path) -> Path:
@@ -234,7 +251,7 @@ def find_recipe(name: str | Path) -> Path:
     shipped = shipped_recipes() / f"{name}.yaml"
     if shipped.exists():
         return shipped
-    names = sorted(path.stem for path in shipped_recipes().glob("*.yaml"))
+    names = recipe_names()
     nearest = difflib.get_close_matches(str(name), names, 1)
     advice = f"Did you mean {nearest[0]}?" if nearest else f"Shipped recipes, to be given by name: {', '.join(names)}"
     raise InputError(f"{name}: no such recipe file. {advice}")
