@@ -13,7 +13,7 @@ WRITTEN = Path(__file__).parents[1] / "commands"
 
 
 def all_commands() -> dict[str, argparse.ArgumentParser]:
-    """Every command that does something, by its name: "train", "evaluate lm", ..., in the order of the help."""
+    """Every command that does something, by its name: "train", "evaluate perplexity", ..., in the order of the help."""
     return _below(build_parser(), ())
 
 
@@ -28,7 +28,7 @@ def _below(parser: argparse.ArgumentParser, path: tuple[str, ...]) -> dict[str, 
 
 
 def page_name(command: str) -> str:
-    """The page of a command: "evaluate lm" -> "evaluate-lm.md"."""
+    """The page of a command: "evaluate perplexity" -> "evaluate-lm.md"."""
     return command.replace(" ", "-") + ".md"
 
 

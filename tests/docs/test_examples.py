@@ -10,7 +10,7 @@ from docs.generation.commands import all_commands
 from docs.generation.recipes import all_recipes
 from docs.generation.settings import all_settings
 
-from syntaxlm.cli import _overrides, build_parser
+from syntaxlm.cli import build_parser, split_overrides
 from syntaxlm.errors import InputError
 from syntaxlm.training.recipe import read_recipe
 from tests.docs.examples import PAGES, ROOT, Example, examples_of
@@ -38,7 +38,7 @@ def test_every_example_is_read_by_the_command_line(example):
 
 def check(example: Example) -> None:
     """A misspelt option, a missing argument, an unknown command, setting or recipe ends the reading."""
-    rest, overrides = _overrides(example.words)
+    rest, overrides = split_overrides(example.words)
     parser = command_of(rest)
     if not example.whole:
         known = {option for action in parser._actions for option in action.option_strings}
@@ -84,7 +84,7 @@ def test_every_recipe_that_a_page_names_is_shipped(path):
 
 
 def test_the_check_sees_a_misspelt_option_a_missing_argument_and_a_setting_that_is_none():
-    for words in (["parse", "model", "--decodr", "biased"], ["evaluate", "lm", "model"], ["pars", "model"]):
+    for words in (["parse", "model", "--decodr", "biased"], ["evaluate", "perplexity", "model"], ["pars", "model"]):
         with pytest.raises((SystemExit, AssertionError)):
             check(Example("here", tuple(words), whole=True))
     for recipe in ("prpn-toy", "mine.yaml"):

@@ -126,7 +126,7 @@ def test_the_command_prints_the_table_and_the_command_that_measures(trained, rep
     ],
 )
 def test_settings_that_are_none_are_told(trained, repeated, capsys, arguments, said):
-    assert cli.main(["evaluate", "lm", str(trained.lstm), str(repeated), *arguments]) == 2
+    assert cli.main(["evaluate", "perplexity", str(trained.lstm), str(repeated), *arguments]) == 2
     assert said in capsys.readouterr().err
 
 

@@ -125,7 +125,7 @@ def test_pairs_are_decided_by_the_probability_of_the_sentence(name):
 def test_other_ways_of_reading_are_refused_with_the_option_to_leave_out(name, text):
     stored = fresh(name)
     stream = "one stream, the state carried from sentence to sentence"
-    end = "reads text sentence by sentence and predicts the ends; leave --context out"
+    end = "reads text sentence by sentence and predicts the ends; leave --carry-state out"
     asked = [
         (stream, lambda: evaluate_text(stored, text, STREAM)),
         (stream, lambda: list(surprisals(stored, LINES, "carry"))),
@@ -138,16 +138,16 @@ def test_other_ways_of_reading_are_refused_with_the_option_to_leave_out(name, te
     assert Scorer.of(stored).mode == stored.mode
 
 
-@pytest.mark.parametrize("command", [["evaluate", "lm"], ["score"]])
+@pytest.mark.parametrize("command", [["evaluate", "perplexity"], ["score"]])
 def test_commands_refuse_a_stream_in_one_line(command, text, tmp_path, capsys):
     stored = fresh("simple-pcfg")
     stored.model.float()
     write_model(tmp_path / "model", stored)
-    assert main([*command, str(tmp_path / "model"), str(text), "--context", "carry"]) == 2
+    assert main([*command, str(tmp_path / "model"), str(text), "--carry-state"]) == 2
     out, said = capsys.readouterr()
     assert not out
-    assert said.splitlines()[-1].endswith("and predicts the ends; leave --context out")
-    assert main([*command, str(tmp_path / "model"), str(text), "--context", "reset"]) == 0
+    assert said.splitlines()[-1].endswith("and predicts the ends; leave --carry-state out")
+    assert main([*command, str(tmp_path / "model"), str(text), "--no-carry-state"]) == 0
 
 
 def test_token_scores_of_a_bound_are_refused_with_the_types_that_have_them(text):

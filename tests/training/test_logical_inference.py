@@ -170,7 +170,7 @@ def test_the_commands_make_pairs_train_and_evaluate(capsys, tmp_path, monkeypatc
     assert cli.main(["data", "logic", "-o", "logic", "--pairs", "60", "--json"]) == 0
     assert sum(json.loads(capsys.readouterr().out)["train"]["relations"].values()) == 60
     sizes = ["--model.embedding_size", "6", "--model.layer_sizes", "[10]", "--training.epochs", "1"]
-    assert cli.main(["logic", "train", "logic/on-lstm-small", "--output", "run", *sizes, "--json"]) == 0
+    assert cli.main(["train", "logic/on-lstm-small", "--output", "run", *sizes, "--json"]) == 0
     out, error = capsys.readouterr()
     trained = json.loads(out)
     assert error.startswith("epoch 1.00  train loss ")

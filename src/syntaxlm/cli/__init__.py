@@ -10,6 +10,7 @@ import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -148,8 +149,9 @@ def _warnings_printed(quiet: bool) -> Iterator[None]:
         yield
 
 
+@cache
 def build_parser() -> Parser:
-    """All commands with their help."""
+    """All commands with their help. Parsing leaves the parser as it is."""
     parser = Parser(
         prog="syntaxlm",
         description="Language models that learn syntax: train them on plain text, get trees.",

@@ -27,7 +27,7 @@ def add_generate(commands: Any) -> None:
     add_model(parser)
     parser.add_argument("--sentences", type=int, default=1, metavar="N", help="number of sentences; default 1")
     parser.add_argument(
-        "--prompt", metavar="TEXT", help="words that each sentence starts with, in quotes; word by word only"
+        "--prompt", metavar="WORDS", help="words that each sentence starts with, in quotes; word by word only"
     )
     parser.add_argument(
         "--temperature", type=float, default=1.0, metavar="T",
@@ -48,7 +48,7 @@ def add_generate(commands: Any) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--format", choices=["text", "json", "conllu"], default="text",
-        help="text (default; with --trees, brackets), json (JSON lines), or conllu (dependency-tree models: the trees)",
+        help="output format: text (default; with --trees, brackets), json (JSON lines), or conllu (dependency-tree models: the trees)",
     )  # fmt: skip
     add_json_lines(parser)
     add_output(parser, "the sentences")

@@ -52,7 +52,7 @@ def _check_folder(folder: Path, output: Output, inputs: Iterable[str | Path]) ->
         files = [one for one in visible if not one.is_dir()]
         if files:
             raise InputError(f"{folder}: has files that are not of a run: {_named(files)}. {advice}")
-    if output.use == "new files":
+    if output.use == "new files" or (output.use == "runs" and not any(folder.glob("*/*/recipe.yaml"))):
         present = [folder / name for name in output.files if (folder / name).exists()]
         if present:
             raise InputError(f"{folder}: already has {_named(present)}. {advice}")

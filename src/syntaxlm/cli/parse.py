@@ -41,7 +41,7 @@ def add_parse(commands: Any) -> None:
     add_averaging(parser)
     parser.add_argument(
         "--format", choices=["brackets", "json", "latex", "svg", "tree"],
-        help="default: brackets; tree for a sentence on the command line",
+        help="output format; default: brackets; tree for a sentence on the command line",
     )  # fmt: skip
     add_json_lines(parser)
     add_output(parser, "the trees")

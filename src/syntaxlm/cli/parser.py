@@ -86,7 +86,7 @@ class Parser(argparse.ArgumentParser):
         if self._intermixing:
             return super().parse_known_args(args, namespace)
         self._refuse_unknown_options(args)
-        if self._subparsers is not None:
+        if self._subparsers is not None or "--" in args:  # which argparse's intermixed parsing drops
             found, rest = super().parse_known_args(args, namespace)
         else:
             self._intermixing = True  # what is called below calls this again

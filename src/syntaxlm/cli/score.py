@@ -40,7 +40,9 @@ def add_score(commands: Any) -> None:
         "--column", metavar="NAME",
         help="column with the sentences, if TEXT is a table: a header line, cells separated by tabs"
     )  # fmt: skip
-    parser.add_argument("--format", choices=["tsv", "json"], default="tsv", help="default: tsv; json: JSON lines")
+    parser.add_argument(
+        "--format", choices=["tsv", "json"], default="tsv", help="output format; default: tsv; json: JSON lines"
+    )
     add_json_lines(parser)
     add_output(parser, "the rows")
     parser.set_defaults(run=_score)

@@ -189,7 +189,7 @@ def _fish(commands: list[_Command]) -> str:
         "        set -a found $word",
         "    end",
         "  end",
-        '  test (string join " " -- $found) = "$argv[1]"',
+        '  test "$found" = "$argv[1]"',
         "end",
     ]
     for one in commands:

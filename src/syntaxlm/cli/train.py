@@ -28,7 +28,13 @@ def add_train(commands: Any) -> None:
     )
     parser.add_output_folder("-o", "--output", use="run", help="new folder for the model")
     parser.add_output_folder("--resume", use="folder", help="resume the run in this folder")
-    parser.add_argument("--seeds", type=int, default=1, metavar="N", help="train N times, with seeds run.seed, +1, ...")
+    parser.add_argument(
+        "--seeds",
+        type=int,
+        default=1,
+        metavar="N",
+        help="train N times, with seeds run.seed, run.seed + 1 and so on; default 1",
+    )
     add_training_device(parser)
     add_json(parser)
     parser.set_defaults(run=_train, takes_overrides=True)
@@ -50,9 +56,17 @@ def add_compare(commands: Any) -> None:
         metavar="RECIPE",
         help="recipe files or names of shipped recipes, all with different names",
     )
-    parser.add_output_folder("-o", "--output", use="runs", required=True, help="folder for all runs")
+    parser.add_output_folder(
+        "-o", "--output", use="runs", files=["comparison.json"], required=True, help="folder for all runs"
+    )
     parser.add_argument("--minutes", type=float, metavar="M", help="training time of each run; default: the recipe's")
-    parser.add_argument("--seeds", type=int, default=1, metavar="N", help="run.seed, +1, ... of each (default 1)")
+    parser.add_argument(
+        "--seeds",
+        type=int,
+        default=1,
+        metavar="N",
+        help="train each recipe N times, with seeds run.seed, run.seed + 1 and so on; default 1",
+    )
     add_training_device(parser)
     add_json(parser)
     parser.set_defaults(run=_compare, takes_overrides=True)
@@ -68,8 +82,16 @@ def add_focus(commands: Any) -> None:
         epilog="example: syntaxlm focus simple-pcfg-text -o runs/focused --text.train my.txt --text.valid other.txt",
     )
     parser.add_input("recipe", metavar="RECIPE", help="a recipe file, or the name of a shipped recipe, of a PCFG")
-    parser.add_output_folder("-o", "--output", use="runs", required=True, help="folder for all runs and trees")
-    parser.add_argument("--seeds", type=int, default=5, metavar="N", help="seeds of the recipe to train (default 5)")
+    parser.add_output_folder(
+        "-o", "--output", use="runs", files=["agreement.json"], required=True, help="folder for all runs and trees"
+    )
+    parser.add_argument(
+        "--seeds",
+        type=int,
+        default=5,
+        metavar="N",
+        help="train the recipe N times, with seeds run.seed, run.seed + 1 and so on; default 5",
+    )
     add_also(parser, "its trees of the text are added")
     parser.add_argument(
         "--strength", type=float, default=5.0, metavar="NATS",

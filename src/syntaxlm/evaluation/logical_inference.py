@@ -219,7 +219,10 @@ def read_classifier(folder: str | Path) -> StoredClassifier:
     """
     path = Path(folder) / CLASSIFIER
     if not path.exists():
-        raise InputError(f"{folder}: no pair classifier: it has no {CLASSIFIER}. syntaxlm logic train makes one")
+        raise InputError(
+            f"{folder}: no pair classifier: it has no {CLASSIFIER}. syntaxlm train makes one from a recipe"
+            " of logical inference"
+        )
     settings = read_config(InferenceSettings, path, FORMAT)
     weights = Path(folder) / WEIGHTS
     if not weights.exists():
