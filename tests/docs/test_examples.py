@@ -8,15 +8,17 @@ import re
 import pytest
 from docs.generation.commands import all_commands
 from docs.generation.recipes import all_recipes
-from docs.generation.settings import all_settings
+from docs.generation.settings import all_settings, settings_of
 
 from syntaxlm.cli import build_parser, split_overrides
 from syntaxlm.errors import InputError
-from syntaxlm.training.recipe import read_recipe
+from syntaxlm.training.logical_inference import InferenceRecipe, read_inference_recipe
+from syntaxlm.training.recipe import find_recipe, is_inference_recipe, read_recipe, recipe_names
 from tests.docs.examples import PAGES, ROOT, Example, examples_of
 
 COMMANDS, PARSER = all_commands(), build_parser()
-SHIPPED = {path.stem for path in all_recipes()}
+SHIPPED = set(recipe_names())
+SETTINGS = {one.name for one in [*all_settings(), *settings_of(InferenceRecipe)]}
 EXAMPLES = [example for path in [*PAGES, *all_recipes()] for example in examples_of(path)]
 EPILOGS = [
     Example(f"syntaxlm {name} --help", tuple(parser.epilog.split("syntaxlm ", 1)[1].split()), whole=True)
@@ -72,9 +74,10 @@ def recipes_named(options: argparse.Namespace) -> list[str]:
 def check_setting(setting: str, value: str, recipe: str) -> None:
     """That the recipe has a setting and takes the value, unless this stands for another (S, DIR/FILE, ...)."""
     if recipe in SHIPPED and not re.fullmatch("[A-Z]+", value):
-        read_recipe(recipe, [(setting, value)])
+        read = read_inference_recipe if is_inference_recipe(find_recipe(recipe)) else read_recipe
+        read(recipe, [(setting, value)])
     else:
-        assert setting in {one.name for one in all_settings()}, f"{setting}: no such setting"
+        assert setting in SETTINGS, f"{setting}: no such setting"
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))

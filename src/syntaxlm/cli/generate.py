@@ -48,7 +48,8 @@ def add_generate(commands: Any) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--format", choices=["text", "json", "conllu"], default="text",
-        help="output format: text (default; with --trees, brackets), json (JSON lines), or conllu (dependency-tree models: the trees)",
+        help="output format: text (default; with --trees, brackets), json (JSON lines), or conllu (the trees"
+        " of dependency-tree models)",
     )  # fmt: skip
     add_json_lines(parser)
     add_output(parser, "the sentences")

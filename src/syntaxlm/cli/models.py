@@ -94,11 +94,17 @@ def _lines(figures: dict[str, Any], indent: str = "") -> list[str]:
             lines += [f"{name}:", *_lines(value, indent + "  ")]
         elif key == "bytes":
             lines.append(f"{indent}size: {_size(value)}")
-        elif isinstance(value, list | tuple):
-            lines.append(f"{name}: {', '.join(map(str, value))}")
-        elif value is not None:
-            lines.append(f"{name}: {value:,}" if isinstance(value, int) and value is not True else f"{name}: {value}")
+        elif value not in (None, [], ()):
+            lines.append(f"{name}: {_value(value)}")
     return lines
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_value, value))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _size(number: int) -> str:
@@ -106,15 +112,19 @@ def _size(number: int) -> str:
 
 
 def _list(options: argparse.Namespace) -> None:
-    from syntaxlm.errors import InputError
+    import warnings
+
+    from syntaxlm.errors import InputError, OldSettingWarning
     from syntaxlm.reports.models import describe, model_folders
 
     models = []
-    for folder in model_folders(options.folder):
-        try:
-            models.append(describe(folder))
-        except InputError as error:
-            models.append({"folder": str(folder), "error": str(error).splitlines()[0]})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OldSettingWarning)  # of many folders; models info prints those of one
+        for folder in model_folders(options.folder):
+            try:
+                models.append(describe(folder))
+            except InputError as error:
+                models.append({"folder": str(folder), "error": str(error).splitlines()[0]})
     print_result(Listing(options.folder, models), options)
 
 

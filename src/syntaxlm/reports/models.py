@@ -24,6 +24,7 @@ from syntaxlm.models.abilities import (
     SamplesSentences,
     ScoresSentences,
     ScoresTokens,
+    TrainsByCounting,
 )
 from syntaxlm.models.registry import model_shapes
 from syntaxlm.parsing.structure import rules_of
@@ -78,7 +79,7 @@ def describe(folder: str | Path, full: bool = False) -> dict[str, Any]:
         "folder": str(folder),
         "model_type": settings.model.name,
         "abilities": abilities_of(model),
-        "parameters": model.parameter_count or None,
+        "parameters": None if isinstance(model, TrainsByCounting) else model.parameter_count,
         "bytes": _weight_bytes(folder),
         "trained_on": recipe and recipe.text.train,
     }
