@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from syntaxlm.scoring.cache_tuning import tune_cache
     from syntaxlm.scoring.perplexity import evaluate_text
     from syntaxlm.scoring.surprisal import surprisals
-    from syntaxlm.training.recipe import find_recipe, read_recipe
+    from syntaxlm.training.recipe import read_recipe
+    from syntaxlm.training.recipe_files import find_recipe
     from syntaxlm.training.trainer import resume, train
     from syntaxlm.trees import read_brackets, write_brackets
     from syntaxlm.trees.averaging import average_files
@@ -41,7 +42,7 @@ _MODULES = {
     "evaluate_parsing": "parsing.evaluation",
     "evaluate_text": "scoring.perplexity",
     "evaluate_trees": "parsing.evaluation",
-    "find_recipe": "training.recipe",
+    "find_recipe": "training.recipe_files",
     "generate": "generation.sentences",
     "parse_lines": "parsing.parse",
     "read_brackets": "trees",

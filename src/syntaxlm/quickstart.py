@@ -19,7 +19,8 @@ from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.parsing.report import ParsingReport
 from syntaxlm.parsing.structure import Rule, rules_of
 from syntaxlm.reports.report import PAGE, page_of, read_run
-from syntaxlm.training.recipe import find_recipe, read_recipe
+from syntaxlm.training.recipe import read_recipe
+from syntaxlm.training.recipe_files import find_recipe
 from syntaxlm.training.result import TrainingResult
 from syntaxlm.training.trainer import ProgressCallback, refuse_run, train
 

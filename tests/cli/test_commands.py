@@ -6,6 +6,7 @@ import io
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -502,7 +503,7 @@ def test_the_quickstart_trains_measures_and_draws(run, refused, toy, tmp_path, m
     recipes = tmp_path / "recipes"
     recipes.mkdir()
     (recipes / "prpn-toy.yaml").write_text(yaml.safe_dump(toy.recipe_data("prpn", schedule={"epochs": 1})))
-    monkeypatch.setattr("syntaxlm.training.recipe.shipped_recipes", lambda: recipes)
+    monkeypatch.setattr("syntaxlm.training.recipe_files.shipped_recipes", lambda: recipes)
     monkeypatch.setattr("syntaxlm.quickstart.SENTENCES", 200)
     code, out, err = run("quickstart", "--model-type", "prpn", "--output", tmp_path / "quick", "--seed", "2")
     assert code == 0, err
@@ -519,6 +520,17 @@ def test_the_quickstart_trains_measures_and_draws(run, refused, toy, tmp_path, m
     code, out, _ = run("quickstart", "--model-type", "prpn", "--output", tmp_path / "second", "--json")
     assert code == 0
     assert json.loads(out)["training"]["test"]["perplexity"] > json.loads(out)["perplexity_floor"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_training_that_saved_and_stopped_ends_with_the_code_of_the_signal(run, recipe, tmp_path, monkeypatch, number):
+    monkeypatch.setattr(
+        "syntaxlm.training.display.ProgressDisplay.__call__", lambda self, event: os.kill(os.getpid(), number)
+    )
+    code, out, _ = run("train", recipe, "--output", tmp_path / "run")
+    assert code == 128 + number
+    assert f"Resume with: syntaxlm train --resume {tmp_path / 'run'}" in out
+    assert (tmp_path / "run" / "checkpoint.safetensors").exists()
 
 
 def test_an_interrupt_ends_with_130_and_one_line(run, trained, text, monkeypatch):

@@ -13,7 +13,8 @@ from docs.generation.settings import all_settings, settings_of
 from syntaxlm.cli import build_parser, split_overrides
 from syntaxlm.errors import InputError
 from syntaxlm.training.logical_inference import InferenceRecipe, read_inference_recipe
-from syntaxlm.training.recipe import find_recipe, is_inference_recipe, read_recipe, recipe_names
+from syntaxlm.training.recipe import read_recipe
+from syntaxlm.training.recipe_files import find_recipe, is_inference_recipe, recipe_names
 from tests.docs.examples import PAGES, ROOT, Example, examples_of
 
 COMMANDS, PARSER = all_commands(), build_parser()

@@ -37,7 +37,8 @@ def _quickstart(options: argparse.Namespace) -> int:
     from syntaxlm.progress import error_console
     from syntaxlm.quickstart import run_quickstart
     from syntaxlm.training.display import ProgressDisplay
-    from syntaxlm.training.recipe import find_recipe, read_recipe
+    from syntaxlm.training.recipe import read_recipe
+    from syntaxlm.training.recipe_files import find_recipe
 
     console, settings = error_console(), training_device(options)
     recipe = read_recipe(find_recipe(f"{options.model_type}-toy"))

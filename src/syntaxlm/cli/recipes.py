@@ -54,7 +54,7 @@ class RecipeList:
 
 def _list(options: argparse.Namespace) -> None:
     from syntaxlm.files import read_text
-    from syntaxlm.training.recipe import find_recipe, recipe_names
+    from syntaxlm.training.recipe_files import find_recipe, recipe_names
 
     recipes = [{"name": name} | _summary(read_text(find_recipe(name))) for name in recipe_names()]
     print_result(RecipeList(recipes), options)
@@ -75,7 +75,7 @@ def _summary(text: str) -> dict[str, str]:
 
 def _show(options: argparse.Namespace) -> None:
     from syntaxlm.files import read_text
-    from syntaxlm.training.recipe import find_recipe
+    from syntaxlm.training.recipe_files import find_recipe
 
     text = read_text(find_recipe(options.recipe))
     with text_output(options.output) as file:

@@ -80,7 +80,7 @@ def _first(text: str | None) -> str:
 
 
 def _recipe_names() -> list[str]:
-    from syntaxlm.training.recipe import recipe_names
+    from syntaxlm.training.recipe_files import recipe_names
 
     return recipe_names()
 

@@ -110,7 +110,8 @@ def exit_code(stopped: bool) -> int:
 
 
 def _train(options: argparse.Namespace) -> int:
-    from syntaxlm.training.recipe import find_recipe, is_inference_recipe, read_recipe
+    from syntaxlm.training.recipe import read_recipe
+    from syntaxlm.training.recipe_files import find_recipe, is_inference_recipe
     from syntaxlm.training.run_folder import RECIPE
 
     if options.resume:
@@ -216,7 +217,8 @@ def _focus(options: argparse.Namespace) -> int:
     from syntaxlm.progress import error_console
     from syntaxlm.training.display import ProgressDisplay
     from syntaxlm.training.focusing import focus
-    from syntaxlm.training.recipe import find_recipe, read_recipe
+    from syntaxlm.training.recipe import read_recipe
+    from syntaxlm.training.recipe_files import find_recipe
 
     if options.seeds < 0:
         raise InputError(f"--seeds: found {options.seeds}; expected 0 or more")

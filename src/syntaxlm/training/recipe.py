@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from syntaxlm.errors import InputError
-from syntaxlm.files import read_text
 from syntaxlm.models.batches import Reads, TextMode
 from syntaxlm.models.registry import ModelConfig, reads
 from syntaxlm.settings import (
@@ -22,11 +19,11 @@ from syntaxlm.settings import (
     Seed,
     Settings,
     Size,
-    parse_yaml,
     read_sections,
     read_settings,
 )
 from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.training.recipe_files import find_recipe
 
 
 @dataclass(frozen=True)
@@ -221,37 +218,3 @@ def read_recipe(path: str | Path, overrides: list[tuple[str, str]] | None = None
 def recipe_from(data: dict[str, Any], source: str) -> Recipe:
     """The recipe of nested dicts. Raises InputError with every fault."""
     return read_settings(Recipe, data, source)
-
-
-def is_inference_recipe(path: Path) -> bool:
-    """Whether a recipe file is of logical inference: those have a section of pairs. Raises InputError as YAML does."""
-    if not path.exists():
-        return False
-    data = parse_yaml(read_text(path), path)
-    return isinstance(data, dict) and "pairs" in data
-
-
-def shipped_recipes() -> Path:
-    """The folder of the recipes that come with the package: inside it when installed, beside it in a checkout."""
-    installed = Path(__file__).parents[1] / "recipes"
-    return installed if installed.is_dir() else Path(__file__).parents[3] / "recipes"
-
-
-def recipe_names() -> list[str]:
-    """The names of all shipped recipes, those of logical inference ("logic/lstm") last."""
-    folder = shipped_recipes()
-    paths = [*sorted(folder.glob("*.yaml")), *sorted(folder.glob("*/*.yaml"))]
-    return [path.relative_to(folder).with_suffix("").as_posix() for path in paths]
-
-
-def find_recipe(name: str | Path) -> Path:
-    """The file a recipe's name stands for: a path, or the bare name of a shipped one. Raises InputError."""
-    if Path(name).exists():
-        return Path(name)
-    shipped = shipped_recipes() / f"{name}.yaml"
-    if shipped.exists():
-        return shipped
-    names = recipe_names()
-    nearest = difflib.get_close_matches(str(name), names, 1)
-    advice = f"Did you mean {nearest[0]}?" if nearest else f"Shipped recipes, to be given by name: {', '.join(names)}"
-    raise InputError(f"{name}: no such recipe file. {advice}")
