@@ -72,18 +72,19 @@ def _parse(options: argparse.Namespace) -> None:
 
 
 def _formatted(parses: Parses, kind: str) -> str:
-    from syntaxlm.drawing.terminal import draw_tree
-    from syntaxlm.trees.latex import format_latex
-
     if kind == "svg":
         return _picture(parses)
-    if kind == "tree":
-        trees = [draw_tree(parse.tree) if parse else "" for parse in parses]
-    elif kind == "brackets":
+    if kind == "brackets":
         trees = parses.brackets()
     elif kind == "json":
         trees = [to_json(parse and parse.as_dict()) for parse in parses]
+    elif kind == "tree":
+        from syntaxlm.drawing.terminal import draw_tree  # imports nltk, which the other formats do without
+
+        trees = [draw_tree(parse.tree) if parse else "" for parse in parses]
     else:
+        from syntaxlm.trees.latex import format_latex
+
         trees = [format_latex(parse.tree) if parse else "" for parse in parses]
     return "".join(tree + "\n" for tree in trees)
 
