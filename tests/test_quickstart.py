@@ -34,8 +34,8 @@ def test_the_quickstart_ends_with_a_report_on_what_it_measured(quick, tmp_path):
     result = quick("prpn")
     assert result.report == tmp_path / "quick" / "report.html"
     assert str(result).endswith(f"Report: {result.report}")
-    assert result.as_dict()["report"] == str(result.report)
-    json.dumps(result.as_dict())
+    assert result.to_dict()["report"] == str(result.report)
+    json.dumps(result.to_dict())
     page = result.report.read_text(encoding="utf-8")
     assert f"{result.training.test.perplexity:,.2f}" in page
     assert f"The lowest possible perplexity on the test text is {result.floor:.2f}" in page
@@ -62,7 +62,7 @@ def test_a_model_of_trees_is_trained_on_trees_and_has_no_floor(quick):
     page = result.report.read_text(encoding="utf-8")
     assert "No model can be under" not in page
     assert "ends of sentences are tokens" not in page
-    json.dumps(result.as_dict())
+    json.dumps(result.to_dict())
 
 
 def test_a_quickstart_that_is_stopped_has_no_report(quick, monkeypatch):
@@ -74,5 +74,5 @@ def test_a_quickstart_that_is_stopped_has_no_report(quick, monkeypatch):
     monkeypatch.setattr(quickstart, "train", stopped)
     result = quick("prpn")
     assert result.report is None
-    assert result.as_dict()["report"] is None
+    assert result.to_dict()["report"] is None
     assert "Report" not in str(result)

@@ -26,7 +26,7 @@ SMALL = {
 
 def structure(recipe: Recipe) -> str:
     """What decides which code a recipe runs: model and switches, batches, optimiser, averaging; no sizes or rates."""
-    data, optimiser = recipe.as_dict(), recipe.optimiser
+    data, optimiser = recipe.to_dict(), recipe.optimiser
     return json.dumps(
         {
             "model": {name: _switch(value) for name, value in data["model"].items()},

@@ -323,7 +323,7 @@ def test_recipes_without_the_settings_of_later_versions_have_what_they_had():
     assert recipe.batches.curriculum == ()
     assert recipe.optimiser.warmup_steps == 0
     assert (recipe.schedule.decay_from, recipe.schedule.keep) == (0.0, "best")
-    assert recipe_from(yaml.safe_load(yaml.safe_dump(json.loads(json.dumps(recipe.as_dict())))), "again") == recipe
+    assert recipe_from(yaml.safe_load(yaml.safe_dump(json.loads(json.dumps(recipe.to_dict())))), "again") == recipe
 
 
 def test_a_syntax_error_names_file_and_line(tmp_path):

@@ -43,10 +43,10 @@ class Quickstart:
     drawn: tuple[str, ...] = ()
     report: Path | None = None
 
-    def as_dict(self) -> dict[str, Any]:
-        parsing = self.parsing and self.parsing.as_dict()
+    def to_dict(self) -> dict[str, Any]:
+        parsing = self.parsing and self.parsing.to_dict()
         report = None if self.report is None else str(self.report)
-        figures = {"training": self.training.as_dict(), "perplexity_floor": self.floor, "parsing": parsing}
+        figures = {"training": self.training.to_dict(), "perplexity_floor": self.floor, "parsing": parsing}
         return figures | {"report": report}
 
     def __str__(self) -> str:

@@ -71,7 +71,7 @@ def test_every_setting_says_what_it_means_beside_it_or_in_the_text():
 def test_the_settings_listed_are_those_a_recipe_has():
     listed = {one.name for one in all_settings()}
     for path in all_recipes():
-        assert dotted(read_recipe(path).as_dict()) <= listed | {"model.name"}
+        assert dotted(read_recipe(path).to_dict()) <= listed | {"model.name"}
     assert all(f"`{name}`" in section_tables() for name in listed if not name.startswith("model."))
 
 
@@ -83,7 +83,7 @@ def dotted(data: dict, prefix: str = "") -> set[str]:
 
 
 def test_defaults_are_told_as_yaml_has_them():
-    recipe = read_recipe("lstm-toy").as_dict()
+    recipe = read_recipe("lstm-toy").to_dict()
     for one in all_settings():
         if one.default != "must be given":
             assert one.default.startswith("`")

@@ -213,7 +213,7 @@ def test_the_report_tells_its_protocol_and_is_json(text):
     assert "sees the boundaries" in str(report)
     assert "thresholds chosen on its first part" in str(report)
     assert "read without spaces" in str(evaluate_boundaries(stored_model(space=None), text))
-    figures = json.loads(json.dumps(report.as_dict()))
+    figures = json.loads(json.dumps(report.to_dict()))
     assert figures["scores"][0]["f1"] == report.scores[0].f1
     assert figures["baselines"][0]["name"] == "every gap"
     assert figures["unknown"] == 0

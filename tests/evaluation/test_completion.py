@@ -77,7 +77,7 @@ def test_the_most_probable_candidate_is_chosen_and_equal_ones_earn_a_share():
     assert found.ties.tolist() == [False, False, True, True, True, False]
     assert found.accuracy().credit == pytest.approx(1 + 1 / 2 + 1 / 3)
     assert found.accuracy(np.array([True, False, True, False, False, False])).fraction == pytest.approx(0.75)
-    assert found.as_dict()["ties_with_right"] == 2
+    assert found.to_dict()["ties_with_right"] == 2
 
 
 def test_questions_of_unlike_sizes_share_no_candidates():
@@ -100,7 +100,7 @@ def test_words_are_known_or_not_as_the_model_reads_them_and_what_reads_alike_tie
     assert found.differing_known.tolist() == [[True, True, False], [True, True, True], [False, False, True]]
     assert found.all_known.tolist() == [[False] * 3, [False, False, True], [False, False, True]]
     assert found.credits.tolist() == [1, 1, 0.5]
-    figures = found.as_dict()
+    figures = found.to_dict()
     assert figures["candidates_with_unknown_words"] == 7
     assert figures["candidates_with_unknown_differing_words"] == 3
     assert figures["differing_words_known"]["questions"] == 1
@@ -254,7 +254,7 @@ def test_weights_chosen_on_the_first_half_are_reported_on_the_second(two, files)
     report = evaluate_completion(two, *files)
     assert report.interpolation is not None
     assert report.interpolation.weights == {"one": 0.5, "two": 0.5}
-    figures = report.as_dict()
+    figures = report.to_dict()
     assert [one["first_half"]["credit"] for one in figures["models"]] == [1, 0]
     assert [one["second_half"]["credit"] for one in figures["models"]] == [0, 2]
     assert figures["interpolated"]["second_half"]["accuracy"] == 1
@@ -270,7 +270,7 @@ def test_given_weights_are_of_all_models_but_the_first(two, files):
     assert report.interpolation is not None
     assert report.interpolation.weights == pytest.approx({"one": 0.9, "two": 0.1})
     assert report.interpolation.scores.credits.tolist() == [1, 0, 0]  # 0.9 of -1, 0.1 of -9: -1.8, against -1.9
-    assert set(report.as_dict()["interpolated_against"]) == {"all"}
+    assert set(report.to_dict()["interpolated_against"]) == {"all"}
     assert "0.90 one + 0.10 two, as given" in str(report)
 
 
@@ -296,7 +296,7 @@ def test_a_report_of_one_model_interpolates_nothing(small, monkeypatch, files):
     report = evaluate_completion(small, *files)
     assert isinstance(report, CompletionReport)
     assert report.interpolation is None
-    assert report.as_dict()["interpolated"] is None
+    assert report.to_dict()["interpolated"] is None
     assert report.models[0].accuracy().fraction == report.chance == 0.5
     assert "interpolated" not in str(report)
 
@@ -361,7 +361,7 @@ def test_a_model_of_trees_chooses_by_the_probability_of_words_given_each_tree(pa
     assert report.models[0].log_probs == pytest.approx(expected)
     assert report.models[0].chosen.argmax(1).tolist() == expected.argmax(1).tolist()
     assert report.models[0].all_known.tolist() == [[True, True], [True, False]]
-    figures = report.as_dict()["models"][0]
+    figures = report.to_dict()["models"][0]
     assert (figures["given_trees"], figures["ends_predicted"]) == (True, False)
     told = str(report)
     assert "total log-probability of its words given its tree, P(S | T); k equal ones" in told
@@ -395,7 +395,7 @@ def test_models_of_trees_and_of_text_are_told_in_one_table_and_interpolated(pars
     assert report.interpolation.scores.log_probs == pytest.approx(0.5 * tree + 0.25 * ltree + 0.25 * text)
     told = str(report)
     assert "(tree, ltree: of its words given its tree, P(S | T); text: its end included; state reset" in told
-    assert [model["given_trees"] for model in report.as_dict()["models"]] == [True, True, False]
+    assert [model["given_trees"] for model in report.to_dict()["models"]] == [True, True, False]
     assert evaluate_completion(models, questions, answers).interpolation.is_tuned
     split = evaluate_completion(models, questions, answers, TreebankStyle("drop"), shares=[0.25, 0.25])
     assert split.models[0].log_probs.tolist() == tree.tolist(), "words of trees are left as they are"
@@ -427,7 +427,7 @@ def test_a_model_that_knows_no_word_is_as_good_as_chance_on_the_published_questi
     small = replace(small, vocabulary=Vocabulary(["<unk>", "<s>", "</s>"]))
     monkeypatch.setattr(Scorer, "_encoded_sentences", lambda scorer, sentences: -1.0 * np.arange(len(sentences)))
     report = evaluate_completion(small, MSR / "Holmes.lm_format.questions.txt", MSR / "Holmes.lm_format.answers.txt")
-    figures = report.models[0].as_dict()
+    figures = report.models[0].to_dict()
     assert (report.candidate_count, report.chance) == (5200, pytest.approx(0.2))
     assert figures["all"]["accuracy"] == pytest.approx(0.2)
     assert (figures["first_half"]["questions"], figures["second_half"]["questions"]) == (520, 520)

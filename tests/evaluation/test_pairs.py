@@ -115,7 +115,7 @@ def test_cases_and_groups_have_their_own_accuracy_and_cases_their_mean():
         pair("g", "g", "y"),
     ]
     report = PairsReport(tuple(pairs), (scores("m", [1, 0, 0, 1], [True, True, False, False]),), ("file",))
-    (figures,) = report.as_dict()["models"]
+    (figures,) = report.to_dict()["models"]
     assert figures["all"] == {"accuracy": 0.5, "right": 2, "pairs": 4}
     assert figures["differing_words_known"] == {"accuracy": 0.5, "right": 1, "pairs": 2}
     assert figures["mean_over_cases"] == pytest.approx((1 / 3 + 1) / 2)
@@ -123,9 +123,9 @@ def test_cases_and_groups_have_their_own_accuracy_and_cases_their_mean():
     assert figures["by_case"]["y"]["differing_words_known"] == {"accuracy": None, "right": 0, "pairs": 0}
     by_field = {name: one["all"]["right"] for name, one in figures["by_group"]["field"].items()}
     assert by_field == {"one": 1, "two": 0}
-    assert report.as_dict()["identical"] == ["file, line 1"]
+    assert report.to_dict()["identical"] == ["file, line 1"]
     assert figures["unknown_words"] == 2
-    json.dumps(report.as_dict())
+    json.dumps(report.to_dict())
 
 
 def test_the_table_has_all_models_and_what_was_done_to_the_text():

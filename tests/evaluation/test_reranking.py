@@ -116,7 +116,7 @@ def test_picks_are_read_against_the_first_the_best_and_chance(files, monkeypatch
         {name: value / 16 for name, value in expected.items()}
     )
     assert (report.sentences, report.candidates, report.others) == (2, 6, 1)
-    figures = json.loads(json.dumps(report.as_dict(), allow_nan=False))
+    figures = json.loads(json.dumps(report.to_dict(), allow_nan=False))
     assert figures["scores"][PICKED]["uas_all_words"] == pytest.approx(2 * right[FLAT] / 18)
     assert figures["scores"][PICKED]["las"] == pytest.approx(figures["scores"][PICKED]["uas"])
     assert (figures["words"], figures["all_words"]) == (16, 18)

@@ -71,7 +71,7 @@ TEXTS = [
     "the old cat sleeps\n\n  on a  red chair .\r\nna\u00efve 3\\/4 1,000 «don't!» <unk> Mr.\n",
     "友情 是 鄰居\n👩\u200d👩\u200d👧 e\u0301 x\u200by\u2028z\x85w\x1cv\n\ttab\u00a0space\u3000wide\n",
 ]
-VOCABULARY = [json.dumps({"format": "syntaxlm vocabulary 1", **Vocabulary.build({"a": 3, "é": 1}).as_dict()}, indent=0)]
+VOCABULARY = [json.dumps({"format": "syntaxlm vocabulary 1", **Vocabulary.build({"a": 3, "é": 1}).to_dict()}, indent=0)]
 
 ARPA = [
     "\\data\\\nngram 1=4\nngram 2=3\nngram 3=1\n\n"

@@ -61,7 +61,7 @@ def test_always_stop_is_the_share_of_words_that_no_such_edge_leaves():
         assert report.possible[edge].more == edges.count(edge)
     dets = [label for tree in TREES for label in tree.labels].count("det")
     assert report.labels.right == report.labels.majority == dets
-    assert json.loads(json.dumps(report.as_dict()))["every_word"]["add left"]["words"] == words
+    assert json.loads(json.dumps(report.to_dict()))["every_word"]["add left"]["words"] == words
     assert all(question in str(report) for question in QUESTIONS.values())
 
 

@@ -40,7 +40,7 @@ def test_every_tree_is_binary_over_its_tokens_with_labels_of_the_grammar(name):
 
 def test_a_dictionary_has_spans_labels_and_the_labels_of_words():
     one = next(one for one in sample_with_trees(grammar("neural-pcfg"), 20, seed=1) if len(one.tokens) > 2)
-    found = one.as_dict()
+    found = one.to_dict()
     assert found["spans"] == [[part.start, part.end] for part in one.tree.constituents]
     assert found["labels"] == [part.label for part in one.tree.constituents]
     assert found["word_labels"] == list(one.tree.tags)

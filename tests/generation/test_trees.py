@@ -75,7 +75,7 @@ def test_trees_that_would_never_end_are_cut_at_the_limits_and_say_so(most, depth
         assert len(one.tree) <= (most or 100)
         assert max(depth_of(one.tree, word) for word in range(1, len(one.tree) + 1)) <= (depth or 30)
         assert one.cut
-        assert not one.as_dict()["ended"]
+        assert not one.to_dict()["ended"]
         limits = {f"at {most or 100} words", f"at a depth of {depth or 30}"}
         assert set(one.comments()["cut"].split("; ")) <= limits
     assert len(one.tree) == most or depth

@@ -221,4 +221,4 @@ def test_the_summary_is_of_what_is_there(tmp_path):
     stored = estimated(order=2)
     summary = NGramSummary.of(stored.model, tmp_path)
     assert str(summary) == f"{tmp_path}: 10 1-grams   {len(stored.model.each_level[1].keys)} 2-grams"
-    assert summary.as_dict() == {"path": str(tmp_path), "counts": list(summary.counts)}
+    assert summary.to_dict() == {"path": str(tmp_path), "counts": list(summary.counts)}

@@ -46,7 +46,7 @@ def test_figures_are_f1_between_the_trees_of_the_models(text):
             assert found.matrix.values[row, column] == pytest.approx(score(one, other, protocol).f1)
     assert found.decoders == ["biased", "biased", "mbr"]
     assert found.matrix.with_others == pytest.approx((found.matrix.values.sum(1) - 1) / 2)
-    written = json.loads(json.dumps(found.as_dict()))
+    written = json.loads(json.dumps(found.to_dict()))
     assert written["sentences"] == found.matrix.sentences
     assert written["right_branching"] == [each.right for each in found.branching]
     assert written["odd_one_out"] in NAMES
@@ -74,7 +74,7 @@ def test_a_model_that_agrees_a_little_less_does_not():
 def test_of_two_models_none_is_odd():
     found = agreement_of([[1, 0.2], [0.2, 1]])
     assert not found.stands_apart
-    assert found.as_dict()["odd_one_out"] is None
+    assert found.to_dict()["odd_one_out"] is None
     assert "neither can be called the odd one out" in str(found)
 
 

@@ -70,7 +70,7 @@ def test_spans_are_those_of_the_distances_by_definition(prpn, lines, rule):
         found = {(part.start, part.end) for part in parse.tree.constituents if part.end - part.start > 1}
         expected = decode_by_definition(parse.distances, rule)
         assert found == {span for span in expected if span[1] - span[0] > 1}
-        assert {tuple(span) for span in parse.as_dict()["spans"]} >= found
+        assert {tuple(span) for span in parse.to_dict()["spans"]} >= found
 
 
 @pytest.mark.parametrize("budget", [1, 64, 1 << 15])
@@ -111,7 +111,7 @@ def test_the_score_of_a_model_is_the_score_of_the_trees_it_writes(prpn, toy, tmp
     (tmp_path / "predicted.mrg").write_text("\n".join(trees) + "\n")
     model = evaluate_parsing(prpn, toy / "test.mrg", decoder="unbiased", clean_up="none")
     file = evaluate_trees(tmp_path / "predicted.mrg", toy / "test.mrg")
-    figures, others = model.as_dict(), file.as_dict()
+    figures, others = model.to_dict(), file.to_dict()
     for name in ("f1", "precision", "recall", "sentences", "recall_by_label", "baselines"):
         assert figures[name] == others[name]
     assert set(figures["f1_by_decoder"]) == {"biased", "unbiased"}
@@ -121,7 +121,7 @@ def test_the_score_of_a_model_is_the_score_of_the_trees_it_writes(prpn, toy, tmp
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_gold_against_itself_is_100(toy, protocol):
     report = evaluate_trees(toy / "test.mrg", toy / "test.mrg", PROTOCOLS[protocol])
-    figures = report.as_dict()
+    figures = report.to_dict()
     assert figures["f1"] == figures["precision"] == figures["recall"] == 1
     assert figures["protocol"] == protocol
     assert "100.0       100.0    100.0   predicted" in str(report)
@@ -285,7 +285,7 @@ def test_several_models_give_the_average_of_their_trees(prpn, others, lines, rul
     parses = list(together)
     assert parses[0] is parses[-2] is None
     assert parses[1].number == 6
-    assert set(parses[1].as_dict()) == {"number", "words", "tokens", "spans"}
+    assert set(parses[1].to_dict()) == {"number", "words", "tokens", "spans"}
     assert parses[1]._repr_svg_().startswith("<svg")
     assert list(parse_lines_together(models, ["", " "])) == [None, None]
 
@@ -295,10 +295,10 @@ def test_the_score_of_several_models_is_that_of_their_average(prpn, others, toy,
     trees = parse_lines_together([prpn, *others], [" ".join(tree.words) for tree in gold], "unbiased").brackets()
     (tmp_path / "predicted.mrg").write_text("\n".join(trees) + "\n")
     report = evaluate_parsing(prpn, toy / "test.mrg", decoder="unbiased", clean_up="none", also=others)
-    assert report.as_dict()["f1"] == evaluate_trees(tmp_path / "predicted.mrg", toy / "test.mrg").as_dict()["f1"]
-    assert report.as_dict()["averaged_models"] == 3
+    assert report.to_dict()["f1"] == evaluate_trees(tmp_path / "predicted.mrg", toy / "test.mrg").to_dict()["f1"]
+    assert report.to_dict()["averaged_models"] == 3
     assert "biased, average of 3 models" in str(report)
-    assert "averaged_models" not in evaluate_parsing(prpn, toy / "test.mrg", clean_up="none").as_dict()
+    assert "averaged_models" not in evaluate_parsing(prpn, toy / "test.mrg", clean_up="none").to_dict()
 
 
 def test_models_that_read_other_words_are_told_by_sentence(prpn, others):
@@ -413,8 +413,8 @@ def test_a_report_has_the_f1_of_every_layer_from_one_reading(toy, monkeypatch):
     expected = {layer: {name: scores.f1 for name, scores in one.scores.items()} for layer, one in alone.items()}
     assert len({values["biased"] for values in expected.values()}) == 3
     assert all(one.f1_by_layer == expected for one in (report, *alone.values()))
-    assert report.as_dict() == alone[2].as_dict()
-    figures = json.loads(json.dumps(alone[3].as_dict()))
+    assert report.to_dict() == alone[2].to_dict()
+    figures = json.loads(json.dumps(alone[3].to_dict()))
     assert figures["layer"] == 3
     assert figures["f1_by_layer"] == {str(layer): values for layer, values in expected.items()}
     assert figures["f1"] == expected[3]["biased"]
@@ -430,11 +430,11 @@ def test_a_model_of_one_layer_and_an_average_have_no_figures_by_layer(prpn, toy)
     stored = layered()
     averaged = evaluate_parsing(stored, toy / "test.mrg", also=[stored, prpn], layer=1)
     for report in (evaluate_parsing(prpn, toy / "test.mrg"), averaged):
-        assert not {"layer", "f1_by_layer"} & report.as_dict().keys()
+        assert not {"layer", "f1_by_layer"} & report.to_dict().keys()
         assert "layer" not in str(report)
     alone = evaluate_parsing(stored, toy / "test.mrg", layer=1)
     thrice = evaluate_parsing(stored, toy / "test.mrg", also=[stored] * 2, layer=1)
-    assert thrice.as_dict()["f1_by_decoder"] == alone.f1_by_layer[1]
+    assert thrice.to_dict()["f1_by_decoder"] == alone.f1_by_layer[1]
 
 
 def test_the_commands_take_the_layer_of_the_model_or_that_which_is_named(toy, tmp_path, capsys):
@@ -485,14 +485,14 @@ def test_the_trees_of_span_scores_are_those_of_their_rule_by_definition(name, ru
 def test_the_parse_of_span_scores_tells_the_score_of_each_of_its_spans_and_no_distances(name):
     stored = scoring(name)
     parse, one = parse_lines(stored, ["the old cat sees a dog", "dog"])
-    figures = json.loads(json.dumps(parse.as_dict()))
+    figures = json.loads(json.dumps(parse.to_dict()))
     assert list(figures) == ["number", "words", "tokens", "spans", "scores"]
     chart = structure_of(stored, [parse.words]).span_scores.chart(0)
     expected = [chart[start, end - 1] for start, end in figures["spans"]]
     assert len(expected) == 5
     np.testing.assert_allclose(figures["scores"], expected, rtol=0, atol=1e-5)
     assert parse._repr_svg_().startswith("<svg")
-    assert one.as_dict() == {"number": 2, "words": ["dog"], "tokens": ["dog"], "spans": [], "scores": []}
+    assert one.to_dict() == {"number": 2, "words": ["dog"], "tokens": ["dog"], "spans": [], "scores": []}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -503,14 +503,14 @@ def test_a_model_of_span_scores_is_scored_by_all_its_rules(name, toy, tmp_path):
     }
     assert reports[None].chosen == "greedy-right"
     for rule in SPAN_RULES:
-        figures = reports[rule].as_dict()
+        figures = reports[rule].to_dict()
         assert figures["decoder"] == rule
         assert list(figures["f1_by_decoder"]) == ["greedy-right", "greedy-sum", "cky"]
         assert not {"layer", "f1_by_layer", "random_weights"} & figures.keys()
         trees = parse_lines(stored, [" ".join(tree.words) for tree in gold], rule).brackets()
         (tmp_path / "predicted.mrg").write_text("\n".join(trees) + "\n")
         file = evaluate_trees(tmp_path / "predicted.mrg", toy / "test.mrg")
-        assert figures["f1"] == file.as_dict()["f1"] == reports[None].scores[rule].f1
+        assert figures["f1"] == file.to_dict()["f1"] == reports[None].scores[rule].f1
         assert {one.decoder for one in scored_sentences(reports[rule])} == {rule}
     rows = [line.split("   ")[-1].strip() for line in str(reports["greedy-sum"]).splitlines() if line[:1] == " "]
     assert rows[:4] == ["greedy-right", "greedy-sum", "cky", "right branching"]
@@ -537,7 +537,7 @@ def test_models_of_both_kinds_are_averaged_each_by_the_decoder_asked_for_or_its_
         assert parse_lines_together(models, lines, decoder).brackets() == trees
     report = evaluate_parsing(models[0], toy / "test.mrg", also=models[1:], clean_up="none")
     names = ["2 biased + greedy-right", "2 unbiased + greedy-right", "2 biased + greedy-sum", "2 biased + cky"]
-    assert list(report.as_dict()["f1_by_decoder"]) == names
+    assert list(report.to_dict()["f1_by_decoder"]) == names
     assert report.chosen == names[0]
     assert f"   {names[1]}, average of 3 models\n" in str(report)
     gold = read_brackets(toy / "test.mrg")
@@ -591,7 +591,7 @@ def test_random_weights_are_one_more_baseline(kind, prpn, toy, monkeypatch, caps
     f1 = [one.scores[decoder].f1 for one in singles]
     shapes = [one.scores[decoder].predicted_shape for one in singles]
     assert len(set(f1)) == 3
-    figures = report.as_dict()["random_weights"]
+    figures = report.to_dict()["random_weights"]
     assert figures["f1"]["mean"] == pytest.approx(np.mean(f1))
     assert figures["f1"]["deviation"] == pytest.approx(np.std(f1, ddof=1))
     assert figures["f1"]["count"] == 3
@@ -652,7 +652,7 @@ def test_the_command_line_offers_all_rules_and_says_which_the_model_has(toy, mon
     monkeypatch.setattr("syntaxlm.parsing.text.SCORED_TOGETHER", 4)
     assert main(["parse", "MODEL", str(toy / "test.txt"), "--format", "json"]) == 0
     parses = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert parses == [parse.as_dict() for parse in parse_lines(spans, lines)]
+    assert parses == [parse.to_dict() for parse in parse_lines(spans, lines)]
     for command in (["parse", "MODEL", str(toy / "test.txt")], ["evaluate", "parse", "MODEL", str(toy / "test.mrg")]):
         assert main([*command, "--decoder", "biased"]) == 2
         assert "decoder biased: lstm models have greedy-right, greedy-sum, cky" in capsys.readouterr().err
@@ -663,7 +663,7 @@ def test_a_model_of_span_probabilities_is_scored_by_mbr_and_by_viterbi_only_wher
     report = evaluate_parsing(stored, toy / "test.mrg", clean_up="none")
     assert list(report.scores) == ["mbr"]
     assert stored.model.viterbi_calls == 0
-    assert not {"layer", "f1_by_layer"} & report.as_dict().keys()
+    assert not {"layer", "f1_by_layer"} & report.to_dict().keys()
     chosen = evaluate_parsing(stored, toy / "test.mrg", decoder="viterbi", clean_up="none")
     assert list(chosen.scores) == ["mbr", "viterbi"]
     assert chosen.chosen == "viterbi"
@@ -684,7 +684,7 @@ def test_the_labels_of_a_single_model_are_mapped_to_gold_labels(toy, rule, capsy
     expected = label_mapping(parse_lines(stored, text, rule, labels=True).spans, SpanSets.of(gold), protocol)
     assert report.labels == expected
     assert report.labels.matched == report.scores[rule].by_sentence.matched_spans.sum()
-    assert json.loads(json.dumps(report.as_dict()))["induced_labels"] == expected.as_dict()
+    assert json.loads(json.dumps(report.to_dict()))["induced_labels"] == expected.to_dict()
     assert str(report).endswith("\n\n" + "\n".join(expected.lines(rule)))
     assert f"induced labels of the {rule} trees, mapped many-to-one to gold labels   protocol {protocol}" in str(report)
 
@@ -696,7 +696,7 @@ def test_averages_and_models_without_labels_have_no_mapping(prpn, toy):
         evaluate_parsing(bracketing(), toy / "test.mrg", also=[prpn]),
     ):
         assert report.labels is None
-        assert "induced_labels" not in report.as_dict()
+        assert "induced_labels" not in report.to_dict()
         assert "induced labels" not in str(report)
 
 

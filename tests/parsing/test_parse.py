@@ -66,7 +66,7 @@ def test_labels_are_in_the_brackets_of_spans_and_words(rule):
 def test_json_has_the_labels_where_asked_for_and_the_marginals_of_the_spans_always():
     stored = bracketing()
     (plain,), (parse,) = (parse_lines(stored, [LINES[1]], labels=labels) for labels in (False, True))
-    figures = json.loads(json.dumps(parse.as_dict()))
+    figures = json.loads(json.dumps(parse.to_dict()))
     assert list(figures) == ["number", "words", "tokens", "spans", "labels", "word_labels", "marginals"]
     assert len(figures["spans"]) == len(figures["labels"]) == len(figures["marginals"]) == 5
     assert len(figures["word_labels"]) == 6
@@ -76,8 +76,8 @@ def test_json_has_the_labels_where_asked_for_and_the_marginals_of_the_spans_alwa
     expected = [chart[start, end - 1] for start, end in figures["spans"]]
     np.testing.assert_allclose(figures["marginals"], expected, rtol=0, atol=1e-6)
     assert figures["marginals"][0] == pytest.approx(1, abs=1e-6)
-    assert list(plain.as_dict()) == ["number", "words", "tokens", "spans", "marginals"]
-    assert plain.as_dict()["spans"] == figures["spans"]
+    assert list(plain.to_dict()) == ["number", "words", "tokens", "spans", "marginals"]
+    assert plain.to_dict()["spans"] == figures["spans"]
     assert parse._repr_svg_().startswith("<svg")
 
 
@@ -87,7 +87,7 @@ def test_labels_of_words_stand_above_the_tags_of_tagged_text():
     line = " ".join(f"{word.lower()}_{word}" for word in words[:3])
     parses = parse_lines(stored, [line, "dt_DT"], labels=True)
     parse, alone = parses
-    figures = parse.as_dict()
+    figures = parse.to_dict()
     text = parses.brackets()[0]
     for word, label in zip(words[:3], figures["word_labels"], strict=True):
         assert label.startswith("T-")
@@ -144,7 +144,7 @@ def test_the_command_writes_labels(folders, tmp_path, capsys):
     assert main(["parse", "brackets", str(text), "--labels", "--format", "json", "--decoder", "viterbi"]) == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     viterbi = parse_lines(folders["brackets"], LINES, "viterbi", labels=True)
-    assert rows == [json.loads(json.dumps(one and one.as_dict())) for one in viterbi]
+    assert rows == [json.loads(json.dumps(one and one.to_dict())) for one in viterbi]
     assert main(["parse", "brackets", str(text), "--labels", "--format", "latex"]) == 0
     assert capsys.readouterr().out == "".join((format_latex(one.tree) if one else "") + "\n" for one in expected)
 

@@ -110,7 +110,7 @@ def test_the_same_figures_are_written_as_text_json_and_page(text, tmp_path):
     assert (tmp_path / "out.txt").read_text(encoding="utf-8") == f"{report}\n"
     report.write(tmp_path / "out.json")
     found = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
-    assert found == json.loads(json.dumps(report.as_dict()))
+    assert found == json.loads(json.dumps(report.to_dict()))
     assert found["schema_version"] == 1
     assert found["use"]["skipped"] == 1
     report.write(tmp_path / "out.html")

@@ -168,7 +168,7 @@ def test_both_perplexities_and_the_settings_are_told(prpn, text):
     score = evaluate_text(prpn, text, cache=settings)
     assert isinstance(score, CachedScore)
     assert (score.cache, score.mode) == (settings, SENTENCES)
-    data = json.loads(json.dumps(score.as_dict()))
+    data = json.loads(json.dumps(score.to_dict()))
     assert data["perplexity"] == score.perplexity
     assert data["without_cache"]["perplexity"] == pytest.approx(evaluate_text(prpn, text).perplexity, rel=1e-5)
     assert data["cache"] == {"size": 50, "weight": 0.1, "theta": 0.25}

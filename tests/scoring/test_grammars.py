@@ -74,12 +74,12 @@ def test_a_repeated_sentence_is_read_once(text, monkeypatch):
 def test_an_estimate_of_the_likelihood_is_printed_and_stored_as_one(name, text):
     score = evaluate_text(fresh(name), text)
     estimate = "ELBO at the mean of q(z|x), approximate" if name == "compound-pcfg" else None
-    assert score.likelihood_estimate == score.as_dict()["likelihood_estimate"] == estimate
+    assert score.likelihood_estimate == score.to_dict()["likelihood_estimate"] == estimate
     label = f"perplexity ({estimate})" if estimate else "perplexity"
     assert str(score).startswith(f"{label} {score.perplexity:.2f} ")
-    again = LanguageModelScore.from_dict(json.loads(json.dumps(score.as_dict())))
+    again = LanguageModelScore.from_dict(json.loads(json.dumps(score.to_dict())))
     assert again == score
-    older = {key: value for key, value in score.as_dict().items() if key != "likelihood_estimate"}
+    older = {key: value for key, value in score.to_dict().items() if key != "likelihood_estimate"}
     for was_bound, expected in ((None, None), (False, None), (True, "ELBO, approximate")):
         figures = older if was_bound is None else older | {"is_bound": was_bound}
         assert LanguageModelScore.from_dict(figures) == dataclasses.replace(score, likelihood_estimate=expected)

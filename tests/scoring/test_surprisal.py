@@ -155,7 +155,7 @@ def test_words_hold_every_token_once_in_order_and_are_parts_of_the_line(line, un
 
 def test_a_word_tells_itself_as_a_dict(prpn):
     (rows,) = syntaxlm.surprisals(prpn, ["the cat"])
-    told = rows[0].as_dict()
+    told = rows[0].to_dict()
     assert told == {
         "sentence": 1, "position": 1, "word": "the", "begin": 0, "end": 3, "token": "the", "in_vocabulary": True,
         "surprisal": pytest.approx(rows[0].surprisal, abs=1e-6),

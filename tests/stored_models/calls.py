@@ -100,7 +100,7 @@ def facts(bundle: ModelBundle) -> dict[str, Any]:
         "span_scores": parses and model.structure_type is SpanScores,
         "rules": list(rules_of(model)),
         "settings": dataclasses.asdict(bundle.settings.model),
-        "normaliser": bundle.normaliser.as_dict(),
+        "normaliser": bundle.normaliser.to_dict(),
     }
     return json.loads(json.dumps(found))  # tuples as lists
 
@@ -132,7 +132,7 @@ def text_score(
 ) -> dict[str, Any]:
     """Perplexity and related figures.  mode: of the first format.  cache: weight, theta, size."""
     settings = None if cache is None else CacheSettings(*cache)
-    return evaluate_text(bundle, path, None if mode is None else MODES[mode], settings).as_dict()
+    return evaluate_text(bundle, path, None if mode is None else MODES[mode], settings).to_dict()
 
 
 def tuned_cache(bundle: ModelBundle, path: str, size: int) -> dict[str, Any]:
@@ -143,7 +143,7 @@ def tuned_cache(bundle: ModelBundle, path: str, size: int) -> dict[str, Any]:
         "theta": found.best.theta,
         "perplexity": found.best_trial.perplexity,
         "without_nats": found.without_cache.nats,
-        "trials": found.as_dict()["trials"],
+        "trials": found.to_dict()["trials"],
     }
 
 
@@ -186,7 +186,7 @@ def parsing(
         bundle, treebank, asked, decoder, preprocessing, layer, also, random_weights, ties="first"
     )
     rows = [[one.number, one.f1, one.predicted] for one in scored_sentences(report)]
-    return {"figures": report.as_dict(), "sentences": rows}
+    return {"figures": report.to_dict(), "sentences": rows}
 
 
 def parses_together(bundles: Sequence[ModelBundle], lines: Sequence[str], decoder: Any) -> list[str]:
@@ -199,11 +199,11 @@ def averaged(
 ) -> dict[str, Any]:
     """Figures and trees of the average of tree files, ties broken as when the figures were recorded."""
     found = average_files(paths, protocol_named("wsj-test", max_words), weights, ties="first")
-    return {"figures": found.as_dict(), "trees": found.brackets()}
+    return {"figures": found.to_dict(), "trees": found.brackets()}
 
 
 def scored_trees(predicted: str | Path, gold: str) -> dict[str, Any]:
-    return evaluate_trees(predicted, gold, protocol_named("wsj-test", None), "none").as_dict()
+    return evaluate_trees(predicted, gold, protocol_named("wsj-test", None), "none").to_dict()
 
 
 def minimal_pairs(
@@ -212,7 +212,7 @@ def minimal_pairs(
     """Figures; each model's log-probabilities of the better and the worse sentence of each pair."""
     report = evaluate_pairs(bundles, path, TreebankStyle(punctuation, contractions))
     rows = [{name: one["log_prob"] for name, one in row["models"].items()} for row in scored_pairs(report)]
-    return {"figures": report.as_dict(), "log_probs": rows}
+    return {"figures": report.to_dict(), "log_probs": rows}
 
 
 def completion(
@@ -225,11 +225,11 @@ def completion(
 ) -> dict[str, Any]:
     """Figures; what each model, and their interpolation, gives for each question's candidates."""
     report = evaluate_completion(bundles, questions, answers, TreebankStyle(), shares, per_token, parsed)
-    return {"figures": report.as_dict(), "questions": [row["models"] for row in scored_questions(report)]}
+    return {"figures": report.to_dict(), "questions": [row["models"] for row in scored_questions(report)]}
 
 
 def boundaries(bundle: ModelBundle, path: str, tune: str | None = None) -> dict[str, Any]:
-    return evaluate_boundaries(bundle, path, tune).as_dict()
+    return evaluate_boundaries(bundle, path, tune).to_dict()
 
 
 def generated(bundle: ModelBundle, count: int, prompt: str | None = None, **sampling: Any) -> list[dict[str, Any]]:
@@ -268,17 +268,17 @@ def reranked(bundle: ModelBundle, candidates: str, weight: float) -> list[dict[s
 
 
 def reranking(bundle: ModelBundle, candidates: str, gold: str, tune: tuple[str, str] | None = None) -> dict[str, Any]:
-    return evaluate_reranking(bundle, candidates, gold, tune=tune).as_dict()
+    return evaluate_reranking(bundle, candidates, gold, tune=tune).to_dict()
 
 
 def stops_score(bundle: ModelBundle, folder: str, path: str) -> dict[str, Any]:
     """How often the stop classifiers of a folder are correct on the trees of a file."""
-    return evaluate_stops(bundle, read_stops(folder, bundle), path).as_dict()
+    return evaluate_stops(bundle, read_stops(folder, bundle), path).to_dict()
 
 
 def generated_trees(bundle: ModelBundle, folder: str, count: int, **sampling: Any) -> list[dict[str, Any]]:
     return [
-        one.as_dict() | {"surprisals": one.surprisals, "tree_surprisal": one.tree_surprisal, "cut": list(one.cut)}
+        one.to_dict() | {"surprisals": one.surprisals, "tree_surprisal": one.tree_surprisal, "cut": list(one.cut)}
         for one in generate_trees(bundle, read_stops(folder, bundle), count, **sampling)
     ]
 
@@ -293,7 +293,7 @@ def logic(folder: str, path: str) -> dict[str, Any]:
     pairs = EncodedPairs(report.pairs)
     with torch.no_grad():
         logits = stored.classifier(pairs.batch(range(len(pairs))))[0]
-    return {"figures": report.as_dict(), "answers": list(report.answers), "logits": logits.double().tolist()}
+    return {"figures": report.to_dict(), "answers": list(report.answers), "logits": logits.double().tolist()}
 
 
 # ---- training
@@ -306,14 +306,14 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
 
 def trained(recipe: str, folder: Path) -> dict[str, Any]:
     """Figures of a run in a new folder."""
-    return train(read_recipe(recipe), folder).as_dict()
+    return train(read_recipe(recipe), folder).to_dict()
 
 
 def resumed(folder: Path) -> dict[str, Any]:
     """Figures of a run that is resumed to its end."""
-    return resume(folder).as_dict()
+    return resume(folder).to_dict()
 
 
 def stored_result(folder: str) -> dict[str, Any]:
     """The figures in the `result.json` of a run's folder."""
-    return read_result(Path(folder)).as_dict()
+    return read_result(Path(folder)).to_dict()

@@ -85,7 +85,7 @@ def test_words_of_text_and_of_a_treebank_become_the_same(line):
 @given(SETTINGS)
 @settings(max_examples=50)
 def test_settings_survive_json_and_pickle(normaliser):
-    again = Normaliser.from_dict(json.loads(json.dumps(normaliser.as_dict())))
+    again = Normaliser.from_dict(json.loads(json.dumps(normaliser.to_dict())))
     assert again == normaliser
     assert hash(again) == hash(normaliser)
     assert pickle.loads(pickle.dumps(normaliser)) == normaliser
@@ -283,7 +283,7 @@ def test_tags_are_what_follows_the_last_underscore_and_are_read_as_written():
         assert each.written == line[each.start : each.end]
     assert normaliser.written_length(line) == len("DT NN PRP$ X1 .")
     assert normaliser.word("cat", "NN") == "NN"
-    assert Normaliser.from_dict(normaliser.as_dict()) == normaliser
+    assert Normaliser.from_dict(normaliser.to_dict()) == normaliser
 
 
 def test_tags_are_dropped_by_the_rules_of_tokens():

@@ -206,7 +206,7 @@ def test_nothing_tells_of_averaging_where_nothing_begins_it(toy, tmp_path):
     result = train(toy.recipe("lstm", schedule={"epochs": 1}), tmp_path / "run")
     assert all(line.keys().isdisjoint({"averaging", "averaged_steps"}) for line in validations(tmp_path / "run"))
     assert not any(name.startswith("average/") for name in safetensors.torch.load_file(tmp_path / "run" / CHECKPOINT))
-    assert result.as_dict()["averaged"] is False
+    assert result.to_dict()["averaged"] is False
     assert "averaged" not in str(result)
 
 

@@ -65,7 +65,7 @@ def test_every_recipe_is_trained_with_every_seed_and_the_table_is_of_their_resul
         assert row.epochs.mean == 1
         speeds = [row.epoch_tokens / result["seconds"] for result in results]
         assert row.tokens_per_second.mean == pytest.approx(statistics.mean(speeds))
-    assert json.loads((folder / COMPARISON).read_text()) == json.loads(json.dumps(comparison.as_dict()))
+    assert json.loads((folder / COMPARISON).read_text()) == json.loads(json.dumps(comparison.to_dict()))
     lines = str(comparison).splitlines()
     assert [line.split()[0] for line in lines] == ["recipe", "prpn", "lstm"]
     assert lines[1].endswith("2 of 2")
@@ -92,7 +92,7 @@ def test_started_again_what_is_finished_is_read_and_nothing_is_trained(two, tmp_
     second = compare(two, tmp_path, 1, watching)
     assert trainings == []
     assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/*/*")} == before
-    assert second.as_dict() == first.as_dict()
+    assert second.to_dict() == first.to_dict()
     more = compare(two, tmp_path, 2, watching)
     assert trainings == [("train", "seed-2"), ("train", "seed-4")]
     assert [len(row.runs) for row in more.rows] == [2, 2]

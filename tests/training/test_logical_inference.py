@@ -105,7 +105,7 @@ def test_the_report_counts_by_operators_by_relation_and_beside_the_most_frequent
     assert report.majority == "#"
     counts = {number: dataclasses.astuple(score) for number, score in report.by_operators().items()}
     assert counts == {1: (2, 1, 2), 2: (1, 1, 0), 7: (2, 1, 1)}
-    figures = report.as_dict()
+    figures = report.to_dict()
     assert (figures["accuracy"], figures["majority"]) == (0.6, 0.6)
     assert (figures["trained_lengths"]["right"], figures["longer"]["accuracy"]) == (2, 0.5)
     assert figures["by_relation"]["v"] == {"pairs": 1, "right": 0, "accuracy": 0.0, "majority": 0.0}

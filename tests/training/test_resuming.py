@@ -159,8 +159,8 @@ def test_averaging_and_fine_tuning_go_on_bit_for_bit_from_before_at_and_after_th
         assert resume(broken, watching(stop)).steps == stop
         means = [name for name in safetensors.torch.load_file(broken / CHECKPOINT) if name.startswith("average/")]
         assert bool(means) is (stop not in (found["begins"], found["restarts"]))
-    assert resume(broken, placed).as_dict() | {"folder": None, "seconds": None} == (
-        finished.as_dict() | {"folder": None, "seconds": None}
+    assert resume(broken, placed).to_dict() | {"folder": None, "seconds": None} == (
+        finished.to_dict() | {"folder": None, "seconds": None}
     )
     assert_same_run(whole, broken)
 
@@ -252,7 +252,7 @@ def test_resuming_a_finished_run_trains_no_step_and_gives_its_result_again(toy, 
     again = resume(tmp_path / "run", events.append)
     assert not events
     assert before == ((tmp_path / "run" / CHECKPOINT).read_bytes(), (tmp_path / "run" / METRICS).read_bytes())
-    assert again.as_dict() == first.as_dict()
+    assert again.to_dict() == first.to_dict()
 
 
 def test_a_folder_that_holds_a_run_or_a_model_is_refused(toy, tmp_path, trained):

@@ -120,7 +120,7 @@ def test_the_run_tells_how_many_sentences_have_trees_and_which_differ(toy, tmp_p
 def test_a_run_without_trees_tells_nothing_of_them(toy, tmp_path):
     result = train(toy.recipe("lstm", schedule={"epochs": 1}), tmp_path / "run")
     assert read_result(tmp_path / "run") == result
-    assert result.as_dict()["supervised"] is None
+    assert result.to_dict()["supervised"] is None
     assert "gold trees" not in str(result)
     assert not any("supervised" in line for line in metrics(tmp_path / "run"))
 

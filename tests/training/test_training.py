@@ -64,7 +64,7 @@ def test_the_result_is_the_score_of_the_kept_weights(toy, tmp_path):
     stored = read_model(tmp_path / "run")
     assert evaluate_text(stored, toy / "test.txt").nats == pytest.approx(result.test.nats, rel=1e-6)
     assert min(line["valid_loss"] for line in metrics(tmp_path / "run", "valid")) == result.valid.loss
-    assert json.loads((tmp_path / "run" / RESULT).read_text()) == json.loads(json.dumps(result.as_dict()))
+    assert json.loads((tmp_path / "run" / RESULT).read_text()) == json.loads(json.dumps(result.to_dict()))
 
 
 def test_the_rate_falls_after_patience_validations_without_a_better_loss():
@@ -191,7 +191,7 @@ def test_seeds_make_a_folder_each_and_their_mean_and_deviation(toy, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["seed-4", "seed-5", "seed-6"]
     perplexities = [run.test.perplexity for run in result.runs]
     assert len(set(perplexities)) == 3
-    figures = result.as_dict()["test_perplexity"]
+    figures = result.to_dict()["test_perplexity"]
     assert figures["mean"] == pytest.approx(statistics.mean(perplexities))
     assert figures["deviation"] == pytest.approx(statistics.stdev(perplexities))
     assert "3 seeds" in str(result)

@@ -62,7 +62,7 @@ def test_scores_are_over_the_words_of_all_sentences():
     assert scores.uas() == pytest.approx(2 / 4)
     assert scores.uas(ALL_WORDS) == pytest.approx(3 / 5)
     assert (scores.words(), scores.words(ALL_WORDS)) == (4, 5)
-    assert scores.as_dict()["las_all_words"] == pytest.approx(3 / 5)
+    assert scores.to_dict()["las_all_words"] == pytest.approx(3 / 5)
 
 
 def test_there_is_no_figure_of_no_words_and_no_las_without_labels():

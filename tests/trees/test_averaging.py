@@ -246,13 +246,13 @@ def files(tmp_path):
 def test_files_are_averaged_and_the_odd_one_out_agrees_least(files):
     result = average_files(files, WSJ)
     assert parse_brackets("\n".join(result.brackets())) == read_brackets(files[0])
-    figures = result.as_dict()
+    figures = result.to_dict()
     assert figures["with_average"][0] == figures["with_average"][2] == figures["agreement"][0][2] == 1
     low = figures["agreement"][0][1]
     assert figures["with_others"] == pytest.approx([(1 + low) / 2, low, (1 + low) / 2])
     assert figures["with_average"][1] == low
     assert f"{100 * low:.1f}" in str(result).splitlines()[-2]
-    assert average_files(files, WSJ, [1, 5, 1]).as_dict()["with_average"][1] == 1
+    assert average_files(files, WSJ, [1, 5, 1]).to_dict()["with_average"][1] == 1
 
 
 @pytest.mark.parametrize("ties", TIE_RULES)
@@ -260,7 +260,7 @@ def test_files_are_averaged_by_the_rule_for_ties_that_is_asked_for(files, ties):
     result = average_files(files[:2], WSJ, ties=ties)
     predictions = [SpanSets.of(read_brackets(path)) for path in files[:2]]
     assert same(result.spans, average(predictions, ties=ties))
-    assert result.as_dict()["ties"] == ties
+    assert result.to_dict()["ties"] == ties
     assert str(result).splitlines()[0].endswith(f"   sentences 45   ties {ties}")
     assert average_files(files[:2], WSJ).ties == "random"
 

@@ -95,4 +95,4 @@ def test_bounds_bound_every_baseline():
     assert scores.binary_bound.recall == 1
     assert scores.binary_bound.f1 >= scores.biased_bound.f1 >= max(scores.left.f1, scores.right.f1, scores.random.max)
     assert "right branching" in str(scores)
-    assert baseline_scores(gold, PROTOCOLS["wsj10"], biased_bound=False).as_dict()["biased_bound"] is None
+    assert baseline_scores(gold, PROTOCOLS["wsj10"], biased_bound=False).to_dict()["biased_bound"] is None

@@ -104,7 +104,7 @@ def test_the_printed_table_has_the_protocol_the_decoder_and_the_most_frequent_la
     assert len(lines) == 4 + SHOWN + 1
     assert lines[4].split() == ["1", "1", "(100.0%)", "NP", "(100.0%)", "NT-0"]
     assert lines[-1] == "and 3 less frequent labels"
-    figures = label_mapping(*trees, WSJ).as_dict()
+    figures = label_mapping(*trees, WSJ).to_dict()
     assert figures["protocol"] == "wsj-test"
     assert figures["many_to_one_accuracy"] == 0.8
     assert figures["labels"][0] == {"label": "NT-1", "spans": 4, "matched": 3, "gold_label": "NP", "gold_spans": 3}

@@ -124,7 +124,7 @@ def test_shapes_of_trees():
 def test_scores_are_written_as_json_and_printed_with_their_protocol():
     gold = SpanSets.of(trees(30, 12, 5))
     scores = score(right(gold.lengths), gold, PROTOCOLS["wsj10"])
-    written = json.loads(json.dumps(scores.as_dict(by_sentence=True)))
+    written = json.loads(json.dumps(scores.to_dict(by_sentence=True)))
     assert written["protocol"]["name"] == "wsj10"
     assert written["f1"] == scores.f1
     assert len(written["by_sentence"]["f1"]) == scores.sentences

@@ -84,7 +84,7 @@ def _sentences(options: argparse.Namespace, stored: ModelBundle) -> Iterator[str
 
     _refuse_options_of_dependency_trees(options, f"found a {stored.name} model, which samples text")
     for sentence in generate(stored, options.sentences, options.prompt, **_sampling(options)):
-        yield (to_json(sentence.as_dict()) if options.format == "json" else sentence.text) + "\n"
+        yield (to_json(sentence.to_dict()) if options.format == "json" else sentence.text) + "\n"
 
 
 def _refuse_options_of_dependency_trees(options: argparse.Namespace, found: str) -> None:
@@ -106,7 +106,7 @@ def _constituent_trees(options: argparse.Namespace, stored: ModelBundle) -> Iter
     refuse_word_settings(options.prompt, sampling.pop("temperature"), sampling.pop("top_k"), reason)
     _refuse_options_of_dependency_trees(options, "found --trees, which samples from a grammar")
     for one in sample_with_trees(stored, options.sentences, **sampling):
-        yield (to_json(one.as_dict()) if options.format == "json" else str(one.tree)) + "\n"
+        yield (to_json(one.to_dict()) if options.format == "json" else str(one.tree)) + "\n"
 
 
 def _sampling(options: argparse.Namespace) -> dict[str, Any]:
@@ -134,4 +134,4 @@ def _dependency_trees(options: argparse.Namespace, stored: ModelBundle) -> Itera
         if options.format == "conllu":
             yield format_conllu(one.tree, one.comments())
         else:
-            yield (to_json(one.as_dict()) if options.format == "json" else one.text) + "\n"
+            yield (to_json(one.to_dict()) if options.format == "json" else one.text) + "\n"

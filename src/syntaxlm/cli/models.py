@@ -48,7 +48,7 @@ class Entry:
 
     figures: dict[str, Any]
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {"schema_version": 1, **self.figures}
 
     def __str__(self) -> str:
@@ -62,7 +62,7 @@ class Listing:
     folder: Path
     models: list[dict[str, Any]]
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {"schema_version": 1, "folder": str(self.folder), "models": self.models}
 
     def __str__(self) -> str:

@@ -360,4 +360,4 @@ def print_figures(result: Any, options: argparse.Namespace) -> None:
 
 
 def _formatted(result: Any, options: argparse.Namespace) -> str:
-    return to_json(result.as_dict()) if options.json else str(result)
+    return to_json(result.to_dict()) if options.json else str(result)

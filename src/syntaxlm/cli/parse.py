@@ -77,7 +77,7 @@ def _formatted(parses: Parses, kind: str) -> str:
     if kind == "brackets":
         trees = parses.brackets()
     elif kind == "json":
-        trees = [to_json(parse and parse.as_dict()) for parse in parses]
+        trees = [to_json(parse and parse.to_dict()) for parse in parses]
     elif kind == "tree":
         from syntaxlm.drawing.terminal import draw_tree  # imports nltk, which the other formats do without
 

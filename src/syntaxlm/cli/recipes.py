@@ -42,7 +42,7 @@ class RecipeList:
 
     recipes: list[dict[str, str]]
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {"schema_version": 1, "recipes": self.recipes}
 
     def __str__(self) -> str:

@@ -90,7 +90,7 @@ def _scored(stored: Any, options: argparse.Namespace) -> Iterator[str]:
     for row, words in progress_bar(scored, "scoring, sentences"):
         if options.format == "json":
             others = dict(zip(names, row.others, strict=True))
-            piece = "".join(to_json(word.as_dict() | others) + "\n" for word in words)
+            piece = "".join(to_json(word.to_dict() | others) + "\n" for word in words)
         else:
             piece = "".join(format_cells([*_cells(word), *row.others]) + "\n" for word in words)
             if not any_sentence:

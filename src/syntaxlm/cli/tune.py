@@ -127,7 +127,7 @@ def _cache(options: argparse.Namespace) -> None:
     ]
     command = shlex.join(words)
     if options.json:
-        found = to_json(tuning.as_dict() | {"command": command})
+        found = to_json(tuning.to_dict() | {"command": command})
     elif best.weight == 0:
         found = f"{tuning}\n\nA cache does not help this model on this text."
     else:

@@ -328,7 +328,7 @@ def _fingerprint(path: str | Path, normaliser: Normaliser, vocabulary: Vocabular
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
     file = [os.path.realpath(path), state.st_size, state.st_mtime_ns]
-    what = [_FORMAT, file, normaliser.as_dict(), vocabulary.as_dict()]
+    what = [_FORMAT, file, normaliser.to_dict(), vocabulary.to_dict()]
     return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:32]
 
 

@@ -183,7 +183,7 @@ class LogicSummary:
     valid: dict[str, dict[str, int]]
     test: dict[str, dict[str, int]]
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
     def __str__(self) -> str:

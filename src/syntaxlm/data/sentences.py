@@ -76,7 +76,7 @@ class SentencesSummary:
     notices: int
     abbreviations: tuple[str, ...]
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
     def __str__(self) -> str:

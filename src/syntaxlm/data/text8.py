@@ -33,7 +33,7 @@ class Text8Summary:
     valid_words: int
     cut: str | None
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
     def __str__(self) -> str:

@@ -203,7 +203,7 @@ class WrittenWords:
     blank: int
     emptied: int
 
-    def as_dict(self) -> dict[str, int]:
+    def to_dict(self) -> dict[str, int]:
         return asdict(self)
 
     def __str__(self) -> str:

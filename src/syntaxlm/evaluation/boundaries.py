@@ -132,7 +132,7 @@ class BoundaryScore:
         """What as many boundaries put anywhere have in expectation: F1 is linear in how many of them are right."""
         return 2 * (self.found * self.there / self.gaps) / max(1, self.found + self.there)
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """All figures, for JSON."""
         return asdict(self) | {name: getattr(self, name) for name in ("precision", "recall", "f1", "random_f1")}
 
@@ -168,9 +168,9 @@ class BoundaryReport:
     scores: tuple[BoundaryScore, ...]
     baselines: tuple[BoundaryScore, ...]
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """All figures, for JSON."""
-        scores = {name: [one.as_dict() for one in getattr(self, name)] for name in ("scores", "baselines")}
+        scores = {name: [one.to_dict() for one in getattr(self, name)] for name in ("scores", "baselines")}
         return asdict(self) | scores
 
     def __str__(self) -> str:

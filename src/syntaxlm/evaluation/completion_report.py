@@ -52,7 +52,7 @@ class Accuracy:
         spread = math.sqrt(fraction * (1 - fraction) / size + squared / (4 * size**2)) / (1 + squared / size)
         return max(0.0, middle - _NORMAL_QUANTILE * spread), min(1.0, middle + _NORMAL_QUANTILE * spread)
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """interval: null of no questions, as the accuracy."""
         interval = list(self.interval) if self.interval else None
         return {"accuracy": self.fraction, "interval": interval, "credit": self.credit, "questions": self.questions}
@@ -105,13 +105,13 @@ class CompletionScores:
         """among: (q,), the questions that count; None for all."""
         return Accuracy.of(self.credits if among is None else self.credits[among])
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """All figures, for JSON."""
         return {
             "model": self.name,
             "given_trees": self.given_trees,
             "ends_predicted": self.ends,
-            **{name: self.accuracy(part).as_dict() for name, part in self.parts().items()},
+            **{name: self.accuracy(part).to_dict() for name, part in self.parts().items()},
             "ties": int(self.ties.sum()),
             "ties_with_right": int((self.ties & (self.credits > 0)).sum()),
             "candidates_with_unknown_words": int((~self.all_known).sum()),
@@ -142,8 +142,8 @@ class Interpolation:
     weights: dict[str, float]
     is_tuned: bool
 
-    def as_dict(self) -> dict[str, Any]:
-        figures = {name: value for name, value in self.scores.as_dict().items() if name != "model"}
+    def to_dict(self) -> dict[str, Any]:
+        figures = {name: value for name, value in self.scores.to_dict().items() if name != "model"}
         return {"weights": self.weights, "tuned_on": "first_half" if self.is_tuned else None, **figures}
 
     def __str__(self) -> str:
@@ -194,7 +194,7 @@ class CompletionReport:
         among = scores.parts()[part]
         return {part: {one.name: compare_credits(scores.credits[among], one.credits[among]) for one in self.models}}
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """All figures, for JSON: fractions from 0 to 1, null of no questions."""
         return {
             "questions_file": self.sources[0],
@@ -205,10 +205,10 @@ class CompletionReport:
             "punctuation": self.style.punctuation,
             "contractions": self.style.contractions,
             "per_token": self.per_token,
-            "models": [model.as_dict() for model in self.models],
-            "interpolated": None if self.interpolation is None else self.interpolation.as_dict(),
+            "models": [model.to_dict() for model in self.models],
+            "interpolated": None if self.interpolation is None else self.interpolation.to_dict(),
             "interpolated_against": {
-                part: {name: one.as_dict() for name, one in results.items()}
+                part: {name: one.to_dict() for name, one in results.items()}
                 for part, results in self.compared().items()
             },
         }
@@ -267,7 +267,7 @@ class CompletionReport:
             (title, [str(column.accuracy(column.parts()[part])) for column in columns])
             for part, title in _PARTS.items()
         ]
-        figures = [column.as_dict() for column in columns]
+        figures = [column.to_dict() for column in columns]
         rows += [(title, [f"{one[name]:,}" for one in figures]) for name, title in _COUNTS.items()]
         wide = max(len(label) for label, _ in rows)
         return [f"{label:<{wide}}" + "".join(f"     {cell:>{width}}" for cell in row) for label, row in rows]

@@ -91,7 +91,7 @@ class InferenceScore:
     right: int
     majority: int
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Fractions from 0 to 1, null of no pairs."""
         some = self.pairs or None
         return {
@@ -139,18 +139,18 @@ class InferenceReport:
         most = self.maximum_operators
         return self.score(range(most + 1)), self.score(range(most + 1, sys.maxsize))
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """All figures, for JSON."""
         trained, longer = self.trained_and_longer()
         return {
             "file": self.source,
             "maximum_operators_trained": self.maximum_operators,
             "majority_relation": self.majority,
-            **self.score().as_dict(),
-            "trained_lengths": trained.as_dict(),
-            "longer": longer.as_dict(),
-            "by_operators": {str(number): score.as_dict() for number, score in self.by_operators().items()},
-            "by_relation": {sign: score.as_dict() for sign, score in self.by_relation().items()},
+            **self.score().to_dict(),
+            "trained_lengths": trained.to_dict(),
+            "longer": longer.to_dict(),
+            "by_operators": {str(number): score.to_dict() for number, score in self.by_operators().items()},
+            "by_relation": {sign: score.to_dict() for sign, score in self.by_relation().items()},
         }
 
     def __str__(self) -> str:

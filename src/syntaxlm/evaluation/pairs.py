@@ -50,7 +50,7 @@ class Accuracy:
         """None of no pairs."""
         return self.right / self.pairs if self.pairs else None
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {"accuracy": self.fraction, "right": self.right, "pairs": self.pairs}
 
     def __str__(self) -> str:
@@ -139,7 +139,7 @@ class PairsReport:
             }
         return compared
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """All figures, for JSON: fractions from 0 to 1, null of no pairs."""
         return {
             "files": list(self.sources),
@@ -148,14 +148,14 @@ class PairsReport:
             "identical": [pair.place for pair in self.identical],
             "punctuation": self.style.punctuation,
             "contractions": self.style.contractions,
-            "models": [self._model_as_dict(model) for model in self.models],
+            "models": [self._model_to_dict(model) for model in self.models],
             "against_first": {
-                name: {part: one.as_dict() for part, one in parts.items()}
+                name: {part: one.to_dict() for part, one in parts.items()}
                 for name, parts in self.against_first().items()
             },
         }
 
-    def _model_as_dict(self, model: PairScores) -> dict[str, Any]:
+    def _model_to_dict(self, model: PairScores) -> dict[str, Any]:
         def parts(members: Mapping[str, Flags]) -> dict[str, Any]:
             return {name: self._accuracies(model, part) for name, part in members.items()}
 
@@ -174,9 +174,9 @@ class PairsReport:
 
     def _accuracies(self, model: PairScores, among: Flags) -> dict[str, Any]:
         return {
-            "all": model.accuracy(among).as_dict(),
-            "differing_words_known": model.accuracy(among & model.differing_known).as_dict(),
-            "all_words_known": model.accuracy(among & model.all_known).as_dict(),
+            "all": model.accuracy(among).to_dict(),
+            "differing_words_known": model.accuracy(among & model.differing_known).to_dict(),
+            "all_words_known": model.accuracy(among & model.all_known).to_dict(),
         }
 
     def __str__(self) -> str:

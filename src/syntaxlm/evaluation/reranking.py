@@ -133,7 +133,7 @@ class WeightTuning:
     sentences: int
     source: str
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return dict(vars(self))
 
     def __str__(self) -> str:
@@ -240,7 +240,7 @@ class RerankReport:
             return None
         return compare_attachment(self.scores[PICKED], self.scores[FIRST])
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """All figures, for JSON: fractions from 0 to 1."""
         compared = self.compared()
         return {
@@ -250,11 +250,11 @@ class RerankReport:
             "candidates": self.candidates,
             "picked_not_first": self.others,
             "weight": self.weight,
-            "tuning": None if self.tuning is None else self.tuning.as_dict(),
+            "tuning": None if self.tuning is None else self.tuning.to_dict(),
             "words": self.scores[PICKED].words() if self.scores else None,
             "all_words": self.scores[PICKED].words(ALL_WORDS) if self.scores else None,
-            "scores": {name: scores.as_dict() for name, scores in self.scores.items()},
-            "picked_against_first": None if compared is None else compared.as_dict(),
+            "scores": {name: scores.to_dict() for name, scores in self.scores.items()},
+            "picked_against_first": None if compared is None else compared.to_dict(),
         }
 
     def __str__(self) -> str:

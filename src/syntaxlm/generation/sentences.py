@@ -42,7 +42,7 @@ class GeneratedSentence:
     surprisals: list[float]
     ended: bool
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return vars(self) | {"surprisals": [round(bits, 6) for bits in self.surprisals]}
 
 

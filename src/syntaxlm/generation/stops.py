@@ -91,7 +91,7 @@ class StopScore:
         """What the answer "no more" has for all."""
         return (self.words - self.more) / max(1, self.words)
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return asdict(self) | {"accuracy": self.accuracy, "always_stop": self.always_stop}
 
 
@@ -103,7 +103,7 @@ class LabelScore:
     right: int
     majority: int
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         some = max(1, self.words)
         return asdict(self) | {"accuracy": self.right / some, "most_frequent": self.majority / some}
 
@@ -129,16 +129,16 @@ class StopReport:
         """Nats per word."""
         return self.nats / self.words
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """All figures, for JSON."""
         return {
             "source": self.source,
             "trees": self.trees,
             "words": self.words,
             "loss": self.loss,
-            "every_word": {QUESTIONS[edge]: score.as_dict() for edge, score in self.every_word.items()},
-            "possible": {QUESTIONS[edge]: score.as_dict() for edge, score in self.possible.items()},
-            "labels": None if self.labels is None else self.labels.as_dict(),
+            "every_word": {QUESTIONS[edge]: score.to_dict() for edge, score in self.every_word.items()},
+            "possible": {QUESTIONS[edge]: score.to_dict() for edge, score in self.possible.items()},
+            "labels": None if self.labels is None else self.labels.to_dict(),
         }
 
     def __str__(self) -> str:
@@ -155,7 +155,7 @@ class StopReport:
                 f"  {100 * other.accuracy:>10.1f}  {100 * other.always_stop:>11.1f}"
             )
         if self.labels is not None:
-            figures = self.labels.as_dict()
+            figures = self.labels.to_dict()
             lines.append(
                 f"{'label':<16}{100 * figures['accuracy']:>10.1f}  {100 * figures['most_frequent']:>11.1f}   (in the"
                 " second column, the most frequent label)"

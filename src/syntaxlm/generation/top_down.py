@@ -29,7 +29,7 @@ class SentenceWithTree:
     tokens: list[str]
     tree: Tree
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """spans: [start, end) of the constituents; labels: one for each; word_labels: one for each token."""
         parts = [part for part in self.tree.constituents if part.end - part.start > 1]
         return {

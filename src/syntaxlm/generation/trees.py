@@ -75,7 +75,7 @@ class GeneratedTree:
     def text(self) -> str:
         return " ".join(self.tree.words)
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {
             "number": self.number,
             "text": self.text,

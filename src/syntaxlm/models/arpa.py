@@ -47,7 +47,7 @@ class NGramSummary:
     def of(cls, model: NGramModel, path: Path) -> NGramSummary:
         return cls(path, tuple(len(level.keys) for level in model.each_level))
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {"path": str(self.path), "counts": list(self.counts)}
 
     def __str__(self) -> str:

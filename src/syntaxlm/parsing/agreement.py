@@ -69,13 +69,13 @@ class Agreement:
         sides = [branching_side(found.right, found.left) for found in self.branching]
         return {number: side for number, side in enumerate(sides) if side is not None}
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """All figures, for JSON."""
         return {
             "models": list(self.names),
             "decoders": list(self.decoders),
             "text": self.source,
-            **self.matrix.as_dict(),
+            **self.matrix.to_dict(),
             "right_branching": [found.right for found in self.branching],
             "left_branching": [found.left for found in self.branching],
             "odd_one_out": None if self.odd_one_out is None else self.names[self.odd_one_out],

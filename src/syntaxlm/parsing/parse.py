@@ -44,7 +44,7 @@ class Parse:
     marginals: Scores | None = field(default=None, compare=False)
     word_labels: list[str] | None = None
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         constituents = list(filter(_is_long, self.tree.constituents))
         rest: dict[str, Any] = {name: getattr(self, name) for name in ("number", "words", "tokens")}
         if self.distances:

@@ -59,7 +59,7 @@ class ScoredSentence:
     decoder: str
     protocol: str
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
 
 
@@ -78,15 +78,15 @@ class RandomWeights:
 
     def shape(self) -> dict[str, tuple[float, float]]:
         """Mean and sample standard deviation over the seeds of what `BranchingStatistics` has: depth, left, right."""
-        shapes = [one.predicted_shape.as_dict() for one in self.scores if one.predicted_shape]
+        shapes = [one.predicted_shape.to_dict() for one in self.scores if one.predicted_shape]
         values = {name: np.array([shape[name] for shape in shapes]) for name in shapes[0]}
         return {
             name: (float(one.mean()), float(one.std(ddof=1)) if len(one) > 1 else 0.0) for name, one in values.items()
         }
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         shape = {name: {"mean": mean, "deviation": deviation} for name, (mean, deviation) in self.shape().items()}
-        return {"f1": self.f1.as_dict(), "shape": shape}
+        return {"f1": self.f1.to_dict(), "shape": shape}
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,9 +116,9 @@ class ParsingReport:
     random_weights: RandomWeights | None = None
     labels: LabelMapping | None = None
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """All figures, for JSON: those of the chosen trees at the top, fractions from 0 to 1."""
-        figures = self.scores[self.chosen].as_dict()
+        figures = self.scores[self.chosen].to_dict()
         protocol = figures.pop("protocol")
         return {
             "protocol": protocol["name"],
@@ -130,10 +130,10 @@ class ParsingReport:
             **figures,
             "f1_by_decoder": {name: scores.f1 for name, scores in self.scores.items()},
             **self._layer_figures(),
-            "baselines": self.baselines.as_dict(),
-            **({"random_weights": self.random_weights.as_dict()} if self.random_weights else {}),
-            "against_right_branching": self.against_right.as_dict(),
-            **({"induced_labels": self.labels.as_dict()} if self.labels else {}),
+            "baselines": self.baselines.to_dict(),
+            **({"random_weights": self.random_weights.to_dict()} if self.random_weights else {}),
+            "against_right_branching": self.against_right.to_dict(),
+            **({"induced_labels": self.labels.to_dict()} if self.labels else {}),
         }
 
     def _layer_figures(self) -> dict[str, Any]:
@@ -243,5 +243,5 @@ def scored_sentences(report: ParsingReport, name: str | None = None) -> list[Sco
 
 def write_sentences(report: ParsingReport, path: str | Path) -> None:
     """Writes `scored_sentences` as JSON lines, atomically. Raises InputError."""
-    rows = (to_json(sentence.as_dict()) for sentence in scored_sentences(report))
+    rows = (to_json(sentence.to_dict()) for sentence in scored_sentences(report))
     write_text("".join(row + "\n" for row in rows), path)

@@ -114,7 +114,7 @@ class GrammarReport:
     nonterminals: tuple[ListedNonterminal, ...]
     preterminals: tuple[ListedPreterminal, ...]
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {"schema_version": SCHEMA_VERSION, **asdict(self)}
 
     def __str__(self) -> str:
@@ -165,7 +165,7 @@ class GrammarReport:
         if suffix == ".html":
             self.page().write(Path(path), theme)
         else:
-            text = str(self) if suffix == ".txt" else to_json(self.as_dict(), indent=2)
+            text = str(self) if suffix == ".txt" else to_json(self.to_dict(), indent=2)
             write_text(text + "\n", path)
 
 

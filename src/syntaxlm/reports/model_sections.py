@@ -33,7 +33,7 @@ def settings_section(stored: ModelBundle, run: Run) -> Section:
         "structure": structure_name(stored.model),
     }
     if run.recipe is not None:
-        settings, first = run.recipe.as_dict(), Paragraph(f"All settings of {RECIPE}, by section.")
+        settings, first = run.recipe.to_dict(), Paragraph(f"All settings of {RECIPE}, by section.")
     else:
         own = stored.settings
         settings = {"model": dataclasses.asdict(own.model), "text": {"normaliser": dataclasses.asdict(own.normaliser)}}

@@ -118,7 +118,7 @@ class WrittenReport:
     path: Path
     left_out: dict[str, str]
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {"path": str(self.path), "left_out": self.left_out}
 
     def __str__(self) -> str:

@@ -40,7 +40,7 @@ class CacheTrial:
     perplexity: float
     perplexities: tuple[float, ...]
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         by_weight = {str(weight): value for weight, value in zip(WEIGHTS, self.perplexities, strict=True)}
         return dataclasses.asdict(self) | {"perplexities": by_weight}
 
@@ -61,13 +61,13 @@ class CacheTuning:
     def best(self) -> CacheSettings:
         return CacheSettings(self.best_trial.weight, self.best_trial.theta, self.size)
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """All figures, for JSON."""
         return {
             "cache": dataclasses.asdict(self.best),
             "perplexity": self.best_trial.perplexity,
-            "without_cache": self.without_cache.as_dict(),
-            "trials": [trial.as_dict() for trial in self.trials],
+            "without_cache": self.without_cache.to_dict(),
+            "trials": [trial.to_dict() for trial in self.trials],
         }
 
     def __str__(self) -> str:

@@ -50,7 +50,7 @@ class LanguageModelScore:
 
     @classmethod
     def from_dict(cls, figures: dict[str, Any]) -> LanguageModelScore:
-        """The inverse of `as_dict`; also of older figures: with the `mode` of format 1, or with `is_bound`.
+        """The inverse of `to_dict`; also of older figures: with the `mode` of format 1, or with `is_bound`.
 
         Raises KeyError where a figure is missing.
         """
@@ -90,7 +90,7 @@ class LanguageModelScore:
         """
         return self.nats / math.log(2) / max(1, self.characters)
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """All figures, for JSON."""
         derived = ("perplexity", "loss", "bits_per_token", "bits_per_character")
         plain = {name: value for name, value in dataclasses.asdict(self).items() if name != "mode"}
@@ -123,9 +123,9 @@ class CachedScore(LanguageModelScore):
     cache: CacheSettings
     without_cache: LanguageModelScore
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """All figures, for JSON."""
-        return super().as_dict() | {"without_cache": self.without_cache.as_dict()}
+        return super().to_dict() | {"without_cache": self.without_cache.to_dict()}
 
     def __str__(self) -> str:
         figures, tokens = super().__str__().split("\n")

@@ -49,7 +49,7 @@ class WordSurprisal(NamedTuple):
     in_vocabulary: bool | None
     surprisal: float | None
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         bits = None if self.surprisal is None else round(self.surprisal, 6)
         return self._asdict() | {"surprisal": bits}
 

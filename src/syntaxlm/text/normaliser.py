@@ -148,15 +148,15 @@ class Normaliser(Settings, section="normaliser"):
         object.__setattr__(self, "_length_memory", _Memory(self._length_of_piece))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Normaliser.from_dict, (self.as_dict(),)
+        return Normaliser.from_dict, (self.to_dict(),)
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The settings, for JSON."""
         return dataclasses.asdict(self)
 
     @classmethod
     def from_dict(cls, settings: Mapping[str, Any]) -> Normaliser:
-        """The inverse of `as_dict`. Raises InputError for a setting there is not."""
+        """The inverse of `to_dict`. Raises InputError for a setting there is not."""
         known = [field.name for field in dataclasses.fields(cls)]
         for name in settings:
             if name not in known:

@@ -70,13 +70,13 @@ class Vocabulary:
 
     def fingerprint(self) -> str:
         """An identifier: a hash of its tokens in their order, and of the special ones."""
-        return hashlib.sha256(json.dumps(self.as_dict()).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(self.to_dict()).encode()).hexdigest()
 
     def __len__(self) -> int:
         return len(self.tokens)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Vocabulary) and self.as_dict() == other.as_dict()
+        return isinstance(other, Vocabulary) and self.to_dict() == other.to_dict()
 
     def __hash__(self) -> int:
         return hash((self.tokens, self.unknown, self.begin, self.end))
@@ -105,13 +105,13 @@ class Vocabulary:
             tokens.append(self.tokens[number])
         return tokens
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """All of it, for JSON."""
         return {"unknown": self.unknown, "begin": self.begin, "end": self.end, "tokens": list(self.tokens)}
 
     def write(self, path: str | Path) -> None:
         """Write as JSON, one token a line. A reader finds the old file or the new one, never half of one."""
-        text = json.dumps({"format": _FORMAT, **self.as_dict()}, ensure_ascii=False, indent=0) + "\n"
+        text = json.dumps({"format": _FORMAT, **self.to_dict()}, ensure_ascii=False, indent=0) + "\n"
         with replaced(Path(path), stored=True) as temporary:
             # A lone surrogate, which JSON text can spell, is no UTF-8, but must come back as it was.
             temporary.write_bytes(text.encode("utf-8", "surrogatepass"))

@@ -67,7 +67,7 @@ class Row:
             return None
         return Figure.of([run.epochs * tokens / run.seconds for run in self.runs if run.seconds])
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """All figures, for JSON."""
         texts = {
             text: {measure: _plain(self.figure(text, measure)) for measure in ("perplexity", "bits_per_character")}
@@ -75,7 +75,7 @@ class Row:
         }
         costs = {name: _plain(getattr(self, name)) for name in ("epochs", "minutes", "tokens_per_second")}
         counts = {"parameters": self.parameters, "epoch_tokens": self.epoch_tokens}
-        return {"recipe": self.name} | texts | counts | costs | {"runs": [run.as_dict() for run in self.runs]}
+        return {"recipe": self.name} | texts | counts | costs | {"runs": [run.to_dict() for run in self.runs]}
 
 
 def _plain(figure: Figure | None) -> dict[str, Any] | None:
@@ -124,13 +124,13 @@ class Comparison:
                 notes.append(f"{row.name}: figures are estimates, {scores[0].likelihood_estimate}")
         return notes
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """All figures, for JSON."""
         return {
             "folder": str(self.folder),
             "measure": self.measure,
             "seeds": self.seeds,
-            "rows": [row.as_dict() for row in self.rows],
+            "rows": [row.to_dict() for row in self.rows],
             "notes": self.notes,
             "faults": self.faults,
             "stopped": self.stopped,
@@ -249,7 +249,7 @@ def _compare(
             faults[str(run_folder)] = str(error)
             say(str(error))
         comparison = Comparison(folder, list(rows.values()), seeds, faults, stopped)
-        write_text(to_json(comparison.as_dict(), indent=2) + "\n", folder / COMPARISON, stored=True)
+        write_text(to_json(comparison.to_dict(), indent=2) + "\n", folder / COMPARISON, stored=True)
         if stopped:
             break
     return comparison

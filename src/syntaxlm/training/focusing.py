@@ -38,12 +38,12 @@ class FocusResult:
     agreement: Agreement | None = None
     focused: TrainingResult | None = None
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {
             "folder": str(self.folder),
             "parsers": list(self.parsers),
-            "agreement": self.agreement and self.agreement.as_dict(),
-            "focused": self.focused and self.focused.as_dict(),
+            "agreement": self.agreement and self.agreement.to_dict(),
+            "focused": self.focused and self.focused.to_dict(),
         }
 
     def __str__(self) -> str:
@@ -98,7 +98,7 @@ def focus(
             if train_or_resume(path, one, watching).stopped:
                 return FocusResult(folder, names)
         agreement = measure_agreement([read_model(path) for path in parsers], recipe.text.valid, names)
-        write_text(to_json(agreement.as_dict(), indent=2) + "\n", folder / AGREEMENT, stored=True)
+        write_text(to_json(agreement.to_dict(), indent=2) + "\n", folder / AGREEMENT, stored=True)
         say(str(agreement))
         for file, path in zip(files, parsers, strict=True):
             if not file.exists():
@@ -119,7 +119,7 @@ def _focused(recipe: Recipe, files: Sequence[Path], strength: float) -> Recipe:
         raise InputError(
             f"a {recipe.model.name} model cannot be focused on trees; expected a neural PCFG, such as simple-pcfg"
         )
-    data = recipe.as_dict()
+    data = recipe.to_dict()
     data["model"]["focus"] = strength
     data["text"]["focus"] = [str(file) for file in files]
     return recipe_from(data, "the recipe of the focused grammar")

@@ -113,7 +113,7 @@ class InferenceRecipe(Settings):
         """As the training loop wants it."""
         return RunSettings(seed=self.training.seed, accelerator=self.training.accelerator)
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
 
     @property
@@ -133,9 +133,9 @@ class InferenceResult:
     test: InferenceReport | None = None
     stopped: bool = False
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         rest = {name: getattr(self, name) for name in ("weights", "epochs", "seconds", "valid")}
-        return {"folder": str(self.folder)} | rest | {"test": self.test and self.test.as_dict()}
+        return {"folder": str(self.folder)} | rest | {"test": self.test and self.test.to_dict()}
 
     def __str__(self) -> str:
         lines = [
@@ -263,7 +263,7 @@ def _trained(run: Run, recipe: InferenceRecipe) -> InferenceResult:
         stopped=not finished,
     )
     if finished:
-        run.write(to_json(result.as_dict(), indent=2) + "\n", RESULT)
+        run.write(to_json(result.to_dict(), indent=2) + "\n", RESULT)
     return result
 
 

@@ -155,7 +155,7 @@ class Recipe(Settings):
             return TextMode(carry_state=False, predict_eos=False)
         return TextMode(self.batches.carry_state, self.batches.predict_eos)
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
 
     def contradictions(self) -> list[str]:

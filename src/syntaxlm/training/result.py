@@ -43,8 +43,8 @@ class TrainingResult:
     counted: dict[str, Any] | None = None
     trees: TreeFigures | None = None
 
-    def as_dict(self) -> dict[str, Any]:
-        scores = {name: score and score.as_dict() for name, score in (("valid", self.valid), ("test", self.test))}
+    def to_dict(self) -> dict[str, Any]:
+        scores = {name: score and score.to_dict() for name, score in (("valid", self.valid), ("test", self.test))}
         rest = {name: getattr(self, name) for name in ("steps", "epochs", "seconds", "stopped", "averaged")}
         trees = self.supervised and dict(zip(("sentences", "of"), self.supervised, strict=True))
         shape = self.trees and dataclasses.asdict(self.trees) | {"warning": self.trees.warning}

@@ -121,7 +121,7 @@ class Run:
 
     def _claim(self) -> None:
         refuse_run(self.folder)
-        text = yaml.safe_dump(_plain(self.recipe.as_dict()), sort_keys=False, allow_unicode=True)
+        text = yaml.safe_dump(_plain(self.recipe.to_dict()), sort_keys=False, allow_unicode=True)
         self._held = claim(self.folder, text)
 
     def _hold(self) -> None:

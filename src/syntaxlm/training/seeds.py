@@ -34,12 +34,12 @@ class SeedsResult:
                 found[text] = figure
         return found
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         figures = {
             f"{text}_perplexity": {"mean": figure.mean, "deviation": figure.deviation}
             for text, figure in self.perplexities.items()
         }
-        return {"runs": [run.as_dict() for run in self.runs]} | figures
+        return {"runs": [run.to_dict() for run in self.runs]} | figures
 
     def __str__(self) -> str:
         lines = [str(run) for run in self.runs]
@@ -87,7 +87,7 @@ def check_settings(folder: Path, recipe: Recipe) -> None:
     """Raises InputError when a folder holds a run of another recipe."""
     if not (folder / RECIPE).exists():
         return
-    there, asked = (dict(_flat(one.as_dict())) for one in (read_run_recipe(folder), recipe))
+    there, asked = (dict(_flat(one.to_dict())) for one in (read_run_recipe(folder), recipe))
     keys = [key for key in there | asked if there.get(key) != asked.get(key)]
     if keys:
         shown = "; ".join(f"{key} is {there.get(key)} there, {asked.get(key)} here" for key in keys[:3])

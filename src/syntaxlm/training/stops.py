@@ -53,7 +53,7 @@ class StopTraining(Settings):
         """As the training loop wants it."""
         return RunSettings(seed=self.seed, accelerator="cpu")
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return dict(vars(self))
 
 
@@ -70,9 +70,9 @@ class StopResult:
     valid: StopReport
     test: StopReport | None = None
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """All figures, for JSON."""
-        reports = {name: report and report.as_dict() for name, report in (("valid", self.valid), ("test", self.test))}
+        reports = {name: report and report.to_dict() for name, report in (("valid", self.valid), ("test", self.test))}
         return vars(self) | {"folder": str(self.folder)} | reports
 
     def __str__(self) -> str:

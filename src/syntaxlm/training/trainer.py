@@ -192,5 +192,5 @@ def _trained(run: Run, recipe: Recipe) -> TrainingResult:
         counted=run.loop.figures if isinstance(run.loop, CountingLoop) else None,
         trees=task.tree_figures(best),
     )
-    run.write(to_json(result.as_dict(), indent=2) + "\n", RESULT)
+    run.write(to_json(result.to_dict(), indent=2) + "\n", RESULT)
     return result

@@ -32,7 +32,7 @@ class AgreementMatrix:
         others: Fractions = (self.values.sum(1) - 1) / (len(self.values) - 1)
         return others
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {
             "protocol": self.protocol.name,
             "protocol_fields": asdict(self.protocol),

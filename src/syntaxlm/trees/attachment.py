@@ -74,7 +74,7 @@ class AttachmentScores:
         """How many there are."""
         return int(self.counts[:, words, WORDS].sum())
 
-    def as_dict(self) -> dict[str, float | None]:
+    def to_dict(self) -> dict[str, float | None]:
         """Fractions from 0 to 1."""
         return {
             "uas": self.uas(),

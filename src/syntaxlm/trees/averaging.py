@@ -105,13 +105,13 @@ class AveragedTrees:
         """The averaged trees as lines of bracketed text."""
         return format_spans(self.spans, self.words)
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {
             "predictions": list(self.sources),
             "weights": list(self.weights),
             "ties": self.ties,
             "trees": len(self.spans),
-            **self.agreement.as_dict(),
+            **self.agreement.to_dict(),
             "with_average": self.with_average.tolist(),
         }
 

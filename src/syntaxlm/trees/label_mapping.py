@@ -63,7 +63,7 @@ class LabelMapping:
         """The same where all induced labels are mapped to one gold label, the most frequent."""
         return self.most_frequent[1] / self.matched if self.matched else 1.0
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """All figures, fractions from 0 to 1."""
         return {
             "protocol": self.protocol.name,

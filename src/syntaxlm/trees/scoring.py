@@ -86,7 +86,7 @@ class ParsingScores:
     predicted_shape: BranchingStatistics | None = None
     gold_shape: BranchingStatistics | None = None
 
-    def as_dict(self, by_sentence: bool = False) -> dict[str, Any]:
+    def to_dict(self, by_sentence: bool = False) -> dict[str, Any]:
         """All figures as JSON takes them, fractions from 0 to 1; by_sentence: with one list entry for each sentence."""
         result: dict[str, Any] = {
             "protocol": asdict(self.protocol),
@@ -98,7 +98,7 @@ class ParsingScores:
             "f1_by_length": {bin_: list(pair) for bin_, pair in self.f1_by_length.items()},
         }
         for name, shape in (("predicted_shape", self.predicted_shape), ("gold_shape", self.gold_shape)):
-            result[name] = shape.as_dict() if shape else None
+            result[name] = shape.to_dict() if shape else None
         if by_sentence:
             rows = {name: getattr(self.by_sentence, name).tolist() for name in SentenceScores.__dataclass_fields__}
             result["by_sentence"] = rows

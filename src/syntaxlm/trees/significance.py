@@ -40,7 +40,7 @@ class BootstrapResult:
         low, high = np.quantile(drawn, [0.025, 0.975]).tolist()
         return cls(difference, low, high, (1 + extreme) / (1 + len(drawn)), measure)
 
-    def as_dict(self) -> dict[str, float]:
+    def to_dict(self) -> dict[str, float]:
         return {name: getattr(self, name) for name in ("difference", "low", "high", "p_value")}
 
     def __str__(self) -> str:
@@ -91,7 +91,7 @@ class SeedScores:
     max: float
     count: int
 
-    def as_dict(self) -> dict[str, float]:
+    def to_dict(self) -> dict[str, float]:
         return asdict(self)
 
     def __str__(self) -> str:
@@ -120,10 +120,10 @@ class BaselineScores:
     binary_bound: ParsingScores
     biased_bound: ParsingScores | None
 
-    def as_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, object]:
         """F1 (fractions) by name; for random, of its seeds."""
         singles = {name: getattr(self, name) for name in ("left", "right", "balanced", "binary_bound", "biased_bound")}
-        return {**{name: one.f1 if one else None for name, one in singles.items()}, "random": self.random.as_dict()}
+        return {**{name: one.f1 if one else None for name, one in singles.items()}, "random": self.random.to_dict()}
 
     def __str__(self) -> str:
         parts = [f"right branching {100 * self.right.f1:.1f}", f"left {100 * self.left.f1:.1f}"]

@@ -24,7 +24,7 @@ class BranchingStatistics:
     left: float
     right: float
 
-    def as_dict(self) -> dict[str, float]:
+    def to_dict(self) -> dict[str, float]:
         return asdict(self)
 
 
