@@ -44,7 +44,8 @@ from syntaxlm.models.on_lstm import ONLSTMConfig
 from syntaxlm.models.registry import MODELS, ModelConfig, build_model
 from syntaxlm.ops.native import SWITCH
 from syntaxlm.training.display import ProgressDisplay
-from syntaxlm.training.recipe import OptimiserSettings, read_recipe, shipped_recipes
+from syntaxlm.training.recipe import OptimiserSettings, read_recipe
+from syntaxlm.training.recipe_files import shipped_recipes
 from syntaxlm.training.trainer import Event, train
 
 TESTS = "tests/ops/test_on_lstm.py", "tests/ops/test_fused.py"

@@ -73,7 +73,7 @@ def test_line_ends_and_byte_order_mark_change_no_tree_and_no_figure(folder, tmp_
     figures = []
     for path in (tmp_path / "odd.txt", folder / "odd.txt"):
         capsys.readouterr()
-        assert cli.main(["evaluate", "lm", str(folder / "model"), str(path), "--json"]) == 0
+        assert cli.main(["evaluate", "perplexity", str(folder / "model"), str(path), "--json"]) == 0
         figures.append(json.loads(capsys.readouterr().out) | {"source": ""})
     assert figures[0] == figures[1]
     assert figures[0]["sentences"] == sum(map(bool, WORDS))
@@ -113,8 +113,8 @@ def test_a_treebank_of_odd_words_is_scored_and_told_sentence_by_sentence(folder,
     words = [word for line in WORDS[:5] for word in line] + ["a\u2028b", "c\u0085d", "e\u00a0f"]
     (tmp_path / "gold.mrg").write_text("(S " + " ".join(f"(X {word})" for word in words) + ")\n", encoding="utf-8")
     rows = tmp_path / "rows.jsonl"
-    arguments = ["evaluate", "parse", str(folder / "model"), str(tmp_path / "gold.mrg"), "--clean-up", "none"]
-    assert cli.main([*arguments, "--per-sentence", str(rows)]) == 0
+    arguments = ["evaluate", "parse", str(folder / "model"), str(tmp_path / "gold.mrg"), "--preprocessing", "none"]
+    assert cli.main([*arguments, "--details", str(rows)]) == 0
     (row,) = (json.loads(line) for line in rows.read_bytes().decode("utf-8").removesuffix("\n").split("\n"))
     assert row["words"] == words
     for name in ("predicted", "gold"):
@@ -131,11 +131,11 @@ def test_a_line_of_a_megabyte_is_scored_and_parsed(folder, tmp_path, capsys):
     assert [len(tree) for tree in trees] == [2000, 1, 1]
     assert list(trees[0].words) == words
     capsys.readouterr()
-    assert cli.main(["evaluate", "lm", str(folder / "model"), str(tmp_path / "long.txt"), "--json"]) == 0
+    assert cli.main(["evaluate", "perplexity", str(folder / "model"), str(tmp_path / "long.txt"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["tokens"] == 2005
 
 
-@pytest.mark.parametrize("command", [["parse"], ["evaluate", "lm"]])
+@pytest.mark.parametrize("command", [["parse"], ["evaluate", "perplexity"]])
 def test_a_zero_byte_is_told_by_line_and_place(folder, tmp_path, capsys, command):
     (tmp_path / "odd.txt").write_bytes(b"a cat\r\na\0dog\n")
     assert cli.main([*command, str(folder / "model"), str(tmp_path / "odd.txt")]) == 2

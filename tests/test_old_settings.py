@@ -14,12 +14,21 @@ import pytest
 import yaml
 
 from syntaxlm import old_settings
-from syntaxlm.cli import main
+from syntaxlm.cli import build_parser, main
+from syntaxlm.cli.parser import Parser
 from syntaxlm.errors import InputError, OldSettingWarning
 from syntaxlm.evaluation.logical_inference import CLASSIFIER, FORMAT, InferenceSettings
 from syntaxlm.model_io import CONFIG, VOCABULARY, ModelSettings, read_config, read_model, write_model
 from syntaxlm.models.batches import TextMode
-from syntaxlm.old_settings import OLD_DECODERS, OLD_MODES, OLD_OPTIONS, OLD_SETTINGS, rename_old_settings
+from syntaxlm.old_settings import (
+    OLD_COMMANDS,
+    OLD_DECODERS,
+    OLD_MODES,
+    OLD_OPTIONS,
+    OLD_SETTINGS,
+    rename_old_options,
+    rename_old_settings,
+)
 from syntaxlm.settings import override
 from syntaxlm.training.logical_inference import read_inference_recipe
 from syntaxlm.training.recipe import read_recipe, recipe_from
@@ -221,7 +230,7 @@ def test_old_run_and_model_folders_are_read_as_before_and_written_anew(trained, 
 
 
 def test_commands_print_old_names_once_as_a_plain_line(old_folder, toy, capsys):
-    arguments = ["evaluate", "lm", str(old_folder), str(toy / "valid.txt"), "--json", "--cache-weight", "0.1"]
+    arguments = ["evaluate", "perplexity", str(old_folder), str(toy / "valid.txt"), "--json", "--cache-weight", "0.1"]
     assert main([*arguments, "--cache-flatness", "0.2"]) == 0
     out, said = capsys.readouterr()
     assert said.splitlines() == [
@@ -235,9 +244,66 @@ def test_commands_print_old_names_once_as_a_plain_line(old_folder, toy, capsys):
     assert "--cache-flatness is the old name of --cache-theta: found both" in capsys.readouterr().err
 
 
-def test_every_old_option_and_decoder_has_a_present_one(capsys):
-    assert OLD_OPTIONS == {"--cache-flatness": "--cache-theta"}
+def leaf(command: str) -> Parser:
+    parser = build_parser()
+    for name in command.split():
+        parser = parser.commands[name]
+    return parser
+
+
+def test_every_old_option_command_and_decoder_has_a_present_one():
+    leaves = list(build_parser().leaves())
+    for key, new in OLD_OPTIONS.items():
+        *command, old = key.split()
+        parsers = [leaf(" ".join(command))] if command else leaves
+        options = {name for parser in parsers for name in parser._option_string_actions}
+        assert old not in options or not command
+        for name in filter(None, [new] if isinstance(new, str) else [one for many in new.values() for one in many]):
+            assert name in options, key
+    for old, new in OLD_COMMANDS.items():
+        assert leaf(" ".join(new))
+        with pytest.raises(KeyError):
+            leaf(" ".join(old))
     assert set(OLD_DECODERS.values()) == set(SPAN_RULES)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("evaluate lm M T", "evaluate perplexity M T"),
+        ("logic train R --resume D", "train R --resume D"),
+        ("parse M --clean-up=x", "parse M --preprocessing=x"),
+        ("score M T --context carry", "score M T --carry-state"),
+        ("evaluate lm M T --context=reset", "evaluate perplexity M T --no-carry-state"),
+        ("tune cache M T --mode open-sentences", "tune cache M T --no-carry-state --no-predict-eos"),
+        ("evaluate pairs M --model A F --model=B", "evaluate pairs M --also A F --also=B"),
+        ("quickstart --model prpn", "quickstart --model-type prpn"),
+        ("data sentences a --valid v", "data sentences a --valid-output v"),
+        (
+            "evaluate completion M Q A --weight 0.1 --weight 0.2",
+            "evaluate completion M Q A --weights 0.1 --weights 0.2",
+        ),
+        ("grammar M --text F -o x.html", "grammar M F -o x.html"),
+        ("grammar M --text=F", "grammar M F"),
+        ("generate M --count 3 --maximum-words 9", "generate M --sentences 3 --max-words 9"),
+    ],
+)
+def test_an_old_command_line_becomes_the_present_one_with_one_warning(old, new):
+    found, warning = warned(rename_old_options, old.split())
+    assert " ".join(found) == new
+    assert warning.startswith("the command line: old names, accepted for now: ")
+
+
+@pytest.mark.parametrize(
+    "words", ["tune stops M T --valid V", "rerank M C --weight 0.5", "parse M --text x", "parse M -- --clean-up"]
+)
+def test_options_that_are_old_for_other_commands_alone_stay(words):
+    assert rename_old_options(words.split()) == words.split()
+
+
+def test_a_value_that_an_old_option_never_had_is_refused():
+    with pytest.raises(InputError, match="--context: found 'kept'; expected one of reset, carry"):
+        rename_old_options(["score", "M", "--context", "kept"])
 
 
 @pytest.mark.parametrize("old", OLD_DECODERS)

@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from syntaxlm.errors import OldSettingWarning
-from syntaxlm.training.recipe import Recipe, find_recipe, read_recipe, shipped_recipes
+from syntaxlm.training.recipe import Recipe, read_recipe
+from syntaxlm.training.recipe_files import find_recipe, shipped_recipes
 from syntaxlm.training.result import TrainingResult
 from syntaxlm.training.trainer import METRICS, train
 from tests.conftest import Toy

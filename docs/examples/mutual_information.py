@@ -1,7 +1,7 @@
 """A parser by counts: constituents are separated where neighbouring words have little mutual information.
 
 After Magerman & Marcus 1990, "Parsing a natural language using mutual information statistics". It gives no
-probabilities, so `score` and `evaluate lm` refuse it.
+probabilities, so `score` and `evaluate perplexity` refuse it.
 """
 
 from __future__ import annotations

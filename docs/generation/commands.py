@@ -11,9 +11,41 @@ from syntaxlm.cli import build_parser
 
 WRITTEN = Path(__file__).parents[1] / "commands"
 
+CONVENTIONS = """\
+Every command has `--help`. `syntaxlm --version` prints the version, `syntaxlm completion` a completion script.
+
+## Input and output
+
+- A TEXT, a TREEBANK or another file may be `-`, standard input, and may be compressed (.gz, .xz, .zst).
+- Data and figures go to standard output; progress, notes and errors go to stderr. `-o FILE` writes to a file instead,
+  which appears when it is complete; `-o -` is standard output. The summary of data on standard output goes to stderr.
+- `--json` prints figures as JSON: fractions from 0 to 1, where the text prints percent. `parse`, `score` and `generate`
+  write JSON lines.
+- `--quiet` leaves out progress, notes and warnings.
+- `--device` selects the processor that runs a model: `cpu` (the default), `cuda`, `cuda:1`, `mps` or `auto`.
+- No command overwrites what it reads, or writes into the folder of another model. `data` and `train` refuse a folder
+  that holds files of yours.
+
+## Exit codes
+
+| code | meaning |
+| --- | --- |
+| 0 | the command did what it was asked to do |
+| 1 | the input is correct, but a run failed (`compare`) |
+| 2 | wrong input; one message names file and line, or option |
+| 130 | interrupted by Ctrl-C (SIGINT), also where training saved its state and stopped |
+| 143 | ended by SIGTERM, also where training saved its state and stopped |
+
+## Old spellings
+
+Commands and options of earlier versions, such as `evaluate lm` and `--clean-up`, still work. A warning names the
+present spelling.
+
+## List of commands"""
+
 
 def all_commands() -> dict[str, argparse.ArgumentParser]:
-    """Every command that does something, by its name: "train", "evaluate lm", ..., in the order of the help."""
+    """Every command that does something, by its name: "train", "evaluate perplexity", ..., in the order of the help."""
     return _below(build_parser(), ())
 
 
@@ -28,7 +60,7 @@ def _below(parser: argparse.ArgumentParser, path: tuple[str, ...]) -> dict[str, 
 
 
 def page_name(command: str) -> str:
-    """The page of a command: "evaluate lm" -> "evaluate-lm.md"."""
+    """The page of a command: "evaluate perplexity" -> "evaluate-perplexity.md"."""
     return command.replace(" ", "-") + ".md"
 
 
@@ -37,12 +69,7 @@ def index_page() -> str:
         [f"[`syntaxlm {name}`]({page_name(name)})", plain(_first_sentence(parser))]
         for name, parser in all_commands().items()
     )
-    return (
-        "# Commands\n\n"
-        "Every command has `--help`. Figures can be printed as JSON with `--json`: fractions from 0 to 1, where the"
-        " text prints percent. Wrong input ends with exit code 2 and one message that names file and line.\n\n"
-        + table(["command", "what it does"], rows)
-    )
+    return f"# Commands\n\n{CONVENTIONS}\n\n" + table(["command", "what it does"], rows)
 
 
 def command_page(command: str, parser: argparse.ArgumentParser) -> str:

@@ -6,7 +6,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from docs.generation.markdown import plain
-from syntaxlm.training.recipe import shipped_recipes
+from syntaxlm.training.recipe_files import shipped_recipes
 
 
 def all_recipes() -> list[Path]:

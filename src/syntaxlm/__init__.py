@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from syntaxlm.scoring.cache import CacheSettings
     from syntaxlm.scoring.cache_tuning import tune_cache
     from syntaxlm.text.treebank_style import TreebankStyle
-    from syntaxlm.training.recipe import find_recipe, read_recipe
+    from syntaxlm.training.recipe import read_recipe
+    from syntaxlm.training.recipe_files import find_recipe
     from syntaxlm.training.trainer import resume
     from syntaxlm.trees import PROTOCOLS, Protocol, Tree, read_brackets, write_brackets
     from syntaxlm.trees.averaging import average_files
@@ -46,7 +47,7 @@ _MODULES = {
     "average_files": "trees.averaging",
     "compare": "api.functions",
     "evaluate_trees": "parsing.evaluation",
-    "find_recipe": "training.recipe",
+    "find_recipe": "training.recipe_files",
     "load": "api.model",
     "read_brackets": "trees.brackets",
     "read_recipe": "training.recipe",

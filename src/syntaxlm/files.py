@@ -7,10 +7,12 @@ may not: the folder may come from somebody else, so nothing in it may lead out o
 from __future__ import annotations
 
 import errno
+import glob
 import json
 import math
 import os
 import stat
+import sys
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -60,13 +62,80 @@ def read_text(path: str | Path) -> str:
     return decode_text(content, str(path))
 
 
-def refuse_overwriting(output: str | Path | None, inputs: Iterable[str | Path | None]) -> None:
-    """Raises InputError where what is to be written is one of the files that are read. None: no file."""
-    if output is None:
+def refuse_overwriting(output: str | Path | None, inputs: Iterable[str | Path | None] = ()) -> None:
+    """Raises InputError where a file to be written is read, or belongs to a model or run folder.
+
+    output: None or "-" is standard output.
+    inputs: files, folders, quoted patterns; "-", standard input; None: nothing.
+    No existing file is replaced below a folder that is read, and none is made in a model or run folder that is read.
+    """
+    if output is None or str(output) == "-":
         return
-    written = Path(output).resolve()
-    if any(Path(one).resolve() == written for one in inputs if one is not None):
-        raise InputError(f"{output}: is a file that is read; name another one to write to")
+    output = Path(output)
+    for one in inputs:
+        if one is None:
+            continue
+        if any(same_file(output, path) for path in _files_of(one)):
+            raise InputError(f"{output}: is a file that is read; name another file to write to")
+        folder = Path(one)
+        if _is_folder(folder) and _is_below(output, folder):
+            if holds_model(folder):
+                raise InputError(f"{output}: is in {folder}, a model folder that is read; name a file outside it")
+            if os.path.exists(output):
+                raise InputError(f"{output}: is a file of {folder}, which is read; name another file to write to")
+    folder = Path(os.path.realpath(output)).parent
+    if holds_model(folder):
+        raise InputError(f"{output}: {output.parent} is a model folder; name a file outside it")
+
+
+def _files_of(path: str | Path) -> list[str | Path]:
+    """The files that an input may stand for: itself, or what a pattern matches; open standard input for "-"."""
+    if str(path) == "-":
+        try:
+            return [f"/dev/fd/{sys.stdin.fileno()}"]
+        except (AttributeError, OSError, ValueError):  # closed, or no file
+            return []
+    if any(sign in str(path) for sign in "*?[") and not _exists(path):
+        return [path, *glob.glob(str(path), recursive=True)]
+    return [path]
+
+
+def same_file(one: str | Path, other: str | Path) -> bool:
+    """Whether two paths are the same regular file or folder, also by a link or on a file system that ignores case.
+
+    Paths that do not exist yet are compared as they are written, links above them followed.
+    """
+    try:
+        return os.path.samefile(one, other) and (os.path.isfile(one) or os.path.isdir(one))
+    except (OSError, ValueError):
+        return os.path.realpath(one) == os.path.realpath(other)
+
+
+def _exists(path: str | Path) -> bool:
+    try:
+        return os.path.exists(path)
+    except ValueError:  # a zero byte
+        return False
+
+
+def _is_folder(path: Path) -> bool:
+    return _exists(path) and path.is_dir()
+
+
+def _is_below(path: Path, folder: Path) -> bool:
+    """Whether a path is in a folder or in one below it."""
+    return any(same_file(parent, folder) for parent in Path(os.path.realpath(path)).parents if parent.exists())
+
+
+_MODEL_FILES = (
+    {"weights.safetensors"}, {"checkpoint.safetensors"}, {"classifier.json"}, {"config.json", "vocabulary.json"},
+    {"recipe.yaml", "inputs.json"},
+)  # fmt: skip
+
+
+def holds_model(folder: Path) -> bool:
+    """Whether a folder is that of a model, a classifier or a run."""
+    return any(all((folder / name).exists() for name in names) for names in _MODEL_FILES)
 
 
 def decode_text(content: bytes, source: str, first_line: int = 1, first_byte: int = 0) -> str:

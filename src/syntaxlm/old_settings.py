@@ -44,8 +44,34 @@ OLD_SETTINGS: dict[str, str | Mapping[str, Mapping[str, Any]]] = {
 }
 """Old dotted name -> the present one; or, where one setting became several, each old value -> the present settings."""
 
-OLD_OPTIONS = {"--cache-flatness": "--cache-theta"}
-"""Old option of the command line -> the present one."""
+OLD_COMMANDS = {("evaluate", "lm"): ("evaluate", "perplexity"), ("logic", "train"): ("train",)}
+"""Old command -> the present one."""
+
+_OLD_CONTEXTS = {"reset": ["--no-carry-state"], "carry": ["--carry-state"]}
+
+OLD_OPTIONS: dict[str, str | Mapping[str, Sequence[str]]] = {
+    "--cache-flatness": "--cache-theta",
+    "--clean-up": "--preprocessing",
+    "--context": _OLD_CONTEXTS,
+    "--mode": {
+        "sentences": ["--no-carry-state", "--predict-eos"],
+        "open-sentences": ["--no-carry-state", "--no-predict-eos"],
+        "stream": ["--carry-state", "--predict-eos"],
+    },
+    "--per-sentence": "--details",
+    "--per-pair": "--details",
+    "--per-question": "--details",
+    "data sentences --valid": "--valid-output",
+    "evaluate completion --weight": "--weights",
+    "evaluate pairs --model": "--also",
+    "generate --count": "--sentences",
+    "generate --maximum-depth": "--max-depth",
+    "generate --maximum-words": "--max-words",
+    "grammar --text": "",
+    "quickstart --model": "--model-type",
+}
+"""Old option of the command line, of one command or of all -> the present one; "" where its value became an argument;
+or, where options replace its values, each old value -> the present options."""
 
 OLD_DECODERS = {"right": "greedy-right", "sum": "greedy-sum", "total": "cky"}
 """Old name of a decoder -> the present one."""
@@ -109,22 +135,48 @@ def present_decoder(name: str) -> str:
 
 
 def rename_old_options(arguments: Sequence[str]) -> list[str]:
-    """The arguments of a command with old options, --old VALUE or --old=VALUE, under their present names.
+    """The arguments of a command line with old commands and options under their present names.
 
-    Warns once, with all of them. Raises InputError where the present option is given as well.
+    Options are read as --old VALUE or --old=VALUE. Warns once, with all old names. Raises InputError where the present
+    option is given as well, and for a value that an old option never had.
     """
+    arguments, notes = _rename_old_command(arguments)
+    commands = [" ".join(arguments[:count]) for count in (2, 1)]
     names = [argument.partition("=")[0] for argument in arguments]
-    renamed, notes = [], []
-    for name, argument in zip(names, arguments, strict=True):
-        new = OLD_OPTIONS.get(name, name)
-        if new != name:
+    renamed: list[str] = []
+    words = iter(arguments)
+    for word in words:
+        if word == "--":
+            renamed += [word, *words]
+            break
+        name, equals, value = word.partition("=")
+        keys = [key for key in (*(f"{command} {name}" for command in commands), name) if key in OLD_OPTIONS]
+        new = OLD_OPTIONS[keys[0]] if keys else name
+        if new == name:
+            renamed.append(word)
+        elif isinstance(new, str):
             if new in names:
                 raise InputError(f"{name} is the old name of {new}: found both; give {new} only")
-            notes.append(f"{name} is now {new}")
-        renamed.append(new + argument.removeprefix(name))
+            notes.append(f"{name} is now {new}" if new else f"{name} FILE is now the argument FILE")
+            if new or equals:  # else the next word is the argument
+                renamed.append(new + word.removeprefix(name) if new else value)
+        else:
+            value = value if equals else next(words, "")
+            if value not in new:
+                raise InputError(f"{name}: found {value!r}; expected one of {', '.join(new)} (an old option)")
+            notes.append(f"{name} {value} is now {' '.join(new[value])}")
+            renamed += new[value]
     if notes:
-        _warn("the command line", notes)
+        _warn("the command line", list(dict.fromkeys(notes)))
     return renamed
+
+
+def _rename_old_command(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The arguments with the present name of the command, and notes on what was renamed."""
+    for old, new in OLD_COMMANDS.items():
+        if tuple(arguments[: len(old)]) == old:
+            return [*new, *arguments[len(old) :]], [f"{' '.join(old)} is now {' '.join(new)}"]
+    return list(arguments), []
 
 
 def _present(old: str, value: Any, source: str) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,8 @@ from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.parsing.report import ParsingReport
 from syntaxlm.parsing.structure import Rule, rules_of
 from syntaxlm.reports.report import PAGE, page_of, read_run
-from syntaxlm.training.recipe import find_recipe, read_recipe
+from syntaxlm.training.recipe import read_recipe
+from syntaxlm.training.recipe_files import find_recipe
 from syntaxlm.training.result import TrainingResult
 from syntaxlm.training.trainer import ProgressCallback, refuse_run, train
 
@@ -74,10 +75,12 @@ def run_quickstart(
     seed: int = 1,
     say: Callable[[str], None] = print,
     callback: ProgressCallback | None = None,
+    settings: Sequence[tuple[str, str]] = (),
 ) -> Quickstart:
     """Writes the corpus, trains the toy recipe of `model` on it, evaluates and draws. Raises InputError.
 
     folder: a new folder; `corpus/`, `model/` and `report.html` are created in it.
+    settings: overrides of the recipe, such as ("run.accelerator", "cpu").
     """
     refuse_run(folder / "model")
     say(f"Writing the built-in corpus, {SENTENCES:,} sentences, to {folder / 'corpus'}")
@@ -89,7 +92,7 @@ def run_quickstart(
     floor = None if of_trees else json.loads((corpus / "floor.json").read_text(encoding="utf-8"))["test"]["floor"]
     suffix = "conllu" if of_trees else "txt"
     texts = [(f"text.{part}", os.fspath(corpus / f"{part}.{suffix}")) for part in ("train", "valid", "test")]
-    recipe = read_recipe(path, [*texts, ("run.seed", str(seed))])
+    recipe = read_recipe(path, [*texts, ("run.seed", str(seed)), *settings])
     say(f"Training a {recipe.model.name} model on {'dependency trees' if of_trees else 'the words alone'}")
     result = train(recipe, folder / "model", callback)
     if result.stopped:

@@ -145,12 +145,12 @@ def content_suffix(path: str | Path) -> str:
     return uncompressed_name(path).suffix.lower()
 
 
-def source_name(path: str | Path) -> str:
-    """A path as messages name it."""
+def source_name(path: object) -> str:
+    """A path, or text from elsewhere, as messages name it."""
     return "standard input" if str(path) == STANDARD_INPUT else str(path)
 
 
-def no_sentence(path: str | Path, expected: str = "one sentence per line") -> InputError:
+def no_sentence(path: object, expected: str = "one sentence per line") -> InputError:
     """The error for a file without a sentence. expected: what is missing in it, in words."""
     return InputError(f"{source_name(path)}: found no sentence; expected {expected}")
 

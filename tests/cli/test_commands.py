@@ -6,6 +6,7 @@ import io
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -15,19 +16,20 @@ import pytest
 import yaml
 
 from syntaxlm import cli
+from syntaxlm.cli.parser import Parser
 from syntaxlm.files import UNFINISHED
 from syntaxlm.parsing import text as parsing_text
 from syntaxlm.training.trainer import train
 from syntaxlm.trees import parse_brackets, read_brackets
 
-COMMANDS = [
-    ["train"], ["compare"], ["evaluate"], ["evaluate", "lm"], ["evaluate", "parse"], ["evaluate", "trees"],
-    ["evaluate", "agreement"], ["evaluate", "boundaries"], ["evaluate", "pairs"], ["focus"],
-    ["tune"], ["tune", "cache"], ["tune", "stops"], ["parse"],
-    ["average"], ["score"], ["rerank"], ["generate"], ["grammar"], ["data"], ["data", "toy"], ["data", "text8"],
-    ["data", "words"], ["data", "logic"], ["logic"], ["logic", "train"], ["evaluate", "logic"], ["draw"], ["report"],
-    ["quickstart"],
-]  # fmt: skip
+
+def commands(parser: Parser, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    """The names of all commands below a parser, those with commands below them included."""
+    inner = [found for name, one in parser.commands.items() for found in commands(one, (*path, name))]
+    return [path, *inner]
+
+
+COMMANDS = commands(cli.build_parser())
 
 
 @pytest.fixture
@@ -75,19 +77,19 @@ def standard_input(monkeypatch, content: bytes) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
 
 
-@pytest.mark.parametrize("command", [[], *COMMANDS], ids=" ".join)
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_every_command_has_help_with_all_it_takes(run, command):
     code, out, _ = run(*command, "--help")
     assert code == 0
     assert out.startswith(f"usage: {' '.join(['syntaxlm', *command])}")
 
 
-@pytest.mark.parametrize("command", [[], *COMMANDS], ids=" ".join)
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_an_unknown_option_is_told_in_one_line(refused, command):
     assert len(refused(*command, "--nonsense").splitlines()) == 1
 
 
-@pytest.mark.parametrize("command", ["parse", "evaluate lm", "evaluate parse", "evaluate boundaries"])
+@pytest.mark.parametrize("command", ["parse", "evaluate perplexity", "evaluate parse", "evaluate boundaries"])
 def test_what_is_no_model_folder_is_told(refused, text, tmp_path, command):
     path = text("a cat\n")
     assert "no such model folder" in refused(*command.split(), tmp_path / "nowhere", path)
@@ -105,7 +107,7 @@ def test_what_is_no_model_folder_is_told(refused, text, tmp_path, command):
 )
 @pytest.mark.parametrize("model", ["prpn", "lstm"])
 def test_a_text_that_is_none_is_told_by_file_and_line(refused, text, trained, model, content, said):
-    assert said in refused("evaluate", "lm", getattr(trained, model), text(content))
+    assert said in refused("evaluate", "perplexity", getattr(trained, model), text(content))
 
 
 @pytest.mark.parametrize(
@@ -123,7 +125,7 @@ def test_a_text_that_is_none_is_told_by_parse_and_nothing_is_written(refused, te
 
 
 def test_a_missing_text_is_told(refused, trained, tmp_path):
-    for command in (["parse"], ["evaluate", "lm"]):
+    for command in (["parse"], ["evaluate", "perplexity"]):
         assert "No such file or directory" in refused(*command, trained.prpn, tmp_path / "none.txt")
 
 
@@ -219,7 +221,7 @@ def test_output_goes_to_a_file_whole_or_not_at_all(run, refused, text, trained, 
 @pytest.mark.parametrize("model", ["prpn", "lstm"])
 def test_a_sentence_of_one_word_of_five_thousand_and_of_unknown_ones_is_scored(run, text, trained, model):
     for content, tokens in (("cat\n", 2), ("the cat sees a dog " * 1000 + "\n", 5001), ("xyzzy plugh\n", 3)):
-        code, out, err = run("evaluate", "lm", getattr(trained, model), text(content), "--json")
+        code, out, err = run("evaluate", "perplexity", getattr(trained, model), text(content), "--json")
         assert code == 0, err
         figures = json.loads(out)
         assert figures["tokens"] == tokens
@@ -236,13 +238,13 @@ def test_a_sentence_of_one_word_of_five_thousand_and_of_unknown_ones_is_parsed(r
         assert len([part for part in tree.constituents if part.end - part.start > 1]) == words - 1
 
 
-@pytest.mark.parametrize("mode", ["sentences", "stream"])
-def test_evaluate_lm_reads_either_way_from_file_and_standard_input(run, toy, trained, monkeypatch, mode):
-    code, from_file, _ = run("evaluate", "lm", trained.prpn, toy / "test.txt", "--mode", mode)
+@pytest.mark.parametrize("mode", ["--no-carry-state", "--carry-state"])
+def test_evaluate_perplexity_reads_either_way_from_file_and_standard_input(run, toy, trained, monkeypatch, mode):
+    code, from_file, _ = run("evaluate", "perplexity", trained.prpn, toy / "test.txt", mode)
     assert code == 0
     assert "perplexity" in from_file
     standard_input(monkeypatch, (toy / "test.txt").read_bytes())
-    assert run("evaluate", "lm", trained.prpn, "-", "--mode", mode)[1] == from_file
+    assert run("evaluate", "perplexity", trained.prpn, "-", mode)[1] == from_file
 
 
 def test_evaluate_parse_prints_figures_and_baselines_and_json(run, toy, trained):
@@ -306,7 +308,7 @@ def test_a_limit_that_leaves_no_sentence_is_told(refused, toy, trained):
         assert "no sentence to score" in refused("evaluate", *arguments, toy / "test.mrg", "--max-words", 1)
 
 
-@pytest.mark.parametrize(("option", "value"), [("--protocol", "wsj"), ("--clean-up", "ptb"), ("--max-words", "0")])
+@pytest.mark.parametrize(("option", "value"), [("--protocol", "wsj"), ("--preprocessing", "ptb"), ("--max-words", "0")])
 def test_an_unknown_choice_is_told(refused, toy, trained, option, value):
     for arguments in (["parse", trained.prpn], ["trees", toy / "test.mrg"]):
         message = refused("evaluate", *arguments, toy / "test.mrg", option, value)
@@ -422,7 +424,7 @@ def test_data_text8_splits_the_file_and_refuses_another(run, refused, text, tmp_
     assert code == 0
     assert json.loads(out)["train_words"] == 3
     assert (tmp_path / "out" / "valid.txt").read_text() == " abuse \n"
-    assert "valid.txt: 1 words" in run("data", "text8", path, "-o", tmp_path / "out")[1]
+    assert "valid.txt: 1 words" in run("data", "text8", path, "-o", tmp_path / "other")[1]
 
 
 def test_compare_trains_prints_the_table_and_goes_on(run, refused, toy, tmp_path):
@@ -445,12 +447,12 @@ def test_compare_trains_prints_the_table_and_goes_on(run, refused, toy, tmp_path
     assert "no such recipe file" in refused("compare", "prpn-tyo", "-o", tmp_path / "other")
 
 
-def test_a_comparison_with_a_run_that_failed_prints_the_others_and_ends_with_2(run, toy, tmp_path):
+def test_a_comparison_with_a_run_that_failed_prints_the_others_and_ends_with_1(run, toy, tmp_path):
     spoiled = toy.recipe_data("lstm", optimiser={"learning_rate": 1e30}, schedule={"epochs": 1})
     for name, data in (("spoiled", spoiled), ("good", toy.recipe_data("lstm", schedule={"epochs": 1}))):
         (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(data))
     code, out, err = run("compare", tmp_path / "spoiled.yaml", tmp_path / "good.yaml", "-o", tmp_path / "out")
-    assert code == 2
+    assert code == 1
     assert out.splitlines()[2].endswith("1 of 1")
     assert "1 runs failed" in err
     assert "learning_rate" in err
@@ -482,30 +484,30 @@ def test_a_treebank_of_other_tags_is_written_as_words_and_scored(run, refused, t
     if rule.endswith(".yaml"):
         rule = text("drop_tags: [Fp]\n", rule)
     words, rows = tmp_path / "words.txt", tmp_path / "rows.jsonl"
-    code, out, _ = run("data", "words", bank, "-o", words, "--clean-up", rule)
+    code, out, _ = run("data", "words", bank, "-o", words, "--preprocessing", rule)
     assert code == 0
     assert "2 sentences   5 words   1 sentences without a word" in out
     assert words.read_text() == "el gato\ny un pez\n"
-    figures = json.loads(run("data", "words", bank, "-o", words, "--clean-up", rule, "--json")[1])
+    figures = json.loads(run("data", "words", bank, "-o", words, "--preprocessing", rule, "--json")[1])
     assert figures == {"sentences": 2, "words": 5, "joined": 0, "blank": 0, "emptied": 1}
     for arguments in (["parse", trained.prpn, bank], ["trees", bank, bank]):
-        code, out, err = run("evaluate", *arguments, "--clean-up", rule, "--per-sentence", rows)
+        code, out, err = run("evaluate", *arguments, "--preprocessing", rule, "--details", rows)
         assert code == 0, err
         assert f"clean-up {rule}" in out
         assert [json.loads(line)["number"] for line in rows.read_text().splitlines()] == [1, 2]
     for arguments in (["data", "words", bank, "-o", words], ["evaluate", "parse", trained.prpn, bank]):
         assert "another tag set" in refused(*arguments)
         bad = text("drop_tag: [Fp]\n", "bad.yaml")
-        assert "Did you mean drop_tags?" in refused(*arguments, "--clean-up", bad)
+        assert "Did you mean drop_tags?" in refused(*arguments, "--preprocessing", bad)
 
 
 def test_the_quickstart_trains_measures_and_draws(run, refused, toy, tmp_path, monkeypatch):
     recipes = tmp_path / "recipes"
     recipes.mkdir()
     (recipes / "prpn-toy.yaml").write_text(yaml.safe_dump(toy.recipe_data("prpn", schedule={"epochs": 1})))
-    monkeypatch.setattr("syntaxlm.training.recipe.shipped_recipes", lambda: recipes)
+    monkeypatch.setattr("syntaxlm.training.recipe_files.shipped_recipes", lambda: recipes)
     monkeypatch.setattr("syntaxlm.quickstart.SENTENCES", 200)
-    code, out, err = run("quickstart", "--model", "prpn", "--output", tmp_path / "quick", "--seed", "2")
+    code, out, err = run("quickstart", "--model-type", "prpn", "--output", tmp_path / "quick", "--seed", "2")
     assert code == 0, err
     for part in ("Test perplexity", "unlabelled F1", "right branching", "Model folder", "│"):
         assert part in out
@@ -513,11 +515,24 @@ def test_the_quickstart_trains_measures_and_draws(run, refused, toy, tmp_path, m
     written = yaml.safe_load((tmp_path / "quick" / "model" / "recipe.yaml").read_text())
     assert written["run"]["seed"] == 2
     before = (tmp_path / "quick" / "corpus" / "train.txt").stat().st_mtime_ns
-    assert "already holds a run" in refused("quickstart", "--model", "prpn", "--output", tmp_path / "quick")
+    assert "is not empty; found corpus, model, report.html" in refused(
+        "quickstart", "--model-type", "prpn", "--output", tmp_path / "quick"
+    )
     assert (tmp_path / "quick" / "corpus" / "train.txt").stat().st_mtime_ns == before
-    code, out, _ = run("quickstart", "--model", "prpn", "--output", tmp_path / "second", "--json")
+    code, out, _ = run("quickstart", "--model-type", "prpn", "--output", tmp_path / "second", "--json")
     assert code == 0
     assert json.loads(out)["training"]["test"]["perplexity"] > json.loads(out)["perplexity_floor"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_training_that_saved_and_stopped_ends_with_the_code_of_the_signal(run, recipe, tmp_path, monkeypatch, number):
+    monkeypatch.setattr(
+        "syntaxlm.training.display.ProgressDisplay.__call__", lambda self, event: os.kill(os.getpid(), number)
+    )
+    code, out, _ = run("train", recipe, "--output", tmp_path / "run")
+    assert code == 128 + number
+    assert f"Resume with: syntaxlm train --resume {tmp_path / 'run'}" in out
+    assert (tmp_path / "run" / "checkpoint.safetensors").exists()
 
 
 def test_an_interrupt_ends_with_130_and_one_line(run, trained, text, monkeypatch):

@@ -33,7 +33,7 @@ def run(capsys, *arguments):
 
 def test_models_are_told_side_by_side_and_together_and_every_question_is_written(capsys, trained, files, tmp_path):
     rows = tmp_path / "rows.jsonl"
-    code, out, _ = run(capsys, trained.prpn, *files, "--also", trained.lstm, "--per-question", rows)
+    code, out, _ = run(capsys, trained.prpn, *files, "--also", trained.lstm, "--details", rows)
     assert code == 0
     assert "questions 10   candidates 30   chance 33.3" in out
     assert "the best on the first half" in out
@@ -44,7 +44,7 @@ def test_models_are_told_side_by_side_and_together_and_every_question_is_written
 
 
 def test_json_has_the_figures_of_the_table(capsys, trained, files):
-    code, out, _ = run(capsys, trained.prpn, *files, "--also", trained.lstm, "--weight", "0.25", "--json")
+    code, out, _ = run(capsys, trained.prpn, *files, "--also", trained.lstm, "--weights", "0.25", "--json")
     figures = json.loads(out)
     assert code == 0
     assert (figures["questions"], figures["chance"], figures["per_token"]) == (10, pytest.approx(1 / 3), False)
@@ -54,7 +54,7 @@ def test_json_has_the_figures_of_the_table(capsys, trained, files):
 
 
 def test_one_model_of_two_weights_alone_is_that_model(capsys, trained, files):
-    _, out, _ = run(capsys, trained.prpn, *files, "--also", trained.lstm, "--weight", "1", "--json")
+    _, out, _ = run(capsys, trained.prpn, *files, "--also", trained.lstm, "--weights", "1", "--json")
     figures = json.loads(out)
     assert figures["interpolated"]["all"] == figures["models"][1]["all"]
 
@@ -95,14 +95,14 @@ def test_options_are_in_the_help(capsys):
         run(capsys, "--help")
     told = capsys.readouterr().out
     options = (
-        "MODEL_DIR",
+        "MODEL",
         "QUESTIONS",
         "ANSWERS",
         "--also",
-        "--weight",
+        "--weights",
         "--parses",
         "--per-token",
-        "--per-question",
+        "--details",
         "--json",
     )
     assert all(option in told for option in options)
@@ -110,7 +110,7 @@ def test_options_are_in_the_help(capsys):
 
 def test_faults_end_with_code_2_and_their_place(capsys, trained, files):
     questions, answers = files
-    code, out, error = run(capsys, trained.prpn, questions, answers, "--weight", "0.5")
+    code, out, error = run(capsys, trained.prpn, questions, answers, "--weights", "0.5")
     assert (code, out) == (2, "")
     assert "expected one for each but the first" in error
     lines = answers.read_text().splitlines()

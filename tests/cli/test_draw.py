@@ -57,7 +57,7 @@ def test_a_gold_tree_is_drawn_beside_and_gives_the_words(draw):
 
 
 def test_a_tree_of_a_gold_file_is_chosen_by_its_number_and_cleaned_up(draw, toy):
-    code, path, _ = draw("--gold", toy / "test.mrg", "--number", 2, "--clean-up", "letters")
+    code, path, _ = draw("--gold", toy / "test.mrg", "--number", 2, "--preprocessing", "letters")
     assert code == 0
     gold = parse_brackets((toy / "test.mrg").read_text(encoding="utf-8"))[1]
     root = read_svg(path.read_text(encoding="utf-8"))
@@ -125,7 +125,7 @@ def test_the_theme_fixes_the_colours(draw):
         ([" "], "out.svg", "has no words that the model reads"),
         (["--gold", "(S (A a)"], "out.svg", "the gold tree, line 1"),
         (["--gold", "nowhere.mrg"], "out.svg", "nowhere.mrg: cannot be read"),
-        (["--gold", GOLD, "--clean-up", "nonsense"], "out.svg", "preprocessing 'nonsense'"),
+        (["--gold", GOLD, "--preprocessing", "nonsense"], "out.svg", "preprocessing 'nonsense'"),
         ([SENTENCE], "no/folder/out.svg", "cannot be written"),
     ],
 )

@@ -26,26 +26,28 @@ def generate(trained, capsys):
 
 @pytest.mark.parametrize("model", ["prpn", "lstm"])
 def test_sentences_come_one_a_line_in_words_of_the_vocabulary(generate, trained, model):
-    code, out, said = generate("--count", 70, "--maximum-words", 8, "--seed", 3, model=model)
+    code, out, said = generate("--sentences", 70, "--max-words", 8, "--seed", 3, model=model)
     assert (code, said) == (0, "")
     lines = out.splitlines()
     assert len(lines) == 70
     assert all(1 <= len(line.split()) <= 8 for line in lines)
     vocabulary = read_model(getattr(trained, model)).vocabulary
     assert all(vocabulary.knows(word) for line in lines for word in line.split())
-    assert generate("--count", 70, "--maximum-words", 8, "--seed", 3, model=model)[1] == out
-    assert generate("--count", 70, "--maximum-words", 8, "--seed", 4, model=model)[1] != out
+    assert generate("--sentences", 70, "--max-words", 8, "--seed", 3, model=model)[1] == out
+    assert generate("--sentences", 70, "--max-words", 8, "--seed", 4, model=model)[1] != out
 
 
 def test_a_prompt_begins_every_sentence(generate):
-    lines = generate("--count", 5, "--prompt", "the cat", "--top-k", 3)[1].splitlines()
+    lines = generate("--sentences", 5, "--prompt", "the cat", "--top-k", 3)[1].splitlines()
     assert len(lines) == 5
     assert all(line.startswith("the cat") for line in lines)
-    assert len(set(generate("--count", 5, "--prompt", "the cat", "--temperature", 0)[1].splitlines())) == 1
+    assert len(set(generate("--sentences", 5, "--prompt", "the cat", "--temperature", 0)[1].splitlines())) == 1
 
 
 def test_json_lines_tell_the_surprisals_that_score_tells(generate, trained, tmp_path, capsys):
-    lines = [json.loads(line) for line in generate("--count", 4, "--format", "json", "--prompt", "a")[1].splitlines()]
+    lines = [
+        json.loads(line) for line in generate("--sentences", 4, "--format", "json", "--prompt", "a")[1].splitlines()
+    ]
     assert [line["number"] for line in lines] == [1, 2, 3, 4]
     assert lines[0].keys() == {"number", "text", "tokens", "surprisals", "ended"}
     (tmp_path / "text.txt").write_text("".join(line["text"] + "\n" for line in lines))
@@ -62,8 +64,8 @@ def test_json_lines_tell_the_surprisals_that_score_tells(generate, trained, tmp_
         (["--prompt", ""], "prompt: '' has no word"),
         (["--temperature", "-1"], "temperature: found -1.0"),
         (["--temperature", "nan", "--top-k", "0"], "top_k: found 0"),
-        (["--count", "0"], "count: found 0; expected 1 or more"),
-        (["--maximum-words", "0"], "maximum_words: found 0"),
+        (["--sentences", "0"], "count: found 0; expected 1 or more"),
+        (["--max-words", "0"], "maximum_words: found 0"),
         (["--seed", "-1"], "seed: found -1"),
     ],
 )
@@ -90,10 +92,10 @@ def pcfg(tmp_path, capsys):
 
 
 def test_trees_are_printed_as_brackets_or_json_of_the_same_sentences(pcfg):
-    code, out, said = pcfg("simple-pcfg", "--trees", "--count", 6, "--seed", 2, "--maximum-words", 9)
+    code, out, said = pcfg("simple-pcfg", "--trees", "--sentences", 6, "--seed", 2, "--max-words", 9)
     assert (code, said) == (0, "")
     trees = parse_brackets(out)
-    lines = pcfg("simple-pcfg", "--trees", "--count", 6, "--seed", 2, "--maximum-words", 9, "--format", "json")[1]
+    lines = pcfg("simple-pcfg", "--trees", "--sentences", 6, "--seed", 2, "--max-words", 9, "--format", "json")[1]
     found = [json.loads(line) for line in lines.splitlines()]
     assert [line["tokens"] for line in found] == [list(tree.words) for tree in trees]
     assert found[0].keys() == {"number", "text", "tokens", "spans", "labels", "word_labels"}
@@ -102,7 +104,7 @@ def test_trees_are_printed_as_brackets_or_json_of_the_same_sentences(pcfg):
 
 
 def test_a_compound_pcfg_is_sampled_top_down_without_being_asked(pcfg):
-    code, out, _ = pcfg("compound-pcfg", "--count", 4)
+    code, out, _ = pcfg("compound-pcfg", "--sentences", 4)
     assert code == 0
     assert len(out.splitlines()) == 4
     line = json.loads(pcfg("compound-pcfg", "--format", "json")[1])
@@ -118,7 +120,7 @@ def test_a_compound_pcfg_is_sampled_top_down_without_being_asked(pcfg):
         (["--prompt", "the"], "prompt: --trees samples top-down, not word by word. Leave out"),
         (["--temperature", "0.5", "--top-k", "3"], "temperature, top-k: --trees samples top-down"),
         (["--format", "conllu"], "--format conllu: found --trees"),
-        (["--maximum-words", "0"], "maximum_words: found 0"),
+        (["--max-words", "0"], "maximum_words: found 0"),
     ],
 )
 def test_options_that_do_not_go_with_trees_are_refused(pcfg, options, fault):

@@ -20,7 +20,7 @@ def listed(tmp_path, capsys):
     text.write_text("the cat sees a dog\nthe cat sleeps\n", encoding="utf-8")
 
     def listed(*options: object) -> tuple[int, str, str]:
-        code = cli.main(["grammar", str(tmp_path / "model"), "--text", str(text), *map(str, options)])
+        code = cli.main(["grammar", str(tmp_path / "model"), str(text), *map(str, options)])
         captured = capsys.readouterr()
         return code, captured.out, captured.err
 

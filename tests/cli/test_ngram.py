@@ -41,7 +41,7 @@ def test_a_file_of_another_program_serves_the_other_commands(tmp_path, capsys):
     (tmp_path / "text.txt").write_text("the old cat sees a dog\n")
     assert main(["score", str(tmp_path / "m"), str(tmp_path / "text.txt")]) == 0
     assert capsys.readouterr().out.splitlines()[1].endswith("\t1.169969")  # KenLM: log10 -0.3521959
-    assert main(["generate", str(tmp_path / "m"), "--count", "2"]) == 0
+    assert main(["generate", str(tmp_path / "m"), "--sentences", "2"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 2
     assert main(["parse", str(tmp_path / "m"), str(tmp_path / "text.txt")]) == 2
     assert "does not parse" in capsys.readouterr().err
@@ -53,7 +53,7 @@ def test_words_are_read_as_they_stand_or_as_another_model_reads_them(model, tmp_
         arguments = ["ngram", "from-arpa", str(KENLM / "model.arpa"), "-o", str(tmp_path / name), *like]
         assert main(arguments) == 0
         capsys.readouterr()
-        assert main(["evaluate", "lm", str(tmp_path / name), str(tmp_path / "text.txt"), "--json"]) == 0
+        assert main(["evaluate", "perplexity", str(tmp_path / name), str(tmp_path / "text.txt"), "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["unknown"] == (0 if like else 2)
 
 

@@ -29,8 +29,8 @@ def run(capsys, *arguments):
 def test_models_are_told_side_by_side_and_every_pair_is_written(capsys, trained, pairs, tmp_path):
     rows = tmp_path / "rows.jsonl"
     code, out, _ = run(
-        capsys, trained.prpn, "--model", trained.lstm, pairs, "--punctuation", "drop", "--contractions", "split",
-        "--per-pair", rows,
+        capsys, trained.prpn, "--also", trained.lstm, pairs, "--punctuation", "drop", "--contractions", "split",
+        "--details", rows,
     )  # fmt: skip
     assert code == 0
     assert "pairs 2   sentences 4   cases 2" in out
@@ -51,9 +51,9 @@ def test_json_has_the_figures_of_the_table(capsys, trained, pairs):
 def test_models_of_one_folder_name_are_told_apart_and_one_twice_is_refused(capsys, trained, pairs, tmp_path):
     other = tmp_path / "prpn"
     shutil.copytree(trained.prpn, other)
-    _, out, _ = run(capsys, trained.prpn, pairs, "--model", other, "--json")
+    _, out, _ = run(capsys, trained.prpn, pairs, "--also", other, "--json")
     assert [model["model"] for model in json.loads(out)["models"]] == [str(trained.prpn), str(other)]
-    code, out, error = run(capsys, trained.prpn, pairs, "--model", trained.prpn)
+    code, out, error = run(capsys, trained.prpn, pairs, "--also", trained.prpn)
     assert (code, out) == (2, "")
     assert "the same model twice" in error
 
@@ -62,7 +62,7 @@ def test_options_are_in_the_help_and_a_folder_that_is_no_model_is_told(capsys, p
     with pytest.raises(SystemExit):
         run(capsys, "--help")
     told = capsys.readouterr().out
-    options = ("MODEL_DIR", "FILES", "--model", "--punctuation", "--contractions", "--per-pair", "--json")
+    options = ("MODEL", "FILES", "--also", "--punctuation", "--contractions", "--details", "--json")
     assert all(option in told for option in options)
     code, out, error = run(capsys, tmp_path / "nowhere", pairs)
     assert (code, out) == (2, "")

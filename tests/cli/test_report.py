@@ -58,7 +58,7 @@ def test_what_is_left_out_is_printed_as_text_and_json(make, toy, trained):
         (["nowhere.mrg"], "nowhere.mrg: no such file or folder"),
         (["BANK", "--layer", "2"], "layer 2: the model has distances of layers 1 to 1"),
         (["BANK", "--protocol", "wsj"], "protocol 'wsj'"),
-        (["BANK", "--clean-up", "ptb"], "preprocessing 'ptb'"),
+        (["BANK", "--preprocessing", "ptb"], "preprocessing 'ptb'"),
         (["BANK", "--max-words", "1"], "no sentence to score"),
         (["--theme", "blue"], "invalid choice: 'blue'"),
     ],

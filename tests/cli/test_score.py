@@ -34,15 +34,15 @@ def table(text: str) -> list[dict[str, str]]:
 
 
 @pytest.mark.parametrize("model", ["prpn", "lstm"])
-@pytest.mark.parametrize(("context", "mode"), [("reset", "sentences"), ("carry", "stream")])
-def test_the_rows_add_up_to_what_evaluate_lm_tells(score, trained, toy, capsys, model, context, mode):
+@pytest.mark.parametrize("reading", ["--no-carry-state", "--carry-state"])
+def test_the_rows_add_up_to_what_evaluate_perplexity_tells(score, trained, toy, capsys, model, reading):
     text = (toy / "test.txt").read_text()
-    code, out, _ = score(text, "--context", context, model=model)
+    code, out, _ = score(text, reading, model=model)
     rows = table(out)
     assert code == 0
     assert list(rows[0]) == COLUMNS
     assert [row["word"] for row in rows if row["word"]] == text.split()
-    arguments = ["evaluate", "lm", getattr(trained, model), toy / "test.txt", "--mode", mode, "--json"]
+    arguments = ["evaluate", "perplexity", getattr(trained, model), toy / "test.txt", reading, "--json"]
     cli.main([*map(str, arguments)])
     figures = json.loads(capsys.readouterr().out)
     assert len(rows) == figures["tokens"]

@@ -10,14 +10,16 @@ import pytest
 HEAVY = {"jinja2", "lightning", "nltk", "numpy", "pydantic", "rich", "safetensors", "torch", "yaml"}
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["train", "--help"], ["draw", "--help"]])
-def test_help_loads_no_heavy_library(arguments):
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["--version"], ["train", "--help"], ["draw", "--help"], ["completion", "bash"]]
+)
+def test_help_and_completion_load_no_heavy_library(arguments):
     program = (
         "import sys\n"
         "from syntaxlm.cli import main\n"
         "try:\n"
         f"    main({arguments!r})\n"
-        "except SystemExit:\n"
+        "finally:\n"
         "    print(*sys.modules, file=sys.stderr)\n"
     )
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -246,7 +246,7 @@ def test_what_cannot_be_done_is_told_and_nothing_is_written(book, tmp_path):
 def test_the_command_writes_both_files_and_tells_them(book, paragraphs, tmp_path, capsys):
     path = book("\n".join(paragraphs))
     train, valid = tmp_path / "train.txt", tmp_path / "valid.txt"
-    arguments = ["data", "sentences", str(path), "-o", str(train), "--valid", str(valid), "--valid-share", "0.3"]
+    arguments = ["data", "sentences", str(path), "-o", str(train), "--valid-output", str(valid), "--valid-share", "0.3"]
     assert cli.main([*arguments, "--paragraphs", "lines"]) == 0
     out = capsys.readouterr().out
     counts = [len(file.read_text().splitlines()) for file in (train, valid)]

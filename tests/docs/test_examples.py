@@ -8,15 +8,18 @@ import re
 import pytest
 from docs.generation.commands import all_commands
 from docs.generation.recipes import all_recipes
-from docs.generation.settings import all_settings
+from docs.generation.settings import all_settings, settings_of
 
-from syntaxlm.cli import _overrides, build_parser
+from syntaxlm.cli import build_parser, split_overrides
 from syntaxlm.errors import InputError
+from syntaxlm.training.logical_inference import InferenceRecipe, read_inference_recipe
 from syntaxlm.training.recipe import read_recipe
+from syntaxlm.training.recipe_files import find_recipe, is_inference_recipe, recipe_names
 from tests.docs.examples import PAGES, ROOT, Example, examples_of
 
 COMMANDS, PARSER = all_commands(), build_parser()
-SHIPPED = {path.stem for path in all_recipes()}
+SHIPPED = set(recipe_names())
+SETTINGS = {one.name for one in [*all_settings(), *settings_of(InferenceRecipe)]}
 EXAMPLES = [example for path in [*PAGES, *all_recipes()] for example in examples_of(path)]
 EPILOGS = [
     Example(f"syntaxlm {name} --help", tuple(parser.epilog.split("syntaxlm ", 1)[1].split()), whole=True)
@@ -43,7 +46,7 @@ def test_every_example_is_read_by_the_command_line(example):
 
 def check(example: Example) -> None:
     """A misspelt option, a missing argument, an unknown command, setting or recipe ends the reading."""
-    rest, overrides = _overrides(example.words)
+    rest, overrides = split_overrides(example.words)
     parser = command_of(rest)
     if not example.whole:
         known = {option for action in parser._actions for option in action.option_strings}
@@ -77,9 +80,10 @@ def recipes_named(options: argparse.Namespace) -> list[str]:
 def check_setting(setting: str, value: str, recipe: str) -> None:
     """That the recipe has a setting and takes the value, unless this stands for another (S, DIR/FILE, ...)."""
     if recipe in SHIPPED and not re.fullmatch("[A-Z]+", value):
-        read_recipe(recipe, [(setting, value)])
+        read = read_inference_recipe if is_inference_recipe(find_recipe(recipe)) else read_recipe
+        read(recipe, [(setting, value)])
     else:
-        assert setting in {one.name for one in all_settings()}, f"{setting}: no such setting"
+        assert setting in SETTINGS, f"{setting}: no such setting"
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -89,7 +93,7 @@ def test_every_recipe_that_a_page_names_is_shipped(path):
 
 
 def test_the_check_sees_a_misspelt_option_a_missing_argument_and_a_setting_that_is_none():
-    for words in (["parse", "model", "--decodr", "biased"], ["evaluate", "lm", "model"], ["pars", "model"]):
+    for words in (["parse", "model", "--decodr", "biased"], ["evaluate", "perplexity", "model"], ["pars", "model"]):
         with pytest.raises((SystemExit, AssertionError)):
             check(Example("here", tuple(words), whole=True))
     for recipe in ("prpn-toy", "mine.yaml"):

@@ -103,7 +103,7 @@ def test_all_trees_of_a_file_are_drawn_under_their_names_or_one_by_its_number(dr
 
 
 def test_preprocessing_drops_words(draw):
-    _, path, _ = draw([TREE], "--clean-up", "letters")
+    _, path, _ = draw([TREE], "--preprocessing", "letters")
     assert [drawn(word) for word in of_role(read_svg(path.read_text(encoding="utf-8")), "word")] == list(TREE.words[:3])
 
 

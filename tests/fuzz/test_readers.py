@@ -25,7 +25,8 @@ from syntaxlm.model_io import export_arpa, import_arpa
 from syntaxlm.settings import override
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
-from syntaxlm.training.recipe import read_recipe, shipped_recipes
+from syntaxlm.training.recipe import read_recipe
+from syntaxlm.training.recipe_files import shipped_recipes
 from syntaxlm.trees import (
     PREPROCESSINGS,
     PROTOCOLS,

@@ -618,7 +618,7 @@ def test_a_single_seed_of_random_weights_has_no_deviation(prpn, toy):
 def test_random_weights_are_of_one_model(prpn, trained, toy, capsys):
     with pytest.raises(InputError, match="random weights: found 2 models; expected one"):
         evaluate_parsing(prpn, toy / "test.mrg", also=[prpn], random_weights=2)
-    command = ["evaluate", "parse", str(trained.prpn), str(toy / "test.mrg"), "--clean-up", "none"]
+    command = ["evaluate", "parse", str(trained.prpn), str(toy / "test.mrg"), "--preprocessing", "none"]
     assert main([*command, "--random-weights", "-1"]) == 2
     assert "random weights: found -1; expected 0 to 1,000" in capsys.readouterr().err
     assert main([*command, "--random-weights", "2", "--json"]) == 0

@@ -126,7 +126,7 @@ def test_the_command_prints_the_table_and_the_command_to_evaluate_it(trained, re
     ],
 )
 def test_invalid_settings_raise_an_error(trained, repeated, capsys, arguments, message):
-    assert cli.main(["evaluate", "lm", str(trained.lstm), str(repeated), *arguments]) == 2
+    assert cli.main(["evaluate", "perplexity", str(trained.lstm), str(repeated), *arguments]) == 2
     assert message in capsys.readouterr().err
 
 

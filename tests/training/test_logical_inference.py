@@ -22,7 +22,7 @@ from syntaxlm.evaluation.logical_inference import (
 )
 from syntaxlm.model_io import WEIGHTS
 from syntaxlm.training.logical_inference import read_inference_recipe, train_inference
-from syntaxlm.training.recipe import shipped_recipes
+from syntaxlm.training.recipe_files import shipped_recipes
 from syntaxlm.training.run_log import METRICS
 
 RECIPES = sorted((shipped_recipes() / "logic").glob("*.yaml"))
@@ -177,7 +177,7 @@ def test_the_commands_make_pairs_train_and_evaluate(capsys, tmp_path, monkeypatc
     assert cli.main(["data", "logic", "-o", "logic", "--pairs", "60", "--json"]) == 0
     assert sum(json.loads(capsys.readouterr().out)["train"]["relations"].values()) == 60
     sizes = ["--model.embedding_size", "6", "--model.layer_sizes", "[10]", "--training.epochs", "1"]
-    assert cli.main(["logic", "train", "logic/on-lstm-small", "--output", "run", *sizes, "--json"]) == 0
+    assert cli.main(["train", "logic/on-lstm-small", "--output", "run", *sizes, "--json"]) == 0
     out, error = capsys.readouterr()
     trained = json.loads(out)
     assert error.startswith("epoch 1.00  train loss ")
@@ -187,5 +187,5 @@ def test_the_commands_make_pairs_train_and_evaluate(capsys, tmp_path, monkeypatc
     assert "trained on up to 6 operators" in capsys.readouterr().out
     assert cli.main(["evaluate", "logic", "logic", "logic/test.tsv"]) == 2
     assert "no pair classifier" in capsys.readouterr().err
-    assert cli.main(["data", "logic", "-o", "logic", "--pairs", "0"]) == 2
+    assert cli.main(["data", "logic", "-o", "other", "--pairs", "0"]) == 2
     assert "expected 1 or more" in capsys.readouterr().err

@@ -126,7 +126,7 @@ def test_the_same_seed_gives_the_same_classifiers(toy, folder, tmp_path):
 
 
 def test_sampled_trees_are_written_as_conllu_that_scores_as_told(folder, result, tmp_path, capsys):
-    arguments = "generate", folder, "--count", 20, "--seed", 7, "--maximum-words", 30
+    arguments = "generate", folder, "--sentences", 20, "--seed", 7, "--max-words", 30
     code, out, said = call(capsys, *arguments, "--format", "conllu")
     assert (code, said) == (0, "")
     (tmp_path / "sampled.conllu").write_text(out, encoding="utf-8")
@@ -146,7 +146,7 @@ def test_sampled_trees_are_written_as_conllu_that_scores_as_told(folder, result,
 
 
 def test_sampled_sentences_come_as_text_and_as_json(folder, result, capsys):
-    arguments = "generate", folder, "--count", 3, "--seed", 7
+    arguments = "generate", folder, "--sentences", 3, "--seed", 7
     texts = call(capsys, *arguments)[1].splitlines()
     found = [json.loads(line) for line in call(capsys, *arguments, "--format", "json")[1].splitlines()]
     assert [one["text"] for one in found] == texts
@@ -176,8 +176,8 @@ def test_the_command_trains_and_prints_figures(toy, folder, result, capsys):
     [
         (["--prompt", "the"], "--prompt: a dependency-tree model starts with the root word"),
         (["--temperature", "-1"], "temperature: found -1.0"),
-        (["--maximum-depth", "0"], "maximum_depth: found 0"),
-        (["--count", "0"], "count: found 0; expected 1 or more"),
+        (["--max-depth", "0"], "maximum_depth: found 0"),
+        (["--sentences", "0"], "count: found 0; expected 1 or more"),
     ],
 )
 def test_what_cannot_be_sampled_is_told(folder, result, capsys, options, said):
@@ -186,7 +186,7 @@ def test_what_cannot_be_sampled_is_told(folder, result, capsys, options, said):
     assert said in error
 
 
-@pytest.mark.parametrize("option", [["--format", "conllu"], ["--maximum-depth", "3"], ["--redraw"]])
+@pytest.mark.parametrize("option", [["--format", "conllu"], ["--max-depth", "3"], ["--redraw"]])
 def test_a_model_of_text_samples_no_trees(trained, capsys, option):
     code, out, error = call(capsys, "generate", trained.prpn, *option)
     assert (code, out) == (2, "")

@@ -140,7 +140,7 @@ def test_commands_read_tagged_text_from_files_and_standard_input(folders, tagged
     assert cli.main(["evaluate", "parse", folder, str(toy / "test.mrg"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["sentences"] > 0
     (tmp_path / "plain.txt").write_text("the_DT\nthe cat\n")
-    for command in (["parse", folder], ["score", folder], ["evaluate", "lm", folder]):
+    for command in (["parse", folder], ["score", folder], ["evaluate", "perplexity", folder]):
         assert cli.main([*command, str(tmp_path / "plain.txt")]) == 2
         assert "plain.txt, line 2 (2 of 3 tokens so far have no tag): found 'the'" in capsys.readouterr().err
     assert cli.main(["data", "tags", str(toy / "test.mrg"), "-o", str(tmp_path / "out.tagged.txt")]) == 0

@@ -169,7 +169,7 @@ def test_surprisals_of_words_stand_in_the_order_of_the_sentence_and_add_up_to_th
 
 
 def test_evaluate_lm_reads_trees(toy, folder, capsys):
-    assert main(["evaluate", "lm", str(folder), str(toy / "test.conllu"), "--json"]) == 0
+    assert main(["evaluate", "perplexity", str(folder), str(toy / "test.conllu"), "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed["given_trees"] is True
     assert printed["perplexity"] == pytest.approx(read_result(folder).test.perplexity, rel=1e-5)
@@ -183,14 +183,20 @@ COMMANDS = {
     "evaluate pairs": (["evaluate", "pairs", "{model}", "{pairs}"], "reads dependency trees"),
     "tune cache": (["tune", "cache", "{model}", "{text}"], "tune cache cannot use it"),
     "evaluate boundaries": (["evaluate", "boundaries", "{model}", "{text}"], "characters"),
-    "evaluate lm, text": (["evaluate", "lm", "{model}", "{text}"], "found .txt; expected dependency trees"),
-    "evaluate lm, mode": (["evaluate", "lm", "{model}", "{text}", "--mode", "stream"], "reads dependency trees"),
-    "evaluate lm, cache": (
-        ["evaluate", "lm", "{model}", "{conllu}", "--cache-weight", "0.1", "--cache-theta", "1"],
+    "evaluate perplexity, text": (
+        ["evaluate", "perplexity", "{model}", "{text}"],
+        "found .txt; expected dependency trees",
+    ),
+    "evaluate perplexity, stream": (
+        ["evaluate", "perplexity", "{model}", "{text}", "--carry-state"],
+        "reads dependency trees",
+    ),
+    "evaluate perplexity, cache": (
+        ["evaluate", "perplexity", "{model}", "{conllu}", "--cache-weight", "0.1", "--cache-theta", "1"],
         "a neural cache cannot use it",
     ),
     "score, text": (["score", "{model}", "{text}"], "found .txt; expected dependency trees"),
-    "score, context": (["score", "{model}", "{conllu}", "--context", "carry"], "--context do not apply"),
+    "score, context": (["score", "{model}", "{conllu}", "--carry-state"], "--carry-state and a sentence do not apply"),
 }  # fmt: skip
 
 

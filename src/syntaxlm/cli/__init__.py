@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import io
 import os
 import signal
@@ -11,6 +10,7 @@ import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -21,12 +21,16 @@ from syntaxlm.cli.draw import add_draw, add_report
 from syntaxlm.cli.evaluate import add_evaluate
 from syntaxlm.cli.generate import add_generate
 from syntaxlm.cli.grammar import add_grammar
-from syntaxlm.cli.logic import add_logic
+from syntaxlm.cli.guard import check_outputs
+from syntaxlm.cli.models import add_models
 from syntaxlm.cli.ngram import add_ngram
 from syntaxlm.cli.parse import add_parse
+from syntaxlm.cli.parser import Parser
 from syntaxlm.cli.quickstart import add_quickstart
+from syntaxlm.cli.recipes import add_recipes
 from syntaxlm.cli.rerank import add_rerank
 from syntaxlm.cli.score import add_score
+from syntaxlm.cli.shell import add_completion_script
 from syntaxlm.cli.train import add_compare, add_focus, add_train
 from syntaxlm.cli.tune import add_tune
 from syntaxlm.errors import InputError, InputWarning, OldSettingWarning
@@ -34,63 +38,70 @@ from syntaxlm.old_settings import rename_old_options
 
 # In the order of the help.
 COMMANDS = (
-    add_train, add_compare, add_focus, add_evaluate, add_tune, add_parse, add_average, add_score, add_rerank,
-    add_generate, add_grammar, add_draw, add_report, add_data, add_logic, add_ngram, add_quickstart,
+    add_parse, add_score, add_generate, add_draw, add_report, add_evaluate, add_train, add_compare, add_focus, add_tune,
+    add_average, add_rerank, add_grammar, add_models, add_recipes, add_data, add_ngram, add_quickstart,
+    add_completion_script,
 )  # fmt: skip
 
-
-class _Parser(argparse.ArgumentParser):
-    """Faults in one line, not after a page of usage; no shortened options (--seed is not --seeds).
-
-    Options may stand between a command's arguments, `parse DIR --layer 2 FILE`, also where FILE may be left out.
-    """
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(allow_abbrev=False, **settings)
-        self._intermixing = False
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        if self._subparsers is not None or self._intermixing:
-            return super().parse_known_args(args, namespace)
-        self._intermixing = True  # what is called below calls this again
-        try:
-            return self.parse_known_intermixed_args(args, namespace)
-        finally:
-            self._intermixing = False
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
+WRONG_INPUT = 2
+INTERRUPTED = 128 + signal.SIGINT
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command; returns the exit code: 0, or 2 where what the user gave is wrong."""
+    """Runs a command; returns the exit code.
+
+    0; 1: the input is right, but runs of a comparison failed; 2: wrong input; 128 + the number of the signal that ended
+    the command, also where a training run saved and stopped.
+    """
     if isinstance(sys.stdout, io.TextIOWrapper):  # trees and figures are text as UTF-8, wherever they go
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    words = sys.argv[1:] if arguments is None else arguments
     parser = build_parser()
     try:
-        with _warnings_printed(), _exiting_on_signals():
-            # Taken out first: argparse would take the value of an option that it does not know for the RECIPE.
-            rest, overrides = _overrides(rename_old_options(sys.argv[1:] if arguments is None else arguments))
-            options = parser.parse_args(rest)
-            if overrides and not getattr(options, "takes_overrides", False):
-                parser.error(f"unrecognized arguments: --{overrides[0][0]}")
-            options.overrides = overrides
-            options.run(options)
+        with _warnings_printed("-q" in words or "--quiet" in words), _exiting_on_signals():
+            code = _run(parser, rename_old_options(words))
         sys.stdout.flush()
     except InputError as error:
         print(f"syntaxlm: error: {error}", file=sys.stderr)
-        return 2
+        return WRONG_INPUT
     except KeyboardInterrupt:
         print("syntaxlm: interrupted", file=sys.stderr)
-        return 130
+        return INTERRUPTED
     except OSError as error:
         if not isinstance(error, BrokenPipeError):  # standard output is all that is written unguarded
             print(f"syntaxlm: error: standard output: {error.strerror or error}", file=sys.stderr)
             sys.stdout = None  # or the interpreter would try again at its end
-            return 2
+            return WRONG_INPUT
         # Whoever read our output has enough.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
+        return 0
+    return code
+
+
+def _run(parser: Parser, words: Sequence[str]) -> int:
+    # Taken out first: argparse would take the value of an option that it does not know for the RECIPE.
+    rest, overrides = split_overrides(words)
+    options = parser.parse_args(rest)
+    command: Parser = options.parser
+    if not hasattr(options, "run"):  # a command with commands below it
+        if command is parser:
+            parser.print_help()
+            return 0
+        command.print_help(sys.stderr)
+        return WRONG_INPUT
+    if overrides and not getattr(options, "takes_overrides", False):
+        command.error(f"unrecognized option --{overrides[0][0]}; this command takes no settings of a recipe")
+    options.overrides = overrides
+    if options.quiet:
+        from syntaxlm.progress import set_quiet
+
+        set_quiet(True)
+    try:
+        check_outputs(command, options)
+        return options.run(options) or 0
+    finally:
+        if options.quiet:
+            set_quiet(False)
 
 
 @contextmanager
@@ -114,42 +125,56 @@ def _exiting_on_signals() -> Iterator[None]:
 
 
 @contextmanager
-def _warnings_printed() -> Iterator[None]:
-    """Prints our own warnings as errors are printed, without a line of source code; others as Python prints them."""
+def _warnings_printed(quiet: bool) -> Iterator[None]:
+    """Prints our own warnings as errors are printed, without a line of source code; others as Python prints them.
+
+    quiet: print none.
+    """
     with warnings.catch_warnings():
+        if quiet:
+            warnings.simplefilter("ignore")
+            yield
+            return
         warnings.simplefilter("always", InputWarning)
         warnings.simplefilter("default", OldSettingWarning)  # once per text: a file may be read several times
         others = warnings.showwarning
 
-        def tell(message: Warning | str, category: type[Warning], *place: Any, **further: Any) -> None:
+        def show(message: Warning | str, category: type[Warning], *place: Any, **further: Any) -> None:
             if issubclass(category, (InputWarning, OldSettingWarning)):
                 print(f"syntaxlm: warning: {message}", file=sys.stderr)
             else:
                 others(message, category, *place, **further)
 
-        warnings.showwarning = tell
+        warnings.showwarning = show
         yield
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """All commands with their help."""
-    parser = _Parser(
-        prog="syntaxlm", description="Language models that learn syntax: train them on plain text, get trees."
+@cache
+def build_parser() -> Parser:
+    """All commands with their help. Parsing leaves the parser as it is."""
+    parser = Parser(
+        prog="syntaxlm",
+        description="Language models that learn syntax: train them on plain text, get trees.",
+        epilog='example: syntaxlm parse MODEL "the old cat sleeps"   help on a command: syntaxlm parse --help',
     )
     parser.add_argument("--version", action="version", version=f"syntaxlm {syntaxlm.__version__}")
-    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     for add in COMMANDS:
         add(commands)
+    for command in parser.leaves():
+        command.add_argument(
+            "-q", "--quiet", action="store_true", help="print no progress, notes or warnings on stderr"
+        )
     return parser
 
 
-def _overrides(arguments: Sequence[str]) -> tuple[list[str], list[tuple[str, str]]]:
+def split_overrides(arguments: Sequence[str]) -> tuple[list[str], list[tuple[str, str]]]:
     """The arguments without those of the form --a.b 1 or --c.d=2, and these as pairs. Raises InputError."""
     rest, pairs = [], []
     words = iter(arguments)
     for word in words:
         name, equals, value = word.partition("=")
-        if not name.startswith("--") or "." not in name:
+        if not name.startswith("--") or "." not in name or " " in name:
             rest.append(word)
             continue
         if not equals:

@@ -6,41 +6,50 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from syntaxlm.cli.options import add_json, add_model, add_treebank_style, model_names, print_result, treebank_style
+from syntaxlm.cli.options import (
+    add_also,
+    add_details,
+    add_figures,
+    add_model,
+    add_treebank_style,
+    load_model,
+    model_names,
+    print_result,
+    treebank_style,
+    weights_of,
+)
 
 
 def add_completion(kinds: Any) -> None:
     parser = kinds.add_parser(
         "completion",
-        help="sentence completion: is the right candidate the most probable one?",
+        help="accuracy on sentence-completion questions",
         description="Answer sentence-completion questions, such as those of the Microsoft Research challenge. Each"
         " candidate for a gap is written as a whole sentence; the one with the highest log-probability is chosen."
         " Further models appear in adjacent columns and are interpolated with the first. Dependency-tree models read"
         " parsed candidates and give P(S | T), the probability of the words given their tree.",
-        epilog="example: syntaxlm evaluate completion my-model questions.txt answers.txt --also another",
+        epilog="example: syntaxlm evaluate completion MODEL questions.txt answers.txt --also ANOTHER",
     )
     add_model(parser)
-    parser.add_argument(
+    parser.add_input(
         "questions", metavar="QUESTIONS",
         help="a UTF-8 file, one candidate per line, those of a question one after another; or .conllu, parsed; - for"
         " standard input",
     )  # fmt: skip
-    parser.add_argument(
+    parser.add_input(
         "answers",
         metavar="ANSWERS",
         help="a file with the correct candidate of each question, or its label, one per line",
     )
+    add_also(
+        parser, "all models' log-probabilities are interpolated, with weights chosen on the first half of the questions"
+    )
     parser.add_argument(
-        "--also", action="append", default=[], type=Path, metavar="MODEL_DIR",
-        help="another model, may be repeated: the log-probabilities of all models are interpolated, with weights chosen"
-        " on the first half of the questions",
+        "--weights", action="append", metavar="W,W,...",
+        help="weight of each --also model, 0 to 1, in their order, instead of chosen ones; the first model has the"
+        " rest",
     )  # fmt: skip
-    parser.add_argument(
-        "--weight", action="append", type=float, metavar="W",
-        help="weight of an --also model, 0 to 1, instead of a chosen one; once for each --also, in the same order; the"
-        " first model has the rest",
-    )  # fmt: skip
-    parser.add_argument(
+    parser.add_input(
         "--parses", type=Path, metavar="FILE",
         help="for dependency-tree models if QUESTIONS is plain text: .conllu, a tree for each candidate, in the same"
         " order",
@@ -50,24 +59,20 @@ def add_completion(kinds: Any) -> None:
         "--per-token", action="store_true",
         help="compare mean log-probabilities per token, for candidates of different lengths; default: sums",
     )  # fmt: skip
-    parser.add_argument(
-        "--per-question", type=Path, metavar="FILE",
-        help="write each question, its candidates' log-probabilities and the choice to this file, as JSON lines",
-    )  # fmt: skip
-    add_json(parser)
+    add_details(parser, "each question, its candidates' log-probabilities and the choice")
+    add_figures(parser)
     parser.set_defaults(run=_completion)
 
 
 def _completion(options: argparse.Namespace) -> None:
     from syntaxlm.evaluation.completion import evaluate_completion, write_questions
-    from syntaxlm.model_io import read_model
 
     folders = [options.model, *options.also]
-    models = dict(zip(model_names(folders), map(read_model, folders), strict=True))
+    models = dict(zip(model_names(folders), (load_model(folder, options) for folder in folders), strict=True))
     report = evaluate_completion(
         models, options.questions, options.answers, treebank_style(options),
-        options.weight, options.per_token, options.parses,
+        weights_of(options.weights), options.per_token, options.parses,
     )  # fmt: skip
-    if options.per_question:
-        write_questions(report, options.per_question)
-    print_result(report, options.json)
+    if options.details:
+        write_questions(report, options.details)
+    print_result(report, options)

@@ -7,13 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from syntaxlm.cli.options import (
-    add_clean_up,
+    TREEBANK_HELP,
     add_decoding,
+    add_device,
     add_json,
     add_model,
+    add_preprocessing,
     add_protocol,
+    add_theme,
     add_treebank_style,
-    print_result,
+    find_device,
+    load_model,
+    output_path,
+    print_figures,
     treebank_style,
 )
 from syntaxlm.errors import InputError
@@ -29,24 +35,25 @@ def add_draw(commands: Any) -> None:
         " format: .svg, .html (a page that needs no other file), .png (needs the extra draw: pip install"
         " 'syntaxlm[draw]'; uses this machine's fonts), or .tex (trees only, for LaTeX's packages forest and"
         " tikz-dependency).",
-        epilog='example: syntaxlm draw MODEL_DIR "the old cat sleeps" -o cat.svg',
+        epilog='example: syntaxlm draw MODEL "the old cat sleeps" -o cat.svg',
     )
-    parser.add_argument(
-        "model", metavar="MODEL_DIR", type=Path,
-        help="a model folder, as train writes it; or a file of dependency trees (.conllu, .conll, .conllx or .dp)",
+    parser.add_input(
+        "model", metavar="MODEL", type=Path,
+        help="model folder, as train writes it; or a file of dependency trees (.conllu, .conll, .conllx or .dp)",
     )  # fmt: skip
     parser.add_argument("sentence", nargs="?", metavar="SENTENCE", help="the sentence, in quotes; omit it with --gold")
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="output file")
-    parser.add_argument(
+    parser.add_output(
+        "-o", "--output", metavar="FILE",
+        help="file to write: .svg, .html, .png or .tex; default, or -: SVG on standard output",
+    )  # fmt: skip
+    add_device(parser)
+    parser.add_input(
         "--gold", metavar="TREE", help="a gold tree, (S (NP ...) ...), or a bracket file; its words are the sentence"
     )
     parser.add_argument("--number", type=int, metavar="N", help="number of the tree in the file, from 1")
-    add_clean_up(parser, "none")
+    add_preprocessing(parser, "none")
     parser.add_argument("--maps", action="store_true", help="also draw maps of gates and attention")
-    parser.add_argument(
-        "--theme", choices=["auto", "light", "dark"], default="auto",
-        help="colours; auto (default) follows the reader's system and is light in a PNG",
-    )  # fmt: skip
+    add_theme(parser, " and is light in a PNG")
     add_decoding(parser)
     add_treebank_style(parser)
     parser.set_defaults(run=_draw)
@@ -60,20 +67,17 @@ def add_report(commands: Any) -> None:
         " the model's folder and, measured on a treebank, F1 of all decoders and baselines, F1 by length, recall by"
         " label, depth and branching, and the best and worst sentences beside their gold trees. The page lists what"
         " cannot be shown and why; for a model that does not parse it covers the language model only.",
-        epilog="example: syntaxlm report MODEL_DIR treebank.mrg -o my-report",
+        epilog="example: syntaxlm report MODEL treebank.mrg -o my-report",
     )
     add_model(parser)
-    parser.add_argument(
-        "treebank", nargs="?", metavar="TREEBANK", help="a bracket file, a folder of them, or a quoted pattern"
+    parser.add_input("treebank", nargs="?", metavar="TREEBANK", help=TREEBANK_HELP)
+    parser.add_output_folder(
+        "-o", "--output", use="folder", files=["report.html"], required=True, help="folder for report.html"
     )
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="output folder")
     add_protocol(parser)
-    add_clean_up(parser, "ptb-keep")
+    add_preprocessing(parser, "ptb-keep")
     add_decoding(parser)
-    parser.add_argument(
-        "--theme", choices=["auto", "light", "dark"], default="auto",
-        help="colours; auto (default) follows the reader's system",
-    )  # fmt: skip
+    add_theme(parser)
     add_json(parser)
     parser.set_defaults(run=_report)
 
@@ -93,17 +97,18 @@ def _draw(options: argparse.Namespace) -> None:
         raise InputError("--number selects a tree of the file given by --gold; there is no --gold")
     from syntaxlm.drawing.sentence import Drawing
     from syntaxlm.drawing.writing import check_format
-    from syntaxlm.model_io import read_model
     from syntaxlm.reports.sentence import analyse, maps_of
     from syntaxlm.reports.tree_files import read_gold
 
-    check_format(options.output)  # before what takes seconds
-    gold = None if options.gold is None else read_gold(options.gold, options.number, options.clean_up)
-    stored = read_model(options.model)
+    if options.output is not None:
+        check_format(options.output)  # before what takes seconds
+    gold = None if options.gold is None else read_gold(options.gold, options.number, options.preprocessing)
+    stored = load_model(options.model, options)
     sentence = options.sentence if gold is None else gold
     analysis = analyse(stored, sentence, options.decoder, options.layer, treebank_style(options))
     maps = maps_of(stored, analysis.tokens) if options.maps else None
-    Drawing(analysis, gold, maps).write(options.output, options.theme)
+    with output_path(options.output, ".svg") as path:
+        Drawing(analysis, gold, maps).write(path, options.theme)
 
 
 def _draw_dependencies(options: argparse.Namespace) -> None:
@@ -118,10 +123,13 @@ def _draw_dependencies(options: argparse.Namespace) -> None:
     if extra:
         raise InputError(
             f"{options.model}: found {', '.join(extra)} with a file of dependency trees; expected only --number,"
-            " --clean-up and --theme"
+            " --preprocessing and --theme"
         )
-    check_format(options.output)
-    write_dependencies(read_trees(options.model, options.number, options.clean_up), options.output, options.theme)
+    if options.output is not None:
+        check_format(options.output)
+    trees = read_trees(options.model, options.number, options.preprocessing)
+    with output_path(options.output, ".svg") as path:
+        write_dependencies(trees, path, options.theme)
 
 
 def _report(options: argparse.Namespace) -> None:
@@ -137,8 +145,9 @@ def _report(options: argparse.Namespace) -> None:
             options.treebank,
             protocol,
             options.decoder,
-            options.clean_up,
+            options.preprocessing,
             options.layer,
             options.theme,
+            find_device(options.device),
         )
-    print_result(written, options.json)
+    print_figures(written, options)

@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING, Any
 from syntaxlm.cli.completion import add_completion
 from syntaxlm.cli.logic import add_evaluate_logic
 from syntaxlm.cli.options import (
-    add_also,
-    add_context,
+    TREEBANK_HELP,
+    add_averaging,
     add_decoder,
     add_decoding,
-    add_json,
+    add_device,
+    add_figures,
     add_model,
     add_protocol,
+    add_reading,
     add_scoring,
+    load_model,
     print_result,
     refuse_repeated,
     text_mode,
@@ -30,9 +33,14 @@ if TYPE_CHECKING:
 
 
 def add_evaluate(commands: Any) -> None:
-    evaluate = commands.add_parser("evaluate", help="evaluate a model or a file of trees")
-    kinds = evaluate.add_subparsers(title="what to measure", required=True, metavar="KIND")
-    _add_lm(kinds)
+    evaluate = commands.add_parser(
+        "evaluate",
+        help="evaluate a model or a file of trees",
+        description="Evaluate a model or a file of trees.",
+        epilog="example: syntaxlm evaluate parse MODEL treebank.mrg",
+    )
+    kinds = evaluate.add_subparsers(title="commands", metavar="COMMAND")
+    _add_perplexity(kinds)
     _add_parse(kinds)
     _add_trees(kinds)
     _add_agreement(kinds)
@@ -42,18 +50,19 @@ def add_evaluate(commands: Any) -> None:
     add_evaluate_logic(kinds)
 
 
-def _add_lm(kinds: Any) -> None:
+def _add_perplexity(kinds: Any) -> None:
     parser = kinds.add_parser(
-        "lm",
+        "perplexity",
         help="perplexity of a text",
         description="Print perplexity, bits per token and bits per character of a text, one sentence per line. For a"
         " dependency-tree model, TEXT is a file of dependency trees, and perplexity is that of the words given their"
         " trees. With a neural cache, whose weights are found by tune cache, print the figures with and without it: the"
         " cache makes words more probable that recently followed a similar state.",
+        epilog="example: syntaxlm evaluate perplexity MODEL test.txt",
     )
     add_model(parser)
-    parser.add_argument("text", metavar="TEXT", help="a UTF-8 file, one sentence per line; - for standard input")
-    add_context(parser)
+    parser.add_input("text", metavar="TEXT", help="a UTF-8 file, one sentence per line; - for standard input")
+    add_reading(parser)
     parser.add_argument(
         "--cache-weight", type=float, metavar="W", help="use a neural cache with this share of the probability, 0 to 1"
     )
@@ -62,8 +71,8 @@ def _add_lm(kinds: Any) -> None:
         help="how strongly the cache prefers words that followed a similar state; 0: not at all"
     )  # fmt: skip
     parser.add_argument("--cache-size", type=int, metavar="N", help="number of words in the cache; default 2000")
-    add_json(parser)
-    parser.set_defaults(run=_lm)
+    add_figures(parser)
+    parser.set_defaults(run=_perplexity)
 
 
 def _add_parse(kinds: Any) -> None:
@@ -71,18 +80,19 @@ def _add_parse(kinds: Any) -> None:
         "parse",
         help="F1 of a model's trees against a treebank",
         description="Parse the words of a treebank and score the trees, beside all baselines.",
+        epilog="example: syntaxlm evaluate parse MODEL treebank.mrg --preprocessing ud",
     )
     add_model(parser)
-    parser.add_argument("treebank", metavar="TREEBANK", help="a bracket file, a folder of them, or a quoted pattern")
-    add_also(parser)
-    add_scoring(parser, clean_up="ptb-keep")
+    parser.add_input("treebank", metavar="TREEBANK", help=TREEBANK_HELP)
+    add_averaging(parser)
+    add_scoring(parser, "ptb-keep")
     add_decoding(parser)
     parser.add_argument(
         "--random-weights", type=int, default=0, metavar="N",
         help="also score N untrained models with the same settings and vocabulary, to see what the architecture gives"
         " without training"
     )  # fmt: skip
-    add_json(parser)
+    add_figures(parser)
     parser.set_defaults(run=_parse)
 
 
@@ -91,14 +101,15 @@ def _add_trees(kinds: Any) -> None:
         "trees",
         help="F1 of one bracket file against another",
         description="Score predicted trees, from any parser, against gold trees. No model is needed.",
+        epilog="example: syntaxlm evaluate trees predicted.mrg gold.mrg",
     )
-    parser.add_argument("predicted", metavar="PREDICTED", type=Path, help="bracket file, with labels or without")
-    parser.add_argument(
+    parser.add_input("predicted", metavar="PREDICTED", type=Path, help="bracket file, with labels or without")
+    parser.add_input(
         "gold", metavar="GOLD", type=Path,
         help="bracket file, folder or quoted pattern, of the same sentences in the same order"
     )  # fmt: skip
-    add_scoring(parser, clean_up="none")
-    add_json(parser)
+    add_scoring(parser, "none")
+    add_figures(parser)
     parser.set_defaults(run=_trees)
 
 
@@ -109,15 +120,17 @@ def _add_agreement(kinds: Any) -> None:
         description="Parse a text with several models, such as the seeds of one recipe, and compare their trees: F1"
         " between each two, the model that agrees least with the others, and models whose trees are nearly all right or"
         " left branching. No gold trees are needed.",
+        epilog="example: syntaxlm evaluate agreement text.txt runs/seed-1 runs/seed-2 runs/seed-3",
     )
-    parser.add_argument("text", metavar="TEXT", help="a UTF-8 file, one sentence per line")
-    parser.add_argument("models", nargs="+", metavar="MODEL", help="two model folders or more")
+    parser.add_input("text", metavar="TEXT", help="a UTF-8 file, one sentence per line")
+    parser.add_input("models", nargs="+", metavar="MODEL", help="two model folders or more")
+    add_device(parser)
     parser.add_argument(
         "--sentences", type=int, metavar="N", help="parse the first N sentences of the text; default: 1000"
     )
     add_decoder(parser)
     add_protocol(parser)
-    add_json(parser)
+    add_figures(parser)
     parser.set_defaults(run=_agreement)
 
 
@@ -128,26 +141,24 @@ def _add_boundaries(kinds: Any) -> None:
         description="Predict word boundaries where the distance between two characters is large, and score them against"
         " the white space of the text: precision, recall and F1, beside baselines. The threshold is chosen on text that"
         " is not scored: the first tenth, or another text.",
+        epilog="example: syntaxlm evaluate boundaries MODEL test.txt --tune valid.txt",
     )
     add_model(parser)
-    parser.add_argument("text", metavar="TEXT", help="a UTF-8 file with white space between words")
-    parser.add_argument(
-        "--tune", metavar="FILE", help="another text to choose thresholds on; then all of TEXT is scored"
-    )
-    add_json(parser)
+    parser.add_input("text", metavar="TEXT", help="a UTF-8 file with white space between words")
+    parser.add_input("--tune", metavar="FILE", help="another text to choose thresholds on; then all of TEXT is scored")
+    add_figures(parser)
     parser.set_defaults(run=_boundaries)
 
 
-def _lm(options: argparse.Namespace) -> None:
-    from syntaxlm.model_io import read_model
+def _perplexity(options: argparse.Namespace) -> None:
     from syntaxlm.progress import status
     from syntaxlm.scoring.perplexity import evaluate_text
 
     cache = _cache(options)
     with status("reading"):
-        bundle = read_model(options.model)
+        bundle = load_model(options.model, options)
         score = evaluate_text(bundle, options.text, text_mode(options, bundle), cache)
-    print_result(score, options.json)
+    print_result(score, options)
 
 
 def _cache(options: argparse.Namespace) -> CacheSettings | None:
@@ -163,7 +174,6 @@ def _cache(options: argparse.Namespace) -> CacheSettings | None:
 
 
 def _parse(options: argparse.Namespace) -> None:
-    from syntaxlm.model_io import read_model
     from syntaxlm.parsing.evaluation import evaluate_parsing, protocol_named
     from syntaxlm.parsing.report import write_sentences
     from syntaxlm.progress import status
@@ -172,12 +182,12 @@ def _parse(options: argparse.Namespace) -> None:
     protocol, ties = protocol_named(options.protocol, options.max_words), ties_of(options)
     with status("parsing and scoring"):
         report = evaluate_parsing(
-            read_model(options.model), options.treebank, protocol, options.decoder, options.clean_up, options.layer,
-            [read_model(folder) for folder in options.also], options.random_weights, ties,
+            load_model(options.model, options), options.treebank, protocol, options.decoder, options.preprocessing,
+            options.layer, [load_model(folder, options) for folder in options.also], options.random_weights, ties,
         )  # fmt: skip
-    if options.per_sentence:
-        write_sentences(report, options.per_sentence)
-    print_result(report, options.json)
+    if options.details:
+        write_sentences(report, options.details)
+    print_result(report, options)
 
 
 def _trees(options: argparse.Namespace) -> None:
@@ -187,14 +197,13 @@ def _trees(options: argparse.Namespace) -> None:
 
     protocol = protocol_named(options.protocol, options.max_words)
     with status("scoring"):
-        report = evaluate_trees(options.predicted, options.gold, protocol, options.clean_up)
-    if options.per_sentence:
-        write_sentences(report, options.per_sentence)
-    print_result(report, options.json)
+        report = evaluate_trees(options.predicted, options.gold, protocol, options.preprocessing)
+    if options.details:
+        write_sentences(report, options.details)
+    print_result(report, options)
 
 
 def _agreement(options: argparse.Namespace) -> None:
-    from syntaxlm.model_io import read_model
     from syntaxlm.parsing.agreement import SENTENCES, measure_agreement
     from syntaxlm.parsing.evaluation import protocol_named
     from syntaxlm.progress import status
@@ -202,17 +211,16 @@ def _agreement(options: argparse.Namespace) -> None:
     protocol = protocol_named(options.protocol, options.max_words)
     with status("parsing"):
         refuse_repeated([Path(folder) for folder in options.models])
-        models = [read_model(folder) for folder in options.models]
+        models = [load_model(folder, options) for folder in options.models]
         sentences = SENTENCES if options.sentences is None else options.sentences
         found = measure_agreement(models, options.text, options.models, protocol, options.decoder, sentences)
-    print_result(found, options.json)
+    print_result(found, options)
 
 
 def _boundaries(options: argparse.Namespace) -> None:
     from syntaxlm.evaluation.boundaries import evaluate_boundaries
-    from syntaxlm.model_io import read_model
     from syntaxlm.progress import status
 
     with status("reading"):
-        report = evaluate_boundaries(read_model(options.model), options.text, options.tune)
-    print_result(report, options.json)
+        report = evaluate_boundaries(load_model(options.model, options), options.text, options.tune)
+    print_result(report, options)

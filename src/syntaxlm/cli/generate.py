@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from syntaxlm.cli.options import add_model, add_treebank_style, treebank_style
+from syntaxlm.cli.options import (
+    add_json_lines,
+    add_model,
+    add_output,
+    add_seed,
+    add_treebank_style,
+    load_model,
+    text_output,
+    treebank_style,
+)
 from syntaxlm.errors import InputError
 from syntaxlm.files import to_json
 
@@ -21,23 +31,23 @@ def add_generate(commands: Any) -> None:
         " that predict the next word are sampled word by word; a compound PCFG is sampled top-down, as is any PCFG with"
         " --trees; a dependency-tree model, after tune stops, from the root of a tree. json: text, tokens, their"
         " surprisals in bits, and whether the model ended the sentence.",
-        epilog="example: syntaxlm generate MODEL_DIR --count 5 --temperature 0.8 --seed 1",
+        epilog="example: syntaxlm generate MODEL --sentences 5 --temperature 0.8 --seed 1",
     )
     add_model(parser)
-    parser.add_argument("--count", type=int, default=1, metavar="N", help="number of sentences; default 1")
+    parser.add_argument("--sentences", type=int, default=1, metavar="N", help="number of sentences; default 1")
     parser.add_argument(
-        "--prompt", metavar="TEXT", help="words that each sentence starts with, in quotes; word by word only"
+        "--prompt", metavar="WORDS", help="words that each sentence starts with, in quotes; word by word only"
     )
     parser.add_argument(
         "--temperature", type=float, default=1.0, metavar="T",
         help="below 1 favours probable words, above 1 improbable ones; 0: always the most probable word; default 1",
     )  # fmt: skip
     parser.add_argument("--top-k", type=int, metavar="K", help="draw from the K most probable words only")
-    parser.add_argument("--seed", type=int, default=0, metavar="S", help="random seed; default 0")
+    add_seed(parser)
     parser.add_argument(
-        "--maximum-words", type=int, metavar="M",
-        help="longest sentence, without the prompt, in words (characters for a character-level model); default 100"
-        " (500). Longer ones are cut or, sampled top-down, drawn anew",
+        "--max-words", type=int, metavar="N",
+        help="maximum length of a sentence, without the prompt, in words (characters for a character-level model);"
+        " default 100 (500). Longer ones are cut or, sampled top-down, drawn anew",
     )  # fmt: skip
     parser.add_argument("--keep-unknown", action="store_true", help="allow the unknown word to be drawn")
     parser.add_argument(
@@ -47,12 +57,15 @@ def add_generate(commands: Any) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--format", choices=["text", "json", "conllu"], default="text",
-        help="text (default; with --trees, brackets), json (JSON lines), or conllu (dependency-tree models: the trees)",
+        help="output format: text (default; with --trees, brackets), json (JSON lines), or conllu (the trees"
+        " of dependency-tree models)",
     )  # fmt: skip
     add_treebank_style(parser)
+    add_json_lines(parser)
+    add_output(parser, "the sentences")
     trees = parser.add_argument_group("dependency-tree models")
     trees.add_argument(
-        "--maximum-depth", type=int, metavar="D",
+        "--max-depth", type=int, metavar="N",
         help="cut a tree below words with this many heads above them, ROOT included; default 30",
     )  # fmt: skip
     trees.add_argument(
@@ -62,27 +75,33 @@ def add_generate(commands: Any) -> None:
 
 
 def _generate(options: argparse.Namespace) -> None:
-    from syntaxlm.generation.sentences import generate
-    from syntaxlm.model_io import read_model
     from syntaxlm.progress import progress_bar
 
-    stored = read_model(options.model)
+    stored = load_model(options.model, options)
     if options.trees:
-        _generate_constituents(options, stored)
-        return
-    if stored.model.reads == "trees":
-        _generate_trees(options, stored)
-        return
+        sampled = _constituent_trees(options, stored)
+    elif stored.model.reads == "trees":
+        sampled = _dependency_trees(options, stored)
+    else:
+        sampled = _sentences(options, stored)
+    with text_output(options.output) as file:
+        for piece in progress_bar(sampled, "sampling", options.sentences):
+            file.write(piece)
+
+
+def _sentences(options: argparse.Namespace, stored: ModelBundle) -> Iterator[str]:
+    from syntaxlm.generation.sentences import generate
+
     _refuse_options_of_dependency_trees(options, f"found a {stored.name} model, which samples text")
-    sentences = generate(stored, options.count, options.prompt, **_sampling(options), style=treebank_style(options))
-    for sentence in progress_bar(sentences, "sampling", options.count):
-        print(to_json(sentence.to_dict()) if options.format == "json" else sentence.text)
+    style = treebank_style(options)
+    for sentence in generate(stored, options.sentences, options.prompt, **_sampling(options), style=style):
+        yield (to_json(sentence.to_dict()) if options.format == "json" else sentence.text) + "\n"
 
 
 def _refuse_options_of_dependency_trees(options: argparse.Namespace, found: str) -> None:
     given = {
         "--format conllu": options.format == "conllu",
-        "--maximum-depth": options.maximum_depth is not None,
+        "--max-depth": options.max_depth is not None,
         "--redraw": options.redraw,
     }
     named = ", ".join(name for name, is_given in given.items() if is_given)
@@ -90,41 +109,40 @@ def _refuse_options_of_dependency_trees(options: argparse.Namespace, found: str)
         raise InputError(f"{named}: {found}; expected a dependency-tree model")
 
 
-def _generate_constituents(options: argparse.Namespace, stored: ModelBundle) -> None:
+def _constituent_trees(options: argparse.Namespace, stored: ModelBundle) -> Iterator[str]:
     from syntaxlm.generation.top_down import refuse_word_settings, sample_with_trees
-    from syntaxlm.progress import progress_bar
 
     sampling = _sampling(options)
     reason = "--trees samples top-down, not word by word."
     refuse_word_settings(options.prompt, sampling.pop("temperature"), sampling.pop("top_k"), reason)
     _refuse_options_of_dependency_trees(options, "found --trees, which samples from a grammar")
-    for one in progress_bar(sample_with_trees(stored, options.count, **sampling), "sampling", options.count):
-        print(to_json(one.to_dict()) if options.format == "json" else one.tree)
+    for one in sample_with_trees(stored, options.sentences, **sampling):
+        yield (to_json(one.to_dict()) if options.format == "json" else str(one.tree)) + "\n"
 
 
 def _sampling(options: argparse.Namespace) -> dict[str, Any]:
     """Settings that sampled text and sampled trees share."""
-    return {name: getattr(options, name) for name in ("temperature", "top_k", "seed", "maximum_words", "keep_unknown")}
+    names = ("temperature", "top_k", "seed", "keep_unknown")
+    return {name: getattr(options, name) for name in names} | {"maximum_words": options.max_words}
 
 
-def _generate_trees(options: argparse.Namespace, stored: ModelBundle) -> None:
+def _dependency_trees(options: argparse.Namespace, stored: ModelBundle) -> Iterator[str]:
     from syntaxlm.generation.stop_io import read_stops
     from syntaxlm.generation.trees import generate_trees
-    from syntaxlm.progress import progress_bar
     from syntaxlm.trees import format_conllu
 
     if options.prompt is not None:
         raise InputError("--prompt: a dependency-tree model starts with the root word, so it takes no prompt")
     trees = generate_trees(
         stored,
-        read_stops(options.model, stored),
-        options.count,
-        maximum_depth=options.maximum_depth,
+        read_stops(options.model, stored).to(stored.model.device),
+        options.sentences,
+        maximum_depth=options.max_depth,
         redraw=options.redraw,
         **_sampling(options),
     )
-    for one in progress_bar(trees, "sampling", options.count):
+    for one in trees:
         if options.format == "conllu":
-            print(format_conllu(one.tree, one.comments()), end="")
+            yield format_conllu(one.tree, one.comments())
         else:
-            print(to_json(one.to_dict()) if options.format == "json" else one.text)
+            yield (to_json(one.to_dict()) if options.format == "json" else one.text) + "\n"

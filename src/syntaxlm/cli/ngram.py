@@ -6,12 +6,17 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from syntaxlm.cli.options import add_json, add_model, print_result
+from syntaxlm.cli.options import add_json, add_output, output_path, print_figures, print_summary
 
 
 def add_ngram(commands: Any) -> None:
-    parser = commands.add_parser("ngram", help="exchange n-gram models with other programs")
-    kinds = parser.add_subparsers(title="what to do", required=True, metavar="KIND")
+    parser = commands.add_parser(
+        "ngram",
+        help="exchange n-gram models with other programs",
+        description="Exchange n-gram models with other programs, as ARPA files.",
+        epilog="example: syntaxlm ngram to-arpa MODEL -o model.arpa",
+    )
+    kinds = parser.add_subparsers(title="commands", metavar="COMMAND")
     _add_to_arpa(kinds)
     _add_from_arpa(kinds)
 
@@ -22,11 +27,10 @@ def _add_to_arpa(kinds: Any) -> None:
         help="write an n-gram model as an ARPA file",
         description="Write an n-gram model as an ARPA file, the text format that KenLM, SRILM, IRSTLM and others read."
         " Reading the file again gives exactly the same model.",
+        epilog="example: syntaxlm ngram to-arpa MODEL -o model.arpa",
     )
-    add_model(parser)
-    parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="FILE", help="output file (written atomically)"
-    )
+    parser.add_input("model", metavar="MODEL", type=Path, help="model folder, as train writes it")
+    add_output(parser, "the ARPA file")
     add_json(parser)
     parser.set_defaults(run=_to_arpa)
 
@@ -37,14 +41,15 @@ def _add_from_arpa(kinds: Any) -> None:
         help="make a model folder from an ARPA file",
         description="Make a model folder from an ARPA file of any program, so that every command can use the model."
         " Words are read as they are in a text, or as another model reads them.",
+        epilog="example: syntaxlm ngram from-arpa model.arpa -o runs/kenlm",
     )
-    parser.add_argument(
+    parser.add_input(
         "file", type=Path, metavar="FILE", help="an ARPA file, perhaps .gz, .xz or .zst; - for standard input"
     )
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="new folder for the model")
-    parser.add_argument(
-        "--like", type=Path, metavar="MODEL_DIR",
-        help="a model folder whose normaliser made the text that the file was estimated from"
+    parser.add_output_folder("-o", "--output", use="run", required=True, help="new folder for the model")
+    parser.add_input(
+        "--like", type=Path, metavar="MODEL",
+        help="model folder whose normaliser made the text that the file was estimated from"
     )  # fmt: skip
     add_json(parser)
     parser.set_defaults(run=_from_arpa)
@@ -54,9 +59,9 @@ def _to_arpa(options: argparse.Namespace) -> None:
     from syntaxlm.model_io import export_arpa, read_model
     from syntaxlm.progress import status
 
-    with status("writing"):
-        summary = export_arpa(read_model(options.model), options.output)
-    print_result(summary, options.json)
+    with status("writing"), output_path(options.output) as path:
+        summary = export_arpa(read_model(options.model), path)
+    print_summary(summary, options)
 
 
 def _from_arpa(options: argparse.Namespace) -> None:
@@ -72,4 +77,4 @@ def _from_arpa(options: argparse.Namespace) -> None:
         stored = import_arpa(options.file, like)
         write_model(options.output, stored)
     assert isinstance(stored.model, NGramModel)
-    print_result(NGramSummary.of(stored.model, options.output), options.json)
+    print_figures(NGramSummary.of(stored.model, options.output), options)

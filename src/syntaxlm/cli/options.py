@@ -1,36 +1,142 @@
-"""Options that several commands share, and how a result is printed."""
+"""Options that several commands share, how models are read, and how results are printed."""
 
 from __future__ import annotations
 
 import argparse
+import re
+import shutil
+import sys
+import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
+from syntaxlm.cli.parser import Parser
+from syntaxlm.errors import InputError
 from syntaxlm.files import to_json
 from syntaxlm.old_settings import present_decoder
 
 if TYPE_CHECKING:
+    import torch
+
+    from syntaxlm.data.corpora import GivenText
     from syntaxlm.model_io import ModelBundle
     from syntaxlm.models.batches import TextMode
     from syntaxlm.text.treebank_style import TreebankStyle
     from syntaxlm.trees import TieBreaking
 
-
-def add_model(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", metavar="MODEL_DIR", type=Path, help="a model folder, as train writes it")
+TREEBANK_HELP = "a bracket file, a folder of them, or a quoted pattern"
 
 
-def add_also(parser: argparse.ArgumentParser) -> None:
+def add_model(parser: Parser) -> None:
+    """MODEL and `--device`."""
+    parser.add_input("model", metavar="MODEL", type=Path, help="model folder, as train writes it")
+    add_device(parser)
+
+
+def add_device(parser: Parser) -> None:
     parser.add_argument(
-        "--also", action="append", default=[], type=Path, metavar="MODEL_DIR",
-        help="another model, may be repeated: the trees are then the average of all models' trees"
+        "--device", type=device_name, metavar="NAME",
+        help="processor that runs the model: cpu (default), cuda, cuda:N (the GPU of this number), mps, or auto (a GPU"
+        " if there is one)",
     )  # fmt: skip
+
+
+def add_training_device(parser: Parser) -> None:
+    parser.add_argument(
+        "--device", type=device_name, metavar="NAME",
+        help="processor to train on: cpu, cuda, mps or auto; default: run.accelerator of the recipe",
+    )  # fmt: skip
+
+
+def device_name(text: str) -> str:
+    """The value of `--device`."""
+    if not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", text):
+        raise argparse.ArgumentTypeError(f"found {text!r}; expected cpu, cuda, cuda:N, mps or auto")
+    return text
+
+
+def find_device(name: str | None) -> torch.device:
+    """The device of a value of `--device`. Raises InputError where this machine does not have it."""
+    import torch
+
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    device = torch.device(name or "cpu")
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise InputError(f"--device {name}: torch finds no CUDA GPU; expected cpu, or auto")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise InputError(f"--device {name}: torch finds {torch.cuda.device_count()} GPUs, numbered from 0")
+    if device.type == "mps" and not torch.backends.mps.is_available():
+        raise InputError("--device mps: torch finds no MPS device; expected cpu, or auto")
+    return device
+
+
+def training_device(options: argparse.Namespace, setting: str = "run.accelerator") -> list[tuple[str, str]]:
+    """The setting of a recipe that `--device` stands for. Raises InputError for a GPU of a number."""
+    if options.device is None:
+        return []
+    if ":" in options.device:
+        number = options.device.partition(":")[2]
+        raise InputError(
+            f"--device {options.device}: training takes the GPUs that it finds; expected --device cuda, with the"
+            f" environment variable CUDA_VISIBLE_DEVICES={number}"
+        )
+    return [(setting, options.device)]
+
+
+def load_model(folder: Path, options: argparse.Namespace) -> ModelBundle:
+    """The model of a folder, on the device of `--device`."""
+    from syntaxlm.model_io import read_model
+
+    device = find_device(options.device)
+    bundle = read_model(folder)
+    bundle.model.to(device)
+    return bundle
+
+
+def add_text(parser: Parser) -> None:
+    """TEXT, a file or a sentence, and `--text`."""
+    parser.add_input(
+        "text", nargs="?", metavar="TEXT",
+        help="a UTF-8 file, perhaps .gz, .xz or .zst; - or none: standard input. What is no file and contains white"
+        " space is read as a sentence itself",
+    )  # fmt: skip
+    parser.add_argument(
+        "--text", dest="sentence", metavar="SENTENCE", help="a sentence, also where a file has its name"
+    )
+
+
+def given_text(options: argparse.Namespace) -> str | GivenText:
+    """The text of `add_text`: a file, or sentences of the command line, one per line. Raises InputError for both."""
+    from syntaxlm.data.corpora import GivenText
+
+    if options.sentence is None:
+        file = "-" if options.text is None else options.text
+        if Path(file).exists() or not any(map(str.isspace, file)):
+            return file
+    elif options.text is not None:
+        raise InputError(f"found {options.text} and --text; expected a file or a sentence, not both")
+    return GivenText(tuple((options.sentence or options.text).splitlines()))
+
+
+def add_also(parser: Parser, meaning: str) -> None:
+    """meaning: what the command does with several models."""
+    parser.add_input(
+        "--also", action="append", default=[], type=Path, metavar="MODEL",
+        help=f"another model; may be repeated: {meaning}"
+    )  # fmt: skip
+
+
+def add_averaging(parser: Parser) -> None:
+    """`--also` and `--ties` of commands that average trees."""
+    add_also(parser, "the trees are the average of all models' trees")
     add_ties(parser)
 
 
-def add_ties(parser: argparse.ArgumentParser) -> None:
+def add_ties(parser: Parser) -> None:
     parser.add_argument(
         "--ties", choices=["random", "first"],
         help="which of equally good splits an average takes: random (default), any of them with the same probability,"
@@ -40,8 +146,6 @@ def add_ties(parser: argparse.ArgumentParser) -> None:
 
 def ties_of(options: argparse.Namespace) -> TieBreaking:
     """The value of `--ties`. Raises InputError if it is given without `--also`, where no trees are averaged."""
-    from syntaxlm.errors import InputError
-
     if options.ties is None:
         return "random"
     if not options.also:
@@ -53,54 +157,63 @@ def ties_of(options: argparse.Namespace) -> TieBreaking:
     return ties
 
 
-def add_context(parser: argparse.ArgumentParser) -> None:
+def add_carry_state(parser: Parser) -> None:
     parser.add_argument(
-        "--context", choices=["reset", "carry"],
-        help="reset: read each sentence by itself; carry: read the text as one stream; default: as trained"
+        "--carry-state", action=argparse.BooleanOptionalAction,
+        help="read the text as one stream (--no-carry-state: read each sentence by itself); default: as trained",
     )  # fmt: skip
-    parser.add_argument("--mode", choices=["sentences", "open-sentences", "stream"], help=argparse.SUPPRESS)
+
+
+def add_reading(parser: Parser) -> None:
+    """`--carry-state` and `--predict-eos`."""
+    add_carry_state(parser)
+    parser.add_argument(
+        "--predict-eos", action=argparse.BooleanOptionalAction,
+        help="count the ends of sentences (--no-predict-eos: leave them out); default: as trained",
+    )  # fmt: skip
 
 
 def text_mode(options: argparse.Namespace, bundle: ModelBundle) -> TextMode | None:
-    """How to read a text, by `--context` or its old spelling `--mode`; None: as the model was trained."""
+    """How to read a text, by the options of `add_reading`; None: as the model was trained."""
     from syntaxlm.models.batches import TextMode
-    from syntaxlm.old_settings import mode_settings
 
-    if options.mode is not None:
-        return TextMode(**mode_settings(options.mode))
-    if options.context is None:
+    carry_state, predict_eos = options.carry_state, options.predict_eos
+    if carry_state is None and predict_eos is None:
         return None
-    return TextMode(options.context == "carry", bundle.mode.predict_eos)
-
-
-def add_scoring(parser: argparse.ArgumentParser, clean_up: str) -> None:
-    add_protocol(parser)
-    add_clean_up(parser, clean_up)
-    parser.add_argument(
-        "--per-sentence",
-        type=Path,
-        metavar="FILE",
-        help="write each sentence's trees and scores to this file, as JSON lines",
+    trained = bundle.mode
+    return TextMode(
+        trained.carry_state if carry_state is None else carry_state,
+        trained.predict_eos if predict_eos is None else predict_eos,
     )
 
 
-def add_protocol(parser: argparse.ArgumentParser) -> None:
+def add_scoring(parser: Parser, preprocessing: str) -> None:
+    add_protocol(parser)
+    add_preprocessing(parser, preprocessing)
+    add_details(parser, "each sentence's trees and scores")
+
+
+def add_details(parser: Parser, what: str) -> None:
+    parser.add_output("--details", metavar="FILE", help=f"write {what} to this file, as JSON lines")
+
+
+def add_protocol(parser: Parser) -> None:
     parser.add_argument(
-        "--protocol", default="wsj-test", metavar="P", help="wsj-test (default), prpn, wsj10, wsj40 or evalb"
+        "--protocol", default="wsj-test", metavar="NAME", help="wsj-test (default), prpn, wsj10, wsj40 or evalb"
     )
     parser.add_argument("--max-words", type=int, metavar="N", help="leave longer sentences out (after preprocessing)")
 
 
-def add_clean_up(parser: argparse.ArgumentParser, default: str) -> None:
-    parser.add_argument(
-        "--clean-up", default=default, metavar="RULE",
+def add_preprocessing(parser: Parser, default: str) -> None:
+    parser.add_input(
+        "--preprocessing", default=default, metavar="RULE",
         help="gold-tree preprocessing, which selects words: ptb-keep, ptb-keep-currency, ptb-drop (Penn tags), ud (UD"
         " tags), letters, letters-only (by the word), zh-sinica, es-cess, pt-floresta (treebanks), none; or a YAML file"
         f" with keep_tags, drop_tags, drop_words, punctuation: unicode; default {default}",
     )  # fmt: skip
 
 
-def add_decoding(parser: argparse.ArgumentParser) -> None:
+def add_decoding(parser: Parser) -> None:
     """`--decoder` and `--layer`."""
     add_decoder(parser)
     parser.add_argument(
@@ -110,7 +223,7 @@ def add_decoding(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def add_decoder(parser: argparse.ArgumentParser) -> None:
+def add_decoder(parser: Parser) -> None:
     parser.add_argument(
         "--decoder", type=present_decoder,
         choices=["biased", "unbiased", "greedy-right", "greedy-sum", "cky", "mbr", "viterbi"],
@@ -123,7 +236,18 @@ def add_decoder(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def add_treebank_style(parser: argparse.ArgumentParser) -> None:
+def add_theme(parser: Parser, more: str = "") -> None:
+    parser.add_argument(
+        "--theme", choices=["auto", "light", "dark"], default="auto",
+        help=f"colours; auto (default) follows the reader's system{more}",
+    )  # fmt: skip
+
+
+def add_seed(parser: Parser, default: int = 0) -> None:
+    parser.add_argument("--seed", type=int, default=default, metavar="S", help=f"random seed; default {default}")
+
+
+def add_treebank_style(parser: Parser) -> None:
     """Options for English text as people write it."""
     parser.add_argument(
         "--punctuation", choices=["auto", "keep", "split", "drop"], default="auto",
@@ -146,8 +270,6 @@ def treebank_style(options: argparse.Namespace) -> TreebankStyle:
 
 def refuse_repeated(folders: Sequence[Path]) -> None:
     """Raises InputError where two folders are the same model."""
-    from syntaxlm.errors import InputError
-
     twice = [str(folder) for folder, count in Counter(folder.resolve() for folder in folders).items() if count > 1]
     if twice:
         raise InputError(f"{twice[0]}: the same model twice; expected different models")
@@ -160,9 +282,83 @@ def model_names(folders: Sequence[Path]) -> list[str]:
     return names if len(set(names)) == len(names) else list(map(str, folders))
 
 
-def add_json(parser: argparse.ArgumentParser) -> None:
+def weights_of(texts: Sequence[str] | None) -> list[float] | None:
+    """The numbers of `--weights W,W,...`. Raises InputError."""
+    if texts is None:
+        return None
+    try:
+        return [float(weight) for text in texts for weight in text.split(",")]
+    except ValueError:
+        found = ",".join(texts)
+        raise InputError(f"--weights: found {found!r}, expected numbers with commas between them: 2,1,1") from None
+
+
+def add_json(parser: Parser) -> None:
     parser.add_argument("--json", action="store_true", help="print figures as JSON")
 
 
-def print_result(result: Any, as_json: bool) -> None:
-    print(to_json(result.to_dict()) if as_json else result)
+def add_json_lines(parser: Parser) -> None:
+    parser.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
+
+
+def add_output(parser: Parser, what: str) -> None:
+    """`-o/--output FILE`. what: the content of the file."""
+    parser.add_output(
+        "-o", "--output", metavar="FILE",
+        help=f"write {what} to this file, which appears when it is complete; default, or -: standard output",
+    )  # fmt: skip
+
+
+def add_figures(parser: Parser) -> None:
+    """`-o/--output` and `--json` of a command whose output is its figures."""
+    add_output(parser, "the figures")
+    add_json(parser)
+
+
+@contextmanager
+def text_output(path: Path | None) -> Iterator[TextIO]:
+    """A file to write text to, which takes its place when the block ends well; None: standard output."""
+    from syntaxlm.files import replaced
+
+    if path is None:
+        yield sys.stdout
+        return
+    with replaced(path) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as file:
+        yield file
+
+
+@contextmanager
+def output_path(path: Path | None, suffix: str = ".txt") -> Iterator[Path]:
+    """A path for what writes files by name; None: a temporary file that is copied to standard output afterwards."""
+    if path is not None:
+        yield path
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        temporary = Path(folder) / f"output{suffix}"
+        yield temporary
+        with open(temporary, encoding="utf-8", newline="") as file:
+            shutil.copyfileobj(file, sys.stdout)
+
+
+def print_result(result: Any, options: argparse.Namespace) -> None:
+    """Figures as text or JSON, to `--output` if the command has it for its figures."""
+    with text_output(getattr(options, "output", None)) as file:
+        file.write(_formatted(result, options) + "\n")
+
+
+def print_summary(result: Any, options: argparse.Namespace, head: str = "") -> None:
+    """Figures beside data: on standard output if the data went to a file, else on stderr. head: of the text form."""
+    text = ("" if options.json else head) + _formatted(result, options)
+    if options.output is not None:
+        print(text)
+    elif not options.quiet:
+        print(text, file=sys.stderr)
+
+
+def print_figures(result: Any, options: argparse.Namespace) -> None:
+    """Figures on standard output, of a command whose `--output` is a folder."""
+    print(_formatted(result, options))
+
+
+def _formatted(result: Any, options: argparse.Namespace) -> str:
+    return to_json(result.to_dict()) if options.json else str(result)

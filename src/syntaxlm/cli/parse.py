@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from syntaxlm.cli.options import (
-    add_also,
+    add_averaging,
     add_decoding,
+    add_json_lines,
     add_model,
+    add_output,
+    add_text,
     add_treebank_style,
+    given_text,
+    load_model,
     refuse_repeated,
+    text_output,
     ties_of,
     treebank_style,
 )
@@ -30,18 +34,19 @@ def add_parse(commands: Any) -> None:
         description="Parse text, one sentence per line, and write one tree per line (an empty line for a line"
         " without a word). A model of tags reads tagged text, word_TAG; a model of words reads plain text, or the words"
         " of files named .tagged or .tagged.txt. brackets: (X the (X old cat)), with tags (X (DT the) (NN cat));"
-        " json: words, their places in the line, tokens, known words, what was not read, spans and, for a single model,"
-        " its distances or the scores or probabilities of the"
-        " spans; latex: forest.",
+        " json: words, their offsets in the line, tokens, known words, what was not read, spans and, for a single model,"
+        " its distances or the scores or probabilities of the spans; latex: forest; svg: a picture of one sentence; tree: drawn in box characters.",
+        epilog='example: syntaxlm parse MODEL "the old cat sleeps"',
     )
     add_model(parser)
+    add_text(parser)
+    add_averaging(parser)
     parser.add_argument(
-        "text", nargs="?", default="-", metavar="FILE",
-        help="a UTF-8 file, perhaps .gz, .xz or .zst; - or none: standard input",
+        "--format", choices=["brackets", "json", "latex", "svg", "tree"],
+        help="output format; default: brackets; tree for a sentence on the command line",
     )  # fmt: skip
-    add_also(parser)
-    parser.add_argument("--format", choices=["brackets", "json", "latex"], default="brackets", help="default: brackets")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="output file (written atomically)")
+    add_json_lines(parser)
+    add_output(parser, "the trees")
     add_decoding(parser)
     parser.add_argument(
         "--labels", action="store_true",
@@ -57,36 +62,46 @@ def add_parse(commands: Any) -> None:
 
 
 def _parse(options: argparse.Namespace) -> None:
-    from syntaxlm.files import refuse_overwriting, replaced
-    from syntaxlm.model_io import read_model
     from syntaxlm.parsing.text import parse_text
 
-    refuse_overwriting(options.output, [options.text])
     if options.labels and options.also:
         raise InputError("--labels: averaged trees have no labels; give --labels with one model, or --also without it")
     ties = ties_of(options)
     folders = [options.model, *options.also]
     refuse_repeated(folders)
-    models, names = [read_model(folder) for folder in folders], [str(folder) for folder in folders]
-    parsed = parse_text(
-        models, options.text, options.decoder, options.layer, options.labels, names, ties, treebank_style(options)
-    )
-    pieces = (_formatted(parses, options.format, options.show_unread) for parses in parsed)
-    if options.output is None:
-        for piece in pieces:
-            sys.stdout.write(piece)
-        return
-    with replaced(options.output) as temporary, open(temporary, "w", encoding="utf-8") as file:
-        file.writelines(pieces)
+    text = given_text(options)
+    kind = options.format or ("brackets" if isinstance(text, str) else "tree")
+    models, names = [load_model(folder, options) for folder in folders], [str(folder) for folder in folders]
+    style = treebank_style(options)
+    parsed = parse_text(models, text, options.decoder, options.layer, options.labels, names, ties, style)
+    with text_output(options.output) as file:
+        for parses in parsed:
+            file.write(_formatted(parses, kind, options.show_unread))
 
 
 def _formatted(parses: Parses, kind: str, with_unread: bool) -> str:
-    from syntaxlm.trees.latex import format_latex
-
+    if kind == "svg":
+        return _picture(parses)
     if kind == "brackets":
         trees = parses.brackets(with_unread)
     elif kind == "json":
         trees = [to_json(parse and parse.to_dict()) for parse in parses]
+    elif kind == "tree":
+        from syntaxlm.drawing.terminal import draw_tree  # imports nltk, which the other formats do without
+
+        trees = [draw_tree(parse.tree, parse.known) if parse else "" for parse in parses]
     else:
+        from syntaxlm.trees.latex import format_latex
+
         trees = [format_latex(parse.complete_tree if with_unread else parse.tree) if parse else "" for parse in parses]
     return "".join(tree + "\n" for tree in trees)
+
+
+def _picture(parses: Parses) -> str:
+    sentences = [parse for parse in parses if parse is not None]
+    if len(sentences) != 1 or parses.first > 1:
+        raise InputError(
+            f"--format svg: found {'more than one sentence' if sentences else 'no words'}; expected one sentence."
+            " report draws many on one page"
+        )
+    return sentences[0]._repr_svg_() + "\n"

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from syntaxlm.cli.options import add_json, print_result
+from syntaxlm.cli.options import add_json, add_seed, add_training_device, print_figures, training_device
 
 
 def add_quickstart(commands: Any) -> None:
@@ -16,27 +16,35 @@ def add_quickstart(commands: Any) -> None:
         help="train, evaluate and report on a small model in a few minutes",
         description="Write the built-in corpus, train a small model on it, print perplexity, F1 and three parses, and"
         " write a report, DIR/report.html.",
+        epilog="example: syntaxlm quickstart -o first --model-type prpn",
     )
-    parser.add_argument("--output", type=Path, default=Path("quickstart"), metavar="DIR", help="default: quickstart")
+    parser.add_output_folder(
+        "-o", "--output", use="empty", default=Path("quickstart"), help="new or empty folder; default: quickstart"
+    )
     parser.add_argument(
-        "--model", default="simple-pcfg", metavar="NAME",
-        help="the model of a shipped NAME-toy recipe: simple-pcfg (default), prpn, on-lstm, palm, lstm, tree-rnn, kn5",
+        "--model-type", default="simple-pcfg", metavar="NAME",
+        help="model type, of a shipped recipe NAME-toy: simple-pcfg (default), prpn, on-lstm, palm, lstm, tree-rnn,"
+        " kn5",
     )  # fmt: skip
-    parser.add_argument("--seed", type=int, default=1, metavar="S", help="default 1")
+    add_seed(parser, 1)
+    add_training_device(parser)
     add_json(parser)
     parser.set_defaults(run=_quickstart)
 
 
-def _quickstart(options: argparse.Namespace) -> None:
+def _quickstart(options: argparse.Namespace) -> int:
+    from syntaxlm.cli.train import exit_code
     from syntaxlm.progress import error_console
     from syntaxlm.quickstart import run_quickstart
     from syntaxlm.training.display import ProgressDisplay
-    from syntaxlm.training.recipe import find_recipe, read_recipe
+    from syntaxlm.training.recipe import read_recipe
+    from syntaxlm.training.recipe_files import find_recipe
 
-    console = error_console()
-    recipe = read_recipe(find_recipe(f"{options.model}-toy"))
+    console, settings = error_console(), training_device(options)
+    recipe = read_recipe(find_recipe(f"{options.model_type}-toy"))
     with ProgressDisplay(recipe.schedule, console) as display:
         result = run_quickstart(
-            options.output, options.model, options.seed, partial(console.print, soft_wrap=True), display
+            options.output, options.model_type, options.seed, partial(console.print, soft_wrap=True), display, settings
         )
-    print_result(result, options.json)
+    print_figures(result, options)
+    return exit_code(result.training.stopped)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import Any
 
-from syntaxlm.cli.options import add_json, add_model, print_result
+from syntaxlm.cli.options import add_json, add_model, load_model, print_figures, text_output
 from syntaxlm.errors import InputError
 
 
@@ -20,21 +19,21 @@ def add_rerank(commands: Any) -> None:
         " Candidates of a sentence follow each other, the parser's best first; they share their sent_id or, without"
         " one, their words. Writes the selected trees and, with --gold, prints their attachment scores, UAS and LAS,"
         " beside those of the first candidates.",
-        epilog="example: syntaxlm rerank MODEL_DIR k-best.conllu --gold test.conllu --tune dev-best.conllu dev.conllu",
+        epilog="example: syntaxlm rerank MODEL k-best.conllu --gold test.conllu --tune dev-best.conllu dev.conllu",
     )
     add_model(parser)
-    parser.add_argument(
+    parser.add_input(
         "candidates",
         metavar="CANDIDATES",
         type=Path,
         help="CoNLL-U, perhaps compressed, k trees per sentence; - for standard input",
     )
-    parser.add_argument("--gold", type=Path, metavar="FILE", help="gold trees, one per sentence, to score against")
+    parser.add_input("--gold", type=Path, metavar="FILE", help="gold trees, one per sentence, to score against")
     parser.add_argument(
         "--weight", type=float, metavar="W",
         help="weight of the model, 0 to 1; the parser's score has the rest; default 1: the model alone",
     )  # fmt: skip
-    parser.add_argument(
+    parser.add_input(
         "--tune", nargs=2, type=Path, metavar=("CANDIDATES", "GOLD"),
         help="choose the weight with the highest UAS without punctuation on these trees, which are not scored",
     )  # fmt: skip
@@ -42,9 +41,10 @@ def add_rerank(commands: Any) -> None:
         "--score", default="score", metavar="NAME",
         help="the comment with the parser's score, # NAME = -12.3, the higher the better; default score",
     )  # fmt: skip
-    parser.add_argument(
-        "-o", "--output", type=Path, metavar="FILE",
-        help="output file for the selected trees (written atomically); default without --gold: standard output",
+    parser.add_output(
+        "-o", "--output", metavar="FILE",
+        help="write the selected trees to this file, which appears when it is complete; default: standard output, or"
+        " with --gold nowhere",
     )  # fmt: skip
     add_json(parser)
     parser.set_defaults(run=_rerank)
@@ -52,20 +52,15 @@ def add_rerank(commands: Any) -> None:
 
 def _rerank(options: argparse.Namespace) -> None:
     from syntaxlm.evaluation.reranking import evaluate_reranking
-    from syntaxlm.files import refuse_overwriting, replaced
-    from syntaxlm.model_io import read_model
 
     if options.json and options.output is None and options.gold is None:
         raise InputError("--json prints figures, and standard output has the trees: expected -o or --gold beside it")
-    refuse_overwriting(options.output, [options.candidates, options.gold, *(options.tune or ())])
-    stored = read_model(options.model)
+    stored = load_model(options.model, options)
     arguments = options.candidates, options.gold, options.weight, options.tune, options.score
-    if options.output is not None:
-        with replaced(options.output) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as file:
-            report = evaluate_reranking(stored, *arguments, file.write)
-    elif options.gold is None:
-        evaluate_reranking(stored, *arguments, sys.stdout.write)
+    if options.output is None and options.gold is not None:
+        print_figures(evaluate_reranking(stored, *arguments), options)
         return
-    else:
-        report = evaluate_reranking(stored, *arguments)
-    print_result(report, options.json)
+    with text_output(options.output) as file:
+        report = evaluate_reranking(stored, *arguments, file.write)
+    if options.output is not None:
+        print_figures(report, options)

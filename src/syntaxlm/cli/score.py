@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator
 from itertools import tee
-from pathlib import Path
 from typing import Any
 
-from syntaxlm.cli.options import add_model, add_treebank_style, treebank_style
+from syntaxlm.cli.options import (
+    add_carry_state,
+    add_json_lines,
+    add_model,
+    add_output,
+    add_text,
+    add_treebank_style,
+    given_text,
+    load_model,
+    text_output,
+    treebank_style,
+)
 from syntaxlm.errors import InputError
 from syntaxlm.files import to_json
 
@@ -22,40 +31,31 @@ def add_score(commands: Any) -> None:
         " word as written, with its position in the line and the token that the model read. Character-level models give"
         " one row per character. The rows of a sentence add up to its negative log-probability. The text has one"
         " sentence per line, or is a column of a table; other columns are copied into every row, renamed to input_word,"
-        " input_sentence, ... if the output has a column of that name. For a dependency-tree model, FILE holds"
+        " input_sentence, ... if the output has a column of that name. For a dependency-tree model, TEXT holds"
         " dependency trees, and a word's surprisal is given its path in the tree; ends of sentences have none.",
-        epilog="example: syntaxlm score MODEL_DIR items.tsv --column sentence -o surprisals.tsv",
+        epilog="example: syntaxlm score MODEL items.tsv --column sentence -o surprisals.tsv",
     )
     add_model(parser)
-    parser.add_argument(
-        "text", nargs="?", default="-", metavar="FILE",
-        help="a UTF-8 file, perhaps .gz, .xz or .zst; - or none: standard input",
-    )  # fmt: skip
-    parser.add_argument(
-        "--context", choices=["reset", "carry"],
-        help="reset: read each sentence by itself; carry: read the text as one stream; default: as trained"
-    )  # fmt: skip
+    add_text(parser)
+    add_carry_state(parser)
     parser.add_argument(
         "--column", metavar="NAME",
-        help="column with the sentences, if FILE is a table: a header line, cells separated by tabs"
+        help="column with the sentences, if TEXT is a table: a header line, cells separated by tabs"
     )  # fmt: skip
+    parser.add_argument(
+        "--format", choices=["tsv", "json"], default="tsv", help="output format; default: tsv; json: JSON lines"
+    )
     add_treebank_style(parser)
-    parser.add_argument("--format", choices=["tsv", "json"], default="tsv", help="default: tsv; json: JSON lines")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="output file (written atomically)")
+    add_json_lines(parser)
+    add_output(parser, "the rows")
     parser.set_defaults(run=_score)
 
 
 def _score(options: argparse.Namespace) -> None:
-    from syntaxlm.files import replaced
-    from syntaxlm.model_io import read_model
-
-    pieces = _scored(read_model(options.model), options)
-    if options.output is None:
+    pieces = _scored(load_model(options.model, options), options)
+    with text_output(options.output) as file:
         for piece in pieces:
-            sys.stdout.write(piece)
-        return
-    with replaced(options.output) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as file:
-        file.writelines(pieces)
+            file.write(piece)
 
 
 def _scored(stored: Any, options: argparse.Namespace) -> Iterator[str]:
@@ -63,30 +63,35 @@ def _scored(stored: Any, options: argparse.Namespace) -> Iterator[str]:
     from syntaxlm.data.corpora import read_sentences
     from syntaxlm.data.tables import Row, format_cells, names_beside, read_table
     from syntaxlm.progress import error_console, progress_bar
-    from syntaxlm.scoring.surprisal import UnknownWords, WordSurprisal, surprisals
+    from syntaxlm.scoring.surprisal import Context, UnknownWords, WordSurprisal, surprisals
     from syntaxlm.scoring.tree_scores import tree_surprisals
+    from syntaxlm.text_files import no_sentence
 
     names: tuple[str, ...] = ()
     style = treebank_style(options)
     unknown = UnknownWords(stored, style)
     columns = WordSurprisal._fields
+    text = given_text(options)
     scored: Iterator[tuple[Row, list[WordSurprisal]]]
     if stored.model.reads == "trees":
-        if options.column is not None or options.context is not None:
+        if options.column is not None or options.carry_state is not None or not isinstance(text, str):
             raise InputError(
-                f"{options.model}: a dependency-tree model scores each tree by itself, so --column and --context do"
-                " not apply; expected FILE alone, dependency trees"
+                f"{options.model}: a dependency-tree model scores each tree by itself, so --column, --carry-state and"
+                " a sentence do not apply; expected TEXT alone, a file of dependency trees"
             )
-        scored = ((Row("", ()), words) for words in tree_surprisals(stored, options.text))
+        scored = ((Row("", ()), words) for words in tree_surprisals(stored, text))
     else:
         read: Iterator[Row]
         if options.column is None:
-            read = (Row(line, ()) for _, line in read_sentences(options.text, stored.normaliser))
+            read = (Row(line, ()) for _, line in read_sentences(text, stored.normaliser))
+        elif not isinstance(text, str):
+            raise InputError("--column: found a sentence; expected a file, a table")
         else:
-            names, read = read_table(options.text, options.column)
+            names, read = read_table(text, options.column)
             names = names_beside(columns, names)
         texts, rows = tee(read)
-        scored = zip(rows, surprisals(stored, (row.text for row in texts), options.context, style), strict=True)
+        context: Context | None = {None: None, True: "carry", False: "reset"}[options.carry_state]
+        scored = zip(rows, surprisals(stored, (row.text for row in texts), context, style), strict=True)
     any_sentence = False
     for row, words in progress_bar(scored, "scoring, sentences"):
         if options.format == "json":
@@ -100,7 +105,7 @@ def _scored(stored: Any, options: argparse.Namespace) -> Iterator[str]:
         unknown.add(words)
         yield piece
     if not any_sentence:
-        raise InputError(f"{options.text}: not one {'row' if options.column else 'line'} in it")
+        raise no_sentence(text, "one row or more" if options.column else "one sentence per line")
     if unknown.words:
         error_console().print(str(unknown), markup=False, soft_wrap=True)
 

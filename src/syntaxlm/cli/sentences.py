@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
-from syntaxlm.cli.options import add_json, print_result
+from syntaxlm.cli.options import add_json, add_output, add_seed, output_path, print_summary
 
 
 def add_data_sentences(kinds: Any) -> None:
@@ -16,21 +15,21 @@ def add_data_sentences(kinds: Any) -> None:
         description="Split plain text with arbitrary line breaks, such as books, into sentences, one per line. Blank"
         " lines separate paragraphs. Abbreviations, whose full stop does not end a sentence, are learned from the text"
         " itself.",
-        epilog="example: syntaxlm data sentences novels/*.txt -o train.txt --valid valid.txt",
+        epilog="example: syntaxlm data sentences novels/*.txt -o train.txt --valid-output valid.txt",
     )
-    parser.add_argument(
+    parser.add_input(
         "files", nargs="+", metavar="FILES", help="plain text, perhaps .gz, .xz or .zst; - for standard input"
     )
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="text file to write")
-    parser.add_argument(
-        "--valid", type=Path, metavar="FILE",
+    add_output(parser, "the sentences")
+    parser.add_output(
+        "--valid-output", metavar="FILE",
         help="write some paragraphs, drawn at random, to this file instead: validation text",
     )  # fmt: skip
     parser.add_argument(
         "--valid-share", type=float, default=0.05, metavar="P",
         help="share of the paragraphs in the validation text; default 0.05",
     )  # fmt: skip
-    parser.add_argument("--seed", type=int, default=0, metavar="S", help="random seed; default 0")
+    add_seed(parser)
     parser.add_argument(
         "--paragraphs", choices=["blank-lines", "lines"], default="blank-lines",
         help="paragraph separator: blank lines (default) or every line end",
@@ -47,8 +46,9 @@ def add_data_sentences(kinds: Any) -> None:
 def _sentences(options: argparse.Namespace) -> None:
     from syntaxlm.data.sentences import write_sentences
 
-    summary = write_sentences(
-        options.files, options.output, options.valid, options.valid_share, options.seed,
-        options.paragraphs == "lines", options.encoding, options.abbreviation,
-    )  # fmt: skip
-    print_result(summary, options.json)
+    with output_path(options.output) as path:
+        summary = write_sentences(
+            options.files, path, options.valid_output, options.valid_share, options.seed,
+            options.paragraphs == "lines", options.encoding, options.abbreviation,
+        )  # fmt: skip
+    print_summary(summary, options)

@@ -4,31 +4,38 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
+import sys
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from syntaxlm.cli.options import add_json, print_result
+from syntaxlm.cli.options import add_also, add_json, add_training_device, print_figures, training_device
 from syntaxlm.errors import InputError
-
-if TYPE_CHECKING:
-    from syntaxlm.training.result import TrainingResult
-    from syntaxlm.training.seeds import SeedsResult
 
 
 def add_train(commands: Any) -> None:
     parser = commands.add_parser(
         "train",
         help="train a model from a recipe",
-        description="Train a model from a recipe, a YAML file, into a new folder. Every setting of the recipe can be"
-        " overridden by its dotted name: --model.hidden_size 400 --text.train my.txt. Ctrl-C saves and stops; --resume"
+        description="Train a model from a recipe, a YAML file, into a new folder: a language model or, from a recipe of"
+        " logical inference, a classifier of pairs of formulas. Every setting of the recipe can be overridden by its"
+        " dotted name: --model.hidden_size 400 --text.train my.txt. Ctrl-C saves and stops (exit code 130); --resume"
         " produces the same weights as an uninterrupted run.",
-        epilog="example: syntaxlm train prpn-toy --output runs/toy --schedule.epochs 3",
+        epilog="example: syntaxlm train prpn-toy -o runs/toy --schedule.epochs 3",
     )
-    parser.add_argument("recipe", nargs="?", metavar="RECIPE", help="a recipe file, or the name of a shipped recipe")
-    parser.add_argument("--output", type=Path, metavar="DIR", help="new folder for the model")
-    parser.add_argument("--resume", type=Path, metavar="DIR", help="resume the run in this folder")
-    parser.add_argument("--seeds", type=int, default=1, metavar="N", help="train N times, with seeds run.seed, +1, ...")
+    parser.add_input(
+        "recipe", nargs="?", metavar="RECIPE", help="a recipe file, or the name of a shipped recipe: see recipes list"
+    )
+    parser.add_output_folder("-o", "--output", use="run", help="new folder for the model")
+    parser.add_output_folder("--resume", use="folder", help="resume the run in this folder")
+    parser.add_argument(
+        "--seeds",
+        type=int,
+        default=1,
+        metavar="N",
+        help="train N times, with seeds run.seed, run.seed + 1 and so on; default 1",
+    )
+    add_training_device(parser)
     add_json(parser)
     parser.set_defaults(run=_train, takes_overrides=True)
 
@@ -43,15 +50,24 @@ def add_compare(commands: Any) -> None:
         " DIR/comparison.json has all figures.",
         epilog="example: syntaxlm compare prpn-toy lstm-toy -o runs/toys --minutes 2 --seeds 3",
     )
-    parser.add_argument(
+    parser.add_input(
         "recipes",
         nargs="+",
         metavar="RECIPE",
         help="recipe files or names of shipped recipes, all with different names",
     )
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder for all runs")
+    parser.add_output_folder(
+        "-o", "--output", use="runs", files=["comparison.json"], required=True, help="folder for all runs"
+    )
     parser.add_argument("--minutes", type=float, metavar="M", help="training time of each run; default: the recipe's")
-    parser.add_argument("--seeds", type=int, default=1, metavar="N", help="run.seed, +1, ... of each (default 1)")
+    parser.add_argument(
+        "--seeds",
+        type=int,
+        default=1,
+        metavar="N",
+        help="train each recipe N times, with seeds run.seed, run.seed + 1 and so on; default 1",
+    )
+    add_training_device(parser)
     add_json(parser)
     parser.set_defaults(run=_compare, takes_overrides=True)
 
@@ -65,72 +81,122 @@ def add_focus(commands: Any) -> None:
         " where it was stopped. DIR/focused is the model; DIR/agreement.json has the agreement of the parsers.",
         epilog="example: syntaxlm focus simple-pcfg-text -o runs/focused --text.train my.txt --text.valid other.txt",
     )
-    parser.add_argument("recipe", metavar="RECIPE", help="a recipe file, or the name of a shipped recipe, of a PCFG")
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder for all runs and trees")
-    parser.add_argument("--seeds", type=int, default=5, metavar="N", help="seeds of the recipe to train (default 5)")
+    parser.add_input("recipe", metavar="RECIPE", help="a recipe file, or the name of a shipped recipe, of a PCFG")
+    parser.add_output_folder(
+        "-o", "--output", use="runs", files=["agreement.json"], required=True, help="folder for all runs and trees"
+    )
     parser.add_argument(
-        "--also", type=Path, action="append", default=[], metavar="MODEL",
-        help="another model whose trees of the text count, too; may be repeated"
-    )  # fmt: skip
+        "--seeds",
+        type=int,
+        default=5,
+        metavar="N",
+        help="train the recipe N times, with seeds run.seed, run.seed + 1 and so on; default 5",
+    )
+    add_also(parser, "its trees of the text are added")
     parser.add_argument(
         "--strength", type=float, default=5.0, metavar="NATS",
         help="penalty of a span that no parser's tree has (model.focus of the focused grammar; default 5)"
     )  # fmt: skip
+    add_training_device(parser)
     add_json(parser)
     parser.set_defaults(run=_focus, takes_overrides=True)
 
 
-def _train(options: argparse.Namespace) -> None:
+def exit_code(stopped: bool) -> int:
+    """0, or that of the signal by which training was stopped after it saved."""
+    from syntaxlm.training.signals import received_signal
+
+    return 128 + (received_signal() or signal.SIGINT) if stopped else 0
+
+
+def _train(options: argparse.Namespace) -> int:
+    from syntaxlm.training.recipe import read_recipe
+    from syntaxlm.training.recipe_files import find_recipe, is_inference_recipe
+    from syntaxlm.training.run_folder import RECIPE
+
     if options.resume:
-        if options.recipe or options.output or options.overrides or options.seeds != 1:
-            raise InputError("--resume takes all from the run's folder: give no recipe, --output, --seeds or settings")
-        _resume(options)
-        return
+        extra = options.recipe or options.output or options.overrides or options.seeds != 1 or options.device
+        if extra:
+            raise InputError(
+                "--resume takes all from the run's folder: give no RECIPE, --output, --seeds, --device or settings"
+            )
+        if is_inference_recipe(options.resume / RECIPE):
+            return _train_inference(options)
+        return _resume(options)
     if not options.recipe or not options.output:
         raise InputError("train needs a RECIPE and --output DIR, or --resume DIR")
     if options.seeds < 1:
         raise InputError(f"--seeds: found {options.seeds}; expected 1 or more")
+    path = find_recipe(options.recipe)
+    if is_inference_recipe(path):
+        return _train_inference(options)
     from syntaxlm.progress import error_console
     from syntaxlm.training.display import ProgressDisplay
-    from syntaxlm.training.recipe import find_recipe, read_recipe
     from syntaxlm.training.seeds import train_seeds
     from syntaxlm.training.trainer import train
 
-    recipe = read_recipe(find_recipe(options.recipe), options.overrides)
+    recipe = read_recipe(path, [*options.overrides, *training_device(options)])
     if options.seeds > 1:
         seeds = train_seeds(
             recipe, options.output, options.seeds, lambda one: ProgressDisplay(one.schedule, error_console())
         )
-        _print_training(seeds, options.json)
-        return
+        return _ended(seeds, any(run.stopped for run in seeds.runs), options)
     with ProgressDisplay(recipe.schedule, error_console()) as display:
         result = train(recipe, options.output, display)
-    _print_training(result, options.json)
+    return _ended(result, result.stopped, options)
 
 
-def _resume(options: argparse.Namespace) -> None:
+def _resume(options: argparse.Namespace) -> int:
     from syntaxlm.progress import error_console
     from syntaxlm.training.display import ProgressDisplay
     from syntaxlm.training.trainer import read_run_recipe, resume
 
     with ProgressDisplay(read_run_recipe(options.resume).schedule, error_console()) as display:
         result = resume(options.resume, display)
-    _print_training(result, options.json)
+    return _ended(result, result.stopped, options)
 
 
-def _print_training(result: TrainingResult | SeedsResult, as_json: bool) -> None:
+def _train_inference(options: argparse.Namespace) -> int:
+    from syntaxlm.progress import error_console
+    from syntaxlm.training.display import ProgressDisplay
+    from syntaxlm.training.logical_inference import (
+        read_inference_recipe,
+        read_inference_run,
+        resume_inference,
+        train_inference,
+    )
+
+    if options.seeds != 1:
+        raise InputError("--seeds: recipes of logical inference are trained one at a time; set --training.seed")
+    if options.resume:
+        recipe = read_inference_run(options.resume)
+    else:
+        overrides = [*options.overrides, *training_device(options, "training.accelerator")]
+        recipe = read_inference_recipe(options.recipe, overrides)
+    with ProgressDisplay(recipe.schedule, error_console(), "pairs") as display:
+        if options.resume:
+            result = resume_inference(options.resume, display)
+        else:
+            result = train_inference(recipe, options.output, display)
+    return _ended(result, result.stopped, options)
+
+
+def _ended(result: Any, stopped: bool, options: argparse.Namespace) -> int:
+    """Prints the result of training, once of all processes."""
     if int(os.environ.get("RANK", "0")) == 0:
-        print_result(result, as_json)
+        print_figures(result, options)
+    return exit_code(stopped)
 
 
-def _compare(options: argparse.Namespace) -> None:
+def _compare(options: argparse.Namespace) -> int:
     from syntaxlm.progress import error_console
     from syntaxlm.training.comparing import compare, read_recipes
     from syntaxlm.training.display import ProgressDisplay
 
     if options.seeds < 1:
         raise InputError(f"--seeds: found {options.seeds}; expected 1 or more")
-    recipes = read_recipes(options.recipes, options.overrides, options.minutes)
+    overrides = [*options.overrides, *training_device(options)]
+    recipes = read_recipes(options.recipes, overrides, options.minutes)
     console = error_console()
     comparison = compare(
         recipes,
@@ -139,20 +205,24 @@ def _compare(options: argparse.Namespace) -> None:
         lambda one: ProgressDisplay(one.schedule, console),
         partial(console.print, soft_wrap=True, markup=False),
     )
-    print_result(comparison, options.json)
+    print_figures(comparison, options)
     if comparison.faults:
-        raise InputError(f"{len(comparison.faults)} runs failed: {', '.join(comparison.faults)}")
+        failed = f"{len(comparison.faults)} runs failed: {', '.join(comparison.faults)}"
+        print(f"syntaxlm: error: {failed}", file=sys.stderr)
+        return 1
+    return exit_code(comparison.stopped)
 
 
-def _focus(options: argparse.Namespace) -> None:
+def _focus(options: argparse.Namespace) -> int:
     from syntaxlm.progress import error_console
     from syntaxlm.training.display import ProgressDisplay
     from syntaxlm.training.focusing import focus
-    from syntaxlm.training.recipe import find_recipe, read_recipe
+    from syntaxlm.training.recipe import read_recipe
+    from syntaxlm.training.recipe_files import find_recipe
 
     if options.seeds < 0:
         raise InputError(f"--seeds: found {options.seeds}; expected 0 or more")
-    recipe = read_recipe(find_recipe(options.recipe), options.overrides)
+    recipe = read_recipe(find_recipe(options.recipe), [*options.overrides, *training_device(options)])
     console = error_console()
     result = focus(
         recipe,
@@ -163,4 +233,5 @@ def _focus(options: argparse.Namespace) -> None:
         lambda one: ProgressDisplay(one.schedule, console),
         partial(console.print, soft_wrap=True, markup=False),
     )
-    print_result(result, options.json)
+    print_figures(result, options)
+    return exit_code(result.focused is None)

@@ -4,29 +4,46 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from pathlib import Path
 from typing import Any
 
-from syntaxlm.cli.options import add_context, add_json, add_model, print_result, text_mode
+from syntaxlm.cli.options import (
+    add_figures,
+    add_json,
+    add_model,
+    add_reading,
+    add_seed,
+    load_model,
+    print_figures,
+    text_mode,
+    text_output,
+)
 from syntaxlm.files import to_json
 
 
 def add_tune(commands: Any) -> None:
-    tune = commands.add_parser("tune", help="train add-ons for a model")
-    kinds = tune.add_subparsers(title="what to tune", required=True, metavar="KIND")
+    tune = commands.add_parser(
+        "tune",
+        help="train add-ons for a model",
+        description="Train add-ons for a model.",
+        epilog="example: syntaxlm tune cache MODEL valid.txt",
+    )
+    kinds = tune.add_subparsers(title="commands", metavar="COMMAND")
     parser = kinds.add_parser(
         "cache",
-        help="the weights of a neural cache",
+        help="choose the weights of a neural cache",
         description="Choose weight and theta of a neural cache on a validation text, one sentence per line. The model"
         " reads the text once; then many pairs of values are tried. Prints their perplexities, the best pair, and the"
         " command that evaluates with it.",
+        epilog="example: syntaxlm tune cache MODEL valid.txt",
     )
     add_model(parser)
-    parser.add_argument("text", metavar="VALID_TEXT", help="a UTF-8 file, one sentence per line; - for standard input")
-    add_context(parser)
+    parser.add_input("text", metavar="TEXT", help="validation text, one sentence per line; - for standard input")
+    add_reading(parser)
     parser.add_argument(
         "--cache-size", type=int, default=2000, metavar="N", help="number of words in the cache; default 2000"
     )
-    add_json(parser)
+    add_figures(parser)
     parser.set_defaults(run=_cache)
     _add_stops(kinds)
 
@@ -39,12 +56,12 @@ def _add_stops(kinds: Any) -> None:
         " every word whether a left, right, next left or next right dependent follows and, if the model reads labels,"
         " the label of an edge. The classifiers of the epoch with the lowest validation loss are written into the"
         " model's folder, for generate. Prints the accuracy of each beside that of always stopping.",
-        epilog="example: syntaxlm tune stops MODEL_DIR train.conllu --valid dev.conllu --test test.conllu",
+        epilog="example: syntaxlm tune stops MODEL train.conllu --valid dev.conllu --test test.conllu",
     )
-    add_model(parser)
-    parser.add_argument("trees", metavar="TRAIN", help="dependency trees: a file, a folder or a quoted pattern")
-    parser.add_argument("--valid", required=True, metavar="TREES", help="validation trees, which select the epoch")
-    parser.add_argument("--test", metavar="TREES", help="trees for the final evaluation")
+    parser.add_input("model", metavar="MODEL", type=Path, help="model folder, as train writes it")
+    parser.add_input("trees", metavar="TRAIN", help="dependency trees: a file, a folder or a quoted pattern")
+    parser.add_input("--valid", required=True, metavar="TREES", help="validation trees, which select the epoch")
+    parser.add_input("--test", metavar="TREES", help="trees for the final evaluation")
     parser.add_argument(
         "--reads", choices=["states", "states-and-words"], default="states-and-words",
         help="input of the classifiers: the state that a word was drawn from, as published, or also the word and its"
@@ -64,7 +81,7 @@ def _add_stops(kinds: Any) -> None:
     parser.add_argument(
         "--minutes", type=float, metavar="M", help="stop after M minutes of training; default: no limit"
     )
-    parser.add_argument("--seed", type=int, default=1, metavar="S", help="random seed; default 1")
+    add_seed(parser, 1)
     add_json(parser)
     parser.set_defaults(run=_stops)
 
@@ -79,25 +96,28 @@ def _stops(options: argparse.Namespace) -> None:
     files = options.trees, options.valid, options.test
     with ProgressDisplay(settings.schedule, error_console(), "words") as display:
         result = train_stops(options.model, *files, settings, display)
-    print_result(result, options.json)
+    print_figures(result, options)
 
 
 def _cache(options: argparse.Namespace) -> None:
-    from syntaxlm.model_io import read_model
     from syntaxlm.progress import status
     from syntaxlm.scoring.cache_tuning import tune_cache
 
     with status("reading, then trying weights"):
-        bundle = read_model(options.model)
+        bundle = load_model(options.model, options)
         mode = text_mode(options, bundle)
         tuning = tune_cache(bundle, options.text, mode, options.cache_size)
     best = tuning.best
-    context = [] if mode is None else ["--context", "carry" if mode.carry_state else "reset"]
+    context = [
+        f"--{'' if getattr(options, name) else 'no-'}{name.replace('_', '-')}"
+        for name in ("carry_state", "predict_eos")
+        if getattr(options, name) is not None
+    ]
     weights = ["--cache-weight", f"{best.weight:g}", "--cache-theta", f"{best.theta:g}"]
     words = [
         "syntaxlm",
         "evaluate",
-        "lm",
+        "perplexity",
         str(options.model),
         "TEXT",
         *context,
@@ -107,8 +127,10 @@ def _cache(options: argparse.Namespace) -> None:
     ]
     command = shlex.join(words)
     if options.json:
-        print(to_json(tuning.to_dict() | {"command": command}))
+        found = to_json(tuning.to_dict() | {"command": command})
     elif best.weight == 0:
-        print(f"{tuning}\n\nA cache does not help this model on this text.")
+        found = f"{tuning}\n\nA cache does not help this model on this text."
     else:
-        print(f"{tuning}\n\n{command}")
+        found = f"{tuning}\n\n{command}"
+    with text_output(options.output) as file:
+        file.write(found + "\n")

@@ -15,6 +15,7 @@ import weakref
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -51,7 +52,19 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
     return text_files.read_lines(path)
 
 
-def read_sentences(path: str | Path, normaliser: Normaliser, warn: bool = True) -> Iterator[tuple[int, str]]:
+@dataclass(frozen=True)
+class GivenText:
+    """Lines of text that are not in a file, one sentence each."""
+
+    lines: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return "the text of the command line"
+
+
+def read_sentences(
+    path: str | Path | GivenText, normaliser: Normaliser, warn: bool = True
+) -> Iterator[tuple[int, str]]:
     """The lines of a text as a normaliser takes them: of tagged text, words without tags unless it reads tags.
 
     warn: see `tagged_lines`, which reads a text where the normaliser reads tags or the file's name is that of tagged
@@ -59,6 +72,9 @@ def read_sentences(path: str | Path, normaliser: Normaliser, warn: bool = True) 
     Raises InputError as `read_lines` and `tagged_lines` do.
     """
     reads_tags = normaliser.units == "tags"
+    if isinstance(path, GivenText):
+        given = enumerate(path.lines, 1)
+        return tagged_lines(str(path), given, warn) if reads_tags else given
     if not (reads_tags or is_tagged(path)):
         return read_lines(path)
     lines = tagged_lines(source_name(path), read_lines(path), warn)

@@ -192,10 +192,12 @@ def answers(classifier: PairClassifier, pairs: EncodedPairs, device: torch.devic
     return found
 
 
-def evaluate_inference(stored: StoredClassifier, path: str | Path) -> InferenceReport:
-    """Lets a classifier answer the pairs of a file. Raises InputError as `read_formula_pairs` does."""
+def evaluate_inference(
+    stored: StoredClassifier, path: str | Path, device: torch.device | str = "cpu"
+) -> InferenceReport:
+    """Lets a classifier answer the pairs of a file, on a device. Raises InputError as `read_formula_pairs` does."""
     pairs = read_formula_pairs(path)
-    found = answers(stored.classifier, EncodedPairs(pairs))
+    found = answers(stored.classifier.to(device), EncodedPairs(pairs), device)
     return InferenceReport(
         str(path), tuple(pairs), tuple(_SIGNS[answer] for answer in found), stored.settings.maximum_operators
     )
@@ -219,7 +221,10 @@ def read_classifier(folder: str | Path) -> StoredClassifier:
     """
     path = Path(folder) / CLASSIFIER
     if not path.exists():
-        raise InputError(f"{folder}: no pair classifier: it has no {CLASSIFIER}. syntaxlm logic train makes one")
+        raise InputError(
+            f"{folder}: no pair classifier: it has no {CLASSIFIER}. syntaxlm train makes one from a recipe"
+            " of logical inference"
+        )
     settings = read_config(InferenceSettings, path, FORMAT)
     weights = Path(folder) / WEIGHTS
     if not weights.exists():

@@ -121,8 +121,8 @@ class TreeRNN(GeneratesTrees, TrainsByGradient, NeedsTextCounts):
         """The decoder's input at each step: (n, D). Raises InputError for a batch of text."""
         if not isinstance(batch, TreeBatch):
             raise InputError(
-                f"a {self.config.name} model reads dependency trees, but this is text; evaluate lm and score read files"
-                " of trees"
+                f"a {self.config.name} model reads dependency trees, but this is text; evaluate perplexity and score"
+                " read files of trees"
             )
         rate = self.config.dropout
         inputs = dropout(self.inputs(batch.words, batch.labels), rate, self.training)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from syntaxlm.data.corpora import read_sentences
+from syntaxlm.data.corpora import GivenText, read_sentences
 from syntaxlm.errors import InputError
 from syntaxlm.model_io import ModelBundle
 from syntaxlm.models.abilities import Distances
@@ -25,7 +25,7 @@ SCORED_TOGETHER = 2_000  # the same of a model with values of spans, of which a 
 
 def parse_text(
     stored: Sequence[ModelBundle],
-    text: str | Path,
+    text: str | Path | GivenText,
     decoder: Rule | None = None,
     layer: int | None = None,
     labels: bool = False,
@@ -50,7 +50,7 @@ def parse_text(
     together = PARSED_TOGETHER if of_distances else SCORED_TOGETHER
     chunks = iter(lambda: list(islice(lines, together)), [])
     first = 1
-    size = plain_size(text)
+    size = None if isinstance(text, GivenText) else plain_size(text)
     amount = len if size is None else _bytes_of
     for chunk in progress_bar(chunks, f"parsing {source_name(text)}", size, amount, percent=size is not None):
         if len(stored) > 1:

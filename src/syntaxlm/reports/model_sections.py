@@ -124,7 +124,7 @@ def perplexity_section(run: Run, floor: float | None = None) -> Section:
     """Scores of the saved weights on validation and test text. floor: the lowest possible perplexity, if known."""
     heading = "Perplexity"
     if run.result is None:
-        why = f"The folder has no {RESULT}: training has not finished. Score a text with `syntaxlm evaluate lm`."
+        why = f"The folder has no {RESULT}: training has not finished. `syntaxlm evaluate perplexity` scores a text."
         return Section(heading, (Paragraph(why, missing=True),))
     scores = {name: one for name in ("valid", "test") if (one := getattr(run.result, name)) is not None}
     heads = "text", "perplexity", "bits per token", "bits per character", "tokens", "unknown tokens", "sentences"

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import torch
+
 from syntaxlm.drawing.svg import Theme
 from syntaxlm.files import make_folder
 from syntaxlm.model_io import ModelBundle, read_model
@@ -32,15 +34,18 @@ def write_report(
     clean_up: GoldPreprocessing | str | Path = "ptb-keep",
     layer: int | None = None,
     theme: Theme = "auto",
+    device: torch.device | str = "cpu",
 ) -> WrittenReport:
     """Evaluate the model of a folder on a treebank and write report.html into the folder `output`.
 
     decoder, layer: used to parse; None: the model's default. Without a treebank, or for a model that does not parse,
     the page only covers the language model.
+    device: where the model runs.
     Raises InputError like `read_model` and `evaluate_parsing`, and for damaged files of the run.
     """
     folder, output = Path(folder), Path(output)
     stored, run = read_model(folder), read_run(folder)
+    stored.model.to(device)
     parsing = None
     if treebank is not None and isinstance(stored.model, Parses):
         parsing = evaluate_parsing(stored, treebank, protocol, decoder, clean_up, layer)

@@ -69,7 +69,7 @@ class Scorer:
         if self.model.reads == "sentences" and self.mode != TextMode():
             raise InputError(
                 f"text read as {self.mode}: a {self.name} model reads text sentence by sentence and predicts the ends;"
-                " leave --context out"
+                " leave --carry-state out"
             )
 
     @classmethod

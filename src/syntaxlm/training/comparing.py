@@ -21,7 +21,8 @@ from syntaxlm.model_io import VOCABULARY, read_model
 from syntaxlm.scoring.perplexity import LanguageModelScore
 from syntaxlm.settings import Overrides
 from syntaxlm.text.vocabulary import Vocabulary
-from syntaxlm.training.recipe import Recipe, find_recipe, read_recipe
+from syntaxlm.training.recipe import Recipe, read_recipe
+from syntaxlm.training.recipe_files import find_recipe
 from syntaxlm.training.result import Figure, TrainingResult
 from syntaxlm.training.seeds import Watching, check_settings, seeded, train_or_resume
 from syntaxlm.training.trainer import refuse_run

@@ -44,7 +44,8 @@ from syntaxlm.settings import (
 )
 from syntaxlm.training.fingerprints import fingerprint
 from syntaxlm.training.processes import process_group
-from syntaxlm.training.recipe import OptimiserSettings, RunSettings, ScheduleSettings, find_recipe, shipped_recipes
+from syntaxlm.training.recipe import OptimiserSettings, RunSettings, ScheduleSettings
+from syntaxlm.training.recipe_files import find_recipe, shipped_recipes
 from syntaxlm.training.result import RESULT
 from syntaxlm.training.run import Run
 from syntaxlm.training.run_folder import RECIPE

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from syntaxlm.errors import InputError
 from syntaxlm.models.batches import Reads, TextMode
 from syntaxlm.models.registry import ModelConfig, reads
 from syntaxlm.settings import (
@@ -28,6 +26,7 @@ from syntaxlm.settings import (
     read_settings,
 )
 from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.training.recipe_files import find_recipe
 
 
 @dataclass(frozen=True)
@@ -233,22 +232,3 @@ def with_overrides(recipe: Recipe, overrides: Overrides) -> Recipe:
 def recipe_from(data: dict[str, Any], source: str) -> Recipe:
     """The recipe of nested dicts. Raises InputError with every fault."""
     return read_settings(Recipe, data, source)
-
-
-def shipped_recipes() -> Path:
-    """The folder of the recipes that come with the package: inside it when installed, beside it in a checkout."""
-    installed = Path(__file__).parents[1] / "recipes"
-    return installed if installed.is_dir() else Path(__file__).parents[3] / "recipes"
-
-
-def find_recipe(name: str | Path) -> Path:
-    """The file of a recipe's name: a path, or the bare name of a shipped one. Raises InputError."""
-    if Path(name).exists():
-        return Path(name)
-    shipped = shipped_recipes() / f"{name}.yaml"
-    if shipped.exists():
-        return shipped
-    names = sorted(path.stem for path in shipped_recipes().glob("*.yaml"))
-    nearest = difflib.get_close_matches(str(name), names, 1)
-    advice = f"Did you mean {nearest[0]}?" if nearest else f"Shipped recipes, to be given by name: {', '.join(names)}"
-    raise InputError(f"{name}: no such recipe file. {advice}")

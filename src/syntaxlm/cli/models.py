@@ -1,0 +1,134 @@
+"""`models` and its subcommands."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from syntaxlm.cli.options import add_figures, print_result
+
+
+def add_models(commands: Any) -> None:
+    models = commands.add_parser(
+        "models",
+        help="list model folders, or describe one",
+        description="List model folders, or describe one.",
+        epilog="example: syntaxlm models list runs",
+    )
+    kinds = models.add_subparsers(title="commands", metavar="COMMAND")
+    parser = kinds.add_parser(
+        "list",
+        help="list the model folders below a folder",
+        description="List the model folders below a folder: model type, abilities, number of parameters, size of the"
+        " weights on disk, and what the model was trained on. Weights are not read.",
+        epilog="example: syntaxlm models list runs --json",
+    )
+    parser.add_input(
+        "folder", nargs="?", type=Path, default=Path(), metavar="FOLDER", help="folder to search; default: this one"
+    )
+    add_figures(parser)
+    parser.set_defaults(run=_list)
+    parser = kinds.add_parser(
+        "info",
+        help="describe a model",
+        description="Describe a model: its type, abilities, size, training text, settings and normaliser, and the"
+        " perplexities stored by training.",
+        epilog="example: syntaxlm models info runs/toy",
+    )
+    parser.add_input("model", metavar="MODEL", type=Path, help="model folder, as train writes it")
+    add_figures(parser)
+    parser.set_defaults(run=_info)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A model folder as `models` describes it, or the reason why it cannot be described."""
+
+    figures: dict[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"schema_version": 1, **self.figures}
+
+    def __str__(self) -> str:
+        return "\n".join(_lines(self.figures))
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The model folders below a folder."""
+
+    folder: Path
+    models: list[dict[str, Any]]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"schema_version": 1, "folder": str(self.folder), "models": self.models}
+
+    def __str__(self) -> str:
+        if not self.models:
+            return f"{self.folder}: no model folder below it"
+        heads = ("model", "type", "parameters", "size", "trained on", "abilities")
+        rows = [heads, *map(_row, self.models)]
+        widths = [max(len(row[column]) for row in rows) for column in range(len(heads))]
+        return "\n".join(
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+        )
+
+
+def _row(model: dict[str, Any]) -> tuple[str, ...]:
+    if "error" in model:
+        return model["folder"], "-", "-", "-", "-", model["error"]
+    parameters = "-" if model["parameters"] is None else f"{model['parameters']:,}"
+    return (
+        model["folder"], model["model_type"], parameters, _size(model["bytes"]), model["trained_on"] or "-",
+        ", ".join(model["abilities"]),
+    )  # fmt: skip
+
+
+def _lines(figures: dict[str, Any], indent: str = "") -> list[str]:
+    lines = []
+    for key, value in figures.items():
+        name = indent + key.replace("_", " ")
+        if isinstance(value, dict):
+            lines += [f"{name}:", *_lines(value, indent + "  ")]
+        elif key == "bytes":
+            lines.append(f"{indent}size: {_size(value)}")
+        elif value not in (None, [], ()):
+            lines.append(f"{name}: {_value(value)}")
+    return lines
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_value, value))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _size(number: int) -> str:
+    return f"{number / 2**20:,.1f} MiB" if number >= 2**20 else f"{number / 2**10:,.1f} KiB"
+
+
+def _list(options: argparse.Namespace) -> None:
+    import warnings
+
+    from syntaxlm.errors import InputError, OldSettingWarning
+    from syntaxlm.reports.models import describe, model_folders
+
+    models = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OldSettingWarning)  # of many folders; models info prints those of one
+        for folder in model_folders(options.folder):
+            try:
+                models.append(describe(folder))
+            except InputError as error:
+                models.append({"folder": str(folder), "error": str(error).splitlines()[0]})
+    print_result(Listing(options.folder, models), options)
+
+
+def _info(options: argparse.Namespace) -> None:
+    from syntaxlm.reports.models import describe
+
+    print_result(Entry(describe(options.model, full=True)), options)

@@ -1,0 +1,138 @@
+"""The parser of the command line: argparse with one-line errors, closest matches, declared inputs and outputs."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NoReturn
+
+Use = Literal["file", "folder", "run", "runs", "empty", "new files"]
+
+
+@dataclass(frozen=True)
+class Output:
+    """An argument that names what a command writes.
+
+    use: "file"; or, for a folder, what may be in it before: "folder": anything; "run": no files, unless it is a run,
+        which the command refuses itself; "runs": runs of the same command, which resumes them; "empty": nothing;
+        "new files": anything but `files`.
+    files: the files that are written into the folder.
+    marker: the one of them that shows that the command wrote the others; a folder with other files is refused without.
+    """
+
+    action: argparse.Action
+    use: Use = "file"
+    files: tuple[str, ...] = ()
+    marker: str | None = None
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors take one line and name the closest match.
+
+    Options cannot be shortened: --seed is not --seeds. They may stand between a command's arguments,
+    `parse MODEL --layer 2 TEXT`, also where TEXT may be left out.
+    inputs, outputs: the arguments that name files or folders, for `syntaxlm.cli.guard`.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(allow_abbrev=False, **settings)
+        self._intermixing = False
+        self.inputs: list[argparse.Action] = []
+        self.outputs: list[Output] = []
+
+    def add_input(self, *names: str, **settings: Any) -> argparse.Action:
+        """Add an argument that names what a command reads."""
+        action = self.add_argument(*names, **settings)
+        self.inputs.append(action)
+        return action
+
+    def add_output(self, *names: str, **settings: Any) -> argparse.Action:
+        """Add an argument that names a file that a command writes. Its value is None for "-", standard output."""
+        action = self.add_argument(*names, type=output_file, **settings)
+        self.outputs.append(Output(action))
+        return action
+
+    def add_output_folder(
+        self,
+        *names: str,
+        use: Use,
+        files: Sequence[str] = (),
+        marker: str | None = None,
+        **settings: Any,
+    ) -> argparse.Action:
+        """Add an argument that names a folder that a command writes to. use, files, marker: as of `Output`."""
+        action = self.add_argument(*names, type=Path, metavar="DIR", **settings)
+        self.outputs.append(Output(action, use, tuple(files), marker))
+        return action
+
+    @property
+    def commands(self) -> dict[str, Parser]:
+        """The parsers of the commands below this one, by name."""
+        inner = [action for action in self._actions if isinstance(action, argparse._SubParsersAction)]
+        return dict(inner[0].choices) if inner else {}
+
+    def leaves(self) -> Iterable[Parser]:
+        """The parsers of all commands that have no commands below them."""
+        if not self.commands:
+            yield self
+        for one in self.commands.values():
+            yield from one.leaves()
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        if self._intermixing:
+            return super().parse_known_args(args, namespace)
+        self._refuse_unknown_options(args)
+        if self._subparsers is not None or "--" in args:  # which argparse's intermixed parsing drops
+            found, rest = super().parse_known_args(args, namespace)
+        else:
+            self._intermixing = True  # what is called below calls this again
+            try:
+                found, rest = self.parse_known_intermixed_args(args, namespace)
+            finally:
+                self._intermixing = False
+        if not hasattr(found, "parser"):  # the innermost command's stays
+            found.parser = self
+        if rest:
+            found.parser.error(f"unexpected argument {rest[0]!r}")
+        return found, rest
+
+    def _refuse_unknown_options(self, words: Sequence[str]) -> None:
+        """Before argparse reads them: it would name a missing argument first, and no match for a misspelt option."""
+        options = self._option_string_actions
+        for word in words:
+            if word == "--" or (self._subparsers is not None and not word.startswith("-")):
+                return
+            name = word.partition("=")[0]
+            if not re.match(r"--?[A-Za-z]", name) or " " in name or name in options:
+                continue
+            if not name.startswith("--") and name[:2] in options:  # -oFILE
+                continue
+            self.error(f"unrecognized option {name}{did_you_mean(name, options)}")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is None or value in action.choices:
+            return
+        found = f"{value!r}{did_you_mean(str(value), map(str, action.choices))}"
+        if isinstance(action, argparse._SubParsersAction):
+            self.error(f"unknown command {found}")
+        raise argparse.ArgumentError(
+            action, f"invalid choice: {found} (choose from {', '.join(map(str, action.choices))})"
+        )
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """The closest of the known words as part of a message, or ""."""
+    nearest = difflib.get_close_matches(word, list(known), 1)
+    return f"; did you mean {nearest[0]}?" if nearest else ""
+
+
+def output_file(text: str) -> Path | None:
+    """An output file; None for "-", standard output."""
+    return None if text == "-" else Path(text)

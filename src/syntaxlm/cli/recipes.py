@@ -1,0 +1,82 @@
+"""`recipes` and its subcommands."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from typing import Any
+
+from syntaxlm.cli.options import add_figures, add_output, print_result, text_output
+
+
+def add_recipes(commands: Any) -> None:
+    recipes = commands.add_parser(
+        "recipes",
+        help="list the shipped recipes, or print one",
+        description="List the shipped recipes, or print one.",
+        epilog="example: syntaxlm recipes list",
+    )
+    kinds = recipes.add_subparsers(title="commands", metavar="COMMAND")
+    parser = kinds.add_parser(
+        "list",
+        help="list the shipped recipes",
+        description="List the shipped recipes: name, model type and purpose. train, compare and focus take the name.",
+        epilog="example: syntaxlm recipes list --json",
+    )
+    add_figures(parser)
+    parser.set_defaults(run=_list)
+    parser = kinds.add_parser(
+        "show",
+        help="print a recipe",
+        description="Print a recipe as YAML, as a start for a recipe of your own.",
+        epilog="example: syntaxlm recipes show prpn-toy -o mine.yaml",
+    )
+    parser.add_input("recipe", metavar="RECIPE", help="name of a shipped recipe, or a recipe file")
+    add_output(parser, "the recipe")
+    parser.set_defaults(run=_show)
+
+
+@dataclass(frozen=True)
+class RecipeList:
+    """The shipped recipes: name, model type, purpose."""
+
+    recipes: list[dict[str, str]]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"schema_version": 1, "recipes": self.recipes}
+
+    def __str__(self) -> str:
+        widths = [max(len(one[key]) for one in self.recipes) for key in ("name", "model_type")]
+        return "\n".join(
+            f"{one['name']:{widths[0]}}  {one['model_type']:{widths[1]}}  {one['purpose']}" for one in self.recipes
+        )
+
+
+def _list(options: argparse.Namespace) -> None:
+    from syntaxlm.files import read_text
+    from syntaxlm.training.recipe_files import find_recipe, recipe_names
+
+    recipes = [{"name": name} | _summary(read_text(find_recipe(name))) for name in recipe_names()]
+    print_result(RecipeList(recipes), options)
+
+
+def _summary(text: str) -> dict[str, str]:
+    """Model type and purpose of a recipe; its purpose is the first sentence of its first comment."""
+    import yaml
+
+    comments: list[str] = []
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            break
+        comments.append(line.removeprefix("#").strip())
+    purpose = " ".join(comments).split(". ")[0].rstrip(".:")
+    return {"model_type": yaml.safe_load(text)["model"]["name"], "purpose": purpose}
+
+
+def _show(options: argparse.Namespace) -> None:
+    from syntaxlm.files import read_text
+    from syntaxlm.training.recipe_files import find_recipe
+
+    text = read_text(find_recipe(options.recipe))
+    with text_output(options.output) as file:
+        file.write(text)

@@ -1,0 +1,73 @@
+"""Completion scripts: valid in their shells, and right about what may follow."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+
+from syntaxlm import cli
+from syntaxlm.cli.shell import SCRIPTS, completion_script
+
+bash = pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+
+
+@pytest.fixture(scope="module")
+def scripts(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("completion")
+    for shell in SCRIPTS:
+        (folder / shell).write_text(completion_script(cli.build_parser(), shell))
+    return folder
+
+
+@pytest.mark.parametrize("shell", SCRIPTS)
+def test_the_script_has_valid_syntax(scripts, shell):
+    if shutil.which(shell) is None:
+        pytest.skip(f"needs {shell}")
+    subprocess.run([shell, "-n", scripts / shell], check=True)
+
+
+@pytest.mark.parametrize("shell", SCRIPTS)
+def test_the_script_names_every_command_and_every_option(scripts, shell):
+    text = (scripts / shell).read_text()
+    for leaf in cli.build_parser().leaves():
+        assert leaf.prog.split()[-1] in text
+        for option in leaf._option_string_actions:
+            assert (option.lstrip("-") if shell == "fish" else option) in text
+
+
+@bash
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        (["pa"], {"parse"}),
+        (["evaluate", "per"], {"perplexity"}),
+        (["evaluate", "parse", "model", "--dec"], {"--decoder"}),
+        (["parse", "model", "--format", ""], {"brackets", "json", "latex", "svg", "tree"}),
+        (["train", "prpn-to"], {"prpn-toy"}),
+        (["completion", "z"], {"zsh"}),
+        (["--ver"], {"--version"}),
+        (["parse", "evaluate", "--carry"], set()),  # a model folder named evaluate
+        (["score", "parse", "--carry"], {"--carry-state"}),
+        (["recipes", "show", "logic/on-lstm-"], {"logic/on-lstm-small"}),
+        (["parse", ""], set()),  # files: bash completes their names itself
+    ],
+    ids=" ".join,
+)
+def test_bash_completes_what_may_follow(scripts, line, found):
+    words = " ".join(f"'{word}'" for word in ["syntaxlm", *line])
+    code = (
+        f"source {scripts / 'bash'}; COMP_WORDS=({words}); COMP_CWORD={len(line)}; _syntaxlm;"
+        ' ((${#COMPREPLY[@]})) && printf "%s\\n" "${COMPREPLY[@]}"; complete -p syntaxlm'
+    )
+    lines = subprocess.run(["bash", "-u", "-c", code], capture_output=True, text=True, check=True).stdout.splitlines()
+    assert lines.pop() == "complete -o default -F _syntaxlm syntaxlm"
+    assert set(lines) == found
+
+
+def test_the_command_writes_the_script(capsys, scripts, tmp_path):
+    assert cli.main(["completion", "bash"]) == 0
+    assert capsys.readouterr().out == (scripts / "bash").read_text()
+    assert cli.main(["completion", "fish", "-o", str(tmp_path / "syntaxlm.fish")]) == 0
+    assert (tmp_path / "syntaxlm.fish").read_text() == (scripts / "fish").read_text()
