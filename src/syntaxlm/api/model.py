@@ -34,12 +34,12 @@ from syntaxlm.scoring.engine import Scorer
 from syntaxlm.scoring.perplexity import LanguageModelScore, evaluate_text
 from syntaxlm.scoring.surprisal import Context, surprisals
 from syntaxlm.text.normaliser import UntaggedTokenError
+from syntaxlm.text.reader import AUTO_STYLE, TextReader
 from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.trees import PROTOCOLS, GoldPreprocessing, Protocol, TieBreaking, Tree
 
 PARSED_TOGETHER = 2000  # texts of `parse`: enough for batches of like length, few enough for memory
 PROTOCOL = PROTOCOLS["wsj-test"]
-AS_WRITTEN = TreebankStyle()
 SHOWN = 5  # model folders in a message
 
 
@@ -81,13 +81,13 @@ class LanguageModel(ModelBundle):
     @overload
     def parse(  # type: ignore[overload-overlap]  # a string is an iterable, too
         self, text: str, *, decoder: Rule | None = None, layer: int | None = None, labels: bool = False,
-        also: Sequence[ModelBundle] = (), ties: TieBreaking = "random",
+        also: Sequence[ModelBundle] = (), ties: TieBreaking = "random", style: TreebankStyle = AUTO_STYLE,
     ) -> Parse: ...  # fmt: skip
 
     @overload
     def parse(
         self, text: Iterable[str], *, decoder: Rule | None = None, layer: int | None = None, labels: bool = False,
-        also: Sequence[ModelBundle] = (), ties: TieBreaking = "random",
+        also: Sequence[ModelBundle] = (), ties: TieBreaking = "random", style: TreebankStyle = AUTO_STYLE,
     ) -> Results[Parse]: ...  # fmt: skip
 
     def parse(
@@ -99,6 +99,7 @@ class LanguageModel(ModelBundle):
         labels: bool = False,
         also: Sequence[ModelBundle] = (),
         ties: TieBreaking = "random",
+        style: TreebankStyle = AUTO_STYLE,
     ) -> Parse | Results[Parse]:
         """Parse one sentence, or several.
 
@@ -107,11 +108,15 @@ class LanguageModel(ModelBundle):
         layer: whose distances, 1 is the first; None: the model's own.  labels: whether to add induced labels (PCFGs).
         also: other models; the tree is then the average of the trees of all, over the words as this model reads them,
         without distances, span scores and labels.  ties: which of equally good splits an average takes.
+        style: how punctuation and contractions are split before the model reads them; by default as its vocabulary
+        needs, see `TextReader.of`.
         Raises InputError for a model that does not parse, or not with this decoder, layer or labels.
         """
         texts = [text] if isinstance(text, str) else text
         parses = Results(
-            self.pipe(texts, PARSED_TOGETHER, decoder=decoder, layer=layer, labels=labels, also=also, ties=ties)
+            self.pipe(
+                texts, PARSED_TOGETHER, decoder=decoder, layer=layer, labels=labels, also=also, ties=ties, style=style
+            )
         )
         return parses[0] if isinstance(text, str) else parses
 
@@ -125,6 +130,7 @@ class LanguageModel(ModelBundle):
         labels: bool = False,
         also: Sequence[ModelBundle] = (),
         ties: TieBreaking = "random",
+        style: TreebankStyle = AUTO_STYLE,
     ) -> Iterator[Parse]:
         """Parse a stream of sentences, and yield their parses in order.
 
@@ -140,9 +146,11 @@ class LanguageModel(ModelBundle):
             raise InputError("labels: averaged trees have no labels; parse with one model, or leave labels out")
         if also:
             models = [self, *also]
-            read = partial(parse_lines_together, models, decoder=decoder, layer=layer, names=_names(models), ties=ties)
+            read = partial(
+                parse_lines_together, models, decoder=decoder, layer=layer, names=_names(models), ties=ties, style=style
+            )
         else:
-            read = partial(parse_lines, self, decoder=decoder, layer=layer, labels=labels)
+            read = partial(parse_lines, self, decoder=decoder, layer=layer, labels=labels, style=style)
         read([])  # wrong options are reported now, not with the first parse
         rest = iter(texts)
         chunks = iter(lambda: list(islice(rest, batch_size)), [])
@@ -153,42 +161,47 @@ class LanguageModel(ModelBundle):
 
     @overload
     def surprisal(  # type: ignore[overload-overlap]
-        self, text: str, *, context: Context | None = None
+        self, text: str, *, context: Context | None = None, style: TreebankStyle = AUTO_STYLE
     ) -> SentenceSurprisal: ...
 
     @overload
-    def surprisal(self, text: Iterable[str], *, context: Context | None = None) -> Results[SentenceSurprisal]: ...
+    def surprisal(
+        self, text: Iterable[str], *, context: Context | None = None, style: TreebankStyle = AUTO_STYLE
+    ) -> Results[SentenceSurprisal]: ...
 
     def surprisal(
-        self, text: str | Iterable[str], *, context: Context | None = None
+        self, text: str | Iterable[str], *, context: Context | None = None, style: TreebankStyle = AUTO_STYLE
     ) -> SentenceSurprisal | Results[SentenceSurprisal]:
         """The surprisal of every word of one sentence, or of several, in bits.
 
         A row is a word as written, separated by white space; for a character-level model, a character. The rows of a
         sentence add up to -log2 of its probability. A text without a word has no rows.
         context: "reset" reads each sentence by itself; "carry" reads all as one stream; None: as the model was trained.
+        style: as of `parse`.
         Raises InputError for a model without token probabilities, and one of dependency trees.
         """
         self._check_reads_text("surprisal", "syntaxlm.scoring.tree_scores.tree_surprisals")
         lines = [text] if isinstance(text, str) else text
-        found = Results(map(SentenceSurprisal, surprisals(self, lines, context)))
+        found = Results(map(SentenceSurprisal, surprisals(self, lines, context, style)))
         return found[0] if isinstance(text, str) else found
 
     @overload
-    def log_prob(self, text: str) -> float: ...  # type: ignore[overload-overlap]
+    def log_prob(self, text: str, *, style: TreebankStyle = AUTO_STYLE) -> float: ...  # type: ignore[overload-overlap]
 
     @overload
-    def log_prob(self, text: Iterable[str]) -> list[float]: ...
+    def log_prob(self, text: Iterable[str], *, style: TreebankStyle = AUTO_STYLE) -> list[float]: ...
 
-    def log_prob(self, text: str | Iterable[str]) -> float | list[float]:
+    def log_prob(self, text: str | Iterable[str], *, style: TreebankStyle = AUTO_STYLE) -> float | list[float]:
         """The natural log-probability of one sentence, or of each of several, in nats.
 
-        Each is read by itself. The end of the sentence counts where the model predicts it.
+        Each is read by itself. The end of the sentence counts where the model predicts it. style: as of `parse`.
         Raises InputError for a model without sentence probabilities, and one of dependency trees.
         """
         self._check_reads_text("log_prob", "syntaxlm.scoring.tree_scores.log_probs_of_trees")
         scorer = Scorer.of(self, TextMode(carry_state=False, predict_eos=self.mode.predict_eos))
-        found: list[float] = scorer.sentences(list(self._tokens([text] if isinstance(text, str) else text))).tolist()
+        found: list[float] = scorer.sentences(
+            list(self._tokens([text] if isinstance(text, str) else text, style))
+        ).tolist()
         return found[0] if isinstance(text, str) else found
 
     def perplexity(
@@ -261,7 +274,7 @@ class LanguageModel(ModelBundle):
         return Results(
             generate(
                 self, count, prompt, temperature=temperature, top_k=top_k, seed=seed, maximum_words=max_words,
-                keep_unknown=keep_unknown,
+                keep_unknown=keep_unknown, style=AUTO_STYLE,
             )
         )  # fmt: skip
 
@@ -295,7 +308,7 @@ class LanguageModel(ModelBundle):
         self,
         files: str | Path | Sequence[str | Path],
         *,
-        style: TreebankStyle = AS_WRITTEN,
+        style: TreebankStyle = AUTO_STYLE,
         also: Mapping[str, ModelBundle] | None = None,
     ) -> PairsReport:
         """How often the model prefers the better sentence of minimal pairs.
@@ -311,7 +324,7 @@ class LanguageModel(ModelBundle):
         questions: str | Path,
         answers: str | Path,
         *,
-        style: TreebankStyle = AS_WRITTEN,
+        style: TreebankStyle = AUTO_STYLE,
         per_token: bool = False,
         parses: str | Path | None = None,
         also: Mapping[str, ModelBundle] | None = None,
@@ -339,10 +352,11 @@ class LanguageModel(ModelBundle):
             raise InputError(f"{use}: the model was not read from a folder, which has its stop classifiers")
         return self.folder
 
-    def _tokens(self, texts: Iterable[str]) -> Iterator[list[str]]:
+    def _tokens(self, texts: Iterable[str], style: TreebankStyle) -> Iterator[list[str]]:
+        reader = TextReader.of(self.normaliser, self.vocabulary, style)
         for number, text in enumerate(texts, 1):
             try:
-                yield self.normaliser.tokens(text)
+                yield reader.tokens(text)
             except UntaggedTokenError as error:
                 raise error.at(f"sentence {number}") from None
 
