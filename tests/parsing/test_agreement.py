@@ -63,12 +63,14 @@ def test_a_model_that_agrees_much_less_than_the_others_stands_apart():
     assert found.odd_one_out == 2
     assert found.stands_apart
     assert "three is an outlier" in str(found)
+    assert list(found.reasons_to_omit()) == [2]
 
 
 def test_a_model_that_agrees_a_little_less_does_not():
     found = agreement_of([[1, 0.8, 0.75], [0.8, 1, 0.74], [0.75, 0.74, 1]])
     assert not found.stands_apart
-    assert "three agrees least with the others, but is no outlier." in str(found)
+    assert not found.reasons_to_omit()
+    assert "three agrees least with the others, but is not an outlier." in str(found)
 
 
 def test_of_two_models_none_is_odd():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 from contextlib import nullcontext
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,9 +16,10 @@ from syntaxlm.model_io import read_model
 from syntaxlm.models.abilities import TextCounts
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.pcfg import SimplePCFGConfig, build
+from syntaxlm.parsing.agreement import Agreement
 from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.training.focusing import AGREEMENT, focus
-from syntaxlm.training.recipe import recipe_from
+from syntaxlm.training.recipe import read_recipe, recipe_from
 from syntaxlm.training.trainer import train
 from syntaxlm.trees.spans import SpanSets, joined
 
@@ -138,6 +140,19 @@ def test_further_models_take_part(recipe, few, tmp_path):
     result = focus(recipe, tmp_path / "focused", 1, 5.0, [tmp_path / "prpn"], watching)
     assert result.parsers == ["seed-1", "prpn"]
     assert (tmp_path / "focused" / "trees" / "prpn.mrg").exists()
+
+
+def test_a_parser_that_stands_apart_is_omitted_unless_all_are_kept(recipe, tmp_path, monkeypatch):
+    monkeypatch.setattr(Agreement, "reasons_to_omit", lambda self: {1: "it is odd"})
+    said = []
+    result = focus(recipe, tmp_path / "two", 3, 5.0, [], watching, said.append)
+    assert result.to_dict()["omitted"] == {"seed-2": "it is odd"}
+    assert "seed-2: omitted, it is odd" in said
+    files = read_recipe(tmp_path / "two" / "focused" / "recipe.yaml").text.focus
+    assert [Path(file).stem for file in files] == ["seed-1", "seed-3"]
+    assert not (tmp_path / "two" / "trees" / "seed-2.mrg").exists()
+    with pytest.raises(InputError, match=r"holds a run of other settings(.|\n)*move .*focused away first"):
+        focus(recipe, tmp_path / "two", 3, 5.0, [], watching, keep_all=True)
 
 
 def test_what_cannot_be_focused_is_refused_before_anything_is_trained(recipe, few, tmp_path):

@@ -94,6 +94,11 @@ def add_focus(commands: Any) -> None:
     )
     add_also(parser, "its trees of the text are added")
     parser.add_argument(
+        "--keep-all", action="store_true",
+        help="follow all parsers; by default, those whose trees are nearly all right or left branching, or agree much"
+        " less with the others than they with each other, are omitted",
+    )  # fmt: skip
+    parser.add_argument(
         "--strength", type=float, default=5.0, metavar="NATS",
         help="penalty of a span that no parser's tree has (model.focus of the focused grammar; default 5)"
     )  # fmt: skip
@@ -232,6 +237,7 @@ def _focus(options: argparse.Namespace) -> int:
         options.also,
         lambda one: ProgressDisplay(one.schedule, console),
         partial(console.print, soft_wrap=True, markup=False),
+        options.keep_all,
     )
     print_figures(result, options)
     return exit_code(result.focused is None)

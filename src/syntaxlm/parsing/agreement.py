@@ -71,6 +71,13 @@ class Agreement:
         sides = [branching_side(found.right, found.left) for found in self.branching]
         return {number: side for number, side in enumerate(sides) if side is not None}
 
+    def reasons_to_omit(self) -> dict[int, str]:
+        """The models that have collapsed or stand apart, and why. Empty if fewer than two others would remain."""
+        reasons = {number: f"its trees are nearly all {side} branching" for number, side in self.collapsed().items()}
+        if self.stands_apart and self.odd_one_out is not None:
+            reasons.setdefault(self.odd_one_out, "it is an outlier; the others agree much more with each other")
+        return reasons if len(self.names) - len(reasons) >= 2 else {}
+
     def to_dict(self) -> dict[str, Any]:
         """All figures, for JSON."""
         return {
@@ -101,7 +108,7 @@ class Agreement:
         odd = self.names[self.odd_one_out]
         if self.stands_apart:
             return f"{odd} is an outlier: the others agree much more with each other than with it."
-        return f"{odd} agrees least with the others, but is no outlier."
+        return f"{odd} agrees least with the others, but is not an outlier."
 
 
 def measure_agreement(

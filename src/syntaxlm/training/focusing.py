@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,17 +31,22 @@ AGREEMENT = "agreement.json"
 
 @dataclass(frozen=True)
 class FocusResult:
-    """What a folder holds. agreement, focused: None if training was stopped before they were made."""
+    """What a folder holds. agreement, focused: None if training was stopped before they were made.
+
+    omitted: parsers whose trees the focused grammar does not follow, and why.
+    """
 
     folder: Path
     parsers: Sequence[str]
     agreement: Agreement | None = None
     focused: TrainingResult | None = None
+    omitted: Mapping[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         return {
             "folder": str(self.folder),
             "parsers": list(self.parsers),
+            "omitted": dict(self.omitted),
             "agreement": self.agreement and self.agreement.to_dict(),
             "focused": self.focused and self.focused.to_dict(),
         }
@@ -60,11 +65,14 @@ def focus(
     also: Sequence[str | Path],
     watching: Watching,
     say: Callable[[str], None] = lambda line: None,
+    keep_all: bool = False,
 ) -> FocusResult:
     """Trains the recipe's grammar with several seeds, parses its training text with these, and trains a focused one.
 
     strength: `model.focus` of the focused grammar.  also: folders of further models that parse the text.
     say: prints progress, the parsers' agreement among it.
+    keep_all: follow all parsers, also those that have collapsed or stand apart from the others; by default these are
+    omitted, unless fewer than two would remain.
     Raises InputError before anything is trained where the recipe's model cannot be focused, models do not parse, or
     the folder holds runs of other settings.
     """
@@ -79,18 +87,11 @@ def focus(
             raise InputError(f"--also: {count} parsers are named {name}: {same}. Rename a folder.")
     for path in also:
         read_model(path).require(Parses, f"focusing on the trees of {path}")
-    files = [folder / "trees" / f"{name}.mrg" for name in names]
-    focused = _focused(recipe, files, strength)
+    files = {name: folder / "trees" / f"{name}.mrg" for name in names}
+    _focused(recipe, list(files.values()), strength)
     refuse_run(folder)
     for path, one in runs.items():
         check_settings(path, one)
-    try:
-        check_settings(folder / "focused", focused)
-    except InputError as error:
-        raise InputError(
-            f"{error}\nTo focus on other parsers, or with another strength, move {folder / 'focused'} away first: the"
-            " parsers and their trees are kept."
-        ) from None
     make_folder(folder / "trees")
     with held(folder):
         for path, one in runs.items():
@@ -100,13 +101,31 @@ def focus(
         agreement = measure_agreement([read_model(path) for path in parsers], recipe.text.valid, names)
         write_text(to_json(agreement.to_dict(), indent=2) + "\n", folder / AGREEMENT, stored=True)
         say(str(agreement))
-        for file, path in zip(files, parsers, strict=True):
-            if not file.exists():
+        reasons = {} if keep_all else agreement.reasons_to_omit()
+        omitted = {names[number]: why for number, why in reasons.items()}
+        for name, why in omitted.items():
+            say(f"{name}: omitted, {why}")
+        followed = {name: path for name, path in zip(names, parsers, strict=True) if name not in omitted}
+        focused = _focused(recipe, [files[name] for name in followed], strength)
+        _check_focused(folder / "focused", focused)
+        for name, path in followed.items():
+            if not (file := files[name]).exists():
                 say(f"{file}: parsing {recipe.text.train}")
                 _write_trees(path, recipe.text.train, file)
         say(f"{folder / 'focused'}: {'finished' if is_finished(folder / 'focused') else 'training'}")
         result = train_or_resume(folder / "focused", focused, watching)
-    return FocusResult(folder, names, agreement, None if result.stopped else result)
+    return FocusResult(folder, names, agreement, None if result.stopped else result, omitted)
+
+
+def _check_focused(folder: Path, focused: Recipe) -> None:
+    """Raises InputError if the folder has a run of other settings."""
+    try:
+        check_settings(folder, focused)
+    except InputError as error:
+        raise InputError(
+            f"{error}\nTo focus on other parsers, or with another strength, move {folder} away first: the parsers and"
+            " their trees are kept."
+        ) from None
 
 
 def _name_of(path: str | Path) -> str:
