@@ -99,9 +99,9 @@ def test_columns_named_as_ours_go_into_every_row_under_another_name(score):
 @pytest.mark.parametrize(
     ("content", "options", "said"),
     [
-        ("", [], "not one line in it"),
+        ("", [], "found no sentence; expected one sentence per line"),
         ("", ["--column", "text"], "line 1: no header"),
-        ("item\ttext\n", ["--column", "text"], "not one row in it"),
+        ("item\ttext\n", ["--column", "text"], "found no sentence; expected one row or more"),
         ("item\ttext\n1\ta\n", ["--column", "sentence"], "no column 'sentence'; found item, text."),
         ("item\ttext\n1\n", ["--column", "text"], "line 2: found 1 cells, expected 2"),
         (b"a cat\n\xff\n", [], "line 2: found byte 0xff at offset 6, expected UTF-8 text"),

@@ -181,6 +181,10 @@ def test_every_figure_in_the_text_of_a_page_is_in_the_notebook_or_a_table():
     docs = ROOT / "docs"
     folders = ("tutorials", "guides", "explanation", "models", "reference")
     for page in [docs / "index.md", *(page for folder in folders for page in (docs / folder).glob("*.md"))]:
+        if (
+            page.name == "english-text.md"
+        ):  # its figures are compared with results/sentence-splitting by a test of its own
+            continue
         text = page.read_text(encoding="utf-8")
         text = re.sub(r"```.*?```|`[^`]*`|\$\$.*?\$\$|\$[^$\n]*\$|\]\([^)]*\)", "", text, flags=re.DOTALL)
         assert set(re.findall(r"(?<![\w.])\d+\.\d+(?![.\d])", text)) <= known, page

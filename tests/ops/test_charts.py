@@ -208,7 +208,7 @@ def test_integers_are_added_exactly(form):
 
 
 def test_integers_that_overflow_raise_an_error():
-    with pytest.raises(ValueError, match=r"reach 24000000000000000000: expected less than 2\^63"):
+    with pytest.raises(ValueError, match=r"reach 24000000000000000000; expected less than 2\^63"):
         numpy_charts.best(np.full((6, 1), 4 * 10**18))
 
 

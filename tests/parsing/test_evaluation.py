@@ -286,7 +286,7 @@ def test_several_models_give_the_average_of_their_trees(prpn, others, lines, rul
     parses = list(together)
     assert parses[0] is parses[-2] is None
     assert parses[1].number == 6
-    assert set(parses[1].to_dict()) == {"number", "words", "tokens", "spans"}
+    assert set(parses[1].to_dict()) == {"number", "words", "tokens", "offsets", "known", "not_read", "spans"}
     assert parses[1]._repr_svg_().startswith("<svg")
     assert list(parse_lines_together(models, ["", " "])) == [None, None]
 
@@ -487,7 +487,7 @@ def test_the_parse_of_span_scores_tells_the_score_of_each_of_its_spans_and_no_di
     stored = scoring(name)
     parse, one = parse_lines(stored, ["the old cat sees a dog", "dog"])
     figures = json.loads(json.dumps(parse.to_dict()))
-    assert list(figures) == ["number", "words", "tokens", "spans", "scores"]
+    assert list(figures) == ["number", "words", "tokens", "offsets", "known", "not_read", "spans", "scores"]
     chart = structure_of(stored, [parse.words]).span_scores.chart(0)
     expected = [chart[start, end - 1] for start, end in figures["spans"]]
     assert len(expected) == 5

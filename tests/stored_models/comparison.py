@@ -16,6 +16,11 @@ KEYS = {
     "activation": "ar",
     "activation_after_dropout": "ar_after_dropout",
     "slowness": "tar",
+    "clean_up": "preprocessing",
+    "deviation": "std",
+    "ends_predicted": "eos_predicted",
+    "more": "edges",
+    "ties_with_right": "ties_with_correct",
 }
 """Keys of figures and settings that have another name now."""
 
@@ -35,6 +40,8 @@ def present(recorded: Any, parent: str = "") -> Any:
                 found["given_trees"] = value == "trees"
             continue
         name = with_present_decoders(key) if parent == "f1_by_decoder" else KEYS.get(key, key)
+        if key == "right" and "accuracy" in recorded:  # elsewhere it is right branching
+            name = "correct"
         found[name] = present(value, key)
     return found
 

@@ -221,13 +221,13 @@ def test_a_run_stopped_before_its_first_checkpoint_can_go_on_from_the_start(toy,
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_saves_exits_with_0_and_says_how_to_go_on(toy, tmp_path, monkeypatch, capsys, number):
+def test_a_signal_saves_and_prints_how_to_resume(toy, tmp_path, monkeypatch, capsys, number):
     recipe = tmp_path / "lstm.yaml"
     recipe.write_text(yaml.safe_dump(toy.recipe_data("lstm")))
     watch = stop_at(4, number=number)
     monkeypatch.setattr("syntaxlm.training.display.ProgressDisplay.__call__", lambda self, event: watch(event))
     before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
-    assert main(["train", str(recipe), "--output", str(tmp_path / "run")]) == 0
+    assert main(["train", str(recipe), "--output", str(tmp_path / "run")]) == 128 + number
     assert f"syntaxlm train --resume {tmp_path / 'run'}" in capsys.readouterr().out
     assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before
     assert content(tmp_path / "run")[1]["steps"] == 4

@@ -185,7 +185,7 @@ COMMANDS = {
     "evaluate boundaries": (["evaluate", "boundaries", "{model}", "{text}"], "characters"),
     "evaluate perplexity, text": (
         ["evaluate", "perplexity", "{model}", "{text}"],
-        "found .txt; expected dependency trees",
+        "expected a treebank",
     ),
     "evaluate perplexity, stream": (
         ["evaluate", "perplexity", "{model}", "{text}", "--carry-state"],
@@ -195,7 +195,7 @@ COMMANDS = {
         ["evaluate", "perplexity", "{model}", "{conllu}", "--cache-weight", "0.1", "--cache-theta", "1"],
         "a neural cache cannot use it",
     ),
-    "score, text": (["score", "{model}", "{text}"], "found .txt; expected dependency trees"),
+    "score, text": (["score", "{model}", "{text}"], "expected a treebank"),
     "score, context": (["score", "{model}", "{conllu}", "--carry-state"], "--carry-state and a sentence do not apply"),
 }  # fmt: skip
 

@@ -170,7 +170,7 @@ def tune_weight(stored: ModelBundle, candidates: str | Path, gold: str | Path, s
     right = table((count[:, HEADS] for count in counts), 0.0)
     words = sum(float(count[0, WORDS]) for count in counts)
     if not words:
-        raise InputError(f"{gold}: no word but punctuation; expected some to choose a weight by")
+        raise InputError(f"{gold}: found only punctuation; expected words to choose a weight by")
 
     def uas(weight: float) -> float:
         values = np.where(there, weight * log_probs + (1 - weight) * scores, -np.inf)

@@ -74,7 +74,7 @@ def refuse_word_settings(prompt: str | None, temperature: float, top_k: int | No
     }
     named = [name for name, is_given in given.items() if is_given]
     if named:
-        raise InputError(f"{', '.join(named)}: {reason} Leave out {'it' if len(named) == 1 else 'them'}.")
+        raise InputError(f"{', '.join(named)}: {reason} Leave {'it' if len(named) == 1 else 'them'} out.")
 
 
 def _sampled(stored: ModelBundle, count: int, sampling: Sampling) -> Iterator[SentenceWithTree]:

@@ -99,4 +99,4 @@ def tied_faults(embedding_size: int, layer_sizes: Sequence[int]) -> list[str]:
     """The error if the last layer's size does not fit tied weights."""
     if layer_sizes[-1] == embedding_size:
         return []
-    return [f"layer_sizes: the last is {layer_sizes[-1]}; tied weights need {embedding_size}, the embedding_size"]
+    return [f"layer_sizes: the last is {layer_sizes[-1]}; tied weights need embedding_size, {embedding_size}"]
