@@ -14,7 +14,10 @@ import pytest
 from tests.stored_models import calls, kernels, measurements
 from tests.stored_models.comparison import differences, present
 
-pytestmark = pytest.mark.filterwarnings("ignore::syntaxlm.errors.OldSettingWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::syntaxlm.errors.OldSettingWarning"),
+    pytest.mark.filterwarnings("ignore:the model was trained on single sentences"),
+]
 
 FOLDER = Path(__file__).parent
 EXPECTED = FOLDER / "expected"

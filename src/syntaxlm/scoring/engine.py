@@ -7,6 +7,7 @@ reranking are sums and differences of its results; the neural cache wraps it.
 
 from __future__ import annotations
 
+import warnings
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from torch import Tensor
 from syntaxlm.batches import SentenceBatches, StreamBatches, TreeBatches
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.dependencies import DependencyCorpus
-from syntaxlm.errors import InputError
+from syntaxlm.errors import InputError, InputWarning
 from syntaxlm.model_io import ModelBundle
 from syntaxlm.models.abilities import GeneratesTrees, HasHiddenStates, Model, ScoresSentences, ScoresTokens, TokenScores
 from syntaxlm.models.batches import State, TextMode, TokenBatch, TreeBatch
@@ -74,8 +75,19 @@ class Scorer:
 
     @classmethod
     def of(cls, bundle: ModelBundle, mode: TextMode | None = None) -> Scorer:
-        """The scorer of a stored model. mode: how text is read; None: as in training."""
-        return cls(bundle.model, bundle.vocabulary, mode or bundle.mode, bundle.name)
+        """The scorer of a stored model. mode: how text is read; None: as in training.
+
+        Warns if the state is carried and the model was trained on single sentences.
+        """
+        scorer = cls(bundle.model, bundle.vocabulary, mode or bundle.mode, bundle.name)
+        if scorer.mode.carry_state and not bundle.mode.carry_state:
+            warnings.warn(
+                "the model was trained on single sentences and now carries its state: after earlier sentences its"
+                " probabilities are less reliable. Reset the state at each sentence",
+                InputWarning,
+                stacklevel=3,
+            )
+        return scorer
 
     def tokens(self, corpus: EncodedCorpus, hidden: bool = False) -> Iterator[ScoredTokens]:
         """All predicted tokens of a text in text order, in parts. Leaves the model in evaluation mode.

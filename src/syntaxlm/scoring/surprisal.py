@@ -9,7 +9,6 @@ included, add up to its log-probability.
 from __future__ import annotations
 
 import math
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
@@ -21,7 +20,6 @@ import torch
 from torch import Tensor
 
 from syntaxlm.data.corpora import EncodedCorpus
-from syntaxlm.errors import InputWarning
 from syntaxlm.model_io import ModelBundle
 from syntaxlm.models.batches import TextMode
 from syntaxlm.scoring.engine import ScoredTokens, Scorer
@@ -102,13 +100,6 @@ def surprisals(
         raise TypeError("surprisals takes lines, not one string")
     trained = stored.mode
     carry = trained.carry_state if context is None else context == "carry"
-    if carry and not trained.carry_state:
-        warnings.warn(
-            "the model was trained on single sentences and now carries its state: words of earlier sentences are"
-            " unfamiliar to it, so its surprisals are less reliable. Reset the state at each sentence",
-            InputWarning,
-            stacklevel=2,
-        )
     reader = TextReader.of(stored.normaliser, stored.vocabulary, style)
     scorer = Scorer.of(stored, TextMode(carry, trained.predict_eos))
     if carry:
