@@ -200,7 +200,7 @@ def test_forms_differ_and_so_does_the_place_of_the_attention():
 
 def test_contradictory_settings_are_reported_together():
     with pytest.raises(
-        ValueError, match=r"^model\.layer_sizes: the last is 5; tied weights need 6, the embedding_size"
+        ValueError, match=r"^model\.layer_sizes: the last is 5; tied weights need embedding_size, 6"
     ) as caught:
         dataclasses.replace(
             SMALL, layer_sizes=(8, 5), span_size=5, attention_after=3, supervision=0.1, scores="right-branching"
