@@ -493,7 +493,7 @@ def test_a_treebank_of_other_tags_is_written_as_words_and_scored(run, refused, t
     for arguments in (["parse", trained.prpn, bank], ["trees", bank, bank]):
         code, out, err = run("evaluate", *arguments, "--preprocessing", rule, "--details", rows)
         assert code == 0, err
-        assert f"clean-up {rule}" in out
+        assert f"preprocessing {rule}" in out
         assert [json.loads(line)["number"] for line in rows.read_text().splitlines()] == [1, 2]
     for arguments in (["data", "words", bank, "-o", words], ["evaluate", "parse", trained.prpn, bank]):
         assert "another tag set" in refused(*arguments)

@@ -77,8 +77,8 @@ def test_a_folder_stands_for_its_files_by_name(written, tmp_path):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ('{"sentence_good": "a"', "no JSON"),
-        ("[" * 100_000, "no JSON"),
+        ('{"sentence_good": "a"', "not JSON"),
+        ("[" * 100_000, "not JSON"),
         ("[1]", "found [1]; expected an object"),
         ('{"sentence_good": "a", "bad": "b"}', "no sentence_bad; found the entries sentence_good, bad; expected"),
         ("{}", "no sentence_good and no sentence_bad; found the entries none"),
@@ -104,7 +104,7 @@ def test_what_is_no_item_is_told_by_file_line_found_and_expected(written, line, 
 def test_files_that_hold_nothing_are_told(written, tmp_path):
     empty = tmp_path / "folder"
     empty.mkdir()
-    for path, said in ((written(" "), "no minimal pair in it"), (empty, "a folder without a file")):
+    for path, said in ((written(" "), "no minimal pairs found"), (empty, "a folder without a file")):
         with pytest.raises(InputError, match=said):
             read_pairs([path])
     with pytest.raises(InputError, match="cannot be read"):

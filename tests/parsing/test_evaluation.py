@@ -493,7 +493,9 @@ def test_the_parse_of_span_scores_tells_the_score_of_each_of_its_spans_and_no_di
     assert len(expected) == 5
     np.testing.assert_allclose(figures["scores"], expected, rtol=0, atol=1e-5)
     assert parse._repr_svg_().startswith("<svg")
-    assert one.to_dict().items() >= {"number": 2, "words": ["dog"], "tokens": ["dog"], "spans": [], "scores": []}.items()
+    assert (
+        one.to_dict().items() >= {"number": 2, "words": ["dog"], "tokens": ["dog"], "spans": [], "scores": []}.items()
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -101,11 +101,11 @@ def add_text(parser: Parser) -> None:
     """TEXT, a file or a sentence, and `--text`."""
     parser.add_input(
         "text", nargs="?", metavar="TEXT",
-        help="a UTF-8 file, perhaps .gz, .xz or .zst; - or none: standard input. What is no file and contains white"
-        " space is read as a sentence itself",
+        help="UTF-8 text file (.gz, .xz and .zst are decompressed), or a sentence: an argument that contains white"
+        " space and does not name a file is read as a sentence. - or no argument: standard input",
     )  # fmt: skip
     parser.add_argument(
-        "--text", dest="sentence", metavar="SENTENCE", help="a sentence, also where a file has its name"
+        "--text", dest="sentence", metavar="SENTENCE", help="read this sentence, even if a file has this name"
     )
 
 

@@ -31,12 +31,12 @@ def add_parse(commands: Any) -> None:
     parser = commands.add_parser(
         "parse",
         help="parse plain or tagged text",
-        description="Parse text, one sentence per line, and write one tree per line (an empty line for a line"
-        " without a word). A model of tags reads tagged text, word_TAG; a model of words reads plain text, or the words"
-        " of files named .tagged or .tagged.txt. brackets: (X the (X old cat)), with tags (X (DT the) (NN cat));"
-        " json: words, their offsets in the line, tokens, known words, what was not read, spans and, for a single"
+        description="Parse text, one sentence per line, and write one tree per line. Lines without words give empty"
+        " lines. A tag model reads tagged text (word_TAG). A word-level model reads plain text, or the words of files"
+        " named .tagged or .tagged.txt. Formats: brackets: (X the (X old cat)), with tags (X (DT the) (NN cat));"
+        " json: words, their offsets in the line, tokens, known words, text that was not read, spans and, for a single"
         " model, its distances or the scores or probabilities of the spans;"
-        " latex: forest; svg: a picture of one sentence; tree: drawn in box characters.",
+        " latex: for the package forest; svg: a picture of one sentence; tree: drawn with box characters.",
         epilog='example: syntaxlm parse MODEL "the old cat sleeps"',
     )
     add_model(parser)

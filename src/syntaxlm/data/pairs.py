@@ -94,7 +94,7 @@ def _pairs_of_file(path: str | Path) -> Iterator[MinimalPair]:
             any_pair = True
             yield from _pairs_of_line(line, source, number)
     if not any_pair:
-        raise InputError(f"{source}: no minimal pair in it. Expected JSON lines, one item a line.")
+        raise InputError(f"{source}: no minimal pairs found; expected JSON lines, with one item per line.")
 
 
 def _pairs_of_line(line: str, source: str, number: int) -> Iterator[MinimalPair]:
@@ -102,7 +102,7 @@ def _pairs_of_line(line: str, source: str, number: int) -> Iterator[MinimalPair]
     try:
         item = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{place}: no JSON: {error}. Found {_short(line)}; expected one item a line.") from error
+        raise InputError(f"{place}: not JSON: {error}. Found {_short(line)}; expected one item per line.") from error
     if not isinstance(item, dict):
         raise InputError(f"{place}: found {_short(item)}; expected an object with sentence_good and sentence_bad")
     sentences = _sentences(item, place)

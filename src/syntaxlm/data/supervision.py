@@ -89,7 +89,7 @@ def read_supervision(
     trees, sentences = len(aligned.gold.numbers), len(corpus)
     if trees != sentences:
         empty = len(treebank.emptied) + len(treebank) - trees
-        left_out = f" ({empty:,} more have no word left, clean-up {rule.name})" if empty else ""
+        left_out = f" ({empty:,} more have no word left after preprocessing {rule.name})" if empty else ""
         raise InputError(
             f"{path}: {trees:,} trees{left_out}, {source}: {sentences:,} sentences; expected one tree for each"
             f" sentence, in the same order.\n{aligned.parting(same)}"
@@ -98,7 +98,7 @@ def read_supervision(
     if np.count_nonzero(same) < FEWEST_SUPERVISED * sentences:
         raise InputError(
             f"{path}: {np.count_nonzero(same):,} of {trees:,} trees have the words of their sentences in {source};"
-            f" expected the same sentences in the same order, with the words that clean-up {rule.name} leaves.\n"
+            f" expected the same sentences in the same order, with the words that preprocessing {rule.name} keeps.\n"
             + "\n".join(differing)
         )
     return Supervision(str(path), aligned.gold.spans(same, corpus.lengths), same, differing)

@@ -53,7 +53,7 @@ class UntaggedTokenError(InputError):
     def __init__(self, token: str) -> None:
         shown = token if len(token) <= _SHOWN else token[:_SHOWN] + " ..."
         super().__init__(
-            f"found {shown!r}, expected word_TAG, such as the_DT. A model of tags (text.normaliser.units: tags) reads"
+            f"found {shown!r}, expected word_TAG, such as the_DT. A tag model (text.normaliser.units: tags) reads"
             " tagged text"
         )
 

@@ -62,7 +62,7 @@ class Vocabulary:
         """
         special = list(dict.fromkeys((unknown, begin, end)))
         if maximum_size is not None and maximum_size < len(special):
-            raise InputError(f"a vocabulary of {maximum_size} tokens has no room for {', '.join(special)}")
+            raise InputError(f"a vocabulary of {maximum_size} tokens is too small for {', '.join(special)}")
         frequent = [token for token, count in counts.items() if count >= minimum_count and token not in special]
         frequent.sort(key=lambda token: (-counts[token], token))
         room = None if maximum_size is None else maximum_size - len(special)
