@@ -117,7 +117,7 @@ def test_a_compound_pcfg_is_sampled_top_down_without_being_asked(pcfg):
 @pytest.mark.parametrize(
     ("options", "fault"),
     [
-        (["--prompt", "the"], "prompt: --trees samples top-down, not word by word. Leave out"),
+        (["--prompt", "the"], "prompt: --trees samples top-down, not word by word. Leave it out"),
         (["--temperature", "0.5", "--top-k", "3"], "temperature, top-k: --trees samples top-down"),
         (["--format", "conllu"], "--format conllu: found --trees"),
         (["--max-words", "0"], "maximum_words: found 0"),

@@ -51,13 +51,13 @@ def add_parse(commands: Any) -> None:
     add_decoding(parser)
     parser.add_argument(
         "--labels", action="store_true",
-        help="write the induced labels in brackets and JSON: (NT-17 (T-3 the) (T-8 dog)); for a single model with"
-        " labels (PCFGs)",
+        help="write induced labels in brackets and JSON, (NT-17 (T-3 the) (T-8 dog)); requires a single model with"
+        " labels (a PCFG)",
     )  # fmt: skip
     add_treebank_style(parser)
     parser.add_argument(
         "--show-unread", action="store_true",
-        help="put punctuation that was not read back into brackets and LaTeX, with the tag UNREAD",
+        help="restore punctuation that was not read in brackets and LaTeX, with the tag UNREAD",
     )  # fmt: skip
     parser.set_defaults(run=_parse)
 
@@ -66,7 +66,7 @@ def _parse(options: argparse.Namespace) -> None:
     from syntaxlm.parsing.text import parse_text
 
     if options.labels and options.also:
-        raise InputError("--labels: averaged trees have no labels; give --labels with one model, or --also without it")
+        raise InputError("--labels: averaged trees have no labels; omit either --labels or --also")
     ties = ties_of(options)
     folders = [options.model, *options.also]
     refuse_repeated(folders)
@@ -103,6 +103,6 @@ def _picture(parses: Parses) -> str:
     if len(sentences) != 1 or parses.first > 1:
         raise InputError(
             f"--format svg: found {'more than one sentence' if sentences else 'no words'}; expected one sentence."
-            " report draws many on one page"
+            " The command report draws several on one page"
         )
     return sentences[0]._repr_svg_() + "\n"

@@ -42,9 +42,9 @@ def completion_script(parser: Parser, shell: str) -> str:
 
 @dataclass(frozen=True)
 class _Command:
-    """What can follow a command, "" for the bare program.
+    """What can follow a command. name: of the command, "" for the program itself.
 
-    words: commands below it or values of its argument; options: names; both with their help. choices: values by option.
+    words: subcommands or values of its argument. options: names. Both have their help. choices: values by option.
     """
 
     name: str
@@ -73,7 +73,7 @@ def _commands(parser: Parser, path: tuple[str, ...]) -> Iterable[_Command]:
 
 
 def _first(text: str | None) -> str:
-    """The beginning of a help text, without what follows a colon, a semicolon or a bracket."""
+    """The start of a help text, up to a colon, a semicolon or a bracket."""
     for end in (": ", "; ", " ("):
         text = (text or "").partition(end)[0]
     return text or ""
@@ -95,7 +95,7 @@ _FIND_COMMAND = """\
 
 
 def _find_command(commands: list[_Command], first: int, current: str, words: str) -> str:
-    """Shell code of bash and zsh that puts together the name of the command on the line."""
+    """Shell code for bash and zsh that assembles the name of the command on the line."""
     paths = [one.name.rpartition(" ") for one in commands if one.name]
     known = " | ".join(shlex.quote(f"{above} {name}") for above, _, name in paths)
     return _FIND_COMMAND.format(first=first, current=current, words=words, known=known)
