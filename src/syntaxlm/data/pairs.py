@@ -135,7 +135,7 @@ def _sentences(item: dict[str, Any], place: str) -> list[str]:
             raise InputError(f"{place}: found {_short(sentence)} in {names}; expected a sentence")
         if any(character == "\0" or "\ud800" <= character <= "\udfff" for character in sentence):
             raise InputError(
-                f"{place}: found {json.dumps(sentence)} in {names}; expected text without zero bytes and lone surrogates"
+                f"{place}: found {json.dumps(sentence)} in {names}; expected text without zero bytes or surrogates"
             )
     return sentences
 
