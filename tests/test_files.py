@@ -170,8 +170,8 @@ def test_json_that_is_written_has_no_number_that_json_lacks():
     ("code", "advice"),
     [
         (errno.ENOSPC, "Free some space, or write to another disk."),
-        (errno.EACCES, "Check the permissions of it and of the folders above it."),
-        (errno.EROFS, "Choose another place."),
+        (errno.EACCES, "Check its permissions and those of the folders above it."),
+        (errno.EROFS, "The file system is read-only; choose another folder."),
     ],
 )
 def test_what_the_system_refuses_is_reported_with_advice(code, advice, tmp_path, monkeypatch):

@@ -1,7 +1,7 @@
 """Reading and writing files: UTF-8 text, errors that name the place, atomic writes, locks.
 
 Files that a user names (texts, recipes, outputs) may be links and pipes. The *stored* files of a model or run folder
-may not: the folder may come from somebody else, so nothing in it may lead out of it, block, or fill the memory.
+may not: the folder may come from somebody else, so its files must not point outside it, block, or fill memory.
 """
 
 from __future__ import annotations
@@ -30,30 +30,30 @@ _ONLY_REGULAR = "A model or run folder may contain only regular files."
 
 LARGEST_JSON = 1 << 30  # bytes of a stored JSON or text file; a vocabulary of millions of words has a few dozen MiB
 
-UNFINISHED = ".unfinished"  # what names of half-written files end in
-SAFETENSORS_UNFINISHED = ".tmp??????"  # the pattern of those that the library safetensors makes on its own
+UNFINISHED = ".unfinished"  # suffix of half-written files
+SAFETENSORS_UNFINISHED = ".tmp??????"  # pattern of half-written files of the library safetensors
 
 
 _ADVICE = {
     errno.ENOSPC: "Free some space, or write to another disk.",
     errno.EDQUOT: "Free some space, or write to another disk.",
-    errno.EACCES: "Check the permissions of it and of the folders above it.",
-    errno.EPERM: "Check the permissions of it and of the folders above it.",
-    errno.EROFS: "Choose another place.",
+    errno.EACCES: "Check its permissions and those of the folders above it.",
+    errno.EPERM: "Check its permissions and those of the folders above it.",
+    errno.EROFS: "The file system is read-only; choose another folder.",
 }
 
 
 def system_error(path: str | Path, doing: str, error: OSError) -> InputError:
-    """The error for what the operating system refuses. doing: "read", "written", "made", "opened", "removed"."""
+    """The InputError for an OSError. doing: "read", "written", "made", "opened" or "removed"."""
     reason = f"{path}: cannot be {doing}: {error.strerror or error}"
     return InputError(f"{reason}. {advice}" if (advice := _ADVICE.get(error.errno or 0)) else reason)
 
 
 def read_text(path: str | Path) -> str:
-    """The text of a small UTF-8 file, such as a recipe; a byte order mark is dropped, line ends are left as they are.
+    """The text of a small UTF-8 file, such as a recipe; a byte order mark is dropped, line ends are not changed.
 
     Files of text and trees, which may be large or compressed, are read by `syntaxlm.text_files`.
-    Raises InputError naming file, line and byte where the file is not UTF-8 text.
+    Raises InputError naming file, line and byte if the file is not UTF-8 text.
     """
     try:
         content = Path(path).read_bytes()
@@ -63,11 +63,11 @@ def read_text(path: str | Path) -> str:
 
 
 def refuse_overwriting(output: str | Path | None, inputs: Iterable[str | Path | None] = ()) -> None:
-    """Raises InputError where a file to be written is read, or belongs to a model or run folder.
+    """Raises InputError if an output file is also an input, or belongs to a model or run folder.
 
     output: None or "-" is standard output.
-    inputs: files, folders, quoted patterns; "-", standard input; None: nothing.
-    No existing file is replaced below a folder that is read, and none is made in a model or run folder that is read.
+    inputs: files, folders, quoted patterns; "-" for standard input; None for nothing.
+    An output must not replace an existing file below an input folder, or create a file in an input model or run folder.
     """
     if output is None or str(output) == "-":
         return
@@ -76,20 +76,20 @@ def refuse_overwriting(output: str | Path | None, inputs: Iterable[str | Path | 
         if one is None:
             continue
         if any(same_file(output, path) for path in _files_of(one)):
-            raise InputError(f"{output}: is a file that is read; name another file to write to")
+            raise InputError(f"{output}: is also an input; expected a different output file")
         folder = Path(one)
         if _is_folder(folder) and _is_below(output, folder):
             if holds_model(folder):
-                raise InputError(f"{output}: is in {folder}, a model folder that is read; name a file outside it")
+                raise InputError(f"{output}: is in the model folder {folder}; expected an output file outside it")
             if os.path.exists(output):
-                raise InputError(f"{output}: is a file of {folder}, which is read; name another file to write to")
+                raise InputError(f"{output}: is a file of the input folder {folder}; expected a different output file")
     folder = Path(os.path.realpath(output)).parent
     if holds_model(folder):
-        raise InputError(f"{output}: {output.parent} is a model folder; name a file outside it")
+        raise InputError(f"{output}: {output.parent} is a model folder; expected an output file outside it")
 
 
 def _files_of(path: str | Path) -> list[str | Path]:
-    """The files that an input may stand for: itself, or what a pattern matches; open standard input for "-"."""
+    """The files that an input names: itself, the matches of a pattern, or, for "-", the open standard input."""
     if str(path) == "-":
         try:
             return [f"/dev/fd/{sys.stdin.fileno()}"]
@@ -101,9 +101,9 @@ def _files_of(path: str | Path) -> list[str | Path]:
 
 
 def same_file(one: str | Path, other: str | Path) -> bool:
-    """Whether two paths are the same regular file or folder, also by a link or on a file system that ignores case.
+    """Whether two paths are the same regular file or folder, including links and case-insensitive file systems.
 
-    Paths that do not exist yet are compared as they are written, links above them followed.
+    Paths that do not exist yet are compared as strings, after links above them are resolved.
     """
     try:
         return os.path.samefile(one, other) and (os.path.isfile(one) or os.path.isdir(one))
@@ -134,15 +134,15 @@ _MODEL_FILES = (
 
 
 def holds_model(folder: Path) -> bool:
-    """Whether a folder is that of a model, a classifier or a run."""
+    """Whether a folder contains a model, a classifier or a run."""
     return any(all((folder / name).exists() for name in names) for names in _MODEL_FILES)
 
 
 def decode_text(content: bytes, source: str, first_line: int = 1, first_byte: int = 0) -> str:
     """UTF-8 bytes as text.
 
-    first_line, first_byte: where the content begins in its source; lines count from 1, bytes from 0.
-    Raises InputError naming source, line and byte offset of the first fault.
+    first_line, first_byte: where the content starts in its source; lines count from 1, bytes from 0.
+    Raises InputError naming source, line and byte offset of the first error.
     """
     zero = content.find(b"\x00")
     if zero >= 0:
@@ -154,7 +154,7 @@ def decode_text(content: bytes, source: str, first_line: int = 1, first_byte: in
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        # With a byte-order mark in front, the decoder counts from behind it.
+        # With a byte-order mark, the decoder counts from after it.
         offset = error.start + (3 if content.startswith(b"\xef\xbb\xbf") else 0)
         line = first_line + content.count(b"\n", 0, offset)
         found = content[offset : offset + 1].hex()
@@ -166,7 +166,7 @@ def decode_text(content: bytes, source: str, first_line: int = 1, first_byte: in
 def split_lines(text: str) -> list[str]:
     """The lines of a text without their ends, \\n or \\r\\n.
 
-    Nothing else ends a line, unlike for str.splitlines(): words may hold U+0085, U+2028 or a lone \\r.
+    Unlike str.splitlines(), no other characters end a line: words may contain U+0085, U+2028 or a lone \\r.
     """
     *lines, last = text.split("\n")
     lines = [line.removesuffix("\r") for line in lines]
@@ -177,8 +177,8 @@ def split_lines(text: str) -> list[str]:
 def open_stored(path: str | Path) -> Iterator[BinaryIO]:
     """Opens a file of a model or run folder for reading.
 
-    Only a regular file is opened: no link is followed, and a pipe, socket or device is refused without waiting for it.
-    Raises InputError, also for an OSError in the block.
+    Only regular files are opened: links are not followed, and pipes, sockets and devices are an error, without waiting.
+    Raises InputError, including for an OSError in the block.
     """
     with _opened_stored(path, os.O_RDONLY) as file:
         yield file
@@ -186,7 +186,7 @@ def open_stored(path: str | Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _opened_stored(path: str | Path, flags: int) -> Iterator[BinaryIO]:
-    # What Windows lacks is left out. There, a link is found by lstat, unless it is put in place just after.
+    # Windows lacks some of these flags. There, links are found by lstat, except for a race just after it.
     flags |= sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_NOCTTY", "O_BINARY"))
     try:
         if os.path.islink(path):
@@ -204,7 +204,7 @@ def _opened_stored(path: str | Path, flags: int) -> Iterator[BinaryIO]:
 
 
 def read_stored(path: str | Path, most: int = LARGEST_JSON) -> bytes:
-    """The content of a file of a model or run folder, opened as by `open_stored`. most: bytes that it may have."""
+    """The content of a file of a model or run folder, opened as by `open_stored`. most: its maximum size in bytes."""
     with open_stored(path) as file:
         size = os.fstat(file.fileno()).st_size
         if size > most:
@@ -218,36 +218,36 @@ def read_stored_text(path: str | Path) -> str:
 
 
 def append_stored(content: bytes, path: str | Path) -> None:
-    """Appends to a file of a run folder, opened as by `open_stored`; creates it where there is none."""
+    """Appends to a file of a run folder, opened as by `open_stored`; creates it if it does not exist."""
     with _opened_stored(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT) as file:
         _refuse_shared(file, path)
         file.write(content)
 
 
 def truncate_stored(path: str | Path, size: int) -> None:
-    """Cuts a file of a run folder, opened as by `open_stored`, to at most `size` bytes."""
+    """Truncates a file of a run folder, opened as by `open_stored`, to at most `size` bytes."""
     with _opened_stored(path, os.O_RDWR) as file:
         _refuse_shared(file, path)
         file.truncate(min(size, os.fstat(file.fileno()).st_size))
 
 
 def _refuse_shared(file: BinaryIO, path: str | Path) -> None:
-    """Raises InputError for a file with a second name, perhaps outside the folder: it would change under both."""
+    """Raises InputError for a file with several hard links: a file outside the folder might change, too."""
     if os.fstat(file.fileno()).st_nlink > 1:
         raise InputError(
-            f"{path}: has several hard links, and would change under all its names. Replace it with a copy of its own."
+            f"{path}: has several hard links, so a change would affect all of them. Replace it with a separate copy."
         )
 
 
 def check_stored(path: str | Path) -> None:
-    """Raises InputError where what is to be replaced in a model or run folder is not a regular file."""
+    """Raises InputError if a file to be replaced in a model or run folder is not a regular file."""
     if os.path.lexists(path):
         with open_stored(path):
             pass
 
 
 def parse_json(content: bytes | str, source: str) -> Any:
-    """A JSON value. Raises InputError where it is damaged, nested too deeply, or has NaN or an infinite number."""
+    """A JSON value. Raises InputError if it is damaged, nested too deeply, or contains NaN or an infinite number."""
     text = decode_text(content, source) if isinstance(content, bytes) else content
     try:
         return json.loads(text, parse_constant=_refuse_number, parse_float=_finite)
@@ -268,10 +268,10 @@ def _finite(text: str) -> float:
 
 
 def to_json(value: Any, indent: int | None = None) -> str:
-    """Figures as JSON, on one line unless `indent` is given. NaN and infinity, which JSON lacks, become null."""
+    """Figures as JSON, on one line unless `indent` is given. NaN and infinity become null, as JSON lacks them."""
     try:
         return json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
-    except ValueError:  # the common case is written without a copy
+    except ValueError:  # the copy is only made if necessary
         return json.dumps(_without_infinities(value), indent=indent, ensure_ascii=False, allow_nan=False)
 
 
@@ -284,9 +284,9 @@ def _without_infinities(value: Any) -> Any:
 
 
 def make_folder(path: Path) -> list[Path]:
-    """Makes a folder, and those above it, where it is not there yet. Returns those that it made, the innermost first.
+    """Makes a folder and its missing parents. Returns the folders that were made, the innermost first.
 
-    Raises InputError where it cannot, and leaves none of them.
+    Raises InputError if it fails, after removing the folders that it made.
     """
     missing = [folder for folder in (path, *path.parents) if not os.path.exists(folder)]
     try:
@@ -298,7 +298,7 @@ def make_folder(path: Path) -> list[Path]:
 
 
 def remove_empty(folders: Iterable[Path]) -> None:
-    """Removes folders, the innermost first, up to one that is not empty."""
+    """Removes folders, the innermost first, until one is not empty."""
     with suppress(OSError):
         for folder in folders:
             if os.path.exists(folder):
@@ -307,10 +307,10 @@ def remove_empty(folders: Iterable[Path]) -> None:
 
 @contextmanager
 def replaced(path: Path, stored: bool = False) -> Iterator[Path]:
-    """Gives a temporary path beside `path`; what was written there takes its place when the block ends well.
+    """Gives a temporary path in the folder of `path`; its file replaces `path` when the block succeeds.
 
-    A failed write (a full disk) removes the temporary file and leaves the old one whole; it raises InputError.
-    stored: whether `path` is a file of a model or run folder, where a link is refused instead of followed.
+    A failed write (such as a full disk) removes the temporary file, keeps the old file and raises InputError.
+    stored: whether `path` is a file of a model or run folder, where links are an error instead of being followed.
     """
     if stored:
         check_stored(path)
@@ -323,8 +323,8 @@ def replaced(path: Path, stored: bool = False) -> Iterator[Path]:
             raise system_error(path, "written", error) from error
         return
     if not stored:
-        path = path.resolve()  # a link stays one: what it points to is replaced
-    # Not tempfile: its files are readable by their owner alone, and would stay so under the final name.
+        path = path.resolve()  # a link is kept; its target is replaced
+    # Not tempfile: its files are readable only by their owner, and would keep these permissions.
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}{UNFINISHED}")
     try:
         yield temporary
@@ -332,7 +332,7 @@ def replaced(path: Path, stored: bool = False) -> Iterator[Path]:
             os.fsync(written.fileno())
         os.replace(temporary, path)
     except BaseException as error:
-        with suppress(OSError):  # where nothing can be written there is nothing to remove; `error` is reported
+        with suppress(OSError):  # if nothing could be written, there is nothing to remove; `error` is reported
             temporary.unlink()
         if isinstance(error, OSError):
             raise system_error(path, "written", error) from error
@@ -341,14 +341,14 @@ def replaced(path: Path, stored: bool = False) -> Iterator[Path]:
 
 @contextmanager
 def held(path: Path) -> Iterator[None]:
-    """Holds a file or folder while the block runs: no other process can; a killed process holds nothing.
+    """Locks a file or folder for other processes while the block runs. The lock of a killed process is released.
 
-    Raises InputError when another process holds it. Does nothing where the system has no such locks.
+    Raises InputError if another process has locked it. Does nothing if the system has no such locks.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     except OSError as error:
-        if fcntl is None:  # Windows opens no folders
+        if fcntl is None:  # Windows cannot open folders
             yield
             return
         raise system_error(path, "opened", error) from error
@@ -360,19 +360,19 @@ def held(path: Path) -> Iterator[None]:
 
 
 def lock(descriptor: int, folder: Path) -> None:
-    """Locks an open file until it is closed. Raises InputError naming the folder when another process holds it."""
+    """Locks an open file until it is closed. Raises InputError naming the folder if another process has locked it."""
     if fcntl is None:
         return
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise InputError(f"{folder}: another process is at work in this folder") from None
+        raise InputError(f"{folder}: another process is using this folder; wait until it ends") from None
     except OSError:
         return  # a network file system without locks
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Removes what a killed program left half written in a folder. Raises InputError where it cannot."""
+    """Removes half-written files of a killed program from a folder. Raises InputError if it fails."""
     for path in [*folder.glob(f".*{UNFINISHED}"), *folder.glob(SAFETENSORS_UNFINISHED)]:
         try:
             path.unlink(missing_ok=True)
@@ -383,12 +383,12 @@ def remove_unfinished(folder: Path) -> None:
 def write_text(text: str, path: str | Path, stored: bool = False) -> None:
     """Writes UTF-8 text atomically. stored: as for `replaced`.
 
-    Raises InputError when the folder cannot be written or the text holds what UTF-8 cannot.
+    Raises InputError if the folder cannot be written, or if the text cannot be encoded in UTF-8.
     """
     path = Path(path)
     try:
         content = text.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise InputError(f"{path}: found {text[error.start]!r}, which UTF-8 cannot hold") from error
+        raise InputError(f"{path}: found {text[error.start]!r}, which cannot be encoded in UTF-8") from error
     with replaced(path, stored) as temporary:
         temporary.write_bytes(content)

@@ -1,8 +1,9 @@
-"""Text files for reading: the one place that opens what a user names, decompresses it and decodes it.
+"""Reading text files: opens, decompresses and decodes the files that a user names.
 
-Every reader takes plain files, .gz, .xz and .zst files, and "-", the standard input. The content decides how a file is
-decompressed; a name that promises another format is an error. Everything streams: decompressors give a few megabytes at
-a time, so an archive that expands without end does not fill memory. Readers that hold a whole text have a limit.
+All readers accept plain files, .gz, .xz and .zst files, and "-", standard input. The content decides how a file is
+decompressed; a name with the suffix of another format is an error. Reading is streamed: decompressors return a few
+megabytes at a time, so an archive that expands without end does not fill memory. Readers that hold a whole text have a
+limit.
 """
 
 from __future__ import annotations
@@ -24,21 +25,21 @@ from syntaxlm.errors import InputError
 from syntaxlm.files import decode_text, system_error
 
 STANDARD_INPUT = "-"
-MAXIMUM_TEXT = 2**30  # bytes after decompression, of a text that is read as a whole
+MAXIMUM_TEXT = 2**30  # bytes after decompression of a text that is read as a whole
 MAXIMUM_LINE = 2**29  # bytes; text8, one line, has 10^8
 
 _PIECE = 2**18  # bytes read, or decompressed, at a time
-_ZSTANDARD_INPUT = 2**10  # bytes given to zstandard at a time: it may make 32,768 of each
+_ZSTANDARD_INPUT = 2**10  # bytes given to zstandard at a time: each byte may expand to 32,768
 _MAXIMUM_WINDOW = 2**29  # bytes of memory that a decompressor may take; xz -9 takes 2^26, zstd --ultra -22 2^27
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class _Damaged(Exception):
-    """Compressed data that cannot be decompressed, and why."""
+    """Raised for compressed data that cannot be decompressed, with the reason."""
 
 
 class _Member(Protocol):
-    """A compressed stream; a file may hold several, one after another."""
+    """A compressed stream; a file may contain several, one after another."""
 
     @property
     def eof(self) -> bool: ...
@@ -47,7 +48,7 @@ class _Member(Protocol):
     def needs_input(self) -> bool: ...
 
     def take(self, data: bytes) -> tuple[bytes, bytes]:
-        """Some decompressed bytes, perhaps none, and the data that is not used yet. Raises _Damaged."""
+        """Some decompressed bytes (or none), and the data that is not yet used. Raises _Damaged."""
 
 
 class _Gzip:
@@ -112,7 +113,7 @@ class _Zstandard:
 
 
 class _Compression(NamedTuple):
-    """A format of compressed files. start: what the content begins with."""
+    """A format of compressed files. start: the first bytes of the content."""
 
     name: str
     start: re.Pattern[bytes]
@@ -124,7 +125,7 @@ _COMPRESSIONS = {
     ".xz": _Compression("xz", re.compile(rb"\xfd7zXZ\x00"), _Xz),
     ".zst": _Compression("zstd", re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18"), _Zstandard),
 }
-_ARCHIVES = {  # that are not read; none of their starts is text
+_ARCHIVES = {  # formats that are not supported; their first bytes are not text
     "bzip2": re.compile(rb"BZh[1-9]1AY"),
     "zip": re.compile(rb"PK\x03\x04"),
     "7-Zip": re.compile(rb"7z\xbc\xaf\x27\x1c"),
@@ -146,17 +147,17 @@ def content_suffix(path: str | Path) -> str:
 
 
 def source_name(path: object) -> str:
-    """A path, or text from elsewhere, as messages name it."""
+    """The name of a path, or of another source of text, in messages."""
     return "standard input" if str(path) == STANDARD_INPUT else str(path)
 
 
 def no_sentence(path: object, expected: str = "one sentence per line") -> InputError:
-    """The error for a file without a sentence. expected: what is missing in it, in words."""
+    """The error for a file without sentences. expected: a description of what is missing."""
     return InputError(f"{source_name(path)}: found no sentence; expected {expected}")
 
 
 def is_compressed(path: str | Path) -> bool:
-    """Whether the content of a file, not of standard input, is compressed. Raises InputError as `open_bytes` does."""
+    """Whether the content of a file (not of standard input) is compressed. Raises InputError as `open_bytes` does."""
     with open_bytes(path) as file:
         source = file.raw
         assert isinstance(source, _Source)
@@ -164,7 +165,7 @@ def is_compressed(path: str | Path) -> bool:
 
 
 def plain_size(path: str | Path) -> int | None:
-    """Bytes of an uncompressed file; None where the length of the text is unknown: standard input, a pipe, an archive.
+    """Bytes of an uncompressed file; None if the length is unknown (standard input, a pipe, or a compressed file).
 
     Raises InputError as `open_bytes` does.
     """
@@ -174,15 +175,15 @@ def plain_size(path: str | Path) -> int | None:
 
 
 def line_bytes(line: str) -> int:
-    """Bytes of a line of UTF-8 text with its end."""
+    """Bytes of a line of UTF-8 text, including its line end."""
     return len(line.encode()) + 1
 
 
 def open_bytes(path: str | Path) -> io.BufferedReader:
-    """Opens a file, or "-", the standard input, for reading; what is compressed is decompressed on the way.
+    """Opens a file, or "-" (standard input), for reading, and decompresses it if necessary.
 
-    Raises InputError, on opening and on every reading, naming the file: it cannot be read, is truncated or damaged, is
-    an archive of an unsupported format, or its name promises a compression that the content does not have.
+    Raises InputError, on opening and on every read, if the file cannot be read, is truncated or damaged, is an archive
+    of an unsupported format, or if its name has the suffix of a compression that the content does not have.
     """
     file = _plain(path)
     try:
@@ -195,17 +196,16 @@ def open_bytes(path: str | Path) -> io.BufferedReader:
 def read_bytes(path: str | Path, most: int = MAXIMUM_TEXT) -> bytes:
     """The whole content of a file, decompressed.
 
-    most: bytes, a limit for what comes out of a decompressor and for standard input; a plain file is read whatever its
-        size.
-    Raises InputError as `open_bytes` does, and beyond the limit.
+    most: limit in bytes, for decompressed data and standard input; plain files of any size are read.
+    Raises InputError as `open_bytes` does, and if the limit is exceeded.
     """
     return b"".join(_limited(path, most))
 
 
 def read_whole_text(path: str | Path, most: int = MAXIMUM_TEXT) -> str:
-    """The whole text of a UTF-8 file without byte order mark, line ends as they are.
+    """The whole text of a UTF-8 file without byte order mark; line ends are not changed.
 
-    Raises InputError as `read_bytes` does, and as `decode_text`, naming line and byte, for what is not UTF-8 text.
+    Raises InputError as `read_bytes` does, and as `decode_text` does if the content is not UTF-8 text.
     """
     pieces: list[bytes] = []
     for piece in _limited(path, most):
@@ -225,16 +225,16 @@ def _limited(path: str | Path, most: int) -> Iterator[bytes]:
             if length > most and not source.is_plain:
                 raise InputError(
                     f"{source_name(path)}: more than {most / 2**20:,.0f} MiB after decompression, the limit for a file"
-                    " that is read as a whole. Split it, or decompress it to a plain file, which has no limit."
+                    " that is read as a whole. Split it, or decompress it: plain files have no limit."
                 )
             yield piece
 
 
 def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
-    """The lines of a UTF-8 file as they are read, numbered from 1, without line ends (\\n, \\r\\n) and byte order mark.
+    """The lines of a UTF-8 file, numbered from 1, without line ends (\\n, \\r\\n) and byte order mark.
 
-    Memory holds one line, of at most `MAXIMUM_LINE` bytes.
-    Raises InputError as `open_bytes` does; for text that is not UTF-8 and binary content, with line and byte offset
+    Only one line, of at most `MAXIMUM_LINE` bytes, is held in memory.
+    Raises InputError as `open_bytes` does; for binary content and text that is not UTF-8, with line and byte offset
     (after decompression, from 0); and for a line that is too long.
     """
     offset = 0
@@ -276,33 +276,33 @@ def _raw_lines(file: BinaryIO, source: str) -> Iterator[bytes]:
         yield b"".join(pieces)
 
 
-_taken: weakref.WeakSet[Any] = weakref.WeakSet()  # standard inputs that were opened
+_taken: weakref.WeakSet[Any] = weakref.WeakSet()  # standard inputs that were already opened
 
 
 def _plain(path: str | Path) -> io.BufferedReader:
-    """A file as it is. Raises InputError."""
+    """Opens a file without decompression. Raises InputError."""
     if str(path) == STANDARD_INPUT:
         return _standard_input()
     try:
         return open(path, "rb")
     except OSError as error:
         beside = [f"{path}{suffix}" for suffix in COMPRESSED_SUFFIXES if os.path.exists(f"{path}{suffix}")]
-        hint = f". There is {beside[0]}" if isinstance(error, FileNotFoundError) and beside else ""
+        hint = f". Did you mean {beside[0]}?" if isinstance(error, FileNotFoundError) and beside else ""
         raise InputError(f"{system_error(path, 'read', error)}{hint}") from error
 
 
 def _standard_input() -> io.BufferedReader:
     buffer = getattr(sys.stdin, "buffer", None)
     if buffer is None:
-        raise InputError("standard input: there is none; expected a file")
+        raise InputError("standard input: not available; expected a file")
     if buffer in _taken:
-        raise InputError("standard input: was read already; - can be given for one file only")
+        raise InputError("standard input: already read; - can be given for only one file")
     _taken.add(buffer)
     return io.BufferedReader(_Unclosed(buffer), _PIECE)
 
 
 class _Unclosed(io.RawIOBase):
-    """A stream that stays open when its reader is closed."""
+    """A stream that remains open when its reader is closed."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._read = stream.read1 if hasattr(stream, "read1") else stream.read
@@ -317,7 +317,7 @@ class _Unclosed(io.RawIOBase):
 
 
 class _Source(io.RawIOBase):
-    """The decompressed content of a file; every fault of reading is an InputError that names it."""
+    """The decompressed content of a file; all reading errors are InputErrors that name it."""
 
     def __init__(self, file: io.BufferedReader, path: str | Path) -> None:
         self._file, self._name, self._rest = file, source_name(path), memoryview(b"")
@@ -332,18 +332,18 @@ class _Source(io.RawIOBase):
         self._pieces = pieces if self.compression is None else _decompressed(pieces, self.compression.member)
 
     def _compression(self, path: str | Path, start: bytes) -> _Compression | None:
-        """The format that a file begins with, None for a plain one. Raises InputError where the name differs."""
+        """The format of a file's first bytes, None for a plain file. Raises InputError if its name does not match."""
         found = next((one for one in _COMPRESSIONS.values() if one.start.match(start)), None)
         archive = next((name for name, pattern in _ARCHIVES.items() if pattern.match(start)), None)
         supported = ", ".join(COMPRESSED_SUFFIXES)
         if archive is not None:
-            raise self._fault(f"found a {archive} archive; expected plain text or {supported}. Decompress it first")
+            raise self._fault(f"found a {archive} archive; expected plain text or {supported}. Decompress it first.")
         promised = None if str(path) == STANDARD_INPUT else _COMPRESSIONS.get(Path(path).suffix.lower())
         if promised not in (None, found):
             content = found.name + " data" if found else "an empty file" if not start else "uncompressed content"
             raise self._fault(
-                f"found {content} under a name that ends in {Path(path).suffix}; expected {promised.name} data, or a"
-                " name that fits the content"
+                f"found {content} in a file with the suffix {Path(path).suffix}; expected {promised.name} data, or a"
+                " name that matches the content"
             )
         return found
 
@@ -358,7 +358,7 @@ class _Source(io.RawIOBase):
             try:
                 self._rest = memoryview(next(self._pieces, b""))
             except EOFError:
-                raise self._fault("truncated: the compressed data ends too early. Copy or download it again") from None
+                raise self._fault("truncated: the compressed data ends too early. Copy or download it again.") from None
             except _Damaged as error:
                 raise self._fault(f"cannot be decompressed: {error}") from error
             except OSError as error:
@@ -374,9 +374,9 @@ class _Source(io.RawIOBase):
 
 
 def _decompressed(pieces: Iterator[bytes], start: Callable[[], _Member]) -> Iterator[bytes]:
-    """The content of compressed members that follow each other, zero bytes between them ignored.
+    """The content of successive compressed members; zero bytes between them are ignored.
 
-    Raises EOFError where a member is cut short, and _Damaged.
+    Raises EOFError for a truncated member, and _Damaged.
     """
     rest = next(pieces, b"")
     while rest:

@@ -136,5 +136,5 @@ def test_reranked_trees_are_written_and_not_over_what_is_read(tmp_path):
     texts: list[str] = []
     assert report.to_dict() == evaluate_reranking(model, candidates, write=texts.append).to_dict()
     assert output.read_text() == "".join(texts)
-    with pytest.raises(InputError, match="is a file that is read"):
+    with pytest.raises(InputError, match="is also an input"):
         syntaxlm.rerank(model, candidates, output=candidates)

@@ -111,7 +111,7 @@ def test_wrong_options_are_reported_before_a_text_is_read(prpn, options, message
 
 
 def test_one_string_is_not_a_stream(prpn):
-    with pytest.raises(TypeError, match="for one, call parse"):
+    with pytest.raises(TypeError, match="use parse for one text"):
         prpn.pipe(SENTENCE)
 
 
@@ -214,7 +214,7 @@ def test_evaluations_are_those_of_the_modules(toy, prpn, tmp_path):
     expected = evaluate_parsing(prpn, treebank, protocol, "unbiased", "none").to_dict()
     assert prpn.evaluate_parsing(treebank, "wsj10", decoder="unbiased", preprocessing="none").to_dict() == expected
     assert prpn.evaluate_parsing(treebank, protocol, decoder="unbiased", preprocessing="none").to_dict() == expected
-    with pytest.raises(InputError, match="max_words: the protocol itself is given"):
+    with pytest.raises(InputError, match="max_words: found together with a protocol object"):
         prpn.evaluate_parsing(treebank, protocol, max_words=3)
     pairs = tmp_path / "pairs.jsonl"
     pairs.write_text('{"sentence_good": "the cat sees", "sentence_bad": "sees cat the", "UID": "order"}\n')
@@ -227,11 +227,11 @@ def test_evaluations_are_those_of_the_modules(toy, prpn, tmp_path):
 @pytest.mark.parametrize(
     ("place", "message"),
     [
-        ("nowhere", "nowhere: no such model folder; expected a folder as syntaxlm train writes it"),
+        ("nowhere", "nowhere: no such model folder; expected a folder written by syntaxlm train"),
         ("file", "found a file; expected a folder"),
         ("empty", "not a model folder: config.json is missing; expected"),
-        ("seeds", r"config.json is missing. There are model folders in it: \S*seed-1, \S*seed-2$"),
-        ("many", r"There are model folders in it: (\S+, ){5}\.\.\.$"),
+        ("seeds", r"config.json is missing. It contains model folders: \S*seed-1, \S*seed-2$"),
+        ("many", r"It contains model folders: (\S+, ){5}\.\.\.$"),
     ],
 )
 def test_what_is_not_a_model_folder_is_reported_with_what_is_there(tmp_path, place, message):

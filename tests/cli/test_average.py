@@ -44,7 +44,7 @@ def test_ties_are_broken_as_asked(files, tmp_path, capsys):
 
 def test_an_average_does_not_take_the_place_of_what_it_is_made_of(files, capsys):
     assert main(["average", *files, "-o", files[0]]) == 2
-    assert f"{files[0]}: is a file that is read" in capsys.readouterr().err
+    assert f"{files[0]}: is also an input" in capsys.readouterr().err
 
 
 def test_weights_and_json(files, tmp_path, capsys):

@@ -131,7 +131,7 @@ def test_a_missing_text_is_told(refused, trained, tmp_path):
 
 def test_parse_does_not_write_over_its_text(refused, text, trained):
     path = text("a cat\n")
-    assert "is a file that is read" in refused("parse", trained.prpn, path, "-o", path)
+    assert "is also an input" in refused("parse", trained.prpn, path, "-o", path)
     assert path.read_text() == "a cat\n"
 
 
@@ -381,17 +381,17 @@ def test_faults_of_a_recipe_are_told_by_key(refused, recipe, tmp_path):
     assert "model.hiden_size: no such setting. Did you mean model.hidden_size?" in message("--model.hiden_size", "3")
     assert 'model.hidden_size: found "big"; expected a valid integer' in message("--model.hidden_size", "big")
     assert "model.hidden_size: found -3; expected 1 or more" in message("--model.hidden_size", "-3")
-    assert "--model.layers: expected a value after it" in message("--model.layers")
+    assert "--model.layers: the value is missing" in message("--model.layers")
     assert "model is a single setting" not in message("--model", "3")
     assert "nothing.txt: cannot be read" in message("--text.train", "nothing.txt")
     assert not (tmp_path / "run" / "recipe.yaml").exists()
 
 
 def test_combinations_without_sense_are_told(refused, recipe, tmp_path, trained):
-    assert "needs a RECIPE and --output" in refused("train", recipe)
-    assert "needs a RECIPE and --output" in refused("train")
-    assert "--resume takes all from the run's folder" in refused("train", recipe, "--resume", trained.lstm)
-    assert "--resume takes all" in refused("train", "--resume", trained.lstm, "--run.seed", "3")
+    assert "expected either RECIPE and --output DIR" in refused("train", recipe)
+    assert "expected either RECIPE and --output DIR" in refused("train")
+    assert "--resume uses the recipe and settings" in refused("train", recipe, "--resume", trained.lstm)
+    assert "--resume uses the recipe" in refused("train", "--resume", trained.lstm, "--run.seed", "3")
     assert "--seeds: found 0" in refused("train", recipe, "--output", tmp_path / "run", "--seeds", "0")
     assert "no such recipe file. Shipped recipes" in refused("train", "xyz", "--output", tmp_path / "run")
     assert "already holds a run" in refused("train", recipe, "--output", trained.lstm)
@@ -415,7 +415,7 @@ def test_data_toy_writes_the_corpus_and_says_what_it_wrote(run, refused, tmp_pat
 
 def test_data_text8_splits_the_file_and_refuses_another(run, refused, text, tmp_path, monkeypatch):
     path = text("a term of abuse ", "text8")
-    assert "found 16 bytes; expected text8, unpacked, which has 100,000,000" in refused(
+    assert "found 16 bytes; expected the unpacked text8, which has 100,000,000" in refused(
         "data", "text8", path, "-o", tmp_path
     )
     monkeypatch.setattr("syntaxlm.data.text8.BYTES", 16)
@@ -493,7 +493,7 @@ def test_a_treebank_of_other_tags_is_written_as_words_and_scored(run, refused, t
     for arguments in (["parse", trained.prpn, bank], ["trees", bank, bank]):
         code, out, err = run("evaluate", *arguments, "--preprocessing", rule, "--details", rows)
         assert code == 0, err
-        assert f"clean-up {rule}" in out
+        assert f"preprocessing {rule}" in out
         assert [json.loads(line)["number"] for line in rows.read_text().splitlines()] == [1, 2]
     for arguments in (["data", "words", bank, "-o", words], ["evaluate", "parse", trained.prpn, bank]):
         assert "another tag set" in refused(*arguments)

@@ -66,7 +66,7 @@ def test_models_of_one_folder_name_are_told_apart_and_one_twice_is_refused(capsy
     assert [model["model"] for model in json.loads(out)["models"]] == [str(trained.prpn), str(other)]
     code, out, error = run(capsys, trained.prpn, *files, "--also", trained.prpn)
     assert (code, out) == (2, "")
-    assert "the same model twice" in error
+    assert "the same model is given twice" in error
 
 
 def test_a_model_of_trees_answers_beside_one_of_words(capsys, trained, toy, tmp_path):

@@ -117,7 +117,7 @@ def test_the_theme_fixes_the_colours(draw):
     [
         ([], "out.svg", "found neither"),
         ([SENTENCE, "--gold", GOLD], "out.svg", "found both"),
-        ([SENTENCE, "--number", "1"], "out.svg", "there is no --gold"),
+        ([SENTENCE, "--number", "1"], "out.svg", "--gold is missing"),
         ([SENTENCE], "out.gif", "out.gif: found the extension '.gif'; expected one of .svg, .png, .html"),
         ([SENTENCE], "out", "found no extension"),
         ([SENTENCE, "--maps"], "out.tex", "LaTeX output contains only trees"),

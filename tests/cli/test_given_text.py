@@ -46,8 +46,8 @@ def test_a_file_with_white_space_in_its_name_is_a_file_and_a_missing_one_without
     path.write_text("a dog\n")
     assert parse_brackets(run("parse", path)[1])[0].words == ("a", "dog")
     assert run("parse", "missing.txt")[0] == 2
-    assert "not both" in run("parse", path, "--text", SENTENCE)[2]
-    assert "expected a file, a table" in run("score", SENTENCE, "--column", "text")[2]
+    assert "expected either a file or a sentence" in run("parse", path, "--text", SENTENCE)[2]
+    assert "expected a table file" in run("score", SENTENCE, "--column", "text")[2]
     assert "expected one sentence" in run("parse", "a cat\na dog", "--format", "svg")[2]
 
 

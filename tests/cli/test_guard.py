@@ -72,7 +72,7 @@ def test_an_output_that_is_an_input_is_refused_and_the_file_stays(name, output, 
         link(text, written)
     for action in LEAVES[name].inputs:
         given = {action.dest: str(text), output.action.dest: str(written)}
-        assert "is a file that is read" in refused(arguments_of(name, given, str(model)), tmp_path, capsys)
+        assert "is also an input" in refused(arguments_of(name, given, str(model)), tmp_path, capsys)
 
 
 @pytest.mark.parametrize(("name", "output"), FILE_OUTPUTS, ids=names)
@@ -87,7 +87,7 @@ def test_a_file_of_a_model_folder_is_refused_as_output(name, output, model, tmp_
 @pytest.mark.parametrize("name", [name for name, leaf in LEAVES.items() if len(leaf.outputs) > 1 and name != "train"])
 def test_two_outputs_of_one_name_are_refused(name, tmp_path, capsys):
     given = {output.action.dest: str(tmp_path / "out") for output in LEAVES[name].outputs}
-    assert "named as two outputs" in refused(arguments_of(name, given, "x"), tmp_path, capsys)
+    assert "is given for two outputs" in refused(arguments_of(name, given, "x"), tmp_path, capsys)
 
 
 @pytest.mark.parametrize(("name", "output"), FOLDER_OUTPUTS, ids=names)
@@ -99,12 +99,12 @@ def test_a_users_files_in_an_output_folder_stay(name, output, tmp_path, capsys):
     if name == "report":  # it replaces its page, as other commands replace the file that --output names
         return
     error = refused(arguments_of(name, {"output": str(mine)}, "x"), tmp_path, capsys)
-    assert any(said in error for said in ("did not write", "not of a run", "already has", "is not empty"))
+    assert any(part in error for part in ("did not write", "not belong to a run", "already contains", "is not empty"))
 
 
 def test_a_report_replaces_its_own_page_and_is_not_written_into_its_model(model, trained, tmp_path, capsys):
     for folder in (model, model / "below"):
-        assert "model folder that is read" in refused(["report", str(model), "-o", str(folder)], tmp_path, capsys)
+        assert "is in the model folder" in refused(["report", str(model), "-o", str(folder)], tmp_path, capsys)
     for _ in range(2):
         assert cli.main(["report", str(model), "-o", str(tmp_path / "page")]) == 0
 
@@ -114,7 +114,7 @@ def test_the_corpus_is_written_again_over_itself_and_over_nothing_else(tmp_path,
     assert cli.main(words) == cli.main(words) == 0
     (tmp_path / "toy" / "floor.json").unlink()
     capsys.readouterr()
-    assert "has files that this command did not write" in refused(words, tmp_path, capsys)
+    assert "contains files that this command did not write" in refused(words, tmp_path, capsys)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "notes.md").write_text("mine")
     assert "notes.md (floor.json is missing)" in refused(
@@ -127,7 +127,7 @@ def test_files_of_folders_and_patterns_that_are_read_stay_and_new_ones_may_be_ma
     bank.mkdir()
     (bank / "a.mrg").write_text("(S (A a))\n")
     for read in (bank, str(bank / "*.mrg"), str(tmp_path / "**" / "*.mrg")):
-        with pytest.raises(InputError, match=r"a\.mrg: is a file (that is read|of )"):
+        with pytest.raises(InputError, match=r"a\.mrg: is (also an input|a file of the input folder)"):
             refuse_overwriting(bank / "a.mrg", [read])
         refuse_overwriting(bank / "new.txt", [read])
     refuse_overwriting(None, [bank])
@@ -141,7 +141,7 @@ def test_an_output_that_standard_input_reads_is_refused(tmp_path, monkeypatch):
     path.write_text("a\n")
     with open(path) as file:
         monkeypatch.setattr(sys, "stdin", file)
-        with pytest.raises(InputError, match="is a file that is read"):
+        with pytest.raises(InputError, match="is also an input"):
             refuse_overwriting(path, ["-"])
         refuse_overwriting(tmp_path / "other.txt", ["-"])
 

@@ -55,7 +55,7 @@ def test_models_of_one_folder_name_are_told_apart_and_one_twice_is_refused(capsy
     assert [model["model"] for model in json.loads(out)["models"]] == [str(trained.prpn), str(other)]
     code, out, error = run(capsys, trained.prpn, pairs, "--also", trained.prpn)
     assert (code, out) == (2, "")
-    assert "the same model twice" in error
+    assert "the same model is given twice" in error
 
 
 def test_options_are_in_the_help_and_a_folder_that_is_no_model_is_told(capsys, pairs, tmp_path):
@@ -73,4 +73,4 @@ def test_a_faulty_line_ends_with_code_2_and_its_place(capsys, trained, pairs):
     pairs.write_text('{"sentence_good": "a"}\n')
     code, out, error = run(capsys, trained.prpn, pairs)
     assert (code, out) == (2, "")
-    assert f"{pairs}, line 1: no sentence_bad" in error
+    assert f"{pairs}, line 1: sentence_bad missing" in error

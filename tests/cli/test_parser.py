@@ -45,13 +45,13 @@ SEVERAL_HELPS = {
     "--json": "",
     "--seeds": "",
     "--minutes": "",
-    "--device": "processor ",
+    "--device": "device ",
     "--sentences": "",
     "--max-words": "",
     "--cache-size": "number of words in the cache",
     "--seed": "random seed; default ",
     "--preprocessing": "gold-tree preprocessing, which selects words: ",
-    "--theme": "colours; auto (default) follows the reader's system",
+    "--theme": "colour theme; auto (default) follows the reader's system",
     "--weights": "weight of each ",
 }
 
@@ -142,7 +142,7 @@ def test_every_path_is_declared_as_input_or_output(name):
         ("evaluate --jsn perplexity", "syntaxlm evaluate: error: unrecognized option --jsn"),
         ("parse M T --format latx", "invalid choice: 'latx'; did you mean latex? (choose from brackets, json, latex"),
         ("parse M T U", "syntaxlm parse: error: unexpected argument 'U'"),
-        ("parse M T --schedule.epochs 3", "unrecognized option --schedule.epochs; this command takes no settings"),
+        ("parse M T --schedule.epochs 3", "unrecognized option --schedule.epochs; this command does not take"),
         ("score M T --device gpu", "argument --device: found 'gpu'; expected cpu, cuda, cuda:N, mps or auto"),
     ],
 )
@@ -193,7 +193,7 @@ def test_quiet_prints_errors_but_no_warnings(capsys, trained, toy, tmp_path):
 def test_a_device_that_is_not_there_is_named(capsys, trained, toy, monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     assert cli.main(["parse", str(trained.prpn), str(toy / "test.txt"), "--device", "cuda:1"]) == 2
-    assert "--device cuda:1: torch finds no CUDA GPU; expected cpu, or auto" in capsys.readouterr().err
+    assert "--device cuda:1: torch finds no CUDA GPU; expected cpu or auto" in capsys.readouterr().err
     assert cli.main(["parse", str(trained.prpn), str(toy / "test.txt"), "--device", "auto"]) == 0
     assert cli.main(["train", "lstm-toy", "-o", "x", "--device", "cuda:1"]) == 2
     assert "CUDA_VISIBLE_DEVICES=1" in capsys.readouterr().err

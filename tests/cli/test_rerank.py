@@ -81,7 +81,7 @@ def test_picked_trees_do_not_take_the_place_of_what_is_read(capsys, model, files
         before = output.read_bytes()
         code, _, err = run(capsys, model, path, "--gold", gold, "-o", output)
         assert (code, output.read_bytes()) == (2, before)
-        assert f"{output}: is a file that is read" in err
+        assert f"{output}: is also an input" in err
 
 
 def test_faults_end_with_code_2_their_place_and_no_file(capsys, model, files, trained, tmp_path):
@@ -96,7 +96,7 @@ def test_faults_end_with_code_2_their_place_and_no_file(capsys, model, files, tr
             f"broken.conllu, line {len(lines) + 1}, sentence 5: found 2",
         ),
         ((model, path, "--gold", path, "-o", output), "k.conllu, sentence"),
-        ((model, path, "--json"), "--json prints figures"),
+        ((model, path, "--json"), "--json: prints figures"),
         ((model, path, "--score", "loss", "--weight", "0.5"), "no parser's score in its comments"),
         ((model, path, "--gold", gold, "--tune", path, gold), "is measured; expected another file"),
         ((trained.lstm, path), "this lstm model does not generate dependency trees"),

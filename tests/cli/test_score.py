@@ -101,7 +101,7 @@ def test_columns_named_as_ours_go_into_every_row_under_another_name(score):
     [
         ("", [], "found no sentence; expected one sentence per line"),
         ("", ["--column", "text"], "line 1: no header"),
-        ("item\ttext\n", ["--column", "text"], "found no sentence; expected one row or more"),
+        ("item\ttext\n", ["--column", "text"], "found no sentence; expected at least one row"),
         ("item\ttext\n1\ta\n", ["--column", "sentence"], "no column 'sentence'; found item, text."),
         ("item\ttext\n1\n", ["--column", "text"], "line 2: found 1 cells, expected 2"),
         (b"a cat\n\xff\n", [], "line 2: found byte 0xff at offset 6, expected UTF-8 text"),

@@ -77,19 +77,19 @@ def test_a_folder_stands_for_its_files_by_name(written, tmp_path):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ('{"sentence_good": "a"', "no JSON"),
-        ("[" * 100_000, "no JSON"),
+        ('{"sentence_good": "a"', "not JSON"),
+        ("[" * 100_000, "not JSON"),
         ("[1]", "found [1]; expected an object"),
-        ('{"sentence_good": "a", "bad": "b"}', "no sentence_bad; found the entries sentence_good, bad; expected"),
-        ("{}", "no sentence_good and no sentence_bad; found the entries none"),
+        ('{"sentence_good": "a", "bad": "b"}', "sentence_bad missing; found the entries sentence_good, bad; expected"),
+        ("{}", "sentence_good and sentence_bad missing; found the entries none"),
         ('{"sentence_good": "a", "sentence_bad": 3}', "found 3 in sentence_good, sentence_bad; expected a sentence"),
         ('{"sentence_good": "a", "sentence_bad": " "}', 'found " " in'),
         ('{"sentences": ["a"]}', 'sentences is ["a"]; expected a list of two or more'),
         ('{"sentences": "ab"}', 'sentences is "ab"; expected a list'),
         ('{"sentences": ["a", null]}', "found null in sentences"),
         ('{"sentences": ["a", "b"], "case": 7}', "case is 7; expected text"),
-        ('{"sentences": ["a", "\\ud83d"]}', 'found "\\ud83d" in sentences, which is no text that UTF-8 can hold'),
-        ('{"sentences": ["a", "b\\u0000"]}', "which is no text"),
+        ('{"sentences": ["a", "\\ud83d"]}', 'found "\\ud83d" in sentences; expected text without zero bytes'),
+        ('{"sentences": ["a", "b\\u0000"]}', "expected text without zero bytes"),
     ],
 )
 def test_what_is_no_item_is_told_by_file_line_found_and_expected(written, line, said):
@@ -104,7 +104,7 @@ def test_what_is_no_item_is_told_by_file_line_found_and_expected(written, line, 
 def test_files_that_hold_nothing_are_told(written, tmp_path):
     empty = tmp_path / "folder"
     empty.mkdir()
-    for path, said in ((written(" "), "no minimal pair in it"), (empty, "a folder without a file")):
+    for path, said in ((written(" "), "no minimal pairs found"), (empty, "the folder contains no files")):
         with pytest.raises(InputError, match=said):
             read_pairs([path])
     with pytest.raises(InputError, match="cannot be read"):

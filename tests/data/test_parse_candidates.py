@@ -73,7 +73,7 @@ def test_lines_are_kept_as_they_stand(read):
         (cat("2 0", "# sent_id = a") + block("cats slept", "2 0", "# sent_id = a"),
          "k.conllu, line 6, sentence a: found 'slept' as word 2, expected 'sleep' as in k.conllu, line 2, sentence a"),
         (cat("2 0", "# sent_id = a") + dog("0 1", "# sent_id = b") + cat("0 1", "# sent_id = a"),
-         "k.conllu, line 10, sentence a: more candidates of a sentence after another one"),
+         "k.conllu, line 10, sentence a: found a candidate of an earlier sentence"),
         (cat("2 0", "# score = high"), "k.conllu, line 2, sentence 1: found # score = high; expected a number"),
         (cat("2 0", "# score = nan"), "k.conllu, line 2, sentence 1: found # score = nan; expected a number"),
         (cat("2 0", "# score = 1") + cat("0 1"),

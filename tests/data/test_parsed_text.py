@@ -98,9 +98,11 @@ def test_what_cannot_be_parsed_is_refused(pipeline, tmp_path):
     without, short = spacy.blank("en"), spacy.blank("en")
     without.add_pipe("sentencizer")
     short.max_length = 5
-    with pytest.raises(InputError, match="the spaCy pipeline en_pipeline has no parser: it is made of sentencizer"):
+    with pytest.raises(
+        InputError, match="the spaCy pipeline en_pipeline has no parser; its components are sentencizer"
+    ):
         list(parse_text(text, without))
-    with pytest.raises(InputError, match="en_no_such_pipeline: no spaCy pipeline that can be loaded"):
+    with pytest.raises(InputError, match="en_no_such_pipeline: the spaCy pipeline cannot be loaded"):
         load_pipeline("en_no_such_pipeline")
     with pytest.raises(InputError, match=r"text\.txt, line 1: 9 characters; expected at most 5"):
         list(parse_text(text, short))

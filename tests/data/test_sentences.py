@@ -228,7 +228,7 @@ def test_what_cannot_be_done_is_told_and_nothing_is_written(book, tmp_path):
     for arguments, said in (
         (([],), "no file given"),
         (([path], out, out), "out.txt: to be written twice"),
-        (([path], path), "book.txt: is a file that is read"),
+        (([path], path), "book.txt: is also an input"),
         (([path], out, tmp_path / "v", 1.0), "a share of 1 put aside"),
         (([path], out, tmp_path / "v", 0.5, -1), "seed -1"),
         (([path], out, None, 0.05, 0, False, "klingon"), "klingon: no such encoding"),

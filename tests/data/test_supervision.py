@@ -285,7 +285,7 @@ def test_a_sentence_with_other_words_than_its_tree_is_named_counted_and_not_supe
 def test_more_or_fewer_trees_than_sentences_are_told_with_both_numbers_and_where_they_part(tmp_path):
     with pytest.raises(
         InputError,
-        match=r"gold\.mrg: 3 trees \(1 more have no word left, clean-up ptb-keep\), .*"
+        match=r"gold\.mrg: 3 trees \(1 more have no word left after preprocessing ptb-keep\), .*"
         r"text\.txt: 2 sentences; expected one tree for each(.|\n)*without a sentence: .*, tree 4: Go away",
     ):
         read(tmp_path, "".join(WITHOUT.splitlines(True)[:2]), TREEBANK)
@@ -298,7 +298,9 @@ def test_more_or_fewer_trees_than_sentences_are_told_with_both_numbers_and_where
 
 
 def test_trees_of_another_clean_up_and_dependency_trees_are_refused(tmp_path):
-    with pytest.raises(InputError, match=r"1 of 4 trees have the words of their sentences(.|\n)*clean-up none leaves"):
+    with pytest.raises(
+        InputError, match=r"1 of 4 trees have the words of their sentences(.|\n)*preprocessing none keeps"
+    ):
         read(tmp_path, "The cat\nShe slept\n.\nGo away\n", TREEBANK, "none")
     (tmp_path / "gold.conllu").write_text("1\tGo\t_\tVB\t_\t_\t0\troot\t_\t_\n\n")
     (tmp_path / "text.txt").write_text("Go\n")

@@ -85,7 +85,9 @@ def test_few_untagged_tokens_are_left_out_and_counted():
     with pytest.raises(InputError, match=r"text, line 1 \(3 of 204 tokens so far have no tag\): found 'stray'"):
         list(tagged_lines("text", lines))
     lines[0] = (1, "a_A " * 400 + "stray . . ._...")
-    with pytest.warns(InputWarning, match=r"text: 3 of 405 tokens have no tag and are left out, the first: 'stray' in"):
+    with pytest.warns(
+        InputWarning, match=r"text: 3 of 405 tokens have no tag and are omitted; the first is 'stray' in"
+    ):
         assert [len(line.split()) for _, line in tagged_lines("text", lines)] == [401, 1]
     with warnings.catch_warnings():
         warnings.simplefilter("error")

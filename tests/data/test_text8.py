@@ -28,7 +28,7 @@ def test_the_parts_are_the_bytes_before_and_after_the_cut(short, tmp_path):
     assert train == content[:30] + b"\n"
     assert valid == content[30:] + b"\n"
     assert (summary.train_words, summary.valid_words, summary.cut) == (5, 3, "term")
-    assert "cut falls into the word 'term'" in str(summary)
+    assert "cut is inside the word 'term'" in str(summary)
 
 
 @pytest.mark.parametrize("content", [b"a" * 29 + b" " + b"b" * 10, b"a" * 30 + b" " + b"b" * 9])
@@ -45,7 +45,7 @@ def test_a_file_of_another_size_is_told_with_both_and_nothing_is_written(short, 
     (tmp_path / "text8").write_bytes(b"a" * size)
     with pytest.raises(
         InputError,
-        match=rf"text8: found .*{min(size, 40)} bytes; expected text8, .* has 40",
+        match=rf"text8: found .*{min(size, 40)} bytes; expected the unpacked text8, which has 40",
     ):
         split_text8(tmp_path / "text8", tmp_path / "out")
     assert not (tmp_path / "out").exists()

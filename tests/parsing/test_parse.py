@@ -162,7 +162,7 @@ def test_the_command_refuses_labels_of_averages_and_of_models_without_any(folder
     (tmp_path / "text.txt").write_text("a dog\n")
     text = str(tmp_path / "text.txt")
     assert main(["parse", "brackets", text, "--labels", "--also", "prpn"]) == 2
-    assert "--labels: averaged trees have no labels; give --labels with one model" in capsys.readouterr().err
+    assert "--labels: averaged trees have no labels; omit either" in capsys.readouterr().err
     assert main(["parse", "palm", text, "--labels"]) == 2
     assert "this palm model does not label spans, so parsing with labels cannot use it." in capsys.readouterr().err
 
@@ -171,7 +171,7 @@ def test_the_command_refuses_labels_of_averages_and_of_models_without_any(folder
 def test_the_commands_refuse_a_model_that_is_given_twice(folders, command, capsys):
     arguments = ["text", "prpn", "prpn"] if "agreement" in command else ["prpn", "text", "--also", "prpn"]
     assert main([*command, *arguments]) == 2
-    assert "the same model twice" in capsys.readouterr().err
+    assert "the same model is given twice" in capsys.readouterr().err
 
 
 def test_the_command_averages_models_of_every_structure(folders, tmp_path, capsys):

@@ -154,7 +154,7 @@ def test_a_text_of_single_words_and_the_text_as_output_raise_an_error(tmp_path):
     path.write_text("dog\ncat\n", encoding="utf-8")
     with pytest.raises(InputError, match="no sentence has two or more words"):
         list_grammar(grammar("simple-pcfg"), path)
-    with pytest.raises(InputError, match="is a file that is read"):
+    with pytest.raises(InputError, match="is also an input"):
         list_grammar(grammar("simple-pcfg"), path, output=path)
 
 

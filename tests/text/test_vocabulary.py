@@ -68,12 +68,12 @@ def test_a_file_cut_short_anywhere_is_refused_by_name(tmp_path):
 @pytest.mark.parametrize(
     ("content", "fault"),
     [
-        ("[]", "no vocabulary"),
-        ('{"tokens": []}', "no vocabulary"),
+        ("[]", "not a vocabulary"),
+        ('{"tokens": []}', "not a vocabulary"),
         ("[" * 100_000, "cut short"),
         ("\x00\x01", "cut short"),
         ('{"format": "syntaxlm vocabulary 1", "unknown": 1, "begin": "a", "end": "b", "tokens": []}', "'unknown' is 1"),
-        ('{"format": "syntaxlm vocabulary 1", "unknown": "u", "begin": "a", "end": "b", "tokens": [1]}', "no list"),
+        ('{"format": "syntaxlm vocabulary 1", "unknown": "u", "begin": "a", "end": "b", "tokens": [1]}', "not a list"),
         (
             '{"format": "syntaxlm vocabulary 1", "unknown": "u", "begin": "a", "end": "b", "tokens": ["u", "a"]}',
             "end token",
@@ -116,5 +116,5 @@ def test_unknown_cannot_be_begin_or_end():
 
 
 def test_no_room_for_the_special_tokens_is_an_error():
-    with pytest.raises(InputError, match="no room"):
+    with pytest.raises(InputError, match="is too small"):
         Vocabulary.build({"a": 1}, maximum_size=2)

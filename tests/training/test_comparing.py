@@ -221,7 +221,7 @@ def test_recipes_are_read_by_name_with_one_budget_and_all_faults_are_told_togeth
 
 
 def test_a_folder_that_another_comparison_is_at_work_in_is_refused(two, tmp_path):
-    with held(tmp_path), pytest.raises(InputError, match="another process is at work"):
+    with held(tmp_path), pytest.raises(InputError, match="another process is using this folder"):
         compare({"lstm": two["lstm"]}, tmp_path, 1, watching)
     assert not list(tmp_path.iterdir())
 

@@ -114,7 +114,7 @@ def test_a_folder_is_held_from_its_claim_until_it_is_released(tmp_path):
             take(tmp_path / "run")
     taken.release()
     again = held(tmp_path / "run")
-    with pytest.raises(InputError, match="another process is at work"):
+    with pytest.raises(InputError, match="another process is using this folder"):
         held(tmp_path / "run")
     again.release()
     assert [path.name for path in (tmp_path / "run").iterdir()] == [RECIPE]

@@ -89,7 +89,7 @@ def test_the_classifiers_kept_are_those_of_the_best_epoch(toy, folder, tmp_path)
 
 def test_a_folder_that_another_process_is_at_work_in_is_refused(toy, folder):
     before = {path.name for path in folder.iterdir()}
-    with held(folder), pytest.raises(InputError, match="another process is at work"):
+    with held(folder), pytest.raises(InputError, match="another process is using this folder"):
         train_stops(folder, toy / "train.conllu", toy / "valid.conllu")
     assert {path.name for path in folder.iterdir()} == before
 

@@ -1,4 +1,4 @@
-"""The Python interface: a model is one object, loaded by `load`, whose methods parse, score and generate."""
+"""The Python interface: `load` reads a model as one object, whose methods parse, score and generate."""
 
 from syntaxlm.api.model import LanguageModel, load
 from syntaxlm.api.results import Results, SentenceSurprisal

@@ -1,4 +1,4 @@
-"""What is done with several models, or before there is one: training, comparisons of recipes, reranking."""
+"""Functions that are not methods of a model: training, comparison of recipes, reranking."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def train(
 ) -> TrainingResult:
     """Train a model into a new folder.
 
-    recipe: a recipe, the name of a shipped one, or a YAML file. overrides: of its settings, see `read_recipe`.
+    recipe: a recipe, the name of a shipped recipe, or a YAML file. overrides: settings to replace, see `read_recipe`.
     callback: called with each event of the run.
-    Raises InputError for wrong settings, before anything is read, and where the folder holds a run already.
+    Raises InputError for wrong settings, before anything is read, and if the folder already contains a run.
     """
     if callable(overrides):
         now = "train(recipe, folder, callback) is now train(recipe, folder, callback=callback)"
@@ -49,13 +49,13 @@ def compare(
 ) -> Comparison:
     """Train several recipes on the same text with the same seeds, and compare their perplexities.
 
-    Called again with the same folder, it reads finished runs, resumes an interrupted one and trains the others.
-    recipes: names of shipped recipes or YAML files; or recipes by the name that each shall have in the comparison.
-    folder: of the runs, `folder/recipe/seed-S`, and of comparison.json.  seeds: number of runs of each recipe.
-    overrides: of all recipes, see `read_recipe`.  minutes: training time of each run.
+    If called again with the same folder, it reads finished runs, resumes an interrupted run and trains the others.
+    recipes: names of shipped recipes or YAML files; or a dict from names for the comparison to recipes.
+    folder: where the runs, `folder/recipe/seed-S`, and comparison.json are written.  seeds: number of runs per recipe.
+    overrides: settings to replace in all recipes, see `read_recipe`.  minutes: training time per run.
     callback: called with each event of every run.
-    Raises InputError for wrong settings and where the folder holds runs of other settings; a run that fails is
-    reported in `faults` of the result.
+    Raises InputError for wrong settings, and if the folder contains runs with other settings. Failed runs are reported
+    in `faults` of the result.
     """
     if isinstance(recipes, Mapping):
         limit = {} if minutes is None else {"schedule.minutes": minutes}
@@ -82,13 +82,13 @@ def rerank(
     score: str = "score",
     output: str | Path | None = None,
 ) -> RerankReport:
-    """Select one of several candidate trees of each sentence by a dependency-tree model.
+    """Select one of several candidate trees for each sentence with a dependency-tree model.
 
-    candidates: a CoNLL-U file, the candidates of a sentence one after the other.  gold: trees to score against.
-    weight: of the model, 0 to 1; the parser's score has the rest; None: 1, or chosen on `tune`.
-    tune: files of candidates and gold trees that the weight is chosen on.
-    score: the comment with the parser's score.  output: file for the selected trees (written atomically).
-    Raises InputError for another model, and for files that cannot be read or do not fit each other.
+    candidates: a CoNLL-U file in which the candidates of a sentence follow each other.  gold: trees to score against.
+    weight: of the model, 0 to 1; the parser's score has the weight 1 - weight. None: 1, or chosen on `tune`.
+    tune: files of candidates and gold trees on which the weight is chosen.
+    score: name of the comment with the parser's score.  output: file for the selected trees (written atomically).
+    Raises InputError for other model types, and for files that cannot be read or do not match each other.
     """
     if output is None:
         return evaluate_reranking(model, candidates, gold, weight, tune, score)

@@ -1,4 +1,4 @@
-"""A trained model as one object: `load` reads it, its methods parse, score and generate."""
+"""A trained model as one object: `load` reads it; its methods parse, score and generate."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ from syntaxlm.text.reader import AUTO_STYLE, TextReader
 from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.trees import PROTOCOLS, GoldPreprocessing, Protocol, TieBreaking, Tree
 
-PARSED_TOGETHER = 2000  # texts of `parse`: enough for batches of like length, few enough for memory
+PARSED_TOGETHER = 2000  # texts read at a time by `parse`: enough for batches of similar length, few enough for memory
 PROTOCOL = PROTOCOLS["wsj-test"]
 SHOWN = 5  # model folders in a message
 
 
 @dataclass(frozen=True, repr=False)
 class LanguageModel(ModelBundle):
-    """A trained model that parses, scores and generates text, as far as its model type can.
+    """A trained model that parses, scores and generates text, depending on its model type.
 
-    A text is one sentence, as it is written; the model's own normaliser reads it. For a model of tags it is tagged
-    text: "the_DT cat_NN". Methods that take a text or several return one result for a string, and a list in the order
-    of the input for anything else. What a model type cannot do raises an InputError that names the types that can.
-    Functions of the modules that take a `ModelBundle` take a LanguageModel.
+    A text is one sentence of ordinary text, which the model's own normaliser reads. For a tag model it is tagged text:
+    "the_DT cat_NN". Methods that take one or several texts return one result for a string, and a list in the order of
+    the input for any other iterable. If the model type does not support a method, it raises an InputError that names
+    the types that do. Functions that take a `ModelBundle` also accept a LanguageModel.
 
-    folder: where the model was read from; None: it was not.
+    folder: the folder that the model was read from, or None.
     """
 
     folder: Path | None = None
@@ -63,14 +63,14 @@ class LanguageModel(ModelBundle):
 
     @property
     def device(self) -> torch.device:
-        """Where the model computes."""
+        """The device that runs the model."""
         return self.model.device
 
     def to(self, device: str | torch.device) -> LanguageModel:
-        """Move the model, and return it.
+        """Move the model to a device, and return it.
 
-        device: "cpu", "cuda", "cuda:1", "mps", or "auto" for the fastest one available. Model types that are counted,
-        not trained by gradient (n-grams), stay on the CPU.
+        device: "cpu", "cuda", "cuda:1", "mps", or "auto" for the fastest one available. Model types that are not
+        trained by gradient (n-gram models) stay on the CPU.
         Raises InputError for a device that is not available.
         """
         found = find_device(device)
@@ -101,16 +101,17 @@ class LanguageModel(ModelBundle):
         ties: TieBreaking = "random",
         style: TreebankStyle = AUTO_STYLE,
     ) -> Parse | Results[Parse]:
-        """Parse one sentence, or several.
+        """Parse one sentence or several.
 
-        A text without a word has a parse without words, which is false, so that results stay in step with the texts.
+        A text without words gives a parse without words, which is false, so there is one result per text.
         decoder: the decoding algorithm; None: the default of the model's structure.
-        layer: whose distances, 1 is the first; None: the model's own.  labels: whether to add induced labels (PCFGs).
-        also: other models; the tree is then the average of the trees of all, over the words as this model reads them,
-        without distances, span scores and labels.  ties: which of equally good splits an average takes.
+        layer: the layer whose distances are used, from 1; None: the model's default.
+        labels: whether to add induced labels (PCFGs).
+        also: other models; the tree is then the average of the trees of all models, over the words as this model reads
+        them, without distances, span scores and labels.  ties: how to choose among equally good splits in an average.
         style: how punctuation and contractions are split before the model reads them; by default as its vocabulary
-        needs, see `TextReader.of`.
-        Raises InputError for a model that does not parse, or not with this decoder, layer or labels.
+        requires, see `TextReader.of`.
+        Raises InputError if the model does not parse, or does not support this decoder, layer or labels.
         """
         texts = [text] if isinstance(text, str) else text
         parses = Results(
@@ -134,16 +135,16 @@ class LanguageModel(ModelBundle):
     ) -> Iterator[Parse]:
         """Parse a stream of sentences, and yield their parses in order.
 
-        texts: an iterable, which may be endless: it is read as the parses are asked for.
-        batch_size: sentences that are read at a time; more are faster, and take more memory.
-        The rest, and errors: as of `parse`.
+        texts: an iterable, which may be endless; it is read lazily.
+        batch_size: number of sentences read at a time; larger batches are faster and take more memory.
+        Other parameters and errors: see `parse`.
         """
         if isinstance(texts, str):
-            raise TypeError("pipe takes several texts, not one string; for one, call parse")
+            raise TypeError("pipe: expected an iterable of texts, found one string; use parse for one text")
         if batch_size < 1:
             raise InputError(f"batch_size: found {batch_size}; expected 1 or more")
         if labels and also:
-            raise InputError("labels: averaged trees have no labels; parse with one model, or leave labels out")
+            raise InputError("labels: averaged trees have no labels; omit either also or labels")
         if also:
             models = [self, *also]
             read = partial(
@@ -151,7 +152,7 @@ class LanguageModel(ModelBundle):
             )
         else:
             read = partial(parse_lines, self, decoder=decoder, layer=layer, labels=labels, style=style)
-        read([])  # wrong options are reported now, not with the first parse
+        read([])  # reports wrong options now instead of with the first parse
         rest = iter(texts)
         chunks = iter(lambda: list(islice(rest, batch_size)), [])
         firsts = itertools.count(1, batch_size)
@@ -172,13 +173,13 @@ class LanguageModel(ModelBundle):
     def surprisal(
         self, text: str | Iterable[str], *, context: Context | None = None, style: TreebankStyle = AUTO_STYLE
     ) -> SentenceSurprisal | Results[SentenceSurprisal]:
-        """The surprisal of every word of one sentence, or of several, in bits.
+        """Compute the surprisal of every word of one sentence or several, in bits.
 
-        A row is a word as written, separated by white space; for a character-level model, a character. The rows of a
-        sentence add up to -log2 of its probability. A text without a word has no rows.
-        context: "reset" reads each sentence by itself; "carry" reads all as one stream; None: as the model was trained.
-        style: as of `parse`.
-        Raises InputError for a model without token probabilities, and one of dependency trees.
+        Each row is a word as written, separated by white space, or a character for a character-level model. The rows
+        of a sentence add up to -log2 of its probability. A text without words has no rows.
+        context: "reset" reads each sentence by itself; "carry" reads all as one stream; None: as in training.
+        style: see `parse`.
+        Raises InputError for models without token probabilities and for dependency-tree models.
         """
         self._check_reads_text("surprisal", "syntaxlm.scoring.tree_scores.tree_surprisals")
         lines = [text] if isinstance(text, str) else text
@@ -192,10 +193,10 @@ class LanguageModel(ModelBundle):
     def log_prob(self, text: Iterable[str], *, style: TreebankStyle = AUTO_STYLE) -> list[float]: ...
 
     def log_prob(self, text: str | Iterable[str], *, style: TreebankStyle = AUTO_STYLE) -> float | list[float]:
-        """The natural log-probability of one sentence, or of each of several, in nats.
+        """Compute the natural log-probability of one sentence, or of each of several sentences, in nats.
 
-        Each is read by itself. The end of the sentence counts where the model predicts it. style: as of `parse`.
-        Raises InputError for a model without sentence probabilities, and one of dependency trees.
+        Each sentence is read by itself. EOS counts if the model predicts it. style: see `parse`.
+        Raises InputError for models without sentence probabilities and for dependency-tree models.
         """
         self._check_reads_text("log_prob", "syntaxlm.scoring.tree_scores.log_probs_of_trees")
         scorer = Scorer.of(self, TextMode(carry_state=False, predict_eos=self.mode.predict_eos))
@@ -207,11 +208,11 @@ class LanguageModel(ModelBundle):
     def perplexity(
         self, text: str | Path | Iterable[str], *, context: Context | None = None, cache: CacheSettings | None = None
     ) -> LanguageModelScore:
-        """How well the model predicts a text: perplexity, bits per token and per character.
+        """Measure perplexity, bits per token and bits per character of a text.
 
-        text: a file, one sentence per line; or a list of sentences. For a dependency-tree model, a file of trees.
-        context: as of `surprisal`.  cache: of a neural cache, whose weights `syntaxlm.tune_cache` finds.
-        Raises InputError for a file that cannot be read, and a model without probabilities.
+        text: a file with one sentence per line, or a list of sentences. For a dependency-tree model, a file of trees.
+        context: see `surprisal`.  cache: settings of a neural cache, see `syntaxlm.tune_cache`.
+        Raises InputError for files that cannot be read and for models without probabilities.
         """
         mode = None if context is None else TextMode(context == "carry", self.mode.predict_eos)
         return evaluate_text(self, text, mode, cache)
@@ -244,13 +245,13 @@ class LanguageModel(ModelBundle):
     ) -> Results[GeneratedSentence] | Results[SentenceWithTree] | Results[GeneratedTree]:
         """Sample sentences. The same seed gives the same sentences.
 
-        prompt: words that each sentence starts with.  temperature: below 1 favours probable words; 0: always the most
-        probable word.  top_k: draw from so many most probable words only.
-        max_words: of a sentence, without the prompt's; None: 100 (500 characters).
+        prompt: words that each sentence starts with.  temperature: below 1 favours probable words; 0 always takes the
+        most probable word.  top_k: draw only from the top_k most probable words.
+        max_words: maximum length of a sentence, without the prompt; None: 100 words (500 characters).
         keep_unknown: whether the unknown word may be drawn.
-        trees: whether to sample sentences with their trees: from a PCFG top-down, without prompt, temperature and
-        top_k; from a dependency-tree model, whose folder must have stop classifiers, without prompt.
-        Raises InputError for settings out of range and a model that does not sample sentences, or not with trees.
+        trees: whether to sample sentences with their trees. PCFGs sample them top-down, without prompt, temperature and
+        top_k. Dependency-tree models require stop classifiers in their folder, and no prompt.
+        Raises InputError for settings out of range, and if the model does not sample sentences or trees.
         """
         if self.model.reads == "trees":
             if not trees or prompt is not None:
@@ -291,17 +292,19 @@ class LanguageModel(ModelBundle):
         random_weights: int = 0,
         ties: TieBreaking = "random",
     ) -> ParsingReport:
-        """F1 of the model's trees against a treebank, beside baselines.
+        """Measure F1 of the model's trees against a treebank, with baselines.
 
-        treebank: a bracket file, a folder of them, or a pattern.  protocol: its name or the protocol itself.
-        preprocessing: of the gold trees.  max_words: longer sentences are left out.
-        random_weights: number of untrained models with the same settings to score, too.
-        The rest: as of `parse`. Raises InputError as `parse`, and for a treebank that cannot be read.
+        treebank: a bracket file, a folder of bracket files, or a pattern.  protocol: a name or a protocol object.
+        preprocessing: of the gold trees.  max_words: longer sentences are omitted.
+        random_weights: number of untrained models with the same settings that are also scored.
+        Other parameters: see `parse`. Raises InputError as `parse` does, and for a treebank that cannot be read.
         """
         if isinstance(protocol, str):
             protocol = protocol_named(protocol, max_words)
         elif max_words is not None:
-            raise InputError("max_words: the protocol itself is given; set its max_words, or give its name")
+            raise InputError(
+                "max_words: found together with a protocol object; set its max_words, or give the protocol's name"
+            )
         return evaluate_parsing(self, treebank, protocol, decoder, preprocessing, layer, also, random_weights, ties)
 
     def evaluate_pairs(
@@ -311,11 +314,11 @@ class LanguageModel(ModelBundle):
         style: TreebankStyle = AUTO_STYLE,
         also: Mapping[str, ModelBundle] | None = None,
     ) -> PairsReport:
-        """How often the model prefers the better sentence of minimal pairs.
+        """Measure how often the model prefers the better sentence of minimal pairs.
 
-        files: JSON lines of pairs, or folders of them.  style: what is done to the text before the model reads it.
-        also: other models by name, compared with this one.
-        Raises InputError for files that cannot be read and a model without sentence probabilities.
+        files: files of pairs (JSON lines), or folders of such files.  style: see `parse`.
+        also: other models by name, which are compared with this one.
+        Raises InputError for files that cannot be read and for models without sentence probabilities.
         """
         return evaluate_pairs(self._with(also), files, style)
 
@@ -330,13 +333,13 @@ class LanguageModel(ModelBundle):
         also: Mapping[str, ModelBundle] | None = None,
         shares: Sequence[float] | None = None,
     ) -> CompletionReport:
-        """How often the model picks the right word of sentence completion questions.
+        """Measure how often the model chooses the correct word in sentence-completion questions.
 
-        questions, answers, parses: files; parses are of the questions, for a dependency-tree model.
-        style: as of `evaluate_pairs`.  per_token: compare mean log-probabilities per token.
-        also: other models by name, interpolated with this one.  shares: their weights; None: chosen on half the
-        questions.
-        Raises InputError for files that cannot be read and a model without sentence probabilities.
+        questions, answers: files.  parses: file of the questions' trees, for dependency-tree models.
+        style: see `parse`.  per_token: compare mean log-probabilities per token.
+        also: other models by name, which are interpolated with this one.  shares: their weights; None: chosen on the
+        first half of the questions.
+        Raises InputError for files that cannot be read and for models without sentence probabilities.
         """
         return evaluate_completion(self._with(also), questions, answers, style, shares, per_token, parses)
 
@@ -344,12 +347,14 @@ class LanguageModel(ModelBundle):
         """This model and others by name."""
         name = _names([self])[0]
         if name in (also or {}):
-            raise InputError(f"also: {name} is the name of this model; expected another name")
+            raise InputError(f"also: {name} is the name of this model; expected a different name")
         return {name: self, **(also or {})}
 
     def _folder(self, use: str) -> Path:
         if self.folder is None:
-            raise InputError(f"{use}: the model was not read from a folder, which has its stop classifiers")
+            raise InputError(
+                f"{use}: the model was not read from a folder, so it has no stop classifiers; load it from its folder"
+            )
         return self.folder
 
     def _tokens(self, texts: Iterable[str], style: TreebankStyle) -> Iterator[list[str]]:
@@ -371,11 +376,11 @@ class LanguageModel(ModelBundle):
 def load(name_or_folder: str | Path, device: str | torch.device = "cpu") -> LanguageModel:
     """Load a trained model.
 
-    name_or_folder: a folder as `syntaxlm train` writes it.
+    name_or_folder: a model folder, written by `syntaxlm train`.
     device: "cpu", "cuda", "cuda:1", "mps", or "auto" for the fastest one available.
-    Raises InputError for a folder that is not a model's, a damaged one, and a device that is not available.
+    Raises InputError if the folder is not a model folder or is damaged, and if the device is not available.
     """
-    found = find_device(device)  # before seconds are spent on reading
+    found = find_device(device)  # before the slow reading
     folder = Path(name_or_folder).expanduser()
     _check_folder(folder, name_or_folder)
     stored = read_model(folder)
@@ -383,8 +388,8 @@ def load(name_or_folder: str | Path, device: str | torch.device = "cpu") -> Lang
 
 
 def _check_folder(folder: Path, given: str | Path) -> None:
-    """Raises InputError for what is not a model folder, naming the model folders inside it."""
-    expected = f"expected a folder as syntaxlm train writes it, with {CONFIG} and weights"
+    """Raises InputError if this is not a model folder, naming the model folders inside it."""
+    expected = f"expected a folder written by syntaxlm train, with {CONFIG} and weights"
     if not folder.exists():
         raise InputError(f"{given}: no such model folder; {expected}")
     if not folder.is_dir():
@@ -392,12 +397,12 @@ def _check_folder(folder: Path, given: str | Path) -> None:
     if not (folder / CONFIG).exists():
         inside = sorted(str(path.parent) for pattern in ("*", "*/*") for path in folder.glob(f"{pattern}/{CONFIG}"))
         shown = ", ".join(inside[:SHOWN]) + (", ..." if len(inside) > SHOWN else "")
-        advice = f". There are model folders in it: {shown}" if inside else f"; {expected}"
+        advice = f". It contains model folders: {shown}" if inside else f"; {expected}"
         raise InputError(f"{given}: not a model folder: {CONFIG} is missing{advice}")
 
 
 def find_device(device: str | torch.device) -> torch.device:
-    """A device of this machine. Raises InputError for one that is not available, naming those that are."""
+    """A device of this machine. Raises InputError if it is not available, naming those that are."""
     available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     if device == "auto":
         return torch.device(next(name for name, there in available.items() if there))
@@ -414,12 +419,12 @@ def find_device(device: str | torch.device) -> torch.device:
 
 
 def _whole(parses: Parses) -> Iterator[Parse]:
-    """Every text's parse, one without words where the text has none."""
+    """The parse of every text; that of a text without words has no words."""
     for number, parse in enumerate(parses, parses.first):
         yield Parse(number, [], [], [], Tree((), (), ())) if parse is None else parse
 
 
 def _names(models: Sequence[ModelBundle]) -> list[str]:
-    """The folders of models, or their types, for messages."""
+    """The names of models in messages: their folders, or their types."""
     folders = [getattr(one, "folder", None) for one in models]
     return [one.name if folder is None else str(folder) for one, folder in zip(models, folders, strict=True)]

@@ -1,4 +1,4 @@
-"""Results of several texts, and of the words of one: lists that are also tables."""
+"""Results for several texts, and for the words of one text: lists with data frames."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ SHOWN = 100  # rows or pictures in a notebook
 
 
 class Results(list[T]):
-    """A list of results in the order of the input: parses, sentences with their surprisals, generated sentences."""
+    """A list of results in the order of the input: parses, surprisals of sentences, or generated sentences."""
 
     def to_dict(self) -> list[Any]:
         """Each result as JSON values."""
         return [one.to_dict() for one in self]  # type: ignore[attr-defined]
 
     def rows(self) -> Iterator[Mapping[str, Any]]:
-        """The rows of `to_dataframe`: those of each result, or one of its values."""
+        """The rows of `to_dataframe`: the rows of each result, or one row with its values."""
         for one in self:
             yield from one.rows() if hasattr(one, "rows") else [one.to_dict()]  # type: ignore[attr-defined]
 
     def to_dataframe(self) -> Any:
         """All results as one pandas.DataFrame or, without pandas, polars.DataFrame.
 
-        A row is a word of surprisals, a constituent of parses, and otherwise one result.
-        Raises InputError where neither library is installed.
+        There is one row per word for surprisals, per constituent for parses, and per result otherwise.
+        Raises InputError if neither library is installed.
         """
         return dataframe(self.rows())
 
     def _repr_html_(self) -> str:
-        """The results for notebooks: their pictures, or a table."""
+        """The results for notebooks, as pictures or a table."""
         if self and hasattr(self[0], "_repr_svg_") and not isinstance(self[0], Results):
             pictures = [one._repr_svg_() or "" for one in self[:SHOWN]]  # type: ignore[attr-defined]
             return "".join(f"<div>{picture}</div>" for picture in pictures) + _rest(len(self))
@@ -46,7 +46,7 @@ class Results(list[T]):
 
 
 class SentenceSurprisal(Results[WordSurprisal]):
-    """The words of one sentence with their surprisals, in bits; the last is its end where the model predicts it."""
+    """The words of one sentence with their surprisals in bits; the last is EOS if the model predicts it."""
 
     @property
     def bits(self) -> float:
@@ -58,7 +58,7 @@ class SentenceSurprisal(Results[WordSurprisal]):
         return (word._asdict() for word in self)
 
     def to_dataframe(self) -> Any:
-        """A row per word, with the fields of `WordSurprisal`. Raises InputError as `Results.to_dataframe`."""
+        """A row per word, with the fields of `WordSurprisal`. Raises InputError as `Results.to_dataframe` does."""
         return dataframe(self.rows(), WordSurprisal._fields)
 
     def _repr_svg_(self) -> str | None:
@@ -69,7 +69,7 @@ class SentenceSurprisal(Results[WordSurprisal]):
         return bar_chart_svg([word.word or word.token for word in self], {"surprisal": bits}, "", "bits")
 
     def _repr_html_(self) -> str:
-        """The bars over a table: notebooks prefer HTML to a picture."""
+        """The bars above a table, because notebooks prefer HTML to a picture."""
         return f"<div>{self._repr_svg_() or ''}</div>" + super()._repr_html_()
 
 

@@ -50,10 +50,10 @@ INTERRUPTED = 128 + signal.SIGINT
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command; returns the exit code.
 
-    0; 1: the input is right, but runs of a comparison failed; 2: wrong input; 128 + the number of the signal that ended
-    the command, also where a training run saved and stopped.
+    0: success; 1: the input is correct, but runs of a comparison failed; 2: wrong input; 128 + the number of the signal
+    that ended the command, including a training run that saved and stopped.
     """
-    if isinstance(sys.stdout, io.TextIOWrapper):  # trees and figures are text as UTF-8, wherever they go
+    if isinstance(sys.stdout, io.TextIOWrapper):  # the output is UTF-8 on every system
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
     words = sys.argv[1:] if arguments is None else arguments
     parser = build_parser()
@@ -68,18 +68,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("syntaxlm: interrupted", file=sys.stderr)
         return INTERRUPTED
     except OSError as error:
-        if not isinstance(error, BrokenPipeError):  # standard output is all that is written unguarded
+        if not isinstance(error, BrokenPipeError):  # all other writing raises InputError
             print(f"syntaxlm: error: standard output: {error.strerror or error}", file=sys.stderr)
-            sys.stdout = None  # or the interpreter would try again at its end
+            sys.stdout = None  # otherwise the interpreter tries again when it exits
             return WRONG_INPUT
-        # Whoever read our output has enough.
+        # The reader closed the pipe, as `head` does.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return code
 
 
 def _run(parser: Parser, words: Sequence[str]) -> int:
-    # Taken out first: argparse would take the value of an option that it does not know for the RECIPE.
+    # Removed first: argparse would read the value of an unknown option as the RECIPE.
     rest, overrides = split_overrides(words)
     options = parser.parse_args(rest)
     command: Parser = options.parser
@@ -90,7 +90,7 @@ def _run(parser: Parser, words: Sequence[str]) -> int:
         command.print_help(sys.stderr)
         return WRONG_INPUT
     if overrides and not getattr(options, "takes_overrides", False):
-        command.error(f"unrecognized option --{overrides[0][0]}; this command takes no settings of a recipe")
+        command.error(f"unrecognized option --{overrides[0][0]}; this command does not take recipe settings")
     options.overrides = overrides
     if options.quiet:
         from syntaxlm.progress import set_quiet
@@ -106,7 +106,7 @@ def _run(parser: Parser, words: Sequence[str]) -> int:
 
 @contextmanager
 def _exiting_on_signals() -> Iterator[None]:
-    """Makes SIGTERM and a closed terminal end the program by an exception, so that temporary files are removed."""
+    """Makes SIGTERM and SIGHUP raise an exception, so that temporary files are removed."""
     numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
     if threading.current_thread() is not threading.main_thread():
         numbers = []
@@ -126,9 +126,9 @@ def _exiting_on_signals() -> Iterator[None]:
 
 @contextmanager
 def _warnings_printed(quiet: bool) -> Iterator[None]:
-    """Prints our own warnings as errors are printed, without a line of source code; others as Python prints them.
+    """Prints syntaxlm's warnings like its errors, without a line of source code, and others as Python prints them.
 
-    quiet: print none.
+    quiet: print no warnings.
     """
     with warnings.catch_warnings():
         if quiet:
@@ -151,10 +151,10 @@ def _warnings_printed(quiet: bool) -> Iterator[None]:
 
 @cache
 def build_parser() -> Parser:
-    """All commands with their help. Parsing leaves the parser as it is."""
+    """The parser of all commands. Parsing does not change it."""
     parser = Parser(
         prog="syntaxlm",
-        description="Language models that learn syntax: train them on plain text, get trees.",
+        description="Language models that learn syntax: train them on plain text, and parse and score text with them.",
         epilog='example: syntaxlm parse MODEL "the old cat sleeps"   help on a command: syntaxlm parse --help',
     )
     parser.add_argument("--version", action="version", version=f"syntaxlm {syntaxlm.__version__}")
@@ -169,7 +169,10 @@ def build_parser() -> Parser:
 
 
 def split_overrides(arguments: Sequence[str]) -> tuple[list[str], list[tuple[str, str]]]:
-    """The arguments without those of the form --a.b 1 or --c.d=2, and these as pairs. Raises InputError."""
+    """Separates arguments of the form --a.b 1 or --c.d=2 from the others. Returns the others, and these as pairs.
+
+    Raises InputError for an argument without a value.
+    """
     rest, pairs = [], []
     words = iter(arguments)
     for word in words:
@@ -180,7 +183,7 @@ def split_overrides(arguments: Sequence[str]) -> tuple[list[str], list[tuple[str
         if not equals:
             following = next(words, None)
             if following is None:
-                raise InputError(f"{word}: expected a value after it")
+                raise InputError(f"{word}: the value is missing; expected {word} VALUE")
             value = following
         pairs.append((name.removeprefix("--"), value))
     return rest, pairs

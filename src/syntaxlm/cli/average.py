@@ -13,13 +13,13 @@ def add_average(commands: Any) -> None:
     parser = commands.add_parser(
         "average",
         help="average the trees of several parsers",
-        description="Average the trees of several parsers (models, seeds, layers). For each sentence, write the binary"
-        " tree that shares the most spans with all of them; print how far the parsers agree.",
+        description="Average the trees of several parsers (models, seeds or layers). For each sentence, write the"
+        " binary tree that shares the most spans with all of them, and print the agreement of the parsers.",
         epilog="example: syntaxlm average seed-1.mrg seed-2.mrg seed-3.mrg -o average.mrg",
     )
     parser.add_input(
         "predictions", nargs="+", type=Path, metavar="PREDICTED",
-        help="two bracket files or more, of the same sentences in the same order"
+        help="two or more bracket files, with the same sentences in the same order"
     )  # fmt: skip
     add_output(parser, "the averaged trees, one per line,")
     parser.add_argument(

@@ -23,36 +23,36 @@ from syntaxlm.cli.options import (
 def add_completion(kinds: Any) -> None:
     parser = kinds.add_parser(
         "completion",
-        help="accuracy on sentence-completion questions",
+        help="measure accuracy on sentence-completion questions",
         description="Answer sentence-completion questions, such as those of the Microsoft Research challenge. Each"
         " candidate for a gap is written as a whole sentence; the one with the highest log-probability is chosen."
         " Further models appear in adjacent columns and are interpolated with the first. Dependency-tree models read"
-        " parsed candidates and give P(S | T), the probability of the words given their tree.",
+        " parsed candidates and compute P(S | T), the probability of the words given their tree.",
         epilog="example: syntaxlm evaluate completion MODEL questions.txt answers.txt --also ANOTHER",
     )
     add_model(parser)
     parser.add_input(
         "questions", metavar="QUESTIONS",
-        help="a UTF-8 file, one candidate per line, those of a question one after another; or .conllu, parsed; - for"
-        " standard input",
+        help="UTF-8 file with one candidate per line, in which the candidates of a question follow each other; or a"
+        " .conllu file of parsed candidates; - for standard input",
     )  # fmt: skip
     parser.add_input(
         "answers",
         metavar="ANSWERS",
-        help="a file with the correct candidate of each question, or its label, one per line",
+        help="file with the correct candidate of each question, or its label, one per line",
     )
     add_also(
         parser, "all models' log-probabilities are interpolated, with weights chosen on the first half of the questions"
     )
     parser.add_argument(
         "--weights", action="append", metavar="W,W,...",
-        help="weight of each --also model, 0 to 1, in their order, instead of chosen ones; the first model has the"
-        " rest",
+        help="weight of each --also model, 0 to 1, in their order; the first model has the remaining weight; default:"
+        " chosen on the first half",
     )  # fmt: skip
     parser.add_input(
         "--parses", type=Path, metavar="FILE",
-        help="for dependency-tree models if QUESTIONS is plain text: .conllu, a tree for each candidate, in the same"
-        " order",
+        help="for dependency-tree models if QUESTIONS is plain text: .conllu file with one tree per candidate, in the"
+        " same order",
     )  # fmt: skip
     add_treebank_style(parser)
     parser.add_argument(

@@ -31,47 +31,50 @@ def add_data(commands: Any) -> None:
     kinds = data.add_subparsers(title="commands", metavar="COMMAND")
     toy = kinds.add_parser(
         "toy",
-        help="sample the built-in corpus: English from a grammar, with its trees",
-        description="Sample sentences from a small English grammar. Writes text, constituency and dependency trees, and"
-        " the lowest perplexity that any model can have.",
+        help="sample the built-in corpus of English sentences and trees from a grammar",
+        description="Sample sentences from a small English grammar. Writes text, constituency trees, dependency trees,"
+        " and the perplexity floor, the lowest perplexity that a model can have.",
         epilog="example: syntaxlm data toy -o toy --sentences 2000",
     )
     toy.add_output_folder(
         "-o", "--output", use="folder", required=True, marker="floor.json",
         files=[f"{part}.{suffix}" for part in ("train", "valid", "test") for suffix in ("txt", "mrg", "conllu")],
-        help="folder to write to, new, empty, or written by this command before",
+        help="output folder: new, empty, or written by this command before",
     )  # fmt: skip
-    toy.add_argument("--sentences", type=int, default=20_000, metavar="N", help="training sentences (default 20,000)")
+    toy.add_argument(
+        "--sentences", type=int, default=20_000, metavar="N", help="number of training sentences; default 20,000"
+    )
     add_seed(toy)
     add_json(toy)
     toy.set_defaults(run=_data_toy)
     text8 = kinds.add_parser(
         "text8",
-        help="split text8 into its training and validation parts",
+        help="split text8 into training and validation text",
         description="Write DIR/train.txt, the first 99 million characters of text8, and DIR/valid.txt, the last"
-        " million, one line each, as published figures split it. Training needs batches.carry_state true.",
+        " million, each as one line. This is the split of published figures. Training requires batches.carry_state"
+        " true.",
         epilog="example: syntaxlm data text8 text8 -o data/text8",
     )
-    text8.add_input("file", metavar="FILE", help="text8, unpacked: 100,000,000 bytes; - for standard input")
+    text8.add_input("file", metavar="FILE", help="unpacked text8, 100,000,000 bytes; - for standard input")
     text8.add_output_folder(
-        "-o", "--output", use="new files", files=["train.txt", "valid.txt"], required=True, help="folder to write to"
+        "-o", "--output", use="new files", files=["train.txt", "valid.txt"], required=True, help="output folder"
     )
     add_json(text8)
     text8.set_defaults(run=_data_text8)
     words = kinds.add_parser(
         "words",
         help="extract the words of a treebank as plain text",
-        description="Write the words of a treebank after gold-tree preprocessing, one sentence per line: training text"
-        " for a model that never sees the trees.",
+        description="Write the words of a treebank after gold-tree preprocessing, one sentence per line, as training"
+        " text for a model that does not read the trees.",
         epilog="example: syntaxlm data words treebank.mrg -o train.txt",
     )
     _add_extraction(words, tagged=False)
     tags = kinds.add_parser(
         "tags",
         help="extract the words of a treebank with their tags",
-        description="Write a treebank after gold-tree preprocessing as tagged text, word_TAG tokens, one sentence per"
-        " line: training text for models of part-of-speech tags (text.normaliser.units: tags). TREEBANK may be tagged"
-        " text itself, to remove its punctuation.",
+        description="Write a treebank after gold-tree preprocessing as tagged text (word_TAG tokens), one sentence per"
+        " line, as training text for models of part-of-speech tags (text.normaliser.units: tags). TREEBANK may also be"
+        " tagged text, to remove its punctuation.",
         epilog="example: syntaxlm data tags masc.tagged.txt.gz -o train.tagged.txt --preprocessing ptb-keep",
     )
     _add_extraction(tags, tagged=True)
@@ -82,7 +85,7 @@ def add_data(commands: Any) -> None:
 def _add_extraction(parser: Parser, tagged: bool) -> None:
     parser.add_input(
         "treebank", metavar="TREEBANK",
-        help="a file of trees or tagged text, a folder or a quoted pattern; - for standard input",
+        help="file of trees or tagged text, folder or quoted pattern; - for standard input",
     )  # fmt: skip
     add_output(parser, "the text")
     add_preprocessing(parser, "ptb-keep")
@@ -97,8 +100,11 @@ def _data_toy(options: argparse.Namespace) -> None:
     from syntaxlm.progress import status
 
     if options.sentences < 1 or options.seed < 0:
-        raise InputError(f"--sentences {options.sentences} --seed {options.seed}: expected 1 or more, and 0 or more")
-    with status("sampling, and finding exact sentence probabilities"):
+        raise InputError(
+            f"found --sentences {options.sentences} --seed {options.seed}; expected 1 or more sentences, and a seed of"
+            " 0 or more"
+        )
+    with status("sampling, and computing exact sentence probabilities"):
         summary = write_corpus(options.output, options.sentences, options.seed)
     if options.json:
         print(to_json(dataclasses.asdict(summary)))

@@ -30,16 +30,15 @@ def add_draw(commands: Any) -> None:
         "draw",
         help="draw a sentence's tree, distances, gates and attention",
         description="Draw the tree that a model assigns to a sentence, with syntactic distances as bars or span scores"
-        " as a chart, optionally beside a gold tree and with maps of the model's gates and attention. Given a file of"
+        " as a chart, optionally beside a gold tree and with maps of the model's gates and attention. For a file of"
         " dependency trees instead of a model, draw these as arcs over the words. The extension of FILE selects the"
-        " format: .svg, .html (a page that needs no other file), .png (needs the extra draw: pip install"
-        " 'syntaxlm[draw]'; uses this machine's fonts), or .tex (trees only, for LaTeX's packages forest and"
-        " tikz-dependency).",
+        " format: .svg, .html (a self-contained page), .png (requires the extra draw: pip install 'syntaxlm[draw]';"
+        " uses the fonts of this machine), or .tex (trees only, for the LaTeX packages forest and tikz-dependency).",
         epilog='example: syntaxlm draw MODEL "the old cat sleeps" -o cat.svg',
     )
     parser.add_input(
         "model", metavar="MODEL", type=Path,
-        help="model folder, as train writes it; or a file of dependency trees (.conllu, .conll, .conllx or .dp)",
+        help="model folder written by train, or a file of dependency trees (.conllu, .conll, .conllx or .dp)",
     )  # fmt: skip
     parser.add_argument("sentence", nargs="?", metavar="SENTENCE", help="the sentence, in quotes; omit it with --gold")
     parser.add_output(
@@ -48,7 +47,7 @@ def add_draw(commands: Any) -> None:
     )  # fmt: skip
     add_device(parser)
     parser.add_input(
-        "--gold", metavar="TREE", help="a gold tree, (S (NP ...) ...), or a bracket file; its words are the sentence"
+        "--gold", metavar="TREE", help="gold tree, (S (NP ...) ...), or bracket file; its words are the sentence"
     )
     parser.add_argument("--number", type=int, metavar="N", help="number of the tree in the file, from 1")
     add_preprocessing(parser, "none")
@@ -62,11 +61,11 @@ def add_draw(commands: Any) -> None:
 def add_report(commands: Any) -> None:
     parser = commands.add_parser(
         "report",
-        help="write a page on a model's settings, training, perplexity and trees",
-        description="Write DIR/report.html, a page that needs no other file: settings, loss curves and perplexity from"
+        help="write a page about a model's settings, training, perplexity and trees",
+        description="Write DIR/report.html, a self-contained page. It shows settings, loss curves and perplexity from"
         " the model's folder and, measured on a treebank, F1 of all decoders and baselines, F1 by length, recall by"
         " label, depth and branching, and the best and worst sentences beside their gold trees. The page lists what"
-        " cannot be shown and why; for a model that does not parse it covers the language model only.",
+        " cannot be shown and why. For a model that does not parse, it covers only the language model.",
         epilog="example: syntaxlm report MODEL treebank.mrg -o my-report",
     )
     add_model(parser)
@@ -90,18 +89,18 @@ def _draw(options: argparse.Namespace) -> None:
         return
     if (options.sentence is None) == (options.gold is None):
         raise InputError(
-            "draw needs either a SENTENCE or --gold with a tree whose words are the sentence; found"
+            "draw: expected either a SENTENCE, or --gold with a tree whose words are the sentence; found"
             f" {'both' if options.gold else 'neither'}"
         )
     if options.gold is None and options.number is not None:
-        raise InputError("--number selects a tree of the file given by --gold; there is no --gold")
+        raise InputError("--number: selects a tree of the file given by --gold, but --gold is missing")
     from syntaxlm.drawing.sentence import Drawing
     from syntaxlm.drawing.writing import check_format
     from syntaxlm.reports.sentence import analyse, maps_of
     from syntaxlm.reports.tree_files import read_gold
 
     if options.output is not None:
-        check_format(options.output)  # before what takes seconds
+        check_format(options.output)  # before the slow part
     gold = None if options.gold is None else read_gold(options.gold, options.number, options.preprocessing)
     stored = load_model(options.model, options)
     sentence = options.sentence if gold is None else gold

@@ -53,22 +53,22 @@ def add_evaluate(commands: Any) -> None:
 def _add_perplexity(kinds: Any) -> None:
     parser = kinds.add_parser(
         "perplexity",
-        help="perplexity of a text",
+        help="measure the perplexity of a text",
         description="Print perplexity, bits per token and bits per character of a text, one sentence per line. For a"
         " dependency-tree model, TEXT is a file of dependency trees, and perplexity is that of the words given their"
-        " trees. With a neural cache, whose weights are found by tune cache, print the figures with and without it: the"
-        " cache makes words more probable that recently followed a similar state.",
+        " trees. With a neural cache, print the figures with and without it. The cache makes words more probable that"
+        " recently followed a similar state; tune cache finds its weights.",
         epilog="example: syntaxlm evaluate perplexity MODEL test.txt",
     )
     add_model(parser)
-    parser.add_input("text", metavar="TEXT", help="a UTF-8 file, one sentence per line; - for standard input")
+    parser.add_input("text", metavar="TEXT", help="UTF-8 file, one sentence per line; - for standard input")
     add_reading(parser)
     parser.add_argument(
         "--cache-weight", type=float, metavar="W", help="use a neural cache with this share of the probability, 0 to 1"
     )
     parser.add_argument(
         "--cache-theta", type=float, metavar="F",
-        help="how strongly the cache prefers words that followed a similar state; 0: not at all"
+        help="strength of the cache's preference for words that followed a similar state; 0: none"
     )  # fmt: skip
     parser.add_argument("--cache-size", type=int, metavar="N", help="number of words in the cache; default 2000")
     add_figures(parser)
@@ -78,8 +78,9 @@ def _add_perplexity(kinds: Any) -> None:
 def _add_parse(kinds: Any) -> None:
     parser = kinds.add_parser(
         "parse",
-        help="F1 of a model's trees against a treebank",
-        description="Parse the words of a treebank and score the trees, beside all baselines.",
+        help="score a model's trees against a treebank",
+        description="Parse the words of a treebank, score the trees against the gold trees, and print F1 with baselines"
+        " and upper bounds.",
         epilog="example: syntaxlm evaluate parse MODEL treebank.mrg --preprocessing ud",
     )
     add_model(parser)
@@ -89,8 +90,8 @@ def _add_parse(kinds: Any) -> None:
     add_decoding(parser)
     parser.add_argument(
         "--random-weights", type=int, default=0, metavar="N",
-        help="also score N untrained models with the same settings and vocabulary, to see what the architecture gives"
-        " without training"
+        help="also score N untrained models with the same settings and vocabulary, which shows the effect of the"
+        " architecture alone"
     )  # fmt: skip
     add_figures(parser)
     parser.set_defaults(run=_parse)
@@ -99,14 +100,14 @@ def _add_parse(kinds: Any) -> None:
 def _add_trees(kinds: Any) -> None:
     parser = kinds.add_parser(
         "trees",
-        help="F1 of one bracket file against another",
+        help="score a bracket file against another",
         description="Score predicted trees, from any parser, against gold trees. No model is needed.",
         epilog="example: syntaxlm evaluate trees predicted.mrg gold.mrg",
     )
-    parser.add_input("predicted", metavar="PREDICTED", type=Path, help="bracket file, with labels or without")
+    parser.add_input("predicted", metavar="PREDICTED", type=Path, help="bracket file, with or without labels")
     parser.add_input(
         "gold", metavar="GOLD", type=Path,
-        help="bracket file, folder or quoted pattern, of the same sentences in the same order"
+        help="bracket file, folder or quoted pattern, with the same sentences in the same order"
     )  # fmt: skip
     add_scoring(parser, "none")
     add_figures(parser)
@@ -116,14 +117,14 @@ def _add_trees(kinds: Any) -> None:
 def _add_agreement(kinds: Any) -> None:
     parser = kinds.add_parser(
         "agreement",
-        help="how far models agree on the trees of a text, without gold trees",
-        description="Parse a text with several models, such as the seeds of one recipe, and compare their trees: F1"
-        " between each two, the model that agrees least with the others, and models whose trees are nearly all right or"
-        " left branching. No gold trees are needed.",
+        help="measure the agreement of several models' trees, without gold trees",
+        description="Parse a text with several models, such as the seeds of one recipe, and compare their trees. Prints"
+        " the F1 of each pair of models, the model that agrees least with the others, and models whose trees are nearly"
+        " all right or left branching. No gold trees are needed.",
         epilog="example: syntaxlm evaluate agreement text.txt runs/seed-1 runs/seed-2 runs/seed-3",
     )
-    parser.add_input("text", metavar="TEXT", help="a UTF-8 file, one sentence per line")
-    parser.add_input("models", nargs="+", metavar="MODEL", help="two model folders or more")
+    parser.add_input("text", metavar="TEXT", help="UTF-8 file, one sentence per line")
+    parser.add_input("models", nargs="+", metavar="MODEL", help="two or more model folders")
     add_device(parser)
     parser.add_argument(
         "--sentences", type=int, metavar="N", help="parse the first N sentences of the text; default: 1000"
@@ -137,15 +138,15 @@ def _add_agreement(kinds: Any) -> None:
 def _add_boundaries(kinds: Any) -> None:
     parser = kinds.add_parser(
         "boundaries",
-        help="word-boundary F1 of a character-level model",
+        help="measure word-boundary F1 of a character-level model",
         description="Predict word boundaries where the distance between two characters is large, and score them against"
-        " the white space of the text: precision, recall and F1, beside baselines. The threshold is chosen on text that"
-        " is not scored: the first tenth, or another text.",
+        " the white space of the text. Prints precision, recall and F1, with baselines. The threshold is chosen on text"
+        " that is not scored: the first tenth, or another text.",
         epilog="example: syntaxlm evaluate boundaries MODEL test.txt --tune valid.txt",
     )
     add_model(parser)
-    parser.add_input("text", metavar="TEXT", help="a UTF-8 file with white space between words")
-    parser.add_input("--tune", metavar="FILE", help="another text to choose thresholds on; then all of TEXT is scored")
+    parser.add_input("text", metavar="TEXT", help="UTF-8 file with white space between words")
+    parser.add_input("--tune", metavar="FILE", help="choose thresholds on this text instead, and score all of TEXT")
     add_figures(parser)
     parser.set_defaults(run=_boundaries)
 
@@ -169,7 +170,10 @@ def _cache(options: argparse.Namespace) -> CacheSettings | None:
         return None
     if weight is None or theta is None:
         missing = "--cache-weight" if weight is None else "--cache-theta"
-        raise InputError(f"{missing} is missing: a cache has both. syntaxlm tune cache finds them on validation text")
+        raise InputError(
+            f"{missing} is missing: a cache requires both --cache-weight and --cache-theta. syntaxlm tune cache finds"
+            " them on validation text"
+        )
     return CacheSettings(weight, theta, CACHE_SIZE if size is None else size)
 
 

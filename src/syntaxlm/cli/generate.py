@@ -28,31 +28,34 @@ def add_generate(commands: Any) -> None:
         "generate",
         help="sample sentences from a model",
         description="Sample sentences from a model and print one per line, in words of the model's vocabulary. Models"
-        " that predict the next word are sampled word by word; a compound PCFG is sampled top-down, as is any PCFG with"
-        " --trees; a dependency-tree model, after tune stops, from the root of a tree. json: text, tokens, their"
-        " surprisals in bits, and whether the model ended the sentence.",
+        " that predict the next word are sampled word by word. Compound PCFGs, and all PCFGs with --trees, are sampled"
+        " top-down. Dependency-tree models are sampled from the root of a tree and require tune stops. json: text,"
+        " tokens, their surprisals in bits, and whether the model ended the sentence.",
         epilog="example: syntaxlm generate MODEL --sentences 5 --temperature 0.8 --seed 1",
     )
     add_model(parser)
     parser.add_argument("--sentences", type=int, default=1, metavar="N", help="number of sentences; default 1")
     parser.add_argument(
-        "--prompt", metavar="WORDS", help="words that each sentence starts with, in quotes; word by word only"
+        "--prompt",
+        metavar="WORDS",
+        help="words that each sentence starts with, in quotes; only for sampling word by word",
     )
     parser.add_argument(
         "--temperature", type=float, default=1.0, metavar="T",
-        help="below 1 favours probable words, above 1 improbable ones; 0: always the most probable word; default 1",
+        help="sampling temperature: below 1 favours probable words, above 1 improbable ones; 0 always takes the most"
+        " probable word; default 1",
     )  # fmt: skip
-    parser.add_argument("--top-k", type=int, metavar="K", help="draw from the K most probable words only")
+    parser.add_argument("--top-k", type=int, metavar="K", help="draw only from the K most probable words")
     add_seed(parser)
     parser.add_argument(
         "--max-words", type=int, metavar="N",
         help="maximum length of a sentence, without the prompt, in words (characters for a character-level model);"
-        " default 100 (500). Longer ones are cut or, sampled top-down, drawn anew",
+        " default 100 (500). Longer sentences are cut or, when sampled top-down, redrawn",
     )  # fmt: skip
     parser.add_argument("--keep-unknown", action="store_true", help="allow the unknown word to be drawn")
     parser.add_argument(
         "--trees", action="store_true",
-        help="PCFGs: sample top-down and print each sentence's labelled tree; not with --prompt, --temperature or"
+        help="for PCFGs: sample top-down and print each sentence's labelled tree; not with --prompt, --temperature or"
         " --top-k",
     )  # fmt: skip
     parser.add_argument(
@@ -66,10 +69,10 @@ def add_generate(commands: Any) -> None:
     trees = parser.add_argument_group("dependency-tree models")
     trees.add_argument(
         "--max-depth", type=int, metavar="N",
-        help="cut a tree below words with this many heads above them, ROOT included; default 30",
+        help="cut a tree below words with N heads above them, including ROOT; default 30",
     )  # fmt: skip
     trees.add_argument(
-        "--redraw", action="store_true", help="draw a tree anew instead of cutting it, up to a hundred times"
+        "--redraw", action="store_true", help="redraw a tree instead of cutting it, up to a hundred times"
     )
     parser.set_defaults(run=_generate)
 
@@ -132,7 +135,7 @@ def _dependency_trees(options: argparse.Namespace, stored: ModelBundle) -> Itera
     from syntaxlm.trees import format_conllu
 
     if options.prompt is not None:
-        raise InputError("--prompt: a dependency-tree model starts with the root word, so it takes no prompt")
+        raise InputError("--prompt: not available for dependency-tree models, which start with the root word; omit it")
     trees = generate_trees(
         stored,
         read_stops(options.model, stored).to(stored.model.device),

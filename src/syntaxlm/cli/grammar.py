@@ -11,17 +11,17 @@ from syntaxlm.cli.options import add_json, add_model, load_model, print_figures
 def add_grammar(commands: Any) -> None:
     parser = commands.add_parser(
         "grammar",
-        help="list the most used symbols of a PCFG, with rules, words and examples",
-        description="List the grammar that a PCFG has learned. Each of the most used nonterminals is shown with its"
-        " share of the constituents, its most probable rules and examples; each of the most used preterminals with its"
-        " share of the words and its most probable words. Use is counted in the parses of a text or, without one, in"
+        help="list the most frequent symbols of a PCFG, with rules, words and examples",
+        description="List the grammar that a PCFG has learned: the most frequent nonterminals with their share of the"
+        " constituents, their most probable rules and examples, and the most frequent preterminals with their share of"
+        " the words and their most probable words. Frequencies are counted in the parses of a text or, without one, in"
         " sentences sampled from the grammar.",
         epilog="example: syntaxlm grammar MODEL sentences.txt -o grammar.html",
     )
     add_model(parser)
     parser.add_input(
         "text", nargs="?", metavar="TEXT",
-        help="count the use of symbols in this file, one sentence per line; - for standard input; default: in 1,000"
+        help="count symbols in the parses of this file, one sentence per line; - for standard input; default: 1,000"
         " sampled sentences",
     )  # fmt: skip
     parser.add_argument(
@@ -30,7 +30,7 @@ def add_grammar(commands: Any) -> None:
     )  # fmt: skip
     parser.add_output(
         "-o", "--output", metavar="FILE",
-        help="file to write: .txt, .json or .html (a page that needs no other file); default, or -: standard output",
+        help="file to write: .txt, .json or .html (a self-contained page); default, or -: standard output",
     )  # fmt: skip
     add_json(parser)
     parser.set_defaults(run=_grammar)

@@ -1,4 +1,4 @@
-"""The check of what a command is about to write, before it reads or writes anything."""
+"""Checks the outputs of a command before it reads or writes anything."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from syntaxlm.files import holds_model, refuse_overwriting, same_file
 
 
 def check_outputs(parser: Parser, options: argparse.Namespace) -> None:
-    """Raises InputError where a command would overwrite what it reads, a file of a model folder, a user's files in an
-    output folder, or one output by another.
+    """Raises InputError if a command would overwrite one of its inputs, a file of a model folder, a user's files in an
+    output folder, or one of its other outputs.
     """
     inputs = list(_inputs(parser, options))
     written: list[Path] = []
@@ -27,7 +27,7 @@ def check_outputs(parser: Parser, options: argparse.Namespace) -> None:
         else:
             _check_folder(path, output, inputs)
         if any(same_file(path, other) for other in written):
-            raise InputError(f"{path}: is named as two outputs; give each output a file of its own")
+            raise InputError(f"{path}: is given for two outputs; expected a separate file for each output")
         written.append(path)
 
 
@@ -51,14 +51,14 @@ def _check_folder(folder: Path, output: Output, inputs: Iterable[str | Path]) ->
     if output.use == "run" and not holds_model(folder):
         files = [one for one in visible if not one.is_dir()]
         if files:
-            raise InputError(f"{folder}: has files that are not of a run: {_named(files)}. {advice}")
+            raise InputError(f"{folder}: contains files that do not belong to a run: {_named(files)}. {advice}")
     if output.use == "new files" or (output.use == "runs" and not any(folder.glob("*/*/recipe.yaml"))):
         present = [folder / name for name in output.files if (folder / name).exists()]
         if present:
-            raise InputError(f"{folder}: already has {_named(present)}. {advice}")
+            raise InputError(f"{folder}: already contains {_named(present)}. {advice}")
     if output.marker is not None and visible and not (folder / output.marker).exists():
         raise InputError(
-            f"{folder}: has files that this command did not write: {_named(visible)} ({output.marker} is missing)."
+            f"{folder}: contains files that this command did not write: {_named(visible)} ({output.marker} is missing)."
             f" {advice}"
         )
 

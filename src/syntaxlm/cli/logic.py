@@ -13,16 +13,18 @@ from syntaxlm.errors import InputError
 def add_data_logic(kinds: Any) -> None:
     parser = kinds.add_parser(
         "logic",
-        help="sample pairs of propositional formulas, and the relation between them",
-        description="Sample pairs of propositional formulas and find, by truth tables, which of seven relations holds"
-        " between them. Training and validation pairs have up to 6 operators, test pairs 1 to 12.",
+        help="sample pairs of propositional formulas and their relations",
+        description="Sample pairs of propositional formulas, and determine by truth tables which of seven relations"
+        " holds between them. Training and validation pairs have up to 6 operators, test pairs 1 to 12.",
         epilog="example: syntaxlm data logic -o logic",
     )
     parser.add_output_folder(
         "-o", "--output", use="new files", files=["train.tsv", "valid.tsv", "test.tsv"], required=True,
-        help="folder to write to",
+        help="output folder",
     )  # fmt: skip
-    parser.add_argument("--pairs", type=int, default=100_000, metavar="N", help="training pairs (default 100,000)")
+    parser.add_argument(
+        "--pairs", type=int, default=100_000, metavar="N", help="number of training pairs; default 100,000"
+    )
     add_seed(parser)
     add_json(parser)
     parser.set_defaults(run=_data)
@@ -31,14 +33,14 @@ def add_data_logic(kinds: Any) -> None:
 def add_evaluate_logic(kinds: Any) -> None:
     parser = kinds.add_parser(
         "logic",
-        help="accuracy of logical inference by number of operators",
+        help="measure the accuracy of logical inference by number of operators",
         description="Predict the relation between the two formulas of every pair of a file with a classifier. Prints"
-        " accuracy by number of operators, beside that of the most frequent relation.",
+        " accuracy by number of operators, and for comparison that of the most frequent relation.",
         epilog="example: syntaxlm evaluate logic MODEL logic/test.tsv",
     )
-    parser.add_input("model", metavar="MODEL", type=Path, help="folder of a classifier, as train writes it")
+    parser.add_input("model", metavar="MODEL", type=Path, help="folder of a classifier, written by train")
     add_device(parser)
-    parser.add_input("pairs", metavar="PAIRS", help="pairs as data logic writes them; - for standard input")
+    parser.add_input("pairs", metavar="PAIRS", help="file of pairs, in the format of data logic; - for standard input")
     add_figures(parser)
     parser.set_defaults(run=_evaluate)
 
@@ -48,7 +50,9 @@ def _data(options: argparse.Namespace) -> None:
     from syntaxlm.progress import status
 
     if options.pairs < 1 or options.seed < 0:
-        raise InputError(f"--pairs {options.pairs} --seed {options.seed}: expected 1 or more, and 0 or more")
+        raise InputError(
+            f"found --pairs {options.pairs} --seed {options.seed}; expected 1 or more pairs, and a seed of 0 or more"
+        )
     with status("sampling"):
         summary = write_logic(options.output, options.pairs, options.seed)
     print_figures(summary, options)

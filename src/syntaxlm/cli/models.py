@@ -21,23 +21,28 @@ def add_models(commands: Any) -> None:
     parser = kinds.add_parser(
         "list",
         help="list the model folders below a folder",
-        description="List the model folders below a folder: model type, abilities, number of parameters, size of the"
-        " weights on disk, and what the model was trained on. Weights are not read.",
+        description="List the model folders below a folder, with model type, abilities, number of parameters, size of"
+        " the weights on disk, and training text. Weights are not read.",
         epilog="example: syntaxlm models list runs --json",
     )
     parser.add_input(
-        "folder", nargs="?", type=Path, default=Path(), metavar="FOLDER", help="folder to search; default: this one"
+        "folder",
+        nargs="?",
+        type=Path,
+        default=Path(),
+        metavar="FOLDER",
+        help="folder to search; default: the current folder",
     )
     add_figures(parser)
     parser.set_defaults(run=_list)
     parser = kinds.add_parser(
         "info",
         help="describe a model",
-        description="Describe a model: its type, abilities, size, training text, settings and normaliser, and the"
+        description="Print a model's type, abilities, size, training text, settings and normaliser, and the"
         " perplexities stored by training.",
         epilog="example: syntaxlm models info runs/toy",
     )
-    parser.add_input("model", metavar="MODEL", type=Path, help="model folder, as train writes it")
+    parser.add_input("model", metavar="MODEL", type=Path, help="model folder, written by train")
     add_figures(parser)
     parser.set_defaults(run=_info)
 
@@ -67,7 +72,7 @@ class Listing:
 
     def __str__(self) -> str:
         if not self.models:
-            return f"{self.folder}: no model folder below it"
+            return f"{self.folder}: no model folders found"
         heads = ("model", "type", "parameters", "size", "trained on", "abilities")
         rows = [heads, *map(_row, self.models)]
         widths = [max(len(row[column]) for row in rows) for column in range(len(heads))]

@@ -26,10 +26,10 @@ def _add_to_arpa(kinds: Any) -> None:
         "to-arpa",
         help="write an n-gram model as an ARPA file",
         description="Write an n-gram model as an ARPA file, the text format that KenLM, SRILM, IRSTLM and others read."
-        " Reading the file again gives exactly the same model.",
+        " ngram from-arpa restores exactly the same model.",
         epilog="example: syntaxlm ngram to-arpa MODEL -o model.arpa",
     )
-    parser.add_input("model", metavar="MODEL", type=Path, help="model folder, as train writes it")
+    parser.add_input("model", metavar="MODEL", type=Path, help="model folder, written by train")
     add_output(parser, "the ARPA file")
     add_json(parser)
     parser.set_defaults(run=_to_arpa)
@@ -40,16 +40,16 @@ def _add_from_arpa(kinds: Any) -> None:
         "from-arpa",
         help="make a model folder from an ARPA file",
         description="Make a model folder from an ARPA file of any program, so that every command can use the model."
-        " Words are read as they are in a text, or as another model reads them.",
+        " Text is read unchanged, or with the normaliser of another model (--like).",
         epilog="example: syntaxlm ngram from-arpa model.arpa -o runs/kenlm",
     )
     parser.add_input(
-        "file", type=Path, metavar="FILE", help="an ARPA file, perhaps .gz, .xz or .zst; - for standard input"
+        "file", type=Path, metavar="FILE", help="ARPA file, optionally .gz, .xz or .zst; - for standard input"
     )
     parser.add_output_folder("-o", "--output", use="run", required=True, help="new folder for the model")
     parser.add_input(
         "--like", type=Path, metavar="MODEL",
-        help="model folder whose normaliser made the text that the file was estimated from"
+        help="use the normaliser of this model folder, which made the text that the file was estimated from"
     )  # fmt: skip
     add_json(parser)
     parser.set_defaults(run=_from_arpa)

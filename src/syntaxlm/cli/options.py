@@ -27,27 +27,27 @@ if TYPE_CHECKING:
     from syntaxlm.text.treebank_style import TreebankStyle
     from syntaxlm.trees import TieBreaking
 
-TREEBANK_HELP = "a bracket file, a folder of them, or a quoted pattern"
+TREEBANK_HELP = "bracket file, folder of bracket files, or quoted pattern"
 
 
 def add_model(parser: Parser) -> None:
     """MODEL and `--device`."""
-    parser.add_input("model", metavar="MODEL", type=Path, help="model folder, as train writes it")
+    parser.add_input("model", metavar="MODEL", type=Path, help="model folder, written by train")
     add_device(parser)
 
 
 def add_device(parser: Parser) -> None:
     parser.add_argument(
         "--device", type=device_name, metavar="NAME",
-        help="processor that runs the model: cpu (default), cuda, cuda:N (the GPU of this number), mps, or auto (a GPU"
-        " if there is one)",
+        help="device that runs the model: cpu (default), cuda, cuda:N (GPU number N), mps, or auto (a GPU if one is"
+        " available)",
     )  # fmt: skip
 
 
 def add_training_device(parser: Parser) -> None:
     parser.add_argument(
         "--device", type=device_name, metavar="NAME",
-        help="processor to train on: cpu, cuda, mps or auto; default: run.accelerator of the recipe",
+        help="device to train on: cpu, cuda, mps or auto; default: run.accelerator of the recipe",
     )  # fmt: skip
 
 
@@ -59,29 +59,31 @@ def device_name(text: str) -> str:
 
 
 def find_device(name: str | None) -> torch.device:
-    """The device of a value of `--device`. Raises InputError where this machine does not have it."""
+    """The device of a value of `--device`. Raises InputError if this machine does not have it."""
     import torch
 
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     device = torch.device(name or "cpu")
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise InputError(f"--device {name}: torch finds no CUDA GPU; expected cpu, or auto")
+        raise InputError(f"--device {name}: torch finds no CUDA GPU; expected cpu or auto")
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise InputError(f"--device {name}: torch finds {torch.cuda.device_count()} GPUs, numbered from 0")
+        raise InputError(
+            f"--device {name}: torch finds {torch.cuda.device_count()} GPUs, numbered from 0; expected one of these"
+        )
     if device.type == "mps" and not torch.backends.mps.is_available():
-        raise InputError("--device mps: torch finds no MPS device; expected cpu, or auto")
+        raise InputError("--device mps: torch finds no MPS device; expected cpu or auto")
     return device
 
 
 def training_device(options: argparse.Namespace, setting: str = "run.accelerator") -> list[tuple[str, str]]:
-    """The setting of a recipe that `--device` stands for. Raises InputError for a GPU of a number."""
+    """The recipe setting that `--device` stands for. Raises InputError for cuda:N."""
     if options.device is None:
         return []
     if ":" in options.device:
         number = options.device.partition(":")[2]
         raise InputError(
-            f"--device {options.device}: training takes the GPUs that it finds; expected --device cuda, with the"
+            f"--device {options.device}: training uses all visible GPUs. To select one, use --device cuda and set the"
             f" environment variable CUDA_VISIBLE_DEVICES={number}"
         )
     return [(setting, options.device)]
@@ -101,16 +103,19 @@ def add_text(parser: Parser) -> None:
     """TEXT, a file or a sentence, and `--text`."""
     parser.add_input(
         "text", nargs="?", metavar="TEXT",
-        help="a UTF-8 file, perhaps .gz, .xz or .zst; - or none: standard input. What is no file and contains white"
-        " space is read as a sentence itself",
+        help="UTF-8 text file (.gz, .xz and .zst are decompressed), or a sentence: an argument that contains white"
+        " space and does not name a file is read as a sentence. - or no argument: standard input",
     )  # fmt: skip
     parser.add_argument(
-        "--text", dest="sentence", metavar="SENTENCE", help="a sentence, also where a file has its name"
+        "--text", dest="sentence", metavar="SENTENCE", help="read this sentence, even if a file has this name"
     )
 
 
 def given_text(options: argparse.Namespace) -> str | GivenText:
-    """The text of `add_text`: a file, or sentences of the command line, one per line. Raises InputError for both."""
+    """The text of `add_text`: a file, or sentences from the command line, one per line.
+
+    Raises InputError if both are given.
+    """
     from syntaxlm.data.corpora import GivenText
 
     if options.sentence is None:
@@ -118,7 +123,7 @@ def given_text(options: argparse.Namespace) -> str | GivenText:
         if Path(file).exists() or not any(map(str.isspace, file)):
             return file
     elif options.text is not None:
-        raise InputError(f"found {options.text} and --text; expected a file or a sentence, not both")
+        raise InputError(f"found both {options.text} and --text; expected either a file or a sentence")
     return GivenText(tuple((options.sentence or options.text).splitlines()))
 
 
@@ -139,8 +144,8 @@ def add_averaging(parser: Parser) -> None:
 def add_ties(parser: Parser) -> None:
     parser.add_argument(
         "--ties", choices=["random", "first"],
-        help="which of equally good splits an average takes: random (default), any of them with the same probability,"
-        " the same in every run; first, which leans to the right",
+        help="how to choose among equally good splits in an average: random (default), each with the same probability"
+        " and reproducibly; first, which favours right branching",
     )  # fmt: skip
 
 
@@ -150,8 +155,7 @@ def ties_of(options: argparse.Namespace) -> TieBreaking:
         return "random"
     if not options.also:
         raise InputError(
-            f"--ties {options.ties}: found one model, so no trees are averaged; add models with --also, or leave out"
-            " --ties"
+            f"--ties {options.ties}: found one model, so no trees are averaged; add models with --also, or omit --ties"
         )
     ties: TieBreaking = options.ties
     return ties
@@ -160,7 +164,7 @@ def ties_of(options: argparse.Namespace) -> TieBreaking:
 def add_carry_state(parser: Parser) -> None:
     parser.add_argument(
         "--carry-state", action=argparse.BooleanOptionalAction,
-        help="read the text as one stream (--no-carry-state: read each sentence by itself); default: as trained",
+        help="read the text as one stream (--no-carry-state: read each sentence by itself); default: as in training",
     )  # fmt: skip
 
 
@@ -169,12 +173,12 @@ def add_reading(parser: Parser) -> None:
     add_carry_state(parser)
     parser.add_argument(
         "--predict-eos", action=argparse.BooleanOptionalAction,
-        help="count the ends of sentences (--no-predict-eos: leave them out); default: as trained",
+        help="count the ends of sentences (--no-predict-eos: omit them); default: as in training",
     )  # fmt: skip
 
 
 def text_mode(options: argparse.Namespace, bundle: ModelBundle) -> TextMode | None:
-    """How to read a text, by the options of `add_reading`; None: as the model was trained."""
+    """How to read a text, from the options of `add_reading`; None: as in training."""
     from syntaxlm.models.batches import TextMode
 
     carry_state, predict_eos = options.carry_state, options.predict_eos
@@ -201,15 +205,17 @@ def add_protocol(parser: Parser) -> None:
     parser.add_argument(
         "--protocol", default="wsj-test", metavar="NAME", help="wsj-test (default), prpn, wsj10, wsj40 or evalb"
     )
-    parser.add_argument("--max-words", type=int, metavar="N", help="leave longer sentences out (after preprocessing)")
+    parser.add_argument(
+        "--max-words", type=int, metavar="N", help="omit longer sentences (measured after preprocessing)"
+    )
 
 
 def add_preprocessing(parser: Parser, default: str) -> None:
     parser.add_input(
         "--preprocessing", default=default, metavar="RULE",
-        help="gold-tree preprocessing, which selects words: ptb-keep, ptb-keep-currency, ptb-drop (Penn tags), ud (UD"
-        " tags), letters, letters-only (by the word), zh-sinica, es-cess, pt-floresta (treebanks), none; or a YAML file"
-        f" with keep_tags, drop_tags, drop_words, punctuation: unicode; default {default}",
+        help="gold-tree preprocessing, which selects words: by Penn tags (ptb-keep, ptb-keep-currency, ptb-drop), UD"
+        " tags (ud) or characters (letters, letters-only); for a treebank (zh-sinica, es-cess, pt-floresta); none; or a"
+        f" YAML file with keep_tags, drop_tags, drop_words, punctuation: unicode; default {default}",
     )  # fmt: skip
 
 
@@ -218,8 +224,8 @@ def add_decoding(parser: Parser) -> None:
     add_decoder(parser)
     parser.add_argument(
         "--layer", type=int, metavar="L",
-        help="layer whose distances are used, from 1; default: that of the published trees, 2 for an on-lstm with"
-        " several layers, otherwise 1; models without distances have no layers",
+        help="layer whose distances are used, from 1; default: as for published trees, 2 for an on-lstm with several"
+        " layers, otherwise 1; models without distances have no layers",
     )  # fmt: skip
 
 
@@ -227,19 +233,19 @@ def add_decoder(parser: Parser) -> None:
     parser.add_argument(
         "--decoder", type=present_decoder,
         choices=["biased", "unbiased", "greedy-right", "greedy-sum", "cky", "mbr", "viterbi"],
-        help="decoding algorithm. Distances: biased (default), the rule of the published figures, which leans to the"
-        " right; unbiased. Span scores: greedy-right (default), which splits where the right part scores highest, as"
-        " published; greedy-sum, where both parts together score highest; cky, the tree with the greatest total score."
-        " Span probabilities: mbr (default), the tree with the greatest sum of span probabilities; viterbi, the single"
-        " most probable tree (slow)."
-        " With several models it applies to those that support it; the others use their default",
+        help="decoding algorithm. Distances: biased (default), as in published figures, which favours right"
+        " branching; unbiased. Span scores: greedy-right (default), which splits where the right span scores highest,"
+        " as published; greedy-sum, which splits where both spans together score highest; cky, the tree with the"
+        " highest total score. Span probabilities: mbr (default), the tree with the highest sum of span probabilities;"
+        " viterbi, the single most probable tree (slow). With several models, the decoder applies to those that support"
+        " it; the others use their default",
     )  # fmt: skip
 
 
 def add_theme(parser: Parser, more: str = "") -> None:
     parser.add_argument(
         "--theme", choices=["auto", "light", "dark"], default="auto",
-        help=f"colours; auto (default) follows the reader's system{more}",
+        help=f"colour theme; auto (default) follows the reader's system{more}",
     )  # fmt: skip
 
 
@@ -248,16 +254,16 @@ def add_seed(parser: Parser, default: int = 0) -> None:
 
 
 def add_treebank_style(parser: Parser) -> None:
-    """Options for English text as people write it."""
+    """Options for ordinary English text, which is not tokenised."""
     parser.add_argument(
         "--punctuation", choices=["auto", "keep", "split", "drop"], default="auto",
-        help="punctuation marks at the ends of words, before the model's normaliser: auto (default), as the model's"
-        " vocabulary requires; keep; split, each mark becomes a word; drop",
+        help="treatment of punctuation marks at the ends of words, before the model's normaliser: auto (default), as"
+        " the model's vocabulary requires; keep; split, each mark becomes a word; drop",
     )  # fmt: skip
     parser.add_argument(
         "--contractions", choices=["auto", "keep", "split"], default="auto",
-        help="n't, 's, 'll and the like: auto (default), as the model's vocabulary requires; keep; split, they become"
-        " separate words, as in treebanks",
+        help="treatment of n't, 's, 'll and similar: auto (default), as the model's vocabulary requires; keep; split,"
+        " they become separate words, as in treebanks",
     )  # fmt: skip
 
 
@@ -269,10 +275,10 @@ def treebank_style(options: argparse.Namespace) -> TreebankStyle:
 
 
 def refuse_repeated(folders: Sequence[Path]) -> None:
-    """Raises InputError where two folders are the same model."""
+    """Raises InputError if two folders are the same model."""
     twice = [str(folder) for folder, count in Counter(folder.resolve() for folder in folders).items() if count > 1]
     if twice:
-        raise InputError(f"{twice[0]}: the same model twice; expected different models")
+        raise InputError(f"{twice[0]}: the same model is given twice; expected different models")
 
 
 def model_names(folders: Sequence[Path]) -> list[str]:
@@ -290,7 +296,7 @@ def weights_of(texts: Sequence[str] | None) -> list[float] | None:
         return [float(weight) for text in texts for weight in text.split(",")]
     except ValueError:
         found = ",".join(texts)
-        raise InputError(f"--weights: found {found!r}, expected numbers with commas between them: 2,1,1") from None
+        raise InputError(f"--weights: found {found!r}; expected numbers separated by commas, such as 2,1,1") from None
 
 
 def add_json(parser: Parser) -> None:
@@ -298,26 +304,26 @@ def add_json(parser: Parser) -> None:
 
 
 def add_json_lines(parser: Parser) -> None:
-    parser.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
+    parser.add_argument("--json", action="store_const", const="json", dest="format", help="same as --format json")
 
 
 def add_output(parser: Parser, what: str) -> None:
     """`-o/--output FILE`. what: the content of the file."""
     parser.add_output(
         "-o", "--output", metavar="FILE",
-        help=f"write {what} to this file, which appears when it is complete; default, or -: standard output",
+        help=f"write {what} to this file (written atomically); default, or -: standard output",
     )  # fmt: skip
 
 
 def add_figures(parser: Parser) -> None:
-    """`-o/--output` and `--json` of a command whose output is its figures."""
+    """`-o/--output` and `--json` for a command that outputs figures."""
     add_output(parser, "the figures")
     add_json(parser)
 
 
 @contextmanager
 def text_output(path: Path | None) -> Iterator[TextIO]:
-    """A file to write text to, which takes its place when the block ends well; None: standard output."""
+    """A text file for writing, which replaces `path` when the block succeeds; None: standard output."""
     from syntaxlm.files import replaced
 
     if path is None:
@@ -329,7 +335,7 @@ def text_output(path: Path | None) -> Iterator[TextIO]:
 
 @contextmanager
 def output_path(path: Path | None, suffix: str = ".txt") -> Iterator[Path]:
-    """A path for what writes files by name; None: a temporary file that is copied to standard output afterwards."""
+    """A path for functions that write files by name; None: a temporary file, then copied to standard output."""
     if path is not None:
         yield path
         return
@@ -347,7 +353,10 @@ def print_result(result: Any, options: argparse.Namespace) -> None:
 
 
 def print_summary(result: Any, options: argparse.Namespace, head: str = "") -> None:
-    """Figures beside data: on standard output if the data went to a file, else on stderr. head: of the text form."""
+    """Prints figures that accompany data: on standard output if the data went to a file, otherwise on stderr.
+
+    head: put before the figures unless they are JSON.
+    """
     text = ("" if options.json else head) + _formatted(result, options)
     if options.output is not None:
         print(text)
@@ -356,7 +365,7 @@ def print_summary(result: Any, options: argparse.Namespace, head: str = "") -> N
 
 
 def print_figures(result: Any, options: argparse.Namespace) -> None:
-    """Figures on standard output, of a command whose `--output` is a folder."""
+    """Prints the figures of a command whose `--output` is a folder, on standard output."""
     print(_formatted(result, options))
 
 

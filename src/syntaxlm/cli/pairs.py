@@ -21,15 +21,17 @@ from syntaxlm.cli.options import (
 def add_pairs(kinds: Any) -> None:
     parser = kinds.add_parser(
         "pairs",
-        help="accuracy on minimal pairs",
-        description="Score minimal pairs, such as those of BLiMP and of Marvin and Linzen: how often the better"
-        " sentence has the higher log-probability. Files are JSON lines, one item per line: sentence_good and"
-        " sentence_bad, or sentences, best first. Several models appear in adjacent columns and are compared with the"
-        " first.",
+        help="measure accuracy on minimal pairs",
+        description="Measure how often the better sentence of minimal pairs, such as those of BLiMP and of Marvin and"
+        " Linzen, has the higher log-probability. Files are JSON lines, one item per line, with sentence_good and"
+        " sentence_bad, or with sentences, best first. Several models appear in adjacent columns and are compared with"
+        " the first.",
         epilog="example: syntaxlm evaluate pairs MODEL pairs.jsonl --also ANOTHER --punctuation drop",
     )
     add_model(parser)
-    parser.add_input("files", nargs="+", metavar="FILES", help="files or folders of minimal pairs; - standard input")
+    parser.add_input(
+        "files", nargs="+", metavar="FILES", help="files or folders of minimal pairs; - for standard input"
+    )
     add_also(parser, "it is compared with the first")
     add_treebank_style(parser)
     add_details(parser, "each pair and its log-probabilities")

@@ -31,12 +31,12 @@ def add_parse(commands: Any) -> None:
     parser = commands.add_parser(
         "parse",
         help="parse plain or tagged text",
-        description="Parse text, one sentence per line, and write one tree per line (an empty line for a line"
-        " without a word). A model of tags reads tagged text, word_TAG; a model of words reads plain text, or the words"
-        " of files named .tagged or .tagged.txt. brackets: (X the (X old cat)), with tags (X (DT the) (NN cat));"
-        " json: words, their offsets in the line, tokens, known words, what was not read, spans and, for a single"
+        description="Parse text, one sentence per line, and write one tree per line. Lines without words give empty"
+        " lines. A tag model reads tagged text (word_TAG). A word-level model reads plain text, or the words of files"
+        " named .tagged or .tagged.txt. Formats: brackets: (X the (X old cat)), with tags (X (DT the) (NN cat));"
+        " json: words, their offsets in the line, tokens, known words, text that was not read, spans and, for a single"
         " model, its distances or the scores or probabilities of the spans;"
-        " latex: forest; svg: a picture of one sentence; tree: drawn in box characters.",
+        " latex: for the package forest; svg: a picture of one sentence; tree: drawn with box characters.",
         epilog='example: syntaxlm parse MODEL "the old cat sleeps"',
     )
     add_model(parser)
@@ -51,13 +51,13 @@ def add_parse(commands: Any) -> None:
     add_decoding(parser)
     parser.add_argument(
         "--labels", action="store_true",
-        help="write the induced labels in brackets and JSON: (NT-17 (T-3 the) (T-8 dog)); for a single model with"
-        " labels (PCFGs)",
+        help="write induced labels in brackets and JSON, (NT-17 (T-3 the) (T-8 dog)); requires a single model with"
+        " labels (a PCFG)",
     )  # fmt: skip
     add_treebank_style(parser)
     parser.add_argument(
         "--show-unread", action="store_true",
-        help="put punctuation that was not read back into brackets and LaTeX, with the tag UNREAD",
+        help="restore punctuation that was not read in brackets and LaTeX, with the tag UNREAD",
     )  # fmt: skip
     parser.set_defaults(run=_parse)
 
@@ -66,7 +66,7 @@ def _parse(options: argparse.Namespace) -> None:
     from syntaxlm.parsing.text import parse_text
 
     if options.labels and options.also:
-        raise InputError("--labels: averaged trees have no labels; give --labels with one model, or --also without it")
+        raise InputError("--labels: averaged trees have no labels; omit either --labels or --also")
     ties = ties_of(options)
     folders = [options.model, *options.also]
     refuse_repeated(folders)
@@ -103,6 +103,6 @@ def _picture(parses: Parses) -> str:
     if len(sentences) != 1 or parses.first > 1:
         raise InputError(
             f"--format svg: found {'more than one sentence' if sentences else 'no words'}; expected one sentence."
-            " report draws many on one page"
+            " The command report draws several on one page"
         )
     return sentences[0]._repr_svg_() + "\n"

@@ -15,13 +15,13 @@ Use = Literal["file", "folder", "run", "runs", "empty", "new files"]
 
 @dataclass(frozen=True)
 class Output:
-    """An argument that names what a command writes.
+    """An argument that names a file or folder that a command writes.
 
-    use: "file"; or, for a folder, what may be in it before: "folder": anything; "run": no files, unless it is a run,
-        which the command refuses itself; "runs": runs of the same command, which resumes them; "empty": nothing;
-        "new files": anything but `files`.
-    files: the files that are written into the folder.
-    marker: the one of them that shows that the command wrote the others; a folder with other files is refused without.
+    use: "file"; or, for a folder, what it may contain before: "folder": anything; "run": no files, unless it is a run,
+        for which the command itself raises an error; "runs": runs of the same command, which are resumed; "empty":
+        nothing; "new files": anything except `files`.
+    files: the files that the command writes into the folder.
+    marker: the file that shows that the command wrote the folder; a folder with files but without it is an error.
     """
 
     action: argparse.Action
@@ -31,10 +31,10 @@ class Output:
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors take one line and name the closest match.
+    """A parser with one-line errors that name the closest match.
 
-    Options cannot be shortened: --seed is not --seeds. They may stand between a command's arguments,
-    `parse MODEL --layer 2 TEXT`, also where TEXT may be left out.
+    Options cannot be abbreviated: --seed is not --seeds. They may be placed between positional arguments,
+    `parse MODEL --layer 2 TEXT`, even if TEXT is optional.
     inputs, outputs: the arguments that name files or folders, for `syntaxlm.cli.guard`.
     """
 
@@ -45,7 +45,7 @@ class Parser(argparse.ArgumentParser):
         self.outputs: list[Output] = []
 
     def add_input(self, *names: str, **settings: Any) -> argparse.Action:
-        """Add an argument that names what a command reads."""
+        """Add an argument that names a file or folder that a command reads."""
         action = self.add_argument(*names, **settings)
         self.inputs.append(action)
         return action
@@ -64,7 +64,7 @@ class Parser(argparse.ArgumentParser):
         marker: str | None = None,
         **settings: Any,
     ) -> argparse.Action:
-        """Add an argument that names a folder that a command writes to. use, files, marker: as of `Output`."""
+        """Add an argument that names a folder that a command writes to. use, files, marker: see `Output`."""
         action = self.add_argument(*names, type=Path, metavar="DIR", **settings)
         self.outputs.append(Output(action, use, tuple(files), marker))
         return action
@@ -76,7 +76,7 @@ class Parser(argparse.ArgumentParser):
         return dict(inner[0].choices) if inner else {}
 
     def leaves(self) -> Iterable[Parser]:
-        """The parsers of all commands that have no commands below them."""
+        """The parsers of all commands without subcommands."""
         if not self.commands:
             yield self
         for one in self.commands.values():
@@ -86,22 +86,22 @@ class Parser(argparse.ArgumentParser):
         if self._intermixing:
             return super().parse_known_args(args, namespace)
         self._refuse_unknown_options(args)
-        if self._subparsers is not None or "--" in args:  # which argparse's intermixed parsing drops
+        if self._subparsers is not None or "--" in args:  # argparse's intermixed parsing would drop "--"
             found, rest = super().parse_known_args(args, namespace)
         else:
-            self._intermixing = True  # what is called below calls this again
+            self._intermixing = True  # the call below calls this method again
             try:
                 found, rest = self.parse_known_intermixed_args(args, namespace)
             finally:
                 self._intermixing = False
-        if not hasattr(found, "parser"):  # the innermost command's stays
+        if not hasattr(found, "parser"):  # keep that of the innermost command
             found.parser = self
         if rest:
             found.parser.error(f"unexpected argument {rest[0]!r}")
         return found, rest
 
     def _refuse_unknown_options(self, words: Sequence[str]) -> None:
-        """Before argparse reads them: it would name a missing argument first, and no match for a misspelt option."""
+        """Check options before argparse, which reports missing arguments first and suggests no option."""
         options = self._option_string_actions
         for word in words:
             if word == "--" or (self._subparsers is not None and not word.startswith("-")):

@@ -15,7 +15,7 @@ def add_quickstart(commands: Any) -> None:
         "quickstart",
         help="train, evaluate and report on a small model in a few minutes",
         description="Write the built-in corpus, train a small model on it, print perplexity, F1 and three parses, and"
-        " write a report, DIR/report.html.",
+        " write the report DIR/report.html.",
         epilog="example: syntaxlm quickstart -o first --model-type prpn",
     )
     parser.add_output_folder(
@@ -23,8 +23,8 @@ def add_quickstart(commands: Any) -> None:
     )
     parser.add_argument(
         "--model-type", default="simple-pcfg", metavar="NAME",
-        help="model type, of a shipped recipe NAME-toy: simple-pcfg (default), prpn, on-lstm, palm, lstm, tree-rnn,"
-        " kn5",
+        help="model type, which selects the shipped recipe NAME-toy: simple-pcfg (default), prpn, on-lstm, palm, lstm,"
+        " tree-rnn, kn5",
     )  # fmt: skip
     add_seed(parser, 1)
     add_training_device(parser)

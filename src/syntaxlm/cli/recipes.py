@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,8 @@ def add_recipes(commands: Any) -> None:
     parser = kinds.add_parser(
         "list",
         help="list the shipped recipes",
-        description="List the shipped recipes: name, model type and purpose. train, compare and focus take the name.",
+        description="List the shipped recipes with name, model type and purpose. Use the name with train, compare and"
+        " focus.",
         epilog="example: syntaxlm recipes list --json",
     )
     add_figures(parser)
@@ -28,7 +30,7 @@ def add_recipes(commands: Any) -> None:
     parser = kinds.add_parser(
         "show",
         help="print a recipe",
-        description="Print a recipe as YAML, as a start for a recipe of your own.",
+        description="Print a recipe as YAML, as a starting point for your own recipe.",
         epilog="example: syntaxlm recipes show prpn-toy -o mine.yaml",
     )
     parser.add_input("recipe", metavar="RECIPE", help="name of a shipped recipe, or a recipe file")
@@ -69,7 +71,7 @@ def _summary(text: str) -> dict[str, str]:
         if not line.startswith("#"):
             break
         comments.append(line.removeprefix("#").strip())
-    purpose = " ".join(comments).split(". ")[0].rstrip(".:")
+    purpose = re.split(r"(?<!et al)\. ", " ".join(comments))[0].rstrip(".:")
     return {"model_type": yaml.safe_load(text)["model"]["name"], "purpose": purpose}
 
 

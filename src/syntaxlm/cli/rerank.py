@@ -13,12 +13,12 @@ from syntaxlm.errors import InputError
 def add_rerank(commands: Any) -> None:
     parser = commands.add_parser(
         "rerank",
-        help="select among a parser's candidate trees by a dependency-tree model",
+        help="select among a parser's candidate trees with a dependency-tree model",
         description="Select one of several candidate trees for each sentence: the one with the highest log P(S | T),"
         " the log-probability of the words given the tree, or the highest weighted sum of this and the parser's score."
-        " Candidates of a sentence follow each other, the parser's best first; they share their sent_id or, without"
-        " one, their words. Writes the selected trees and, with --gold, prints their attachment scores, UAS and LAS,"
-        " beside those of the first candidates.",
+        " The candidates of a sentence follow each other, the parser's best first, and have the same sent_id or,"
+        " without one, the same words. Writes the selected trees. With --gold, prints their attachment scores, UAS and"
+        " LAS, beside those of the first candidates.",
         epilog="example: syntaxlm rerank MODEL k-best.conllu --gold test.conllu --tune dev-best.conllu dev.conllu",
     )
     add_model(parser)
@@ -26,12 +26,12 @@ def add_rerank(commands: Any) -> None:
         "candidates",
         metavar="CANDIDATES",
         type=Path,
-        help="CoNLL-U, perhaps compressed, k trees per sentence; - for standard input",
+        help="CoNLL-U file, optionally compressed, with k trees per sentence; - for standard input",
     )
     parser.add_input("--gold", type=Path, metavar="FILE", help="gold trees, one per sentence, to score against")
     parser.add_argument(
         "--weight", type=float, metavar="W",
-        help="weight of the model, 0 to 1; the parser's score has the rest; default 1: the model alone",
+        help="weight of the model, 0 to 1; the parser's score has the weight 1 - W; default 1: the model alone",
     )  # fmt: skip
     parser.add_input(
         "--tune", nargs=2, type=Path, metavar=("CANDIDATES", "GOLD"),
@@ -39,12 +39,12 @@ def add_rerank(commands: Any) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--score", default="score", metavar="NAME",
-        help="the comment with the parser's score, # NAME = -12.3, the higher the better; default score",
+        help="name of the comment with the parser's score, # NAME = -12.3; higher is better; default score",
     )  # fmt: skip
     parser.add_output(
         "-o", "--output", metavar="FILE",
-        help="write the selected trees to this file, which appears when it is complete; default: standard output, or"
-        " with --gold nowhere",
+        help="write the selected trees to this file (written atomically); default: standard output, or, with --gold,"
+        " no output of trees",
     )  # fmt: skip
     add_json(parser)
     parser.set_defaults(run=_rerank)
@@ -54,7 +54,9 @@ def _rerank(options: argparse.Namespace) -> None:
     from syntaxlm.evaluation.reranking import evaluate_reranking
 
     if options.json and options.output is None and options.gold is None:
-        raise InputError("--json prints figures, and standard output has the trees: expected -o or --gold beside it")
+        raise InputError(
+            "--json: prints figures, but the trees are written to standard output; add -o FILE for the trees, or --gold"
+        )
     stored = load_model(options.model, options)
     arguments = options.candidates, options.gold, options.weight, options.tune, options.score
     if options.output is None and options.gold is not None:

@@ -26,13 +26,14 @@ from syntaxlm.files import to_json
 def add_score(commands: Any) -> None:
     parser = commands.add_parser(
         "score",
-        help="surprisal of every word of a text",
+        help="print the surprisal of every word of a text",
         description="Print the surprisal of every word of a text, and of each end of sentence, in bits: one row per"
         " word as written, with its position in the line and the token that the model read. Character-level models give"
         " one row per character. The rows of a sentence add up to its negative log-probability. The text has one"
-        " sentence per line, or is a column of a table; other columns are copied into every row, renamed to input_word,"
-        " input_sentence, ... if the output has a column of that name. For a dependency-tree model, TEXT holds"
-        " dependency trees, and a word's surprisal is given its path in the tree; ends of sentences have none.",
+        " sentence per line, or is a column of a table; other columns are copied to every row, and renamed to"
+        " input_word, input_sentence, ... if the output has a column of that name. For a dependency-tree model, TEXT"
+        " contains dependency trees; a word's surprisal is conditioned on its path in the tree, and ends of sentences"
+        " have none.",
         epilog="example: syntaxlm score MODEL items.tsv --column sentence -o surprisals.tsv",
     )
     add_model(parser)
@@ -40,7 +41,7 @@ def add_score(commands: Any) -> None:
     add_carry_state(parser)
     parser.add_argument(
         "--column", metavar="NAME",
-        help="column with the sentences, if TEXT is a table: a header line, cells separated by tabs"
+        help="column with the sentences, if TEXT is a table (tab-separated, with a header line)"
     )  # fmt: skip
     parser.add_argument(
         "--format", choices=["tsv", "json"], default="tsv", help="output format; default: tsv; json: JSON lines"
@@ -77,7 +78,7 @@ def _scored(stored: Any, options: argparse.Namespace) -> Iterator[str]:
         if options.column is not None or options.carry_state is not None or not isinstance(text, str):
             raise InputError(
                 f"{options.model}: a dependency-tree model scores each tree by itself, so --column, --carry-state and"
-                " a sentence do not apply; expected TEXT alone, a file of dependency trees"
+                " sentences do not apply; expected only TEXT, a file of dependency trees"
             )
         scored = ((Row("", ()), words) for words in tree_surprisals(stored, text))
     else:
@@ -85,7 +86,7 @@ def _scored(stored: Any, options: argparse.Namespace) -> Iterator[str]:
         if options.column is None:
             read = (Row(line, ()) for _, line in read_sentences(text, stored.normaliser))
         elif not isinstance(text, str):
-            raise InputError("--column: found a sentence; expected a file, a table")
+            raise InputError("--column: found a sentence as TEXT; expected a table file")
         else:
             names, read = read_table(text, options.column)
             names = names_beside(columns, names)
@@ -105,7 +106,7 @@ def _scored(stored: Any, options: argparse.Namespace) -> Iterator[str]:
         unknown.add(words)
         yield piece
     if not any_sentence:
-        raise no_sentence(text, "one row or more" if options.column else "one sentence per line")
+        raise no_sentence(text, "at least one row" if options.column else "one sentence per line")
     if unknown.words:
         error_console().print(str(unknown), markup=False, soft_wrap=True)
 

@@ -13,17 +13,16 @@ def add_data_sentences(kinds: Any) -> None:
         "sentences",
         help="split books into one sentence per line",
         description="Split plain text with arbitrary line breaks, such as books, into sentences, one per line. Blank"
-        " lines separate paragraphs. Abbreviations, whose full stop does not end a sentence, are learned from the text"
-        " itself.",
+        " lines separate paragraphs. Abbreviations, whose full stops do not end a sentence, are learned from the text.",
         epilog="example: syntaxlm data sentences novels/*.txt -o train.txt --valid-output valid.txt",
     )
     parser.add_input(
-        "files", nargs="+", metavar="FILES", help="plain text, perhaps .gz, .xz or .zst; - for standard input"
+        "files", nargs="+", metavar="FILES", help="plain text files, optionally .gz, .xz or .zst; - for standard input"
     )
     add_output(parser, "the sentences")
     parser.add_output(
         "--valid-output", metavar="FILE",
-        help="write some paragraphs, drawn at random, to this file instead: validation text",
+        help="write some paragraphs, drawn at random, to this file instead, as validation text",
     )  # fmt: skip
     parser.add_argument(
         "--valid-share", type=float, default=0.05, metavar="P",
@@ -36,7 +35,7 @@ def add_data_sentences(kinds: Any) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--abbreviation", action="append", default=[], metavar="WORD",
-        help="a word whose full stop does not end a sentence, besides the learned ones; may be repeated",
+        help="further word whose full stop does not end a sentence, besides the learned ones; may be repeated",
     )  # fmt: skip
     parser.add_argument("--encoding", default="utf-8", metavar="NAME", help="encoding of the files; default utf-8")
     add_json(parser)

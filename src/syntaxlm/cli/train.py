@@ -17,14 +17,14 @@ def add_train(commands: Any) -> None:
     parser = commands.add_parser(
         "train",
         help="train a model from a recipe",
-        description="Train a model from a recipe, a YAML file, into a new folder: a language model or, from a recipe of"
-        " logical inference, a classifier of pairs of formulas. Every setting of the recipe can be overridden by its"
-        " dotted name: --model.hidden_size 400 --text.train my.txt. Ctrl-C saves and stops (exit code 130); --resume"
+        description="Train a model from a recipe (a YAML file) into a new folder: a language model or, from a logical"
+        " inference recipe, a classifier for pairs of formulas. Any setting of the recipe can be overridden by its"
+        " dotted name: --model.hidden_size 400 --text.train my.txt. Ctrl-C saves and stops (exit code 130). --resume"
         " produces the same weights as an uninterrupted run.",
         epilog="example: syntaxlm train prpn-toy -o runs/toy --schedule.epochs 3",
     )
     parser.add_input(
-        "recipe", nargs="?", metavar="RECIPE", help="a recipe file, or the name of a shipped recipe: see recipes list"
+        "recipe", nargs="?", metavar="RECIPE", help="recipe file, or name of a shipped recipe (see recipes list)"
     )
     parser.add_output_folder("-o", "--output", use="run", help="new folder for the model")
     parser.add_output_folder("--resume", use="folder", help="resume the run in this folder")
@@ -44,9 +44,9 @@ def add_compare(commands: Any) -> None:
     parser = commands.add_parser(
         "compare",
         help="train several recipes under one budget and print a table",
-        description="Train every recipe, N seeds each, into DIR/RECIPE/seed-S, and print perplexity (bits per character"
-        " if a model reads characters): mean and standard deviation over seeds. Settings given by their dotted names"
-        " apply to all recipes. The same command resumes a stopped comparison; finished runs are not repeated."
+        description="Train every recipe with N seeds into DIR/RECIPE/seed-S, and print the mean and standard deviation"
+        " of perplexity over seeds (of bits per character for character-level models). Settings given by their dotted"
+        " names apply to all recipes. The same command resumes a stopped comparison; finished runs are not repeated."
         " DIR/comparison.json has all figures.",
         epilog="example: syntaxlm compare prpn-toy lstm-toy -o runs/toys --minutes 2 --seeds 3",
     )
@@ -54,12 +54,12 @@ def add_compare(commands: Any) -> None:
         "recipes",
         nargs="+",
         metavar="RECIPE",
-        help="recipe files or names of shipped recipes, all with different names",
+        help="recipe files or names of shipped recipes; their names must differ",
     )
     parser.add_output_folder(
         "-o", "--output", use="runs", files=["comparison.json"], required=True, help="folder for all runs"
     )
-    parser.add_argument("--minutes", type=float, metavar="M", help="training time of each run; default: the recipe's")
+    parser.add_argument("--minutes", type=float, metavar="M", help="training time per run; default: as in the recipe")
     parser.add_argument(
         "--seeds",
         type=int,
@@ -75,13 +75,13 @@ def add_compare(commands: Any) -> None:
 def add_focus(commands: Any) -> None:
     parser = commands.add_parser(
         "focus",
-        help="train a grammar toward the trees of several parsers of the same text",
+        help="train a grammar toward the trees of several parsers",
         description="Train several seeds of a PCFG recipe, parse the training text with each of them, and train a"
-        " grammar toward the spans of their trees (parse-focusing). No gold trees are read. The same command resumes"
-        " where it was stopped. DIR/focused is the model; DIR/agreement.json has the agreement of the parsers.",
+        " grammar toward the spans of their trees (parse-focusing). No gold trees are read. If interrupted, the same"
+        " command resumes. DIR/focused is the model; DIR/agreement.json has the agreement of the parsers.",
         epilog="example: syntaxlm focus simple-pcfg-text -o runs/focused --text.train my.txt --text.valid other.txt",
     )
-    parser.add_input("recipe", metavar="RECIPE", help="a recipe file, or the name of a shipped recipe, of a PCFG")
+    parser.add_input("recipe", metavar="RECIPE", help="PCFG recipe: a file, or the name of a shipped recipe")
     parser.add_output_folder(
         "-o", "--output", use="runs", files=["agreement.json"], required=True, help="folder for all runs and trees"
     )
@@ -92,15 +92,15 @@ def add_focus(commands: Any) -> None:
         metavar="N",
         help="train the recipe N times, with seeds run.seed, run.seed + 1 and so on; default 5",
     )
-    add_also(parser, "its trees of the text are added")
+    add_also(parser, "its trees of the training text are used, too")
     parser.add_argument(
         "--keep-all", action="store_true",
-        help="follow all parsers; by default, those whose trees are nearly all right or left branching, or agree much"
-        " less with the others than they with each other, are omitted",
+        help="use all parsers; by default, a parser is omitted if its trees are nearly all right or left branching, or"
+        " if it agrees much less with the others than these agree with each other",
     )  # fmt: skip
     parser.add_argument(
         "--strength", type=float, default=5.0, metavar="NATS",
-        help="penalty of a span that no parser's tree has (model.focus of the focused grammar; default 5)"
+        help="penalty for a span that is in no parser's tree (model.focus of the focused grammar); default 5"
     )  # fmt: skip
     add_training_device(parser)
     add_json(parser)
@@ -108,7 +108,7 @@ def add_focus(commands: Any) -> None:
 
 
 def exit_code(stopped: bool) -> int:
-    """0, or that of the signal by which training was stopped after it saved."""
+    """0, or the exit code of the signal that stopped training after it saved."""
     from syntaxlm.training.signals import received_signal
 
     return 128 + (received_signal() or signal.SIGINT) if stopped else 0
@@ -123,13 +123,14 @@ def _train(options: argparse.Namespace) -> int:
         extra = options.recipe or options.output or options.overrides or options.seeds != 1 or options.device
         if extra:
             raise InputError(
-                "--resume takes all from the run's folder: give no RECIPE, --output, --seeds, --device or settings"
+                "--resume uses the recipe and settings of the run's folder; omit RECIPE, --output, --seeds, --device"
+                " and settings"
             )
         if is_inference_recipe(options.resume / RECIPE):
             return _train_inference(options)
         return _resume(options)
     if not options.recipe or not options.output:
-        raise InputError("train needs a RECIPE and --output DIR, or --resume DIR")
+        raise InputError("train: expected either RECIPE and --output DIR, or --resume DIR")
     if options.seeds < 1:
         raise InputError(f"--seeds: found {options.seeds}; expected 1 or more")
     path = find_recipe(options.recipe)
@@ -172,7 +173,9 @@ def _train_inference(options: argparse.Namespace) -> int:
     )
 
     if options.seeds != 1:
-        raise InputError("--seeds: recipes of logical inference are trained one at a time; set --training.seed")
+        raise InputError(
+            "--seeds: not available for logical inference recipes; run train once per seed, with --training.seed"
+        )
     if options.resume:
         recipe = read_inference_run(options.resume)
     else:
@@ -187,7 +190,7 @@ def _train_inference(options: argparse.Namespace) -> int:
 
 
 def _ended(result: Any, stopped: bool, options: argparse.Namespace) -> int:
-    """Prints the result of training, once of all processes."""
+    """Prints the result of training, in only one of several processes."""
     if int(os.environ.get("RANK", "0")) == 0:
         print_figures(result, options)
     return exit_code(stopped)

@@ -32,9 +32,9 @@ def add_tune(commands: Any) -> None:
     parser = kinds.add_parser(
         "cache",
         help="choose the weights of a neural cache",
-        description="Choose weight and theta of a neural cache on a validation text, one sentence per line. The model"
-        " reads the text once; then many pairs of values are tried. Prints their perplexities, the best pair, and the"
-        " command that evaluates with it.",
+        description="Choose the weight and theta of a neural cache on a validation text, one sentence per line. The"
+        " model reads the text once; then many pairs of values are tried. Prints their perplexities, the best pair, and"
+        " the command for the evaluation.",
         epilog="example: syntaxlm tune cache MODEL valid.txt",
     )
     add_model(parser)
@@ -51,24 +51,27 @@ def add_tune(commands: Any) -> None:
 def _add_stops(kinds: Any) -> None:
     parser = kinds.add_parser(
         "stops",
-        help="train the stop classifiers of a dependency-tree model, which generate needs",
-        description="Train classifiers on the states of a dependency-tree model, which do not change. They predict for"
-        " every word whether a left, right, next left or next right dependent follows and, if the model reads labels,"
-        " the label of an edge. The classifiers of the epoch with the lowest validation loss are written into the"
-        " model's folder, for generate. Prints the accuracy of each beside that of always stopping.",
+        help="train the stop classifiers of a dependency-tree model, which generate requires",
+        description="Train classifiers on the states of a dependency-tree model, which does not change. They predict"
+        " for every word whether a left, right, next left or next right dependent follows and, if the model reads"
+        " labels, the label of an edge. The classifiers of the epoch with the lowest validation loss are written to the"
+        " model's folder, for generate. Prints the accuracy of each classifier beside that of always stopping.",
         epilog="example: syntaxlm tune stops MODEL train.conllu --valid dev.conllu --test test.conllu",
     )
-    parser.add_input("model", metavar="MODEL", type=Path, help="model folder, as train writes it")
+    parser.add_input("model", metavar="MODEL", type=Path, help="model folder, written by train")
     parser.add_input("trees", metavar="TRAIN", help="dependency trees: a file, a folder or a quoted pattern")
-    parser.add_input("--valid", required=True, metavar="TREES", help="validation trees, which select the epoch")
+    parser.add_input("--valid", required=True, metavar="TREES", help="validation trees, used to select the epoch")
     parser.add_input("--test", metavar="TREES", help="trees for the final evaluation")
     parser.add_argument(
         "--reads", choices=["states", "states-and-words"], default="states-and-words",
         help="input of the classifiers: the state that a word was drawn from, as published, or also the word and its"
-        " label; default states-and-words",
+        " label (default)",
     )  # fmt: skip
     parser.add_argument(
-        "--hidden-size", type=int, metavar="N", help="size of their hidden layer; default: size of the model's state"
+        "--hidden-size",
+        type=int,
+        metavar="N",
+        help="hidden size of the classifiers; default: size of the model's state",
     )
     parser.add_argument(
         "--learning-rate", type=float, default=1e-3, metavar="R", help="learning rate of Adam; default 0.001"

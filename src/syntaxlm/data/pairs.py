@@ -1,7 +1,7 @@
 """Minimal pairs: two sentences of which one is better, from JSON lines.
 
-A line is one item. Either it has `sentence_good` and `sentence_bad` (BLiMP, Warstadt et al. 2020), or `sentences`, best
-first, of which every two neighbours are a pair (Marvin & Linzen 2018: items with negative polarity have three).
+Each line is one item. It has either `sentence_good` and `sentence_bad` (BLiMP, Warstadt et al. 2020), or `sentences`,
+best first, where each sentence and the next one are a pair (Marvin & Linzen 2018: negative polarity items have three).
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ _MARVIN_LINZEN = {
 class MinimalPair:
     """Two sentences, as written, the first of which is better.
 
-    case: the phenomenon in question: `UID` or `case` of the item, else the file's name.
-    groups: what it belongs to, by the kind of grouping: {"field": "syntax", "linguistics_term": "island_effects"}.
+    case: the phenomenon: `UID` or `case` of the item, otherwise the file's name.
+    groups: its groups, by type of grouping: {"field": "syntax", "linguistics_term": "island_effects"}.
     source, line: its file and line, from 1.
     """
 
@@ -62,14 +62,14 @@ class MinimalPair:
 
     @property
     def is_identical(self) -> bool:
-        """Whether both sentences are the same, so that no model can be right."""
+        """Whether both sentences are the same, so that no model can be correct."""
         return self.better == self.worse
 
 
 def read_pairs(paths: Sequence[str | Path]) -> list[MinimalPair]:
-    """The pairs of files, in order; a folder means all files in it, by name; "-" is the standard input.
+    """The pairs of files, in order; a folder means all files in it, sorted by name; "-" is standard input.
 
-    Raises InputError, naming file and line, for what is no item, and for a file without one.
+    Raises InputError, naming file and line, for invalid items and for files without items.
     """
     pairs = [pair for path in paths for file in _files(path) for pair in _pairs_of_file(file)]
     if not pairs:
@@ -82,7 +82,7 @@ def _files(path: str | Path) -> list[str | Path]:
         return [path]
     files: list[str | Path] = [one for one in sorted(Path(path).iterdir()) if one.is_file() and one.name[0] != "."]
     if not files:
-        raise InputError(f"{path}: a folder without a file; expected JSON lines of minimal pairs in it")
+        raise InputError(f"{path}: the folder contains no files; expected files of minimal pairs (JSON lines)")
     return files
 
 
@@ -94,7 +94,7 @@ def _pairs_of_file(path: str | Path) -> Iterator[MinimalPair]:
             any_pair = True
             yield from _pairs_of_line(line, source, number)
     if not any_pair:
-        raise InputError(f"{source}: no minimal pair in it. Expected JSON lines, one item a line.")
+        raise InputError(f"{source}: no minimal pairs found; expected JSON lines, with one item per line.")
 
 
 def _pairs_of_line(line: str, source: str, number: int) -> Iterator[MinimalPair]:
@@ -102,7 +102,7 @@ def _pairs_of_line(line: str, source: str, number: int) -> Iterator[MinimalPair]
     try:
         item = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{place}: no JSON: {error}. Found {_short(line)}; expected one item a line.") from error
+        raise InputError(f"{place}: not JSON: {error}. Found {_short(line)}; expected one item per line.") from error
     if not isinstance(item, dict):
         raise InputError(f"{place}: found {_short(item)}; expected an object with sentence_good and sentence_bad")
     sentences = _sentences(item, place)
@@ -128,18 +128,20 @@ def _sentences(item: dict[str, Any], place: str) -> list[str]:
         missing = [name for name in ("sentence_good", "sentence_bad") if name not in item]
         if missing:
             entries = ", ".join(map(str, item)) or "none"
-            raise InputError(f"{place}: no {' and no '.join(missing)}; found the entries {entries}; expected {forms}")
+            raise InputError(f"{place}: {' and '.join(missing)} missing; found the entries {entries}; expected {forms}")
         sentences, names = [item["sentence_good"], item["sentence_bad"]], "sentence_good, sentence_bad"
     for sentence in sentences:
         if not isinstance(sentence, str) or not sentence.strip():
             raise InputError(f"{place}: found {_short(sentence)} in {names}; expected a sentence")
         if any(character == "\0" or "\ud800" <= character <= "\udfff" for character in sentence):
-            raise InputError(f"{place}: found {json.dumps(sentence)} in {names}, which is no text that UTF-8 can hold")
+            raise InputError(
+                f"{place}: found {json.dumps(sentence)} in {names}; expected text without zero bytes or surrogates"
+            )
     return sentences
 
 
 def _text(item: dict[str, Any], name: str, place: str) -> str:
-    """An entry that is text, "" where there is none."""
+    """An entry that must be text, "" if it is missing."""
     found = item.get(name, "")
     if not isinstance(found, str):
         raise InputError(f"{place}: {name} is {_short(found)}; expected text")

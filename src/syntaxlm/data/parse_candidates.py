@@ -1,8 +1,8 @@
-"""Candidates for the parse of each sentence of a text: the k best trees of a parser, in one CoNLL-U file.
+"""Candidate parses of the sentences of a text: the k best trees of a parser, in one CoNLL-U file.
 
-The candidates of a sentence follow each other, the parser's best first. Neighbours are of one sentence where their
-`# sent_id` is the same; where one of them has none, where their words are. The parser's score of a candidate may stand
-in a comment, `# score = -12.3`, the higher the better.
+The candidates of a sentence follow each other, the parser's best first. Adjacent trees belong to one sentence if their
+`# sent_id` is the same or, if one of them has none, if their words are the same. The parser's score of a candidate may
+be in a comment, `# score = -12.3`; higher is better.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from syntaxlm.trees.conllu import ConlluSentence, iterate_conllu
 from syntaxlm.trees.matching import check_same_words
 from syntaxlm.trees.tree import DependencyTree
 
-SCORE = "score"  # what the comment with the parser's score is called
+SCORE = "score"  # name of the comment with the parser's score
 
 
 @dataclass(frozen=True)
 class ParseCandidates:
-    """The candidates for the parse of one sentence.
+    """The candidate parses of one sentence.
 
-    sentences: each as the file has it, in its order. scores: the parser's, of each; () in a file without.
-    number: which sentence of the file, 1 first. gold: the gold tree; None without one.
+    sentences: the candidates, in the order of the file. scores: the parser's score of each; () if there are none.
+    number: of the sentence in the file, from 1. gold: the gold tree, or None.
     """
 
     sentences: tuple[ConlluSentence, ...]
@@ -36,7 +36,7 @@ class ParseCandidates:
     gold: DependencyTree | None = None
 
     def __len__(self) -> int:
-        """How many."""
+        """The number of candidates."""
         return len(self.sentences)
 
     @property
@@ -48,9 +48,9 @@ class ParseCandidates:
 def read_candidates(path: str | Path, score: str = SCORE) -> Iterator[ParseCandidates]:
     """The candidates of a CoNLL-U file (.gz too), sentence by sentence.
 
-    score: the name of the comment that holds the parser's score.
-    Raises InputError as `read_conllu` does, and naming line and sentence where candidates differ in their words, where
-    an id comes again after another sentence, where a score is no number, and where some have scores and some have none.
+    score: the name of the comment with the parser's score.
+    Raises InputError as `read_conllu` does, and naming line and sentence if candidates differ in their words, if an id
+    is repeated after another sentence, if a score is not a number, and if only some candidates have scores.
     """
     pattern = re.compile(rf"#\s*{re.escape(score)}\s*=\s*(.*)")
     seen: set[str] = set()
@@ -68,7 +68,8 @@ def read_candidates(path: str | Path, score: str = SCORE) -> Iterator[ParseCandi
             check_same_words(sentence.tree.words, group[0].tree.words, sentence.place, group[0].place)
         elif name in seen:
             raise InputError(
-                f"{sentence.place}: more candidates of a sentence after another one; expected them one after another"
+                f"{sentence.place}: found a candidate of an earlier sentence; expected all candidates of a sentence"
+                " together"
             )
         if name:
             seen.add(name)
@@ -83,7 +84,7 @@ def read_candidates(path: str | Path, score: str = SCORE) -> Iterator[ParseCandi
 
 
 def _same(first: ConlluSentence, other: ConlluSentence) -> bool:
-    """Whether two are candidates of one sentence."""
+    """Whether two trees are candidates for the same sentence."""
     if first.tree.name and other.tree.name:
         return first.tree.name == other.tree.name
     return first.tree.words == other.tree.words
@@ -103,10 +104,10 @@ def _score(sentence: ConlluSentence, pattern: re.Pattern[str], name: str) -> flo
 
 
 def with_gold(candidates: Iterable[ParseCandidates], gold: str | Path) -> Iterator[ParseCandidates]:
-    """Candidates with the gold tree of their sentence, matched by position.
+    """Candidates with the gold trees of their sentences, matched by position.
 
-    gold: dependency trees, as `dependency_trees` takes them. Raises InputError as that does, where words differ, and
-    where there are not as many sentences.
+    gold: see `dependency_trees`. Raises InputError as `dependency_trees` does, if words differ, and if the numbers of
+    sentences differ.
     """
     trees = dependency_trees(gold)
     count = 0

@@ -1,4 +1,4 @@
-"""Dependency trees of raw text, by an installed spaCy pipeline: for text that no treebank has."""
+"""Parses raw text into dependency trees with an installed spaCy pipeline, for text without a treebank."""
 
 from __future__ import annotations
 
@@ -18,35 +18,37 @@ if TYPE_CHECKING:
 
 
 def load_pipeline(name: str | Path) -> Language:
-    """A spaCy pipeline by the name of its package, or the folder it was saved in.
+    """A spaCy pipeline, by the name of its package or the folder where it was saved.
 
-    Raises InputError where spaCy is not installed, or has no such pipeline.
+    Raises InputError if spaCy is not installed or has no such pipeline.
     """
     try:
         import spacy
     except ImportError:
-        raise InputError("raw text is parsed by spaCy, which is not installed: pip install 'syntaxlm[spacy]'") from None
+        raise InputError(
+            "spaCy, which parses raw text, is not installed. Install it with: pip install 'syntaxlm[spacy]'"
+        ) from None
     try:
         return spacy.load(name)
     except (OSError, ValueError, ImportError) as error:
-        raise InputError(f"{name}: no spaCy pipeline that can be loaded: {' '.join(str(error).split())}") from error
+        raise InputError(f"{name}: the spaCy pipeline cannot be loaded: {' '.join(str(error).split())}") from error
 
 
 def parse_text(path: str | Path, pipeline: Language, split: bool = False) -> Iterator[DependencyTree]:
-    """The trees of a UTF-8 text; "-" is the standard input. Their names are the lines of the file.
+    """The dependency trees of a UTF-8 text, named by line number; "-" is standard input.
 
-    pipeline: any that gives heads; its tokens, but for white space, are the words.
-    split: whether the pipeline cuts a line into sentences, named 3.1, 3.2 and on. Else a line is one sentence, and a
-        tree of several roots where the parser finds several.
-    Raises InputError as `read_lines` does, for a line longer than the pipeline takes, for a pipeline without a parser,
-    and for a file without a word.
+    pipeline: any pipeline with a dependency parser; its tokens, except white space, are the words.
+    split: whether the pipeline splits a line into sentences, named 3.1, 3.2 and so on. Otherwise a line is one
+        sentence, and its tree has several roots if the parser finds several sentences.
+    Raises InputError as `read_lines` does, for a line that is too long for the pipeline, for a pipeline without a
+    parser, and for a file without words.
     """
     any_tree = False
     lines, texts = tee(_numbered(path, pipeline.max_length))
     for (number, _), doc in zip(lines, pipeline.pipe(text for _, text in texts), strict=True):
         if not doc.has_annotation("DEP"):
             components = ", ".join(pipeline.pipe_names) or "nothing"
-            raise InputError(f"the spaCy pipeline {_name(pipeline)} has no parser: it is made of {components}")
+            raise InputError(f"the spaCy pipeline {_name(pipeline)} has no parser; its components are {components}")
         sentences = enumerate(doc.sents, 1) if split else [(0, doc)]
         for part, sentence in sentences:
             tree = _tree(sentence, f"{number}.{part}" if split else str(number))

@@ -1,7 +1,7 @@
-"""Gold trees of the training text, for models that learn from them: the constituents of every sentence of a corpus.
+"""Gold trees of the training text, for supervised models: the constituents of every sentence of a corpus.
 
-Sentence i of the text belongs to tree i, compared token by token as a model reads them. The spans of the whole
-corpus are flat arrays, in which a batch finds its own without a loop over sentences.
+Sentence i of the text belongs to tree i; both are compared token by token, as the model reads them. The spans of the
+whole corpus are flat arrays, so that a batch finds its spans without a loop over sentences.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from syntaxlm.trees.preprocessing import GoldPreprocessing, find_preprocessing
 from syntaxlm.trees.span_index import span_keys, spans_of_keys
 from syntaxlm.trees.spans import Flags, Integers, SpanSets, offsets_of
 
-# A few sentences may be written in another way than their trees. Where fewer than this have the words of their trees,
-# text and trees have different preprocessing, or are out of step.
+# A few sentences may be spelled differently from their trees. If fewer than this share have the words of their trees,
+# text and trees have different preprocessing or are not aligned.
 FEWEST_SUPERVISED = 0.5
 TOLD = 3  # differing sentences that are shown; all are counted
-_BEFORE, _SHOWN = 3, 12  # tokens of one in a message: before the first difference, and in all
+_BEFORE, _SHOWN = 3, 12  # tokens of a sentence in a message: before the first difference, and in total
 
 # The reader of trees undoes these; a text made by another tool may still have them, in lower case, too.
 _ESCAPE = re.compile(r"-[lr][rcs]b-|\\[/*]", re.IGNORECASE)
@@ -40,12 +40,12 @@ _MARKS = {
 class Supervision:
     """The gold constituents of a corpus.
 
-    source: the path that the trees were asked by.
-    spans: of every sentence of the corpus, over its tokens. Each span once; of two words or more, and not the whole
-        sentence. None where the sentence is not supervised.
-    supervised: (S,) bool, whether a sentence has the very words of its tree.
-    differing: where the first few of the others differ from their trees, for people.
-    trees: what trees these are, for people.
+    source: the path of the trees, for messages.
+    spans: those of every sentence of the corpus, over its tokens: each span once, of two or more words, without the
+        whole sentence. There are none if the sentence is not supervised.
+    supervised: (S,) bool, whether a sentence has exactly the words of its tree.
+    differing: descriptions of the first few sentences that differ from their trees.
+    trees: description of the trees, for messages.
     """
 
     source: str
@@ -56,7 +56,7 @@ class Supervision:
 
     @property
     def count(self) -> int:
-        """How many sentences are supervised."""
+        """The number of supervised sentences."""
         return int(np.count_nonzero(self.supervised))
 
     def __str__(self) -> str:
@@ -76,11 +76,11 @@ def read_supervision(
 ) -> Supervision:
     """The constituents of a corpus's sentences, from their trees in the same order.
 
-    path: as `read_treebank` takes it.  clean_up: which of the trees' words the text has.
-    normaliser, vocabulary: by which the corpus was encoded. The words of trees go through both: what the normaliser
-        drops or splits is dropped or split in the trees, and words that the model does not know are equal.
-    Raises InputError for files that are no constituency trees, for more or fewer trees than sentences (a tree of which
-    no token is left is none), and where less than half of the sentences have the words of their trees.
+    path: see `read_treebank`.  clean_up: the preprocessing, which selects the words of the trees that are in the text.
+    normaliser, vocabulary: those that encoded the corpus. They are applied to the words of the trees as well: words
+        that the normaliser drops or splits are dropped or split in the trees, and all unknown words are equal.
+    Raises InputError if the files are not constituency trees, if the numbers of trees and sentences differ (trees
+    without remaining tokens do not count), and if fewer than half of the sentences have the words of their trees.
     """
     rule = find_preprocessing(clean_up)
     treebank = read_treebank(path, rule)
@@ -89,7 +89,7 @@ def read_supervision(
     trees, sentences = len(aligned.gold.numbers), len(corpus)
     if trees != sentences:
         empty = len(treebank.emptied) + len(treebank) - trees
-        left_out = f" ({empty:,} more have no word left, clean-up {rule.name})" if empty else ""
+        left_out = f" ({empty:,} more have no word left after preprocessing {rule.name})" if empty else ""
         raise InputError(
             f"{path}: {trees:,} trees{left_out}, {source}: {sentences:,} sentences; expected one tree for each"
             f" sentence, in the same order.\n{aligned.parting(same)}"
@@ -98,7 +98,7 @@ def read_supervision(
     if np.count_nonzero(same) < FEWEST_SUPERVISED * sentences:
         raise InputError(
             f"{path}: {np.count_nonzero(same):,} of {trees:,} trees have the words of their sentences in {source};"
-            f" expected the same sentences in the same order, with the words that clean-up {rule.name} leaves.\n"
+            f" expected the same sentences in the same order, with the words that preprocessing {rule.name} keeps.\n"
             + "\n".join(differing)
         )
     return Supervision(str(path), aligned.gold.spans(same, corpus.lengths), same, differing)

@@ -1,8 +1,8 @@
-"""Tables as text: a header line, one row per line, cells separated by tabs, as spreadsheets, R and pandas write them.
+"""Tab-separated tables with a header line and one row per line, as spreadsheets, R and pandas write them.
 
-A cell that holds a tab or a quotation mark is in quotation marks, and those inside it are doubled. Any other quotation
-mark is an ordinary character. That is why the cells are split here: the `csv` module reads a cell that only begins with
-a quotation mark, such as `"Yes, he said.`, without it and joins it to the cells after it.
+Cells that contain a tab or a quotation mark are in quotation marks, and quotation marks inside them are doubled. All
+other quotation marks are ordinary characters. Therefore this module splits the cells itself: the `csv` module would
+remove the quotation mark of a cell such as `"Yes, he said.` and join the cell to the cells after it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Row(NamedTuple):
 
 
 def read_table(path: str | Path, column: str) -> tuple[tuple[str, ...], Iterator[Row]]:
-    """The names of a table's other columns, and its rows; "-" is the standard input.
+    """The names of a table's other columns, and its rows; "-" is standard input.
 
     column: the column with the text. An empty line is a row of empty cells.
     Raises InputError for a missing or repeated column, for a row with more or fewer cells than the header, and as
@@ -38,10 +38,12 @@ def read_table(path: str | Path, column: str) -> tuple[tuple[str, ...], Iterator
     lines = read_lines(path)
     header = split_cells(next(lines, (1, ""))[1])
     if header == [""]:
-        raise InputError(f"{source}, line 1: no header; expected the names of the columns, separated by tabs")
+        raise InputError(f"{source}, line 1: no header; expected column names, separated by tabs")
     twice = sorted({name for name in header if header.count(name) > 1})
     if twice:
-        raise InputError(f"{source}, line 1: more than one column is named {', '.join(map(repr, twice))}")
+        raise InputError(
+            f"{source}, line 1: more than one column is named {', '.join(map(repr, twice))}; expected unique names"
+        )
     if column not in header:
         nearest = difflib.get_close_matches(column, header, 1)
         hint = f" Did you mean {nearest[0]}?" if nearest else ""
@@ -61,9 +63,9 @@ def read_table(path: str | Path, column: str) -> tuple[tuple[str, ...], Iterator
 
 
 def names_beside(columns: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
-    """Names of a table's columns beside `columns`: a name that these also have gets the prefix `input_`.
+    """Names of a table's columns that do not clash with `columns`: a name that is in both gets the prefix `input_`.
 
-    The prefix is repeated until the name is unique. columns, names: no name occurs twice.
+    The prefix is repeated until the name is unique. columns, names: each without repeated names.
     """
     result: list[str] = []
     for name in names:

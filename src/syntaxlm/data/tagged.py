@@ -8,14 +8,14 @@ from collections.abc import Iterable, Iterator
 from syntaxlm.errors import InputError, InputWarning
 from syntaxlm.text.normaliser import UntaggedTokenError, has_tag, split_words
 
-MOST_UNTAGGED = 0.01  # of the tokens read so far; corpora have words with white space in them, such as ". . ._..."
+MOST_UNTAGGED = 0.01  # share of the tokens read so far; corpora contain words with white space, such as ". . ._..."
 
 
 def tagged_lines(source: str, lines: Iterable[tuple[int, str]], warn: bool = True) -> Iterator[tuple[int, str]]:
-    """Lines of tagged text with their numbers, tokens without a tag left out.
+    """Lines of tagged text with their numbers, without tokens that have no tag.
 
-    source: of the lines, for messages. warn: whether an InputWarning counts what was left out.
-    Raises InputError naming line and token where more than 1% of the tokens so far have no tag.
+    source: name of the text in messages. warn: whether an InputWarning reports the omitted tokens.
+    Raises InputError naming line and token if more than 1% of the tokens so far have no tag.
     """
     tokens = untagged = 0
     first = ""
@@ -31,7 +31,7 @@ def tagged_lines(source: str, lines: Iterable[tuple[int, str]], warn: bool = Tru
             line = " ".join(filter(has_tag, pieces))
         yield number, line
     if untagged and warn:
-        found = f"{source}: {untagged:,} of {tokens:,} tokens have no tag and are left out, the first: {first}"
+        found = f"{source}: {untagged:,} of {tokens:,} tokens have no tag and are omitted; the first is {first}"
         warnings.warn(InputWarning(found), stacklevel=2)
 
 

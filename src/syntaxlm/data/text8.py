@@ -1,7 +1,7 @@
 """text8: 10^8 bytes of cleaned Wikipedia text, one line of lower-case words, split as in published figures.
 
-The first 99 million characters are for training, the last million for validation (Mikolov et al. 2014, "Learning Longer
-Memory in Recurrent Neural Networks"; Shen et al. 2018 after them). The file is the user's.
+The first 99 million characters are the training text, the last million the validation text (Mikolov et al. 2014,
+"Learning Longer Memory in Recurrent Neural Networks"; Shen et al. 2018 follow them). The user provides the file.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OTHER = re.compile(rb"[^a-z ]")
 
 @dataclass(frozen=True)
 class Text8Summary:
-    """What was written. words: of each part, those on the cut among them; cut: the word that the cut falls into."""
+    """The written files. train_words, valid_words: number of words, including parts of the word at the cut, `cut`."""
 
     train: str
     valid: str
@@ -38,13 +38,13 @@ class Text8Summary:
 
     def __str__(self) -> str:
         parts = f"{self.train}: {self.train_words:,} words\n{self.valid}: {self.valid_words:,} words"
-        return parts + (f"\nThe cut falls into the word {self.cut!r}: each part has a piece of it." if self.cut else "")
+        return parts + (f"\nThe cut is inside the word {self.cut!r}: each file has a part of it." if self.cut else "")
 
 
 def split_text8(path: str | Path, folder: str | Path) -> Text8Summary:
-    """Writes folder/train.txt and folder/valid.txt, one line each, as the file has one, each atomically.
+    """Writes folder/train.txt and folder/valid.txt, each atomically and as one line, like the original file.
 
-    Raises InputError for a file of another size than 10^8 bytes, or with anything but a to z and spaces in it.
+    Raises InputError if the file does not have 10^8 bytes, or contains other characters than a to z and spaces.
     """
     path, folder = Path(path), Path(folder)
     text = _read(path)
@@ -68,24 +68,24 @@ def _read(path: Path) -> bytes:
         text = file.read(BYTES + 1)
     if len(text) != BYTES:
         found = f"{len(text):,}" if len(text) < BYTES else f"more than {BYTES:,}"
-        raise InputError(f"{source_name(path)}: found {found} bytes; expected text8, unpacked, which has {BYTES:,}")
+        raise InputError(f"{source_name(path)}: found {found} bytes; expected the unpacked text8, which has {BYTES:,}")
     other = _OTHER.search(text)
     if other is not None:
         raise InputError(
-            f"{source_name(path)}: found byte 0x{other.group()[0]:02x} at offset {other.start():,}; text8 has only a to"
-            " z and spaces"
+            f"{source_name(path)}: found byte 0x{other.group()[0]:02x} at offset {other.start():,}; expected text8,"
+            " which has only a to z and spaces"
         )
     return text
 
 
 def _word_count(text: bytes) -> int:
-    """How many words: split() would hold 17 million of them."""
+    """The number of words, counted without a list: split() would create 17 million strings."""
     letters = np.frombuffer(b" " + text, np.uint8) != ord(" ")
     return int(np.count_nonzero(letters[1:] & ~letters[:-1]))
 
 
 def _word_on_cut(before: bytes, after: bytes) -> str | None:
-    """The word of which both parts have a piece."""
+    """The word that the cut divides."""
     if before.endswith(b" ") or after.startswith(b" "):
         return None
     return (before[before.rfind(b" ") + 1 :] + after.partition(b" ")[0]).decode("ascii")

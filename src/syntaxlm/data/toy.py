@@ -27,7 +27,7 @@ class SplitSummary:
 
 @dataclass(frozen=True)
 class CorpusSummary:
-    """What `write_corpus` has written; the contents of floor.json.  seed: the argument of `write_corpus`."""
+    """The summary of a written corpus; the content of floor.json.  seed: the argument of `write_corpus`."""
 
     seed: int
     vocabulary: int
@@ -37,7 +37,7 @@ class CorpusSummary:
     test: SplitSummary
 
 
-MOST_SENTENCES = 5_000_000  # of `write_corpus`, which holds all of them in memory
+MOST_SENTENCES = 5_000_000  # limit for `write_corpus`, which holds all sentences in memory
 
 
 def write_corpus(folder: str | Path, sentences: int = 20_000, seed: int = 0) -> CorpusSummary:
@@ -46,7 +46,7 @@ def write_corpus(folder: str | Path, sentences: int = 20_000, seed: int = 0) -> 
     sentences: of train; valid and test have 5 % as many each, at least 1 and at most 2,000. The splits are independent
     samples, so a short sentence can occur in several. floor.json holds the returned summary; its perplexity floors are
     per token, count the end of each sentence as a token, and are exact for valid and test.
-    Files are written atomically. Raises InputError for numbers out of range, and where the folder cannot be written.
+    Files are written atomically. Raises InputError for numbers out of range, and if the folder cannot be written.
     """
     check_number("sentences", sentences, 1, MOST_SENTENCES)
     check_number("seed", seed, 0, LARGEST_SEED)

@@ -150,7 +150,7 @@ class ParsingReport:
         scores = self.scores[self.chosen]
         lengths = scores.by_sentence.lengths
         lines = [
-            f"{self.gold.source}   clean-up {self.gold.clean_up}   protocol {scores.protocol}   "
+            f"{self.gold.source}   preprocessing {self.gold.clean_up}   protocol {scores.protocol}   "
             f"sentences {scores.sentences} ({lengths.min()} to {lengths.max()} words)",
             "",
             *self._table(),

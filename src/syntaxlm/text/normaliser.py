@@ -1,8 +1,7 @@
-"""From a line of text to tokens: one rule, saved with a model, that every command applies.
+"""Converts a line of text to tokens, by rules that are saved with a model and applied by every command.
 
-A line is first split into pieces, at white space, and each piece is then normalised by itself. So every token knows the
-characters of the original line it came from, whatever the Unicode form does to them, and a piece is normalised once and
-remembered: words repeat.
+A line is first split into pieces at white space, and each piece is normalised by itself. Therefore each token is
+aligned with characters of the original line, whatever the Unicode form changes, and normalised pieces can be cached.
 """
 
 from __future__ import annotations
@@ -27,33 +26,33 @@ Splitting = Literal["whitespace", "punctuation"]
 Numbers = Literal["keep", "whole", "runs"]
 Token = Annotated[str, Field(min_length=1)]
 
-REMEMBERED_PIECES = 2**19  # pieces kept in memory before all are forgotten: under 150 MB of words
-REMEMBERED_LENGTH = 50  # characters; longer pieces (lines of a script without spaces) hardly come twice
-LONG_LINE = 2**20  # characters; longer lines are read in parts of about this size
+REMEMBERED_PIECES = 2**19  # pieces in the cache before it is cleared: under 150 MB of words
+REMEMBERED_LENGTH = 50  # characters; longer pieces (lines of a script without spaces) hardly ever repeat
+LONG_LINE = 2**20  # characters; longer lines are read in pieces of about this size
 
-# The zero-width space marks a word boundary (Unicode, chapter 23.2) though Python's split() does not know it.
+# The zero-width space marks a word boundary (Unicode, chapter 23.2), but Python's split() ignores it.
 _ZERO_WIDTH_SPACE = "\u200b"
-# Soft hyphen, word joiner, byte order mark: invisible, and no part of a word. Joiners (U+200C, U+200D) are spelling.
+# Soft hyphen, word joiner, byte order mark: invisible and not part of a word. Joiners (U+200C, U+200D) are spelling.
 _INVISIBLE = re.compile("[\u00ad\u2060\ufeff]")
 _WHITE_SPACE = re.compile(r"\s+")
 _PIECE = re.compile(r"\S+")
 _WHOLE_NUMBER = re.compile(r"[-+−.,:/\\%]*\d[-.,:/\\%\d]*|%")
 _DIGIT_RUN = re.compile(r"\d+")
-_LONGEST_SEGMENT = 32  # characters that the Unicode form may join; real ones are under 10, and each is tried in turn
+_LONGEST_SEGMENT = 32  # characters that the Unicode form may join; real segments are shorter than 10
 _MARKUP = re.compile(r"<[A-Za-z/]+>")
-_SHOWN = 60  # characters of a faulty token
+_SHOWN = 60  # characters of a wrong token shown in a message
 
 
 TAG_MARK = "_"  # between a word and its tag; the last one counts
 
 
 class UntaggedTokenError(InputError):
-    """A token of a text that should be `word_TAG` and is not."""
+    """Raised for a token of tagged text that is not `word_TAG`."""
 
     def __init__(self, token: str) -> None:
         shown = token if len(token) <= _SHOWN else token[:_SHOWN] + " ..."
         super().__init__(
-            f"found {shown!r}, expected word_TAG, such as the_DT. A model of tags (text.normaliser.units: tags) reads"
+            f"found {shown!r}, expected word_TAG, such as the_DT. A tag model (text.normaliser.units: tags) reads"
             " tagged text"
         )
 
@@ -63,9 +62,9 @@ class UntaggedTokenError(InputError):
 
 
 class AlignedToken(NamedTuple):
-    """A stretch of the original line and the token it became.
+    """A span of the original line and its token.
 
-    written: line[start:end].  start, end: characters of the original line.  token: None where it was dropped.
+    written: line[start:end].  start, end: character offsets in the original line.  token: None if it was dropped.
     """
 
     written: str
@@ -75,7 +74,7 @@ class AlignedToken(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """A stretch of one piece (start, end: characters from the piece's beginning) and its tokens, often one."""
+    """A span of one piece (start, end: character offsets in the piece) and its tokens, often one."""
 
     start: int
     end: int
@@ -86,7 +85,7 @@ _Found = TypeVar("_Found")
 
 
 class _Memory(dict[str, _Found], Generic[_Found]):
-    """Piece -> its tokens, or whatever it has, worked out at the first meeting. Bounded."""
+    """A bounded cache from pieces to their tokens or other values, which are computed at the first access."""
 
     def __init__(self, work_out: Callable[[str], _Found]) -> None:
         super().__init__()
@@ -103,27 +102,27 @@ class _Memory(dict[str, _Found], Generic[_Found]):
 
 @dataclass(frozen=True)
 class Normaliser(Settings, section="normaliser"):
-    """What is done to text before a model sees it, in this order.
+    """The normalisation of text before a model reads it, in this order.
 
-    1. Splitting. `whitespace`: at runs of white space, as str.split() knows it (so also at no-break spaces), and at
-       U+200B. `punctuation`: then, at both ends of every piece, characters of the Unicode categories P* and S* are
-       split off, each run of the SAME character as one token ("..." stays together, `!?` does not). What lies between
-       stays one token, so inner apostrophes, hyphens, points are kept: `"don't!"` -> `" don't ! "`, but `Mr.` ->
-       `Mr .`, `$5` -> `$ 5`. Markup of the form <unk> is never split.
-    2. U+00AD, U+2060 and U+FEFF are removed; the Unicode form is applied; then lower case (and the form once more, as
-       lower case can undo it); white space that a compatibility form brings into a word is removed.
-    3. Numbers. `whole`: a token made of digits and - + . , : / \\ % with at least one digit becomes N; so does a % by
-       itself. This is the rule of Mikolov's Penn Treebank text: 3\\/4, 1989-90, 10:30 and % are N, and 30-year, 1980s,
-       '86 are not. `runs`: every run of digits becomes N ("1,000" -> "N,N"), as in PRPN's and ON-LSTM's trees. Where
-       numbers are replaced a token N is a number already, and lower case leaves it as it is.
-    4. With units `characters`, every piece becomes the code points it now has, and between pieces stands one `space`.
-       A code point, not a grapheme, is a character: under NFD an accent is a token of its own. A character of the text
-       that is `space` itself becomes another token, \\_ where that is _: so no text is read as another. Where `space`
-       is None white space is left out, as a script without spaces has none.
+    1. Splitting. `whitespace`: at runs of white space as in str.split(), which includes no-break spaces, and at U+200B.
+       `punctuation`: then, at both ends of every piece, characters of the Unicode categories P* and S* are split off,
+       each run of the SAME character as one token ("..." is one token, `!?` is two). The rest remains one token, so
+       inner apostrophes, hyphens and points are kept: `"don't!"` -> `" don't ! "`, but `Mr.` -> `Mr .`, `$5` -> `$ 5`.
+       Markup of the form <unk> is never split.
+    2. U+00AD, U+2060 and U+FEFF are removed; the Unicode form is applied; then lower case (and the form once more,
+       because lower case can undo it); white space that a compatibility form adds inside a word is removed.
+    3. Numbers. `whole`: a token made of digits and - + . , : / \\ % with at least one digit becomes N; so does a single
+       %. This is the rule of Mikolov's Penn Treebank text: 3\\/4, 1989-90, 10:30 and % become N, but 30-year, 1980s and
+       '86 do not. `runs`: every run of digits becomes N ("1,000" -> "N,N"), as in PRPN's and ON-LSTM's trees. If
+       numbers are replaced, a token N in the text counts as a number, and lower case does not change it.
+    4. With units `characters`, every piece is split into code points, with one `space` between pieces. A character is a
+       code point, not a grapheme: under NFD, an accent is a separate token. A character of the text that equals `space`
+       becomes another token (\\_ for _), so that different texts remain different. If `space` is None, white space is
+       omitted, for scripts without spaces.
     5. Dropping: tokens in `drop_words`, or without letter, digit or combining mark. The `space` is never dropped.
 
-    With units `tags` text is `word_TAG` tokens with white space between them, and a model reads the tags, what follows
-    the last underscore, as written: rules 1 to 3 do not apply, rule 5 does. A word may be left out: `_DT`.
+    With units `tags`, text is `word_TAG` tokens separated by white space, and a model reads the tags (the text after
+    the last underscore) unchanged: rules 1 to 3 do not apply, rule 5 does. The word may be empty: `_DT`.
     """
 
     units: Units = "words"  # what a token is; tags: the part-of-speech tags of tagged text, word_TAG, and of treebanks
@@ -139,7 +138,7 @@ class Normaliser(Settings, section="normaliser"):
         if isinstance(self.drop_words, list):  # JSON and YAML give lists; tuples keep the settings hashable
             object.__setattr__(self, "drop_words", tuple(self.drop_words))
         super().__post_init__()
-        # The memory is no setting, and so no field.
+        # The caches are not settings, and therefore not fields.
         object.__setattr__(self, "_dropped", frozenset(self.drop_words))
         object.__setattr__(self, "_spaced", self.units == "characters" and self.space is not None)
         object.__setattr__(self, "_memory", _Memory(self._tokens_of_piece))
@@ -156,7 +155,7 @@ class Normaliser(Settings, section="normaliser"):
 
     @classmethod
     def from_dict(cls, settings: Mapping[str, Any]) -> Normaliser:
-        """The inverse of `to_dict`. Raises InputError for a setting there is not."""
+        """The inverse of `to_dict`. Raises InputError for an unknown setting."""
         known = [field.name for field in dataclasses.fields(cls)]
         for name in settings:
             if name not in known:
@@ -166,9 +165,9 @@ class Normaliser(Settings, section="normaliser"):
         return cls(**settings)
 
     def tokens(self, line: str) -> list[str]:
-        """The tokens of a line, without BOS and EOS. In character units no space is at either end.
+        """The tokens of a line, without BOS and EOS. In character units there is no space at the ends.
 
-        Raises UntaggedTokenError where units are tags, as all that reads a line does.
+        Like all methods that read a line, raises UntaggedTokenError for a token without a tag if units are tags.
         """
         if _ZERO_WIDTH_SPACE in line:
             line = line.replace(_ZERO_WIDTH_SPACE, " ")
@@ -177,7 +176,7 @@ class Normaliser(Settings, section="normaliser"):
         return found[1:] if self._spaced else found  # type: ignore[attr-defined]
 
     def token_parts(self, line: str) -> Iterator[list[str]]:
-        """The tokens of a line in parts, so that a line of 100 MB needs no list of all its words. Joined: `tokens`."""
+        """`tokens` of a line in several lists, so that a line of 100 MB does not require one list of all words."""
         begun = False
         for part in _parts_of_line(line):
             found = self.tokens(part)
@@ -187,13 +186,13 @@ class Normaliser(Settings, section="normaliser"):
             yield found
 
     def align(self, line: str) -> list[AlignedToken]:
-        """Every token of a line with where it stands there, and what was dropped with token None.
+        """Every token of a line with its position, in order. Dropped text has the token None.
 
-        In order; start and end are characters of the original line. `tokens(line)` are the tokens that are not None.
-        A tag stands for its word, or for itself where the word is left out.
-        In character units white space is a token too, or dropped beside a dropped piece; and characters that the
-        Unicode form composes, decomposes or removes stand for the smallest stretch that it treats by itself, so tokens
-        of one decomposed character share its start and end.
+        start and end are character offsets in the original line. `tokens(line)` are the tokens that are not None.
+        A tag is aligned with its word, or with itself if the word is empty.
+        In character units white space is a token, too, or dropped next to a dropped piece. Characters that the Unicode
+        form composes, decomposes or removes are aligned with the smallest span that it treats by itself, so the tokens
+        of one decomposed character have the same start and end.
         """
         aligned: list[AlignedToken] = []
         in_characters = self.units == "characters"
@@ -213,10 +212,10 @@ class Normaliser(Settings, section="normaliser"):
         return aligned
 
     def written_length(self, line: str) -> int:
-        """How many characters of a line its tokens stand for: what bits per character are counted by.
+        """The number of characters of a line that its tokens represent, the divisor of bits per character.
 
-        White space between two words is one character, or none where the model does not read it. White space at the
-        ends of the line and what is dropped are none. The line's end is not counted. Tags have their own length.
+        White space between two words counts as one character, or none if the model does not read it. White space at the
+        ends of the line, dropped text and the line's end do not count. Tags have their own length.
         """
         memory: _Memory[int] = self._length_memory  # type: ignore[attr-defined]
         total = sum(sum(map(memory.__getitem__, split_words(part))) for part in _parts_of_line(line))
@@ -227,7 +226,7 @@ class Normaliser(Settings, section="normaliser"):
         return 0 if self.units == "characters" and self.space is None else 1
 
     def _length_of_piece(self, piece: str) -> int:
-        """Characters of what is kept of a piece, and of the space that parts it from another; 0 when nothing is."""
+        """The number of kept characters of a piece, including the space next to it; 0 if nothing is kept."""
         if self.units == "tags":
             length = sum(len(token) for part in self._parts(piece) for token in part.tokens)
         else:
@@ -235,7 +234,7 @@ class Normaliser(Settings, section="normaliser"):
         return length and length + self._space_length
 
     def written_tokens(self, line: str) -> tuple[list[str], list[str]]:
-        """The kept tokens of a line as written there, and as the model reads them: `align` in short, and fast."""
+        """The kept tokens of a line, as written and as the model reads them: a fast form of `align`."""
         if self.units != "characters":
             if _ZERO_WIDTH_SPACE in line:
                 line = line.replace(_ZERO_WIDTH_SPACE, " ")
@@ -246,30 +245,30 @@ class Normaliser(Settings, section="normaliser"):
         return [written for written, _ in kept], [token for _, token in kept]
 
     def _written_of_piece(self, piece: str) -> tuple[str, ...]:
-        """Written form, token, written form, token, ... of what is kept of a piece."""
+        """The kept tokens of a piece: written form, token, written form, token, ..."""
         pairs = ((piece[part.start : part.end], token) for part in self._parts(piece) for token in part.tokens)
         return tuple(chain.from_iterable(pairs))
 
     def word(self, written: str, tag: str = "") -> str:
-        """The token of one word of a treebank: never split, never dropped; a word with nothing left becomes itself.
+        """The token of one word of a treebank, never split or dropped; an empty result becomes the word itself.
 
-        tag: its part-of-speech tag, which is the token where units are tags.
-        In character units a treebank's words should be characters; a longer one stays one token, unknown to the model.
-        Raises InputError for a word without a tag where units are tags.
+        tag: its part-of-speech tag, which is the token if units are tags.
+        In character units a treebank's words should be characters; a longer word remains one token, which is unknown.
+        Raises InputError for a word without a tag if units are tags.
         """
         if self.units == "tags":
             if not tag:
-                raise InputError(f"the word {written!r} has no part-of-speech tag, and the model reads tags")
+                raise InputError(f"the word {written!r} has no part-of-speech tag, but the model reads tags")
             return tag
         return self._normal(written) or written
 
     def _tokens_of_piece(self, piece: str) -> tuple[str, ...]:
-        """The tokens of a piece; in character units, with the space that parts it from the one before."""
+        """The tokens of a piece; in character units, with the space before it."""
         tokens = tuple(token for part in self._parts(piece) for token in part.tokens)
         return (str(self.space), *tokens) if tokens and self._spaced else tokens  # type: ignore[attr-defined]
 
     def _parts(self, piece: str) -> list[_Part]:
-        """The stretches of a piece, in order, and the tokens kept of each; without a gap but for tags."""
+        """The spans of a piece, in order, with their kept tokens; without gaps except for tags."""
         if self.units == "tags":
             word, tag = split_tag(piece)
             end = len(word)
@@ -284,7 +283,7 @@ class Normaliser(Settings, section="normaliser"):
         return parts
 
     def _characters(self, word: str, offset: int) -> list[_Part]:
-        """The characters of a word; offset: where it begins in its piece."""
+        """The characters of a word; offset: where it starts in its piece."""
         if self.numbers != "keep" and self._normal(word) == "N":
             return [_Part(offset, offset + len(word), self._literal(self._kept(["N"])))]
         memory: _Memory[tuple[str, ...]] = self._segment_memory  # type: ignore[attr-defined]
@@ -295,11 +294,11 @@ class Normaliser(Settings, section="normaliser"):
         return self._literal(self._kept(list(_DIGIT_RUN.sub("N", shaped) if self.numbers == "runs" else shaped)))
 
     def _literal(self, tokens: tuple[str, ...]) -> tuple[str, ...]:
-        """Characters of the text, none of which is the token of white space."""
+        """Characters of the text, of which none equals the token for white space."""
         return tuple("\\" + token if token == self.space else token for token in tokens)
 
     def _segments(self, word: str) -> list[tuple[int, int]]:
-        """The smallest stretches that the Unicode form treats by themselves; with `runs` of numbers, a run is one."""
+        """The smallest spans that the Unicode form treats by themselves; with `runs`, a run of digits is one span."""
         runs = self.numbers == "runs"
         formed = self._formed(word) == word
         if formed and not runs:
@@ -320,7 +319,7 @@ class Normaliser(Settings, section="normaliser"):
         return written if self.unicode_form == "keep" else unicodedata.normalize(self.unicode_form, written)
 
     def _shaped(self, written: str) -> str:
-        """Rule 2; "" when nothing is left."""
+        """Applies rule 2; "" if nothing is left."""
         token = self._formed(_INVISIBLE.sub("", written))
         if self.lower_case:
             token = self._formed(token.lower())
@@ -329,7 +328,7 @@ class Normaliser(Settings, section="normaliser"):
         return token.replace(" ", "")
 
     def _normal(self, written: str) -> str:
-        """Rules 2 and 3 for a word; "" when nothing is left."""
+        """Applies rules 2 and 3 to a word; "" if nothing is left."""
         if self.numbers != "keep" and written == "N":
             return written
         token = self._shaped(written)
@@ -347,12 +346,12 @@ class Normaliser(Settings, section="normaliser"):
 
 
 def has_tag(token: str) -> bool:
-    """Whether a token is one of tagged text: an underscore, and a tag after it."""
+    """Whether a token belongs to tagged text: it has an underscore followed by a tag."""
     return TAG_MARK in token and not token.endswith(TAG_MARK)
 
 
 def split_tag(token: str) -> tuple[str, str]:
-    """A token of tagged text as word, perhaps "", and tag. Raises UntaggedTokenError."""
+    """The word (which may be "") and the tag of a token of tagged text. Raises UntaggedTokenError."""
     if not has_tag(token):
         raise UntaggedTokenError(token)
     word, _, tag = token.rpartition(TAG_MARK)
@@ -360,17 +359,17 @@ def split_tag(token: str) -> tuple[str, str]:
 
 
 def without_tags(line: str) -> str:
-    """The words of a line of tagged text; a tag whose word is left out goes. Raises UntaggedTokenError."""
+    """The words of a line of tagged text; tags without a word are removed. Raises UntaggedTokenError."""
     return " ".join(word for word, _ in map(split_tag, split_words(line)) if word)
 
 
 def split_words(line: str) -> list[str]:
-    """A line, split at white space: what str.split() knows, and U+200B."""
+    """A line, split at white space as in str.split(), and at U+200B."""
     return line.replace(_ZERO_WIDTH_SPACE, " ").split()
 
 
 def word_spans(line: str) -> Iterator[tuple[int, int]]:
-    """The (start, end) of every word of a line, where `split_words` separates them."""
+    """The (start, end) of every word of a line, separated as by `split_words`."""
     return (match.span() for match in _PIECE.finditer(line.replace(_ZERO_WIDTH_SPACE, " ")))
 
 
@@ -384,7 +383,7 @@ def _is_punctuation(character: str) -> bool:
 
 
 def _split_punctuation(piece: str) -> list[tuple[int, int]]:
-    """Rule 1 for a piece: the (start, end) of its leading punctuation, its core, its trailing punctuation."""
+    """Applies rule 1 to a piece: the (start, end) of its leading punctuation, its core, its trailing punctuation."""
     start, end = 0, len(piece)
     leading: list[tuple[int, int]] = []
     while start < end and _is_punctuation(piece[start]) and not _MARKUP.match(piece, start):
@@ -417,7 +416,7 @@ def _ends_in_markup(piece: str, start: int, end: int) -> bool:
 
 
 def _parts_of_line(line: str) -> Iterator[str]:
-    """A line in parts of about LONG_LINE characters, cut at white space only (U+200B is none here)."""
+    """A line in pieces of about LONG_LINE characters, cut only at white space (not at U+200B)."""
     begin = 0
     while len(line) - begin > LONG_LINE:
         space = _WHITE_SPACE.search(line, begin + LONG_LINE)

@@ -1,4 +1,4 @@
-"""A user's text as a model reads it: its words split as the vocabulary needs, then the model's stored normaliser."""
+"""Reads a user's text for a model: splits words as the vocabulary requires, then applies the stored normaliser."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from syntaxlm.text.vocabulary import Vocabulary
 
 AS_TOKENISED = TreebankStyle()
 AUTO_STYLE = TreebankStyle("auto", "auto")
-REMEMBERED_WORDS = 2**16  # whose pieces are kept in memory
+REMEMBERED_WORDS = 2**16  # words whose pieces are cached
 
 _MARKS = (",", ".", "?", "!", ";", ":", "(", "-LRB-", '"', "``", "“", "--")
 _ENDINGS = ("n't", "'s", "'re", "'ve", "'ll", "'d", "'m")
 _WITH_MARK = re.compile(r"[^\W\d_]{2,}[,;?!]")
-_FEW = 0.005  # of a vocabulary: more words such as `said,` show that the training text was not tokenised
+_FEW = 0.005  # share of a vocabulary; more words such as `said,` show that the training text was not tokenised
 _NUMBER = re.compile(r"[-+−]?\d[-.,:/%\d]*|%")
 _NUMBER_AND_MARK = re.compile(r".*\d[.,:%]", re.DOTALL)
 _MARKUP = re.compile(r"<.*>|-[A-Z]+-")
@@ -49,7 +49,7 @@ _SPELLINGS = {  # a mark, and how other texts write it
 
 
 class _Place(NamedTuple):
-    """Where a word stands in its line, on which its pieces depend."""
+    """The position of a word in its line, on which its pieces depend."""
 
     is_first: bool
     is_last: bool
@@ -58,10 +58,10 @@ class _Place(NamedTuple):
 
 @dataclass(frozen=True)
 class TextReader:
-    """Reads lines of text for one model: tokens, and the place in the line of every token.
+    """Reads lines of text for one model: its tokens, and the position of every token in the line.
 
-    style: what is done before the normaliser, never `auto`. adapts: whether the vocabulary decides where a word is
-    split and how it is spelled, see `of`; else the style's rules alone apply.
+    style: the splitting before the normaliser, never `auto`. adapts: whether the vocabulary decides where a word is
+    split and how it is spelled, see `of`; otherwise only the rules of the style apply.
     """
 
     normaliser: Normaliser
@@ -73,18 +73,19 @@ class TextReader:
     def of(cls, normaliser: Normaliser, vocabulary: Vocabulary, style: TreebankStyle = AS_TOKENISED) -> TextReader:
         """The reader of a model.
 
-        Where the style has `auto`, the vocabulary decides:
-        - Punctuation is split off if the vocabulary has marks as words, or if the normaliser splits it off itself. It
-          is kept if the vocabulary has words with marks (`said,`). Else it is dropped: the training text had none.
-        - Contractions are split if the vocabulary has n't, 's or another ending as a word.
-        - A word that the vocabulary has as written stays whole: `Mr.`, `cannot`. A full stop is also split off inside
-          a line, if the vocabulary has the word only without it.
+        If the style has `auto`, the vocabulary decides:
+        - Punctuation is split off if the vocabulary contains marks as words, or if the normaliser splits it off. It is
+          kept if the vocabulary contains words with marks (`said,`). Otherwise it is dropped, because the training text
+          had none.
+        - Contractions are split if the vocabulary contains n't, 's or another ending as a word.
+        - Words that are in the vocabulary as written are not split: `Mr.`, `cannot`. A full stop is also split off
+          inside a line, if the vocabulary contains the word only without it.
         - Words and marks are spelled as in the vocabulary: `` and '' for quotation marks, -LRB- for a bracket, a
-          straight apostrophe for a curly one, N for a number; a capital becomes a small letter where the vocabulary has
-          no capitals or the word is the first of its line.
-        Text that is tokenised like the model's training text is read unchanged. For characters and tags, `auto` is
+          straight apostrophe for a curly one, N for a number. A capital becomes lower case if the vocabulary has no
+          capitals or the word is the first of its line.
+        Text that is tokenised like the model's training text is read unchanged. For characters and tags, `auto` means
         `keep`.
-        Raises InputError for a model of tags with a style that splits or drops.
+        Raises InputError for a tag model with a style that splits or drops.
         """
         chosen = {name: getattr(style, name) for name in ("punctuation", "contractions")}
         is_auto = "auto" in chosen.values()
@@ -106,16 +107,16 @@ class TextReader:
         return self.normaliser.tokens(line)
 
     def written_tokens(self, line: str) -> tuple[list[str], list[str]]:
-        """The words of a line that the model reads: as written there, and their tokens."""
+        """The words of a line that the model reads, as written, and their tokens."""
         if self._is_plain:
             return self.normaliser.written_tokens(line)
         kept = [(part.written, part.token) for part in self.align(line) if part.token is not None]
         return [written for written, _ in kept], [token for _, token in kept]
 
     def align(self, line: str) -> list[AlignedToken]:
-        """Every token of a line with its place there, as `Normaliser.align`; what is dropped has the token None.
+        """Every token of a line with its position, as `Normaliser.align` gives it; dropped text has the token None.
 
-        Where a mark or a contraction is respelled, its tokens stand for all of it.
+        The tokens of a respelled mark or contraction are aligned with all of it.
         """
         if self._is_plain:
             return self.normaliser.align(line)
@@ -138,15 +139,15 @@ class TextReader:
         return sorted(found, key=lambda part: part.start)
 
     def split(self, line: str) -> str:
-        """The line with its words split by the style and not yet respelled, separated by single spaces."""
+        """The line with its words split by the style but not respelled, separated by single spaces."""
         return line if self._is_plain else " ".join(piece.text for piece in self._split(line) if piece.text)
 
     def without_splitting(self) -> TextReader:
-        """A reader that respells words as this one does, and splits none."""
+        """A reader that respells words like this one, but does not split them."""
         return TextReader(self.normaliser, self.vocabulary, AS_TOKENISED, self.adapts)
 
     def knows(self, word: str) -> bool:
-        """Whether the vocabulary has all of a word, as it is written."""
+        """Whether the vocabulary contains all tokens of a word, as written."""
         return self._remembered_knows(word)
 
     @cached_property
@@ -158,11 +159,11 @@ class TextReader:
         return lru_cache(REMEMBERED_WORDS)(knows)
 
     def has(self, word: str) -> bool:
-        """Whether the vocabulary has a word, perhaps in another spelling. A mark after a number is not part of it."""
+        """Whether the vocabulary contains a word in any spelling. A mark after a number is not part of the word."""
         return not _NUMBER_AND_MARK.fullmatch(word) and self.knows(self._spelling(word))
 
     def is_more_frequent(self, word: str, other: str) -> bool:
-        """Of two words that the vocabulary has; its order is that of falling frequency."""
+        """Whether the first of two known words is more frequent; the vocabulary is sorted by decreasing frequency."""
         first, second = (self.vocabulary.encode(self.normaliser.tokens(self._spelling(one))) for one in (word, other))
         return first < second
 
@@ -171,7 +172,7 @@ class TextReader:
         return self.style == AS_TOKENISED and not self.adapts
 
     def _own_style(self) -> TreebankStyle:
-        """What `auto` stands for."""
+        """The style that `auto` stands for."""
         contractions: Contractions = "split" if any(map(self.knows, _ENDINGS)) else "keep"
         if self.normaliser.splitting == "punctuation" or any(map(self.knows, _MARKS)):
             return TreebankStyle("split", contractions)
@@ -212,13 +213,13 @@ class TextReader:
             if text == _PLAIN_QUOTE:
                 text = self._first_known(text, _QUOTES[0 if opens else 1])
             elif text:
-                opens = False  # whatever follows a word closes
+                opens = False  # a quotation mark after a word closes
                 text = self._spelling(text, place.is_first)
             spelled.append(piece._replace(text=text))
         return spelled
 
     def _spelling(self, text: str, is_first: bool = False) -> str:
-        """A word or mark as the vocabulary has it; unchanged if it has none."""
+        """A word or mark in the spelling of the vocabulary; unchanged if it has none."""
         if text in _SPELLINGS:
             return self._first_known(text, _SPELLINGS[text])
         straight = text.replace("’", "'")

@@ -1,7 +1,7 @@
-"""English as people write it, split as in treebanks: punctuation off the words, contractions in two.
+"""Splits ordinary English text as in treebanks: punctuation off the words, contractions into two words.
 
 "The cat doesn't sleep." becomes "The cat does n't sleep ." for models that were trained on treebank text. Every piece
-keeps its place in the original line.
+has its position in the original line.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _CANNOT = re.compile(r"(?i)(can)(not)")
 
 
 class Piece(NamedTuple):
-    """A word or mark of a line. start, end: characters of the line. text: "" where it is dropped."""
+    """A word or mark of a line. start, end: character offsets in the line. text: "" if it is dropped."""
 
     start: int
     end: int
@@ -35,25 +35,26 @@ class Piece(NamedTuple):
 
 
 class KnownWords(Protocol):
-    """The words of a model, which decide where a mark belongs to a word."""
+    """The words of a model, which decide whether a mark belongs to a word."""
 
     def has(self, word: str) -> bool:
         """Whether the model knows a word as a whole."""
 
     def is_more_frequent(self, word: str, other: str) -> bool:
-        """Of two words that it has."""
+        """Whether the first of two known words is more frequent."""
 
 
 @dataclass(frozen=True)
 class TreebankStyle:
     """How the words of a line are split before a model's normaliser reads them.
 
-    punctuation: marks at the ends of a word: quotation marks, brackets, , ; : ? ! and two dots or more; dashes (-- and
-    —) anywhere; a full stop by itself, and that of the sentence's last word, unless the word has another (U.S.).
-    `split`: each becomes a word; `drop`: it is left out. All other full stops belong to abbreviations and stay, as
-    hyphens and apostrophes do. A currency sign before a number and % after it become words in both cases: $ 5, 5 %.
-    contractions: `split`: n't, 's, 're, 've, 'll, 'd, 'm, and the apostrophe after a final s become words of their own,
-    as in the Penn Treebank: does n't, ca n't, wo n't, it 's, the girls '; and cannot becomes can not.
+    punctuation: treatment of marks at the ends of a word (quotation marks, brackets, , ; : ? ! and two or more dots),
+    of dashes (-- and —) anywhere, of a full stop by itself, and of the full stop of the sentence's last word, unless
+    the word contains another (U.S.). `split`: each becomes a word; `drop`: it is removed. All other full stops belong
+    to abbreviations and are kept, like hyphens and apostrophes. A currency sign before a number and % after it become
+    words in both cases: $ 5, 5 %.
+    contractions: `split`: n't, 's, 're, 've, 'll, 'd, 'm, and the apostrophe after a final s become separate words, as
+    in the Penn Treebank: does n't, ca n't, wo n't, it 's, the girls '. cannot becomes can not.
     `auto`: as the model's vocabulary requires; see `TextReader`.
     """
 
@@ -68,9 +69,9 @@ class TreebankStyle:
                 )
 
     def __call__(self, sentence: str) -> str:
-        """The sentence, its words separated by single spaces; unchanged where both settings are `keep`.
+        """The sentence with its words separated by single spaces; unchanged if both settings are `keep`.
 
-        Raises ValueError where a setting is `auto`, which needs a vocabulary.
+        Raises ValueError if a setting is `auto`, which requires a vocabulary.
         """
         if self == TreebankStyle():
             return sentence
@@ -83,12 +84,12 @@ class TreebankStyle:
         return f"punctuation {shown[self.punctuation]}, contractions {shown[self.contractions]}"
 
     def pieces(self, word: str, is_last: bool, known: KnownWords | None = None) -> list[Piece]:
-        """The pieces of one word, without a gap. word: what white space separates.
+        """The pieces of one word, without gaps. word: a string without white space.
 
         is_last: whether it is the last word of its line, whose full stop ends the sentence.
-        known: words that must stay whole. Known words also decide where a full stop or a single quotation mark is
+        known: words that must not be split. Known words also decide whether a full stop or a single quotation mark is
         punctuation: it is split off if the word is only known without it.
-        Raises ValueError where a setting is `auto`.
+        Raises ValueError if a setting is `auto`.
         """
         if "auto" in (self.punctuation, self.contractions):
             raise ValueError("auto: expected a style chosen by a vocabulary (TextReader.of)")
@@ -105,7 +106,7 @@ class TreebankStyle:
         return pieces + self._segment(word[begin:], begin, is_last, known)
 
     def _segment(self, word: str, offset: int, is_last: bool, known: KnownWords | None) -> list[Piece]:
-        """The pieces of a word, or of the part of one beside a dash; offset: where it begins."""
+        """The pieces of a word, or of the part of a word before or after a dash; offset: where it starts."""
         start, end = 0, len(word)
         opening: list[Piece] = []
         closing: list[Piece] = []
@@ -149,7 +150,7 @@ class TreebankStyle:
 
     @staticmethod
     def _ends_in_stop(word: str, is_last: bool, known: KnownWords | None) -> bool:
-        """Whether a word ends in a full stop that is no abbreviation's."""
+        """Whether a word ends in a full stop that does not belong to an abbreviation."""
         if len(word) < 2 or word[-1] != "." or word[-2] == ".":
             return word == "."
         before = word[:-1]

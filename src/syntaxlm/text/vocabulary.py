@@ -1,4 +1,4 @@
-"""The tokens a model knows, and their numbers."""
+"""The tokens that a model knows, and their ids."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _FORMAT = "syntaxlm vocabulary 1"
 
 
 class Vocabulary:
-    """Tokens in the order of their ids, 0 first, with the three special ones among them.
+    """Tokens in the order of their ids, from 0, including the three special tokens.
 
-    unknown: what stands for every token that is not in the vocabulary; also, a literal one in a text is this token.
-    begin, end: what stands before and after a sentence. They may be the same token ("<eos>").
-    A text cannot write begin or end: a word of a text that looks like one is unknown.
-    Raises InputError for a token twice, an empty one, or a missing special one.
+    unknown: the token for words that are not in the vocabulary; a literal `unknown` in a text is this token, too.
+    begin, end: BOS and EOS. They may be the same token ("<eos>").
+    A text cannot contain BOS or EOS: a word of a text that looks like one is unknown.
+    Raises InputError for a repeated or empty token, and if a special token is missing.
     """
 
     def __init__(self, tokens: Sequence[str], unknown: str = "<unk>", begin: str = "<s>", end: str = "</s>") -> None:
@@ -36,7 +36,7 @@ class Vocabulary:
     def _check(self, ids: Mapping[str, int]) -> None:
         if len(ids) < len(self.tokens):
             twice = [token for token, count in Counter(self.tokens).items() if count > 1]
-            raise InputError(f"the vocabulary has {len(twice)} tokens more than once, the first is {twice[0]!r}")
+            raise InputError(f"the vocabulary contains {len(twice)} tokens more than once; the first is {twice[0]!r}")
         if "" in ids:
             raise InputError(f"token {ids['']} of the vocabulary is empty")
         for role, token in (("unknown", self.unknown), ("begin", self.begin), ("end", self.end)):
@@ -55,21 +55,21 @@ class Vocabulary:
         minimum_count: int = 1,
         maximum_size: int | None = None,
     ) -> Vocabulary:
-        """The vocabulary of a text: special tokens first, then by falling count, ties by code points.
+        """The vocabulary of a text: special tokens first, then by decreasing count, ties by code points.
 
-        counts: how often each token is in the text.  minimum_count: rarer tokens are left out.
-        maximum_size: of the whole vocabulary, special tokens included; None for no limit.
+        counts: the frequency of each token in the text.  minimum_count: rarer tokens are omitted.
+        maximum_size: of the whole vocabulary, including special tokens; None for no limit.
         """
         special = list(dict.fromkeys((unknown, begin, end)))
         if maximum_size is not None and maximum_size < len(special):
-            raise InputError(f"a vocabulary of {maximum_size} tokens has no room for {', '.join(special)}")
+            raise InputError(f"a vocabulary of {maximum_size} tokens is too small for {', '.join(special)}")
         frequent = [token for token, count in counts.items() if count >= minimum_count and token not in special]
         frequent.sort(key=lambda token: (-counts[token], token))
-        room = None if maximum_size is None else maximum_size - len(special)
-        return cls(special + frequent[:room], unknown, begin, end)
+        most = None if maximum_size is None else maximum_size - len(special)
+        return cls(special + frequent[:most], unknown, begin, end)
 
     def fingerprint(self) -> str:
-        """An identifier: a hash of its tokens in their order, and of the special ones."""
+        """A hash of the tokens in their order and of the special tokens, as an identifier."""
         return hashlib.sha256(json.dumps(self.to_dict()).encode()).hexdigest()
 
     def __len__(self) -> int:
@@ -85,19 +85,19 @@ class Vocabulary:
         return f"Vocabulary({len(self)} tokens, unknown={self.unknown!r}, begin={self.begin!r}, end={self.end!r})"
 
     def id(self, token: str) -> int:
-        """The id of a token of a text; that of `unknown` for one that is not here, or that looks like begin or end."""
+        """The id of a token of a text: that of `unknown` if the token is not in the vocabulary, or is BOS or EOS."""
         return self._ids_in_text.get(token, self.unknown_id)
 
     def knows(self, token: str) -> bool:
-        """Whether a token of a text has an id of its own."""
+        """Whether a token of a text is in the vocabulary."""
         return self.id(token) != self.unknown_id
 
     def encode(self, tokens: Iterable[str]) -> list[int]:
-        """`id` of every token. Neither begin nor end is added."""
+        """The `id` of every token. BOS and EOS are not added."""
         return list(map(self._ids_in_text.get, tokens, repeat(self.unknown_id)))
 
     def decode(self, ids: Iterable[int]) -> list[str]:
-        """The tokens of ids, special ones too. Raises ValueError for an id there is not."""
+        """The tokens of ids, including special tokens. Raises ValueError for an id out of range."""
         tokens = []
         for number in ids:
             if not 0 <= number < len(self.tokens):
@@ -106,32 +106,32 @@ class Vocabulary:
         return tokens
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it, for JSON."""
+        """The vocabulary as JSON values."""
         return {"unknown": self.unknown, "begin": self.begin, "end": self.end, "tokens": list(self.tokens)}
 
     def write(self, path: str | Path) -> None:
-        """Write as JSON, one token a line. A reader finds the old file or the new one, never half of one."""
+        """Write as JSON, one token per line. The file is written atomically."""
         text = json.dumps({"format": _FORMAT, **self.to_dict()}, ensure_ascii=False, indent=0) + "\n"
         with replaced(Path(path), stored=True) as temporary:
-            # A lone surrogate, which JSON text can spell, is no UTF-8, but must come back as it was.
+            # A lone surrogate, which JSON can contain, is not UTF-8, but must be restored unchanged.
             temporary.write_bytes(text.encode("utf-8", "surrogatepass"))
 
     @classmethod
     def read(cls, path: str | Path) -> Vocabulary:
-        """Read what `write` wrote. Raises InputError, with the file's name, for anything else."""
+        """Read a file of `write`. Raises InputError, naming the file, for any other content."""
         try:
             text = read_stored(path).decode("utf-8-sig", "surrogatepass")
         except UnicodeDecodeError as error:
             raise InputError(f"{path}: damaged or cut short: {error}") from error
         content = parse_json(text, str(path))
         if not isinstance(content, dict) or content.get("format") != _FORMAT:
-            raise InputError(f'{path}: JSON, but no vocabulary: a vocabulary has the entry "format": "{_FORMAT}"')
+            raise InputError(f'{path}: not a vocabulary: expected the entry "format": "{_FORMAT}"')
         for name in ("unknown", "begin", "end"):
             if not isinstance(content.get(name), str):
                 raise InputError(f"{path}: the entry {name!r} is {content.get(name)!r}; expected a token")
         tokens = content.get("tokens")
         if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
-            raise InputError(f"{path}: the entry 'tokens' is no list of tokens")
+            raise InputError(f"{path}: the entry 'tokens' is not a list of tokens")
         try:
             return cls(tokens, content["unknown"], content["begin"], content["end"])
         except InputError as error:
