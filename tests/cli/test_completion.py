@@ -37,7 +37,7 @@ def test_models_are_told_side_by_side_and_together_and_every_question_is_written
     assert code == 0
     assert "questions 10   candidates 30   chance 33.3" in out
     assert "the best on the first half" in out
-    assert "interpolated against prpn, second half: accuracy difference" in out
+    assert "interpolated compared with prpn, second half: accuracy difference" in out
     written = [json.loads(row) for row in rows.read_text().splitlines()]
     assert [set(row["models"]) for row in written] == [{"prpn", "lstm", "interpolated"}] * 10
     assert {row["right"] for row in written} == {1}
@@ -79,7 +79,7 @@ def test_a_model_of_trees_answers_beside_one_of_words(capsys, trained, toy, tmp_
     asked = folder, tmp_path / "q.conllu", tmp_path / "a.conllu", "--also", trained.lstm
     code, out, error = run(capsys, *asked)
     assert code == 0, error
-    assert "tree: of its words given its tree, P(S | T); lstm: its end included" in out
+    assert "tree: of its words given its tree, P(S | T); lstm: end of sentence included" in out
     plain = tmp_path / "q.txt"
     plain.write_text("".join(" ".join(tree.words) + "\n" for pair in zip(trees, turned, strict=True) for tree in pair))
     code, told, error = run(capsys, folder, plain, *asked[2:], "--parses", tmp_path / "q.conllu")
@@ -87,7 +87,7 @@ def test_a_model_of_trees_answers_beside_one_of_words(capsys, trained, toy, tmp_
     assert told.splitlines()[1:] == out.splitlines()[1:]
     code, out, error = run(capsys, folder, plain, *asked[2:])
     assert (code, out) == (2, "")
-    assert "plain text, and tree reads dependency trees" in error
+    assert "found plain text, but tree reads dependency trees" in error
 
 
 def test_options_are_in_the_help(capsys):

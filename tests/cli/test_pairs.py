@@ -35,7 +35,7 @@ def test_models_are_told_side_by_side_and_every_pair_is_written(capsys, trained,
     assert code == 0
     assert "pairs 2   sentences 4   cases 2" in out
     assert "punctuation dropped, contractions split off" in out
-    assert "lstm against prpn, all pairs: accuracy difference" in out
+    assert "lstm compared with prpn, all pairs: accuracy difference" in out
     assert [set(json.loads(row)["models"]) for row in rows.read_text().splitlines()] == [{"prpn", "lstm"}] * 2
 
 

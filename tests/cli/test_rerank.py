@@ -98,7 +98,7 @@ def test_faults_end_with_code_2_their_place_and_no_file(capsys, model, files, tr
         ((model, path, "--gold", path, "-o", output), "k.conllu, sentence"),
         ((model, path, "--json"), "--json prints figures"),
         ((model, path, "--score", "loss", "--weight", "0.5"), "no parser's score in its comments"),
-        ((model, path, "--gold", gold, "--tune", path, gold), "is measured; expected another file"),
+        ((model, path, "--gold", gold, "--tune", path, gold), "is evaluated; expected a different file"),
         ((trained.lstm, path), "this lstm model does not generate dependency trees"),
     ):
         code, out, error = run(capsys, *arguments)

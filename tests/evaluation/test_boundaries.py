@@ -199,9 +199,9 @@ def test_models_and_texts_without_boundaries_are_told(text, tmp_path):
         evaluate_boundaries(stored_model("lstm"), text)
     path = tmp_path / "none.txt"
     path.write_text("我喜欢猫\n" * 30)
-    with pytest.raises(InputError, match=r"none\.txt: no white space"):
+    with pytest.raises(InputError, match=r"none\.txt: found no word boundary"):
         evaluate_boundaries(stored_model(), path)
-    with pytest.raises(InputError, match=r"none\.txt: no white space"):
+    with pytest.raises(InputError, match=r"none\.txt: found no word boundary"):
         evaluate_boundaries(stored_model(), text, path)
     path.write_text("a bc\n")
     with pytest.raises(InputError, match="too short"):
@@ -211,7 +211,7 @@ def test_models_and_texts_without_boundaries_are_told(text, tmp_path):
 def test_the_report_tells_its_protocol_and_is_json(text):
     report = evaluate_boundaries(stored_model(), text)
     assert "sees the boundaries" in str(report)
-    assert "thresholds chosen on its first part" in str(report)
+    assert "thresholds chosen on the first part of the text" in str(report)
     assert "read without spaces" in str(evaluate_boundaries(stored_model(space=None), text))
     figures = json.loads(json.dumps(report.to_dict()))
     assert figures["scores"][0]["f1"] == report.scores[0].f1

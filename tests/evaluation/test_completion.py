@@ -262,7 +262,7 @@ def test_weights_chosen_on_the_first_half_are_reported_on_the_second(two, files)
     assert set(figures["interpolated_against"]) == {"second_half"}
     assert figures["interpolated_against"]["second_half"]["one"]["difference"] == 1
     json.dumps(figures, allow_nan=False)
-    assert "interpolated: 0.50 one + 0.50 two, the best on the first half" in str(report)
+    assert "interpolated: 0.50 one + 0.50 two; weights tuned on the first half" in str(report)
 
 
 def test_given_weights_are_of_all_models_but_the_first(two, files):
@@ -271,14 +271,14 @@ def test_given_weights_are_of_all_models_but_the_first(two, files):
     assert report.interpolation.weights == pytest.approx({"one": 0.9, "two": 0.1})
     assert report.interpolation.scores.credits.tolist() == [1, 0, 0]  # 0.9 of -1, 0.1 of -9: -1.8, against -1.9
     assert set(report.to_dict()["interpolated_against"]) == {"all"}
-    assert "0.90 one + 0.10 two, as given" in str(report)
+    assert "0.90 one + 0.10 two; weights as given" in str(report)
 
 
 def test_the_table_has_chance_and_every_model_on_all_and_on_both_halves(two, files):
     told = str(evaluate_completion(two, *files)).splitlines()
     assert told[0].endswith("questions 3   candidates 6   chance 50.0")
     rows = {line[:44].strip(): line[44:].split() for line in told}
-    assert rows["accuracy, 95% interval, of how many question"][1:] == ["one", "two", "interpolated"]
+    assert rows["accuracy, 95% interval (number of questions)"] == ["one", "two", "interpolated"]
     assert rows["all questions"][0] == "33.3"
     assert [cell for cell in rows["second half"] if "(" in cell] == ["(2)"] * 3
     assert rows["questions with a tie for the highest"] == ["0", "0", "0"]
@@ -288,7 +288,7 @@ def test_text_of_another_style_than_the_models_is_told(small, monkeypatch, files
     spoken(monkeypatch, dict.fromkeys(["<unk> <unk>"], -1.0))
     files[0].write_text("a b\na c\nb c\nb d\n")
     files[1].write_text("a b\nb d\n")
-    assert "hardly any question has only words that are known to model" in str(evaluate_completion(small, *files))
+    assert "hardly any question has only words in the vocabulary of model" in str(evaluate_completion(small, *files))
 
 
 def test_a_report_of_one_model_interpolates_nothing(small, monkeypatch, files):
@@ -314,19 +314,21 @@ def test_what_cannot_be_scored_or_weighted_is_told(small, two, files, monkeypatc
         evaluate_completion(two, *files, shares=[math.nan])
     with pytest.raises(InputError, match="a model is named interpolated"):
         evaluate_completion({"one": small, "interpolated": small}, *files)
-    with pytest.raises(InputError, match="no model given"):
+    with pytest.raises(InputError, match="found no model"):
         evaluate_completion({}, *files)
     dropping = ModelBundle(
         small.model, replace(small.settings, normaliser=Normaliser(drop_punctuation=True)), small.vocabulary
     )
-    with pytest.raises(InputError, match=r"questions.txt, line 1, question 4: nothing is left of '\?!' as model reads"):
+    with pytest.raises(
+        InputError, match=r"questions.txt, line 1, question 4: the normaliser of model leaves no word of '\?!'"
+    ):
         score_questions(dropping, [question("the cat", "?!", name="4")])
     spoken(monkeypatch, {"the cat": math.nan, "the cats": -1.0})
     with pytest.raises(InputError, match="prpn: the model returned NaN; its weights are unusable"):
         score_questions(small, [question("the cat", "the cats")])
     files[0].write_text("the cat\nthe cats\n")
     files[1].write_text("the cat\n")
-    with pytest.raises(InputError, match="one question; expected two or more"):
+    with pytest.raises(InputError, match="found one question; expected two or more"):
         evaluate_completion(two, *files)
 
 
@@ -364,8 +366,8 @@ def test_a_model_of_trees_chooses_by_the_probability_of_words_given_each_tree(pa
     figures = report.to_dict()["models"][0]
     assert (figures["given_trees"], figures["eos_predicted"]) == (True, False)
     told = str(report)
-    assert "total log-probability of its words given its tree, P(S | T); k equal ones" in told
-    assert f"trees: {questions}, with the words of that file" in told
+    assert "total log-probability of its words given its tree, P(S | T); a tie of k" in told
+    assert f"trees and words of dependency-tree models: {questions}" in told
     beside = evaluate_completion(stored, plain, answers, parses=questions)
     assert beside.models[0].log_probs.tolist() == report.models[0].log_probs.tolist()
     means = evaluate_completion(stored, questions, answers, per_token=True).models[0].log_probs
@@ -394,7 +396,7 @@ def test_models_of_trees_and_of_text_are_told_in_one_table_and_interpolated(pars
     assert report.interpolation is not None
     assert report.interpolation.scores.log_probs == pytest.approx(0.5 * tree + 0.25 * ltree + 0.25 * text)
     told = str(report)
-    assert "(tree, ltree: of its words given its tree, P(S | T); text: its end included; state reset" in told
+    assert "(tree, ltree: of its words given its tree, P(S | T); text: end of sentence included, state reset" in told
     assert [model["given_trees"] for model in report.to_dict()["models"]] == [True, True, False]
     assert evaluate_completion(models, questions, answers).interpolation.is_tuned
     split = evaluate_completion(models, questions, answers, TreebankStyle("drop"), shares=[0.25, 0.25])
@@ -412,9 +414,11 @@ def test_a_model_that_predicts_no_ends_divides_by_words_alone(parsed):
 
 def test_candidates_without_trees_are_told(parsed, small):
     _, questions, plain, answers = parsed
-    with pytest.raises(InputError, match=r"q\.txt, line 1, question 1: plain text, and model reads dependency trees"):
+    with pytest.raises(
+        InputError, match=r"q\.txt, line 1, question 1: found plain text, but model reads dependency trees"
+    ):
         evaluate_completion(tree_model(), plain, answers)
-    with pytest.raises(InputError, match=r"q\.conllu: parses are given, but no model reads them"):
+    with pytest.raises(InputError, match=r"q\.conllu: no model reads parses; expected a dependency-tree model"):
         evaluate_completion(small, plain, answers, parses=questions)
     text = questions.read_text()
     questions.write_text(text.replace("3\tsleeps\t_\t_\t_\t_\t0", "3\tsleeps\t_\t_\t_\t_\t2", 1))

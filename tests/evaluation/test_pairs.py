@@ -135,17 +135,17 @@ def test_the_table_has_all_models_and_what_was_done_to_the_text():
     assert "punctuation dropped, contractions as written" in told
     rows = {line.split("   ")[0].strip(): line.split() for line in told.splitlines() if line}
     assert rows["all pairs"][2:] == ["50.0", "(4)", "75.0", "(4)"]
-    assert rows["pairs whose differing words are known"][6:] == ["50.0", "(4)", "100.0", "(2)"]
+    assert rows["pairs with all differing words known"][6:] == ["50.0", "(4)", "100.0", "(2)"]
     assert rows["field: some"][2:] == ["4", "50.0", "50.0", "75.0", "100.0"]
     assert rows["B"][1:] == ["1", "0.0", "0.0", "100.0", "-"]
-    assert "right against left, all pairs: accuracy difference +25.0" in told
-    assert "right against left, pairs whose differing words are known: accuracy difference +0.0" in told
+    assert "right compared with left, all pairs: accuracy difference +25.0" in told
+    assert "right compared with left, pairs with all differing words known: accuracy difference +0.0" in told
 
 
 def test_a_style_of_text_that_no_model_knows_is_told_unless_something_was_done_about_it():
     pairs = tuple(pair(name, "z") for name in "ab")
     foreign = scores("mine", [1, 0], [False, False])
-    assert "hardly any pair has only words that are known to mine:" in str(PairsReport(pairs, (foreign,), ("file",)))
+    assert "hardly any pair has only words in the vocabulary of mine." in str(PairsReport(pairs, (foreign,), ("file",)))
     treated = PairsReport(pairs, (foreign,), ("file",), TreebankStyle("drop"))
     known = PairsReport(pairs, (scores("mine", [1, 0]),), ("file",))
     assert not any("hardly any" in str(report) for report in (treated, known))
@@ -184,9 +184,9 @@ def test_what_cannot_be_scored_is_told(small):
     dropping = ModelBundle(
         small.model, replace(small.settings, normaliser=Normaliser(drop_punctuation=True)), small.vocabulary
     )
-    with pytest.raises(InputError, match=r"file, line 1: nothing is left of '\?!' as model reads it"):
+    with pytest.raises(InputError, match=r"file, line 1: the normaliser of model leaves no word of '\?!'"):
         score_pairs(dropping, [pair("the cat", "?!")])
-    with pytest.raises(InputError, match="no model given"):
+    with pytest.raises(InputError, match="found no model"):
         evaluate_pairs({}, "file")
 
 

@@ -493,7 +493,9 @@ def test_the_parse_of_span_scores_tells_the_score_of_each_of_its_spans_and_no_di
     assert len(expected) == 5
     np.testing.assert_allclose(figures["scores"], expected, rtol=0, atol=1e-5)
     assert parse._repr_svg_().startswith("<svg")
-    assert one.to_dict().items() >= {"number": 2, "words": ["dog"], "tokens": ["dog"], "spans": [], "scores": []}.items()
+    assert (
+        one.to_dict().items() >= {"number": 2, "words": ["dog"], "tokens": ["dog"], "spans": [], "scores": []}.items()
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -515,7 +517,7 @@ def test_a_model_of_span_scores_is_scored_by_all_its_rules(name, toy, tmp_path):
         assert {one.decoder for one in scored_sentences(reports[rule])} == {rule}
     rows = [line.split("   ")[-1].strip() for line in str(reports["greedy-sum"]).splitlines() if line[:1] == " "]
     assert rows[:4] == ["greedy-right", "greedy-sum", "cky", "right branching"]
-    assert "\ngreedy-sum against right branching: F1 difference" in str(reports["greedy-sum"])
+    assert "\ngreedy-sum compared with right branching: F1 difference" in str(reports["greedy-sum"])
     assert "layer" not in str(reports["greedy-sum"])
 
 

@@ -253,7 +253,7 @@ def test_each_random_length_has_its_own_rate(toy, tmp_path, monkeypatch):
         ),
         (
             {"optimiser": {"average_learning_rate": 30.0}},
-            "optimiser.average_learning_rate: found 30.0; expected null, or a setting that begins averaging: "
+            "optimiser.average_learning_rate: found 30.0; expected null, or a setting that starts averaging: "
             "optimiser.average_patience, average_from_epoch or finetune_epoch",
         ),
         (

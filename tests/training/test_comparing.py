@@ -111,7 +111,7 @@ def test_an_interrupted_run_is_gone_on_with_and_ends_as_if_it_had_not_been(two, 
         two, folder, 2, lambda recipe: nullcontext(stop_at_third_step) if recipe == two["lstm"] else watching(recipe)
     )
     assert stopped.stopped
-    assert "the same command resumes it" in str(stopped)
+    assert "Resume with the same command" in str(stopped)
     assert [len(row.runs) for row in stopped.rows] == [2, 0]
     assert not (folder / "lstm" / "seed-4").exists()
     assert json.loads((folder / COMPARISON).read_text())["stopped"]
@@ -138,7 +138,9 @@ def test_a_run_of_other_settings_is_told_by_the_setting_before_anything_is_train
     compare({"lstm": two["lstm"]}, tmp_path, 1, watching)
     trainings.clear()
     other = few.recipe("lstm", schedule={"epochs": 1}, run={"seed": 3}, model={"hidden_size": 8})
-    with pytest.raises(InputError, match=r"seed-3: holds a run of other settings: model\.hidden_size is 16 there, 8"):
+    with pytest.raises(
+        InputError, match=r"seed-3: already holds a run with other settings: model\.hidden_size: found 16, expected 8"
+    ):
         compare({"prpn": two["prpn"], "lstm": other}, tmp_path, 1, watching)
     assert trainings == []
     with pytest.raises(InputError, match="already holds a run"):
@@ -186,7 +188,7 @@ def test_figures_of_different_tokens_or_states_are_noted(toy, tmp_path):
     }
     notes = compare(recipes, tmp_path, 1, watching).notes
     assert any("all: sentence by sentence; cut: one stream" in note for note in notes)
-    assert any(note.startswith("valid: not the same tokens predicted: all") for note in notes)
+    assert any(note.startswith("valid: the recipes predict different tokens: all") for note in notes)
     recipes["open"] = toy.recipe("lstm", schedule={"epochs": 1}, batches={"predict_eos": False})
     notes = compare({name: recipes[name] for name in ("all", "open")}, tmp_path, 1, watching).notes
     assert any(
@@ -199,7 +201,7 @@ def test_a_result_that_is_cut_short_is_told(two, tmp_path):
     compare({"lstm": two["lstm"]}, tmp_path, 1, watching)
     path = tmp_path / "lstm" / "seed-3" / RESULT
     path.write_text(path.read_text()[:-30])
-    with pytest.raises(InputError, match=r"result\.json: no result of this program.*Remove it"):
+    with pytest.raises(InputError, match=r"result\.json: not a valid training result.*Remove it"):
         read_result(path.parent)
     assert list(compare({"lstm": two["lstm"]}, tmp_path, 1, watching).faults) == [str(path.parent)]
 
@@ -214,7 +216,7 @@ def test_recipes_are_read_by_name_with_one_budget_and_all_faults_are_told_togeth
     assert {recipe.schedule.minutes for recipe in recipes.values()} == {0.5}
     assert {recipe.model.hidden_size for recipe in recipes.values()} == {8}
     assert read_recipes(paths)["one"].schedule.minutes is None
-    with pytest.raises(InputError, match=r"(?s)a recipe of the name one is given already.*no such recipe file"):
+    with pytest.raises(InputError, match=r"(?s)found two recipes with the name one.*no such recipe file"):
         read_recipes([paths[0], paths[0], "none"])
     with pytest.raises(InputError, match=r"(?s)one\.yaml: text\.test: nowhere\.txt: no such file.*two\.yaml"):
         read_recipes(paths, [("text.test", "nowhere.txt")])

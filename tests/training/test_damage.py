@@ -173,20 +173,20 @@ def result(trained) -> dict:
 )  # fmt: skip
 def test_a_damaged_result_is_refused(result, tmp_path, change):
     (tmp_path / RESULT).write_text(json.dumps(result | change))
-    with pytest.raises(InputError, match=r"result\.json: no result of this program"):
+    with pytest.raises(InputError, match=r"result\.json: not a valid training result"):
         read_result(tmp_path)
 
 
 @pytest.mark.parametrize("change", [{"nats": "x"}, {"tokens": 0}, {"tokens": 1.5}, {"mode": "trance"}, {"source": 3}])
 def test_a_damaged_score_is_refused(result, tmp_path, change):
     (tmp_path / RESULT).write_text(json.dumps(result | {"valid": result["valid"] | change}))
-    with pytest.raises(InputError, match=r"result\.json: no result of this program"):
+    with pytest.raises(InputError, match=r"result\.json: not a valid training result"):
         read_result(tmp_path)
 
 
 def test_a_result_that_is_nested_deeply_is_refused_and_an_infinite_score_is_kept(result, tmp_path):
     (tmp_path / RESULT).write_text("[" * 50_000 + "]" * 50_000)
-    with pytest.raises(InputError, match=r"result\.json: no result of this program.*nested too deeply"):
+    with pytest.raises(InputError, match=r"result\.json: not a valid training result.*nested too deeply"):
         read_result(tmp_path)
     (tmp_path / RESULT).write_text(json.dumps(result | {"valid": result["valid"] | {"nats": None}}))
     assert read_result(tmp_path).valid.nats == float("inf")

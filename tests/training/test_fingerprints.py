@@ -53,7 +53,7 @@ def test_a_text_with_the_same_words_in_another_order_is_refused_by_name_and_the_
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join(reversed(lines)))
     before = {file.name: file.read_bytes() for file in (stopped / "run").iterdir()}
-    with pytest.raises(InputError, match=rf"{part}\.txt: changed since the run began \(text\.{part}\)"):
+    with pytest.raises(InputError, match=rf"{part}\.txt: changed since the run started \(text\.{part}\)"):
         resume(stopped / "run")
     assert {file.name: file.read_bytes() for file in (stopped / "run").iterdir()} == before
     path.write_text("".join(lines))
@@ -62,7 +62,7 @@ def test_a_text_with_the_same_words_in_another_order_is_refused_by_name_and_the_
 
 def test_a_run_of_an_earlier_version_resumes_with_a_warning(stopped):
     (stopped / "run" / INPUTS).unlink()
-    with pytest.warns(InputWarning, match=r"has no inputs\.json.*cannot be checked"):
+    with pytest.warns(InputWarning, match=r"inputs\.json is missing.*cannot be detected"):
         assert not resume(stopped / "run").stopped
 
 
@@ -89,15 +89,15 @@ def test_every_file_of_a_treebank_counts_those_that_are_new_or_gone_too(tmp_path
     with pytest.raises(InputError) as caught:
         check_fingerprints(tmp_path, fingerprint(paths, paths))
     message = str(caught.value)
-    assert f"{tmp_path / 'd.conllu'}: was not there when the run began (text.train)" in message
-    assert "a.conllu: changed since the run began (text.valid)" in message
+    assert f"{tmp_path / 'd.conllu'}: added since the run started (text.train)" in message
+    assert "a.conllu: changed since the run started (text.valid)" in message
     assert "b.conllu: changed" in message
     assert "c.conllu" not in message
 
 
 def test_a_run_that_reads_standard_input_says_that_it_cannot_be_resumed(tmp_path):
     found = fingerprint({"text.valid": "-"})
-    with pytest.warns(InputWarning, match=r"text\.valid \(-\) can be read only once: this run cannot be resumed"):
+    with pytest.warns(InputWarning, match=r"text\.valid \(-\) is standard input or a pipe: this run cannot be resumed"):
         write_fingerprints(tmp_path, found)
     assert json.loads((tmp_path / INPUTS).read_text())["sha256"] == {"text.valid": {"-": None}}
     with pytest.raises(InputError, match=r"cannot be resumed: text\.valid \(-\) was read from standard input"):

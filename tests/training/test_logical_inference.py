@@ -154,13 +154,13 @@ def test_faults_of_a_recipe_are_told_at_once(logic):
 
 def test_a_folder_that_is_taken_or_damaged_and_pairs_too_long_are_told(logic, tmp_path):
     folder = tmp_path / "run"
-    with pytest.raises(InputError, match="no pair of up to 0 operators"):
+    with pytest.raises(InputError, match="found no pair with 0 operators or fewer"):
         train_inference(small(logic, **{"pairs.train": logic / "test.tsv", "pairs.maximum_operators": 0}), folder)
     assert not folder.exists()
-    with pytest.raises(InputError, match=rf"no pair classifier: it has no {CLASSIFIER}"):
+    with pytest.raises(InputError, match=rf"not a pair classifier: {CLASSIFIER} is missing"):
         read_classifier(tmp_path)
     train_inference(small(logic, **{"training.epochs": 1}), folder)
-    with pytest.raises(InputError, match=rf"already has a {CLASSIFIER}"):
+    with pytest.raises(InputError, match=rf"already holds a classifier \({CLASSIFIER}\)"):
         train_inference(small(logic), folder)
     settings = json.loads((folder / CLASSIFIER).read_text())
     settings["classifier"]["hidden_size"] = 33
@@ -186,6 +186,6 @@ def test_the_commands_make_pairs_train_and_evaluate(capsys, tmp_path, monkeypatc
     assert cli.main(["evaluate", "logic", "run", "logic/test.tsv"]) == 0
     assert "trained on up to 6 operators" in capsys.readouterr().out
     assert cli.main(["evaluate", "logic", "logic", "logic/test.tsv"]) == 2
-    assert "no pair classifier" in capsys.readouterr().err
+    assert "not a pair classifier" in capsys.readouterr().err
     assert cli.main(["data", "logic", "-o", "other", "--pairs", "0"]) == 2
     assert "expected 1 or more" in capsys.readouterr().err

@@ -99,7 +99,7 @@ def test_a_run_interrupted_twice_ends_bit_for_bit_as_one_that_was_not(toy, tmp_p
     assert_same_run(whole, broken)
 
 
-# Averaging that begins by a loss that rose or at an epoch, after SGD or Adam; then fine-tuning, which ends the run.
+# Averaging that starts when the loss rises or at an epoch, after SGD or Adam; then fine-tuning, which ends the run.
 AVERAGING = [
     pytest.param(
         "lstm",
@@ -278,7 +278,7 @@ def test_a_text_that_changed_since_the_run_began_is_told_and_the_vocabulary_kept
     vocabulary = (run / "vocabulary.json").read_bytes()
     with text.open("a") as file:
         file.write("words never seen before\n")
-    with pytest.raises(InputError, match=r"train\.txt.*changed since the run began"):
+    with pytest.raises(InputError, match=r"train\.txt.*changed since the run started"):
         resume(run)
     assert (run / "vocabulary.json").read_bytes() == vocabulary
 
@@ -290,7 +290,7 @@ def test_a_damaged_checkpoint_is_told_and_not_begun_anew(toy, tmp_path):
     with pytest.raises(InputError, match="damaged or cut short"):
         resume(tmp_path / "run")
     safetensors.torch.save_file({"a": torch.zeros(1)}, checkpoint)
-    with pytest.raises(InputError, match="no checkpoint of this program"):
+    with pytest.raises(InputError, match="not a valid checkpoint"):
         resume(tmp_path / "run")
 
 

@@ -123,7 +123,7 @@ def test_a_folder_is_held_from_its_claim_until_it_is_released(tmp_path):
 def test_a_recipe_that_is_a_link_counts_as_a_run_and_is_not_written_through(tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / RECIPE).symlink_to(tmp_path / "outside")
-    with pytest.raises(InputError, match="another run has this folder"):
+    with pytest.raises(InputError, match="already holds a run"):
         claim(tmp_path / "run", "a: 1\n")
     with pytest.raises(InputError, match=r"recipe\.yaml: cannot be opened"):
         held(tmp_path / "run")
@@ -138,7 +138,7 @@ def test_a_file_system_without_hard_links_has_claims_too(tmp_path, monkeypatch):
     taken = claim(tmp_path / "run", "a: 1\n")
     assert [path.name for path in (tmp_path / "run").iterdir()] == [RECIPE]
     assert (tmp_path / "run" / RECIPE).read_text() == "a: 1\n"
-    with pytest.raises(InputError, match="another run has this folder"):
+    with pytest.raises(InputError, match="already holds a run"):
         claim(tmp_path / "run", "b: 1\n")
     taken.abandon()
     assert not (tmp_path / "run").exists()

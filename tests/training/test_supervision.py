@@ -117,7 +117,7 @@ def test_the_run_tells_how_many_sentences_have_trees_and_which_differ(toy, tmp_p
     assert f"{toy.folder}/train.mrg: gold trees of 149 of 150 training sentences\n" in printed
     assert f"{tmp_path}/train.txt, line 7 and {toy.folder}/train.mrg, tree 7 differ from word 1 on\n" in printed
     assert {line["supervised"] for line in metrics(tmp_path / "run") if line["event"] == "valid"} == {149}
-    assert "gold trees of 149 of 150 training sentences" in str(result)
+    assert "149 of 150 training sentences have a gold tree" in str(result)
     assert json.loads((tmp_path / "run" / RESULT).read_text())["supervised"] == {"sentences": 149, "of": 150}
     assert read_result(tmp_path / "run") == result
 
