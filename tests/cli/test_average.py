@@ -65,7 +65,7 @@ def test_weights_and_json(files, tmp_path, capsys):
         (["--weights", "1,two,3"], "--weights: found '1,two,3'"),
         (["--weights", "1,2"], "weights: found 1, 2; expected 3 positive numbers"),
         (["--weights", "1,2,0"], "expected 3 positive numbers"),
-        (["--protocol", "none"], "no such protocol"),
+        (["--protocol", "none"], "found protocol 'none'; expected one of"),
     ],
 )
 def test_what_is_wrong_is_told_and_nothing_is_written(files, tmp_path, capsys, extra, said):

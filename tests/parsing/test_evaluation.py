@@ -198,7 +198,7 @@ def test_trees_of_cleaned_words_are_scored_against_a_folder_of_gold_trees_with_a
     report = evaluate_trees(tmp_path / "predicted.mrg", tmp_path / "gold", clean_up="ptb-keep")
     assert report.scores["predicted"].sentences == 3
     assert report.scores["predicted"].recall == 1
-    with pytest.raises(InputError, match=r"gold, sentence 1: the tree has 7 words, the prediction has 5"):
+    with pytest.raises(InputError, match=r"gold, sentence 1: the tree has 7 words, but the prediction has 5"):
         evaluate_trees(tmp_path / "predicted.mrg", tmp_path / "gold")
 
 
@@ -253,7 +253,7 @@ def test_a_model_without_distances_and_a_layer_there_is_not_are_told(prpn, lstm)
 
 
 def test_an_unknown_protocol_lists_those_there_are():
-    with pytest.raises(InputError, match=r"protocol 'wsj': no such protocol. There are: wsj-test, prpn"):
+    with pytest.raises(InputError, match=r"found protocol 'wsj'; expected one of wsj-test, prpn"):
         protocol_named("wsj")
     with pytest.raises(InputError, match="maximum words: found 0; expected 1 to"):
         protocol_named("prpn", 0)
@@ -308,7 +308,7 @@ def test_models_that_read_other_words_are_told_by_sentence(prpn, others):
     with pytest.raises(InputError) as error:
         parse_lines_together([prpn, splitting], ["a cat", "the cat, a dog"], first=11, names=["one", "two"])
     told = str(error.value).splitlines()
-    assert told[0] == "sentence 12: the models read different words from word 2 on."
+    assert told[0] == "sentence 12: the models read different words, starting with word 2."
     assert told[1:3] == ["  one, 4 words: cat, a dog", "  two, 5 words: cat , a dog"]
 
 
@@ -565,7 +565,7 @@ def test_a_decoder_and_a_layer_that_no_model_has_are_told_before_anything_is_rea
     ):
         with pytest.raises(InputError, match="decoder unbiased: lstm models have greedy-right, greedy-sum, cky"):
             call(decoder="unbiased")
-        with pytest.raises(InputError, match="layer 2: only distances have layers"):
+        with pytest.raises(InputError, match="layer 2: no model has distances"):
             call(layer=2)
     with pytest.raises(InputError, match="decoder greedy-sum: prpn models have biased, unbiased"):
         evaluate_parsing(prpn, "nowhere.mrg", decoder="greedy-sum", also=[prpn])

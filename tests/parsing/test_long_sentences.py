@@ -32,7 +32,7 @@ def test_a_sentence_beyond_the_memory_is_named(error, monkeypatch):
         raise error
 
     monkeypatch.setattr(model.model, "structure", out_of_memory)
-    with pytest.raises(InputError, match=r"a sentence of 30 words: .* need more memory than there is\. Split it"):
+    with pytest.raises(InputError, match=r"found a sentence with 30 words: .* do not fit in memory\. Split it"):
         parse_lines(model, ["a cat", LINE])
 
 

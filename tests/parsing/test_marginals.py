@@ -152,9 +152,9 @@ def test_a_span_without_a_label_is_labelled_x_and_a_word_without_one_is_left_out
 
 
 def test_models_without_labels_and_rules_of_other_structures_have_no_labelled_trees():
-    with pytest.raises(ValueError, match="trees by the rule mbr have no labels"):
+    with pytest.raises(ValueError, match="trees of the decoder mbr have no labels"):
         structure_of(bracketing(labelled=False), SENTENCES).labelled("mbr")
-    with pytest.raises(ValueError, match="trees by the rule cky have no labels"):
+    with pytest.raises(ValueError, match="trees of the decoder cky have no labels"):
         structure_of(bracketing(), SENTENCES).labelled("cky")
 
 
@@ -175,7 +175,7 @@ def test_the_rules_of_a_model_are_mbr_and_where_it_finds_best_trees_viterbi():
     assert rules_for([fresh("prpn"), stored], "viterbi") == ("biased", "viterbi")
     with pytest.raises(InputError, match=r"^decoder cky: lstm models have mbr, viterbi$"):
         rules_for([stored], "cky")
-    with pytest.raises(InputError, match="layer 1: only distances have layers, and no model given here has distances"):
+    with pytest.raises(InputError, match="layer 1: no model has distances"):
         layers_for([stored], 1)
     assert structure_name(stored.model) == "span probabilities"
 

@@ -125,5 +125,5 @@ def test_layers_are_of_distances_alone():
     assert layers_for([three, spans], 3)[0] == 3
     with pytest.raises(InputError, match="layer 4: the model has distances of layers 1 to 3"):
         layers_for([spans, three], 4)
-    with pytest.raises(InputError, match="layer 1: only distances have layers"):
+    with pytest.raises(InputError, match="layer 1: no model has distances"):
         layers_for([spans, dataclasses.replace(spans)], 1)

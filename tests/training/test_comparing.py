@@ -201,7 +201,7 @@ def test_a_result_that_is_cut_short_is_told(two, tmp_path):
     compare({"lstm": two["lstm"]}, tmp_path, 1, watching)
     path = tmp_path / "lstm" / "seed-3" / RESULT
     path.write_text(path.read_text()[:-30])
-    with pytest.raises(InputError, match=r"result\.json: not a valid training result.*Remove it"):
+    with pytest.raises(InputError, match=r"result\.json: not a valid training result.*Remove the file"):
         read_result(path.parent)
     assert list(compare({"lstm": two["lstm"]}, tmp_path, 1, watching).faults) == [str(path.parent)]
 
