@@ -31,7 +31,9 @@ def run(capsys, *arguments):
     return code, *capsys.readouterr()
 
 
-def test_models_are_told_side_by_side_and_together_and_every_question_is_written(capsys, trained, files, tmp_path):
+def test_models_and_interpolation_are_in_adjacent_columns_and_every_question_is_written(
+    capsys, trained, files, tmp_path
+):
     rows = tmp_path / "rows.jsonl"
     code, out, _ = run(capsys, trained.prpn, *files, "--also", trained.lstm, "--details", rows)
     assert code == 0
@@ -59,7 +61,7 @@ def test_one_model_of_two_weights_alone_is_that_model(capsys, trained, files):
     assert figures["interpolated"]["all"] == figures["models"][1]["all"]
 
 
-def test_models_of_one_folder_name_are_told_apart_and_one_twice_is_refused(capsys, trained, files, tmp_path):
+def test_models_with_equal_folder_names_are_distinguished_and_duplicates_refused(capsys, trained, files, tmp_path):
     other = tmp_path / "prpn"
     shutil.copytree(trained.prpn, other)
     _, out, _ = run(capsys, trained.prpn, *files, "--also", other, "--json")
@@ -69,7 +71,7 @@ def test_models_of_one_folder_name_are_told_apart_and_one_twice_is_refused(capsy
     assert "the same model twice" in error
 
 
-def test_a_model_of_trees_answers_beside_one_of_words(capsys, trained, toy, tmp_path):
+def test_a_tree_model_and_a_word_model_answer_together(capsys, trained, toy, tmp_path):
     trees = list(dependency_trees(toy / "test.conllu"))[:6]
     turned = [replace(tree, words=(*tree.words[1:], tree.words[0])) for tree in trees]
     write_conllu([one for pair in zip(trees, turned, strict=True) for one in pair], tmp_path / "q.conllu")

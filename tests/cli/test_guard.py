@@ -63,7 +63,7 @@ def refused(words: list[str], folder: Path, capsys: pytest.CaptureFixture[str]) 
 
 @pytest.mark.parametrize(("name", "output"), FILE_OUTPUTS, ids=names)
 @pytest.mark.parametrize("link", [None, os.symlink, os.link], ids=["same", "symbolic", "hard"])
-def test_an_output_that_is_an_input_is_refused_and_the_file_stays(name, output, link, model, tmp_path, capsys):
+def test_an_output_that_is_an_input_is_refused_and_the_file_unchanged(name, output, link, model, tmp_path, capsys):
     text = tmp_path / "input.txt"
     text.write_text("a b\n")
     written = text
@@ -109,7 +109,7 @@ def test_a_report_replaces_its_own_page_and_is_not_written_into_its_model(model,
         assert cli.main(["report", str(model), "-o", str(tmp_path / "page")]) == 0
 
 
-def test_the_corpus_is_written_again_over_itself_and_over_nothing_else(tmp_path, capsys):
+def test_the_corpus_overwrites_itself_and_nothing_else(tmp_path, capsys):
     words = ["data", "toy", "-o", str(tmp_path / "toy"), "--sentences", "2"]
     assert cli.main(words) == cli.main(words) == 0
     (tmp_path / "toy" / "floor.json").unlink()

@@ -73,7 +73,7 @@ def test_a_damaged_file_makes_no_folder(tmp_path, capsys):
     assert "none.arpa: cannot be read" in capsys.readouterr().err
 
 
-def test_a_closed_vocabulary_is_told_as_a_warning(tmp_path, capsys):
+def test_a_closed_vocabulary_gives_a_warning(tmp_path, capsys):
     text = "\\data\\\nngram 1=3\n\n\\1-grams:\n-99\t<s>\n-0.3\t</s>\n-0.3\ta\n\n\\end\\\n"
     (tmp_path / "closed.arpa").write_text(text)
     assert main(["ngram", "from-arpa", str(tmp_path / "closed.arpa"), "-o", str(tmp_path / "m")]) == 0

@@ -169,7 +169,7 @@ def test_the_bare_command_prints_help_and_a_bare_group_its_help_on_stderr(capsys
             assert error.startswith(f"usage: syntaxlm {name} ")
 
 
-def test_an_option_may_stand_at_its_value_and_after_two_dashes_nothing_is_an_option(tmp_path):
+def test_an_option_may_include_its_value_and_two_dashes_end_the_options(tmp_path):
     parser = Parser(prog="p")
     parser.add_output("-o", "--output")
     parser.add_input("text", nargs="?")
@@ -190,7 +190,7 @@ def test_quiet_prints_errors_but_no_warnings(capsys, trained, toy, tmp_path):
     assert "no such model folder" in capsys.readouterr().err
 
 
-def test_a_device_that_is_not_there_is_named(capsys, trained, toy, monkeypatch):
+def test_an_unavailable_device_is_reported(capsys, trained, toy, monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     assert cli.main(["parse", str(trained.prpn), str(toy / "test.txt"), "--device", "cuda:1"]) == 2
     assert "--device cuda:1: torch finds no CUDA GPU; expected cpu, or auto" in capsys.readouterr().err

@@ -75,7 +75,7 @@ def test_json_has_the_figures_and_a_weight_may_be_chosen(capsys, model, files):
     assert first["scores"]["picked"] == first["scores"]["first candidate"]
 
 
-def test_picked_trees_do_not_take_the_place_of_what_is_read(capsys, model, files):
+def test_picked_trees_do_not_overwrite_the_input(capsys, model, files):
     path, gold = files("k")
     for output in (path, gold):
         before = output.read_bytes()

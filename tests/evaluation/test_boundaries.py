@@ -67,7 +67,7 @@ def test_without_white_space_in_the_tokens_the_boundaries_are_still_those_of_the
     assert gaps.characters.tolist() == gaps.spaces.tolist() == [1, 2, 4]
 
 
-def test_an_accent_apart_is_no_neighbour_and_what_is_dropped_parts_nothing_by_itself():
+def test_separate_accents_are_no_neighbours_and_dropped_characters_are_no_boundaries():
     gaps, sentences = gaps_of(["aé b"], Normaliser(units="characters", unicode_form="NFD"))
     assert sentences == [["a", "e", "\u0301", "_", "b"]]
     assert (gaps.boundaries.tolist(), gaps.characters.tolist()) == ([False, True], [1, 4])
@@ -102,7 +102,7 @@ def test_the_threshold_is_the_best_of_all_there_are(pairs):
     assert of_all[best_threshold(distances, there)] == max(of_all.values())
 
 
-def test_precision_recall_f1_and_what_as_many_at_random_have():
+def test_precision_recall_f1_and_random_f1():
     found, there = np.zeros(12, np.bool_), np.zeros(12, np.bool_)
     found[:5], there[3:9] = True, True
     score = score_boundaries("", found, there)
@@ -165,7 +165,7 @@ def test_the_threshold_comes_from_the_part_that_is_not_measured(text, tmp_path, 
         assert score.there == gaps.boundaries.sum()
 
 
-def test_what_is_found_is_where_the_models_own_distances_reach_the_threshold(text):
+def test_boundaries_are_found_where_distances_reach_the_threshold(text):
     stored = stored_model()
     distances = np.concatenate(
         [np.array(parse.distances, np.float32) for parse in parse_lines(stored, LINES) if parse is not None]
@@ -192,7 +192,7 @@ def test_baselines_are_every_gap_and_every_so_many_characters_of_a_line(tmp_path
     assert every_three.there - every_three.right == 4
 
 
-def test_models_and_texts_without_boundaries_are_told(text, tmp_path):
+def test_models_and_texts_without_boundaries_are_reported(text, tmp_path):
     with pytest.raises(InputError, match="reads words"):
         evaluate_boundaries(stored_model(units="words"), text)
     with pytest.raises(InputError, match="this lstm model does not parse"):
@@ -208,7 +208,7 @@ def test_models_and_texts_without_boundaries_are_told(text, tmp_path):
         evaluate_boundaries(stored_model(), path)
 
 
-def test_the_report_tells_its_protocol_and_is_json(text):
+def test_the_report_has_its_protocol_and_is_json(text):
     report = evaluate_boundaries(stored_model(), text)
     assert "sees the boundaries" in str(report)
     assert "thresholds chosen on the first part of the text" in str(report)

@@ -86,7 +86,7 @@ def test_questions_of_unlike_sizes_share_no_candidates():
     assert found.credits.tolist() == [0.5, 1]
 
 
-def test_words_are_known_or_not_as_the_model_reads_them_and_what_reads_alike_ties(small, monkeypatch):
+def test_known_words_are_those_after_normalisation_and_identical_candidates_tie(small, monkeypatch):
     asked = spoken(
         monkeypatch, {"the cat <unk>": -1.0, "the cats <unk>": -2.0, "the <unk> <unk>": -3.0, "the <unk>": -4.0}
     )
@@ -113,13 +113,13 @@ def test_the_differing_words_of_a_candidate_are_those_that_not_all_have_as_often
     assert differing_words([["no", "cat"], ["cat", "no"]]) == [set(), set()]
 
 
-def test_punctuation_and_contractions_are_parted_where_asked(small, monkeypatch):
+def test_punctuation_and_contractions_are_split_on_request(small, monkeypatch):
     spoken(monkeypatch, {"the cat sleeps .": -1.0, "the cat sleep .": -2.0})
     found = score_questions(small, [question("The cat sleeps.", "The cat sleep.")], TreebankStyle("split", "split"))
     assert found.all_known.all()
 
 
-def test_a_longer_candidate_is_chosen_by_its_mean_where_asked(small, monkeypatch):
+def test_a_longer_candidate_is_chosen_by_its_mean_on_request(small, monkeypatch):
     spoken(monkeypatch, {"the cat": -6.0, "the cat sleeps .": -7.0})
     asked = [question("the cat", "the cat sleeps .")]
     assert score_questions(small, asked).chosen.tolist() == [[True, False]]
@@ -192,7 +192,7 @@ def test_equally_good_weights_are_those_nearest_to_equal_ones():
     assert weights == pytest.approx([0.67, 0.33])  # (1, 2): a tie at 2/3, right from there on
 
 
-def test_several_models_together_are_no_worse_than_the_best_where_weights_are_chosen():
+def test_interpolation_is_no_worse_than_the_best_model_where_weights_are_tuned():
     generator = np.random.default_rng(5)
     models = [noisy(generator, noise) for noise in (1.0, 1.5, 2.0, 9.0)]
     among = first_half(400)
@@ -284,7 +284,7 @@ def test_the_table_has_chance_and_every_model_on_all_and_on_both_halves(two, fil
     assert rows["questions with a tie for the highest"] == ["0", "0", "0"]
 
 
-def test_text_of_another_style_than_the_models_is_told(small, monkeypatch, files):
+def test_text_of_another_style_gives_a_warning(small, monkeypatch, files):
     spoken(monkeypatch, dict.fromkeys(["<unk> <unk>"], -1.0))
     files[0].write_text("a b\na c\nb c\nb d\n")
     files[1].write_text("a b\nb d\n")
@@ -301,7 +301,7 @@ def test_a_report_of_one_model_interpolates_nothing(small, monkeypatch, files):
     assert "interpolated" not in str(report)
 
 
-def test_what_cannot_be_scored_or_weighted_is_told(small, two, files, monkeypatch):
+def test_what_cannot_be_scored_or_weighted_is_reported(small, two, files, monkeypatch):
     for shares, said in (
         ([], "0 weights"),
         ([0.2, 0.3], "2 weights"),
@@ -386,7 +386,7 @@ def test_a_parse_of_each_candidate_counts_not_its_words_alone(parsed):
 
 
 @pytest.mark.parametrize("beside", ["lstm", "ngram"])
-def test_models_of_trees_and_of_text_are_told_in_one_table_and_interpolated(parsed, beside):
+def test_tree_and_text_models_are_in_one_table_and_interpolated(parsed, beside):
     _, questions, plain, answers = parsed
     models = {"tree": tree_model(), "ltree": tree_model("labelled"), "text": fresh(beside)}
     report = evaluate_completion(models, questions, answers, shares=[0.25, 0.25])
@@ -412,7 +412,7 @@ def test_a_model_that_predicts_no_ends_divides_by_words_alone(parsed):
     assert not mean.ends
 
 
-def test_candidates_without_trees_are_told(parsed, small):
+def test_candidates_without_trees_are_reported(parsed, small):
     _, questions, plain, answers = parsed
     with pytest.raises(
         InputError, match=r"q\.txt, line 1, question 1: found plain text, but model reads dependency trees"
@@ -427,7 +427,7 @@ def test_candidates_without_trees_are_told(parsed, small):
 
 
 @pytest.mark.skipif(not MSR.is_dir(), reason=f"no completion questions in {MSR}")
-def test_a_model_that_knows_no_word_is_as_good_as_chance_on_the_published_questions(small, monkeypatch):
+def test_a_model_without_known_words_has_chance_accuracy_on_the_published_questions(small, monkeypatch):
     small = replace(small, vocabulary=Vocabulary(["<unk>", "<s>", "</s>"]))
     monkeypatch.setattr(Scorer, "_encoded_sentences", lambda scorer, sentences: -1.0 * np.arange(len(sentences)))
     report = evaluate_completion(small, MSR / "Holmes.lm_format.questions.txt", MSR / "Holmes.lm_format.answers.txt")

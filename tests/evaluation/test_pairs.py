@@ -52,7 +52,7 @@ def pair(better, worse, case="case", **groups):
     return MinimalPair(better, worse, case, groups, "file", 1)
 
 
-def test_a_pair_is_right_only_where_the_better_sentence_is_strictly_more_probable(small, monkeypatch):
+def test_a_pair_is_correct_only_if_the_better_sentence_is_strictly_more_probable(small, monkeypatch):
     spoken(monkeypatch, {"the cat": -1.0, "the cats": -2.0, "the sleep": -2.0})
     pairs = [pair("the cat", "the cats"), pair("the cats", "the cat"), pair("the cats", "the sleep")]
     scores = score_pairs(small, pairs)
@@ -78,7 +78,7 @@ def test_words_are_known_or_not_as_the_model_reads_them(small, monkeypatch):
     assert sorted(asked) == ["<unk> cat", "the <unk> <unk>", "the cat <unk>", "the cats <unk>"]
 
 
-def test_punctuation_and_contractions_are_parted_where_asked(small, monkeypatch):
+def test_punctuation_and_contractions_are_split_on_request(small, monkeypatch):
     asked = spoken(monkeypatch, {"the cat sleeps .": -1.0, "the cat sleep .": -2.0})
     scores = score_pairs(small, [pair("The cat sleeps.", "The cat sleep.")], TreebankStyle("split", "split"))
     assert scores.all_known.all()
@@ -128,7 +128,7 @@ def test_cases_and_groups_have_their_own_accuracy_and_cases_their_mean():
     json.dumps(report.to_dict())
 
 
-def test_the_table_has_all_models_and_what_was_done_to_the_text():
+def test_the_table_has_all_models_and_the_style_of_the_text():
     models = scores("left", [1, 0, 1, 0]), scores("right", [1, 1, 1, 0], [True, False, True, False])
     pairs = tuple(pair(name, "z", name.upper(), field="some") for name in "abcd")
     told = str(PairsReport(pairs, models, ("file.jsonl",), TreebankStyle("drop")))
@@ -142,7 +142,7 @@ def test_the_table_has_all_models_and_what_was_done_to_the_text():
     assert "right compared with left, pairs with all differing words known: accuracy difference +0.0" in told
 
 
-def test_a_style_of_text_that_no_model_knows_is_told_unless_something_was_done_about_it():
+def test_an_unknown_style_of_text_gives_a_warning_unless_a_style_is_chosen():
     pairs = tuple(pair(name, "z") for name in "ab")
     foreign = scores("mine", [1, 0], [False, False])
     assert "hardly any pair has only words in the vocabulary of mine." in str(PairsReport(pairs, (foreign,), ("file",)))
@@ -180,7 +180,7 @@ def test_a_trained_model_scores_pairs_as_it_scores_sentences(prpn, toy, tmp_path
         assert row["models"]["one"]["right"] == (better > worse)
 
 
-def test_what_cannot_be_scored_is_told(small):
+def test_what_cannot_be_scored_is_reported(small):
     dropping = ModelBundle(
         small.model, replace(small.settings, normaliser=Normaliser(drop_punctuation=True)), small.vocabulary
     )
@@ -195,9 +195,7 @@ def test_what_cannot_be_scored_is_told(small):
     ("name", "count", "differing", "everything"),
     [("marvin-linzen", 4800, 73.1, 31.1), ("blimp", 16750, 79.5, 13.1)],
 )
-def test_what_the_words_of_penn_treebank_text_know_of_the_published_pairs(
-    prpn, monkeypatch, name, count, differing, everything
-):
+def test_published_pairs_with_words_of_penn_treebank_text(prpn, monkeypatch, name, count, differing, everything):
     words = set((DATA / "ptb" / "ptb.train.txt").read_text(encoding="utf-8").split()) - {"<unk>", "$", "#"}
     vocabulary = Vocabulary(["<unk>", "<s>", "</s>", *sorted(words)])
     normaliser = Normaliser(lower_case=True, numbers="whole", drop_words=("$", "#"))

@@ -78,7 +78,7 @@ def test_the_tree_that_makes_the_words_most_probable_is_picked_by_the_model_alon
 
 
 @pytest.mark.parametrize("together", [1, 4, 1000])
-def test_sentences_taken_together_change_nothing(files, monkeypatch, together):
+def test_batch_size_does_not_change_the_results(files, monkeypatch, together):
     path, _ = files(THREE * 5)
     expected = [one.values for one in rerank(tree_model(), read_candidates(path), 0.5)]
     monkeypatch.setattr(reranking, "TREES_TOGETHER", together)
@@ -127,7 +127,7 @@ def test_picks_are_read_against_the_first_the_best_and_chance(files, monkeypatch
     assert alone.weight == 1
 
 
-def test_the_best_candidate_has_all_heads_where_gold_is_among_them(files):
+def test_the_best_candidate_has_all_heads_if_the_gold_tree_is_a_candidate(files):
     path, gold = files(THREE)
     report = evaluate_reranking(tree_model(), path, gold)
     assert report.scores[BEST].uas() == report.scores[BEST].las() == 1
@@ -198,7 +198,7 @@ def test_sentences_of_punctuation_alone_have_no_figure_without_it(files, tmp_pat
         reranking.tune_weight(tree_model(), path, tmp_path / "marks.conllu")
 
 
-def test_what_cannot_be_ranked_or_weighed_is_told(files, lstm, tmp_path):
+def test_what_cannot_be_ranked_or_weighted_is_reported(files, lstm, tmp_path):
     path, gold = files(THREE)
     bare, _ = files([[(None, FLAT), (None, GOLD)]], "bare")
     cyclic, _ = files([[(1.0, GOLD), (0.0, (2, 1, 4, 0, 8, 8, 8, 4, 4))]], "cyclic")

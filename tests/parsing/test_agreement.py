@@ -58,7 +58,7 @@ def test_only_the_first_sentences_are_parsed(text):
     assert measure_agreement(models, text, NAMES[:2], sentences=2).matrix.sentences == 2
 
 
-def test_a_model_that_agrees_much_less_than_the_others_stands_apart():
+def test_a_model_that_agrees_much_less_than_the_others_is_an_outlier():
     found = agreement_of([[1, 0.8, 0.4], [0.8, 1, 0.45], [0.4, 0.45, 1]])
     assert found.odd_one_out == 2
     assert found.stands_apart

@@ -171,7 +171,7 @@ def test_scored_sentences_are_all_that_count_and_give_the_figures_again(prpn, to
     assert [each.decoder for each in scored_sentences(report, other)] == [other] * len(sentences)
 
 
-def test_sentences_are_numbered_as_before_clean_up_and_written_whole(tmp_path):
+def test_sentences_are_numbered_as_before_preprocessing(tmp_path):
     (tmp_path / "gold.mrg").write_text(
         "(S (. .))\n(S (A a) (B (A b) (C c)))\n(S (. !))\n(S (A é) (B -LRB-) (A d))\n(S (A a) (A b))\n"
     )
@@ -237,14 +237,14 @@ def test_a_mismatch_of_words_names_file_sentence_and_both_sentences(tmp_path):
         assert part in message
 
 
-def test_a_mismatch_of_sentences_is_told(tmp_path):
+def test_a_mismatch_of_sentences_is_reported(tmp_path):
     (tmp_path / "gold.mrg").write_text("(S (A a) (B b))\n(S (A the) (B cat))\n")
     (tmp_path / "predicted.mrg").write_text("(S (A a) (B b))\n")
     with pytest.raises(InputError, match=r"predicted\.mrg: found 1 trees, expected 2"):
         evaluate_trees(tmp_path / "predicted.mrg", tmp_path / "gold.mrg")
 
 
-def test_a_model_without_distances_and_a_layer_there_is_not_are_told(prpn, lstm):
+def test_a_model_without_distances_and_a_missing_layer_are_reported(prpn, lstm):
     with pytest.raises(InputError, match="this lstm model does not parse"):
         parse_lines(lstm, ["a cat"])
     for layer in (0, 2, -1):
@@ -302,7 +302,7 @@ def test_the_score_of_several_models_is_that_of_their_average(prpn, others, toy,
     assert "averaged_models" not in evaluate_parsing(prpn, toy / "test.mrg", clean_up="none").to_dict()
 
 
-def test_models_that_read_other_words_are_told_by_sentence(prpn, others):
+def test_models_that_read_different_words_are_reported_with_the_sentence(prpn, others):
     normaliser = dataclasses.replace(prpn.normaliser, splitting="punctuation")
     splitting = dataclasses.replace(others[0], settings=dataclasses.replace(prpn.settings, normaliser=normaliser))
     with pytest.raises(InputError) as error:
@@ -323,7 +323,7 @@ def test_the_commands_take_several_models(prpn, trained, toy, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("ties", TIE_RULES)
-def test_the_commands_refuse_a_rule_for_ties_where_nothing_is_averaged(trained, toy, tmp_path, capsys, ties):
+def test_the_commands_refuse_a_tie_rule_without_an_average(trained, toy, tmp_path, capsys, ties):
     copy = str(shutil.copytree(trained.prpn, tmp_path / "copy"))
     for command, text in ((["parse"], "test.txt"), (["evaluate", "parse"], "test.mrg")):
         assert main([*command, str(trained.prpn), str(toy / text), "--ties", ties]) == 2
@@ -374,7 +374,7 @@ def sigmoid(values: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("mode", [SENTENCES, STREAM], ids=str)
-def test_on_lstm_reads_a_sentence_between_its_ends_and_gives_the_distances_of_its_words_by_every_layer(mode):
+def test_on_lstm_reads_a_sentence_between_bos_and_eos_and_has_distances_in_every_layer(mode):
     stored = layered(mode)
     sentences = [text.split() for text in ("the old cat sees a dog .", "dog", "cat , the old N sees", "a b c d e f g")]
     vocabulary = stored.vocabulary
@@ -388,7 +388,7 @@ def test_on_lstm_reads_a_sentence_between_its_ends_and_gives_the_distances_of_it
     np.testing.assert_allclose(found, np.concatenate(expected, axis=1), rtol=0, atol=1e-6)
 
 
-def test_the_trees_of_a_model_are_those_of_its_own_layer_unless_one_is_named(prpn, lines):
+def test_trees_are_those_of_the_default_layer_unless_one_is_given(prpn, lines):
     stored = layered()
     trees = {layer: parse_lines(stored, lines, layer=layer).brackets() for layer in (None, 1, 2, 3)}
     assert trees[None] == trees[2]
@@ -438,7 +438,7 @@ def test_a_model_of_one_layer_and_an_average_have_no_figures_by_layer(prpn, toy)
     assert thrice.to_dict()["f1_by_decoder"] == alone.f1_by_layer[1]
 
 
-def test_the_commands_take_the_layer_of_the_model_or_that_which_is_named(toy, tmp_path, capsys):
+def test_the_commands_use_the_default_layer_or_the_given_one(toy, tmp_path, capsys):
     stored, folder = layered(), tmp_path / "model"
     folder.mkdir()
     write_settings(folder, stored.settings, stored.vocabulary)
@@ -483,7 +483,7 @@ def test_the_trees_of_span_scores_are_those_of_their_rule_by_definition(name, ru
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_parse_of_span_scores_tells_the_score_of_each_of_its_spans_and_no_distances(name):
+def test_the_parse_of_span_scores_has_the_score_of_each_span_and_no_distances(name):
     stored = scoring(name)
     parse, one = parse_lines(stored, ["the old cat sees a dog", "dog"])
     figures = json.loads(json.dumps(parse.to_dict()))
@@ -521,7 +521,7 @@ def test_a_model_of_span_scores_is_scored_by_all_its_rules(name, toy, tmp_path):
     assert "layer" not in str(reports["greedy-sum"])
 
 
-def test_models_of_both_kinds_are_averaged_each_by_the_decoder_asked_for_or_its_own(prpn, others, toy, lines):
+def test_models_of_both_types_are_averaged_with_the_requested_or_default_decoder(prpn, others, toy, lines):
     spans = scoring()
     models = [prpn, others[0], spans]
 
@@ -556,7 +556,7 @@ def test_models_of_both_kinds_are_averaged_each_by_the_decoder_asked_for_or_its_
     assert turned.chosen == "greedy-right + biased + greedy-right"
 
 
-def test_a_decoder_and_a_layer_that_no_model_has_are_told_before_anything_is_read(prpn, toy):
+def test_an_unknown_decoder_or_layer_is_reported_before_anything_is_read(prpn, toy):
     spans = scoring()
     for call in (
         lambda **asked: parse_lines(spans, ["a cat"], **asked),
@@ -639,7 +639,7 @@ def test_splits_to_the_left_and_right_are_counted_over_spans_of_three_words_or_m
     assert (scores.gold_shape.left, scores.gold_shape.right) == (0, 50)  # flat spans are neither
 
 
-def test_the_command_line_offers_all_rules_and_says_which_the_model_has(toy, monkeypatch, capsys):
+def test_the_command_line_has_all_decoders_and_reports_those_of_the_model(toy, monkeypatch, capsys):
     spans = scoring()
     monkeypatch.setattr("syntaxlm.model_io.read_model", lambda folder: spans)
     parser = argparse.ArgumentParser()
@@ -661,7 +661,7 @@ def test_the_command_line_offers_all_rules_and_says_which_the_model_has(toy, mon
         assert "decoder biased: lstm models have greedy-right, greedy-sum, cky" in capsys.readouterr().err
 
 
-def test_a_model_of_span_probabilities_is_scored_by_mbr_and_by_viterbi_only_where_chosen(toy):
+def test_a_model_of_span_probabilities_is_scored_by_mbr_and_on_request_by_viterbi(toy):
     stored, gold = bracketing(), read_brackets(toy / "test.mrg")
     report = evaluate_parsing(stored, toy / "test.mrg", clean_up="none")
     assert list(report.scores) == ["mbr"]

@@ -14,18 +14,18 @@ from tests.grammar_models import grammar
 LINE = "the cat sees a dog " * 6
 
 
-def test_a_long_sentence_is_named_with_the_expected_time(monkeypatch):
+def test_a_long_sentence_is_reported_with_the_expected_time(monkeypatch):
     monkeypatch.setattr(structure, "LONG_SENTENCE", 20)
     monkeypatch.setattr(structure, "TRIED_WORDS", 5)
     clock = itertools.count(step=60.0)
     monkeypatch.setattr(structure.time, "perf_counter", lambda: next(clock))  # a minute for the first words
-    found = r"sentence 2 of .* has 30 words \(the cat sees .* \.\.\.\): .* takes about 216 minutes"
+    found = r"sentence 2 of .* has 30 words \(the cat sees .* \.\.\.\)\. .* takes about 216 minutes"
     with pytest.warns(InputWarning, match=found):
         parse_lines(grammar("simple-pcfg"), ["a cat", LINE])
 
 
 @pytest.mark.parametrize("error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory")])
-def test_a_sentence_beyond_the_memory_is_named(error, monkeypatch):
+def test_a_sentence_that_does_not_fit_in_memory_is_reported(error, monkeypatch):
     model = grammar("simple-pcfg")
 
     def out_of_memory(batch):
@@ -36,7 +36,7 @@ def test_a_sentence_beyond_the_memory_is_named(error, monkeypatch):
         parse_lines(model, ["a cat", LINE])
 
 
-def test_another_fault_of_the_model_is_not_taken_for_a_lack_of_memory(monkeypatch):
+def test_other_errors_of_the_model_are_not_reported_as_a_lack_of_memory(monkeypatch):
     model = grammar("simple-pcfg")
 
     def wrong(batch):

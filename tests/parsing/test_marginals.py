@@ -112,7 +112,7 @@ def test_mbr_gives_the_tree_with_the_greatest_sum_of_marginals_and_viterbi_the_m
     assert differ > 1
 
 
-def test_the_most_probable_trees_are_found_only_when_asked_for_and_once():
+def test_the_most_probable_trees_are_computed_once_and_on_request():
     stored = bracketing()
     found = structure_of(stored, SENTENCES)
     found.decode("mbr")
@@ -194,13 +194,13 @@ def test_a_model_that_does_not_label_spans_is_refused_with_the_model_types_that_
             parse_lines(stored, ["the cat"], labels=True)
 
 
-def test_labels_are_only_made_where_they_are_asked_for():
+def test_labels_are_computed_on_request():
     stored = bracketing()
     assert structure_of(stored, SENTENCES, labels=False).labels is None
     assert structure_of(stored, SENTENCES).labels is not None
 
 
-def test_what_an_average_takes_is_the_marginals_by_mbr_and_trees_by_every_other_rule():
+def test_an_average_takes_marginals_for_mbr_and_trees_for_other_decoders():
     found, distances = structure_of(bracketing(), SENTENCES), structure_of(fresh("prpn"), SENTENCES)
     assert found.for_average("mbr") is found.marginals
     for one, rule in ((found, "viterbi"), (distances, "biased")):
@@ -217,7 +217,7 @@ def test_charts_that_are_too_small_are_refused(monkeypatch):
         structure_of(stored, [["a", "b", "c"]])
 
 
-def test_probabilities_that_are_no_numbers_are_refused_naming_the_sentence(monkeypatch):
+def test_probabilities_of_nan_are_reported_with_the_sentence(monkeypatch):
     stored = bracketing(labelled=False)
     of_batch = stored.model.structure
     monkeypatch.setattr(stored.model, "structure", lambda batch: SpanMarginals(of_batch(batch).values / 0))

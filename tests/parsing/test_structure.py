@@ -67,7 +67,7 @@ def test_no_batch_has_more_spans_than_the_budget(monkeypatch):
     assert max(columns for _, columns in read) > 10
 
 
-def test_a_model_that_does_not_give_all_lengths_is_told(monkeypatch):
+def test_a_model_without_scores_of_all_lengths_is_reported(monkeypatch):
     stored = scoring()
     of_batch = stored.model.structure
     monkeypatch.setattr(stored.model, "structure", lambda batch: SpanScores(of_batch(batch).values[..., :4]))
@@ -97,7 +97,7 @@ def test_a_model_is_read_once_for_all_decoders_and_layers(monkeypatch, kind):
             assert np.array_equal(found.decode(rule, layer).starts, expected.starts)
 
 
-def test_the_rules_of_a_model_are_those_of_what_it_says_and_the_first_is_its_default():
+def test_the_decoders_of_a_model_are_those_of_its_structure_and_the_first_is_the_default():
     assert rules_of(fresh("prpn").model) == DECODING_RULES == ("biased", "unbiased")
     assert rules_of(scoring().model) == SPAN_RULES == ("greedy-right", "greedy-sum", "cky")
     assert rules_of(fresh("lstm").model) == rules_of(Model()) == ()
@@ -107,7 +107,7 @@ def test_the_rules_of_a_model_are_those_of_what_it_says_and_the_first_is_its_def
     assert rules_for([prpn, spans], "cky") == ("biased", "cky")
 
 
-def test_a_rule_that_no_model_has_is_told_with_those_they_have():
+def test_an_unknown_decoder_is_reported_with_those_of_the_models():
     prpn, spans = fresh("prpn"), scoring()
     with pytest.raises(InputError, match=r"^decoder cky: prpn models have biased, unbiased$"):
         rules_for([prpn, prpn], "cky")

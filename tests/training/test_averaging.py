@@ -175,7 +175,7 @@ def test_adam_gives_way_to_sgd_with_its_own_rate_and_a_fresh_plateau(toy, tmp_pa
         )
 
 
-def test_without_a_rate_of_its_own_averaging_goes_on_with_the_rate_as_it_was(toy, tmp_path):
+def test_without_a_separate_rate_averaging_continues_with_the_present_rate(toy, tmp_path):
     schedule = {"epochs": 3, "decay": "linear"}
     optimiser = {"kind": "sgd", "learning_rate": 1.0, "average_from_epoch": 1}
     train(toy.recipe("lstm", optimiser=optimiser, schedule=schedule), tmp_path / "run")
@@ -202,7 +202,7 @@ def test_fine_tuning_trains_on_from_the_mean_and_ends_at_a_loss_that_rose(toy, t
     assert resume(tmp_path / "run").steps == steps[-1]
 
 
-def test_nothing_tells_of_averaging_where_nothing_begins_it(toy, tmp_path):
+def test_averaging_is_not_reported_where_no_setting_starts_it(toy, tmp_path):
     result = train(toy.recipe("lstm", schedule={"epochs": 1}), tmp_path / "run")
     assert all(line.keys().isdisjoint({"averaging", "averaged_steps"}) for line in validations(tmp_path / "run"))
     assert not any(name.startswith("average/") for name in safetensors.torch.load_file(tmp_path / "run" / CHECKPOINT))
@@ -271,7 +271,7 @@ def test_each_random_length_has_its_own_rate(toy, tmp_path, monkeypatch):
         ({"optimiser": {"kind": "asgd"}}, "optimiser.kind: found \"asgd\"; expected 'adam' or 'sgd'"),
     ],
 )
-def test_settings_that_cannot_be_are_told(toy, sections, fault):
+def test_contradictory_settings_are_reported(toy, sections, fault):
     with pytest.raises(InputError) as caught:
         toy.recipe("lstm", **sections)
     assert str(caught.value) == f"recipe.yaml: {fault}"

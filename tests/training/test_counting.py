@@ -198,7 +198,7 @@ def test_rounds_end_when_none_was_better_for_so_long_and_are_counted_as_they_wer
     assert run.loop.epochs == 4
 
 
-def test_rounds_end_when_the_time_is_over_and_are_not_taken_up_again(tmp_path):
+def test_rounds_end_at_the_time_limit_and_are_not_resumed(tmp_path):
     finished, run = started(tmp_path / "run", minutes=1e-9)
     assert finished
     assert run.loop.epochs == 1
@@ -207,7 +207,7 @@ def test_rounds_end_when_the_time_is_over_and_are_not_taken_up_again(tmp_path):
     assert run.loop.epochs == 1
 
 
-def test_a_criterion_that_is_not_finite_ends_the_run_and_keeps_what_was_saved(tmp_path):
+def test_a_criterion_that_is_not_finite_ends_the_run_and_keeps_the_checkpoint(tmp_path):
     folder = tmp_path / "run"
     with pytest.raises(InputError, match=r"the negative log-likelihood of the validation data is nan after round 3"):
         started(folder, costs=[3.0, 2.0, math.nan, 1.0])

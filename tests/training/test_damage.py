@@ -66,7 +66,7 @@ def assert_refused(folder: Path, *parts: str) -> None:
         ("averaging", 3),        ("averaging", {"losses": ["x"]}), ("unheard", 1),
     ],
 )  # fmt: skip
-def test_a_damaged_field_of_the_progress_is_refused_by_name(run, name, value):
+def test_a_damaged_field_of_the_progress_is_reported_by_name(run, name, value):
     edit(run, progress={name: value})
     assert_refused(run, CHECKPOINT, f"progress: {name}")
 
@@ -124,7 +124,7 @@ def test_damaged_groups_of_the_optimiser_are_refused(run, groups):
         ({"optimiser/x/exp_avg": torch.zeros(2)}, "optimiser/x/exp_avg"),
         ({"optimiser/0/step": torch.tensor(float("nan"))}, "0/step has NaN"),
         ({"average/decoder.bias": torch.zeros(2)}, "embedding.weight is missing"),
-        ({"state/hidden": torch.full((2, 8, 16), float("nan"))}, "hidden has NaN"),
+        ({"state/hidden": torch.full((2, 8, 16), float("nan"))}, "hidden contains NaN"),
     ],
 )
 def test_damaged_tensors_of_a_checkpoint_are_refused(run, tensors, told):

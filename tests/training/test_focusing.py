@@ -142,7 +142,7 @@ def test_further_models_take_part(recipe, few, tmp_path):
     assert (tmp_path / "focused" / "trees" / "prpn.mrg").exists()
 
 
-def test_a_parser_that_stands_apart_is_omitted_unless_all_are_kept(recipe, tmp_path, monkeypatch):
+def test_an_outlier_is_omitted_unless_all_parsers_are_kept(recipe, tmp_path, monkeypatch):
     monkeypatch.setattr(Agreement, "reasons_to_omit", lambda self: {1: "it is odd"})
     said = []
     result = focus(recipe, tmp_path / "two", 3, 5.0, [], watching, said.append)

@@ -98,14 +98,14 @@ def test_long_pairs_are_left_out_of_training_and_time_ends_it(logic, tmp_path):
     assert (trained.pairs, longer.pairs) == (6, 30)
 
 
-def test_a_pair_is_answered_alike_whatever_stands_beside_it(logic, tmp_path):
+def test_the_answer_to_a_pair_does_not_depend_on_its_batch(logic, tmp_path):
     classifier = small(logic).settings.build()
     pairs = read_formula_pairs(logic / "test.tsv")
     together = answers(classifier, EncodedPairs(pairs))
     assert together == [answers(classifier, EncodedPairs([pair]))[0] for pair in pairs]
 
 
-def test_the_report_counts_by_operators_by_relation_and_beside_the_most_frequent_relation():
+def test_the_report_has_scores_by_operators_and_relation_and_the_baseline():
     rows = [("#", "#", 1), ("#", "<", 1), ("<", "<", 2), ("#", "#", 7), ("v", "#", 7)]
     pairs = tuple(FormulaPair(relation, "a", "b", number) for relation, _, number in rows)
     report = InferenceReport("file", pairs, tuple(answer for _, answer, _ in rows), maximum_operators=6)
@@ -124,14 +124,14 @@ def test_the_report_counts_by_operators_by_relation_and_beside_the_most_frequent
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
-def test_every_shipped_recipe_is_read_and_says_what_it_is(path):
+def test_every_shipped_recipe_is_valid_and_described(path):
     with warnings.catch_warnings():
         warnings.simplefilter("error", OldSettingWarning)
         assert read_inference_recipe(f"logic/{path.stem}").settings.model.name == "on-lstm"
     assert path.read_text().startswith("# Logical inference")
 
 
-def test_the_small_recipes_have_as_many_weights_to_a_thousandth():
+def test_the_small_recipes_have_equal_numbers_of_parameters_to_a_thousandth():
     counts = [
         sum(weight.numel() for weight in read_inference_recipe(f"logic/{name}").settings.build().parameters())
         for name in ("on-lstm-small", "lstm-small")
@@ -139,7 +139,7 @@ def test_the_small_recipes_have_as_many_weights_to_a_thousandth():
     assert counts[0] == pytest.approx(counts[1], rel=1e-3)
 
 
-def test_faults_of_a_recipe_are_told_at_once(logic):
+def test_all_errors_of_a_recipe_are_reported_together(logic):
     with pytest.raises(InputError) as told:
         small(logic, **{"training.gradient_clip": 0, "classifier.dropout": 1.5, "model.embedding_size": 0})
     said = str(told.value)
@@ -152,7 +152,7 @@ def test_faults_of_a_recipe_are_told_at_once(logic):
         read_inference_recipe("logic/lsmt")
 
 
-def test_a_folder_that_is_taken_or_damaged_and_pairs_too_long_are_told(logic, tmp_path):
+def test_used_and_damaged_folders_and_long_pairs_are_reported(logic, tmp_path):
     folder = tmp_path / "run"
     with pytest.raises(InputError, match="found no pair with 0 operators or fewer"):
         train_inference(small(logic, **{"pairs.train": logic / "test.tsv", "pairs.maximum_operators": 0}), folder)

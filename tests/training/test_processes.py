@@ -46,7 +46,7 @@ def test_two_processes_stay_equal_and_their_loss_falls_and_they_resume_each_with
     assert json.loads((run / "result.json").read_text())["stopped"] is False
 
 
-def test_two_processes_give_the_gradient_of_one_and_go_on_with_their_own_columns(toy, tmp_path):
+def test_two_processes_give_the_gradient_of_one_and_resume_with_their_own_columns(toy, tmp_path):
     """LSTM without dropout, stream mode, 5 columns: a process has 2 or 3 of them."""
     data = toy.recipe_data(
         "lstm",
@@ -83,7 +83,7 @@ def test_two_processes_give_the_gradient_of_one_and_go_on_with_their_own_columns
 @pytest.mark.parametrize(
     "starts", [pytest.param([-1], id="whole"), pytest.param([30, 0], id="resumed", marks=pytest.mark.long)]
 )
-def test_two_processes_average_and_fine_tune_alike_in_batches_of_the_same_random_steps(larger_toy, tmp_path, starts):
+def test_two_processes_average_and_fine_tune_in_step_with_the_same_random_lengths(larger_toy, tmp_path, starts):
     """Adam, then averaged SGD, to the end of fine-tuning; resumed: stopped by one process after averaging began."""
     data = larger_toy.recipe_data(
         "lstm",
@@ -109,7 +109,7 @@ def test_two_processes_average_and_fine_tune_alike_in_batches_of_the_same_random
     assert json.loads((run / "result.json").read_text())["averaged"] is (best["averaged_steps"] > 0)
 
 
-def test_a_checkpoint_of_two_processes_is_not_taken_for_one_of_one(toy, tmp_path):
+def test_a_checkpoint_of_two_processes_is_refused_by_one(toy, tmp_path):
     recipe = toy.recipe("lstm")
     model = build_model(recipe.model, 10)
     optimiser = build_optimiser(model, recipe.optimiser)

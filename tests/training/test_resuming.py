@@ -132,7 +132,7 @@ def falling_until(monkeypatch: pytest.MonkeyPatch, turn: int) -> Callable[[Event
 
 
 @pytest.mark.parametrize(("model", "batches", "optimiser"), AVERAGING)
-def test_averaging_and_fine_tuning_go_on_bit_for_bit_from_before_at_and_after_their_begin(
+def test_averaging_and_fine_tuning_resume_bit_for_bit_before_at_and_after_their_start(
     toy, tmp_path, monkeypatch, model, batches, optimiser
 ):
     recipe = toy.recipe(model, batches=batches, optimiser=optimiser, schedule={"epochs": 9, "validations_per_epoch": 3})
@@ -165,7 +165,7 @@ def test_averaging_and_fine_tuning_go_on_bit_for_bit_from_before_at_and_after_th
     assert_same_run(whole, broken)
 
 
-def test_a_run_that_dies_after_each_change_of_averaging_was_told_and_before_it_was_saved_makes_it_again(toy, tmp_path):
+def test_a_run_killed_between_report_and_checkpoint_of_a_change_of_averaging_repeats_it(toy, tmp_path):
     recipe = toy.recipe(
         "lstm",
         batches={"carry_state": True, "batch_size": 32},
@@ -205,7 +205,7 @@ def test_a_stop_at_the_last_batch_of_an_epoch_repeats_no_batch(toy, tmp_path):
     assert_same_run(tmp_path / "whole", tmp_path / "broken")
 
 
-def test_a_run_stopped_before_its_first_checkpoint_can_go_on_from_the_start(toy, tmp_path):
+def test_a_run_stopped_before_its_first_checkpoint_resumes_from_the_start(toy, tmp_path):
     recipe = toy.recipe("lstm", schedule={"epochs": 1})
     train(recipe, tmp_path / "whole")
 
@@ -265,12 +265,12 @@ def test_a_folder_that_holds_a_run_or_a_model_is_refused(toy, tmp_path, trained)
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_resume_names_what_it_does_not_find(tmp_path):
+def test_resume_reports_missing_files(tmp_path):
     with pytest.raises(InputError, match=r"no run to resume: recipe\.yaml is missing"):
         resume(tmp_path / "nowhere")
 
 
-def test_a_text_that_changed_since_the_run_began_is_told_and_the_vocabulary_kept(toy, tmp_path):
+def test_a_changed_text_is_reported_and_the_vocabulary_kept(toy, tmp_path):
     text = tmp_path / "train.txt"
     text.write_text((toy / "train.txt").read_text())
     run = tmp_path / "run"
@@ -283,7 +283,7 @@ def test_a_text_that_changed_since_the_run_began_is_told_and_the_vocabulary_kept
     assert (run / "vocabulary.json").read_bytes() == vocabulary
 
 
-def test_a_damaged_checkpoint_is_told_and_not_begun_anew(toy, tmp_path):
+def test_a_damaged_checkpoint_is_reported_and_the_run_not_restarted(toy, tmp_path):
     train(toy.recipe("lstm"), tmp_path / "run", stop_at(3))
     checkpoint = tmp_path / "run" / CHECKPOINT
     checkpoint.write_bytes(checkpoint.read_bytes()[:-100])
@@ -338,26 +338,26 @@ def kill_and_go_on(toy, tmp_path: Path, moments: list[tuple[int, float]], epochs
 
 
 @pytest.mark.long
-def test_a_killed_run_goes_on_to_the_same_weights(larger_toy, tmp_path):
+def test_a_killed_run_resumes_to_the_same_weights(larger_toy, tmp_path):
     kill_and_go_on(larger_toy, tmp_path, [(0, 0.0), (2, 0.03), (1, 0.01)], epochs=8)
 
 
 @pytest.mark.long
-def test_a_run_killed_at_twenty_random_moments_goes_on_to_the_same_weights(larger_toy, tmp_path):
+def test_a_run_killed_at_twenty_random_moments_resumes_to_the_same_weights(larger_toy, tmp_path):
     random_ = random.Random(7)
     kill_and_go_on(
         larger_toy, tmp_path, [(random_.randint(0, 6), random_.uniform(0, 0.1)) for _ in range(20)], epochs=60
     )
 
 
-def test_a_folder_that_cannot_be_written_is_told_before_any_text_is_read(toy, tmp_path, monkeypatch):
+def test_an_unwritable_folder_is_reported_before_any_text_is_read(toy, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("a file, not a folder")
     monkeypatch.setattr(trainer, "read_training_data", lambda *_: pytest.fail("the text was read"))
     with pytest.raises(InputError, match=r"cannot be made"):
         train(toy.recipe("lstm"), tmp_path / "file" / "below" / "run")
 
 
-def test_a_text_that_cannot_be_read_leaves_the_folder_free_for_another_try(toy, tmp_path):
+def test_a_text_that_cannot_be_read_leaves_the_folder_unclaimed(toy, tmp_path):
     with pytest.raises(InputError, match=r"nothing\.txt"):
         train(toy.recipe("lstm", text={"valid": str(tmp_path / "nothing.txt")}), tmp_path / "run")
     assert train(toy.recipe("lstm", schedule={"epochs": 1}), tmp_path / "run").steps
@@ -394,7 +394,7 @@ def test_a_folder_that_can_be_made_only_in_part_is_not_left_in_part(toy, tmp_pat
     assert not (tmp_path / "new").exists()
 
 
-def test_a_full_disk_is_told_and_leaves_the_last_checkpoint_whole(toy, tmp_path, monkeypatch):
+def test_a_full_disk_is_reported_and_the_last_checkpoint_stays_intact(toy, tmp_path, monkeypatch):
     recipe = toy.recipe("lstm", run={"checkpoint_seconds": 0.0}, schedule={"epochs": 1})
     whole, full = tmp_path / "whole", tmp_path / "full"
     train(recipe, whole)
@@ -416,7 +416,7 @@ def test_a_full_disk_is_told_and_leaves_the_last_checkpoint_whole(toy, tmp_path,
     assert_same_run(whole, full)
 
 
-def test_a_file_size_limit_is_told_with_exit_code_2_and_no_traceback(toy, tmp_path, capsys):
+def test_a_file_size_limit_is_reported_with_exit_code_2_and_no_traceback(toy, tmp_path, capsys):
     data = toy.recipe_data("lstm", run={"checkpoint_seconds": 0.0})
     (tmp_path / "lstm.yaml").write_text(yaml.safe_dump(data))
     before = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -204,7 +204,7 @@ def test_a_text_of_one_word_sentences_is_refused(tmp_path):
         train(recipe_from(data, "recipe.yaml"), tmp_path / "run")
 
 
-def test_a_sentence_that_takes_minutes_is_named_unless_training_leaves_it_out(tmp_path):
+def test_a_sentence_that_takes_minutes_is_reported_unless_it_is_left_out(tmp_path):
     text, short = tmp_path / "text.txt", tmp_path / "short.txt"
     text.write_text("a b\n" + "a b " * 250 + "\n")
     short.write_text("a b\n")

@@ -45,7 +45,7 @@ def call(capsys, *arguments: object) -> tuple[int, str, str]:
     return code, captured.out, captured.err
 
 
-def test_a_model_without_classifiers_says_how_to_train_them(toy, tmp_path, capsys):
+def test_a_model_without_classifiers_is_reported_with_how_to_train_them(toy, tmp_path, capsys):
     train(recipe_of(toy, schedule={"epochs": 1}), tmp_path / "run")
     code, out, said = call(capsys, "generate", tmp_path / "run")
     assert (code, out) == (2, "")
@@ -87,7 +87,7 @@ def test_the_classifiers_kept_are_those_of_the_best_epoch(toy, folder, tmp_path)
     assert found.test is None
 
 
-def test_a_folder_that_another_process_is_at_work_in_is_refused(toy, folder):
+def test_a_folder_that_another_process_uses_is_refused(toy, folder):
     before = {path.name for path in folder.iterdir()}
     with held(folder), pytest.raises(InputError, match="another process is at work"):
         train_stops(folder, toy / "train.conllu", toy / "valid.conllu")
@@ -125,7 +125,7 @@ def test_the_same_seed_gives_the_same_classifiers(toy, folder, tmp_path):
     assert all(torch.isfinite(weight).all() for weight in stops.parameters())
 
 
-def test_sampled_trees_are_written_as_conllu_that_scores_as_told(folder, result, tmp_path, capsys):
+def test_sampled_trees_are_written_as_conllu_with_the_reported_score(folder, result, tmp_path, capsys):
     arguments = "generate", folder, "--sentences", 20, "--seed", 7, "--max-words", 30
     code, out, said = call(capsys, *arguments, "--format", "conllu")
     assert (code, said) == (0, "")
@@ -180,7 +180,7 @@ def test_the_command_trains_and_prints_figures(toy, folder, result, capsys):
         (["--sentences", "0"], "count: found 0; expected 1 or more"),
     ],
 )
-def test_what_cannot_be_sampled_is_told(folder, result, capsys, options, said):
+def test_what_cannot_be_sampled_is_reported(folder, result, capsys, options, said):
     code, out, error = call(capsys, "generate", folder, *options)
     assert (code, out) == (2, "")
     assert said in error
@@ -200,6 +200,6 @@ def test_a_model_of_text_has_no_stops_to_train(trained, toy):
 
 
 @pytest.mark.parametrize("setting", ["hidden_size", "epochs", "patience", "learning_rate", "minutes", "batch_words"])
-def test_settings_out_of_range_are_told(setting):
+def test_settings_out_of_range_are_reported(setting):
     with pytest.raises(InputError, match=f"{setting}: found 0"):
         StopTraining(**{setting: 0})

@@ -99,7 +99,7 @@ def test_an_interrupted_run_with_trees_ends_bit_for_bit_as_one_that_was_not(toy,
     assert_same_run(whole, broken)
 
 
-def test_the_run_tells_how_many_sentences_have_trees_and_which_differ(toy, tmp_path):
+def test_the_run_reports_how_many_sentences_have_trees_and_which_differ(toy, tmp_path):
     lines = (toy / "train.txt").read_text().splitlines(True)
     (tmp_path / "train.txt").write_text("".join([*lines[:6], "something else\n", *lines[7:]]))
     recipe = recipe_of(toy, text={"train": str(tmp_path / "train.txt"), "trees": str(toy / "train.mrg")})
@@ -122,7 +122,7 @@ def test_the_run_tells_how_many_sentences_have_trees_and_which_differ(toy, tmp_p
     assert read_result(tmp_path / "run") == result
 
 
-def test_a_run_without_trees_tells_nothing_of_them(toy, tmp_path):
+def test_a_run_without_trees_reports_none(toy, tmp_path):
     result = train(toy.recipe("lstm", schedule={"epochs": 1}), tmp_path / "run")
     assert read_result(tmp_path / "run") == result
     assert result.to_dict()["supervised"] is None

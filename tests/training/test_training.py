@@ -243,7 +243,7 @@ def test_a_gradient_without_bounds_reaches_no_checkpoint_and_no_kept_weights(toy
     assert resume(tmp_path / "run").valid.perplexity < 1e4
 
 
-def test_a_validation_loss_that_is_no_number_is_told(toy, tmp_path, monkeypatch):
+def test_a_validation_loss_of_nan_is_reported(toy, tmp_path, monkeypatch):
     evaluate = trainer.evaluate_language_model
     monkeypatch.setattr(
         trainer, "evaluate_language_model", lambda *given: dataclasses.replace(evaluate(*given), nats=math.nan)
@@ -254,7 +254,7 @@ def test_a_validation_loss_that_is_no_number_is_told(toy, tmp_path, monkeypatch)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="has the accelerator")
-def test_an_accelerator_that_is_not_there_is_told(toy, tmp_path):
+def test_an_unavailable_accelerator_is_reported(toy, tmp_path):
     with pytest.raises(InputError, match=r"run\.accelerator: found cuda"):
         train(toy.recipe("lstm", run={"accelerator": "cuda"}), tmp_path / "run")
 
@@ -291,7 +291,7 @@ def test_a_run_without_its_checkpoint_never_starts_over_its_weights(toy, tmp_pat
     assert (folder / METRICS).read_bytes() == metrics
 
 
-def test_a_run_that_time_ended_tells_the_same_epochs_when_it_is_resumed(toy, tmp_path):
+def test_a_run_ended_by_the_time_limit_reports_the_same_epochs_when_it_is_resumed(toy, tmp_path):
     result = train(toy.recipe(schedule={"epochs": 50, "minutes": 0.01}), tmp_path / "run")
     assert 0 < result.epochs < 50
     assert resume(tmp_path / "run").epochs == result.epochs
