@@ -1,4 +1,4 @@
-"""Training, comparing and reranking by one call, with recipes by name and overrides as dicts."""
+"""The functions for training, comparing and reranking, with recipes by name and overrides as dictionaries."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_old_names_in_overrides_are_accepted_with_a_warning():
 
 @pytest.fixture
 def recipes(monkeypatch) -> list[Recipe]:
-    """The recipes that would be trained, in order."""
+    """Records the recipes that would be trained, in order."""
     found: list[Recipe] = []
     monkeypatch.setattr(trainer, "train", lambda recipe, folder, callback: found.append(recipe))
     return found

@@ -1,4 +1,4 @@
-"""`load` and what its object does: the same as the functions that it stands for, for a string or several."""
+"""`load` and the methods of its object: the same results as the functions that they call, for one string or several."""
 
 from __future__ import annotations
 

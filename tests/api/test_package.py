@@ -1,4 +1,4 @@
-"""The names of the package: imported when used, typed, and those of the first version with a warning."""
+"""The names of the package: imported lazily, typed, and deprecated names with a warning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every command, from its help to what it says of bad input."""
+"""Every command: help, output, and errors for invalid input."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from syntaxlm.trees import parse_brackets, read_brackets
 
 
 def commands(parser: Parser, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    """The names of all commands below a parser, those with commands below them included."""
+    """Returns the names of all commands of a parser, including groups of commands."""
     inner = [found for name, one in parser.commands.items() for found in commands(one, (*path, name))]
     return [path, *inner]
 
@@ -49,7 +49,7 @@ def run(capsys):
 
 @pytest.fixture
 def refused(run):
-    """Runs a command that must end with code 2, nothing on stdout and one message on stderr; returns the message."""
+    """Runs a command that must exit with code 2, no output and one message on stderr; returns the message."""
 
     def refused(*arguments: object) -> str:
         code, out, err = run(*arguments)
@@ -165,7 +165,7 @@ def test_parsing_in_chunks_changes_nothing(run, toy, trained, monkeypatch, toget
     monkeypatch.setattr(parsing_text, "PARSED_TOGETHER", together)
     lines, found = parsed()
     assert lines == expected
-    for some, others in zip(found, distances, strict=True):  # products of other sizes round otherwise
+    for some, others in zip(found, distances, strict=True):  # products of different sizes are rounded differently
         assert some == pytest.approx(others, abs=2e-6)
 
 
@@ -203,7 +203,9 @@ def test_words_that_brackets_cannot_hold_as_they_are_come_back_the_same(run, tex
 
 def test_output_files_are_written_atomically(run, refused, text, trained, tmp_path, monkeypatch):
     path, out = text("the cat sees a dog\n" * 3), tmp_path / "deep" / "out.mrg"
-    assert "cannot be written" in refused("parse", trained.prpn, path, "-o", out)  # no such folder: a slip, perhaps
+    assert "cannot be written" in refused(
+        "parse", trained.prpn, path, "-o", out
+    )  # no such folder, perhaps a typing error
     out.parent.mkdir()
     assert run("parse", trained.prpn, path, "-o", out) == (0, "", "")
     whole = out.read_text()
@@ -544,7 +546,7 @@ def test_an_interrupt_ends_with_130_and_one_line(run, trained, text, monkeypatch
 
 
 def test_as_a_module_a_closed_pipe_is_no_error_and_output_is_utf_8(text, trained):
-    """head takes one line of many; the locale knows ASCII only."""
+    """head reads one line of many; the locale is ASCII."""
     path = text("naïve “cat” …\n" * 4000)
     command = [sys.executable, "-m", "syntaxlm", "parse", str(trained.prpn), str(path)]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "ascii"}

@@ -17,7 +17,7 @@ from tests.tree_models import tree_model
 
 @pytest.fixture
 def files(toy, tmp_path):
-    """Ten questions: a sentence of the built-in corpus against its words in two other orders."""
+    """Ten questions with a sentence of the built-in corpus and its words in two other orders."""
     lines = [line.split() for line in (toy / "test.txt").read_text().splitlines()[:10]]
     questions, answers = tmp_path / "questions.txt", tmp_path / "answers.txt"
     orders = [(words[::-1], words, words[1:] + words[:1]) for words in lines]

@@ -1,4 +1,4 @@
-"""The command draw."""
+"""The command `draw`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command generate."""
+"""The command `generate`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sentences on the command line, and data on standard output."""
+"""Sentences on the command line, and results on standard output."""
 
 from __future__ import annotations
 

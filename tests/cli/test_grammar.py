@@ -1,4 +1,4 @@
-"""The command grammar."""
+"""The command `grammar`."""
 
 from __future__ import annotations
 

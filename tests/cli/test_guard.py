@@ -35,7 +35,7 @@ def model(trained, tmp_path) -> Path:
 
 
 def arguments_of(name: str, given: dict[str, str], other: str) -> list[str]:
-    """A command line with all arguments that a command must have: as given by destination, or `other`."""
+    """A command line with all required arguments of a command: given by destination, or `other`."""
     words = name.split()
     for action in LEAVES[name]._actions:
         value = given.get(action.dest, other)
@@ -96,7 +96,7 @@ def test_a_users_files_in_an_output_folder_stay(name, output, tmp_path, capsys):
     mine.mkdir()
     for file in (*output.files, "vocabulary.json"):
         (mine / file).write_text("my own\n")
-    if name == "report":  # it replaces its page, as other commands replace the file that --output names
+    if name == "report":  # it overwrites its page, like other commands their --output
         return
     error = refused(arguments_of(name, {"output": str(mine)}, "x"), tmp_path, capsys)
     assert any(said in error for said in ("did not write", "not of a run", "already has", "is not empty"))

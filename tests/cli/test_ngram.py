@@ -15,7 +15,7 @@ FILES = ("weights.safetensors", "vocabulary.json", "config.json")
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    """A folder that `train` wrote; its text is in lower case."""
+    """A folder that `train` wrote, for lower-case text."""
     root = tmp_path_factory.mktemp("ngram")
     text = str(KENLM / "train.txt")
     recipe = "model: {name: ngram, order: 3}\ntext: {train: T, valid: T, normaliser: {lower_case: true}}\n"

@@ -1,4 +1,4 @@
-"""The parser as a whole: one option, one meaning; closest matches; help; paths declared as inputs or outputs."""
+"""The whole parser: one meaning per option, closest matches, help, paths declared as inputs or outputs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NOT_PATHS = {
     "SENTENCE",
     "SHELL",
 }
-# Options whose help texts differ, for the content differs to which the one meaning applies.
+# Options with different help texts, because their one meaning applies to different content.
 SEVERAL_HELPS = {
     "--also": "another model; may be repeated: ",
     "--details": "write ",
@@ -99,7 +99,7 @@ def test_every_command_is_quiet_on_request_and_has_an_output_a_help_and_an_examp
     known = {name for option in options(parser) for name in option.option_strings}
     assert {"-q", "--quiet"} <= known
     assert ({"-o", "--output"} <= known) == (name != "tune stops")  # which writes into the folder of its model
-    assert ("--json" in known) == (name not in {"draw", "recipes show", "completion"})  # which print no figures
+    assert ("--json" in known) == (name not in {"draw", "recipes show", "completion"})  # which print no results
     assert parser.description[0].isupper()
     assert parser.epilog.startswith(f"example: syntaxlm {name}")
     for action in parser._actions:
@@ -112,7 +112,7 @@ def test_a_command_that_runs_a_model_has_a_device_and_its_model_is_called_model(
     parser = LEAVES[name]
     models = [one for one in parser._actions if one.dest in ("model", "models", "also", "like")]
     assert all(one.metavar == "MODEL" for one in models)
-    # What neither runs a model nor trains: tables, formats, and classifiers of fixed states, which train on the CPU.
+    # Commands without a device: tables, formats, and classifiers of fixed states, which are trained on the CPU.
     without = {"models info", "ngram to-arpa", "ngram from-arpa", "tune stops"}
     has_device = "--device" in parser._option_string_actions
     assert has_device == (

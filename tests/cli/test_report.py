@@ -1,4 +1,4 @@
-"""The command report."""
+"""The command `report`."""
 
 from __future__ import annotations
 

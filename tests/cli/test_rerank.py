@@ -23,7 +23,7 @@ def model(tmp_path):
 
 @pytest.fixture
 def files(tmp_path):
-    """Two candidates each of two sentences, with the parser's scores, and gold trees; also of another name."""
+    """Two sentences with two candidates each, with parser's scores under two names, and gold trees."""
 
     def files(name: str):
         gold = [replace(SENTENCE, name="a"), replace(TREES[2], name="b")]

@@ -1,4 +1,4 @@
-"""The command score."""
+"""The command `score`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COLUMNS = ["sentence", "position", "word", "begin", "end", "token", "in_vocabula
 
 @pytest.fixture
 def score(trained, tmp_path, capsys):
-    """Scores a text given as such with the small PRPN; returns exit code, stdout, stderr."""
+    """Scores a text with the small PRPN; returns exit code, stdout, stderr."""
 
     def score(content: str | bytes, *options: object, model: str = "prpn") -> tuple[int, str, str]:
         path = tmp_path / "text.txt"

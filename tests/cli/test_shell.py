@@ -1,4 +1,4 @@
-"""Completion scripts: valid in their shells, and right about what may follow."""
+"""Completion scripts: valid in their shells, with correct completions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A command that is told to end leaves no half-written file."""
+"""Interrupted commands leave no partial files."""
 
 from __future__ import annotations
 

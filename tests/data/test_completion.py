@@ -1,4 +1,4 @@
-"""Completion questions as files have them: three ways to tell which lines are a question, answers, faults by place."""
+"""Files of completion questions: three formats, answers, and errors with their place."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_parsed_candidates_give_their_words_and_keep_their_trees(tmp_path):
 
 
 def parsed(*sentences: str) -> list[DependencyTree]:
-    """Trees in which each word hangs on the one before it."""
+    """Trees in which the head of each word is the word before it."""
     words = [tuple(sentence.split()) for sentence in sentences]
     return [DependencyTree(one, ("",) * len(one), tuple(range(len(one))), ("",) * len(one)) for one in words]
 

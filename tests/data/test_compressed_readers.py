@@ -1,4 +1,4 @@
-"""Every reader of a user's text takes it compressed, and from standard input."""
+"""All readers of text accept compressed files and standard input."""
 
 import gzip
 import io

@@ -1,4 +1,4 @@
-"""Text files as token ids: exact, bounded in memory, cached, and with faults named by place."""
+"""Text files as token ids: exact, in bounded memory, cached, and with errors reported by place."""
 
 import io
 import os

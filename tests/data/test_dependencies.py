@@ -1,4 +1,4 @@
-"""Corpora of dependency trees, from files and from trees at hand."""
+"""Corpora of dependency trees, from files and from trees in memory."""
 
 from __future__ import annotations
 

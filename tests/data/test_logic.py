@@ -1,4 +1,4 @@
-"""Formulas and their relations, against an evaluator of its own: Python's."""
+"""Formulas and their relations, compared with Python's evaluation."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ WORLDS = [dict(zip(VARIABLES, values, strict=True)) for values in itertools.prod
 
 
 def holds_in(text):
-    """The worlds in which a formula holds, by Python's own and, or, not."""
+    """Returns the worlds in which a formula is true, by Python's operators and, or, not."""
     code = compile(re.sub(r"\( (and|or) ", r"\1 ( ", text), "formula", "eval")
     return frozenset(number for number, world in enumerate(WORLDS) if eval(code, {}, world))
 
 
 def relation_of(left, right):
-    """By the four regions that two sets part the worlds into."""
+    """Determines the relation by the four regions into which two sets split the worlds."""
     outside = set(range(len(WORLDS))) - left - right
     regions = bool(left & right), bool(left - right), bool(right - left), bool(outside)
     return {

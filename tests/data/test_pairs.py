@@ -1,4 +1,4 @@
-"""Minimal pairs as files have them: both forms, cases and groups, faults by file and line."""
+"""Files of minimal pairs: both formats, cases and groups, errors by file and line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BLIMP = {
 
 @pytest.fixture
 def written(tmp_path):
-    """Writes items, or lines as they are, as a file; returns its path."""
+    """Writes items, or unchanged lines, to a file; returns its path."""
 
     def written(*items, name="pairs.jsonl"):
         path = tmp_path / name

@@ -1,4 +1,4 @@
-"""Candidates grouped by sentence, their scores, gold trees beside them, and faults by line and sentence."""
+"""Parse candidates: groups by sentence, scores, gold trees, and errors by line and sentence."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from syntaxlm.errors import InputError
 
 
 def block(words: str, heads: str, *comments: str) -> str:
-    """A sentence of CoNLL-U; words and heads are parted by spaces."""
+    """A sentence of CoNLL-U; words and heads are separated by spaces."""
     pairs = enumerate(zip(words.split(), heads.split(), strict=True), 1)
     rows = [f"{place}\t{word}\t_\t_\t_\t_\t{head}\tdep\t_\t_" for place, (word, head) in pairs]
     return "".join(line + "\n" for line in [*comments, *rows, ""])

@@ -1,4 +1,4 @@
-"""Books parted into sentences: what ends one and what does not, paragraphs, notices, and what goes aside."""
+"""Splitting of books into sentences: sentence ends, paragraphs, notices, and the validation part."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.shared_data import DATA
 
 GUM = DATA / "gum"
 
-# Mr., Dr. and St. are met often enough to be learnt.
+# Mr., Dr. and St. are frequent enough to be learnt.
 VISIT = (
     "Mr. Holt came at nine. Dr. Watts was with Mr. Holt. They went on to St. Paul's. The man who sold them bread knew"
     " Dr. Watts. He was out. Then Mr. Holt left St. Paul's. It was late. Dr. Watts stayed. So did Mr. Gray. St. Anne's"

@@ -1,4 +1,4 @@
-"""Gold trees beside the training text: the spans of a batch are the words of constituents, wherever they stand."""
+"""Gold trees of the training text: the spans of a batch are its constituents, at any position."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TREEBANK = """(S (NP (DT The) (JJ old) (NN cat))
 
 @st.composite
 def bracketings(draw, most=9):
-    """A number of words, and random nested spans over them, some twice, as unary chains are; perhaps none."""
+    """A number of words and random nested spans over them, some of them twice, like unary chains; possibly none."""
     words = draw(st.integers(0, most))
     source = random.Random(draw(st.integers(0, 2**32 - 1)))
     spans, agenda = [], [(0, words)] if words else []
@@ -51,7 +51,7 @@ CORPORA = st.lists(bracketings(), min_size=1, max_size=12)
 
 
 def made(drawn):
-    """A corpus of these lengths, all words different, and its spans as supervision leaves them."""
+    """A corpus of sentences with these lengths and distinct words, and its spans after supervision."""
     word = iter(range(3, 10_000))
     corpus = EncodedCorpus.from_sentences([[next(word) for _ in range(length)] for length, _ in drawn])
     spans = [sorted({(start, end) for start, end in spans if 1 < end - start < length}) for length, spans in drawn]
@@ -59,7 +59,7 @@ def made(drawn):
 
 
 def constituents(corpus, spans):
-    """The words of every constituent, and whether it ends its sentence."""
+    """Returns the words of every constituent, and whether it ends its sentence."""
     for place in range(len(corpus)):
         words = corpus.sentence(place)
         for start, end in spans.sentence(place):
@@ -252,7 +252,7 @@ def test_under_every_normaliser_spans_are_the_tokens_of_the_constituents_words(
 
 
 def test_words_that_the_model_does_not_know_are_equal(tmp_path):
-    """As in Penn Treebank text, where rare words are written <unk>."""
+    """Rare words are written <unk>, as in Penn Treebank text."""
     text = "The old <unk> ate 12 <unk> in Rome\nShe slept very well\nGo away\n"
     assert read(tmp_path, text, TREEBANK).count == 3
     assert read(tmp_path, WITHOUT.replace("fish", "bird"), TREEBANK, minimum_count=2).count == 3
@@ -308,7 +308,7 @@ def test_trees_of_another_clean_up_and_dependency_trees_are_refused(tmp_path):
 
 @pytest.mark.skipif(not (DATA / "gum").is_dir(), reason=f"GUM is not in {DATA}")
 def test_every_sentence_of_gum_has_its_tree(tmp_path):
-    """10,224 of 10,224, punctuation dropped; with it too, but for a sentence of nothing else."""
+    """All 10,224 sentences match without punctuation; with punctuation, all but a sentence of nothing else."""
     gold = DATA / "gum" / "train.mrg"
     write_words(read_treebank(gold, "ptb-keep"), tmp_path / "words.txt")
     normaliser = Normaliser(lower_case=True, numbers="whole")
@@ -324,7 +324,7 @@ def test_every_sentence_of_gum_has_its_tree(tmp_path):
 @pytest.mark.skipif(not (DATA / "ptb").is_dir(), reason=f"the Penn Treebank text is not in {DATA}")
 @pytest.mark.skipif(not (DATA / "wsj-sample").is_dir(), reason=f"the WSJ sample is not in {DATA}")
 def test_penn_treebank_text_with_its_unknown_words_has_the_words_of_its_trees(tmp_path):
-    """The text begins with a line that is in no tree, and lacks the 1,846th sentence of the trees."""
+    """The text starts with a line without a tree, and lacks the 1,846th sentence of the trees."""
     normaliser = Normaliser(lower_case=True, numbers="whole")
     whole = DATA / "ptb" / "ptb.train.txt"
     lines = whole.read_text().splitlines(True)

@@ -1,4 +1,4 @@
-"""Tables of cells separated by tabs."""
+"""Tables of tab-separated cells."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tagged text: read as tags or as words, with untagged tokens counted, or refused by line."""
+"""Tagged text: read as tags or as words, with untagged tokens counted, or reported by line."""
 
 import gzip
 import warnings

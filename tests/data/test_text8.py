@@ -1,4 +1,4 @@
-"""text8 is cut where its published figures cut it, and nothing else is taken for it."""
+"""text8 is split as in published results, and other files are refused."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from syntaxlm.errors import InputError
 
 @pytest.fixture
 def short(monkeypatch):
-    """text8 as if it had 40 bytes, of which 30 train."""
+    """A text8 of 40 bytes, of which 30 are training text."""
     monkeypatch.setattr(text8, "BYTES", 40)
     monkeypatch.setattr(text8, "TRAINING_BYTES", 30)
 

@@ -1,4 +1,4 @@
-"""Treebanks: files, folders and patterns; clean-up; dependencies beside constituents."""
+"""Treebanks: files, folders and patterns; preprocessing; dependencies and constituents."""
 
 import gzip
 from itertools import product
@@ -254,7 +254,7 @@ def test_wsj_sample_words_are_in_mikolovs_vocabulary_by_the_rule_of_whole_number
         tokens = treebank_tokens(treebank, Normaliser(lower_case=True, numbers=numbers))
         words = [token for sentence in tokens for token in sentence]
         unknown[numbers] = sum(word not in known for word in words) / len(words)
-    assert unknown["whole"] < 0.053  # without % as a number: 0.057
+    assert unknown["whole"] < 0.053  # as a fraction, without %: 0.057
     assert unknown["whole"] < unknown["runs"] < 0.071
 
 

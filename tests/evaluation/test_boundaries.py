@@ -1,4 +1,4 @@
-"""Word boundaries by distances: which gaps are meant, honest thresholds, exact baselines."""
+"""Word boundaries from distances: gaps, thresholds from separate text, exact baselines."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LINES = [" the cat sees a dog ", "a dog sees", "", "it"] * 20
 
 
 def stored_model(name="prpn", lines=LINES, **normaliser) -> ModelBundle:
-    """A model of characters with fresh weights, large enough that distances differ."""
+    """A character-level model with random weights, large enough for distinct distances."""
     reads = Normaliser(**{"units": "characters"} | normaliser)
     vocabulary = Vocabulary.build(Counter(token for line in lines for token in reads.tokens(line)))
     config = MODELS[name].config(embedding_size=8, hidden_size=8)
@@ -114,7 +114,7 @@ def test_precision_recall_f1_and_random_f1():
 
 
 def spoken(stored, monkeypatch, values):
-    """Makes the model's distances, of one layer, a function of the tokens of a sentence: tokens -> floats."""
+    """Replaces the model's distances, of one layer, by a function of the tokens of a sentence: tokens -> floats."""
 
     def distances(stored, corpus):
         sentences = (stored.vocabulary.decode(corpus.sentence(index)) for index in range(len(corpus)))
@@ -139,12 +139,12 @@ def test_distances_that_are_large_at_the_space_find_every_boundary(text, monkeyp
 
 
 def test_a_model_that_reads_no_spaces_is_held_against_those_of_the_text(text, monkeypatch):
-    """Here it takes every d and s for a word's first character, in `dog` and `sees` rightly, but once."""
+    """Every d and s is predicted as the first character of a word, as in `dog` and `sees`, with one error."""
     stored = spoken(stored_model(space=None), monkeypatch, lambda tokens: [float(token in "ds") for token in tokens])
     (score,) = evaluate_boundaries(stored, text).scores
     assert score.reading == "character"
     assert (score.right, score.found) != (0, 0)
-    assert score.precision == pytest.approx(2 / 3, abs=0.02)  # sees: its last s is none
+    assert score.precision == pytest.approx(2 / 3, abs=0.02)  # sees: its last s is not a first character
 
 
 def test_the_threshold_comes_from_the_part_that_is_not_measured(text, tmp_path, monkeypatch):
@@ -188,7 +188,7 @@ def test_baselines_are_every_gap_and_every_so_many_characters_of_a_line(tmp_path
     assert every_three.name == "every 3 characters"
     measured = every_three.gaps - 4 * 8
     assert every_three.there == round(measured * 3 / 11) + 4 * 2
-    assert every_three.found - every_three.right == 4  # ab|cdef|ghi: 3 characters are wrong, 6 right
+    assert every_three.found - every_three.right == 4  # ab|cdef|ghi: after 3 characters incorrect, after 6 correct
     assert every_three.there - every_three.right == 4
 
 
@@ -221,7 +221,7 @@ def test_the_report_has_its_protocol_and_is_json(text):
 
 @pytest.mark.parametrize("space", ["_", None])
 def test_bits_per_character_of_a_character_model_are_bits_per_predicted_token(text, space):
-    """Spaces and ends of sentences are predicted, and count; white space at the ends of lines is not, and does not."""
+    """Spaces and ends of sentences are predicted and counted, but not white space at the ends of lines."""
     score = evaluate_text(stored_model(space=space), text)
     length = sum(len(" ".join(line.split())) + 1 for line in LINES if line)
     spaces = sum(len(line.split()) - 1 for line in LINES if line)

@@ -1,4 +1,4 @@
-"""Completion questions scored: what is chosen, what ties earn, what is known, and models interpolated."""
+"""Sentence completion: choices, credits of ties, known words, interpolation."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def question(*candidates, right=0, name="1"):
 
 
 def scores(log_probs, rights=None, name="model", known=None):
-    """Of lists of log-probabilities, one a question."""
+    """Builds scores from lists of log-probabilities, one per question."""
     rights = rights or [0] * len(log_probs)
     asked = [question(*map(str, one), right=right) for one, right in zip(log_probs, rights, strict=True)]
     flat = np.array([value for one in log_probs for value in one], np.float64)
@@ -59,7 +59,7 @@ def small(prpn):
 
 
 def spoken(monkeypatch, log_probs):
-    """Puts log-probabilities of sentences, by their tokens joined, in the place of a model's; returns those asked."""
+    """Replaces a model's log-probabilities by those of joined tokens; returns the list of scored sentences."""
     asked = []
 
     def scored(scorer, encoded):
@@ -158,7 +158,7 @@ def test_interpolation_adds_up_log_probabilities_by_their_weights():
 
 
 def noisy(generator, noise, count=400):
-    """A model whose right candidate, 0 of 3, is better by 1, give or take its noise."""
+    """A model whose correct candidate, the first of 3, is better by 1 plus noise."""
     return scores((np.array([1.0, 0.0, 0.0]) + noise * generator.standard_normal((count, 3))).tolist())
 
 
@@ -176,7 +176,7 @@ def test_weights_of_two_models_are_the_best_of_all_hundredths_on_their_part_alon
     assert weights.sum() == pytest.approx(1)
     assert abs(weights[1] - 0.5) == pytest.approx(abs(nearest - 0.5))
     assert tried[round(float(weights[1]), 2)] == best
-    # The part that is not to be looked at may be anything.
+    # The part that is not used for tuning may have any values.
     shuffled = [
         replace(model, log_probs=np.where(among[:, None], model.log_probs, -model.log_probs)) for model in models
     ]
@@ -189,7 +189,7 @@ def test_equally_good_weights_are_those_nearest_to_equal_ones():
     assert tune_weights([first] * 3, np.array([True, True])) == pytest.approx([1 / 3] * 3)
     right, wrong = scores([[-1, -2]]), scores([[-3, -1]])
     weights = tune_weights([right, wrong], np.array([True]))
-    assert weights == pytest.approx([0.67, 0.33])  # (1, 2): a tie at 2/3, right from there on
+    assert weights == pytest.approx([0.67, 0.33])  # (1, 2): a tie at 2/3, correct above
 
 
 def test_interpolation_is_no_worse_than_the_best_model_where_weights_are_tuned():
@@ -226,7 +226,7 @@ def test_the_interval_of_an_accuracy_is_that_of_a_binomial():
 
 @pytest.fixture
 def files(tmp_path):
-    """Three questions of two candidates, and their answers."""
+    """Three questions with two candidates, and their answers."""
     questions, answers = tmp_path / "questions.txt", tmp_path / "answers.txt"
     questions.write_text("the cat\nthe cats\nthe sleep\nthe sleeps\ncat .\ncats .\n")
     answers.write_text("the cat\nthe sleeps\ncats .\n")
@@ -235,7 +235,7 @@ def files(tmp_path):
 
 @pytest.fixture
 def two(small, monkeypatch):
-    """Two models, of which the first is right in the first question, the second in the others."""
+    """Two models: the first is correct on the first question, the second on the others."""
     sentences = ["the cat", "the cats", "the sleep", "the sleeps", "cat .", "cats ."]
     log_probs = {"one": [-1, -9, -1, -2, -1, -2], "two": [-4, -3, -9, -1, -9, -1]}
     tables = {name: dict(zip(sentences, values, strict=True)) for name, values in log_probs.items()}
@@ -342,7 +342,7 @@ HEADS = [SENTENCE.heads, (2, 3, 0, 3)]
 
 @pytest.fixture
 def parsed(tmp_path):
-    """Two parsed questions of two candidates; the files of questions, of their words, and of answers."""
+    """Two parsed questions with two candidates: files of questions, of their words, and of answers."""
     trees = [
         DependencyTree(words, ("",) * len(words), heads, ("det",) * len(words), f"q-{number}-{place}")
         for number, (candidates, heads) in enumerate(zip(ASKED, HEADS, strict=True), 1)

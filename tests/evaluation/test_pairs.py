@@ -1,4 +1,4 @@
-"""Minimal pairs scored: what is right, what is known, what is counted, and models side by side."""
+"""Minimal pairs: correct pairs, known words, counts, and several models."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.shared_data import DATA
 
 
 def spoken(monkeypatch, log_probs):
-    """Puts log-probabilities of sentences, by their tokens joined, in the place of a model's; returns those asked."""
+    """Replaces a model's log-probabilities by those of joined tokens; returns the list of scored sentences."""
     asked = []
 
     def scored(scorer, encoded):

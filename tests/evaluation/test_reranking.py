@@ -1,4 +1,4 @@
-"""Candidates reranked: what is picked by which weight, what it is read against, how the weight is chosen."""
+"""Reranking: picked candidates by weight, baselines and upper bounds, choice of the weight."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ THREE = [[(3.0, FLAT), (2.0, GOLD), (1.0, RIGHT)], [(5.0, RIGHT), (4.0, FLAT), (
 
 
 def spoken(monkeypatch, log_probs):
-    """Puts log-probabilities of trees, by their heads, in the place of a model's."""
+    """Replaces a model's log-probabilities of trees by those of their heads."""
     monkeypatch.setattr(
         reranking, "log_probs_of_trees",
         lambda stored, trees, source="": np.array([log_probs[one.heads] for one in trees], np.float64),
@@ -135,7 +135,7 @@ def test_the_best_candidate_has_all_heads_if_the_gold_tree_is_a_candidate(files)
 
 
 def test_a_weight_is_chosen_on_other_sentences(files, monkeypatch):
-    # The parser's scores are right in the first kind of sentence, the model in the second; both together in all.
+    # The parser's scores are correct on sentences of the first type, the model on the second; both together on all.
     spoken(monkeypatch, {FLAT: -10.0, GOLD: -9.0, RIGHT: -8.5})
     first = [(9.0, GOLD), (1.0, RIGHT)]
     second = [(2.0, FLAT), (1.9, GOLD)]

@@ -1,4 +1,4 @@
-"""Every reader of a user's file, given what nobody would call one: a result, or an InputError that names the file.
+"""Fuzzing of all readers of files: they return a result, or raise an InputError with the name of the file.
 
 A few examples run with the other tests; `make test-all` gives all readers together over a hundred thousand.
 """
@@ -152,7 +152,7 @@ TAGGED_PIECES = ["_", "__", " _", "_ ", "_A", "a_", "a_B|C", "_\u200b"]
 
 @contextmanager
 def refusal(saying: object) -> Iterator[None]:
-    """The block ends well, or with an InputError that says so."""
+    """The block succeeds, or raises an InputError with the name of the file."""
     told = str(saying)
     try:
         yield
@@ -239,7 +239,7 @@ def arpa(path: Path) -> None:
 
 
 def tagged(path: Path) -> None:
-    """As tagged text by its name, and as compressed text."""
+    """Reads a text as tagged text, by its name, and as compressed text."""
     for name, compress in ((".gz", gzip.compress), (".xz", lzma.compress)):
         path.with_name(path.name + name).write_bytes(compress(path.read_bytes()))
     with refusal(path):
@@ -310,7 +310,7 @@ def test_settings_on_the_command_line_are_taken_or_refused(content, path):
 
 
 def is_smaller_twin(path: Path) -> bool:
-    """Whether a recipe differs from another in its sizes."""
+    """Whether two recipes differ in their sizes."""
     return path.stem.endswith("-small") and path.with_stem(path.stem.removesuffix("-small")).exists()
 
 

@@ -1,4 +1,4 @@
-"""The agreement of several models' trees, and what a collapsed grammar looks like."""
+"""Agreement between the trees of several models, and detection of collapsed grammars."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trees from a model, and their scores."""
+"""Evaluation of a model's trees."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ def test_a_label_less_file_is_scored_as_its_labelled_twin(toy, tmp_path):
 
 
 def test_a_label_less_file_that_could_be_read_with_labels_is_read_the_way_that_fits(tmp_path):
-    """(a (b c)) is one word under labels, and three without."""
+    """(a (b c)) has one word if it is read with labels, and three without."""
     (tmp_path / "gold.mrg").write_text("(S (D a) (N (A b) (C c)))\n")
     (tmp_path / "bare.mrg").write_text("(a (b c))\n")
     assert evaluate_trees(tmp_path / "bare.mrg", tmp_path / "gold.mrg").scores["predicted"].f1 == 1
@@ -261,7 +261,7 @@ def test_an_unknown_protocol_lists_those_there_are():
 
 @pytest.fixture
 def others(trained):
-    """Two further models: the same sizes and words, other weights."""
+    """Two further models with the same sizes and words and different weights."""
     models = []
     for seed in (1, 2):
         other = read_model(trained.prpn)
@@ -335,7 +335,7 @@ def test_the_commands_refuse_a_tie_rule_without_an_average(trained, toy, tmp_pat
 
 
 def distances_by_definition(model, ids: list[int]) -> np.ndarray:
-    """As the released program reads a sentence, in NumPy: an end, the words, an end, from zeros; the words' distances.
+    """Distances of a sentence between two EOS in NumPy, as in the released program, from an initial state of zeros.
 
     Returns (layers, words). Shen et al. 2019, equations (1) to (5) and (9) to (14).
     """
@@ -628,7 +628,7 @@ def test_random_weights_are_of_one_model(prpn, trained, toy, capsys):
 
 
 def test_splits_to_the_left_and_right_are_counted_over_spans_of_three_words_or_more(tmp_path):
-    """(a (b (c d))) e: of 0-5, 0-4, 1-4 one to the left, two to the right; 2-4 has two words and does not count."""
+    """(a (b (c d))) e: of 0-5, 0-4, 1-4 one splits left and two right; 2-4 has two words and is not counted."""
     (tmp_path / "one.mrg").write_text("(X (X a (X b (X c d))) e)\n(X a b)\n(X (X a b) (X c d))\n")
     (tmp_path / "gold.mrg").write_text("(X a (X b c d) e)\n(X a b)\n(X a (X b (X c d)))\n")
     scores = evaluate_trees(tmp_path / "one.mrg", tmp_path / "gold.mrg").scores["predicted"]

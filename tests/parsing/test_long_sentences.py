@@ -1,4 +1,4 @@
-"""Sentences so long that a model of spans takes minutes, or more memory than there is."""
+"""Sentences so long that span-based models take minutes, or do not fit in memory."""
 
 from __future__ import annotations
 

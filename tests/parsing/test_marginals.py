@@ -1,4 +1,4 @@
-"""Structure that is the probabilities of spans: placed, decoded, labelled, averaged."""
+"""Probabilities of spans: order, decoding, labels, averages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WORDS = sorted({word for sentence in SENTENCES for word in sentence})
 
 
 def weights_of_trees(stored, sentence):
-    """By tree, the sum of the weights of its spans of two words or more."""
+    """Returns the sum of the weights of the spans of two words or more, by tree."""
     model, tokens = stored.model, stored.vocabulary.encode(sentence)
     chart = model.weights(tokens)[:, 0]
     by_span = dict(zip(zip(*spans_in(len(tokens)), strict=True), chart, strict=True))
@@ -38,7 +38,7 @@ def weights_of_trees(stored, sentence):
 
 
 def probability(stored, sentence, span):
-    """Of a span, by enumeration of all trees."""
+    """Returns the probability of a span by enumeration of all trees."""
     weights = weights_of_trees(stored, sentence)
     powers = {tree: np.exp(weight) for tree, weight in weights.items()}
     return sum(power for tree, power in powers.items() if span in tree) / sum(powers.values())
@@ -159,7 +159,7 @@ def test_models_without_labels_and_rules_of_other_structures_have_no_labelled_tr
 
 
 class WithoutBestTrees(Model, Parses):
-    """A model of the same structure that does not find single best trees."""
+    """A model with the same structure that cannot find the most probable trees."""
 
     structure_type = SpanMarginals
 

@@ -1,4 +1,4 @@
-"""Parses of models that give span probabilities: their labels, their JSON, and averages with other models."""
+"""Parses of models with span probabilities: labels, JSON, and averages with other models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The structure of sentences, read in batches, and the decoders that make trees of it."""
+"""The structure of sentences, computed in batches, and its decoders."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_the_score_of_a_span_is_its_share_of_the_step_after_it_reading_the_sente
             expected = stored.model.structure(TokenBatch(ids, ids)).values[:, 0]
         chart = scores.chart(index)
         for last in range(len(sentence)):
-            # The step of word `last` is one later, for begin comes first; the step after it one more.
+            # The step of word `last` is one later because of BOS; the step after it is one more.
             shares = expected[last + 2, : last + 1].log_softmax(0).flip(0)
             np.testing.assert_allclose(expected[last + 2, : last + 1].flip(0), shares, rtol=0, atol=1e-6)
             np.testing.assert_allclose(chart[: last + 1, last], shares.numpy(), rtol=0, atol=1e-5)

@@ -1,4 +1,4 @@
-"""Surprisal: rows for all words of the original text that add up to the sentence's log-probability."""
+"""Surprisal: rows for all words of the original text, with the sum of the sentence's log-probability."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The normaliser: what text becomes, and that every token knows where it came from."""
+"""The normaliser: tokens, and their positions in the original text."""
 
 import json
 import pickle
@@ -44,7 +44,7 @@ def test_offsets_slice_the_original_line_in_order_and_leave_out_only_white_space
         if each.start >= end:
             assert not line[end : each.start].replace("\u200b", " ").strip()
             end = each.end
-        else:  # a second token of the same stretch
+        else:  # a second token of the same position
             assert each.end == end
     assert not line[end:].replace("\u200b", " ").strip()
 
@@ -187,9 +187,9 @@ def test_the_length_is_that_of_the_stretches_kept_and_of_one_character_between_w
     before = None
     for each in normaliser.align(line):
         if not each.written.replace("\u200b", " ").strip():
-            continue  # white space, which is seen between what it parts
+            continue  # white space, which is between the parts that it separates
         if each.token is None or (before is not None and each.start < before.end):
-            continue  # dropped, or one more token of the same stretch
+            continue  # dropped, or another token of the same position
         parted = before is not None and any(
             character.isspace() or character == "\u200b" for character in line[before.end : each.start]
         )

@@ -1,4 +1,4 @@
-"""Text as people write it, read with the splitting and spelling that a model's vocabulary needs."""
+"""Untokenised text, read with the splitting and spelling of a model's vocabulary."""
 
 from __future__ import annotations
 

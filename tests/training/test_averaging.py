@@ -1,4 +1,4 @@
-"""Averaged SGD: when it begins, what is averaged, fine-tuning, random steps."""
+"""Averaged SGD: when it starts, what is averaged, fine-tuning, random lengths."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NOISY = {
     "kind": "sgd",
     "learning_rate": 20.0,
     "gradient_clip": 0.25,
-}  # the weights jump about: their mean is better by far
+}  # the rate is so high that the average of the weights is much better
 
 
 def validations(folder: Path) -> list[dict]:
@@ -37,7 +37,7 @@ def validations(folder: Path) -> list[dict]:
 
 
 def changes(losses: list[float], settings: OptimiserSettings) -> list[str | None]:
-    """What each validation brings about, one an epoch, ten steps an epoch."""
+    """Returns the effect of each validation, with one validation and ten steps per epoch."""
     averaging = Averaging()
     return [averaging.seen(loss, 10 * number, float(number), settings) for number, loss in enumerate(losses, 1)]
 
@@ -112,7 +112,7 @@ def test_the_average_is_the_mean_of_parameters_and_the_model_gets_its_own_back()
 
 
 def watched(recipe, folder: Path) -> tuple[Run, list[dict[str, torch.Tensor]], list[tuple[Event, float]]]:
-    """A run to its end, its weights after each step, and each validation with the loss of the weights trained on."""
+    """Trains a run; records the weights after each step, and the loss of the unaveraged weights at each validation."""
     weights, scores = [], []
 
     def watch(event: Event) -> None:
@@ -129,7 +129,7 @@ def watched(recipe, folder: Path) -> tuple[Run, list[dict[str, torch.Tensor]], l
 
 
 def test_averaged_weights_are_better_than_those_they_are_the_mean_of_and_are_kept(larger_toy, tmp_path):
-    """SGD that jumps about: training brings about the switch by itself, and the mean lies lower at every validation."""
+    """SGD with a high rate: averaging starts during training, and the average has a lower loss at every validation."""
     schedule = {"epochs": 6, "validations_per_epoch": 3, "plateau_factor": 1.0}
     recipe = larger_toy.recipe("lstm", batches=STREAM, optimiser=NOISY | {"average_patience": 1}, schedule=schedule)
     run, weights, scores = watched(recipe, tmp_path / "run")
@@ -223,7 +223,7 @@ def test_a_checkpoint_from_before_there_was_averaging_is_read(toy, tmp_path):
 
 
 def test_each_random_length_has_its_own_rate(toy, tmp_path, monkeypatch):
-    """The rate of a step is the rate times its length over `steps`; validations tell the rate itself."""
+    """The rate of a step is proportional to its length; validations report the base rate."""
     lengths, rates = [], []
     step = GradientLoop._step
 

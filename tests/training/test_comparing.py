@@ -1,4 +1,4 @@
-"""A comparison: every run once, whatever interrupts it, and a table that says what it compares."""
+"""Comparisons: every run is trained once, despite interruptions, and a table shows the results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def watching(recipe):
 
 @pytest.fixture
 def trainings(monkeypatch):
-    """Folders that `train` and `resume` were called for, in order."""
+    """Records the folders for which `train` and `resume` are called, in order."""
     called = []
 
     def counted(kind, action):
@@ -72,7 +72,7 @@ def test_every_recipe_is_trained_with_every_seed_and_the_table_is_of_their_resul
 
 
 def test_the_tokens_of_an_epoch_are_those_that_are_trained_on(toy, tmp_path):
-    """Its sum over the steps, as training tells it."""
+    """Sums the speed over the steps, as training reports it."""
     tokens = []
 
     def watch(event: Event) -> None:

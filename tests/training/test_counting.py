@@ -1,4 +1,4 @@
-"""Rounds of EM in the run shell: folder, log, checkpoints, stopping and resuming, as gradient descent has them."""
+"""Training by EM: folder, log, checkpoints, stopping and resuming, like training by gradient descent."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ROUNDS = 6
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a run needs of a recipe."""
+    """The settings that a run needs."""
 
     optimiser: OptimiserSettings = field(default_factory=OptimiserSettings)
     schedule: ScheduleSettings = field(default_factory=ScheduleSettings)
@@ -50,7 +50,7 @@ def texts(*seeds: int) -> list[TokenBatch]:
 
 
 class MixtureTask(Task):
-    """EM of a mixture of unigrams. Its batches come one by one, as from disk."""
+    """EM of a mixture of unigrams. Batches are generated one by one, as from disk."""
 
     def __init__(self, costs: list[float] | None = None) -> None:
         self.model = MixtureOfUnigrams(4, WORDS, seed=int(torch.randint(1000, ())))
@@ -92,19 +92,19 @@ def resumed(folder: Path, callback=None, costs=None, **schedule: object) -> tupl
 
 
 def lines_of(folder: Path) -> list[dict[str, Any]]:
-    """metrics.jsonl without times."""
+    """Returns metrics.jsonl without times."""
     lines = map(json.loads, (folder / METRICS).read_text().splitlines())
     return [{key: value for key, value in line.items() if key != "seconds"} for line in lines]
 
 
 def model_in(folder: Path) -> dict[str, torch.Tensor]:
-    """The model's tensors in the checkpoint."""
+    """Returns the model's tensors in the checkpoint."""
     tensors = safetensors.torch.load_file(folder / CHECKPOINT)
     return {name: tensor for name, tensor in tensors.items() if name.startswith("model/")}
 
 
 def stop_after(*rounds: int):
-    """A callback that sends this process a signal after some rounds."""
+    """Returns a callback that sends this process a signal after some rounds."""
 
     def callback(event: Event) -> None:
         if event.kind == "round" and event.trainer.epoch in rounds:

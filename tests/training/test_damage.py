@@ -1,4 +1,4 @@
-"""Run folders that are damaged, or edited by somebody else: refused by name, and nothing outside is touched."""
+"""Damaged or edited run folders are reported by file, and no file outside is changed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def run(stopped_run, tmp_path) -> Path:
 
 
 def edit(folder: Path, *, progress=None, groups=None, tensors=None) -> None:
-    """Changes a checkpoint: settings of its progress, its groups, its tensors; None removes a tensor."""
+    """Changes progress, optimiser groups and tensors of a checkpoint; None removes a tensor."""
     stored, notes = read_tensors(folder / CHECKPOINT)
     notes["progress"] = json.dumps(json.loads(notes["progress"]) | (progress or {}))
     if groups is not None:

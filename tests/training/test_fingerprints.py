@@ -1,4 +1,4 @@
-"""Texts that change between the start of a run and its resumption are found, file by file."""
+"""Files that change between the start of a run and its resumption are reported."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def stop(event: Event) -> None:
 
 @pytest.fixture
 def stopped(toy, tmp_path):
-    """A run that was stopped, and copies of its texts."""
+    """An interrupted run, and copies of its texts."""
     texts = {part: str(tmp_path / f"{part}.txt") for part in ("train", "valid", "test")}
     for part, path in texts.items():
         shutil.copy(toy / f"{part}.txt", path)

@@ -1,4 +1,4 @@
-"""Parse-focusing: span weights from other parsers' trees, and the command from text to a focused grammar."""
+"""Parse-focusing: span weights from the trees of other parsers, and the command."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def batch(spans=None) -> TokenBatch:
 
 
 def test_a_span_costs_by_how_many_parsers_lack_it():
-    """Words 0 and 1 of the first sentence are a span of both parsers, words 1 to 3 of one; the other has no trees."""
+    """In the first sentence, words 0 and 1 are a span of both parsers, words 1 to 3 of one; the other has none."""
     spans = torch.tensor([[3, 0, 2], [3, 0, 2], [5, 0, 3]])  # step after the last word, column, length
     model = focused_model(4.0, parsers=2)
     found = model._span_weights(model._sentences(batch()), batch(spans))

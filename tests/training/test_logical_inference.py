@@ -1,4 +1,4 @@
-"""Logical inference from files to figures: training, selection, a folder, an evaluation, its commands."""
+"""Logical inference: training, model selection, folder, evaluation, commands."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RECIPES = sorted((shipped_recipes() / "logic").glob("*.yaml"))
 
 @pytest.fixture(scope="module")
 def logic(tmp_path_factory):
-    """Formula pairs of every length to test on, and short ones to learn by heart."""
+    """Formula pairs of every length for testing, and a few short ones for training."""
     folder = tmp_path_factory.mktemp("logic")
     write_logic(folder, 300, seed=1)
     pairs = [pair for part in ("train", "valid", "test") for pair in read_formula_pairs(folder / f"{part}.tsv")]

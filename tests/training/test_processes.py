@@ -1,4 +1,4 @@
-"""Two processes train one model."""
+"""Training of one model in two processes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def written(tmp_path: Path, data: dict) -> Path:
 
 @pytest.mark.long
 def test_two_processes_stay_equal_and_their_loss_falls_and_they_resume_each_with_its_own_numbers(larger_toy, tmp_path):
-    """PRPN, sentences, dropout: stopped by one process, then resumed."""
+    """PRPN with sentences and dropout, interrupted by one process and resumed."""
     recipe = written(tmp_path, larger_toy.recipe_data("prpn", schedule={"epochs": 3}))
     run = tmp_path / "run"
     stopped = in_two_processes(tmp_path, recipe, run, stop=4)
@@ -84,7 +84,7 @@ def test_two_processes_give_the_gradient_of_one_and_resume_with_their_own_column
     "starts", [pytest.param([-1], id="whole"), pytest.param([30, 0], id="resumed", marks=pytest.mark.long)]
 )
 def test_two_processes_average_and_fine_tune_in_step_with_the_same_random_lengths(larger_toy, tmp_path, starts):
-    """Adam, then averaged SGD, to the end of fine-tuning; resumed: stopped by one process after averaging began."""
+    """Adam, averaged SGD and fine-tuning to the end; the second run is interrupted during averaging and resumed."""
     data = larger_toy.recipe_data(
         "lstm",
         batches={"carry_state": True, "batch_size": 12, "variable_bptt": True},

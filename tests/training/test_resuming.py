@@ -1,4 +1,4 @@
-"""Stopping, being killed, and going on as if nothing had been."""
+"""Runs that are interrupted or killed, and resumed with the same results."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SETTINGS = [
 
 
 def stop_at(*steps: int, number: int = signal.SIGTERM):
-    """A watcher that sends this very process a signal after a step."""
+    """Returns a callback that sends this process a signal after a step."""
 
     def watch(event: Event) -> None:
         if event.kind == "step" and event.trainer.steps in steps:
@@ -50,13 +50,13 @@ def stop_at(*steps: int, number: int = signal.SIGTERM):
 
 
 def metrics(folder: Path) -> list[dict]:
-    """The lines of metrics.jsonl without their times."""
+    """Returns the lines of metrics.jsonl without times."""
     lines = [json.loads(line) for line in (folder / METRICS).read_text().splitlines()]
     return [{key: value for key, value in line.items() if key != "seconds"} for line in lines]
 
 
 def content(folder: Path) -> tuple[dict[str, torch.Tensor], dict]:
-    """All tensors of the checkpoint, and its progress without what hangs on the clock."""
+    """Returns all tensors of the checkpoint, and its progress without times."""
     with safetensors.safe_open(folder / CHECKPOINT, "pt") as file:
         notes = file.metadata()
     progress = json.loads(notes["progress"])
@@ -66,7 +66,7 @@ def content(folder: Path) -> tuple[dict[str, torch.Tensor], dict]:
 
 
 def assert_same_run(one: Path, other: Path) -> None:
-    """Bit for bit: weights, optimiser, carried state, random numbers, best weights, metrics."""
+    """Resumed runs have bitwise equal weights, optimiser, carried state, random state, best weights and metrics."""
     (tensors, progress), (others, other_progress) = content(one), content(other)
     assert progress == other_progress
     assert tensors.keys() == others.keys()
@@ -117,7 +117,7 @@ AVERAGING = [
 
 
 def falling_until(monkeypatch: pytest.MonkeyPatch, turn: int) -> Callable[[Event], None]:
-    """A watcher that makes the validation loss one of the step alone: lowest after step `turn`."""
+    """Makes the validation loss a function of the step, with the minimum after step `turn`."""
     evaluate, place = trainer.evaluate_language_model, {"step": 0}
 
     def falsified(*given):
@@ -295,7 +295,7 @@ def test_a_damaged_checkpoint_is_reported_and_the_run_not_restarted(toy, tmp_pat
 
 
 def start(*arguments: str) -> subprocess.Popen:
-    """The command in a process of its own."""
+    """Runs the command in a separate process."""
     return subprocess.Popen(
         [sys.executable, "-m", "syntaxlm", *arguments],
         stdout=subprocess.PIPE,
@@ -310,7 +310,7 @@ def lines_of(path: Path) -> int:
 
 
 def kill_and_go_on(toy, tmp_path: Path, moments: list[tuple[int, float]], epochs: int) -> None:
-    """Kills a run so many lines of metrics and seconds after it began or went on, each time; compares its end."""
+    """Kills a run repeatedly, after some lines of metrics and seconds; compares its end."""
     sections = {"run": {"checkpoint_seconds": 0.0, "log_steps": 1}, "schedule": {"epochs": epochs}}
     (tmp_path / "prpn.yaml").write_text(yaml.safe_dump(toy.recipe_data("prpn", **sections)))
     whole, broken = tmp_path / "whole", tmp_path / "broken"
@@ -318,7 +318,7 @@ def kill_and_go_on(toy, tmp_path: Path, moments: list[tuple[int, float]], epochs
     arguments = ["train", str(tmp_path / "prpn.yaml"), "--output", str(broken)]
     for lines, seconds in moments:
         process = start(*arguments)
-        # Metrics are cut to those of the checkpoint when the run goes on: their number falls before it rises.
+        # When the run resumes, metrics are truncated to those of the checkpoint, so their number first decreases.
         fewest = lines_of(broken / METRICS)
         while process.poll() is None:
             now = lines_of(broken / METRICS)

@@ -1,4 +1,4 @@
-"""The folder of a run: of all that want it at one instant exactly one has it, and the others leave nothing."""
+"""Run folders: of several processes that claim one together, exactly one succeeds; the others leave no files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from syntaxlm.training.run_folder import INPUTS, RECIPE, claim, held
 
 RACERS, ROUNDS = 4, 100
 
-# Each process claims one folder after the other as soon as a line comes, and says how it went.
+# For each line of input, a process claims the next folder and prints the outcome.
 RACER = """
 import sys, time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Training stop classifiers, and the commands that train and use them."""
+"""Training of stop classifiers, and the commands that train and use them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.training.test_trees import recipe_of
 
 @pytest.fixture(scope="module")
 def folder(larger_toy, tmp_path_factory) -> Path:
-    """Of a labelled model, without classifiers at first."""
+    """The folder of a labelled model, initially without classifiers."""
     place = tmp_path_factory.mktemp("stops") / "model"
     train(recipe_of(larger_toy, model={"labelled": True}, schedule={"epochs": 3}), place)
     return place
@@ -76,7 +76,9 @@ def test_the_classifiers_kept_are_those_of_the_best_epoch(toy, folder, tmp_path)
         (copy / file.name).write_bytes(file.read_bytes())
     (copy / WEIGHTS).write_bytes((folder / WEIGHTS).read_bytes())
     events = []
-    settings = StopTraining(reads="states", epochs=6, patience=2, learning_rate=1.5)  # a rate that soon does harm
+    settings = StopTraining(
+        reads="states", epochs=6, patience=2, learning_rate=1.5
+    )  # a rate so high that the loss soon rises
     found = train_stops(copy, toy / "train.conllu", toy / "valid.conllu", None, settings, events.append)
     losses = [event.values["valid_loss"] for event in events if event.kind == "valid"]
     best = losses.index(min(losses)) + 1

@@ -1,4 +1,4 @@
-"""A model that learns from gold trees beside its text: PaLM-S."""
+"""Training with gold trees of the text: PaLM-S."""
 
 from __future__ import annotations
 

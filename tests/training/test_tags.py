@@ -1,4 +1,4 @@
-"""Models of words are models of tags by one setting: trained on tagged text, they parse it and are evaluated."""
+"""Tag models: one setting makes a model read tags; training, parsing and evaluation on tagged text."""
 
 import gzip
 import io

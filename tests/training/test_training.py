@@ -1,4 +1,4 @@
-"""What a run does: best weights, schedule, limits, seeds, faults."""
+"""Training runs: best weights, schedule, limits, seeds, errors."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_the_training_loss_falls(toy, tmp_path, model, mode):
 
 
 def test_the_kept_weights_are_those_of_the_lowest_validation_loss(toy, tmp_path, monkeypatch):
-    """Validation losses are falsified: the second of four is the lowest."""
+    """Validation losses are replaced; the second of four is the lowest."""
     recipe = toy.recipe("lstm", schedule={"epochs": 2, "validations_per_epoch": 2, "plateau_patience": 9})
     evaluate, offsets, at_best = trainer.evaluate_language_model, iter([2.0, -5.0, 1.0, 0.0]), []
 
@@ -110,7 +110,7 @@ def test_a_warm_up_raises_the_rate_evenly_from_0_in_its_steps(toy, tmp_path):
 
 
 def falsify(monkeypatch, losses):
-    """Makes the losses of validations these; returns the weights at each. Later scores are the true ones."""
+    """Replaces the validation losses; returns the weights at each validation. Later scores are not changed."""
     evaluate, left, weights = trainer.evaluate_language_model, iter(losses), []
 
     def falsified(scorer, corpus):
@@ -225,7 +225,7 @@ def test_a_loss_of_nan_stops_the_run_and_the_last_checkpoint_is_kept(toy, tmp_pa
 
 
 def test_a_gradient_without_bounds_reaches_no_checkpoint_and_no_kept_weights(toy, tmp_path, monkeypatch):
-    """The loss is finite, its gradient is not: it spoils the weights, and the next loss would be the first sign."""
+    """The loss is finite, but its gradient is not; without a check, the next loss would be the first sign."""
     recipe = toy.recipe("lstm", run={"checkpoint_seconds": 0.0})
     forward, calls = gradient._LossModule.forward, []
 

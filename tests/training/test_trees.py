@@ -1,4 +1,4 @@
-"""A model of trees in the one training program, and what is asked of it afterwards."""
+"""Dependency-tree models: training, and the commands that use them."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_the_model_folder_has_words_and_labels_of_the_trees(toy, folder):
 
 
 def test_the_loss_may_be_a_mean_over_sentences_or_over_words(toy, tmp_path, monkeypatch):
-    """One step of plain SGD without clipping: the gradients differ by the words of a sentence."""
+    """One step of plain SGD without clipping: the gradients differ by the number of words per sentence."""
     steps = {}
     for loss_normalisation in ("tokens", "sentences"):
         optimiser = {"loss_normalisation": loss_normalisation, "gradient_clip": 1e9, "learning_rate": 1e-3}
