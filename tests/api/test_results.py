@@ -83,13 +83,13 @@ def test_libraries_of_data_frames_take_the_results(library):
     assert len(dropped) == 4
 
 
-def test_without_a_library_the_extra_is_named(only):
+def test_without_a_library_the_extra_is_reported(only):
     only(None)
     with pytest.raises(InputError, match=r"pip install 'syntaxlm\[dataframe\]'"):
         language_model(fresh("lstm")).surprisal("the cat").to_dataframe()
 
 
-def test_a_broken_library_is_not_taken_for_a_missing_one(monkeypatch):
+def test_a_broken_library_is_not_reported_as_missing(monkeypatch):
     def broken(name):
         raise ModuleNotFoundError("No module named 'numpy'", name="numpy")
 

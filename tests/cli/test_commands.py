@@ -144,7 +144,7 @@ def test_parse_keeps_line_and_tree_together(run, text, trained):
     assert trees[3] == "(X cat)"
 
 
-def test_options_may_stand_before_between_and_after_arguments(run, toy, trained):
+def test_options_may_be_before_between_and_after_arguments(run, toy, trained):
     decoder = ["--decoder", "unbiased"]
     expected = run("parse", trained.prpn, toy / "test.txt", *decoder)
     assert expected[0] == 0
@@ -241,7 +241,7 @@ def test_a_sentence_of_one_word_of_five_thousand_and_of_unknown_ones_is_parsed(r
 
 
 @pytest.mark.parametrize("mode", ["--no-carry-state", "--carry-state"])
-def test_evaluate_perplexity_reads_either_way_from_file_and_standard_input(run, toy, trained, monkeypatch, mode):
+def test_evaluate_perplexity_reads_files_and_standard_input_in_both_modes(run, toy, trained, monkeypatch, mode):
     code, from_file, _ = run("evaluate", "perplexity", trained.prpn, toy / "test.txt", mode)
     assert code == 0
     assert "perplexity" in from_file

@@ -38,7 +38,7 @@ def test_models_and_interpolation_are_in_adjacent_columns_and_every_question_is_
     code, out, _ = run(capsys, trained.prpn, *files, "--also", trained.lstm, "--details", rows)
     assert code == 0
     assert "questions 10   candidates 30   chance 33.3" in out
-    assert "the best on the first half" in out
+    assert "weights tuned on the first half" in out
     assert "interpolated compared with prpn, second half: accuracy difference" in out
     written = [json.loads(row) for row in rows.read_text().splitlines()]
     assert [set(row["models"]) for row in written] == [{"prpn", "lstm", "interpolated"}] * 10
@@ -84,9 +84,9 @@ def test_a_tree_model_and_a_word_model_answer_together(capsys, trained, toy, tmp
     assert "tree: of its words given its tree, P(S | T); lstm: end of sentence included" in out
     plain = tmp_path / "q.txt"
     plain.write_text("".join(" ".join(tree.words) + "\n" for pair in zip(trees, turned, strict=True) for tree in pair))
-    code, told, error = run(capsys, folder, plain, *asked[2:], "--parses", tmp_path / "q.conllu")
+    code, reported, error = run(capsys, folder, plain, *asked[2:], "--parses", tmp_path / "q.conllu")
     assert code == 0, error
-    assert told.splitlines()[1:] == out.splitlines()[1:]
+    assert reported.splitlines()[1:] == out.splitlines()[1:]
     code, out, error = run(capsys, folder, plain, *asked[2:])
     assert (code, out) == (2, "")
     assert "found plain text, but tree reads dependency trees" in error
@@ -95,7 +95,7 @@ def test_a_tree_model_and_a_word_model_answer_together(capsys, trained, toy, tmp
 def test_options_are_in_the_help(capsys):
     with pytest.raises(SystemExit):
         run(capsys, "--help")
-    told = capsys.readouterr().out
+    reported = capsys.readouterr().out
     options = (
         "MODEL",
         "QUESTIONS",
@@ -107,14 +107,14 @@ def test_options_are_in_the_help(capsys):
         "--details",
         "--json",
     )
-    assert all(option in told for option in options)
+    assert all(option in reported for option in options)
 
 
-def test_faults_end_with_code_2_and_their_place(capsys, trained, files):
+def test_errors_exit_with_code_2_and_their_place(capsys, trained, files):
     questions, answers = files
     code, out, error = run(capsys, trained.prpn, questions, answers, "--weights", "0.5")
     assert (code, out) == (2, "")
-    assert "expected one for each but the first" in error
+    assert "expected 0: one for each model except the first" in error
     lines = answers.read_text().splitlines()
     answers.write_text("\n".join([*lines[:3], "<s> something else </s>", *lines[4:]]))
     code, out, error = run(capsys, trained.prpn, questions, answers)

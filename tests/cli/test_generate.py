@@ -54,8 +54,8 @@ def test_json_lines_have_the_surprisals_of_score(generate, trained, tmp_path, ca
     cli.main(["score", str(trained.prpn), str(tmp_path / "text.txt"), "--format", "json"])
     rows = [json.loads(row) for row in capsys.readouterr().out.splitlines()]
     for line in lines:
-        told = [row["surprisal"] for row in rows if row["sentence"] == line["number"]]
-        assert line["surprisals"] == pytest.approx(told if line["ended"] else told[:-1], abs=1e-4)
+        reported = [row["surprisal"] for row in rows if row["sentence"] == line["number"]]
+        assert line["surprisals"] == pytest.approx(reported if line["ended"] else reported[:-1], abs=1e-4)
 
 
 @pytest.mark.parametrize(

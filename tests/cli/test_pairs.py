@@ -61,15 +61,15 @@ def test_models_with_equal_folder_names_are_distinguished_and_duplicates_refused
 def test_options_are_in_the_help_and_a_folder_without_a_model_is_reported(capsys, pairs, tmp_path):
     with pytest.raises(SystemExit):
         run(capsys, "--help")
-    told = capsys.readouterr().out
+    reported = capsys.readouterr().out
     options = ("MODEL", "FILES", "--also", "--punctuation", "--contractions", "--details", "--json")
-    assert all(option in told for option in options)
+    assert all(option in reported for option in options)
     code, out, error = run(capsys, tmp_path / "nowhere", pairs)
     assert (code, out) == (2, "")
     assert "no such model folder" in error
 
 
-def test_a_faulty_line_ends_with_code_2_and_its_place(capsys, trained, pairs):
+def test_an_invalid_line_exits_with_code_2_and_its_place(capsys, trained, pairs):
     pairs.write_text('{"sentence_good": "a"}\n')
     code, out, error = run(capsys, trained.prpn, pairs)
     assert (code, out) == (2, "")

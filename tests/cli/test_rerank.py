@@ -46,21 +46,21 @@ def run(capsys, *arguments):
     return code, *capsys.readouterr()
 
 
-def test_picked_trees_go_to_standard_output_or_to_a_file(capsys, model, files, tmp_path):
+def test_picked_trees_are_written_to_stdout_or_a_file(capsys, model, files, tmp_path):
     path, gold = files("k")
     code, out, error = run(capsys, model, path)
     assert (code, error) == (0, "")
     assert out.count("# rerank_log_prob = -") == out.count("# rerank_candidate = ") == out.count("# sent_id") == 2
-    code, told, _ = run(capsys, model, path, "-o", tmp_path / "best.conllu")
+    code, reported, _ = run(capsys, model, path, "-o", tmp_path / "best.conllu")
     assert code == 0
     assert (tmp_path / "best.conllu").read_text() == out
-    assert "sentences 2   candidates 4" in told
-    assert "UAS" not in told
+    assert "sentences 2   candidates 4" in reported
+    assert "UAS" not in reported
     assert [tree.name for tree in read_conllu(tmp_path / "best.conllu")] == ["a", "b"]
-    code, told, _ = run(capsys, model, path, "--gold", gold)
+    code, reported, _ = run(capsys, model, path, "--gold", gold)
     assert code == 0
-    assert "first candidate" in told
-    assert "# sent_id" not in told
+    assert "first candidate" in reported
+    assert "# sent_id" not in reported
 
 
 def test_json_has_the_figures_and_a_weight_may_be_chosen(capsys, model, files):
@@ -84,7 +84,7 @@ def test_picked_trees_do_not_overwrite_the_input(capsys, model, files):
         assert f"{output}: is a file that is read" in err
 
 
-def test_faults_end_with_code_2_their_place_and_no_file(capsys, model, files, trained, tmp_path):
+def test_errors_exit_with_code_2_their_place_and_no_file(capsys, model, files, trained, tmp_path):
     path, gold = files("k")
     output = tmp_path / "best.conllu"
     output.write_text("old")

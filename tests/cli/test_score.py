@@ -73,8 +73,8 @@ def test_other_columns_go_into_every_row_of_their_sentence(score):
     text = "item\ttext\tregion\n1\tthe cat\tmain\n\n2\ta dog sees\t\n"
     rows = table(score(text, "--column", "text")[1])
     assert list(rows[0]) == [*COLUMNS, "item", "region"]
-    told = [(row["sentence"], row["word"], row["item"], row["region"]) for row in rows]
-    assert told == [("1", word, "1", "main") for word in ("the", "cat", "")] + [
+    reported = [(row["sentence"], row["word"], row["item"], row["region"]) for row in rows]
+    assert reported == [("1", word, "1", "main") for word in ("the", "cat", "")] + [
         ("3", word, "2", "") for word in ("a", "dog", "sees", "")
     ]
     plain = table(score("the cat\n\na dog sees\n")[1])
@@ -83,12 +83,12 @@ def test_other_columns_go_into_every_row_of_their_sentence(score):
     assert [(line["word"], line["item"]) for line in lines] == [(row["word"], row["item"]) for row in rows]
 
 
-def test_columns_named_as_ours_go_into_every_row_under_another_name(score):
+def test_columns_with_reserved_names_are_renamed_in_every_row(score):
     text = "word\ttext\tsentence\tinput_sentence\nverb\tthe cat\tA\ta\nnoun\ta dog\tB\tb\n"
     rows = table(score(text, "--column", "text")[1])
     assert list(rows[0]) == [*COLUMNS, "input_word", "input_input_sentence", "input_sentence"]
-    told = [(row["word"], *list(row.values())[len(COLUMNS) :]) for row in rows]
-    assert told == [(word, "verb", "A", "a") for word in ("the", "cat", "")] + [
+    reported = [(row["word"], *list(row.values())[len(COLUMNS) :]) for row in rows]
+    assert reported == [(word, "verb", "A", "a") for word in ("the", "cat", "")] + [
         (word, "noun", "B", "b") for word in ("a", "dog", "")
     ]
     lines = [json.loads(line) for line in score(text, "--column", "text", "--format", "json")[1].splitlines()]

@@ -109,7 +109,7 @@ def test_what_cannot_be_parsed_is_refused(pipeline, tmp_path):
         list(parse_text(text, pipeline))
 
 
-def test_without_spacy_the_extra_is_named(monkeypatch):
+def test_without_spacy_the_extra_is_reported(monkeypatch):
     real = builtins.__import__
 
     def without(name, *more):

@@ -85,14 +85,14 @@ def test_spans_of_stream_batches_are_the_words_of_the_constituents_inside_a_colu
 ):
     corpus, spans = made(drawn)
     batches = StreamBatches(corpus, vocabulary, size, steps, variable_bptt=variable_bptt, seed=3, spans=spans)
-    read, told = {}, []
+    read, reported = {}, []
     for batch in batches.iterate(2):
         begins = {column: len(tokens) for column, tokens in read.items()}
         for column in range(batch.tokens.shape[1]):
             read.setdefault(column, []).extend(batch.tokens[batch.mask()[:, column], column].tolist())
         for step, column, length in batch.spans.tolist():
             assert 0 <= step < (len(batch.tokens) if batch.lengths is None else int(batch.lengths[column]))
-            told.append((begins.get(column, 0) + step, column, length))
+            reported.append((begins.get(column, 0) + step, column, length))
     places = {word: (column, place) for column, tokens in read.items() for place, word in enumerate(tokens)}
     expected = Counter()
     for words, _ in constituents(corpus, spans):
@@ -101,8 +101,8 @@ def test_spans_of_stream_batches_are_the_words_of_the_constituents_inside_a_colu
         together = len({column for column, _ in found}) == 1
         if together and found[-1][0] is not None and found[-1][1] + 1 < len(read[found[-1][0]]):
             expected[words] += 1
-    assert min((place - length for place, _, length in told), default=0) >= 0
-    assert Counter(tuple(read[column][place - length : place]) for place, column, length in told) == expected
+    assert min((place - length for place, _, length in reported), default=0) >= 0
+    assert Counter(tuple(read[column][place - length : place]) for place, column, length in reported) == expected
 
 
 @given(CORPORA, st.integers(4, 12), st.integers(1, 20), st.integers(2, 4))
@@ -126,7 +126,7 @@ def test_every_process_has_the_spans_of_its_own_columns_and_sentences(drawn, siz
 
 
 @given(CORPORA, st.integers(1, 30), st.integers(0, 10), st.booleans())
-def test_an_interrupted_epoch_goes_on_with_the_same_spans(drawn, size, start, variable_bptt):
+def test_an_interrupted_epoch_resumes_with_the_same_spans(drawn, size, start, variable_bptt):
     corpus, spans = made(drawn)
     stream = StreamBatches(corpus, VOCABULARY, size, 5, variable_bptt=variable_bptt, spans=spans)
     sentences = SentenceBatches(corpus, VOCABULARY, size, True, 2, spans=spans)
@@ -260,7 +260,7 @@ def test_words_that_the_model_does_not_know_are_equal(tmp_path):
     assert read(tmp_path, *marks).count == 3
 
 
-def test_a_sentence_with_other_words_than_its_tree_is_named_counted_and_not_supervised(tmp_path):
+def test_a_sentence_with_other_words_than_its_tree_is_reported_and_not_supervised(tmp_path):
     found = read(tmp_path, WITHOUT.replace("in Rome", "in Rome today"), TREEBANK)
     assert found.supervised.tolist() == [False, True, True]
     assert [found.spans.sentence(place) for place in range(3)] == [set(), *SPANS_WITHOUT[1:]]
@@ -282,7 +282,7 @@ def test_a_sentence_with_other_words_than_its_tree_is_named_counted_and_not_supe
     assert str(many).endswith("and 2 more sentences that differ from their trees")
 
 
-def test_more_or_fewer_trees_than_sentences_are_told_with_both_numbers_and_where_they_part(tmp_path):
+def test_different_numbers_of_trees_and_sentences_are_reported_with_the_first_difference(tmp_path):
     with pytest.raises(
         InputError,
         match=r"gold\.mrg: 3 trees \(1 more have no word left, clean-up ptb-keep\), .*"

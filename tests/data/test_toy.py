@@ -122,14 +122,14 @@ def test_an_inconsistent_grammar_is_refused(table: str) -> None:
         one_letter(table)
 
 
-def test_all_faults_of_a_grammar_are_told_together() -> None:
+def test_all_errors_of_a_grammar_are_reported_together() -> None:
     rules = [Rule("S", ("Noun", "Nuon"), 0.5, 0, ("", "obj"))]
     with pytest.raises(ValueError, match=r"(?s)Noun is neither .*Nuon is neither .*S has probabilities \[0.5\]"):
         ToyGrammar(rules, {}, {}, "S")
 
 
 @pytest.mark.parametrize("line", ["S a_X", "S -> a_X", "S -> 0 a_X", "S -> 1 A B", "S -> 1 A* B", "S -> 1 A/x", "S ->"])
-def test_a_malformed_line_of_the_table_is_named(line: str) -> None:
+def test_a_malformed_line_of_the_table_is_reported(line: str) -> None:
     with pytest.raises(ValueError, match="rule table, line 2"):
         read_rules("A -> 1 a_DT\n" + line, {}, "S")
 

@@ -275,9 +275,9 @@ def test_given_weights_are_of_all_models_but_the_first(two, files):
 
 
 def test_the_table_has_chance_and_every_model_on_all_and_on_both_halves(two, files):
-    told = str(evaluate_completion(two, *files)).splitlines()
-    assert told[0].endswith("questions 3   candidates 6   chance 50.0")
-    rows = {line[:44].strip(): line[44:].split() for line in told}
+    reported = str(evaluate_completion(two, *files)).splitlines()
+    assert reported[0].endswith("questions 3   candidates 6   chance 50.0")
+    rows = {line[:44].strip(): line[44:].split() for line in reported}
     assert rows["accuracy, 95% interval (number of questions)"] == ["one", "two", "interpolated"]
     assert rows["all questions"][0] == "33.3"
     assert [cell for cell in rows["second half"] if "(" in cell] == ["(2)"] * 3
@@ -365,9 +365,9 @@ def test_a_model_of_trees_chooses_by_the_probability_of_words_given_each_tree(pa
     assert report.models[0].all_known.tolist() == [[True, True], [True, False]]
     figures = report.to_dict()["models"][0]
     assert (figures["given_trees"], figures["eos_predicted"]) == (True, False)
-    told = str(report)
-    assert "total log-probability of its words given its tree, P(S | T); a tie of k" in told
-    assert f"trees and words of dependency-tree models: {questions}" in told
+    reported = str(report)
+    assert "total log-probability of its words given its tree, P(S | T); a tie of k" in reported
+    assert f"trees and words of dependency-tree models: {questions}" in reported
     beside = evaluate_completion(stored, plain, answers, parses=questions)
     assert beside.models[0].log_probs.tolist() == report.models[0].log_probs.tolist()
     means = evaluate_completion(stored, questions, answers, per_token=True).models[0].log_probs
@@ -395,8 +395,10 @@ def test_tree_and_text_models_are_in_one_table_and_interpolated(parsed, beside):
     assert text == pytest.approx(words, rel=1e-6)
     assert report.interpolation is not None
     assert report.interpolation.scores.log_probs == pytest.approx(0.5 * tree + 0.25 * ltree + 0.25 * text)
-    told = str(report)
-    assert "(tree, ltree: of its words given its tree, P(S | T); text: end of sentence included, state reset" in told
+    reported = str(report)
+    assert (
+        "(tree, ltree: of its words given its tree, P(S | T); text: end of sentence included, state reset" in reported
+    )
     assert [model["given_trees"] for model in report.to_dict()["models"]] == [True, True, False]
     assert evaluate_completion(models, questions, answers).interpolation.is_tuned
     split = evaluate_completion(models, questions, answers, TreebankStyle("drop"), shares=[0.25, 0.25])

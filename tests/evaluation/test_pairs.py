@@ -131,15 +131,15 @@ def test_cases_and_groups_have_their_own_accuracy_and_cases_their_mean():
 def test_the_table_has_all_models_and_the_style_of_the_text():
     models = scores("left", [1, 0, 1, 0]), scores("right", [1, 1, 1, 0], [True, False, True, False])
     pairs = tuple(pair(name, "z", name.upper(), field="some") for name in "abcd")
-    told = str(PairsReport(pairs, models, ("file.jsonl",), TreebankStyle("drop")))
-    assert "punctuation dropped, contractions as written" in told
-    rows = {line.split("   ")[0].strip(): line.split() for line in told.splitlines() if line}
+    reported = str(PairsReport(pairs, models, ("file.jsonl",), TreebankStyle("drop")))
+    assert "punctuation dropped, contractions as written" in reported
+    rows = {line.split("   ")[0].strip(): line.split() for line in reported.splitlines() if line}
     assert rows["all pairs"][2:] == ["50.0", "(4)", "75.0", "(4)"]
     assert rows["pairs with all differing words known"][6:] == ["50.0", "(4)", "100.0", "(2)"]
     assert rows["field: some"][2:] == ["4", "50.0", "50.0", "75.0", "100.0"]
     assert rows["B"][1:] == ["1", "0.0", "0.0", "100.0", "-"]
-    assert "right compared with left, all pairs: accuracy difference +25.0" in told
-    assert "right compared with left, pairs with all differing words known: accuracy difference +0.0" in told
+    assert "right compared with left, all pairs: accuracy difference +25.0" in reported
+    assert "right compared with left, pairs with all differing words known: accuracy difference +0.0" in reported
 
 
 def test_an_unknown_style_of_text_gives_a_warning_unless_a_style_is_chosen():

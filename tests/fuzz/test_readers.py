@@ -152,13 +152,13 @@ TAGGED_PIECES = ["_", "__", " _", "_ ", "_A", "a_", "a_B|C", "_\u200b"]
 
 @contextmanager
 def refusal(saying: object) -> Iterator[None]:
-    """The block succeeds, or raises an InputError with the name of the file."""
-    told = str(saying)
+    """The block succeeds, or raises an InputError with this text."""
+    message = str(saying)
     try:
         yield
     except InputError as error:
-        told = str(error)
-    assert str(saying) in told
+        message = str(error)
+    assert str(saying) in message
 
 
 def brackets(path: Path) -> None:
@@ -291,19 +291,19 @@ def read_all(reader: Callable[[Path], None], path: Path, contents: st.SearchStra
 
 
 @pytest.mark.parametrize(("reader", "suffix", "contents"), READERS)
-def test_near_valid_files_are_read_or_refused_by_name(tmp_path, reader, suffix, contents):
+def test_near_valid_files_are_read_or_reported_by_name(tmp_path, reader, suffix, contents):
     read_all(reader, tmp_path / f"file{suffix}", contents, FEW)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(("reader", "suffix", "contents"), READERS)
-def test_many_thousand_near_valid_files_are_read_or_refused_by_name(tmp_path, reader, suffix, contents):
+def test_many_thousand_near_valid_files_are_read_or_reported_by_name(tmp_path, reader, suffix, contents):
     read_all(reader, tmp_path / f"file{suffix}", contents, MANY)
 
 
 @settings(max_examples=FEW, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(mutated(["1e-3", "[a, b]", "{a: 3}"], YAML_PIECES), st.lists(st.sampled_from(["model", "a", ""]), min_size=1))
-def test_settings_on_the_command_line_are_taken_or_refused(content, path):
+def test_settings_on_the_command_line_are_accepted_or_refused(content, path):
     data = {"model": {"name": "prpn"}, "a": 3}
     with refusal(f"--{'.'.join(path)}"):
         override(data, [(".".join(path), content.decode("utf-8", "replace"))])
@@ -321,7 +321,7 @@ RECIPE_FILES = [
 
 
 @pytest.mark.parametrize("path", RECIPE_FILES)
-def test_every_cut_of_a_shipped_recipe_is_read_or_refused_by_name(path, tmp_path):
+def test_every_truncation_of_a_shipped_recipe_is_read_or_reported_by_name(path, tmp_path):
     cut, content = tmp_path / "cut.yaml", path.read_bytes()
     cut.write_bytes(content)
     for end in reversed(range(0, len(content), 17)):
@@ -332,7 +332,7 @@ def test_every_cut_of_a_shipped_recipe_is_read_or_refused_by_name(path, tmp_path
 
 @pytest.mark.parametrize("reader", [read_brackets, read_conllu], ids=["brackets", "conllu"])
 @pytest.mark.parametrize(("suffix", "compress"), [(".gz", gzip.compress), (".xz", lzma.compress)])
-def test_damaged_compressed_files_are_refused_by_name(tmp_path, reader, suffix, compress):
+def test_damaged_compressed_files_are_reported_by_name(tmp_path, reader, suffix, compress):
     content = compress((BRACKETS[0] if reader is read_brackets else CONLLU[0]).encode() * 9)
     path = tmp_path / f"file{suffix}"
     for place in range(len(content)):

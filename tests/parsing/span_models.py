@@ -32,7 +32,7 @@ NAMES = [
 
 
 class Ends(Model, Parses, ScoresTokens):
-    """Scores spans by first and last token, length and the token after them; single words have equal scores."""
+    """Scores spans by first and last token, length and the token after them; words have equal probabilities."""
 
     structure_type = SpanScores
 

@@ -307,9 +307,9 @@ def test_models_that_read_different_words_are_reported_with_the_sentence(prpn, o
     splitting = dataclasses.replace(others[0], settings=dataclasses.replace(prpn.settings, normaliser=normaliser))
     with pytest.raises(InputError) as error:
         parse_lines_together([prpn, splitting], ["a cat", "the cat, a dog"], first=11, names=["one", "two"])
-    told = str(error.value).splitlines()
-    assert told[0] == "sentence 12: the models read different words, starting with word 2."
-    assert told[1:3] == ["  one, 4 words: cat, a dog", "  two, 5 words: cat , a dog"]
+    reported = str(error.value).splitlines()
+    assert reported[0] == "sentence 12: the models read different words, starting with word 2."
+    assert reported[1:3] == ["  one, 4 words: cat, a dog", "  two, 5 words: cat , a dog"]
 
 
 def test_the_commands_take_several_models(prpn, trained, toy, tmp_path, capsys):

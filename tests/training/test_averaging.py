@@ -187,11 +187,11 @@ def test_fine_tuning_trains_on_from_the_mean_and_ends_at_a_loss_that_rose(toy, t
     schedule = {"epochs": 60, "plateau_factor": 1.0}
     recipe = toy.recipe("lstm", batches=STREAM, optimiser=optimiser, schedule=schedule)
     run, _, scores = watched(recipe, tmp_path / "run")
-    told = [event.values["averaging"] for event, _ in scores]
-    assert [one for one in told if one] == ["begins", "restarts", "ends"]
-    assert told[-1] == "ends"
-    assert len(told) < 60
-    restarted = next(place for place, one in enumerate(told) if one == "restarts")
+    reported = [event.values["averaging"] for event, _ in scores]
+    assert [one for one in reported if one] == ["begins", "restarts", "ends"]
+    assert reported[-1] == "ends"
+    assert len(reported) < 60
+    restarted = next(place for place, one in enumerate(reported) if one == "restarts")
     event, raw = scores[restarted]
     assert raw == event.values["valid_loss"], "the weights trained on are not the averaged ones"
     assert all(raw != event.values["valid_loss"] for event, raw in scores[restarted + 1 :])

@@ -111,7 +111,7 @@ def test_damaged_groups_of_the_optimiser_are_refused(run, groups):
 
 
 @pytest.mark.parametrize(
-    ("tensors", "told"),
+    ("tensors", "reported"),
     [
         ({"random": torch.zeros(3, dtype=torch.uint8)}, "random: expected"),
         ({"random": torch.zeros(5056, dtype=torch.uint8)}, "random"),
@@ -127,9 +127,9 @@ def test_damaged_groups_of_the_optimiser_are_refused(run, groups):
         ({"state/hidden": torch.full((2, 8, 16), float("nan"))}, "hidden contains NaN"),
     ],
 )
-def test_damaged_tensors_of_a_checkpoint_are_refused(run, tensors, told):
+def test_damaged_tensors_of_a_checkpoint_are_refused(run, tensors, reported):
     edit(run, tensors=tensors)
-    assert_refused(run, CHECKPOINT, told)
+    assert_refused(run, CHECKPOINT, reported)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="links and pipes of POSIX")

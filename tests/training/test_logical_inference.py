@@ -140,9 +140,9 @@ def test_the_small_recipes_have_equal_numbers_of_parameters_to_a_thousandth():
 
 
 def test_all_errors_of_a_recipe_are_reported_together(logic):
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError) as reported:
         small(logic, **{"training.gradient_clip": 0, "classifier.dropout": 1.5, "model.embedding_size": 0})
-    said = str(told.value)
+    said = str(reported.value)
     assert "training.gradient_clip: found 0" in said
     assert "classifier.dropout: found 1.5; expected a number from 0 to under 1" in said
     assert "model.embedding_size: found 0; expected 1 or more" in said

@@ -58,10 +58,10 @@ def test_of_several_processes_that_claim_a_folder_at_one_instant_exactly_one_has
             for racer in racers:
                 racer.stdin.write(f"{folder} {moment}\n")
                 racer.stdin.flush()
-            told = [racer.stdout.readline().split(" ", 1) for racer in racers]
-            won = [place for place, (word, *_) in enumerate(told) if word == "won\n"]
-            assert len(won) == 1, told
-            assert all(str(folder) in rest[0] for word, *rest in told if word == "lost")
+            reported = [racer.stdout.readline().split(" ", 1) for racer in racers]
+            won = [place for place, (word, *_) in enumerate(reported) if word == "won\n"]
+            assert len(won) == 1, reported
+            assert all(str(folder) in rest[0] for word, *rest in reported if word == "lost")
             assert [path.name for path in folder.iterdir()] == [RECIPE], "a loser left something"
             assert (folder / RECIPE).read_text() == f"{won[0]}\n" * 1000
             racers[won[0]].stdin.write("\n")

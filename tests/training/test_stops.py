@@ -105,9 +105,9 @@ def test_classifiers_of_other_types_and_values_are_refused(folder, result, tmp_p
         "has NaN values": tensors[name] * float("nan"),
         "has shape": tensors[name][:1],
     }
-    for told, tensor in changes.items():
+    for reported, tensor in changes.items():
         write_tensors(copy / STOP_WEIGHTS, tensors | {name: tensor}, notes)
-        with pytest.raises(InputError, match=rf"stops\.safetensors: .*{name} {told}"):
+        with pytest.raises(InputError, match=rf"stops\.safetensors: .*{name} {reported}"):
             read_stops(copy, read_model(copy))
     (copy / STOP_WEIGHTS).unlink()
     (copy / STOP_WEIGHTS).symlink_to(folder / STOP_WEIGHTS)
@@ -139,10 +139,10 @@ def test_sampled_trees_are_written_as_conllu_with_the_reported_score(folder, res
     assert [line.removeprefix("# text = ") for line in lines if line.startswith("# text = ")] == [
         " ".join(tree.words) for tree in trees
     ]
-    told = [float(line.rpartition(" ")[2]) for line in lines if line.startswith("# surprisal = ")]
+    reported = [float(line.rpartition(" ")[2]) for line in lines if line.startswith("# surprisal = ")]
     code, out, _ = call(capsys, "score", folder, tmp_path / "sampled.conllu", "--format", "json")
     rows = [json.loads(row) for row in out.splitlines()]
-    for number, bits in enumerate(told, 1):
+    for number, bits in enumerate(reported, 1):
         read = sum(row["surprisal"] for row in rows if row["sentence"] == number)
         assert read == pytest.approx(bits, abs=1e-3)
 

@@ -256,7 +256,7 @@ def _misfits(
 
 
 def _checked_groups(groups: Any, optimiser: torch.optim.Optimizer | None, path: Path) -> list[dict[str, Any]]:
-    """An optimiser's groups of weights, with settings of their own as far as they are stored. Raises InputError."""
+    """Returns the optimiser's parameter groups with the stored settings. Raises InputError if they do not fit."""
     own = [] if optimiser is None else optimiser.state_dict()["param_groups"]
     fits = isinstance(groups, list) and len(groups) == len(own) and all(isinstance(group, dict) for group in groups)
     if not fits or any(group.get("params") != usual["params"] for group, usual in zip(groups, own, strict=True)):
@@ -266,13 +266,15 @@ def _checked_groups(groups: Any, optimiser: torch.optim.Optimizer | None, path: 
         stored = {name: value for name, value in group.items() if name in usual}
         for name, value in stored.items():
             if not _is_like(value, usual[name]):
-                raise InputError(f"{path}: groups: {name}: found {str(value)[:40]}; expected such as {usual[name]}")
+                raise InputError(
+                    f"{path}: groups: {name}: found {str(value)[:40]}; expected a value like {usual[name]}"
+                )
         checked.append(usual | stored)
     return checked
 
 
 def _is_like(value: Any, usual: Any) -> bool:
-    """Whether a setting is of the same type, and finite."""
+    """Whether a setting has the same type as the usual one, and is finite."""
     if isinstance(usual, list | tuple):
         return isinstance(value, list) and len(value) == len(usual) and all(map(_is_like, value, usual))
     if isinstance(usual, float):

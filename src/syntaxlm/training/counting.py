@@ -27,7 +27,7 @@ class CountingLoop:
     def __init__(self, task: Task, recipe: TaskRecipe, processes: Processes, log: RunLog) -> None:
         self.task, self.recipe, self.processes, self.log = task, recipe, processes, log
         self.model: TrainsByCounting = task.model
-        self.stop_asked = False
+        self.stop_requested = False
 
     @property
     def rounds(self) -> int:
@@ -59,7 +59,7 @@ class CountingLoop:
     def _rounds(self) -> None:
         trainer = self.log.trainer
         started = time.monotonic() - trainer.seconds
-        while not trainer.finished and not self.stop_asked:
+        while not trainer.finished and not self.stop_requested:
             counted = 0
             with torch.no_grad():
                 for counted, batch in enumerate(progress_bar(self.task.full_pass(), "counting, batches"), 1):  # noqa: B007

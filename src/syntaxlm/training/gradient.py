@@ -60,7 +60,7 @@ class GradientLoop:
     def __init__(self, task: Task, recipe: TaskRecipe, processes: Processes, log: RunLog) -> None:
         self.task, self.recipe, self.processes, self.log = task, recipe, processes, log
         self.state: State = None
-        self.stop_asked = False
+        self.stop_requested = False
         self.gradient_norm = torch.zeros(())
         self.optimiser = build_optimiser(task.model, recipe.optimiser)
         self.loss, self.wrapped_optimiser = processes.fabric.setup(_LossModule(task.model), self.optimiser)
@@ -94,7 +94,7 @@ class GradientLoop:
         self.epoch_batches = self.batches.count(self.trainer.epoch)
 
     def train(self) -> None:
-        """Trains until the schedule ends, or until `stop_asked` is true."""
+        """Trains until the schedule ends, or until `stop_requested` is true."""
         keep_freed_memory()
         trainer, schedule = self.trainer, self.recipe.schedule
         self._started = time.monotonic() - trainer.seconds
@@ -113,7 +113,7 @@ class GradientLoop:
                         self._validate()
                     trainer.finished = True
                     break
-                if self.processes.any_rank(self.stop_asked):
+                if self.processes.any_rank(self.stop_requested):
                     self._save()
                     return
                 if self.processes.any_rank(time.monotonic() - self._saved > self.recipe.run.checkpoint_seconds):

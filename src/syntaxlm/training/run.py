@@ -92,11 +92,11 @@ class Run:
         """Trains. Returns whether the run is finished; otherwise it was interrupted and saved."""
         loop = self.loop
 
-        def ask_to_stop() -> None:
-            loop.stop_asked = True
+        def request_stop() -> None:
+            loop.stop_requested = True
 
         if not self.log.trainer.finished:
-            with on_stop_signals(ask_to_stop):
+            with on_stop_signals(request_stop):
                 loop.train()
         self.processes.fabric.barrier()
         return self.log.trainer.finished
