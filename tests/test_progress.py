@@ -110,7 +110,7 @@ def test_training_is_shown_by_a_bar_in_a_terminal_and_by_lines_of_validations_ev
         display(Event("valid", place, 10, values))
     shown = console.file.getvalue()
     assert "epoch 0.30  train loss 3.5000  valid loss 3.2500  valid perplexity 25.80" in shown
-    assert "best so far  learning rate falls" in shown
+    assert "best so far  learning rate reduced" in shown
     assert ("tokens/s" in shown) == console.is_terminal
     if console.is_terminal:
         assert "3/20" in shown

@@ -298,7 +298,8 @@ def test_models_of_whole_sentences_refuse_streams_and_open_sentences(name):
 
 
 def test_a_curriculum_is_of_sentences_alone():
-    fault = "my.yaml: batches.curriculum: found [10, 20]; expected [], or sentences to read: no stream, no trees"
+    expected = "expected [], or batches.carry_state false and a model that reads text"
+    fault = f"my.yaml: batches.curriculum: found [10, 20]; {expected}"
     assert fault_of({"batches.curriculum": [10, 20], "batches.carry_state": True}) == fault
     assert fault_of({"model": {"name": "tree-rnn"}, "batches.curriculum": [10, 20]}) == fault
     assert fault_of({"batches.curriculum": [10, 0]}).startswith(

@@ -145,7 +145,7 @@ def test_a_named_pipe_is_read(tmp_path):
         assert list(read_lines(tmp_path / "pipe")) == [(1, "a"), (2, "b")]
 
 
-def test_limits_of_what_a_text_may_be(tmp_path, monkeypatch):
+def test_limits_of_texts(tmp_path, monkeypatch):
     monkeypatch.setattr(text_files, "MAXIMUM_LINE", 3 * text_files._PIECE)
     (tmp_path / "long.txt").write_bytes(b"x\n" + b"a" * (4 * text_files._PIECE) + b"\nb\n")
     with pytest.raises(InputError, match=r"long\.txt, line 2: more than 1 MiB in one line"):

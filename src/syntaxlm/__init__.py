@@ -3,7 +3,7 @@
     nlp = syntaxlm.load("my-model")
     nlp.parse("the old cat sleeps on a red chair").tree.pretty_print()
 
-Most programs need only the names below; each subpackage has more. They are imported when first used.
+Most programs need only the names in this module. The subpackages have further functions. Names are imported lazily.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _MODULES = {
     "write_report": "reports.report",
 }
 
-# Names of the first version: the module that has each, and what to write instead. They go in the next version.
+# Deprecated names: their modules, and what to write instead. They will be removed in the next version.
 _OLD_NAMES = {
     "evaluate_completion": ("evaluation.completion", "load(folder).evaluate_completion(questions, answers)"),
     "evaluate_pairs": ("evaluation.pairs", "load(folder).evaluate_pairs(files)"),
@@ -101,7 +101,7 @@ __all__ = [
 ]
 
 
-# How results show themselves: in notebooks, and trees in a terminal.
+# Functions that display results in notebooks, and trees in a terminal.
 display.register(
     {
         "tree": "syntaxlm.drawing.tree:tree_svg",
@@ -117,7 +117,7 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name's module when the name is first used: torch takes seconds to import."""
+    """Imports the module of a name when the name is first used, because importing torch takes seconds."""
     if name in _OLD_NAMES:
         module, instead = _OLD_NAMES[name]
         warnings.warn(

@@ -1,16 +1,17 @@
-"""The one error that a user's input can cause, and the warnings."""
+"""The error that invalid user input raises, and the warnings of the package."""
 
 
 class InputError(ValueError):
-    """The user's input is wrong: a file, a line of it, a setting, an argument.
+    """Raised for invalid user input: a file, a line of a file, a setting or an argument.
 
-    The message states where, what was found, what was expected and what to do. Commands print it and exit with code 2.
+    The message contains the place, what was found, what was expected and what to do. Commands print it on stderr and
+    exit with code 2.
     """
 
 
 class InputWarning(UserWarning):
-    """The input was used, but the result may not be what the user expects. Commands print it on stderr."""
+    """Warns that the result may not be what the user expects. The input was used. Commands print it on stderr."""
 
 
 class OldSettingWarning(FutureWarning):
-    """A setting has its name of an earlier version. It was used. Commands print the warning on stderr."""
+    """Warns that a setting has a name from an earlier version. The setting was used. Commands print it on stderr."""

@@ -1,7 +1,7 @@
-"""Settings of earlier versions and their present names: the one place that knows the old ones.
+"""Old names of settings, commands and options, and their present names. No other module contains the old names.
 
-Recipes, run folders, model folders, classifier folders and command lines of the first edition stay usable: an old name
-is accepted, with one warning per file that lists the old names and the new ones.
+Old names are accepted in recipes, run folders, model folders, classifier folders and command lines. One warning per
+file lists the old names and the present ones.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ OLD_MODES = {
     "stream": {"carry_state": True, "predict_eos": True},
     "trees": {"carry_state": False, "predict_eos": False},
 }
-"""How text was read, once one setting `mode`: the two settings that replace it."""
+"""Values of the old setting `mode`, and the two settings that replace each."""
 
 OLD_SETTINGS: dict[str, str | Mapping[str, Mapping[str, Any]]] = {
     "mode": OLD_MODES,  # in config.json
@@ -42,10 +42,10 @@ OLD_SETTINGS: dict[str, str | Mapping[str, Mapping[str, Any]]] = {
     "schedule.plateau_of": "schedule.plateau_loss",
     "training.clip": "training.gradient_clip",  # of recipes of logical inference
 }
-"""Old dotted name -> the present one; or, where one setting became several, each old value -> the present settings."""
+"""Old dotted name -> present name; or, if several settings replace an old one, each old value -> present settings."""
 
 OLD_COMMANDS = {("evaluate", "lm"): ("evaluate", "perplexity"), ("logic", "train"): ("train",)}
-"""Old command -> the present one."""
+"""Old command -> present command."""
 
 _OLD_CONTEXTS = {"reset": ["--no-carry-state"], "carry": ["--carry-state"]}
 
@@ -70,18 +70,19 @@ OLD_OPTIONS: dict[str, str | Mapping[str, Sequence[str]]] = {
     "grammar --text": "",
     "quickstart --model": "--model-type",
 }
-"""Old option of the command line, of one command or of all -> the present one; "" where its value became an argument;
-or, where options replace its values, each old value -> the present options."""
+"""Old command-line option, of one command or of all -> present option; "" if its value is now an argument; or, if
+options replace its values, each old value -> present options."""
 
 OLD_DECODERS = {"right": "greedy-right", "sum": "greedy-sum", "total": "cky"}
-"""Old name of a decoder -> the present one."""
+"""Old name of a decoder -> present name."""
 
 
 def rename_old_settings(data: Any, source: str) -> Any:
-    """Nested dicts of settings with old settings under their present names; `data` itself stays as it is.
+    """Returns nested dictionaries of settings in which old names are replaced by present ones.
 
-    Warns once per call, with all old names. Raises InputError where a file gives an old name and the present one, and
-    for the value of a setting that became several where it is none of the old values.
+    data: the settings, which are not changed.  source: the file, for messages.
+    Warns once per call, with all old names. Raises InputError if both an old name and its present name are given, and
+    for an invalid value of a setting that several settings replace.
     """
     notes, faults = [], []
     for old in OLD_SETTINGS:
@@ -103,9 +104,9 @@ def rename_old_settings(data: Any, source: str) -> Any:
 
 
 def rename_old_assignments(assignments: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
-    """Dotted assignments of the command line, ("model.layers", 3), with old settings under their present names.
+    """Returns assignments of the command line, ("model.layers", 3), in which old names are replaced by present ones.
 
-    Warns and raises InputError as `rename_old_settings` does.
+    Warns and raises InputError like `rename_old_settings`.
     """
     given = {key for key, _ in assignments}
     renamed: list[tuple[str, Any]] = []
@@ -128,17 +129,17 @@ def rename_old_assignments(assignments: Sequence[tuple[str, Any]]) -> list[tuple
 
 
 def present_decoder(name: str) -> str:
-    """A decoder by its present name. Warns where the old one is given."""
+    """Returns the present name of a decoder. Warns if an old name is given."""
     if name in OLD_DECODERS:
         _warn("the command line", [f"--decoder {name} is now --decoder {OLD_DECODERS[name]}"])
     return OLD_DECODERS.get(name, name)
 
 
 def rename_old_options(arguments: Sequence[str]) -> list[str]:
-    """The arguments of a command line with old commands and options under their present names.
+    """Returns the arguments of a command line in which old commands and options are replaced by present ones.
 
-    Options are read as --old VALUE or --old=VALUE. Warns once, with all old names. Raises InputError where the present
-    option is given as well, and for a value that an old option never had.
+    Options may be written as --old VALUE or --old=VALUE. Warns once, with all old names. Raises InputError if both an
+    old option and its present name are given, and for an invalid value of an old option.
     """
     arguments, notes = _rename_old_command(arguments)
     commands = [" ".join(arguments[:count]) for count in (2, 1)]
@@ -158,7 +159,7 @@ def rename_old_options(arguments: Sequence[str]) -> list[str]:
             if new in names:
                 raise InputError(f"{name} is the old name of {new}: found both; give {new} only")
             notes.append(f"{name} is now {new}" if new else f"{name} FILE is now the argument FILE")
-            if new or equals:  # else the next word is the argument
+            if new or equals:  # otherwise the next word is the argument
                 renamed.append(new + word.removeprefix(name) if new else value)
         else:
             value = value if equals else next(words, "")
@@ -172,7 +173,7 @@ def rename_old_options(arguments: Sequence[str]) -> list[str]:
 
 
 def _rename_old_command(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The arguments with the present name of the command, and notes on what was renamed."""
+    """Returns the arguments with the present name of the command, and notes about renamed commands."""
     for old, new in OLD_COMMANDS.items():
         if tuple(arguments[: len(old)]) == old:
             return [*new, *arguments[len(old) :]], [f"{' '.join(old)} is now {' '.join(new)}"]
@@ -216,13 +217,13 @@ def _get(data: Any, key: str) -> Any:
 
 
 def _with(data: Any, key: str, value: Any) -> dict[str, Any]:
-    """A copy of nested dicts with one setting more."""
+    """Returns a copy of nested dictionaries with an additional setting."""
     first, *rest = key.split(".", 1)
     return {**data, first: _with(data.get(first) or {}, rest[0], value) if rest else value}
 
 
 def _without(data: Any, key: str) -> dict[str, Any]:
-    """A copy of nested dicts with one setting less."""
+    """Returns a copy of nested dictionaries without a setting."""
     first, *rest = key.split(".", 1)
     if rest:
         return {**data, first: _without(data[first], rest[0])}
@@ -230,7 +231,7 @@ def _without(data: Any, key: str) -> dict[str, Any]:
 
 
 def mode_settings(mode: object) -> dict[str, bool]:
-    """The settings that replace an old `mode`. Raises InputError for a value that never was one."""
+    """Returns the settings that replace an old `mode`. Raises InputError for an invalid value."""
     if not isinstance(mode, str) or mode not in OLD_MODES:
         raise InputError(f"mode: found {mode!r}; expected one of {', '.join(OLD_MODES)}")
     return dict(OLD_MODES[mode])

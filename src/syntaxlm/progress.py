@@ -1,6 +1,6 @@
-"""Progress on stderr: shown on a terminal only, for what takes longer than two seconds.
+"""Progress bars on stderr. They are shown only on a terminal, and only for work that takes longer than two seconds.
 
-All bars of a process share one display, so that work inside other work adds a line instead of a second display.
+All bars of a process share one display, so a bar inside another one adds a line instead of a second display.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _settings = {"quiet": False}
 
 
 def set_quiet(quiet: bool = True) -> None:
-    """Turns progress bars and notes of all commands off, or on again. Errors and warnings are printed all the same."""
+    """Turns progress bars and notes off or on. Errors and warnings are always printed."""
     _settings["quiet"] = quiet
 
 
 def error_console() -> Console:
-    """A console on stderr for progress and notes, whose lines appear above the bars; silent after `set_quiet()`."""
+    """Returns a console on stderr for progress and notes. It prints above the bars, and nothing after `set_quiet()`."""
     if _shown.display is not None:
         return _shown.display.console
     return Console(stderr=True, highlight=False, quiet=_settings["quiet"])
@@ -41,8 +41,12 @@ def error_console() -> Console:
 class Work:
     """Work whose progress is shown.
 
-    total: amount of work, None if it is unknown.  percent: show how much is done in percent, not as a number.
-    counted: show how much is done at all.  note: further figures for the display.
+    what: description of the work.
+    total: amount of work; None if it is unknown.
+    percent: show the finished amount in percent instead of a number.
+    done: finished amount.
+    note: additional text.
+    counted: show the finished amount.
     """
 
     what: str
@@ -55,7 +59,7 @@ class Work:
 
 @contextmanager
 def status(what: str) -> Iterator[Work]:
-    """Shows what is done while the block runs, and for how long."""
+    """Shows a description and the elapsed time while the block runs."""
     with working(Work(what, counted=False)) as work:
         yield work
 
@@ -67,11 +71,13 @@ def progress_bar(
     amount: Callable[[T], float] | None = None,
     percent: bool = False,
 ) -> Iterator[T]:
-    """The items, with a progress bar and the time left.
+    """Yields the items while showing a progress bar with the remaining time.
 
-    total: the number of items; by default their length if they have one; without a total, the time that passed is
-        shown.
-    amount: the work of one item, where `total` is not a number of items.  percent: see `Work`.
+    what: description of the work.
+    total: total amount of work; by default the number of items, if it is known. If the total is unknown, the elapsed
+        time is shown instead of the remaining time.
+    amount: returns the amount of work of an item; by default 1.
+    percent: see `Work`.
     """
     if total is None and isinstance(items, Sized):
         total = len(items)
@@ -83,7 +89,10 @@ def progress_bar(
 
 @contextmanager
 def working(work: Work, console: Console | None = None) -> Iterator[Work]:
-    """Shows the progress of work while the block runs, on stderr or another console; the block sets `work.done`."""
+    """Shows the progress of work while the block runs. The block sets `work.done`.
+
+    console: where to show the progress; None: stderr.
+    """
     _add(work, console)
     try:
         yield work
@@ -92,7 +101,7 @@ def working(work: Work, console: Console | None = None) -> Iterator[Work]:
 
 
 class _Done(ProgressColumn):
-    """How much is done: "1,200/5,000", "1,200" without a total, "24%"."""
+    """Column with the finished amount: "1,200/5,000", "1,200" without a total, or "24%"."""
 
     def render(self, task: Task) -> Text:
         work: Work = task.fields["work"]
@@ -104,7 +113,7 @@ class _Done(ProgressColumn):
 
 
 class _Time(ProgressColumn):
-    """Time left if the total is known, else the time passed."""
+    """Column with the remaining time or, if the total is unknown, the elapsed time."""
 
     max_refresh = 0.5
 
@@ -112,17 +121,17 @@ class _Time(ProgressColumn):
         elapsed = task.elapsed or 0.0
         if task.total is None:
             return Text(str(timedelta(seconds=int(elapsed))), style="progress.elapsed")
-        first, moved = task.fields["first"], task.fields["moved"]  # amount done at the start; time of the last change
+        first, moved = task.fields["first"], task.fields["moved"]  # amount at the start; time of the last change
         text = "-:--:--"
         if task.completed > first:
-            # By the mean speed since the start: a recent speed is unknown where work is done in large portions.
+            # From the mean speed since the start, because work may be done in large portions.
             left = moved * (task.total - task.completed) / (task.completed - first) - (elapsed - moved)
             text = str(timedelta(seconds=round(max(0.0, left))))
         return Text(f"{text} left", style="progress.remaining")
 
 
 class _Display(Progress):
-    """Reads the amounts of work when it is drawn, so that work costs nothing more for being shown."""
+    """Display of all bars. It reads the amounts of work only when it is drawn, so updates have no cost."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(
@@ -133,7 +142,7 @@ class _Display(Progress):
             _Time(),
             console=console,
             transient=True,
-            # Data printed to a pipe or file must not be drawn above the bars, on the terminal.
+            # Output to a pipe or file must not be printed above the bars on the terminal.
             redirect_stdout=bool(sys.stdout is not None and sys.stdout.isatty()),
         )
         self.timer: threading.Timer | None = None
@@ -149,7 +158,7 @@ class _Display(Progress):
 
 @dataclass
 class _Shown:
-    """The display, while there is work."""
+    """The shared display; None while there is no work."""
 
     display: _Display | None = None
     tasks: dict[int, TaskID] = field(default_factory=dict)  # by the id of the work
@@ -163,7 +172,7 @@ def _add(work: Work, console: Console | None = None) -> None:
     with _shown.lock:
         if _shown.display is None:
             console = console or error_console()
-            # Of several processes, which share a terminal, the first one shows its progress.
+            # If several processes share a terminal, only the first shows progress.
             if not console.is_terminal or console.quiet or os.environ.get("RANK", "0") != "0":
                 return
             display = _shown.display = _Display(console)
@@ -187,5 +196,5 @@ def _remove(work: Work) -> None:
     assert display.timer is not None
     display.timer.cancel()
     display.timer.join()
-    if display.live.is_started:  # else it would print an empty line
+    if display.live.is_started:  # otherwise it would print an empty line
         display.stop()

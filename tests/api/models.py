@@ -1,4 +1,4 @@
-"""Models at hand as `load` would give them."""
+"""Models in memory, like those that `load` returns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training, comparing and reranking by one call, with recipes by name and overrides as dicts."""
+"""The functions for training, comparing and reranking, with recipes by name and overrides as dictionaries."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_old_names_in_overrides_are_accepted_with_a_warning():
 
 @pytest.fixture
 def recipes(monkeypatch) -> list[Recipe]:
-    """The recipes that would be trained, in order."""
+    """Records the recipes that would be trained, in order."""
     found: list[Recipe] = []
     monkeypatch.setattr(trainer, "train", lambda recipe, folder, callback: found.append(recipe))
     return found
@@ -126,7 +126,7 @@ def test_recipes_to_compare_are_given_by_name(monkeypatch, few, tmp_path):
     assert {(one.run.seed, one.schedule.minutes) for one in recipes.values()} == {(3, 0.5)}
 
 
-def test_reranked_trees_are_written_and_not_over_what_is_read(tmp_path):
+def test_reranked_trees_are_written_and_do_not_overwrite_the_input(tmp_path):
     candidates = tmp_path / "k.conllu"
     rows = [("1", "the", "2"), ("2", "cat", "0")], [("1", "the", "0"), ("2", "cat", "1")]
     written = ["".join(f"{n}\t{w}\t_\t_\t_\t_\t{h}\tdep\t_\t_\n" for n, w, h in tree) for tree in rows]

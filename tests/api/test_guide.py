@@ -1,4 +1,4 @@
-"""The Python blocks of the guide run as they stand, one after the other."""
+"""The Python blocks of the guide run without changes, one after the other."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAIR = {"sentence_good": "the old cat sleeps", "sentence_bad": "cat the sleeps o
 
 @pytest.fixture
 def folder(few, toy, trained, tmp_path, monkeypatch):
-    """The working folder of a reader of the guide."""
+    """The working directory for the guide."""
     (tmp_path / "my-model").symlink_to(trained.prpn)
     pcfg = grammar("simple-pcfg")
     write_model(tmp_path / "my-pcfg", dataclasses.replace(pcfg, model=pcfg.model.float()))

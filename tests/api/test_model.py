@@ -1,4 +1,4 @@
-"""`load` and what its object does: the same as the functions that it stands for, for a string or several."""
+"""`load` and the methods of its object: the same results as the functions that they call, for one string or several."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_batches_of_any_size_give_the_same_parses(prpn, size):
     assert [one.number for one in prpn.pipe(iter(TEXTS), size)] == list(range(1, len(TEXTS) + 1))
 
 
-def test_a_stream_is_read_as_its_parses_are_asked_for(prpn):
+def test_a_stream_is_read_lazily(prpn):
     numbers = itertools.count()
     texts = (SENTENCE for _ in numbers)  # endless
     parses = prpn.pipe(texts, batch_size=3)
@@ -160,7 +160,7 @@ def test_models_of_tags_name_the_sentence_without_tags():
 
 
 @pytest.mark.parametrize("texts", [SENTENCE, [SENTENCE]])
-def test_what_a_model_type_lacks_names_the_types_that_have_it(texts):
+def test_a_missing_ability_is_reported_with_the_types_that_have_it(texts):
     lstm, compound = language_model(fresh("lstm")), language_model(fresh("compound-pcfg"))
     with pytest.raises(InputError, match=r"this lstm model .*so parsing cannot use it\. Model types that can: prpn, "):
         lstm.parse(texts)
@@ -234,7 +234,7 @@ def test_evaluations_are_those_of_the_modules(toy, prpn, tmp_path):
         ("many", r"It contains model folders: (\S+, ){5}\.\.\.$"),
     ],
 )
-def test_what_is_not_a_model_folder_is_reported_with_what_is_there(tmp_path, place, message):
+def test_a_folder_without_a_model_is_reported_with_its_content(tmp_path, place, message):
     (tmp_path / "file").touch()
     (tmp_path / "empty").mkdir()
     folders = [f"seeds/seed-{seed}" for seed in (1, 2)] + [f"many/prpn/seed-{seed}" for seed in range(9)]

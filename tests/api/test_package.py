@@ -1,4 +1,4 @@
-"""The names of the package: imported when used, typed, and those of the first version with a warning."""
+"""The names of the package: imported lazily, typed, and deprecated names with a warning."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HEAVY = ("lightning", "nltk", "numpy", "pandas", "polars", "pydantic", "torch")
 OLD = syntaxlm._OLD_NAMES
 
 
-def test_every_public_name_is_what_its_module_has():
+def test_every_public_name_is_that_of_its_module():
     assert sorted(syntaxlm.__all__) == sorted(syntaxlm._MODULES)
     for name, module in syntaxlm._MODULES.items():
         assert getattr(syntaxlm, name) is getattr(importlib.import_module(f"syntaxlm.{module}"), name)
@@ -50,7 +50,7 @@ def test_the_package_itself_uses_no_old_name():
     assert [str(path) for path in root.rglob("*.py") if old.search(path.read_text(encoding="utf-8"))] == []
 
 
-def test_functions_take_what_load_returns(trained):
+def test_functions_accept_the_result_of_load(trained):
     lines = ["the cat sees"]
     nlp, stored = syntaxlm.load(trained.prpn), read_model(trained.prpn)
     with pytest.warns(FutureWarning):

@@ -1,4 +1,4 @@
-"""Results as dicts, data frames and notebook output."""
+"""Results as dictionaries, data frames and notebook output."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TEXTS = ["the old cat sees a dog", "", "a dog"]
 
 
 class Frame(dict):
-    """What a data frame is made of: columns of equal length."""
+    """The content of a data frame: columns of equal length."""
 
     def __init__(self, columns):
         super().__init__(columns)
@@ -29,7 +29,7 @@ class Frame(dict):
 
 @pytest.fixture
 def only(monkeypatch):
-    """Makes a library of data frames the only one there is; None: there is none."""
+    """Makes a data frame library the only installed one; None: none is installed."""
 
     def only(installed):
         for name in ("pandas", "polars"):
@@ -40,14 +40,14 @@ def only(monkeypatch):
 
 @pytest.fixture(params=["pandas", "polars"])
 def library(request, monkeypatch):
-    """A library of data frames, if it is installed, as the only one."""
+    """A data frame library as the only installed one; skipped if it is missing."""
     found = pytest.importorskip(request.param)
     monkeypatch.setitem(sys.modules, "polars" if request.param == "pandas" else "pandas", None)
     return found
 
 
 def results():
-    """One of each kind, with the columns and the number of rows of its data frame."""
+    """One result of each type, with the columns and the number of rows of its data frame."""
     lstm, pcfg = language_model(fresh("lstm")), language_model(grammar("simple-pcfg"))
     words = ["sentence", "position", "word", "begin", "end", "token", "in_vocabulary", "surprisal"]
     parts = ["sentence", "start", "end", "text", "label", "score", "marginal"]
@@ -83,13 +83,13 @@ def test_libraries_of_data_frames_take_the_results(library):
     assert len(dropped) == 4
 
 
-def test_without_a_library_the_extra_is_named(only):
+def test_without_a_library_the_extra_is_reported(only):
     only(None)
     with pytest.raises(InputError, match=r"pip install 'syntaxlm\[dataframe\]'"):
         language_model(fresh("lstm")).surprisal("the cat").to_dataframe()
 
 
-def test_a_broken_library_is_not_taken_for_a_missing_one(monkeypatch):
+def test_a_broken_library_is_not_reported_as_missing(monkeypatch):
     def broken(name):
         raise ModuleNotFoundError("No module named 'numpy'", name="numpy")
 

@@ -33,7 +33,7 @@ def test_the_average_is_written_and_the_agreement_printed(files, tmp_path, capsy
     ]
 
 
-def test_ties_are_broken_as_asked(files, tmp_path, capsys):
+def test_ties_are_broken_as_requested(files, tmp_path, capsys):
     out = tmp_path / "out.mrg"
     assert main(["average", files[0], files[2], "-o", str(out), "--ties", "first", "--json"]) == 0
     assert out.read_text() == "(X the (X cat sat))\n(X a)\n"
@@ -42,7 +42,7 @@ def test_ties_are_broken_as_asked(files, tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["ties"] == "random"
 
 
-def test_an_average_does_not_take_the_place_of_what_it_is_made_of(files, capsys):
+def test_an_average_does_not_overwrite_its_input(files, capsys):
     assert main(["average", *files, "-o", files[0]]) == 2
     assert f"{files[0]}: is also an input" in capsys.readouterr().err
 
@@ -65,10 +65,10 @@ def test_weights_and_json(files, tmp_path, capsys):
         (["--weights", "1,two,3"], "--weights: found '1,two,3'"),
         (["--weights", "1,2"], "weights: found 1, 2; expected 3 positive numbers"),
         (["--weights", "1,2,0"], "expected 3 positive numbers"),
-        (["--protocol", "none"], "no such protocol"),
+        (["--protocol", "none"], "found protocol 'none'; expected one of"),
     ],
 )
-def test_what_is_wrong_is_told_and_nothing_is_written(files, tmp_path, capsys, extra, said):
+def test_errors_are_reported_and_nothing_is_written(files, tmp_path, capsys, extra, said):
     assert main(["average", *files, "-o", str(tmp_path / "out.mrg"), *extra]) == 2
     assert said in capsys.readouterr().err
     assert not (tmp_path / "out.mrg").exists()

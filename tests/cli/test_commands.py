@@ -1,4 +1,4 @@
-"""Every command, from its help to what it says of bad input."""
+"""Every command: help, output, and errors for invalid input."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from syntaxlm.trees import parse_brackets, read_brackets
 
 
 def commands(parser: Parser, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    """The names of all commands below a parser, those with commands below them included."""
+    """Returns the names of all commands of a parser, including groups of commands."""
     inner = [found for name, one in parser.commands.items() for found in commands(one, (*path, name))]
     return [path, *inner]
 
@@ -49,7 +49,7 @@ def run(capsys):
 
 @pytest.fixture
 def refused(run):
-    """Runs a command that must end with code 2, nothing on stdout and one message on stderr; returns the message."""
+    """Runs a command that must exit with code 2, no output and one message on stderr; returns the message."""
 
     def refused(*arguments: object) -> str:
         code, out, err = run(*arguments)
@@ -85,12 +85,12 @@ def test_every_command_has_help_with_all_it_takes(run, command):
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_an_unknown_option_is_told_in_one_line(refused, command):
+def test_an_unknown_option_is_reported_in_one_line(refused, command):
     assert len(refused(*command, "--nonsense").splitlines()) == 1
 
 
 @pytest.mark.parametrize("command", ["parse", "evaluate perplexity", "evaluate parse", "evaluate boundaries"])
-def test_what_is_no_model_folder_is_told(refused, text, tmp_path, command):
+def test_a_folder_without_a_model_is_reported(refused, text, tmp_path, command):
     path = text("a cat\n")
     assert "no such model folder" in refused(*command.split(), tmp_path / "nowhere", path)
     assert "not a model folder: config.json is missing" in refused(*command.split(), tmp_path, path)
@@ -106,7 +106,7 @@ def test_what_is_no_model_folder_is_told(refused, text, tmp_path, command):
     ],
 )
 @pytest.mark.parametrize("model", ["prpn", "lstm"])
-def test_a_text_that_is_none_is_told_by_file_and_line(refused, text, trained, model, content, said):
+def test_invalid_text_is_reported_with_file_and_line(refused, text, trained, model, content, said):
     assert said in refused("evaluate", "perplexity", getattr(trained, model), text(content))
 
 
@@ -118,13 +118,13 @@ def test_a_text_that_is_none_is_told_by_file_and_line(refused, text, trained, mo
         (b"a cat\nna\xefve\n", "line 2: found byte 0xef at offset 8, expected UTF-8 text"),
     ],
 )
-def test_a_text_that_is_none_is_told_by_parse_and_nothing_is_written(refused, text, trained, tmp_path, content, said):
+def test_parse_reports_invalid_text_and_writes_nothing(refused, text, trained, tmp_path, content, said):
     path = text(content)
     assert said in refused("parse", trained.prpn, path, "-o", tmp_path / "out.mrg")
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
 
 
-def test_a_missing_text_is_told(refused, trained, tmp_path):
+def test_a_missing_text_is_reported(refused, trained, tmp_path):
     for command in (["parse"], ["evaluate", "perplexity"]):
         assert "No such file or directory" in refused(*command, trained.prpn, tmp_path / "none.txt")
 
@@ -144,7 +144,7 @@ def test_parse_keeps_line_and_tree_together(run, text, trained):
     assert trees[3] == "(X cat)"
 
 
-def test_options_may_stand_before_between_and_after_arguments(run, toy, trained):
+def test_options_may_be_before_between_and_after_arguments(run, toy, trained):
     decoder = ["--decoder", "unbiased"]
     expected = run("parse", trained.prpn, toy / "test.txt", *decoder)
     assert expected[0] == 0
@@ -165,11 +165,11 @@ def test_parsing_in_chunks_changes_nothing(run, toy, trained, monkeypatch, toget
     monkeypatch.setattr(parsing_text, "PARSED_TOGETHER", together)
     lines, found = parsed()
     assert lines == expected
-    for some, others in zip(found, distances, strict=True):  # products of other sizes round otherwise
+    for some, others in zip(found, distances, strict=True):  # products of different sizes are rounded differently
         assert some == pytest.approx(others, abs=2e-6)
 
 
-def test_a_file_of_empty_lines_gives_as_many(run, text, trained):
+def test_a_file_of_empty_lines_gives_the_same_number_of_lines(run, text, trained):
     assert run("parse", trained.prpn, text("\n\n\n")) == (0, "\n\n\n", "")
 
 
@@ -201,9 +201,11 @@ def test_words_that_brackets_cannot_hold_as_they_are_come_back_the_same(run, tex
     assert len(complete.words) == len(words.split()) + 2, "dropped marks are put back, {x} as three"
 
 
-def test_output_goes_to_a_file_whole_or_not_at_all(run, refused, text, trained, tmp_path, monkeypatch):
+def test_output_files_are_written_atomically(run, refused, text, trained, tmp_path, monkeypatch):
     path, out = text("the cat sees a dog\n" * 3), tmp_path / "deep" / "out.mrg"
-    assert "cannot be written" in refused("parse", trained.prpn, path, "-o", out)  # no such folder: a slip, perhaps
+    assert "cannot be written" in refused(
+        "parse", trained.prpn, path, "-o", out
+    )  # no such folder, perhaps a typing error
     out.parent.mkdir()
     assert run("parse", trained.prpn, path, "-o", out) == (0, "", "")
     whole = out.read_text()
@@ -239,7 +241,7 @@ def test_a_sentence_of_one_word_of_five_thousand_and_of_unknown_ones_is_parsed(r
 
 
 @pytest.mark.parametrize("mode", ["--no-carry-state", "--carry-state"])
-def test_evaluate_perplexity_reads_either_way_from_file_and_standard_input(run, toy, trained, monkeypatch, mode):
+def test_evaluate_perplexity_reads_files_and_standard_input_in_both_modes(run, toy, trained, monkeypatch, mode):
     code, from_file, _ = run("evaluate", "perplexity", trained.prpn, toy / "test.txt", mode)
     assert code == 0
     assert "perplexity" in from_file
@@ -257,12 +259,12 @@ def test_evaluate_parse_prints_figures_and_baselines_and_json(run, toy, trained)
     assert figures["protocol_fields"]["max_words"] == 10
 
 
-def test_a_model_that_has_no_trees_says_so(refused, toy, trained):
+def test_a_model_without_trees_is_reported(refused, toy, trained):
     assert "this lstm model does not parse" in refused("parse", trained.lstm, toy / "test.txt")
     assert "this lstm model does not parse" in refused("evaluate", "parse", trained.lstm, toy / "test.mrg")
 
 
-def test_a_foreign_tag_set_is_told_with_the_tags_met(refused, text, trained):
+def test_an_unknown_tag_set_is_reported_with_its_tags(refused, text, trained):
     bank = text("(S (A0 (X the) (X cat)) (X sees) (X it))\n" * 4, "bank.mrg")
     message = refused("evaluate", "parse", trained.prpn, bank)
     assert "bank.mrg" in message
@@ -281,7 +283,7 @@ def test_a_foreign_tag_set_is_told_with_the_tags_met(refused, text, trained):
         ("no brackets here\n", "bank.mrg"),
     ],
 )
-def test_a_file_that_holds_no_trees_is_told_by_name(refused, text, trained, toy, content, said):
+def test_a_file_without_trees_is_reported_by_name(refused, text, trained, toy, content, said):
     bank = text(content, "bank.mrg")
     for arguments in (
         ["parse", trained.prpn, bank],
@@ -293,7 +295,7 @@ def test_a_file_that_holds_no_trees_is_told_by_name(refused, text, trained, toy,
         assert "bank.mrg" in message
 
 
-def test_predicted_and_gold_of_different_lengths_are_told_with_both_sentences(refused, text):
+def test_predicted_and_gold_of_different_lengths_are_reported_with_both_sentences(refused, text):
     gold = text("(S (A a) (B b))\n(S (A the) (B old) (C cat))\n", "gold.mrg")
     short = text("(S (A a) (B b))\n(S (A the) (B cat))\n", "short.mrg")
     fewer = text("(S (A a) (B b))\n", "fewer.mrg")
@@ -303,19 +305,19 @@ def test_predicted_and_gold_of_different_lengths_are_told_with_both_sentences(re
     assert "found 1 trees, expected 2" in refused("evaluate", "trees", fewer, gold)
 
 
-def test_a_limit_that_leaves_no_sentence_is_told(refused, toy, trained):
+def test_a_limit_without_sentences_is_reported(refused, toy, trained):
     for arguments in (["parse", trained.prpn], ["trees", toy / "test.mrg"]):
         assert "no sentence to score" in refused("evaluate", *arguments, toy / "test.mrg", "--max-words", 1)
 
 
 @pytest.mark.parametrize(("option", "value"), [("--protocol", "wsj"), ("--preprocessing", "ptb"), ("--max-words", "0")])
-def test_an_unknown_choice_is_told(refused, toy, trained, option, value):
+def test_an_unknown_choice_is_reported(refused, toy, trained, option, value):
     for arguments in (["parse", trained.prpn], ["trees", toy / "test.mrg"]):
         message = refused("evaluate", *arguments, toy / "test.mrg", option, value)
         assert value in message
 
 
-def test_a_model_folder_with_a_damaged_file_is_told(refused, text, trained, tmp_path):
+def test_a_model_folder_with_a_damaged_file_is_reported(refused, text, trained, tmp_path):
     path = text("a cat\n")
     for name, content, said in (
         ("weights.safetensors", b"cut", "damaged or cut short"),
@@ -330,7 +332,7 @@ def test_a_model_folder_with_a_damaged_file_is_told(refused, text, trained, tmp_
         assert name in message
 
 
-def test_a_vocabulary_of_another_model_is_told(refused, text, trained, tmp_path):
+def test_a_vocabulary_of_another_model_is_reported(refused, text, trained, tmp_path):
     shutil.copytree(trained.prpn, tmp_path / "model")
     vocabulary = json.loads((tmp_path / "model" / "vocabulary.json").read_text())
     vocabulary["tokens"].append("another")
@@ -346,7 +348,7 @@ def recipe(toy, tmp_path) -> Path:
 
 
 @pytest.mark.parametrize("before", [True, False])
-def test_train_takes_settings_on_the_command_line_wherever_they_stand(run, recipe, tmp_path, before):
+def test_train_accepts_settings_anywhere_on_the_command_line(run, recipe, tmp_path, before):
     settings = ["--model.hidden_size", "8", "--run.seed=5", "--optimiser.learning_rate", "1e-3"]
     places = [*settings, recipe] if before else [recipe, *settings]
     code, out, err = run("train", *places, "--output", tmp_path / "run", "--json")
@@ -357,7 +359,7 @@ def test_train_takes_settings_on_the_command_line_wherever_they_stand(run, recip
     assert written["optimiser"]["learning_rate"] == 0.001
 
 
-def test_train_says_what_it_does_on_stderr_and_the_result_on_stdout(run, recipe, tmp_path):
+def test_train_prints_progress_on_stderr_and_the_result_on_stdout(run, recipe, tmp_path):
     code, out, err = run("train", recipe, "--output", tmp_path / "run")
     assert code == 0
     assert "valid perplexity" in err
@@ -374,7 +376,7 @@ def test_seeds_are_summed_up(run, recipe, tmp_path):
     assert figures["test_perplexity"].keys() == {"mean", "std"}
 
 
-def test_faults_of_a_recipe_are_told_by_key(refused, recipe, tmp_path):
+def test_errors_of_a_recipe_are_reported_by_key(refused, recipe, tmp_path):
     def message(*settings: str) -> str:
         return refused("train", recipe, "--output", tmp_path / "run", *settings)
 
@@ -387,7 +389,7 @@ def test_faults_of_a_recipe_are_told_by_key(refused, recipe, tmp_path):
     assert not (tmp_path / "run" / "recipe.yaml").exists()
 
 
-def test_combinations_without_sense_are_told(refused, recipe, tmp_path, trained):
+def test_invalid_combinations_are_reported(refused, recipe, tmp_path, trained):
     assert "expected either RECIPE and --output DIR" in refused("train", recipe)
     assert "expected either RECIPE and --output DIR" in refused("train")
     assert "--resume uses the recipe and settings" in refused("train", recipe, "--resume", trained.lstm)
@@ -400,7 +402,7 @@ def test_combinations_without_sense_are_told(refused, recipe, tmp_path, trained)
     assert "--run.seed" in refused("parse", trained.prpn, "--run.seed", "3")
 
 
-def test_data_toy_writes_the_corpus_and_says_what_it_wrote(run, refused, tmp_path):
+def test_data_toy_writes_the_corpus_and_reports_the_files(run, refused, tmp_path):
     code, out, _ = run("data", "toy", "-o", tmp_path / "toy", "--sentences", "40", "--json")
     assert code == 0
     figures = json.loads(out)
@@ -427,7 +429,7 @@ def test_data_text8_splits_the_file_and_refuses_another(run, refused, text, tmp_
     assert "valid.txt: 1 words" in run("data", "text8", path, "-o", tmp_path / "other")[1]
 
 
-def test_compare_trains_prints_the_table_and_goes_on(run, refused, toy, tmp_path):
+def test_compare_trains_prints_the_table_and_resumes(run, refused, toy, tmp_path):
     for name in ("prpn", "lstm"):
         (tmp_path / f"tiny-{name}.yaml").write_text(yaml.safe_dump(toy.recipe_data(name)))
     command = "compare", tmp_path / "tiny-prpn.yaml", tmp_path / "tiny-lstm.yaml", "-o", tmp_path / "out"
@@ -441,7 +443,7 @@ def test_compare_trains_prints_the_table_and_goes_on(run, refused, toy, tmp_path
     figures = json.loads(again)
     assert figures == json.loads((tmp_path / "out" / "comparison.json").read_text())
     assert f"{figures['rows'][0]['test']['perplexity']['mean']:.2f} ± " in out
-    assert "schedule.minutes is 5.0 there, 9.0 here" in refused(*command, "--schedule.epochs", "1", "--minutes", "9")
+    assert "schedule.minutes: found 5.0, expected 9.0" in refused(*command, "--schedule.epochs", "1", "--minutes", "9")
     assert "--seeds: found 0" in refused(*command, "--seeds", "0")
     assert "schedule.minutes: found -1" in refused(*command, "--minutes", "-1")
     assert "no such recipe file" in refused("compare", "prpn-tyo", "-o", tmp_path / "other")
@@ -468,7 +470,7 @@ def of_characters(toy, made_once) -> Path:
 def test_evaluate_boundaries_prints_figures_and_baselines_and_json(run, refused, toy, trained, of_characters, tmp_path):
     code, out, err = run("evaluate", "boundaries", of_characters, toy / "test.txt")
     assert code == 0, err
-    for part in ("gaps between characters", "layer 1, distance of the space", "every gap", "as many at random"):
+    for part in ("gaps between characters", "layer 1, distance of the space", "every gap", "random F1"):
         assert part in out
     arguments = of_characters, toy / "test.txt", "--tune", toy / "valid.txt"
     figures = json.loads(run("evaluate", "boundaries", *arguments, "--json")[1])
@@ -543,8 +545,8 @@ def test_an_interrupt_ends_with_130_and_one_line(run, trained, text, monkeypatch
     assert run("parse", trained.prpn, text("a\n")) == (130, "", "syntaxlm: interrupted\n")
 
 
-def test_as_a_module_a_reader_who_leaves_is_no_fault_and_output_is_utf_8(text, trained):
-    """head takes one line of many; the locale knows ASCII only."""
+def test_as_a_module_a_closed_pipe_is_no_error_and_output_is_utf_8(text, trained):
+    """head reads one line of many; the locale is ASCII."""
     path = text("naïve “cat” …\n" * 4000)
     command = [sys.executable, "-m", "syntaxlm", "parse", str(trained.prpn), str(path)]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "ascii"}
@@ -558,7 +560,7 @@ def test_as_a_module_a_reader_who_leaves_is_no_fault_and_output_is_utf_8(text, t
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
-def test_a_full_device_is_told_by_its_name(refused, text, trained):
+def test_a_full_device_is_reported_by_name(refused, text, trained):
     assert "/dev/full: cannot be written" in refused("parse", trained.prpn, text("a cat\n"), "-o", "/dev/full")
 
 

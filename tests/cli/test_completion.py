@@ -17,7 +17,7 @@ from tests.tree_models import tree_model
 
 @pytest.fixture
 def files(toy, tmp_path):
-    """Ten questions: a sentence of the built-in corpus against its words in two other orders."""
+    """Ten questions with a sentence of the built-in corpus and its words in two other orders."""
     lines = [line.split() for line in (toy / "test.txt").read_text().splitlines()[:10]]
     questions, answers = tmp_path / "questions.txt", tmp_path / "answers.txt"
     orders = [(words[::-1], words, words[1:] + words[:1]) for words in lines]
@@ -31,13 +31,15 @@ def run(capsys, *arguments):
     return code, *capsys.readouterr()
 
 
-def test_models_are_told_side_by_side_and_together_and_every_question_is_written(capsys, trained, files, tmp_path):
+def test_models_and_interpolation_are_in_adjacent_columns_and_every_question_is_written(
+    capsys, trained, files, tmp_path
+):
     rows = tmp_path / "rows.jsonl"
     code, out, _ = run(capsys, trained.prpn, *files, "--also", trained.lstm, "--details", rows)
     assert code == 0
     assert "questions 10   candidates 30   chance 33.3" in out
-    assert "the best on the first half" in out
-    assert "interpolated against prpn, second half: accuracy difference" in out
+    assert "weights tuned on the first half" in out
+    assert "interpolated compared with prpn, second half: accuracy difference" in out
     written = [json.loads(row) for row in rows.read_text().splitlines()]
     assert [set(row["models"]) for row in written] == [{"prpn", "lstm", "interpolated"}] * 10
     assert {row["right"] for row in written} == {1}
@@ -59,7 +61,7 @@ def test_one_model_of_two_weights_alone_is_that_model(capsys, trained, files):
     assert figures["interpolated"]["all"] == figures["models"][1]["all"]
 
 
-def test_models_of_one_folder_name_are_told_apart_and_one_twice_is_refused(capsys, trained, files, tmp_path):
+def test_models_with_equal_folder_names_are_distinguished_and_duplicates_refused(capsys, trained, files, tmp_path):
     other = tmp_path / "prpn"
     shutil.copytree(trained.prpn, other)
     _, out, _ = run(capsys, trained.prpn, *files, "--also", other, "--json")
@@ -69,7 +71,7 @@ def test_models_of_one_folder_name_are_told_apart_and_one_twice_is_refused(capsy
     assert "the same model is given twice" in error
 
 
-def test_a_model_of_trees_answers_beside_one_of_words(capsys, trained, toy, tmp_path):
+def test_a_tree_model_and_a_word_model_answer_together(capsys, trained, toy, tmp_path):
     trees = list(dependency_trees(toy / "test.conllu"))[:6]
     turned = [replace(tree, words=(*tree.words[1:], tree.words[0])) for tree in trees]
     write_conllu([one for pair in zip(trees, turned, strict=True) for one in pair], tmp_path / "q.conllu")
@@ -79,21 +81,21 @@ def test_a_model_of_trees_answers_beside_one_of_words(capsys, trained, toy, tmp_
     asked = folder, tmp_path / "q.conllu", tmp_path / "a.conllu", "--also", trained.lstm
     code, out, error = run(capsys, *asked)
     assert code == 0, error
-    assert "tree: of its words given its tree, P(S | T); lstm: its end included" in out
+    assert "tree: of its words given its tree, P(S | T); lstm: end of sentence included" in out
     plain = tmp_path / "q.txt"
     plain.write_text("".join(" ".join(tree.words) + "\n" for pair in zip(trees, turned, strict=True) for tree in pair))
-    code, told, error = run(capsys, folder, plain, *asked[2:], "--parses", tmp_path / "q.conllu")
+    code, reported, error = run(capsys, folder, plain, *asked[2:], "--parses", tmp_path / "q.conllu")
     assert code == 0, error
-    assert told.splitlines()[1:] == out.splitlines()[1:]
+    assert reported.splitlines()[1:] == out.splitlines()[1:]
     code, out, error = run(capsys, folder, plain, *asked[2:])
     assert (code, out) == (2, "")
-    assert "plain text, and tree reads dependency trees" in error
+    assert "found plain text, but tree reads dependency trees" in error
 
 
 def test_options_are_in_the_help(capsys):
     with pytest.raises(SystemExit):
         run(capsys, "--help")
-    told = capsys.readouterr().out
+    reported = capsys.readouterr().out
     options = (
         "MODEL",
         "QUESTIONS",
@@ -105,14 +107,14 @@ def test_options_are_in_the_help(capsys):
         "--details",
         "--json",
     )
-    assert all(option in told for option in options)
+    assert all(option in reported for option in options)
 
 
-def test_faults_end_with_code_2_and_their_place(capsys, trained, files):
+def test_errors_exit_with_code_2_and_their_place(capsys, trained, files):
     questions, answers = files
     code, out, error = run(capsys, trained.prpn, questions, answers, "--weights", "0.5")
     assert (code, out) == (2, "")
-    assert "expected one for each but the first" in error
+    assert "expected 0: one for each model except the first" in error
     lines = answers.read_text().splitlines()
     answers.write_text("\n".join([*lines[:3], "<s> something else </s>", *lines[4:]]))
     code, out, error = run(capsys, trained.prpn, questions, answers)

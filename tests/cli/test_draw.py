@@ -1,4 +1,4 @@
-"""The command draw."""
+"""The command `draw`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_sentence_is_drawn_as_svg(draw):
     assert len(of_role(root, "bar")) == 4
 
 
-def test_a_gold_tree_is_drawn_beside_and_gives_the_words(draw):
+def test_a_gold_tree_is_drawn_and_determines_the_words(draw):
     code, path, said = draw("--gold", GOLD, "--decoder", "unbiased")
     assert (code, said) == (0, "")
     root = read_svg(path.read_text(encoding="utf-8"))
@@ -95,7 +95,7 @@ def test_a_picture_is_written_as_png(draw):
     assert path.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
 
 
-def test_a_png_tells_of_letters_without_a_font(draw):
+def test_a_png_reports_letters_without_a_font(draw):
     pytest.importorskip("resvg_py", reason="the extra draw is not installed")
     if not _has_fonts():
         pytest.skip("this machine has none of the usual fonts")
@@ -129,7 +129,7 @@ def test_the_theme_fixes_the_colours(draw):
         ([SENTENCE], "no/folder/out.svg", "cannot be written"),
     ],
 )
-def test_what_cannot_be_drawn_is_told_and_nothing_is_written(draw, tmp_path, arguments, name, said):
+def test_what_cannot_be_drawn_is_reported_and_nothing_is_written(draw, tmp_path, arguments, name, said):
     code, path, error = draw(*arguments, name=name)
     assert code == 2
     assert said in error
@@ -137,7 +137,7 @@ def test_what_cannot_be_drawn_is_told_and_nothing_is_written(draw, tmp_path, arg
     assert not path.exists()
 
 
-def test_a_model_that_does_not_parse_is_told(draw, trained):
+def test_a_model_that_does_not_parse_is_reported(draw, trained):
     code, path, error = draw(SENTENCE, model=trained.lstm)
     assert code == 2
     assert "does not parse" in error

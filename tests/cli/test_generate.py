@@ -1,4 +1,4 @@
-"""The command generate."""
+"""The command `generate`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_prompt_begins_every_sentence(generate):
     assert len(set(generate("--sentences", 5, "--prompt", "the cat", "--temperature", 0)[1].splitlines())) == 1
 
 
-def test_json_lines_tell_the_surprisals_that_score_tells(generate, trained, tmp_path, capsys):
+def test_json_lines_have_the_surprisals_of_score(generate, trained, tmp_path, capsys):
     lines = [
         json.loads(line) for line in generate("--sentences", 4, "--format", "json", "--prompt", "a")[1].splitlines()
     ]
@@ -54,8 +54,8 @@ def test_json_lines_tell_the_surprisals_that_score_tells(generate, trained, tmp_
     cli.main(["score", str(trained.prpn), str(tmp_path / "text.txt"), "--format", "json"])
     rows = [json.loads(row) for row in capsys.readouterr().out.splitlines()]
     for line in lines:
-        told = [row["surprisal"] for row in rows if row["sentence"] == line["number"]]
-        assert line["surprisals"] == pytest.approx(told if line["ended"] else told[:-1], abs=1e-4)
+        reported = [row["surprisal"] for row in rows if row["sentence"] == line["number"]]
+        assert line["surprisals"] == pytest.approx(reported if line["ended"] else reported[:-1], abs=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_json_lines_tell_the_surprisals_that_score_tells(generate, trained, tmp_
         (["--seed", "-1"], "seed: found -1"),
     ],
 )
-def test_what_cannot_be_is_told(generate, options, said):
+def test_impossible_requests_are_reported(generate, options, said):
     code, out, error = generate(*options)
     assert (code, out) == (2, "")
     assert said in error
@@ -103,7 +103,7 @@ def test_trees_are_printed_as_brackets_or_json_of_the_same_sentences(pcfg):
     assert all(1 <= len(line["tokens"]) <= 9 for line in found)
 
 
-def test_a_compound_pcfg_is_sampled_top_down_without_being_asked(pcfg):
+def test_a_compound_pcfg_is_sampled_top_down_by_default(pcfg):
     code, out, _ = pcfg("compound-pcfg", "--sentences", 4)
     assert code == 0
     assert len(out.splitlines()) == 4

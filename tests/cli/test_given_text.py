@@ -1,4 +1,4 @@
-"""Sentences on the command line, and data on standard output."""
+"""Sentences on the command line, and results on standard output."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_file_with_white_space_in_its_name_is_a_file_and_a_missing_one_without
     assert "expected one sentence" in run("parse", "a cat\na dog", "--format", "svg")[2]
 
 
-def test_data_go_to_standard_output_and_their_summary_to_stderr(capsys, tmp_path):
+def test_data_is_printed_on_stdout_and_the_summary_on_stderr(capsys, tmp_path):
     bank, words = tmp_path / "bank.mrg", tmp_path / "words.txt"
     bank.write_text("(S (DT the) (NN cat))\n(S (DT a) (NN dog))\n")
     assert cli.main(["data", "words", str(bank), "-o", str(words)]) == 0

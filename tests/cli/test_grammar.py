@@ -1,4 +1,4 @@
-"""The command grammar."""
+"""The command `grammar`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_text_is_printed_and_json_has_the_same_symbols(listed):
     assert all(f"\n{one['symbol']} " in out for one in found["nonterminals"] + found["preterminals"])
 
 
-def test_an_output_file_takes_the_place_of_standard_output(listed, tmp_path):
+def test_an_output_file_replaces_standard_output(listed, tmp_path):
     path = tmp_path / "out" / "grammar.html"
     path.parent.mkdir()
     assert listed("-o", path) == (0, "", "")
@@ -45,7 +45,7 @@ def test_an_output_file_takes_the_place_of_standard_output(listed, tmp_path):
     assert [one.name for one in path.parent.iterdir()] == ["grammar.html"]
 
 
-def test_faults_end_with_one_message(listed, tmp_path, capsys):
+def test_errors_are_reported_with_one_message(listed, tmp_path, capsys):
     code, out, error = listed("-o", tmp_path / "grammar.svg")
     assert (code, out) == (2, "")
     assert error.endswith("grammar.svg: found the extension .svg; expected one of .txt, .json, .html\n")

@@ -35,7 +35,7 @@ def model(trained, tmp_path) -> Path:
 
 
 def arguments_of(name: str, given: dict[str, str], other: str) -> list[str]:
-    """A command line with all arguments that a command must have: as given by destination, or `other`."""
+    """A command line with all required arguments of a command: given by destination, or `other`."""
     words = name.split()
     for action in LEAVES[name]._actions:
         value = given.get(action.dest, other)
@@ -63,7 +63,7 @@ def refused(words: list[str], folder: Path, capsys: pytest.CaptureFixture[str]) 
 
 @pytest.mark.parametrize(("name", "output"), FILE_OUTPUTS, ids=names)
 @pytest.mark.parametrize("link", [None, os.symlink, os.link], ids=["same", "symbolic", "hard"])
-def test_an_output_that_is_an_input_is_refused_and_the_file_stays(name, output, link, model, tmp_path, capsys):
+def test_an_output_that_is_an_input_is_refused_and_the_file_unchanged(name, output, link, model, tmp_path, capsys):
     text = tmp_path / "input.txt"
     text.write_text("a b\n")
     written = text
@@ -96,7 +96,7 @@ def test_a_users_files_in_an_output_folder_stay(name, output, tmp_path, capsys):
     mine.mkdir()
     for file in (*output.files, "vocabulary.json"):
         (mine / file).write_text("my own\n")
-    if name == "report":  # it replaces its page, as other commands replace the file that --output names
+    if name == "report":  # it overwrites its page, like other commands their --output
         return
     error = refused(arguments_of(name, {"output": str(mine)}, "x"), tmp_path, capsys)
     assert any(part in error for part in ("did not write", "not belong to a run", "already contains", "is not empty"))
@@ -109,7 +109,7 @@ def test_a_report_replaces_its_own_page_and_is_not_written_into_its_model(model,
         assert cli.main(["report", str(model), "-o", str(tmp_path / "page")]) == 0
 
 
-def test_the_corpus_is_written_again_over_itself_and_over_nothing_else(tmp_path, capsys):
+def test_the_corpus_overwrites_itself_and_nothing_else(tmp_path, capsys):
     words = ["data", "toy", "-o", str(tmp_path / "toy"), "--sentences", "2"]
     assert cli.main(words) == cli.main(words) == 0
     (tmp_path / "toy" / "floor.json").unlink()

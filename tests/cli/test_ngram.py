@@ -15,7 +15,7 @@ FILES = ("weights.safetensors", "vocabulary.json", "config.json")
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    """A folder that `train` wrote; its text is in lower case."""
+    """A folder that `train` wrote, for lower-case text."""
     root = tmp_path_factory.mktemp("ngram")
     text = str(KENLM / "train.txt")
     recipe = "model: {name: ngram, order: 3}\ntext: {train: T, valid: T, normaliser: {lower_case: true}}\n"
@@ -28,8 +28,8 @@ def test_a_model_to_arpa_and_back_is_the_same_byte_by_byte(model, tmp_path, caps
     arpa, back = tmp_path / "kn3.arpa", tmp_path / "back"
     assert main(["ngram", "to-arpa", str(model), "-o", str(arpa)]) == 0
     assert main(["ngram", "from-arpa", str(arpa), "-o", str(back), "--like", str(model)]) == 0
-    told = capsys.readouterr().out.splitlines()
-    assert told == [f"{place}: 26 1-grams   114 2-grams   282 3-grams" for place in (arpa, back)]
+    reported = capsys.readouterr().out.splitlines()
+    assert reported == [f"{place}: 26 1-grams   114 2-grams   282 3-grams" for place in (arpa, back)]
     assert {path.name for path in back.iterdir()} == set(FILES)
     for name in FILES:
         assert (back / name).read_bytes() == (model / name).read_bytes()
@@ -47,7 +47,7 @@ def test_a_file_of_another_program_serves_the_other_commands(tmp_path, capsys):
     assert "does not parse" in capsys.readouterr().err
 
 
-def test_words_are_read_as_they_stand_or_as_another_model_reads_them(model, tmp_path, capsys):
+def test_words_are_read_unchanged_or_as_another_model_reads_them(model, tmp_path, capsys):
     (tmp_path / "text.txt").write_text("The OLD cat sees a dog\n")
     for name, like in (("plain", []), ("like", ["--like", str(model)])):
         arguments = ["ngram", "from-arpa", str(KENLM / "model.arpa"), "-o", str(tmp_path / name), *like]
@@ -73,7 +73,7 @@ def test_a_damaged_file_makes_no_folder(tmp_path, capsys):
     assert "none.arpa: cannot be read" in capsys.readouterr().err
 
 
-def test_a_closed_vocabulary_is_told_as_a_warning(tmp_path, capsys):
+def test_a_closed_vocabulary_gives_a_warning(tmp_path, capsys):
     text = "\\data\\\nngram 1=3\n\n\\1-grams:\n-99\t<s>\n-0.3\t</s>\n-0.3\ta\n\n\\end\\\n"
     (tmp_path / "closed.arpa").write_text(text)
     assert main(["ngram", "from-arpa", str(tmp_path / "closed.arpa"), "-o", str(tmp_path / "m")]) == 0

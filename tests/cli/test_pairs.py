@@ -26,7 +26,7 @@ def run(capsys, *arguments):
     return code, *capsys.readouterr()
 
 
-def test_models_are_told_side_by_side_and_every_pair_is_written(capsys, trained, pairs, tmp_path):
+def test_models_are_in_adjacent_columns_and_every_pair_is_written(capsys, trained, pairs, tmp_path):
     rows = tmp_path / "rows.jsonl"
     code, out, _ = run(
         capsys, trained.prpn, "--also", trained.lstm, pairs, "--punctuation", "drop", "--contractions", "split",
@@ -35,7 +35,7 @@ def test_models_are_told_side_by_side_and_every_pair_is_written(capsys, trained,
     assert code == 0
     assert "pairs 2   sentences 4   cases 2" in out
     assert "punctuation dropped, contractions split off" in out
-    assert "lstm against prpn, all pairs: accuracy difference" in out
+    assert "lstm compared with prpn, all pairs: accuracy difference" in out
     assert [set(json.loads(row)["models"]) for row in rows.read_text().splitlines()] == [{"prpn", "lstm"}] * 2
 
 
@@ -48,7 +48,7 @@ def test_json_has_the_figures_of_the_table(capsys, trained, pairs):
     assert set(figures["models"][0]["by_case"]) == {"order", "agreement"}
 
 
-def test_models_of_one_folder_name_are_told_apart_and_one_twice_is_refused(capsys, trained, pairs, tmp_path):
+def test_models_with_equal_folder_names_are_distinguished_and_duplicates_refused(capsys, trained, pairs, tmp_path):
     other = tmp_path / "prpn"
     shutil.copytree(trained.prpn, other)
     _, out, _ = run(capsys, trained.prpn, pairs, "--also", other, "--json")
@@ -58,18 +58,18 @@ def test_models_of_one_folder_name_are_told_apart_and_one_twice_is_refused(capsy
     assert "the same model is given twice" in error
 
 
-def test_options_are_in_the_help_and_a_folder_that_is_no_model_is_told(capsys, pairs, tmp_path):
+def test_options_are_in_the_help_and_a_folder_without_a_model_is_reported(capsys, pairs, tmp_path):
     with pytest.raises(SystemExit):
         run(capsys, "--help")
-    told = capsys.readouterr().out
+    reported = capsys.readouterr().out
     options = ("MODEL", "FILES", "--also", "--punctuation", "--contractions", "--details", "--json")
-    assert all(option in told for option in options)
+    assert all(option in reported for option in options)
     code, out, error = run(capsys, tmp_path / "nowhere", pairs)
     assert (code, out) == (2, "")
     assert "no such model folder" in error
 
 
-def test_a_faulty_line_ends_with_code_2_and_its_place(capsys, trained, pairs):
+def test_an_invalid_line_exits_with_code_2_and_its_place(capsys, trained, pairs):
     pairs.write_text('{"sentence_good": "a"}\n')
     code, out, error = run(capsys, trained.prpn, pairs)
     assert (code, out) == (2, "")

@@ -1,4 +1,4 @@
-"""The parser as a whole: one option, one meaning; closest matches; help; paths declared as inputs or outputs."""
+"""The whole parser: one meaning per option, closest matches, help, paths declared as inputs or outputs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NOT_PATHS = {
     "SENTENCE",
     "SHELL",
 }
-# Options whose help texts differ, for the content differs to which the one meaning applies.
+# Options with different help texts, because their one meaning applies to different content.
 SEVERAL_HELPS = {
     "--also": "another model; may be repeated: ",
     "--details": "write ",
@@ -99,7 +99,7 @@ def test_every_command_is_quiet_on_request_and_has_an_output_a_help_and_an_examp
     known = {name for option in options(parser) for name in option.option_strings}
     assert {"-q", "--quiet"} <= known
     assert ({"-o", "--output"} <= known) == (name != "tune stops")  # which writes into the folder of its model
-    assert ("--json" in known) == (name not in {"draw", "recipes show", "completion"})  # which print no figures
+    assert ("--json" in known) == (name not in {"draw", "recipes show", "completion"})  # which print no results
     assert parser.description[0].isupper()
     assert parser.epilog.startswith(f"example: syntaxlm {name}")
     for action in parser._actions:
@@ -112,7 +112,7 @@ def test_a_command_that_runs_a_model_has_a_device_and_its_model_is_called_model(
     parser = LEAVES[name]
     models = [one for one in parser._actions if one.dest in ("model", "models", "also", "like")]
     assert all(one.metavar == "MODEL" for one in models)
-    # What neither runs a model nor trains: tables, formats, and classifiers of fixed states, which train on the CPU.
+    # Commands without a device: tables, formats, and classifiers of fixed states, which are trained on the CPU.
     without = {"models info", "ngram to-arpa", "ngram from-arpa", "tune stops"}
     has_device = "--device" in parser._option_string_actions
     assert has_device == (
@@ -169,7 +169,7 @@ def test_the_bare_command_prints_help_and_a_bare_group_its_help_on_stderr(capsys
             assert error.startswith(f"usage: syntaxlm {name} ")
 
 
-def test_an_option_may_stand_at_its_value_and_after_two_dashes_nothing_is_an_option(tmp_path):
+def test_an_option_may_include_its_value_and_two_dashes_end_the_options(tmp_path):
     parser = Parser(prog="p")
     parser.add_output("-o", "--output")
     parser.add_input("text", nargs="?")
@@ -190,7 +190,7 @@ def test_quiet_prints_errors_but_no_warnings(capsys, trained, toy, tmp_path):
     assert "no such model folder" in capsys.readouterr().err
 
 
-def test_a_device_that_is_not_there_is_named(capsys, trained, toy, monkeypatch):
+def test_an_unavailable_device_is_reported(capsys, trained, toy, monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     assert cli.main(["parse", str(trained.prpn), str(toy / "test.txt"), "--device", "cuda:1"]) == 2
     assert "--device cuda:1: torch finds no CUDA GPU; expected cpu or auto" in capsys.readouterr().err

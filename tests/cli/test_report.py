@@ -1,4 +1,4 @@
-"""The command report."""
+"""The command `report`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_report_writes_the_page_and_prints_its_path(make, toy):
     assert "prefers-color-scheme" not in page
 
 
-def test_what_is_left_out_is_printed_as_text_and_json(make, toy, trained):
+def test_omitted_sentences_are_printed_as_text_and_json(make, toy, trained):
     code, path, out, _ = make(toy / "test.mrg", model=trained.lstm)
     assert code == 0
     assert out.splitlines()[0] == str(path)
@@ -63,7 +63,7 @@ def test_what_is_left_out_is_printed_as_text_and_json(make, toy, trained):
         (["--theme", "blue"], "invalid choice: 'blue'"),
     ],
 )
-def test_what_cannot_be_reported_is_told_and_nothing_is_written(make, toy, arguments, said):
+def test_errors_of_report_are_printed_and_nothing_is_written(make, toy, arguments, said):
     code, path, out, err = make(*(toy / "test.mrg" if word == "BANK" else word for word in arguments))
     assert (code, out) == (2, "")
     assert said in err
@@ -71,7 +71,7 @@ def test_what_cannot_be_reported_is_told_and_nothing_is_written(make, toy, argum
     assert not path.parent.exists()
 
 
-def test_folders_that_are_none_are_told(make, toy, tmp_path):
+def test_missing_folders_are_reported(make, toy, tmp_path):
     assert "no such model folder" in make(toy / "test.mrg", model=tmp_path / "nowhere")[3]
     assert "not a model folder: config.json is missing" in make(toy / "test.mrg", model=tmp_path)[3]
     (tmp_path / "out").write_text("a file")

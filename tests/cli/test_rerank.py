@@ -23,7 +23,7 @@ def model(tmp_path):
 
 @pytest.fixture
 def files(tmp_path):
-    """Two candidates each of two sentences, with the parser's scores, and gold trees; also of another name."""
+    """Two sentences with two candidates each, with parser's scores under two names, and gold trees."""
 
     def files(name: str):
         gold = [replace(SENTENCE, name="a"), replace(TREES[2], name="b")]
@@ -46,21 +46,21 @@ def run(capsys, *arguments):
     return code, *capsys.readouterr()
 
 
-def test_picked_trees_go_to_standard_output_or_to_a_file(capsys, model, files, tmp_path):
+def test_picked_trees_are_written_to_stdout_or_a_file(capsys, model, files, tmp_path):
     path, gold = files("k")
     code, out, error = run(capsys, model, path)
     assert (code, error) == (0, "")
     assert out.count("# rerank_log_prob = -") == out.count("# rerank_candidate = ") == out.count("# sent_id") == 2
-    code, told, _ = run(capsys, model, path, "-o", tmp_path / "best.conllu")
+    code, reported, _ = run(capsys, model, path, "-o", tmp_path / "best.conllu")
     assert code == 0
     assert (tmp_path / "best.conllu").read_text() == out
-    assert "sentences 2   candidates 4" in told
-    assert "UAS" not in told
+    assert "sentences 2   candidates 4" in reported
+    assert "UAS" not in reported
     assert [tree.name for tree in read_conllu(tmp_path / "best.conllu")] == ["a", "b"]
-    code, told, _ = run(capsys, model, path, "--gold", gold)
+    code, reported, _ = run(capsys, model, path, "--gold", gold)
     assert code == 0
-    assert "first candidate" in told
-    assert "# sent_id" not in told
+    assert "first candidate" in reported
+    assert "# sent_id" not in reported
 
 
 def test_json_has_the_figures_and_a_weight_may_be_chosen(capsys, model, files):
@@ -75,7 +75,7 @@ def test_json_has_the_figures_and_a_weight_may_be_chosen(capsys, model, files):
     assert first["scores"]["picked"] == first["scores"]["first candidate"]
 
 
-def test_picked_trees_do_not_take_the_place_of_what_is_read(capsys, model, files):
+def test_picked_trees_do_not_overwrite_the_input(capsys, model, files):
     path, gold = files("k")
     for output in (path, gold):
         before = output.read_bytes()
@@ -84,7 +84,7 @@ def test_picked_trees_do_not_take_the_place_of_what_is_read(capsys, model, files
         assert f"{output}: is also an input" in err
 
 
-def test_faults_end_with_code_2_their_place_and_no_file(capsys, model, files, trained, tmp_path):
+def test_errors_exit_with_code_2_their_place_and_no_file(capsys, model, files, trained, tmp_path):
     path, gold = files("k")
     output = tmp_path / "best.conllu"
     output.write_text("old")
@@ -98,7 +98,7 @@ def test_faults_end_with_code_2_their_place_and_no_file(capsys, model, files, tr
         ((model, path, "--gold", path, "-o", output), "k.conllu, sentence"),
         ((model, path, "--json"), "--json: prints figures"),
         ((model, path, "--score", "loss", "--weight", "0.5"), "no parser's score in its comments"),
-        ((model, path, "--gold", gold, "--tune", path, gold), "is measured; expected another file"),
+        ((model, path, "--gold", gold, "--tune", path, gold), "is evaluated; expected a different file"),
         ((trained.lstm, path), "this lstm model does not generate dependency trees"),
     ):
         code, out, error = run(capsys, *arguments)

@@ -1,4 +1,4 @@
-"""The command score."""
+"""The command `score`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COLUMNS = ["sentence", "position", "word", "begin", "end", "token", "in_vocabula
 
 @pytest.fixture
 def score(trained, tmp_path, capsys):
-    """Scores a text given as such with the small PRPN; returns exit code, stdout, stderr."""
+    """Scores a text with the small PRPN; returns exit code, stdout, stderr."""
 
     def score(content: str | bytes, *options: object, model: str = "prpn") -> tuple[int, str, str]:
         path = tmp_path / "text.txt"
@@ -35,7 +35,7 @@ def table(text: str) -> list[dict[str, str]]:
 
 @pytest.mark.parametrize("model", ["prpn", "lstm"])
 @pytest.mark.parametrize("reading", ["--no-carry-state", "--carry-state"])
-def test_the_rows_add_up_to_what_evaluate_perplexity_tells(score, trained, toy, capsys, model, reading):
+def test_the_rows_sum_to_the_result_of_evaluate_perplexity(score, trained, toy, capsys, model, reading):
     text = (toy / "test.txt").read_text()
     code, out, _ = score(text, reading, model=model)
     rows = table(out)
@@ -59,7 +59,7 @@ def test_lines_keep_their_numbers_and_places(score):
     assert [rows[5][name] for name in ("begin", "end", "token", "in_vocabulary")] == ["12", "12", "</s>", "true"]
 
 
-def test_json_lines_hold_what_the_table_holds(score):
+def test_json_lines_have_the_content_of_the_table(score):
     text = 'the "cat"\n\nxyzzy\n'
     rows = table(score(text)[1])
     lines = [json.loads(line) for line in score(text, "--format", "json")[1].splitlines()]
@@ -73,8 +73,8 @@ def test_other_columns_go_into_every_row_of_their_sentence(score):
     text = "item\ttext\tregion\n1\tthe cat\tmain\n\n2\ta dog sees\t\n"
     rows = table(score(text, "--column", "text")[1])
     assert list(rows[0]) == [*COLUMNS, "item", "region"]
-    told = [(row["sentence"], row["word"], row["item"], row["region"]) for row in rows]
-    assert told == [("1", word, "1", "main") for word in ("the", "cat", "")] + [
+    reported = [(row["sentence"], row["word"], row["item"], row["region"]) for row in rows]
+    assert reported == [("1", word, "1", "main") for word in ("the", "cat", "")] + [
         ("3", word, "2", "") for word in ("a", "dog", "sees", "")
     ]
     plain = table(score("the cat\n\na dog sees\n")[1])
@@ -83,12 +83,12 @@ def test_other_columns_go_into_every_row_of_their_sentence(score):
     assert [(line["word"], line["item"]) for line in lines] == [(row["word"], row["item"]) for row in rows]
 
 
-def test_columns_named_as_ours_go_into_every_row_under_another_name(score):
+def test_columns_with_reserved_names_are_renamed_in_every_row(score):
     text = "word\ttext\tsentence\tinput_sentence\nverb\tthe cat\tA\ta\nnoun\ta dog\tB\tb\n"
     rows = table(score(text, "--column", "text")[1])
     assert list(rows[0]) == [*COLUMNS, "input_word", "input_input_sentence", "input_sentence"]
-    told = [(row["word"], *list(row.values())[len(COLUMNS) :]) for row in rows]
-    assert told == [(word, "verb", "A", "a") for word in ("the", "cat", "")] + [
+    reported = [(row["word"], *list(row.values())[len(COLUMNS) :]) for row in rows]
+    assert reported == [(word, "verb", "A", "a") for word in ("the", "cat", "")] + [
         (word, "noun", "B", "b") for word in ("a", "dog", "")
     ]
     lines = [json.loads(line) for line in score(text, "--column", "text", "--format", "json")[1].splitlines()]
@@ -107,7 +107,7 @@ def test_columns_named_as_ours_go_into_every_row_under_another_name(score):
         (b"a cat\n\xff\n", [], "line 2: found byte 0xff at offset 6, expected UTF-8 text"),
     ],
 )
-def test_what_cannot_be_scored_is_told(score, content, options, said):
+def test_what_cannot_be_scored_is_reported(score, content, options, said):
     code, out, error = score(content, *options)
     assert (code, out) == (2, "")
     assert said in error
@@ -118,7 +118,7 @@ def test_a_file_of_empty_lines_gives_a_header_alone(score):
     assert score("\n\n") == (0, "\t".join(COLUMNS) + "\n", "")
 
 
-def test_output_goes_to_a_file_whole_or_not_at_all(score, tmp_path):
+def test_output_files_are_written_atomically(score, tmp_path):
     out = tmp_path / "out.tsv"
     assert score("the cat\n", "-o", out) == (0, "", "2 words, 0 unknown (0.0%)\n")
     whole = out.read_text()

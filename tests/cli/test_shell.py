@@ -1,4 +1,4 @@
-"""Completion scripts: valid in their shells, and right about what may follow."""
+"""Completion scripts: valid in their shells, with correct completions."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_the_script_names_every_command_and_every_option(scripts, shell):
     ],
     ids=lambda words: " ".join(words if isinstance(words, list) else sorted(words)),
 )
-def test_bash_completes_what_may_follow(scripts, line, found):
+def test_bash_completes_commands_and_options(scripts, line, found):
     words = " ".join(f"'{word}'" for word in ["syntaxlm", *line])
     code = (
         f"source {scripts / 'bash'}; COMP_WORDS=({words}); COMP_CWORD={len(line)}; _shtab_syntaxlm;"

@@ -1,4 +1,4 @@
-"""A command that is told to end leaves no half-written file."""
+"""Interrupted commands leave no partial files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 @pytest.mark.long
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_a_parse_that_is_ended_leaves_no_temporary_file(trained, tmp_path, number):
+def test_an_interrupted_parse_leaves_no_temporary_file(trained, tmp_path, number):
     process = subprocess.Popen(
         [sys.executable, "-m", "syntaxlm", "parse", str(trained.prpn), "-", "-o", str(tmp_path / "trees.txt")],
         stdin=subprocess.PIPE,

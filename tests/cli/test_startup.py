@@ -1,4 +1,4 @@
-"""What the command line loads before it has anything to compute."""
+"""Imports of the command line before it computes anything."""
 
 from __future__ import annotations
 

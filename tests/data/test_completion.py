@@ -1,4 +1,4 @@
-"""Completion questions as files have them: three ways to tell which lines are a question, answers, faults by place."""
+"""Files of completion questions: three formats, answers, and errors with their place."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def read(tmp_path):
     return read
 
 
-def test_as_many_lines_as_come_to_each_answer_are_a_question(read):
+def test_each_answer_belongs_to_an_equal_number_of_lines(read):
     assert read(PLAIN, PLAIN_ANSWERS) == [
         ("1", ("the cat sat", "the cat ate"), 0),
         ("2", ("a dog ran", "a dog flew"), 1),
     ]
 
 
-def test_a_question_knows_where_it_stands(tmp_path):
+def test_a_question_has_its_place(tmp_path):
     (tmp_path / "q").write_text(PLAIN)
     (tmp_path / "a").write_text(PLAIN_ANSWERS)
     place = f"{tmp_path / 'q'}, line 3"
@@ -46,7 +46,7 @@ def test_a_question_knows_where_it_stands(tmp_path):
     )
 
 
-def test_blank_lines_part_questions_of_unlike_sizes(read):
+def test_blank_lines_separate_questions_of_different_sizes(read):
     found = read("\na b\na c\n\n\nd e\nd f\nd g\n\n", "a c\n\nd e\n")
     assert [(len(candidates), right) for _, candidates, right in found] == [(2, 1), (3, 0)]
 
@@ -54,7 +54,7 @@ def test_blank_lines_part_questions_of_unlike_sizes(read):
 @pytest.mark.parametrize(
     "answers", ["7b)\n9c)\n", "7b) The cat [ate] .\n9c) A [log] .\n", "The cat ate .\nA log .\n"]
 )  # fmt: skip
-def test_labels_part_questions_and_name_them_and_answers_are_labels_or_sentences_or_both(read, answers):
+def test_labels_separate_and_name_questions_and_answers_are_labels_or_sentences_or_both(read, answers):
     assert read(LABELLED, answers) == [
         ("7", ("The cat sat .", "The cat ate ."), 1),
         ("9", ("A dog .", "A fog .", "A log ."), 2),
@@ -65,7 +65,7 @@ def test_labels_answer_questions_without_labels_by_their_order(read):
     assert [right for _, _, right in read(PLAIN, "1b)\n2a)\n")] == [1, 0]
 
 
-def test_windows_line_ends_and_a_byte_order_mark_are_no_part_of_a_sentence(read):
+def test_windows_line_ends_and_a_byte_order_mark_are_removed(read):
     assert read("\ufeff" + PLAIN.replace("\n", "\r\n"), PLAIN_ANSWERS) == read(PLAIN, PLAIN_ANSWERS)
 
 
@@ -85,7 +85,7 @@ def test_parsed_candidates_give_their_words_and_keep_their_trees(tmp_path):
 
 
 def parsed(*sentences: str) -> list[DependencyTree]:
-    """Trees in which each word hangs on the one before it."""
+    """Trees in which the head of each word is the word before it."""
     words = [tuple(sentence.split()) for sentence in sentences]
     return [DependencyTree(one, ("",) * len(one), tuple(range(len(one))), ("",) * len(one)) for one in words]
 
@@ -107,7 +107,7 @@ def test_plain_questions_take_their_trees_from_a_file_of_parses(tmp_path, plain)
 
 
 @pytest.mark.parametrize(
-    ("trees", "told"),
+    ("trees", "reported"),
     [
         (parsed(*CATS[:3]),
          "p.conllu: 3 trees for the 4 candidates of q.txt; expected one each, in their order. The first without a"
@@ -122,13 +122,13 @@ def test_plain_questions_take_their_trees_from_a_file_of_parses(tmp_path, plain)
          "p.conllu, sentence 4: found '... flies'; expected the words of q.txt, line 4, '... flew'"),
     ],
 )  # fmt: skip
-def test_parses_of_other_candidates_are_told_by_sentence_and_line(tmp_path, trees, told):
+def test_parses_of_other_candidates_are_reported_by_sentence_and_line(tmp_path, trees, reported):
     (tmp_path / "q.txt").write_text(PLAIN)
     (tmp_path / "a.txt").write_text(PLAIN_ANSWERS)
     write_conllu(trees, tmp_path / "p.conllu")
     with pytest.raises(InputError) as error:
         read_questions(tmp_path / "q.txt", tmp_path / "a.txt", tmp_path / "p.conllu")
-    assert str(error.value).replace(f"{tmp_path}/", "").startswith(told)
+    assert str(error.value).replace(f"{tmp_path}/", "").startswith(reported)
 
 
 def test_parses_are_in_conllu(tmp_path):
@@ -139,7 +139,7 @@ def test_parses_are_in_conllu(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("questions", "answers", "told"),
+    ("questions", "answers", "reported"),
     [
         (PLAIN.replace("<s> the cat ate </s>\n", ""), PLAIN_ANSWERS,
          "questions.txt: 3 candidates for the 2 answers of answers.txt; expected as many in each question, two or more."
@@ -175,13 +175,13 @@ def test_parses_are_in_conllu(tmp_path):
         (PLAIN, PLAIN_ANSWERS.encode("utf-16"), "answers.txt, line 1: found a zero byte"),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_is_told_by_file_line_and_question(read, tmp_path, questions, answers, told):
+def test_mismatches_are_reported_by_file_line_and_question(read, tmp_path, questions, answers, reported):
     with pytest.raises(InputError) as error:
         read(questions, answers)
-    assert str(error.value).replace(f"{tmp_path}/", "").startswith(told)
+    assert str(error.value).replace(f"{tmp_path}/", "").startswith(reported)
 
 
-def test_a_file_that_is_not_there_is_told(tmp_path):
+def test_a_missing_file_is_reported(tmp_path):
     (tmp_path / "q.txt").write_text(PLAIN)
     for questions, answers in (("nowhere.txt", "q.txt"), ("q.txt", "nowhere.txt"), ("nowhere.conllu", "q.txt")):
         with pytest.raises(InputError, match=r"nowhere\.\w+: cannot be read"):

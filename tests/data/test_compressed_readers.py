@@ -1,4 +1,4 @@
-"""Every reader of a user's text takes it compressed, and from standard input."""
+"""All readers of text accept compressed files and standard input."""
 
 import gzip
 import io
@@ -130,7 +130,7 @@ def test_a_file_and_its_compressed_copy_are_not_both_read(tmp_path):
 
 
 @pytest.mark.parametrize("content", ["", "# a comment\n", "just words\n", "a\tb\n"])
-def test_standard_input_that_is_no_treebank_is_refused(monkeypatch, content):
+def test_standard_input_without_a_treebank_is_refused(monkeypatch, content):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content.encode())))
     with pytest.raises(InputError, match=r"standard input.*expected a treebank"):
         read_treebank("-")

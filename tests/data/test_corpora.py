@@ -1,4 +1,4 @@
-"""Text files as token ids: exact, bounded in memory, cached, and with faults named by place."""
+"""Text files as token ids: exact, in bounded memory, cached, and with errors reported by place."""
 
 import io
 import os
@@ -61,7 +61,7 @@ def test_lines_lose_their_ends_and_the_byte_order_mark_and_nothing_else(tmp_path
         (b" \n\n", "text: found no sentence"),
     ],
 )
-def test_a_file_that_is_no_text_is_named_with_the_place(tmp_path, content, fault):
+def test_a_file_without_text_is_reported_with_the_place(tmp_path, content, fault):
     path = tmp_path / "text"
     path.write_bytes(content)
     with pytest.raises(InputError, match=fault):
@@ -72,7 +72,7 @@ def test_a_file_that_is_no_text_is_named_with_the_place(tmp_path, content, fault
     assert not list((tmp_path / "cache").iterdir())
 
 
-def test_a_missing_file_and_a_folder_are_named(tmp_path):
+def test_a_missing_file_and_a_folder_are_reported(tmp_path):
     for path in (tmp_path, tmp_path / "none"):
         for read in (lambda p: list(read_lines(p)), lambda p: EncodedCorpus.encode(p, NORMALISER, VOCABULARY)):
             with pytest.raises(InputError, match=rf"{path.name}: cannot be read: (Is a directory|No such file)"):
@@ -88,7 +88,7 @@ def test_text_emptied_by_the_normaliser_is_no_sentence(tmp_path):
     assert corpus.character_count == len("the") + 1
 
 
-def test_the_standard_input_is_read_as_a_file(monkeypatch, text):
+def test_standard_input_is_read_like_a_file(monkeypatch, text):
     expected = sentences(EncodedCorpus.encode(text, NORMALISER, VOCABULARY))
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(TEXT.encode())))
     assert sentences(EncodedCorpus.encode("-", NORMALISER, VOCABULARY)) == expected
@@ -142,7 +142,7 @@ def test_the_cache_is_used_while_nothing_changed_and_only_then(text, tmp_path, m
 
 
 @pytest.mark.parametrize("name", ["ids", "offsets", "line_numbers", "about.json"])
-def test_a_damaged_cache_is_made_anew(text, tmp_path, name):
+def test_a_damaged_cache_is_rebuilt(text, tmp_path, name):
     cache = tmp_path / "cache"
     expected = sentences(EncodedCorpus.encode(text, NORMALISER, VOCABULARY, cache))
     (folder,) = cache.iterdir()
@@ -207,7 +207,7 @@ def test_memory_stays_bounded_on_a_file_of_30_megabytes(tmp_path, monkeypatch, o
     corpus.close()
 
 
-def test_counting_leaves_the_process_small(tmp_path):
+def test_counting_needs_little_memory(tmp_path):
     path = tmp_path / "large.txt"
     line = " ".join(f"word{number}" for number in range(500)) + "\n"
     path.write_text(line * 8000)
@@ -226,7 +226,7 @@ def test_counting_leaves_the_process_small(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["a.mrg", "b.conllu", "c.DP"])
-def test_a_file_named_as_a_treebank_is_no_text(name, tmp_path):
+def test_a_file_with_the_name_of_a_treebank_is_refused_as_text(name, tmp_path):
     (tmp_path / name).write_text("a b\n")
     with pytest.raises(InputError, match=f"{name}: found a name that ends in .*syntaxlm data words"):
         next(read_lines(tmp_path / name))

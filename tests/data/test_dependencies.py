@@ -1,4 +1,4 @@
-"""Corpora of dependency trees, from files and from trees at hand."""
+"""Corpora of dependency trees, from files and from trees in memory."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_words_are_normalised_and_numbered_and_labels_are_numbered():
     assert corpus.depths.tolist() == [3, 2]
 
 
-def test_trees_without_labels_are_a_corpus_that_says_so():
+def test_a_corpus_of_trees_without_labels_is_marked():
     bare = DependencyTree(("a", "b"), ("", ""), (0, 1), ("", ""))
     words, labels = count_dependencies([bare, bare], LOWER)
     assert (words, labels) == (Counter(a=2, b=2), Counter())
@@ -68,7 +68,7 @@ def test_trees_of_files_folders_and_patterns_are_named_by_id_or_place(tmp_path):
     assert [tree.heads for tree in dependency_trees(tmp_path / "*.conllu")] == [CAT.heads, GO.heads, GO.heads]
 
 
-def test_clean_up_leaves_words_out_and_passes_their_heads_on(tmp_path):
+def test_preprocessing_removes_words_and_reattaches_their_dependents(tmp_path):
     (tmp_path / "a.conllu").write_text(conllu(CAT, GO))
     first, second = dependency_trees(tmp_path / "a.conllu", "ptb-drop")
     assert (first.words, first.heads, first.labels) == (("The", "cat", "sleeps"), (2, 3, 0), ("det", "nsubj", "root"))
@@ -82,7 +82,7 @@ def test_constituency_trees_are_refused(tmp_path):
 
 
 @pytest.mark.skipif(not (DATA / "gum").is_dir(), reason=f"GUM is not in {DATA}")
-def test_gum_is_read_whole():
+def test_all_of_gum_is_read():
     path = DATA / "gum" / "dev.conllu"
     words, labels = count_dependencies(dependency_trees(path), LOWER)
     vocabulary = Vocabulary.build(words, UNKNOWN, ROOT, ROOT, minimum_count=6)

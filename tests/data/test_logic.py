@@ -1,4 +1,4 @@
-"""Formulas and their relations, against an evaluator of its own: Python's."""
+"""Formulas and their relations, compared with Python's evaluation."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ WORLDS = [dict(zip(VARIABLES, values, strict=True)) for values in itertools.prod
 
 
 def holds_in(text):
-    """The worlds in which a formula holds, by Python's own and, or, not."""
+    """Returns the worlds in which a formula is true, by Python's operators and, or, not."""
     code = compile(re.sub(r"\( (and|or) ", r"\1 ( ", text), "formula", "eval")
     return frozenset(number for number, world in enumerate(WORLDS) if eval(code, {}, world))
 
 
 def relation_of(left, right):
-    """By the four regions that two sets part the worlds into."""
+    """Determines the relation by the four regions into which two sets split the worlds."""
     outside = set(range(len(WORLDS))) - left - right
     regions = bool(left & right), bool(left - right), bool(right - left), bool(outside)
     return {
@@ -66,7 +66,7 @@ def test_a_truth_is_right_world_by_world():
 
 
 @pytest.mark.parametrize("operators", range(13))
-def test_a_sampled_formula_has_as_many_operators_as_asked_for_and_at_most_three_levels(operators):
+def test_a_sampled_formula_has_the_requested_operators_and_at_most_three_levels(operators):
     draw = random.Random(operators)
     for _ in range(30):
         formula = sample_formula(draw, operators)
@@ -145,16 +145,16 @@ def test_pairs_come_back_as_written_and_a_file_without_a_header_is_read(tmp_path
         ("#\t\tb", "found an empty formula"),
     ],
 )
-def test_what_is_no_pair_is_told_by_file_and_line(tmp_path, line, said):
+def test_invalid_pairs_are_reported_by_file_and_line(tmp_path, line, said):
     path = tmp_path / "pairs.tsv"
     path.write_text(f"relation\tleft\tright\n#\ta\tb\n{line}\n")
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError) as reported:
         read_formula_pairs(path)
-    assert str(told.value).startswith(f"{path}, line 3: ")
-    assert said in str(told.value)
+    assert str(reported.value).startswith(f"{path}, line 3: ")
+    assert said in str(reported.value)
 
 
-def test_a_file_without_a_pair_is_told(tmp_path):
+def test_a_file_without_pairs_is_reported(tmp_path):
     path = tmp_path / "pairs.tsv"
     path.write_text("relation\tleft\tright\toperators\n")
     with pytest.raises(InputError, match="found no pair"):

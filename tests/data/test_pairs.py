@@ -1,4 +1,4 @@
-"""Minimal pairs as files have them: both forms, cases and groups, faults by file and line."""
+"""Files of minimal pairs: both formats, cases and groups, errors by file and line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BLIMP = {
 
 @pytest.fixture
 def written(tmp_path):
-    """Writes items, or lines as they are, as a file; returns its path."""
+    """Writes items, or unchanged lines, to a file; returns its path."""
 
     def written(*items, name="pairs.jsonl"):
         path = tmp_path / name
@@ -32,7 +32,7 @@ def written(tmp_path):
     return written
 
 
-def test_a_pair_knows_its_sentences_its_case_its_groups_and_its_place(written):
+def test_a_pair_has_its_sentences_case_groups_and_place(written):
     path = written("", BLIMP)
     groups = {"field": "syntax_semantics", "linguistics_term": "binding"}
     assert read_pairs([path]) == [MinimalPair("Who sings?", "Who sing?", "a_case", groups, str(path), 2)]
@@ -66,7 +66,7 @@ def test_a_file_of_ones_own_may_name_groups_and_need_not_name_a_case(written):
     assert (pair.case, pair.groups, pair.is_identical) == ("questions", {"group": "mine"}, False)
 
 
-def test_a_folder_stands_for_its_files_by_name(written, tmp_path):
+def test_a_folder_is_read_as_its_files_by_name(written, tmp_path):
     for name in ("b.jsonl", "a.jsonl", ".hidden"):
         written({"sentence_good": name, "sentence_bad": "x"}, name=name)
     (tmp_path / "inner").mkdir()
@@ -92,16 +92,16 @@ def test_a_folder_stands_for_its_files_by_name(written, tmp_path):
         ('{"sentences": ["a", "b\\u0000"]}', "expected text without zero bytes"),
     ],
 )
-def test_what_is_no_item_is_told_by_file_line_found_and_expected(written, line, said):
+def test_invalid_items_are_reported_by_file_and_line_with_what_was_expected(written, line, said):
     path = written(BLIMP, line)
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError) as reported:
         read_pairs([path])
-    assert str(told.value).startswith(f"{path}, line 2: ")
-    assert said in str(told.value)
-    assert len(str(told.value)) < 500
+    assert str(reported.value).startswith(f"{path}, line 2: ")
+    assert said in str(reported.value)
+    assert len(str(reported.value)) < 500
 
 
-def test_files_that_hold_nothing_are_told(written, tmp_path):
+def test_empty_files_are_reported(written, tmp_path):
     empty = tmp_path / "folder"
     empty.mkdir()
     for path, said in ((written(" "), "no minimal pairs found"), (empty, "the folder contains no files")):

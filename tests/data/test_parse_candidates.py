@@ -1,4 +1,4 @@
-"""Candidates grouped by sentence, their scores, gold trees beside them, and faults by line and sentence."""
+"""Parse candidates: groups by sentence, scores, gold trees, and errors by line and sentence."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from syntaxlm.errors import InputError
 
 
 def block(words: str, heads: str, *comments: str) -> str:
-    """A sentence of CoNLL-U; words and heads are parted by spaces."""
+    """A sentence of CoNLL-U; words and heads are separated by spaces."""
     pairs = enumerate(zip(words.split(), heads.split(), strict=True), 1)
     rows = [f"{place}\t{word}\t_\t_\t_\t_\t{head}\tdep\t_\t_" for place, (word, head) in pairs]
     return "".join(line + "\n" for line in [*comments, *rows, ""])
@@ -32,24 +32,24 @@ def read(tmp_path):
     return read
 
 
-def told(groups) -> list[tuple[str, list[tuple[int, ...]]]]:
+def reported(groups) -> list[tuple[str, list[tuple[int, ...]]]]:
     return [(one.name, [sentence.tree.heads for sentence in one.sentences]) for one in groups]
 
 
 def test_neighbours_of_one_id_are_candidates_of_one_sentence_though_words_repeat(read):
     text = cat("2 0", "# sent_id = a") + cat("0 1", "# sent_id = a") + cat("2 0", "# sent_id = b")
-    assert told(read(text)) == [("a", [(2, 0), (0, 1)]), ("b", [(2, 0)])]
+    assert reported(read(text)) == [("a", [(2, 0), (0, 1)]), ("b", [(2, 0)])]
 
 
 def test_without_ids_neighbours_of_the_same_words_are(read):
-    assert told(read(cat() + cat("0 1") + dog() + cat())) == [
+    assert reported(read(cat() + cat("0 1") + dog() + cat())) == [
         ("1", [(2, 0), (0, 1)]), ("2", [(0, 1)]), ("3", [(2, 0)]),
     ]  # fmt: skip
 
 
-def test_an_id_may_stand_at_the_first_candidate_alone(read):
+def test_the_id_may_be_given_only_at_the_first_candidate(read):
     text = cat("2 0", "# sent_id = a") + cat("0 1") + dog("0 1", "# sent_id = b") + dog("2 0")
-    assert told(read(text)) == [("a", [(2, 0), (0, 1)]), ("b", [(0, 1), (2, 0)])]
+    assert reported(read(text)) == [("a", [(2, 0), (0, 1)]), ("b", [(0, 1), (2, 0)])]
 
 
 def test_scores_are_read_from_the_comment_of_their_name(read):
@@ -59,7 +59,7 @@ def test_scores_are_read_from_the_comment_of_their_name(read):
     assert read(text, score="other")[0].scores == ()
 
 
-def test_lines_are_kept_as_they_stand(read):
+def test_lines_are_not_changed(read):
     comments = ["# sent_id = a", "# text = anything"]
     text = cat("2 0", *comments).replace("1\tcats", "1-2\tcatssleep\t_\t_\t_\t_\t_\t_\t_\t_\n1\tcats", 1)
     (one,) = read(text)
@@ -84,13 +84,13 @@ def test_lines_are_kept_as_they_stand(read):
         ("\n", "k.conllu: found no sentence"),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_is_told_by_line_and_sentence(read, tmp_path, text, said):
+def test_mismatches_are_reported_by_line_and_sentence(read, tmp_path, text, said):
     with pytest.raises(InputError) as error:
         read(text)
     assert str(error.value).replace(f"{tmp_path}/", "").startswith(said)
 
 
-def test_gold_trees_stand_beside_their_candidates(read, tmp_path):
+def test_gold_trees_are_matched_with_their_candidates(read, tmp_path):
     (tmp_path / "gold.conllu").write_text(cat("0 1") + dog("2 0"))
     groups = read(cat() + cat("0 1") + dog())
     assert [one.gold.heads for one in with_gold(groups, tmp_path / "gold.conllu")] == [(0, 1), (2, 0)]
@@ -107,7 +107,7 @@ def test_gold_trees_stand_beside_their_candidates(read, tmp_path):
         ),
     ],
 )
-def test_gold_trees_of_other_sentences_are_told(read, tmp_path, gold, said):
+def test_gold_trees_of_other_sentences_are_reported(read, tmp_path, gold, said):
     (tmp_path / "gold.conllu").write_text(gold)
     with pytest.raises(InputError) as error:
         list(with_gold(read(cat() + dog()), tmp_path / "gold.conllu"))

@@ -1,4 +1,4 @@
-"""Raw text through a spaCy pipeline: one with a parser that is trained here on two sentences."""
+"""Parsing of raw text with a spaCy pipeline, whose parser is trained on two sentences."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ LESSONS = (
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A pipeline of spaCy's own parser that knows the lessons by heart, saved."""
+    """A saved spaCy pipeline whose parser is overfitted to the training sentences."""
     spacy = pytest.importorskip("spacy", reason="spaCy is not installed")
     from spacy.training import Example
 
     spacy.util.fix_random_seed(0)
     pipeline = spacy.blank("en")
-    pipeline.add_pipe("parser", config={"min_action_freq": 1})  # it leaves out labels that are rarer
+    pipeline.add_pipe("parser", config={"min_action_freq": 1})  # rarer labels are left out
     examples = [
         Example.from_dict(pipeline.make_doc(text), {"heads": list(heads), "deps": list(labels)})
         for text, heads, labels in LESSONS
@@ -62,7 +62,7 @@ def test_white_space_is_no_word_and_passes_its_head_on(pipeline):
 
 
 def with_heads(heads):
-    """A pipeline that gives these heads to every document."""
+    """A pipeline that assigns these heads to every document."""
     import spacy
     from spacy.language import Language
     from spacy.tokens import Doc
@@ -111,7 +111,7 @@ def test_what_cannot_be_parsed_is_refused(pipeline, tmp_path):
         list(parse_text(text, pipeline))
 
 
-def test_without_spacy_the_extra_is_named(monkeypatch):
+def test_without_spacy_the_extra_is_reported(monkeypatch):
     real = builtins.__import__
 
     def without(name, *more):

@@ -1,4 +1,4 @@
-"""Books parted into sentences: what ends one and what does not, paragraphs, notices, and what goes aside."""
+"""Splitting of books into sentences: sentence ends, paragraphs, notices, and the validation part."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.shared_data import DATA
 
 GUM = DATA / "gum"
 
-# Mr., Dr. and St. are met often enough to be learnt.
+# Mr., Dr. and St. are frequent enough to be learnt.
 VISIT = (
     "Mr. Holt came at nine. Dr. Watts was with Mr. Holt. They went on to St. Paul's. The man who sold them bread knew"
     " Dr. Watts. He was out. Then Mr. Holt left St. Paul's. It was late. Dr. Watts stayed. So did Mr. Gray. St. Anne's"
@@ -136,7 +136,7 @@ def test_no_letter_is_lost_or_changed(splitter):
     assert "".join("".join(splitter(text)).split()) == "".join(text.split())
 
 
-def test_a_paragraph_of_any_length_is_parted_as_its_pieces_are(splitter, monkeypatch):
+def test_a_paragraph_of_any_length_is_split_like_its_pieces(splitter, monkeypatch):
     whole = splitter(" ".join([VISIT] * 20))
     monkeypatch.setattr(sentences_room, "LONGEST", 300)
     assert splitter(" ".join([VISIT] * 20)) == whole == splitter(VISIT) * 20
@@ -144,7 +144,7 @@ def test_a_paragraph_of_any_length_is_parted_as_its_pieces_are(splitter, monkeyp
     assert len(splitter("Word " * 1000)) >= 1
 
 
-def test_blank_lines_part_paragraphs_whose_lines_are_joined(book):
+def test_blank_lines_separate_paragraphs_and_lines_are_joined(book):
     text = (
         "The first line\r\nand the se-\r\ncond.\r\n \r\n\r\nA new\tone -\nso it_is. _Very_ odd--\nor not—no.\n\n* * *\n"
     )
@@ -192,7 +192,7 @@ def test_the_sentences_of_all_books_are_written_in_order(book, tmp_path):
     assert (summary.books, summary.paragraphs, summary.notices, summary.valid) == (2, 3, 0, None)
 
 
-def test_whole_paragraphs_go_aside_the_same_ones_for_one_seed(book, paragraphs, tmp_path):
+def test_whole_paragraphs_are_set_aside_the_same_ones_for_the_same_seed(book, paragraphs, tmp_path):
     path = book("\n\n".join(paragraphs))
     train, valid = tmp_path / "train.txt", tmp_path / "valid.txt"
     summary = write_sentences([path], train, valid, valid_share=0.2, seed=3)
@@ -212,7 +212,7 @@ def test_whole_paragraphs_go_aside_the_same_ones_for_one_seed(book, paragraphs, 
     assert valid.read_bytes() != before
 
 
-def test_other_encodings_are_read_where_named(book, tmp_path):
+def test_other_encodings_are_read_if_specified(book, tmp_path):
     path = book("Où était-il ?\nIl était là.\n".encode("latin-1"))
     with pytest.raises(InputError, match=r"book.txt, line 1: found byte 0xf9 at offset 1.*latin-1") as error:
         write_sentences([path], tmp_path / "out.txt")
@@ -223,7 +223,7 @@ def test_other_encodings_are_read_where_named(book, tmp_path):
         write_sentences([path], tmp_path / "out.txt", encoding="ascii")
 
 
-def test_what_cannot_be_done_is_told_and_nothing_is_written(book, tmp_path):
+def test_errors_are_reported_and_nothing_is_written(book, tmp_path):
     path, out = book("A sentence. And one.\n"), tmp_path / "out.txt"
     for arguments, said in (
         (([],), "no file given"),
@@ -243,7 +243,7 @@ def test_what_cannot_be_done_is_told_and_nothing_is_written(book, tmp_path):
     assert not out.exists()
 
 
-def test_the_command_writes_both_files_and_tells_them(book, paragraphs, tmp_path, capsys):
+def test_the_command_writes_and_reports_both_files(book, paragraphs, tmp_path, capsys):
     path = book("\n".join(paragraphs))
     train, valid = tmp_path / "train.txt", tmp_path / "valid.txt"
     arguments = ["data", "sentences", str(path), "-o", str(train), "--valid-output", str(valid), "--valid-share", "0.3"]

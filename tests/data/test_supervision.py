@@ -1,4 +1,4 @@
-"""Gold trees beside the training text: the spans of a batch are the words of constituents, wherever they stand."""
+"""Gold trees of the training text: the spans of a batch are its constituents, at any position."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TREEBANK = """(S (NP (DT The) (JJ old) (NN cat))
 
 @st.composite
 def bracketings(draw, most=9):
-    """A number of words, and random nested spans over them, some twice, as unary chains are; perhaps none."""
+    """A number of words and random nested spans over them, some of them twice, like unary chains; possibly none."""
     words = draw(st.integers(0, most))
     source = random.Random(draw(st.integers(0, 2**32 - 1)))
     spans, agenda = [], [(0, words)] if words else []
@@ -51,7 +51,7 @@ CORPORA = st.lists(bracketings(), min_size=1, max_size=12)
 
 
 def made(drawn):
-    """A corpus of these lengths, all words different, and its spans as supervision leaves them."""
+    """A corpus of sentences with these lengths and distinct words, and its spans after supervision."""
     word = iter(range(3, 10_000))
     corpus = EncodedCorpus.from_sentences([[next(word) for _ in range(length)] for length, _ in drawn])
     spans = [sorted({(start, end) for start, end in spans if 1 < end - start < length}) for length, spans in drawn]
@@ -59,7 +59,7 @@ def made(drawn):
 
 
 def constituents(corpus, spans):
-    """The words of every constituent, and whether it ends its sentence."""
+    """Returns the words of every constituent, and whether it ends its sentence."""
     for place in range(len(corpus)):
         words = corpus.sentence(place)
         for start, end in spans.sentence(place):
@@ -85,14 +85,14 @@ def test_spans_of_stream_batches_are_the_words_of_the_constituents_inside_a_colu
 ):
     corpus, spans = made(drawn)
     batches = StreamBatches(corpus, vocabulary, size, steps, variable_bptt=variable_bptt, seed=3, spans=spans)
-    read, told = {}, []
+    read, reported = {}, []
     for batch in batches.iterate(2):
         begins = {column: len(tokens) for column, tokens in read.items()}
         for column in range(batch.tokens.shape[1]):
             read.setdefault(column, []).extend(batch.tokens[batch.mask()[:, column], column].tolist())
         for step, column, length in batch.spans.tolist():
             assert 0 <= step < (len(batch.tokens) if batch.lengths is None else int(batch.lengths[column]))
-            told.append((begins.get(column, 0) + step, column, length))
+            reported.append((begins.get(column, 0) + step, column, length))
     places = {word: (column, place) for column, tokens in read.items() for place, word in enumerate(tokens)}
     expected = Counter()
     for words, _ in constituents(corpus, spans):
@@ -101,8 +101,8 @@ def test_spans_of_stream_batches_are_the_words_of_the_constituents_inside_a_colu
         together = len({column for column, _ in found}) == 1
         if together and found[-1][0] is not None and found[-1][1] + 1 < len(read[found[-1][0]]):
             expected[words] += 1
-    assert min((place - length for place, _, length in told), default=0) >= 0
-    assert Counter(tuple(read[column][place - length : place]) for place, column, length in told) == expected
+    assert min((place - length for place, _, length in reported), default=0) >= 0
+    assert Counter(tuple(read[column][place - length : place]) for place, column, length in reported) == expected
 
 
 @given(CORPORA, st.integers(4, 12), st.integers(1, 20), st.integers(2, 4))
@@ -126,7 +126,7 @@ def test_every_process_has_the_spans_of_its_own_columns_and_sentences(drawn, siz
 
 
 @given(CORPORA, st.integers(1, 30), st.integers(0, 10), st.booleans())
-def test_an_interrupted_epoch_goes_on_with_the_same_spans(drawn, size, start, variable_bptt):
+def test_an_interrupted_epoch_resumes_with_the_same_spans(drawn, size, start, variable_bptt):
     corpus, spans = made(drawn)
     stream = StreamBatches(corpus, VOCABULARY, size, 5, variable_bptt=variable_bptt, spans=spans)
     sentences = SentenceBatches(corpus, VOCABULARY, size, True, 2, spans=spans)
@@ -252,7 +252,7 @@ def test_under_every_normaliser_spans_are_the_tokens_of_the_constituents_words(
 
 
 def test_words_that_the_model_does_not_know_are_equal(tmp_path):
-    """As in Penn Treebank text, where rare words are written <unk>."""
+    """Rare words are written <unk>, as in Penn Treebank text."""
     text = "The old <unk> ate 12 <unk> in Rome\nShe slept very well\nGo away\n"
     assert read(tmp_path, text, TREEBANK).count == 3
     assert read(tmp_path, WITHOUT.replace("fish", "bird"), TREEBANK, minimum_count=2).count == 3
@@ -260,7 +260,7 @@ def test_words_that_the_model_does_not_know_are_equal(tmp_path):
     assert read(tmp_path, *marks).count == 3
 
 
-def test_a_sentence_with_other_words_than_its_tree_is_named_counted_and_not_supervised(tmp_path):
+def test_a_sentence_with_other_words_than_its_tree_is_reported_and_not_supervised(tmp_path):
     found = read(tmp_path, WITHOUT.replace("in Rome", "in Rome today"), TREEBANK)
     assert found.supervised.tolist() == [False, True, True]
     assert [found.spans.sentence(place) for place in range(3)] == [set(), *SPANS_WITHOUT[1:]]
@@ -282,7 +282,7 @@ def test_a_sentence_with_other_words_than_its_tree_is_named_counted_and_not_supe
     assert str(many).endswith("and 2 more sentences that differ from their trees")
 
 
-def test_more_or_fewer_trees_than_sentences_are_told_with_both_numbers_and_where_they_part(tmp_path):
+def test_different_numbers_of_trees_and_sentences_are_reported_with_the_first_difference(tmp_path):
     with pytest.raises(
         InputError,
         match=r"gold\.mrg: 3 trees \(1 more have no word left after preprocessing ptb-keep\), .*"
@@ -310,7 +310,7 @@ def test_trees_of_another_clean_up_and_dependency_trees_are_refused(tmp_path):
 
 @pytest.mark.skipif(not (DATA / "gum").is_dir(), reason=f"GUM is not in {DATA}")
 def test_every_sentence_of_gum_has_its_tree(tmp_path):
-    """10,224 of 10,224, punctuation dropped; with it too, but for a sentence of nothing else."""
+    """All 10,224 sentences match without punctuation; with punctuation, all but a sentence of nothing else."""
     gold = DATA / "gum" / "train.mrg"
     write_words(read_treebank(gold, "ptb-keep"), tmp_path / "words.txt")
     normaliser = Normaliser(lower_case=True, numbers="whole")
@@ -326,7 +326,7 @@ def test_every_sentence_of_gum_has_its_tree(tmp_path):
 @pytest.mark.skipif(not (DATA / "ptb").is_dir(), reason=f"the Penn Treebank text is not in {DATA}")
 @pytest.mark.skipif(not (DATA / "wsj-sample").is_dir(), reason=f"the WSJ sample is not in {DATA}")
 def test_penn_treebank_text_with_its_unknown_words_has_the_words_of_its_trees(tmp_path):
-    """The text begins with a line that is in no tree, and lacks the 1,846th sentence of the trees."""
+    """The text starts with a line without a tree, and lacks the 1,846th sentence of the trees."""
     normaliser = Normaliser(lower_case=True, numbers="whole")
     whole = DATA / "ptb" / "ptb.train.txt"
     lines = whole.read_text().splitlines(True)

@@ -1,4 +1,4 @@
-"""Tables of cells separated by tabs."""
+"""Tables of tab-separated cells."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_table_of_one_column_is_one(table):
         ("item\tsentence\n1\ta\tb\n", "items.tsv, line 2: found 3 cells"),
     ],
 )
-def test_what_is_no_such_table_is_told_by_line(table, content, said):
+def test_invalid_tables_are_reported_by_line(table, content, said):
     with pytest.raises(InputError) as error:
         list(read_table(table(content), "sentence")[1])
     assert said in str(error.value)
@@ -71,7 +71,7 @@ NAMES = st.lists(st.sampled_from(["a", "b", "input_a", "input_b", "input_input_a
 
 
 @given(NAMES, NAMES)
-def test_names_beside_others_are_all_different_and_change_only_where_they_must(columns, names):
+def test_names_next_to_others_are_made_unique_with_the_fewest_changes(columns, names):
     result = names_beside(columns, names)
     assert len({*columns, *result}) == len(columns) + len(names)
     for name, new in zip(names, result, strict=True):

@@ -1,4 +1,4 @@
-"""Tagged text: read as tags or as words, with untagged tokens counted, or refused by line."""
+"""Tagged text: read as tags or as words, with untagged tokens counted, or reported by line."""
 
 import gzip
 import warnings
@@ -24,7 +24,7 @@ def text(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["a.tagged", "a.tagged.txt", "a.TAGGED.gz", "a.tagged.txt.zst"])
-def test_the_name_tells_tagged_text(name):
+def test_tagged_text_is_recognised_by_its_name(name):
     assert is_tagged(name)
     assert treebank_suffix(name) == ".tagged"
 
@@ -59,7 +59,7 @@ def test_a_tagged_file_is_a_treebank_without_trees(text, tmp_path):
     assert (tmp_path / "words.txt").read_text() == "the old_cat sat\nPRP sleeps\n"
 
 
-def test_trees_without_tags_have_none_to_read(tmp_path):
+def test_trees_without_tags_are_refused(tmp_path):
     (tmp_path / "trees.mrg").write_text("(S (NP (DT the) (NN cat)) (VP sat down))\n")
     treebank = read_treebank(tmp_path / "trees.mrg")
     with pytest.raises(InputError, match=r"trees\.mrg, sentence 1: the word 'sat' has no part-of-speech tag"):
@@ -73,7 +73,7 @@ def test_trees_without_tags_have_none_to_read(tmp_path):
 
 
 @pytest.mark.parametrize("token", ["cat", "cat_", "_", "é"])
-def test_plain_text_is_refused_by_line_and_token(tmp_path, token):
+def test_plain_text_is_reported_by_line_and_token(tmp_path, token):
     path = tmp_path / "text.txt"
     path.write_text(f"the_DT\n{token} sat_VBD\n")
     with pytest.raises(InputError, match=rf"text\.txt, line 2: found '{token}', expected word_TAG.*units: tags"):

@@ -1,4 +1,4 @@
-"""text8 is cut where its published figures cut it, and nothing else is taken for it."""
+"""text8 is split as in published results, and other files are refused."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from syntaxlm.errors import InputError
 
 @pytest.fixture
 def short(monkeypatch):
-    """text8 as if it had 40 bytes, of which 30 train."""
+    """A text8 of 40 bytes, of which 30 are training text."""
     monkeypatch.setattr(text8, "BYTES", 40)
     monkeypatch.setattr(text8, "TRAINING_BYTES", 30)
 
@@ -20,7 +20,7 @@ def test_the_real_sizes_are_those_of_the_published_split():
     assert (text8.BYTES, text8.TRAINING_BYTES) == (100_000_000, 99_000_000)
 
 
-def test_the_parts_are_the_bytes_before_and_after_the_cut(short, tmp_path):
+def test_the_parts_are_the_bytes_before_and_after_the_split(short, tmp_path):
     content = b" anarchism originated as a term of abuse"
     (tmp_path / "text8").write_bytes(content)
     summary = split_text8(tmp_path / "text8", tmp_path / "out")
@@ -32,7 +32,7 @@ def test_the_parts_are_the_bytes_before_and_after_the_cut(short, tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"a" * 29 + b" " + b"b" * 10, b"a" * 30 + b" " + b"b" * 9])
-def test_a_cut_between_words_parts_none(short, tmp_path, content):
+def test_a_split_between_words_divides_no_word(short, tmp_path, content):
     (tmp_path / "text8").write_bytes(content)
     summary = split_text8(tmp_path / "text8", tmp_path / "out")
     assert summary.cut is None
@@ -41,7 +41,7 @@ def test_a_cut_between_words_parts_none(short, tmp_path, content):
 
 
 @pytest.mark.parametrize("size", [0, 39, 41])
-def test_a_file_of_another_size_is_told_with_both_and_nothing_is_written(short, tmp_path, size):
+def test_a_file_of_another_size_is_reported_with_both_sizes_and_nothing_is_written(short, tmp_path, size):
     (tmp_path / "text8").write_bytes(b"a" * size)
     with pytest.raises(
         InputError,
@@ -51,13 +51,13 @@ def test_a_file_of_another_size_is_told_with_both_and_nothing_is_written(short, 
     assert not (tmp_path / "out").exists()
 
 
-def test_a_file_of_the_size_but_of_other_bytes_is_told_by_place(short, tmp_path):
+def test_a_file_of_the_same_size_with_other_bytes_is_reported_by_place(short, tmp_path):
     (tmp_path / "text8").write_bytes(b"a" * 20 + b"\n" + b"a" * 19)
     with pytest.raises(InputError, match="found byte 0x0a at offset 20"):
         split_text8(tmp_path / "text8", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
-def test_a_missing_file_is_told(tmp_path):
+def test_a_missing_file_is_reported(tmp_path):
     with pytest.raises(InputError, match="text8: cannot be read: No such file"):
         split_text8(tmp_path / "text8", tmp_path / "out")

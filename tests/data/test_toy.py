@@ -46,7 +46,7 @@ def one_letter(table: str) -> ToyGrammar:
 def derivations(
     grammar: ToyGrammar, symbols: tuple[str, ...], words: tuple[str, ...] | None
 ) -> Iterator[tuple[tuple[str, ...], float]]:
-    """Every derivation of the symbols (of just these words, unless None): its words and its probability."""
+    """Yields words and probability of every derivation of the symbols (with only these words, unless None)."""
     if not symbols:
         if not words:
             yield (), 1.0
@@ -122,14 +122,14 @@ def test_an_inconsistent_grammar_is_refused(table: str) -> None:
         one_letter(table)
 
 
-def test_all_faults_of_a_grammar_are_told_together() -> None:
+def test_all_errors_of_a_grammar_are_reported_together() -> None:
     rules = [Rule("S", ("Noun", "Nuon"), 0.5, 0, ("", "obj"))]
     with pytest.raises(ValueError, match=r"(?s)Noun is neither .*Nuon is neither .*S has probabilities \[0.5\]"):
         ToyGrammar(rules, {}, {}, "S")
 
 
 @pytest.mark.parametrize("line", ["S a_X", "S -> a_X", "S -> 0 a_X", "S -> 1 A B", "S -> 1 A* B", "S -> 1 A/x", "S ->"])
-def test_a_malformed_line_of_the_table_is_named(line: str) -> None:
+def test_a_malformed_line_of_the_table_is_reported(line: str) -> None:
     with pytest.raises(ValueError, match="rule table, line 2"):
         read_rules("A -> 1 a_DT\n" + line, {}, "S")
 
@@ -305,7 +305,7 @@ def dependents(sentence: ToySentence, head: int) -> list[int]:
 
 
 def number_of(sentence: ToySentence, position: int) -> str:
-    """The number of a subject; that of a relative pronoun is its noun's."""
+    """Returns the grammatical number of a subject; that of a relative pronoun is the number of its noun."""
     labels, tags = sentence.dependencies.labels, sentence.tree.tags
     if any(labels[d] == "conj" for d in dependents(sentence, position)):
         return "pl"
@@ -341,7 +341,7 @@ def test_verbs_agree_with_their_subjects_and_determiners_with_their_nouns(sample
 
 
 def object_relatives(sentence: ToySentence) -> list[int]:
-    """Positions of the verbs of object relatives: those with another subject than a relative pronoun."""
+    """Positions of the verbs of object relatives: their subject is not a relative pronoun."""
     labels, tags = sentence.dependencies.labels, sentence.tree.tags
     verbs = [position for position, label in enumerate(labels) if label == "acl:relcl"]
     subjects = [next(d for d in dependents(sentence, verb) if labels[d] == "nsubj") for verb in verbs]
@@ -356,7 +356,7 @@ def conjunction_parents(sentence: ToySentence) -> set[str]:
 
 
 def has(relation: str, tag: str = "", head_tag: str = "", word: str = "", after: bool | None = None) -> Construction:
-    """Whether some word has this relation, its tag and its head's begin so, and it stands after or before its head."""
+    """Whether a word has this relation, these prefixes of its tag and its head's tag, and this position to its head."""
 
     def found(s: ToySentence) -> bool:
         return any(
@@ -450,7 +450,7 @@ def test_verbs_prefer_the_nouns_that_suit_them(sample: list[ToySentence]) -> Non
 
 
 def baseline_f1(sentence: ToySentence, side: str) -> float:
-    """Unlabelled F1 in percent of right or left branching; the span of the whole sentence and single words dropped."""
+    """Unlabelled F1 of right or left branching in percent, without the whole-sentence span and single words."""
     size = len(sentence.words)
     gold = {(start, end) for _, start, end in sentence.tree.constituents if 1 < end - start < size}
     if not gold:

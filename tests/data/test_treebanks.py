@@ -1,4 +1,4 @@
-"""Treebanks: files, folders and patterns; clean-up; dependencies beside constituents."""
+"""Treebanks: files, folders and patterns; preprocessing; dependencies and constituents."""
 
 import gzip
 from itertools import product
@@ -59,7 +59,7 @@ def test_a_pattern_selects_files(folder):
     assert len(read_treebank(str(folder / "**" / "*.mrg"))) == 3
 
 
-def test_clean_up_leaves_the_words_it_says_and_their_tree(folder):
+def test_preprocessing_keeps_the_documented_words_and_their_tree(folder):
     first = read_treebank(folder / "mrg", "ptb-keep").sentences[0]
     assert first.words == ("The", "cat", "ate", "12", "fish")
     assert first.tags == ("DT", "NN", "VBD", "CD", "NNS")
@@ -129,7 +129,7 @@ def test_a_cycle_of_dropped_words_does_not_hang(tmp_path):
     assert sentence.heads == (0, 1)
 
 
-def test_sentences_that_differ_are_named_with_both_word_lists(folder):
+def test_sentences_that_differ_are_reported_with_both_word_lists(folder):
     (folder / "dep" / "wsj_0002.dp").write_text(dp([("Go", "VB", 0), ("on", "RP", 1), ("!", ".", 1)]))
     with pytest.raises(
         InputError,
@@ -163,7 +163,7 @@ def test_dependency_trees_and_tagged_text_are_known_by_their_content(name, tmp_p
     assert next(iter(read_treebank(path))).tags == ("DT", "NN")
 
 
-def test_the_wrong_kind_of_file_is_refused_by_name(folder):
+def test_the_wrong_type_of_file_is_reported_by_name(folder):
     with pytest.raises(InputError, match="expected constituency trees first"):
         read_treebank(folder / "dep", "none", folder / "mrg")
     with pytest.raises(InputError, match=r"README, line 1: found .*; expected a treebank: bracketed trees, CoNLL-U"):
@@ -245,7 +245,7 @@ def test_words_of_other_languages_read_as_those_of_the_treebank(tmp_path, name):
 
 
 @pytest.mark.skipif(not (DATA / "wsj-sample").is_dir(), reason=f"the WSJ sample is not in {DATA}")
-def test_wsj_sample_words_are_in_mikolovs_vocabulary_by_the_rule_of_whole_numbers():
+def test_wsj_sample_words_are_in_mikolovs_vocabulary_with_the_rule_for_whole_numbers():
     treebank = read_treebank(DATA / "wsj-sample" / "mrg", "ptb-keep", DATA / "wsj-sample" / "dep")
     assert len(treebank) == 3914
     known = set((DATA / "ptb" / "ptb.train.txt").read_text().split())
@@ -254,7 +254,7 @@ def test_wsj_sample_words_are_in_mikolovs_vocabulary_by_the_rule_of_whole_number
         tokens = treebank_tokens(treebank, Normaliser(lower_case=True, numbers=numbers))
         words = [token for sentence in tokens for token in sentence]
         unknown[numbers] = sum(word not in known for word in words) / len(words)
-    assert unknown["whole"] < 0.053  # without % as a number: 0.057
+    assert unknown["whole"] < 0.053  # as a fraction, without %: 0.057
     assert unknown["whole"] < unknown["runs"] < 0.071
 
 

@@ -1,4 +1,4 @@
-"""Word boundaries by distances: which gaps are meant, honest thresholds, exact baselines."""
+"""Word boundaries from distances: gaps, thresholds from separate text, exact baselines."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LINES = [" the cat sees a dog ", "a dog sees", "", "it"] * 20
 
 
 def stored_model(name="prpn", lines=LINES, **normaliser) -> ModelBundle:
-    """A model of characters with fresh weights, large enough that distances differ."""
+    """A character-level model with random weights, large enough for distinct distances."""
     reads = Normaliser(**{"units": "characters"} | normaliser)
     vocabulary = Vocabulary.build(Counter(token for line in lines for token in reads.tokens(line)))
     config = MODELS[name].config(embedding_size=8, hidden_size=8)
@@ -67,7 +67,7 @@ def test_without_white_space_in_the_tokens_the_boundaries_are_still_those_of_the
     assert gaps.characters.tolist() == gaps.spaces.tolist() == [1, 2, 4]
 
 
-def test_an_accent_apart_is_no_neighbour_and_what_is_dropped_parts_nothing_by_itself():
+def test_separate_accents_are_no_neighbours_and_dropped_characters_are_no_boundaries():
     gaps, sentences = gaps_of(["aé b"], Normaliser(units="characters", unicode_form="NFD"))
     assert sentences == [["a", "e", "\u0301", "_", "b"]]
     assert (gaps.boundaries.tolist(), gaps.characters.tolist()) == ([False, True], [1, 4])
@@ -102,7 +102,7 @@ def test_the_threshold_is_the_best_of_all_there_are(pairs):
     assert of_all[best_threshold(distances, there)] == max(of_all.values())
 
 
-def test_precision_recall_f1_and_what_as_many_at_random_have():
+def test_precision_recall_f1_and_random_f1():
     found, there = np.zeros(12, np.bool_), np.zeros(12, np.bool_)
     found[:5], there[3:9] = True, True
     score = score_boundaries("", found, there)
@@ -114,7 +114,7 @@ def test_precision_recall_f1_and_what_as_many_at_random_have():
 
 
 def spoken(stored, monkeypatch, values):
-    """Makes the model's distances, of one layer, a function of the tokens of a sentence: tokens -> floats."""
+    """Replaces the model's distances, of one layer, by a function of the tokens of a sentence: tokens -> floats."""
 
     def distances(stored, corpus):
         sentences = (stored.vocabulary.decode(corpus.sentence(index)) for index in range(len(corpus)))
@@ -139,12 +139,12 @@ def test_distances_that_are_large_at_the_space_find_every_boundary(text, monkeyp
 
 
 def test_a_model_that_reads_no_spaces_is_held_against_those_of_the_text(text, monkeypatch):
-    """Here it takes every d and s for a word's first character, in `dog` and `sees` rightly, but once."""
+    """Every d and s is predicted as the first character of a word, as in `dog` and `sees`, with one error."""
     stored = spoken(stored_model(space=None), monkeypatch, lambda tokens: [float(token in "ds") for token in tokens])
     (score,) = evaluate_boundaries(stored, text).scores
     assert score.reading == "character"
     assert (score.right, score.found) != (0, 0)
-    assert score.precision == pytest.approx(2 / 3, abs=0.02)  # sees: its last s is none
+    assert score.precision == pytest.approx(2 / 3, abs=0.02)  # sees: its last s is not a first character
 
 
 def test_the_threshold_comes_from_the_part_that_is_not_measured(text, tmp_path, monkeypatch):
@@ -165,7 +165,7 @@ def test_the_threshold_comes_from_the_part_that_is_not_measured(text, tmp_path, 
         assert score.there == gaps.boundaries.sum()
 
 
-def test_what_is_found_is_where_the_models_own_distances_reach_the_threshold(text):
+def test_boundaries_are_found_where_distances_reach_the_threshold(text):
     stored = stored_model()
     distances = np.concatenate(
         [np.array(parse.distances, np.float32) for parse in parse_lines(stored, LINES) if parse is not None]
@@ -188,30 +188,30 @@ def test_baselines_are_every_gap_and_every_so_many_characters_of_a_line(tmp_path
     assert every_three.name == "every 3 characters"
     measured = every_three.gaps - 4 * 8
     assert every_three.there == round(measured * 3 / 11) + 4 * 2
-    assert every_three.found - every_three.right == 4  # ab|cdef|ghi: 3 characters are wrong, 6 right
+    assert every_three.found - every_three.right == 4  # ab|cdef|ghi: after 3 characters incorrect, after 6 correct
     assert every_three.there - every_three.right == 4
 
 
-def test_models_and_texts_without_boundaries_are_told(text, tmp_path):
+def test_models_and_texts_without_boundaries_are_reported(text, tmp_path):
     with pytest.raises(InputError, match="reads words"):
         evaluate_boundaries(stored_model(units="words"), text)
     with pytest.raises(InputError, match="this lstm model does not parse"):
         evaluate_boundaries(stored_model("lstm"), text)
     path = tmp_path / "none.txt"
     path.write_text("我喜欢猫\n" * 30)
-    with pytest.raises(InputError, match=r"none\.txt: no white space"):
+    with pytest.raises(InputError, match=r"none\.txt: found no word boundary"):
         evaluate_boundaries(stored_model(), path)
-    with pytest.raises(InputError, match=r"none\.txt: no white space"):
+    with pytest.raises(InputError, match=r"none\.txt: found no word boundary"):
         evaluate_boundaries(stored_model(), text, path)
     path.write_text("a bc\n")
     with pytest.raises(InputError, match="too short"):
         evaluate_boundaries(stored_model(), path)
 
 
-def test_the_report_tells_its_protocol_and_is_json(text):
+def test_the_report_has_its_protocol_and_is_json(text):
     report = evaluate_boundaries(stored_model(), text)
     assert "sees the boundaries" in str(report)
-    assert "thresholds chosen on its first part" in str(report)
+    assert "thresholds chosen on the first part of the text" in str(report)
     assert "read without spaces" in str(evaluate_boundaries(stored_model(space=None), text))
     figures = json.loads(json.dumps(report.to_dict()))
     assert figures["scores"][0]["f1"] == report.scores[0].f1
@@ -221,7 +221,7 @@ def test_the_report_tells_its_protocol_and_is_json(text):
 
 @pytest.mark.parametrize("space", ["_", None])
 def test_bits_per_character_of_a_character_model_are_bits_per_predicted_token(text, space):
-    """Spaces and ends of sentences are predicted, and count; white space at the ends of lines is not, and does not."""
+    """Spaces and ends of sentences are predicted and counted, but not white space at the ends of lines."""
     score = evaluate_text(stored_model(space=space), text)
     length = sum(len(" ".join(line.split())) + 1 for line in LINES if line)
     spaces = sum(len(line.split()) - 1 for line in LINES if line)

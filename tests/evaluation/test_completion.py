@@ -1,4 +1,4 @@
-"""Completion questions scored: what is chosen, what ties earn, what is known, and models interpolated."""
+"""Sentence completion: choices, credits of ties, known words, interpolation."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def question(*candidates, right=0, name="1"):
 
 
 def scores(log_probs, rights=None, name="model", known=None):
-    """Of lists of log-probabilities, one a question."""
+    """Builds scores from lists of log-probabilities, one per question."""
     rights = rights or [0] * len(log_probs)
     asked = [question(*map(str, one), right=right) for one, right in zip(log_probs, rights, strict=True)]
     flat = np.array([value for one in log_probs for value in one], np.float64)
@@ -59,7 +59,7 @@ def small(prpn):
 
 
 def spoken(monkeypatch, log_probs):
-    """Puts log-probabilities of sentences, by their tokens joined, in the place of a model's; returns those asked."""
+    """Replaces a model's log-probabilities by those of joined tokens; returns the list of scored sentences."""
     asked = []
 
     def scored(scorer, encoded):
@@ -86,7 +86,7 @@ def test_questions_of_unlike_sizes_share_no_candidates():
     assert found.credits.tolist() == [0.5, 1]
 
 
-def test_words_are_known_or_not_as_the_model_reads_them_and_what_reads_alike_ties(small, monkeypatch):
+def test_known_words_are_those_after_normalisation_and_identical_candidates_tie(small, monkeypatch):
     asked = spoken(
         monkeypatch, {"the cat <unk>": -1.0, "the cats <unk>": -2.0, "the <unk> <unk>": -3.0, "the <unk>": -4.0}
     )
@@ -113,13 +113,13 @@ def test_the_differing_words_of_a_candidate_are_those_that_not_all_have_as_often
     assert differing_words([["no", "cat"], ["cat", "no"]]) == [set(), set()]
 
 
-def test_punctuation_and_contractions_are_parted_where_asked(small, monkeypatch):
+def test_punctuation_and_contractions_are_split_on_request(small, monkeypatch):
     spoken(monkeypatch, {"the cat sleeps .": -1.0, "the cat sleep .": -2.0})
     found = score_questions(small, [question("The cat sleeps.", "The cat sleep.")], TreebankStyle("split", "split"))
     assert found.all_known.all()
 
 
-def test_a_longer_candidate_is_chosen_by_its_mean_where_asked(small, monkeypatch):
+def test_a_longer_candidate_is_chosen_by_its_mean_on_request(small, monkeypatch):
     spoken(monkeypatch, {"the cat": -6.0, "the cat sleeps .": -7.0})
     asked = [question("the cat", "the cat sleeps .")]
     assert score_questions(small, asked).chosen.tolist() == [[True, False]]
@@ -158,7 +158,7 @@ def test_interpolation_adds_up_log_probabilities_by_their_weights():
 
 
 def noisy(generator, noise, count=400):
-    """A model whose right candidate, 0 of 3, is better by 1, give or take its noise."""
+    """A model whose correct candidate, the first of 3, is better by 1 plus noise."""
     return scores((np.array([1.0, 0.0, 0.0]) + noise * generator.standard_normal((count, 3))).tolist())
 
 
@@ -176,7 +176,7 @@ def test_weights_of_two_models_are_the_best_of_all_hundredths_on_their_part_alon
     assert weights.sum() == pytest.approx(1)
     assert abs(weights[1] - 0.5) == pytest.approx(abs(nearest - 0.5))
     assert tried[round(float(weights[1]), 2)] == best
-    # The part that is not to be looked at may be anything.
+    # The part that is not used for tuning may have any values.
     shuffled = [
         replace(model, log_probs=np.where(among[:, None], model.log_probs, -model.log_probs)) for model in models
     ]
@@ -189,10 +189,10 @@ def test_equally_good_weights_are_those_nearest_to_equal_ones():
     assert tune_weights([first] * 3, np.array([True, True])) == pytest.approx([1 / 3] * 3)
     right, wrong = scores([[-1, -2]]), scores([[-3, -1]])
     weights = tune_weights([right, wrong], np.array([True]))
-    assert weights == pytest.approx([0.67, 0.33])  # (1, 2): a tie at 2/3, right from there on
+    assert weights == pytest.approx([0.67, 0.33])  # (1, 2): a tie at 2/3, correct above
 
 
-def test_several_models_together_are_no_worse_than_the_best_where_weights_are_chosen():
+def test_interpolation_is_no_worse_than_the_best_model_where_weights_are_tuned():
     generator = np.random.default_rng(5)
     models = [noisy(generator, noise) for noise in (1.0, 1.5, 2.0, 9.0)]
     among = first_half(400)
@@ -226,7 +226,7 @@ def test_the_interval_of_an_accuracy_is_that_of_a_binomial():
 
 @pytest.fixture
 def files(tmp_path):
-    """Three questions of two candidates, and their answers."""
+    """Three questions with two candidates, and their answers."""
     questions, answers = tmp_path / "questions.txt", tmp_path / "answers.txt"
     questions.write_text("the cat\nthe cats\nthe sleep\nthe sleeps\ncat .\ncats .\n")
     answers.write_text("the cat\nthe sleeps\ncats .\n")
@@ -235,7 +235,7 @@ def files(tmp_path):
 
 @pytest.fixture
 def two(small, monkeypatch):
-    """Two models, of which the first is right in the first question, the second in the others."""
+    """Two models: the first is correct on the first question, the second on the others."""
     sentences = ["the cat", "the cats", "the sleep", "the sleeps", "cat .", "cats ."]
     log_probs = {"one": [-1, -9, -1, -2, -1, -2], "two": [-4, -3, -9, -1, -9, -1]}
     tables = {name: dict(zip(sentences, values, strict=True)) for name, values in log_probs.items()}
@@ -262,7 +262,7 @@ def test_weights_chosen_on_the_first_half_are_reported_on_the_second(two, files)
     assert set(figures["interpolated_against"]) == {"second_half"}
     assert figures["interpolated_against"]["second_half"]["one"]["difference"] == 1
     json.dumps(figures, allow_nan=False)
-    assert "interpolated: 0.50 one + 0.50 two, the best on the first half" in str(report)
+    assert "interpolated: 0.50 one + 0.50 two; weights tuned on the first half" in str(report)
 
 
 def test_given_weights_are_of_all_models_but_the_first(two, files):
@@ -271,24 +271,24 @@ def test_given_weights_are_of_all_models_but_the_first(two, files):
     assert report.interpolation.weights == pytest.approx({"one": 0.9, "two": 0.1})
     assert report.interpolation.scores.credits.tolist() == [1, 0, 0]  # 0.9 of -1, 0.1 of -9: -1.8, against -1.9
     assert set(report.to_dict()["interpolated_against"]) == {"all"}
-    assert "0.90 one + 0.10 two, as given" in str(report)
+    assert "0.90 one + 0.10 two; weights as given" in str(report)
 
 
 def test_the_table_has_chance_and_every_model_on_all_and_on_both_halves(two, files):
-    told = str(evaluate_completion(two, *files)).splitlines()
-    assert told[0].endswith("questions 3   candidates 6   chance 50.0")
-    rows = {line[:44].strip(): line[44:].split() for line in told}
-    assert rows["accuracy, 95% interval, of how many question"][1:] == ["one", "two", "interpolated"]
+    reported = str(evaluate_completion(two, *files)).splitlines()
+    assert reported[0].endswith("questions 3   candidates 6   chance 50.0")
+    rows = {line[:44].strip(): line[44:].split() for line in reported}
+    assert rows["accuracy, 95% interval (number of questions)"] == ["one", "two", "interpolated"]
     assert rows["all questions"][0] == "33.3"
     assert [cell for cell in rows["second half"] if "(" in cell] == ["(2)"] * 3
     assert rows["questions with a tie for the highest"] == ["0", "0", "0"]
 
 
-def test_text_of_another_style_than_the_models_is_told(small, monkeypatch, files):
+def test_text_of_another_style_gives_a_warning(small, monkeypatch, files):
     spoken(monkeypatch, dict.fromkeys(["<unk> <unk>"], -1.0))
     files[0].write_text("a b\na c\nb c\nb d\n")
     files[1].write_text("a b\nb d\n")
-    assert "hardly any question has only words that are known to model" in str(evaluate_completion(small, *files))
+    assert "hardly any question has only words in the vocabulary of model" in str(evaluate_completion(small, *files))
 
 
 def test_a_report_of_one_model_interpolates_nothing(small, monkeypatch, files):
@@ -301,7 +301,7 @@ def test_a_report_of_one_model_interpolates_nothing(small, monkeypatch, files):
     assert "interpolated" not in str(report)
 
 
-def test_what_cannot_be_scored_or_weighted_is_told(small, two, files, monkeypatch):
+def test_what_cannot_be_scored_or_weighted_is_reported(small, two, files, monkeypatch):
     for shares, said in (
         ([], "0 weights"),
         ([0.2, 0.3], "2 weights"),
@@ -314,19 +314,21 @@ def test_what_cannot_be_scored_or_weighted_is_told(small, two, files, monkeypatc
         evaluate_completion(two, *files, shares=[math.nan])
     with pytest.raises(InputError, match="a model is named interpolated"):
         evaluate_completion({"one": small, "interpolated": small}, *files)
-    with pytest.raises(InputError, match="no model given"):
+    with pytest.raises(InputError, match="found no model"):
         evaluate_completion({}, *files)
     dropping = ModelBundle(
         small.model, replace(small.settings, normaliser=Normaliser(drop_punctuation=True)), small.vocabulary
     )
-    with pytest.raises(InputError, match=r"questions.txt, line 1, question 4: nothing is left of '\?!' as model reads"):
+    with pytest.raises(
+        InputError, match=r"questions.txt, line 1, question 4: the normaliser of model leaves no word of '\?!'"
+    ):
         score_questions(dropping, [question("the cat", "?!", name="4")])
     spoken(monkeypatch, {"the cat": math.nan, "the cats": -1.0})
     with pytest.raises(InputError, match="prpn: the model returned NaN; its weights are unusable"):
         score_questions(small, [question("the cat", "the cats")])
     files[0].write_text("the cat\nthe cats\n")
     files[1].write_text("the cat\n")
-    with pytest.raises(InputError, match="one question; expected two or more"):
+    with pytest.raises(InputError, match="found one question; expected two or more"):
         evaluate_completion(two, *files)
 
 
@@ -340,7 +342,7 @@ HEADS = [SENTENCE.heads, (2, 3, 0, 3)]
 
 @pytest.fixture
 def parsed(tmp_path):
-    """Two parsed questions of two candidates; the files of questions, of their words, and of answers."""
+    """Two parsed questions with two candidates: files of questions, of their words, and of answers."""
     trees = [
         DependencyTree(words, ("",) * len(words), heads, ("det",) * len(words), f"q-{number}-{place}")
         for number, (candidates, heads) in enumerate(zip(ASKED, HEADS, strict=True), 1)
@@ -363,9 +365,9 @@ def test_a_model_of_trees_chooses_by_the_probability_of_words_given_each_tree(pa
     assert report.models[0].all_known.tolist() == [[True, True], [True, False]]
     figures = report.to_dict()["models"][0]
     assert (figures["given_trees"], figures["eos_predicted"]) == (True, False)
-    told = str(report)
-    assert "total log-probability of its words given its tree, P(S | T); k equal ones" in told
-    assert f"trees: {questions}, with the words of that file" in told
+    reported = str(report)
+    assert "total log-probability of its words given its tree, P(S | T); a tie of k" in reported
+    assert f"trees and words of dependency-tree models: {questions}" in reported
     beside = evaluate_completion(stored, plain, answers, parses=questions)
     assert beside.models[0].log_probs.tolist() == report.models[0].log_probs.tolist()
     means = evaluate_completion(stored, questions, answers, per_token=True).models[0].log_probs
@@ -384,7 +386,7 @@ def test_a_parse_of_each_candidate_counts_not_its_words_alone(parsed):
 
 
 @pytest.mark.parametrize("beside", ["lstm", "ngram"])
-def test_models_of_trees_and_of_text_are_told_in_one_table_and_interpolated(parsed, beside):
+def test_tree_and_text_models_are_in_one_table_and_interpolated(parsed, beside):
     _, questions, plain, answers = parsed
     models = {"tree": tree_model(), "ltree": tree_model("labelled"), "text": fresh(beside)}
     report = evaluate_completion(models, questions, answers, shares=[0.25, 0.25])
@@ -393,8 +395,10 @@ def test_models_of_trees_and_of_text_are_told_in_one_table_and_interpolated(pars
     assert text == pytest.approx(words, rel=1e-6)
     assert report.interpolation is not None
     assert report.interpolation.scores.log_probs == pytest.approx(0.5 * tree + 0.25 * ltree + 0.25 * text)
-    told = str(report)
-    assert "(tree, ltree: of its words given its tree, P(S | T); text: its end included; state reset" in told
+    reported = str(report)
+    assert (
+        "(tree, ltree: of its words given its tree, P(S | T); text: end of sentence included, state reset" in reported
+    )
     assert [model["given_trees"] for model in report.to_dict()["models"]] == [True, True, False]
     assert evaluate_completion(models, questions, answers).interpolation.is_tuned
     split = evaluate_completion(models, questions, answers, TreebankStyle("drop"), shares=[0.25, 0.25])
@@ -410,11 +414,13 @@ def test_a_model_that_predicts_no_ends_divides_by_words_alone(parsed):
     assert not mean.ends
 
 
-def test_candidates_without_trees_are_told(parsed, small):
+def test_candidates_without_trees_are_reported(parsed, small):
     _, questions, plain, answers = parsed
-    with pytest.raises(InputError, match=r"q\.txt, line 1, question 1: plain text, and model reads dependency trees"):
+    with pytest.raises(
+        InputError, match=r"q\.txt, line 1, question 1: found plain text, but model reads dependency trees"
+    ):
         evaluate_completion(tree_model(), plain, answers)
-    with pytest.raises(InputError, match=r"q\.conllu: parses are given, but no model reads them"):
+    with pytest.raises(InputError, match=r"q\.conllu: no model reads parses; expected a dependency-tree model"):
         evaluate_completion(small, plain, answers, parses=questions)
     text = questions.read_text()
     questions.write_text(text.replace("3\tsleeps\t_\t_\t_\t_\t0", "3\tsleeps\t_\t_\t_\t_\t2", 1))
@@ -423,7 +429,7 @@ def test_candidates_without_trees_are_told(parsed, small):
 
 
 @pytest.mark.skipif(not MSR.is_dir(), reason=f"no completion questions in {MSR}")
-def test_a_model_that_knows_no_word_is_as_good_as_chance_on_the_published_questions(small, monkeypatch):
+def test_a_model_without_known_words_has_chance_accuracy_on_the_published_questions(small, monkeypatch):
     small = replace(small, vocabulary=Vocabulary(["<unk>", "<s>", "</s>"]))
     monkeypatch.setattr(Scorer, "_encoded_sentences", lambda scorer, sentences: -1.0 * np.arange(len(sentences)))
     report = evaluate_completion(small, MSR / "Holmes.lm_format.questions.txt", MSR / "Holmes.lm_format.answers.txt")

@@ -1,4 +1,4 @@
-"""Minimal pairs scored: what is right, what is known, what is counted, and models side by side."""
+"""Minimal pairs: correct pairs, known words, counts, and several models."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.shared_data import DATA
 
 
 def spoken(monkeypatch, log_probs):
-    """Puts log-probabilities of sentences, by their tokens joined, in the place of a model's; returns those asked."""
+    """Replaces a model's log-probabilities by those of joined tokens; returns the list of scored sentences."""
     asked = []
 
     def scored(scorer, encoded):
@@ -52,7 +52,7 @@ def pair(better, worse, case="case", **groups):
     return MinimalPair(better, worse, case, groups, "file", 1)
 
 
-def test_a_pair_is_right_only_where_the_better_sentence_is_strictly_more_probable(small, monkeypatch):
+def test_a_pair_is_correct_only_if_the_better_sentence_is_strictly_more_probable(small, monkeypatch):
     spoken(monkeypatch, {"the cat": -1.0, "the cats": -2.0, "the sleep": -2.0})
     pairs = [pair("the cat", "the cats"), pair("the cats", "the cat"), pair("the cats", "the sleep")]
     scores = score_pairs(small, pairs)
@@ -78,7 +78,7 @@ def test_words_are_known_or_not_as_the_model_reads_them(small, monkeypatch):
     assert sorted(asked) == ["<unk> cat", "the <unk> <unk>", "the cat <unk>", "the cats <unk>"]
 
 
-def test_punctuation_and_contractions_are_parted_where_asked(small, monkeypatch):
+def test_punctuation_and_contractions_are_split_on_request(small, monkeypatch):
     asked = spoken(monkeypatch, {"the cat sleeps .": -1.0, "the cat sleep .": -2.0})
     scores = score_pairs(small, [pair("The cat sleeps.", "The cat sleep.")], TreebankStyle("split", "split"))
     assert scores.all_known.all()
@@ -128,24 +128,24 @@ def test_cases_and_groups_have_their_own_accuracy_and_cases_their_mean():
     json.dumps(report.to_dict())
 
 
-def test_the_table_has_all_models_and_what_was_done_to_the_text():
+def test_the_table_has_all_models_and_the_style_of_the_text():
     models = scores("left", [1, 0, 1, 0]), scores("right", [1, 1, 1, 0], [True, False, True, False])
     pairs = tuple(pair(name, "z", name.upper(), field="some") for name in "abcd")
-    told = str(PairsReport(pairs, models, ("file.jsonl",), TreebankStyle("drop")))
-    assert "punctuation dropped, contractions as written" in told
-    rows = {line.split("   ")[0].strip(): line.split() for line in told.splitlines() if line}
+    reported = str(PairsReport(pairs, models, ("file.jsonl",), TreebankStyle("drop")))
+    assert "punctuation dropped, contractions as written" in reported
+    rows = {line.split("   ")[0].strip(): line.split() for line in reported.splitlines() if line}
     assert rows["all pairs"][2:] == ["50.0", "(4)", "75.0", "(4)"]
-    assert rows["pairs whose differing words are known"][6:] == ["50.0", "(4)", "100.0", "(2)"]
+    assert rows["pairs with all differing words known"][6:] == ["50.0", "(4)", "100.0", "(2)"]
     assert rows["field: some"][2:] == ["4", "50.0", "50.0", "75.0", "100.0"]
     assert rows["B"][1:] == ["1", "0.0", "0.0", "100.0", "-"]
-    assert "right against left, all pairs: accuracy difference +25.0" in told
-    assert "right against left, pairs whose differing words are known: accuracy difference +0.0" in told
+    assert "right compared with left, all pairs: accuracy difference +25.0" in reported
+    assert "right compared with left, pairs with all differing words known: accuracy difference +0.0" in reported
 
 
-def test_a_style_of_text_that_no_model_knows_is_told_unless_something_was_done_about_it():
+def test_an_unknown_style_of_text_gives_a_warning_unless_a_style_is_chosen():
     pairs = tuple(pair(name, "z") for name in "ab")
     foreign = scores("mine", [1, 0], [False, False])
-    assert "hardly any pair has only words that are known to mine:" in str(PairsReport(pairs, (foreign,), ("file",)))
+    assert "hardly any pair has only words in the vocabulary of mine." in str(PairsReport(pairs, (foreign,), ("file",)))
     treated = PairsReport(pairs, (foreign,), ("file",), TreebankStyle("drop"))
     known = PairsReport(pairs, (scores("mine", [1, 0]),), ("file",))
     assert not any("hardly any" in str(report) for report in (treated, known))
@@ -180,13 +180,13 @@ def test_a_trained_model_scores_pairs_as_it_scores_sentences(prpn, toy, tmp_path
         assert row["models"]["one"]["right"] == (better > worse)
 
 
-def test_what_cannot_be_scored_is_told(small):
+def test_what_cannot_be_scored_is_reported(small):
     dropping = ModelBundle(
         small.model, replace(small.settings, normaliser=Normaliser(drop_punctuation=True)), small.vocabulary
     )
-    with pytest.raises(InputError, match=r"file, line 1: nothing is left of '\?!' as model reads it"):
+    with pytest.raises(InputError, match=r"file, line 1: the normaliser of model leaves no word of '\?!'"):
         score_pairs(dropping, [pair("the cat", "?!")])
-    with pytest.raises(InputError, match="no model given"):
+    with pytest.raises(InputError, match="found no model"):
         evaluate_pairs({}, "file")
 
 
@@ -195,9 +195,7 @@ def test_what_cannot_be_scored_is_told(small):
     ("name", "count", "differing", "everything"),
     [("marvin-linzen", 4800, 73.1, 31.1), ("blimp", 16750, 79.5, 13.1)],
 )
-def test_what_the_words_of_penn_treebank_text_know_of_the_published_pairs(
-    prpn, monkeypatch, name, count, differing, everything
-):
+def test_published_pairs_with_words_of_penn_treebank_text(prpn, monkeypatch, name, count, differing, everything):
     words = set((DATA / "ptb" / "ptb.train.txt").read_text(encoding="utf-8").split()) - {"<unk>", "$", "#"}
     vocabulary = Vocabulary(["<unk>", "<s>", "</s>", *sorted(words)])
     normaliser = Normaliser(lower_case=True, numbers="whole", drop_words=("$", "#"))

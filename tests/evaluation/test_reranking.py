@@ -1,4 +1,4 @@
-"""Candidates reranked: what is picked by which weight, what it is read against, how the weight is chosen."""
+"""Reranking: picked candidates by weight, baselines and upper bounds, choice of the weight."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ THREE = [[(3.0, FLAT), (2.0, GOLD), (1.0, RIGHT)], [(5.0, RIGHT), (4.0, FLAT), (
 
 
 def spoken(monkeypatch, log_probs):
-    """Puts log-probabilities of trees, by their heads, in the place of a model's."""
+    """Replaces a model's log-probabilities of trees by those of their heads."""
     monkeypatch.setattr(
         reranking, "log_probs_of_trees",
         lambda stored, trees, source="": np.array([log_probs[one.heads] for one in trees], np.float64),
@@ -78,7 +78,7 @@ def test_the_tree_that_makes_the_words_most_probable_is_picked_by_the_model_alon
 
 
 @pytest.mark.parametrize("together", [1, 4, 1000])
-def test_sentences_taken_together_change_nothing(files, monkeypatch, together):
+def test_batch_size_does_not_change_the_results(files, monkeypatch, together):
     path, _ = files(THREE * 5)
     expected = [one.values for one in rerank(tree_model(), read_candidates(path), 0.5)]
     monkeypatch.setattr(reranking, "TREES_TOGETHER", together)
@@ -121,13 +121,13 @@ def test_picks_are_read_against_the_first_the_best_and_chance(files, monkeypatch
     assert figures["scores"][PICKED]["las"] == pytest.approx(figures["scores"][PICKED]["uas"])
     assert (figures["words"], figures["all_words"]) == (16, 18)
     assert figures["picked_against_first"]["difference"] == pytest.approx((unmarked[FLAT] - unmarked[RIGHT]) / 16)
-    assert "picked against first candidate, without punctuation: UAS difference" in str(report)
+    assert "picked compared with first candidate, without punctuation: UAS difference" in str(report)
     alone = evaluate_reranking(tree_model(), path, gold)
     assert MODEL not in alone.scores
     assert alone.weight == 1
 
 
-def test_the_best_candidate_has_all_heads_where_gold_is_among_them(files):
+def test_the_best_candidate_has_all_heads_if_the_gold_tree_is_a_candidate(files):
     path, gold = files(THREE)
     report = evaluate_reranking(tree_model(), path, gold)
     assert report.scores[BEST].uas() == report.scores[BEST].las() == 1
@@ -135,7 +135,7 @@ def test_the_best_candidate_has_all_heads_where_gold_is_among_them(files):
 
 
 def test_a_weight_is_chosen_on_other_sentences(files, monkeypatch):
-    # The parser's scores are right in the first kind of sentence, the model in the second; both together in all.
+    # The parser's scores are correct on sentences of the first type, the model on the second; both together on all.
     spoken(monkeypatch, {FLAT: -10.0, GOLD: -9.0, RIGHT: -8.5})
     first = [(9.0, GOLD), (1.0, RIGHT)]
     second = [(2.0, FLAT), (1.9, GOLD)]
@@ -148,7 +148,7 @@ def test_a_weight_is_chosen_on_other_sentences(files, monkeypatch):
     assert report.tuning.sentences == 6
     good = [weight for weight in WEIGHTS if 0.1 / 1.1 < weight < 8 / 8.5]
     assert good[0] < report.weight < good[-1], "the middle one of equally good weights"
-    assert f"chosen on {dev[0]} (6 sentences): UAS 100.0 there" in str(report)
+    assert f"chosen on {dev[0]} (6 sentences), where UAS is 100.0;" in str(report)
 
 
 def test_weights_are_tried_over_eight_decades_of_scale(files, monkeypatch):
@@ -193,12 +193,12 @@ def test_sentences_of_punctuation_alone_have_no_figure_without_it(files, tmp_pat
     write_conllu([tree(GOLD, tag="PUNCT")] * 2, tmp_path / "marks.conllu")
     report = evaluate_reranking(tree_model(), path, tmp_path / "marks.conllu")
     assert report.scores[PICKED].uas() is None
-    assert "against" not in str(report)
+    assert "compared" not in str(report)
     with pytest.raises(InputError, match="found only punctuation"):
         reranking.tune_weight(tree_model(), path, tmp_path / "marks.conllu")
 
 
-def test_what_cannot_be_ranked_or_weighed_is_told(files, lstm, tmp_path):
+def test_what_cannot_be_ranked_or_weighted_is_reported(files, lstm, tmp_path):
     path, gold = files(THREE)
     bare, _ = files([[(None, FLAT), (None, GOLD)]], "bare")
     cyclic, _ = files([[(1.0, GOLD), (0.0, (2, 1, 4, 0, 8, 8, 8, 4, 4))]], "cyclic")
@@ -206,9 +206,12 @@ def test_what_cannot_be_ranked_or_weighed_is_told(files, lstm, tmp_path):
         ({"candidates": path, "weight": 1.5}, "weight 1.5; expected a number from 0 to 1"),
         ({"candidates": bare, "weight": 0.5}, r"bare.conllu, line 3, sentence s1: no parser's score in its comments"),
         ({"candidates": path, "tune": (bare, gold)}, r"gold.conllu, sentence s2: no candidates for it"),
-        ({"candidates": bare, "tune": (path, gold), "weight": 0.5}, "weight 0.5 is given, and to be chosen on"),
-        ({"candidates": path, "gold": gold, "tune": (path, gold)}, "k.conllu: is measured; expected another file"),
-        ({"candidates": bare, "gold": gold, "tune": (path, gold)}, "k-gold.conllu: is measured; expected another"),
+        ({"candidates": bare, "tune": (path, gold), "weight": 0.5}, "found weight 0.5, and "),
+        ({"candidates": path, "gold": gold, "tune": (path, gold)}, "k.conllu: is evaluated; expected a different file"),
+        (
+            {"candidates": bare, "gold": gold, "tune": (path, gold)},
+            "k-gold.conllu: is evaluated; expected a different file",
+        ),
         ({"candidates": cyclic}, r"cyclic.conllu, sentence s1, candidate 2: words 1, 2 have no path to a root"),
     ):
         with pytest.raises(InputError, match=said):
@@ -216,5 +219,7 @@ def test_what_cannot_be_ranked_or_weighed_is_told(files, lstm, tmp_path):
     with pytest.raises(InputError, match="this lstm model does not generate dependency trees"):
         evaluate_reranking(lstm, path)
     write_conllu([tree(GOLD)], tmp_path / "one.conllu")
-    with pytest.raises(InputError, match=r"bare.conllu: no parser's scores, # score = ..., in its comments"):
+    with pytest.raises(
+        InputError, match=r"bare.conllu: found no comments with parser's scores, # score = ...; expected one for each"
+    ):
         evaluate_reranking(tree_model(), path, tune=(bare, tmp_path / "one.conllu"))

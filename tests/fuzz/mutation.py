@@ -1,4 +1,4 @@
-"""Near-valid input: valid files, cut, doubled, swapped and sown with what does not belong there."""
+"""Near-valid input: valid files with parts removed, doubled, swapped, or replaced by invalid content."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from hypothesis import strategies as st
 
 # Byte-order mark, NUL, line ends of all kinds, spaces of all kinds, invisible and combining characters, a letter whose
-# small form is two, emoji joined, right-to-left override, private use, the last code point; and no UTF-8 at all.
+# lower-case form has two, joined emoji, right-to-left override, private use, the last code point; invalid UTF-8.
 ODD_TEXT = [
     "\ufeff", "\0", "\n", "\r", "\r\n", "\n\n", "\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u2029", "\t", " ", "\xa0",
     "\u3000", "\u200b", "\u200d", "\u00ad", "\u2060", "\u0301", "\u0300\u0301" * 20, "İ", "ß", "ﬁ",
@@ -47,7 +47,7 @@ def _replace(content: bytes, start: int, end: int, odd: bytes) -> bytes:
 
 
 def _pile(content: bytes, start: int, end: int, odd: bytes) -> bytes:
-    """The same thing hundreds of times: deep nesting, where it is a bracket."""
+    """Repeats a piece hundreds of times; brackets become deep nesting."""
     return content[:start] + (odd * (16 * (end - start)))[:_LONGEST_PILE] + content[start:]
 
 
@@ -84,9 +84,9 @@ CHANGES = [
 
 
 def mutated(valid: Sequence[str], own: Sequence[str] = ()) -> st.SearchStrategy[bytes]:
-    """Valid texts with up to five changes each, and now and then bytes that never were any.
+    """Generates valid texts with up to five changes each, and sometimes random bytes.
 
-    own: odd pieces of this kind of file, sown as often as those that are odd everywhere.
+    own: pieces that are unusual in this type of file, inserted as often as those that are unusual in all files.
     """
     odd = st.sampled_from([text.encode() for text in own] or [b" "]) | st.sampled_from(
         [*(text.encode() for text in ODD_TEXT), *NO_TEXT]
@@ -100,7 +100,7 @@ def mutated(valid: Sequence[str], own: Sequence[str] = ()) -> st.SearchStrategy[
 
 
 def apply(content: bytes, changes: Sequence[Change]) -> bytes:
-    """The content after all changes; places are shares of its length, so that a change means something anywhere."""
+    """Applies all changes to the content; positions are fractions of its length, so they are always valid."""
     for change, place, length, odd in changes:
         start = place * len(content) // _PLACES
         content = change(content, start, min(len(content), start + length), odd)

@@ -1,4 +1,4 @@
-"""Every reader of a user's file, given what nobody would call one: a result, or an InputError that names the file.
+"""Fuzzing of all readers of files: they return a result, or raise an InputError with the name of the file.
 
 A few examples run with the other tests; `make test-all` gives all readers together over a hundred thousand.
 """
@@ -152,13 +152,13 @@ TAGGED_PIECES = ["_", "__", " _", "_ ", "_A", "a_", "a_B|C", "_\u200b"]
 
 @contextmanager
 def refusal(saying: object) -> Iterator[None]:
-    """The block ends well, or with an InputError that says so."""
-    told = str(saying)
+    """The block succeeds, or raises an InputError with this text."""
+    message = str(saying)
     try:
         yield
     except InputError as error:
-        told = str(error)
-    assert str(saying) in told
+        message = str(error)
+    assert str(saying) in message
 
 
 def brackets(path: Path) -> None:
@@ -239,7 +239,7 @@ def arpa(path: Path) -> None:
 
 
 def tagged(path: Path) -> None:
-    """As tagged text by its name, and as compressed text."""
+    """Reads a text as tagged text, by its name, and as compressed text."""
     for name, compress in ((".gz", gzip.compress), (".xz", lzma.compress)):
         path.with_name(path.name + name).write_bytes(compress(path.read_bytes()))
     with refusal(path):
@@ -291,26 +291,26 @@ def read_all(reader: Callable[[Path], None], path: Path, contents: st.SearchStra
 
 
 @pytest.mark.parametrize(("reader", "suffix", "contents"), READERS)
-def test_near_valid_files_are_read_or_refused_by_name(tmp_path, reader, suffix, contents):
+def test_near_valid_files_are_read_or_reported_by_name(tmp_path, reader, suffix, contents):
     read_all(reader, tmp_path / f"file{suffix}", contents, FEW)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(("reader", "suffix", "contents"), READERS)
-def test_many_thousand_near_valid_files_are_read_or_refused_by_name(tmp_path, reader, suffix, contents):
+def test_many_thousand_near_valid_files_are_read_or_reported_by_name(tmp_path, reader, suffix, contents):
     read_all(reader, tmp_path / f"file{suffix}", contents, MANY)
 
 
 @settings(max_examples=FEW, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(mutated(["1e-3", "[a, b]", "{a: 3}"], YAML_PIECES), st.lists(st.sampled_from(["model", "a", ""]), min_size=1))
-def test_settings_on_the_command_line_are_taken_or_refused(content, path):
+def test_settings_on_the_command_line_are_accepted_or_refused(content, path):
     data = {"model": {"name": "prpn"}, "a": 3}
     with refusal(f"--{'.'.join(path)}"):
         override(data, [(".".join(path), content.decode("utf-8", "replace"))])
 
 
 def is_smaller_twin(path: Path) -> bool:
-    """Whether a recipe differs from another in its sizes."""
+    """Whether two recipes differ in their sizes."""
     return path.stem.endswith("-small") and path.with_stem(path.stem.removesuffix("-small")).exists()
 
 
@@ -321,7 +321,7 @@ RECIPE_FILES = [
 
 
 @pytest.mark.parametrize("path", RECIPE_FILES)
-def test_every_cut_of_a_shipped_recipe_is_read_or_refused_by_name(path, tmp_path):
+def test_every_truncation_of_a_shipped_recipe_is_read_or_reported_by_name(path, tmp_path):
     cut, content = tmp_path / "cut.yaml", path.read_bytes()
     cut.write_bytes(content)
     for end in reversed(range(0, len(content), 17)):
@@ -332,7 +332,7 @@ def test_every_cut_of_a_shipped_recipe_is_read_or_refused_by_name(path, tmp_path
 
 @pytest.mark.parametrize("reader", [read_brackets, read_conllu], ids=["brackets", "conllu"])
 @pytest.mark.parametrize(("suffix", "compress"), [(".gz", gzip.compress), (".xz", lzma.compress)])
-def test_damaged_compressed_files_are_refused_by_name(tmp_path, reader, suffix, compress):
+def test_damaged_compressed_files_are_reported_by_name(tmp_path, reader, suffix, compress):
     content = compress((BRACKETS[0] if reader is read_brackets else CONLLU[0]).encode() * 9)
     path = tmp_path / f"file{suffix}"
     for place in range(len(content)):

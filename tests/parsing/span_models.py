@@ -1,4 +1,4 @@
-"""Small models that score spans and that give their probabilities, and the registry's models that score spans."""
+"""Small models that compute scores or probabilities of spans, and the registered models that score spans."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NAMES = [
 
 
 class Ends(Model, Parses, ScoresTokens):
-    """A span's score is a function of its first and last token, its length and the token after it; words are alike."""
+    """Scores spans by first and last token, length and the token after them; words have equal probabilities."""
 
     structure_type = SpanScores
 
@@ -66,7 +66,7 @@ def scoring(name: str = "ends") -> ModelBundle:
 
 
 class UnlabelledBrackets(Model, FindsBestTrees, ScoresTokens):
-    """A distribution over all binary trees of a sentence: a tree's weight is the sum of those of its spans.
+    """A distribution over all binary trees of a sentence. The weight of a tree is the sum of the weights of its spans.
 
     A span's weight is a function of its first and last token and its length.
     """
@@ -81,7 +81,7 @@ class UnlabelledBrackets(Model, FindsBestTrees, ScoresTokens):
         self.viterbi_calls = 0
 
     def weights(self, tokens: list[int]) -> np.ndarray:
-        """(n(n + 1)/2, 1) as a chart of `trees.charts`."""
+        """Converts (n(n + 1)/2, 1) to a chart of `trees.charts`."""
         starts, ends = spans_in(len(tokens))
         first, last = self.of_tokens.detach().numpy().T
         words = np.array(tokens)
@@ -128,7 +128,7 @@ class UnlabelledBrackets(Model, FindsBestTrees, ScoresTokens):
 
 
 class Brackets(UnlabelledBrackets, LabelsSpans):
-    """The same with labels: a span's is a function of its first and last token.
+    """The same with labels, which depend on the first and last token of a span.
 
     Words have labels of their own; a sentence of one word has none.
     """
@@ -144,6 +144,6 @@ class Brackets(UnlabelledBrackets, LabelsSpans):
 
 
 def bracketing(labelled: bool = True, seed: int = 5) -> ModelBundle:
-    """A model that gives span probabilities, as if it had been read from a folder."""
+    """A model with span probabilities, as if it had been read from a folder."""
     torch.manual_seed(seed)
     return dataclasses.replace(fresh("lstm"), model=(Brackets if labelled else UnlabelledBrackets)(WORDS).eval())

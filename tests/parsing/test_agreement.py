@@ -1,4 +1,4 @@
-"""The agreement of several models' trees, and what a collapsed grammar looks like."""
+"""Agreement between the trees of several models, and detection of collapsed grammars."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_only_the_first_sentences_are_parsed(text):
     assert measure_agreement(models, text, NAMES[:2], sentences=2).matrix.sentences == 2
 
 
-def test_a_model_that_agrees_much_less_than_the_others_stands_apart():
+def test_a_model_that_agrees_much_less_than_the_others_is_an_outlier():
     found = agreement_of([[1, 0.8, 0.4], [0.8, 1, 0.45], [0.4, 0.45, 1]])
     assert found.odd_one_out == 2
     assert found.stands_apart
@@ -73,17 +73,17 @@ def test_a_model_that_agrees_a_little_less_does_not():
     assert "three agrees least with the others, but is not an outlier." in str(found)
 
 
-def test_of_two_models_none_is_odd():
+def test_two_models_have_no_outlier():
     found = agreement_of([[1, 0.2], [0.2, 1]])
     assert not found.stands_apart
     assert found.to_dict()["odd_one_out"] is None
-    assert "neither can be called the odd one out" in str(found)
+    assert "An outlier can be found among three models or more" in str(found)
 
 
 def test_trees_of_one_branching_direction_are_reported_as_collapsed():
     found = agreement_of([[1, 0.2], [0.2, 1]], [BranchingF1(0.95, 0.0, 9), BranchingF1(0.3, 0.91, 9)])
     assert found.collapsed() == {0: "right", 1: "left"}
-    assert "one: its trees are nearly all right branching; the model has collapsed" in str(found)
+    assert "one has collapsed: nearly all its trees are right branching." in str(found)
 
 
 def test_what_cannot_be_compared_is_refused(text, tmp_path):
@@ -95,7 +95,9 @@ def test_what_cannot_be_compared_is_refused(text, tmp_path):
     with pytest.raises(InputError, match="this lstm model does not parse"):
         measure_agreement([one, fresh("lstm")], text, NAMES[:2])
     dropping = fresh("on-lstm", drop_words=("the",))
-    with pytest.raises(InputError, match="two and one read different words"):
+    with pytest.raises(
+        InputError, match="two and one read different words; expected models with the same tokenisation"
+    ):
         measure_agreement([one, dropping], text, NAMES[:2])
     empty = tmp_path / "empty.txt"
     empty.write_text("\n\n", encoding="utf-8")
@@ -130,8 +132,8 @@ def test_figures_of_a_grammar_are_of_its_own_trees_and_labels():
 @pytest.mark.parametrize(
     ("figures", "warning"),
     [
-        (TreeFigures(0.95, 0.0, 9.0, 300), "nearly all right branching (95 F1)"),
-        (TreeFigures(0.0, 0.9, 9.0, 300), "nearly all left branching (90 F1)"),
+        (TreeFigures(0.95, 0.0, 9.0, 300), "nearly all trees are right branching (F1 95)"),
+        (TreeFigures(0.0, 0.9, 9.0, 300), "nearly all trees are left branching (F1 90)"),
         (TreeFigures(0.5, 0.1, 1.2, 300), "most spans have the same label (effective number of labels 1.2)"),
         (TreeFigures(0.5, 0.1, 9.0, 300), None),
         (TreeFigures(0.5, 0.1, None, 300), None),

@@ -1,4 +1,4 @@
-"""Trees from a model, and their scores."""
+"""Evaluation of a model's trees."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_scored_sentences_are_all_that_count_and_give_the_figures_again(prpn, to
     assert [each.decoder for each in scored_sentences(report, other)] == [other] * len(sentences)
 
 
-def test_sentences_are_numbered_as_before_clean_up_and_written_whole(tmp_path):
+def test_sentences_are_numbered_as_before_preprocessing(tmp_path):
     (tmp_path / "gold.mrg").write_text(
         "(S (. .))\n(S (A a) (B (A b) (C c)))\n(S (. !))\n(S (A é) (B -LRB-) (A d))\n(S (A a) (A b))\n"
     )
@@ -198,7 +198,7 @@ def test_trees_of_cleaned_words_are_scored_against_a_folder_of_gold_trees_with_a
     report = evaluate_trees(tmp_path / "predicted.mrg", tmp_path / "gold", clean_up="ptb-keep")
     assert report.scores["predicted"].sentences == 3
     assert report.scores["predicted"].recall == 1
-    with pytest.raises(InputError, match=r"gold, sentence 1: the tree has 7 words, the prediction has 5"):
+    with pytest.raises(InputError, match=r"gold, sentence 1: the tree has 7 words, but the prediction has 5"):
         evaluate_trees(tmp_path / "predicted.mrg", tmp_path / "gold")
 
 
@@ -221,7 +221,7 @@ def test_a_label_less_file_is_scored_as_its_labelled_twin(toy, tmp_path):
 
 
 def test_a_label_less_file_that_could_be_read_with_labels_is_read_the_way_that_fits(tmp_path):
-    """(a (b c)) is one word under labels, and three without."""
+    """(a (b c)) has one word if it is read with labels, and three without."""
     (tmp_path / "gold.mrg").write_text("(S (D a) (N (A b) (C c)))\n")
     (tmp_path / "bare.mrg").write_text("(a (b c))\n")
     assert evaluate_trees(tmp_path / "bare.mrg", tmp_path / "gold.mrg").scores["predicted"].f1 == 1
@@ -237,14 +237,14 @@ def test_a_mismatch_of_words_names_file_sentence_and_both_sentences(tmp_path):
         assert part in message
 
 
-def test_a_mismatch_of_sentences_is_told(tmp_path):
+def test_a_mismatch_of_sentences_is_reported(tmp_path):
     (tmp_path / "gold.mrg").write_text("(S (A a) (B b))\n(S (A the) (B cat))\n")
     (tmp_path / "predicted.mrg").write_text("(S (A a) (B b))\n")
     with pytest.raises(InputError, match=r"predicted\.mrg: found 1 trees, expected 2"):
         evaluate_trees(tmp_path / "predicted.mrg", tmp_path / "gold.mrg")
 
 
-def test_a_model_without_distances_and_a_layer_there_is_not_are_told(prpn, lstm):
+def test_a_model_without_distances_and_a_missing_layer_are_reported(prpn, lstm):
     with pytest.raises(InputError, match="this lstm model does not parse"):
         parse_lines(lstm, ["a cat"])
     for layer in (0, 2, -1):
@@ -253,7 +253,7 @@ def test_a_model_without_distances_and_a_layer_there_is_not_are_told(prpn, lstm)
 
 
 def test_an_unknown_protocol_lists_those_there_are():
-    with pytest.raises(InputError, match=r"protocol 'wsj': no such protocol. There are: wsj-test, prpn"):
+    with pytest.raises(InputError, match=r"found protocol 'wsj'; expected one of wsj-test, prpn"):
         protocol_named("wsj")
     with pytest.raises(InputError, match="maximum words: found 0; expected 1 to"):
         protocol_named("prpn", 0)
@@ -261,7 +261,7 @@ def test_an_unknown_protocol_lists_those_there_are():
 
 @pytest.fixture
 def others(trained):
-    """Two further models: the same sizes and words, other weights."""
+    """Two further models with the same sizes and words and different weights."""
     models = []
     for seed in (1, 2):
         other = read_model(trained.prpn)
@@ -302,14 +302,14 @@ def test_the_score_of_several_models_is_that_of_their_average(prpn, others, toy,
     assert "averaged_models" not in evaluate_parsing(prpn, toy / "test.mrg", clean_up="none").to_dict()
 
 
-def test_models_that_read_other_words_are_told_by_sentence(prpn, others):
+def test_models_that_read_different_words_are_reported_with_the_sentence(prpn, others):
     normaliser = dataclasses.replace(prpn.normaliser, splitting="punctuation")
     splitting = dataclasses.replace(others[0], settings=dataclasses.replace(prpn.settings, normaliser=normaliser))
     with pytest.raises(InputError) as error:
         parse_lines_together([prpn, splitting], ["a cat", "the cat, a dog"], first=11, names=["one", "two"])
-    told = str(error.value).splitlines()
-    assert told[0] == "sentence 12: the models read different words from word 2 on."
-    assert told[1:3] == ["  one, 4 words: cat, a dog", "  two, 5 words: cat , a dog"]
+    reported = str(error.value).splitlines()
+    assert reported[0] == "sentence 12: the models read different words, starting with word 2."
+    assert reported[1:3] == ["  one, 4 words: cat, a dog", "  two, 5 words: cat , a dog"]
 
 
 def test_the_commands_take_several_models(prpn, trained, toy, tmp_path, capsys):
@@ -323,7 +323,7 @@ def test_the_commands_take_several_models(prpn, trained, toy, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("ties", TIE_RULES)
-def test_the_commands_refuse_a_rule_for_ties_where_nothing_is_averaged(trained, toy, tmp_path, capsys, ties):
+def test_the_commands_refuse_a_tie_rule_without_an_average(trained, toy, tmp_path, capsys, ties):
     copy = str(shutil.copytree(trained.prpn, tmp_path / "copy"))
     for command, text in ((["parse"], "test.txt"), (["evaluate", "parse"], "test.mrg")):
         assert main([*command, str(trained.prpn), str(toy / text), "--ties", ties]) == 2
@@ -335,7 +335,7 @@ def test_the_commands_refuse_a_rule_for_ties_where_nothing_is_averaged(trained, 
 
 
 def distances_by_definition(model, ids: list[int]) -> np.ndarray:
-    """As the released program reads a sentence, in NumPy: an end, the words, an end, from zeros; the words' distances.
+    """Distances of a sentence between two EOS in NumPy, as in the released program, from an initial state of zeros.
 
     Returns (layers, words). Shen et al. 2019, equations (1) to (5) and (9) to (14).
     """
@@ -374,7 +374,7 @@ def sigmoid(values: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("mode", [SENTENCES, STREAM], ids=str)
-def test_on_lstm_reads_a_sentence_between_its_ends_and_gives_the_distances_of_its_words_by_every_layer(mode):
+def test_on_lstm_reads_a_sentence_between_bos_and_eos_and_has_distances_in_every_layer(mode):
     stored = layered(mode)
     sentences = [text.split() for text in ("the old cat sees a dog .", "dog", "cat , the old N sees", "a b c d e f g")]
     vocabulary = stored.vocabulary
@@ -388,7 +388,7 @@ def test_on_lstm_reads_a_sentence_between_its_ends_and_gives_the_distances_of_it
     np.testing.assert_allclose(found, np.concatenate(expected, axis=1), rtol=0, atol=1e-6)
 
 
-def test_the_trees_of_a_model_are_those_of_its_own_layer_unless_one_is_named(prpn, lines):
+def test_trees_are_those_of_the_default_layer_unless_one_is_given(prpn, lines):
     stored = layered()
     trees = {layer: parse_lines(stored, lines, layer=layer).brackets() for layer in (None, 1, 2, 3)}
     assert trees[None] == trees[2]
@@ -438,7 +438,7 @@ def test_a_model_of_one_layer_and_an_average_have_no_figures_by_layer(prpn, toy)
     assert thrice.to_dict()["f1_by_decoder"] == alone.f1_by_layer[1]
 
 
-def test_the_commands_take_the_layer_of_the_model_or_that_which_is_named(toy, tmp_path, capsys):
+def test_the_commands_use_the_default_layer_or_the_given_one(toy, tmp_path, capsys):
     stored, folder = layered(), tmp_path / "model"
     folder.mkdir()
     write_settings(folder, stored.settings, stored.vocabulary)
@@ -483,7 +483,7 @@ def test_the_trees_of_span_scores_are_those_of_their_rule_by_definition(name, ru
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_parse_of_span_scores_tells_the_score_of_each_of_its_spans_and_no_distances(name):
+def test_the_parse_of_span_scores_has_the_score_of_each_span_and_no_distances(name):
     stored = scoring(name)
     parse, one = parse_lines(stored, ["the old cat sees a dog", "dog"])
     figures = json.loads(json.dumps(parse.to_dict()))
@@ -517,11 +517,11 @@ def test_a_model_of_span_scores_is_scored_by_all_its_rules(name, toy, tmp_path):
         assert {one.decoder for one in scored_sentences(reports[rule])} == {rule}
     rows = [line.split("   ")[-1].strip() for line in str(reports["greedy-sum"]).splitlines() if line[:1] == " "]
     assert rows[:4] == ["greedy-right", "greedy-sum", "cky", "right branching"]
-    assert "\ngreedy-sum against right branching: F1 difference" in str(reports["greedy-sum"])
+    assert "\ngreedy-sum compared with right branching: F1 difference" in str(reports["greedy-sum"])
     assert "layer" not in str(reports["greedy-sum"])
 
 
-def test_models_of_both_kinds_are_averaged_each_by_the_decoder_asked_for_or_its_own(prpn, others, toy, lines):
+def test_models_of_both_types_are_averaged_with_the_requested_or_default_decoder(prpn, others, toy, lines):
     spans = scoring()
     models = [prpn, others[0], spans]
 
@@ -556,7 +556,7 @@ def test_models_of_both_kinds_are_averaged_each_by_the_decoder_asked_for_or_its_
     assert turned.chosen == "greedy-right + biased + greedy-right"
 
 
-def test_a_decoder_and_a_layer_that_no_model_has_are_told_before_anything_is_read(prpn, toy):
+def test_an_unknown_decoder_or_layer_is_reported_before_anything_is_read(prpn, toy):
     spans = scoring()
     for call in (
         lambda **asked: parse_lines(spans, ["a cat"], **asked),
@@ -565,7 +565,7 @@ def test_a_decoder_and_a_layer_that_no_model_has_are_told_before_anything_is_rea
     ):
         with pytest.raises(InputError, match="decoder unbiased: lstm models have greedy-right, greedy-sum, cky"):
             call(decoder="unbiased")
-        with pytest.raises(InputError, match="layer 2: only distances have layers"):
+        with pytest.raises(InputError, match="layer 2: no model has distances"):
             call(layer=2)
     with pytest.raises(InputError, match="decoder greedy-sum: prpn models have biased, unbiased"):
         evaluate_parsing(prpn, "nowhere.mrg", decoder="greedy-sum", also=[prpn])
@@ -628,7 +628,7 @@ def test_random_weights_are_of_one_model(prpn, trained, toy, capsys):
 
 
 def test_splits_to_the_left_and_right_are_counted_over_spans_of_three_words_or_more(tmp_path):
-    """(a (b (c d))) e: of 0-5, 0-4, 1-4 one to the left, two to the right; 2-4 has two words and does not count."""
+    """(a (b (c d))) e: of 0-5, 0-4, 1-4 one splits left and two right; 2-4 has two words and is not counted."""
     (tmp_path / "one.mrg").write_text("(X (X a (X b (X c d))) e)\n(X a b)\n(X (X a b) (X c d))\n")
     (tmp_path / "gold.mrg").write_text("(X a (X b c d) e)\n(X a b)\n(X a (X b (X c d)))\n")
     scores = evaluate_trees(tmp_path / "one.mrg", tmp_path / "gold.mrg").scores["predicted"]
@@ -639,7 +639,7 @@ def test_splits_to_the_left_and_right_are_counted_over_spans_of_three_words_or_m
     assert (scores.gold_shape.left, scores.gold_shape.right) == (0, 50)  # flat spans are neither
 
 
-def test_the_command_line_offers_all_rules_and_says_which_the_model_has(toy, monkeypatch, capsys):
+def test_the_command_line_has_all_decoders_and_reports_those_of_the_model(toy, monkeypatch, capsys):
     spans = scoring()
     monkeypatch.setattr("syntaxlm.model_io.read_model", lambda folder: spans)
     parser = argparse.ArgumentParser()
@@ -661,7 +661,7 @@ def test_the_command_line_offers_all_rules_and_says_which_the_model_has(toy, mon
         assert "decoder biased: lstm models have greedy-right, greedy-sum, cky" in capsys.readouterr().err
 
 
-def test_a_model_of_span_probabilities_is_scored_by_mbr_and_by_viterbi_only_where_chosen(toy):
+def test_a_model_of_span_probabilities_is_scored_by_mbr_and_on_request_by_viterbi(toy):
     stored, gold = bracketing(), read_brackets(toy / "test.mrg")
     report = evaluate_parsing(stored, toy / "test.mrg", clean_up="none")
     assert list(report.scores) == ["mbr"]

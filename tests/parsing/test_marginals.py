@@ -1,4 +1,4 @@
-"""Structure that is the probabilities of spans: placed, decoded, labelled, averaged."""
+"""Probabilities of spans: order, decoding, labels, averages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WORDS = sorted({word for sentence in SENTENCES for word in sentence})
 
 
 def weights_of_trees(stored, sentence):
-    """By tree, the sum of the weights of its spans of two words or more."""
+    """Returns the sum of the weights of the spans of two words or more, by tree."""
     model, tokens = stored.model, stored.vocabulary.encode(sentence)
     chart = model.weights(tokens)[:, 0]
     by_span = dict(zip(zip(*spans_in(len(tokens)), strict=True), chart, strict=True))
@@ -38,7 +38,7 @@ def weights_of_trees(stored, sentence):
 
 
 def probability(stored, sentence, span):
-    """Of a span, by enumeration of all trees."""
+    """Returns the probability of a span by enumeration of all trees."""
     weights = weights_of_trees(stored, sentence)
     powers = {tree: np.exp(weight) for tree, weight in weights.items()}
     return sum(power for tree, power in powers.items() if span in tree) / sum(powers.values())
@@ -112,7 +112,7 @@ def test_mbr_gives_the_tree_with_the_greatest_sum_of_marginals_and_viterbi_the_m
     assert differ > 1
 
 
-def test_the_most_probable_trees_are_found_only_when_asked_for_and_once():
+def test_the_most_probable_trees_are_computed_once_and_on_request():
     stored = bracketing()
     found = structure_of(stored, SENTENCES)
     found.decode("mbr")
@@ -152,14 +152,14 @@ def test_a_span_without_a_label_is_labelled_x_and_a_word_without_one_is_left_out
 
 
 def test_models_without_labels_and_rules_of_other_structures_have_no_labelled_trees():
-    with pytest.raises(ValueError, match="trees by the rule mbr have no labels"):
+    with pytest.raises(ValueError, match="trees of the decoder mbr have no labels"):
         structure_of(bracketing(labelled=False), SENTENCES).labelled("mbr")
-    with pytest.raises(ValueError, match="trees by the rule cky have no labels"):
+    with pytest.raises(ValueError, match="trees of the decoder cky have no labels"):
         structure_of(bracketing(), SENTENCES).labelled("cky")
 
 
 class WithoutBestTrees(Model, Parses):
-    """A model of the same structure that does not find single best trees."""
+    """A model with the same structure that cannot find the most probable trees."""
 
     structure_type = SpanMarginals
 
@@ -175,7 +175,7 @@ def test_the_rules_of_a_model_are_mbr_and_where_it_finds_best_trees_viterbi():
     assert rules_for([fresh("prpn"), stored], "viterbi") == ("biased", "viterbi")
     with pytest.raises(InputError, match=r"^decoder cky: lstm models have mbr, viterbi$"):
         rules_for([stored], "cky")
-    with pytest.raises(InputError, match="layer 1: only distances have layers, and no model given here has distances"):
+    with pytest.raises(InputError, match="layer 1: no model has distances"):
         layers_for([stored], 1)
     assert structure_name(stored.model) == "span probabilities"
 
@@ -194,13 +194,13 @@ def test_a_model_that_does_not_label_spans_is_refused_with_the_model_types_that_
             parse_lines(stored, ["the cat"], labels=True)
 
 
-def test_labels_are_only_made_where_they_are_asked_for():
+def test_labels_are_computed_on_request():
     stored = bracketing()
     assert structure_of(stored, SENTENCES, labels=False).labels is None
     assert structure_of(stored, SENTENCES).labels is not None
 
 
-def test_what_an_average_takes_is_the_marginals_by_mbr_and_trees_by_every_other_rule():
+def test_an_average_takes_marginals_for_mbr_and_trees_for_other_decoders():
     found, distances = structure_of(bracketing(), SENTENCES), structure_of(fresh("prpn"), SENTENCES)
     assert found.for_average("mbr") is found.marginals
     for one, rule in ((found, "viterbi"), (distances, "biased")):
@@ -217,7 +217,7 @@ def test_charts_that_are_too_small_are_refused(monkeypatch):
         structure_of(stored, [["a", "b", "c"]])
 
 
-def test_probabilities_that_are_no_numbers_are_refused_naming_the_sentence(monkeypatch):
+def test_probabilities_of_nan_are_reported_with_the_sentence(monkeypatch):
     stored = bracketing(labelled=False)
     of_batch = stored.model.structure
     monkeypatch.setattr(stored.model, "structure", lambda batch: SpanMarginals(of_batch(batch).values / 0))

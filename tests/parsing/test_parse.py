@@ -1,4 +1,4 @@
-"""Parses of models that give span probabilities: their labels, their JSON, and averages with other models."""
+"""Parses of models with span probabilities: labels, JSON, and averages with other models."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_labels_are_in_the_brackets_of_spans_and_words(rule):
     assert "(T-" in texts[4]
 
 
-def test_json_has_the_labels_where_asked_for_and_the_marginals_of_the_spans_always():
+def test_json_has_labels_on_request_and_always_marginals():
     stored = bracketing()
     (plain,), (parse,) = (parse_lines(stored, [LINES[1]], labels=labels) for labels in (False, True))
     figures = json.loads(json.dumps(parse.to_dict()))
@@ -183,7 +183,7 @@ def test_the_command_averages_models_of_every_structure(folders, tmp_path, capsy
         assert capsys.readouterr().out.splitlines() == expected
 
 
-def test_words_keep_their_places_and_unread_marks_hang_where_both_sides_meet():
+def test_words_keep_their_offsets_and_unread_marks_are_attached_between_their_neighbours():
     stored = bracketing()
     style = TreebankStyle("drop", "split")
     line = "The “dog” sees, xyzzy can’t."
@@ -207,7 +207,7 @@ def test_words_keep_their_places_and_unread_marks_hang_where_both_sides_meet():
     assert brackets.brackets()[0].count("UNREAD") == 0
 
 
-def test_models_with_different_vocabularies_split_a_line_alike():
+def test_models_with_different_vocabularies_split_a_line_in_the_same_way():
     def with_words(stored, **replaced):
         tokens = [replaced.get(f"is_{place}", token) for place, token in enumerate(stored.vocabulary.tokens)]
         return dataclasses.replace(stored, vocabulary=Vocabulary(tokens))

@@ -1,4 +1,4 @@
-"""The structure of sentences, read in batches, and the decoders that make trees of it."""
+"""The structure of sentences, computed in batches, and its decoders."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_the_score_of_a_span_is_its_share_of_the_step_after_it_reading_the_sente
             expected = stored.model.structure(TokenBatch(ids, ids)).values[:, 0]
         chart = scores.chart(index)
         for last in range(len(sentence)):
-            # The step of word `last` is one later, for begin comes first; the step after it one more.
+            # The step of word `last` is one later because of BOS; the step after it is one more.
             shares = expected[last + 2, : last + 1].log_softmax(0).flip(0)
             np.testing.assert_allclose(expected[last + 2, : last + 1].flip(0), shares, rtol=0, atol=1e-6)
             np.testing.assert_allclose(chart[: last + 1, last], shares.numpy(), rtol=0, atol=1e-5)
@@ -67,7 +67,7 @@ def test_no_batch_has_more_spans_than_the_budget(monkeypatch):
     assert max(columns for _, columns in read) > 10
 
 
-def test_a_model_that_does_not_give_all_lengths_is_told(monkeypatch):
+def test_a_model_without_scores_of_all_lengths_is_reported(monkeypatch):
     stored = scoring()
     of_batch = stored.model.structure
     monkeypatch.setattr(stored.model, "structure", lambda batch: SpanScores(of_batch(batch).values[..., :4]))
@@ -97,7 +97,7 @@ def test_a_model_is_read_once_for_all_decoders_and_layers(monkeypatch, kind):
             assert np.array_equal(found.decode(rule, layer).starts, expected.starts)
 
 
-def test_the_rules_of_a_model_are_those_of_what_it_says_and_the_first_is_its_default():
+def test_the_decoders_of_a_model_are_those_of_its_structure_and_the_first_is_the_default():
     assert rules_of(fresh("prpn").model) == DECODING_RULES == ("biased", "unbiased")
     assert rules_of(scoring().model) == SPAN_RULES == ("greedy-right", "greedy-sum", "cky")
     assert rules_of(fresh("lstm").model) == rules_of(Model()) == ()
@@ -107,7 +107,7 @@ def test_the_rules_of_a_model_are_those_of_what_it_says_and_the_first_is_its_def
     assert rules_for([prpn, spans], "cky") == ("biased", "cky")
 
 
-def test_a_rule_that_no_model_has_is_told_with_those_they_have():
+def test_an_unknown_decoder_is_reported_with_those_of_the_models():
     prpn, spans = fresh("prpn"), scoring()
     with pytest.raises(InputError, match=r"^decoder cky: prpn models have biased, unbiased$"):
         rules_for([prpn, prpn], "cky")
@@ -125,5 +125,5 @@ def test_layers_are_of_distances_alone():
     assert layers_for([three, spans], 3)[0] == 3
     with pytest.raises(InputError, match="layer 4: the model has distances of layers 1 to 3"):
         layers_for([spans, three], 4)
-    with pytest.raises(InputError, match="layer 1: only distances have layers"):
+    with pytest.raises(InputError, match="layer 1: no model has distances"):
         layers_for([spans, dataclasses.replace(spans)], 1)

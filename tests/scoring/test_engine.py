@@ -345,7 +345,7 @@ def test_a_model_that_only_scores_sentences_scores_pairs():
 def test_a_model_that_only_scores_sentences_raises_an_error_for_tokens(tmp_path):
     stored = mixture()
     (tmp_path / "text.txt").write_text("the cat\n")
-    told = (
+    reported = (
         r"^this lstm model.* gives no token probabilities, so scoring of tokens cannot use it\."
         r" Model types that can: prpn, on-lstm, palm, simple-pcfg, tensor-pcfg, neural-pcfg, ngram, tree-rnn\.$"
     )
@@ -355,7 +355,7 @@ def test_a_model_that_only_scores_sentences_raises_an_error_for_tokens(tmp_path)
         lambda: evaluate_text(stored, tmp_path / "text.txt", STREAM),
         lambda: Scorer.of(stored).stream(),
     ):
-        with pytest.raises(InputError, match=told):
+        with pytest.raises(InputError, match=reported):
             asked()
 
 

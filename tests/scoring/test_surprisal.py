@@ -1,4 +1,4 @@
-"""Surprisal: rows for all words of the original text that add up to the sentence's log-probability."""
+"""Surprisal: rows for all words of the original text, with the sum of the sentence's log-probability."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_open_sentences_have_the_rows_of_closed_ones_but_for_the_end(name, tmp_p
     assert score.bits_per_token * score.tokens == pytest.approx(sum(word.surprisal for words in rows for word in words))
 
 
-def test_the_context_is_that_of_training_where_none_is_given():
+def test_the_default_context_is_that_of_training():
     for context, mode in MODES.items():
         stored = fresh("lstm", mode)
         assert list(surprisals(stored, LINES)) == list(surprisals(stored, LINES, context))
@@ -97,7 +97,7 @@ def test_reading_in_chunks_changes_nothing(monkeypatch, together, context):
         assert [word.surprisal for word in words] == pytest.approx([word.surprisal for word in others], abs=1e-9)
 
 
-def test_lines_are_taken_as_they_come(monkeypatch):
+def test_lines_are_read_lazily(monkeypatch):
     monkeypatch.setattr(surprisal, "LINES_TOGETHER", 2)
     endless = surprisals(fresh("lstm"), iter(lambda: "the cat", None))
     assert [next(endless)[0].sentence for _ in range(5)] == [1, 2, 3, 4, 5]
@@ -156,7 +156,7 @@ def test_words_hold_every_token_once_in_order_and_are_parts_of_the_line(line, un
         assert [line[word.begin : word.end] for word in words] == line.replace("\u200b", " ").split()
 
 
-def test_a_word_tells_itself_as_a_dict(prpn):
+def test_a_word_converts_to_a_dict(prpn):
     (rows,) = surprisals(prpn, ["the cat"])
     row = rows[0].to_dict()
     assert row == {
@@ -209,7 +209,7 @@ def test_the_share_of_unknown_words_is_reported_with_a_way_to_reduce_it():
 
 
 def test_carried_state_of_a_model_of_single_sentences_warns():
-    with pytest.warns(InputWarning, match="trained on single sentences and now carries its state"):
+    with pytest.warns(InputWarning, match="trained on single sentences, but its state is carried"):
         surprisals(fresh("lstm"), LINES, "carry")
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -1,4 +1,4 @@
-"""The normaliser: what text becomes, and that every token knows where it came from."""
+"""The normaliser: tokens, and their positions in the original text."""
 
 import json
 import pickle
@@ -44,7 +44,7 @@ def test_offsets_slice_the_original_line_in_order_and_leave_out_only_white_space
         if each.start >= end:
             assert not line[end : each.start].replace("\u200b", " ").strip()
             end = each.end
-        else:  # a second token of the same stretch
+        else:  # a second token of the same position
             assert each.end == end
     assert not line[end:].replace("\u200b", " ").strip()
 
@@ -98,7 +98,7 @@ def test_characters_are_the_code_points_of_the_unicode_form(form, line):
     assert Normaliser(units="characters", unicode_form=form).tokens(line) == expected
 
 
-def test_a_composed_character_knows_both_code_points_it_came_from():
+def test_a_composed_character_is_aligned_with_both_code_points():
     aligned = Normaliser(units="characters").align("  e\u0301t  x\n")
     assert [tuple(each) for each in aligned] == [
         ("e\u0301", 2, 4, "é"),
@@ -158,7 +158,7 @@ def test_punctuation_is_split_off_at_both_ends_of_a_word(line, tokens):
     assert Normaliser(splitting="punctuation").tokens(line) == tokens
 
 
-def test_invisible_characters_go_and_the_zero_width_space_parts_words():
+def test_invisible_characters_are_removed_and_the_zero_width_space_separates_words():
     assert Normaliser().tokens("\ufeffco\u00adop\u200bword\u2060s \u2060 a\u00a0b\r\n") == ["coop", "words", "a", "b"]
 
 
@@ -187,9 +187,9 @@ def test_the_length_is_that_of_the_stretches_kept_and_of_one_character_between_w
     before = None
     for each in normaliser.align(line):
         if not each.written.replace("\u200b", " ").strip():
-            continue  # white space, which is seen between what it parts
+            continue  # white space, which is between the parts that it separates
         if each.token is None or (before is not None and each.start < before.end):
-            continue  # dropped, or one more token of the same stretch
+            continue  # dropped, or another token of the same position
         parted = before is not None and any(
             character.isspace() or character == "\u200b" for character in line[before.end : each.start]
         )
@@ -219,7 +219,7 @@ def test_a_literal_underscore_in_characters_is_never_read_as_white_space(written
     assert back == written
 
 
-def test_no_number_and_no_other_sign_for_white_space_is_confused():
+def test_numbers_and_signs_for_white_space_are_not_confused():
     tokens = Normaliser(units="characters", numbers="whole", space="N").tokens("12 N ab")
     assert tokens == ["\\N", "N", "\\N", "N", "a", "b"]
     assert Normaliser(units="characters", space="<space>").tokens("a_ b") == ["a", "_", "<space>", "b"]
@@ -245,7 +245,7 @@ def test_a_treebank_word_is_never_emptied_or_split():
     ]
 
 
-def test_wrong_settings_are_named_together_and_misspelt_ones_with_the_nearest():
+def test_invalid_settings_are_reported_together_and_unknown_ones_with_the_closest_match():
     with pytest.raises(InputError, match=r'(?s)normaliser\.units: found "bytes".*normaliser\.numbers: found "none"'):
         Normaliser.from_dict({"units": "bytes", "numbers": "none"})
     with pytest.raises(InputError, match=r"lowercase: no such setting\. Did you mean normaliser\.lower_case\?"):
@@ -293,7 +293,7 @@ def test_tags_are_dropped_by_the_rules_of_tokens():
 
 
 @pytest.mark.parametrize("token", ["cat", "cat_", "_", "a_b_"])
-def test_a_token_without_a_tag_is_named(token):
+def test_a_token_without_a_tag_is_reported(token):
     normaliser = Normaliser(units="tags")
     for read in (normaliser.tokens, normaliser.align, normaliser.written_tokens, normaliser.written_length):
         with pytest.raises(InputError, match=f"found '{token}', expected word_TAG"):

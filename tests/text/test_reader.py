@@ -1,4 +1,4 @@
-"""Text as people write it, read with the splitting and spelling that a model's vocabulary needs."""
+"""Untokenised text, read with the splitting and spelling of a model's vocabulary."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_style_of_rules_reads_as_the_style_and_the_normaliser_after_each_other
     assert one.tokens(line) == Normaliser(lower_case=True).tokens(style(line))
 
 
-def test_the_normaliser_alone_is_used_where_nothing_is_to_be_split():
+def test_only_the_normaliser_is_used_if_nothing_is_split():
     one = reader("bare", AS_TOKENISED)
     assert one.tokens("The man, didn't.") == ["The", "man,", "didn't."]
     assert one.align("The man, didn't.") == Normaliser().align("The man, didn't.")
@@ -118,7 +118,7 @@ def test_characters_and_tags_are_left_alone():
         reader("treebank", TreebankStyle("drop"), units="tags")
 
 
-def test_a_normaliser_that_splits_punctuation_goes_on_doing_so():
+def test_a_normaliser_that_splits_punctuation_still_splits_it():
     one = reader("treebank", splitting="punctuation", drop_punctuation=True)
     assert one.tokens("“The man didn’t!”") == ["The", "man", "did", "n't"]
     assert [part.token for part in one.align("man, (it)")] == ["man", None, None, "it", None]

@@ -1,4 +1,4 @@
-"""Raw English as treebanks write it."""
+"""Conversion of untokenised English to the style of treebanks."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def test_punctuation_at_the_ends_of_words(raw, split, dropped):
         ("shouldn't've", "should n't 've"),
         ("the girls' books", "the girls ' books"),
         ("Cannot cannot", "Can not can not"),
-        ("n't 's o'clock ain't.", "n't 's o'clock ain't."),  # with its full stop no ending
+        ("n't 's o'clock ain't.", "n't 's o'clock ain't."),  # not an ending if it has a full stop
     ],
 )
-def test_contractions_are_parted_as_in_the_penn_treebank(raw, expected):
+def test_contractions_are_split_as_in_the_penn_treebank(raw, expected):
     assert TreebankStyle(contractions="split")(raw) == expected
 
 
@@ -50,7 +50,7 @@ def test_both_together_see_the_contraction_behind_the_punctuation():
 
 
 @given(st.text(st.sampled_from("a b's.n't\"(?U’"), max_size=20))
-def test_nothing_but_marks_is_ever_lost(raw):
+def test_only_punctuation_marks_are_lost(raw):
     def letters(text):
         return [character for character in text if character.isalpha()]
 

@@ -55,7 +55,7 @@ def test_a_vocabulary_survives_its_file_whatever_its_characters(tmp_path_factory
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_a_file_cut_short_anywhere_is_refused_by_name(tmp_path):
+def test_a_truncated_file_is_reported_by_name(tmp_path):
     path = tmp_path / "vocabulary.json"
     SMALL.write(path)
     whole = path.read_bytes()
@@ -80,14 +80,14 @@ def test_a_file_cut_short_anywhere_is_refused_by_name(tmp_path):
         ),
     ],
 )
-def test_a_wrong_file_is_refused_by_name_and_fault(tmp_path, content, fault):
+def test_a_wrong_file_is_reported_by_name_and_error(tmp_path, content, fault):
     path = tmp_path / "wrong.json"
     path.write_text(content)
     with pytest.raises(InputError, match=rf"wrong\.json: .*{fault}"):
         Vocabulary.read(path)
 
 
-def test_a_missing_file_or_folder_is_named(tmp_path):
+def test_a_missing_file_or_folder_is_reported(tmp_path):
     with pytest.raises(InputError, match=r"none\.json"):
         Vocabulary.read(tmp_path / "none.json")
     with pytest.raises(InputError, match="cannot be read"):
@@ -105,7 +105,7 @@ def test_a_missing_file_or_folder_is_named(tmp_path):
         (["<s>", "</s>"], "lacks its unknown token"),
     ],
 )
-def test_faulty_vocabularies_are_refused(tokens, fault):
+def test_invalid_vocabularies_are_refused(tokens, fault):
     with pytest.raises(InputError, match=fault):
         Vocabulary(tokens)
 

@@ -1,4 +1,4 @@
-"""Averaged SGD: when it begins, what is averaged, fine-tuning, random steps."""
+"""Averaged SGD: when it starts, what is averaged, fine-tuning, random lengths."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NOISY = {
     "kind": "sgd",
     "learning_rate": 20.0,
     "gradient_clip": 0.25,
-}  # the weights jump about: their mean is better by far
+}  # the rate is so high that the average of the weights is much better
 
 
 def validations(folder: Path) -> list[dict]:
@@ -37,7 +37,7 @@ def validations(folder: Path) -> list[dict]:
 
 
 def changes(losses: list[float], settings: OptimiserSettings) -> list[str | None]:
-    """What each validation brings about, one an epoch, ten steps an epoch."""
+    """Returns the effect of each validation, with one validation and ten steps per epoch."""
     averaging = Averaging()
     return [averaging.seen(loss, 10 * number, float(number), settings) for number, loss in enumerate(losses, 1)]
 
@@ -112,7 +112,7 @@ def test_the_average_is_the_mean_of_parameters_and_the_model_gets_its_own_back()
 
 
 def watched(recipe, folder: Path) -> tuple[Run, list[dict[str, torch.Tensor]], list[tuple[Event, float]]]:
-    """A run to its end, its weights after each step, and each validation with the loss of the weights trained on."""
+    """Trains a run; records the weights after each step, and the loss of the unaveraged weights at each validation."""
     weights, scores = [], []
 
     def watch(event: Event) -> None:
@@ -129,7 +129,7 @@ def watched(recipe, folder: Path) -> tuple[Run, list[dict[str, torch.Tensor]], l
 
 
 def test_averaged_weights_are_better_than_those_they_are_the_mean_of_and_are_kept(larger_toy, tmp_path):
-    """SGD that jumps about: training brings about the switch by itself, and the mean lies lower at every validation."""
+    """SGD with a high rate: averaging starts during training, and the average has a lower loss at every validation."""
     schedule = {"epochs": 6, "validations_per_epoch": 3, "plateau_factor": 1.0}
     recipe = larger_toy.recipe("lstm", batches=STREAM, optimiser=NOISY | {"average_patience": 1}, schedule=schedule)
     run, weights, scores = watched(recipe, tmp_path / "run")
@@ -175,7 +175,7 @@ def test_adam_gives_way_to_sgd_with_its_own_rate_and_a_fresh_plateau(toy, tmp_pa
         )
 
 
-def test_without_a_rate_of_its_own_averaging_goes_on_with_the_rate_as_it_was(toy, tmp_path):
+def test_without_a_separate_rate_averaging_continues_with_the_present_rate(toy, tmp_path):
     schedule = {"epochs": 3, "decay": "linear"}
     optimiser = {"kind": "sgd", "learning_rate": 1.0, "average_from_epoch": 1}
     train(toy.recipe("lstm", optimiser=optimiser, schedule=schedule), tmp_path / "run")
@@ -187,11 +187,11 @@ def test_fine_tuning_trains_on_from_the_mean_and_ends_at_a_loss_that_rose(toy, t
     schedule = {"epochs": 60, "plateau_factor": 1.0}
     recipe = toy.recipe("lstm", batches=STREAM, optimiser=optimiser, schedule=schedule)
     run, _, scores = watched(recipe, tmp_path / "run")
-    told = [event.values["averaging"] for event, _ in scores]
-    assert [one for one in told if one] == ["begins", "restarts", "ends"]
-    assert told[-1] == "ends"
-    assert len(told) < 60
-    restarted = next(place for place, one in enumerate(told) if one == "restarts")
+    reported = [event.values["averaging"] for event, _ in scores]
+    assert [one for one in reported if one] == ["begins", "restarts", "ends"]
+    assert reported[-1] == "ends"
+    assert len(reported) < 60
+    restarted = next(place for place, one in enumerate(reported) if one == "restarts")
     event, raw = scores[restarted]
     assert raw == event.values["valid_loss"], "the weights trained on are not the averaged ones"
     assert all(raw != event.values["valid_loss"] for event, raw in scores[restarted + 1 :])
@@ -202,7 +202,7 @@ def test_fine_tuning_trains_on_from_the_mean_and_ends_at_a_loss_that_rose(toy, t
     assert resume(tmp_path / "run").steps == steps[-1]
 
 
-def test_nothing_tells_of_averaging_where_nothing_begins_it(toy, tmp_path):
+def test_averaging_is_not_reported_where_no_setting_starts_it(toy, tmp_path):
     result = train(toy.recipe("lstm", schedule={"epochs": 1}), tmp_path / "run")
     assert all(line.keys().isdisjoint({"averaging", "averaged_steps"}) for line in validations(tmp_path / "run"))
     assert not any(name.startswith("average/") for name in safetensors.torch.load_file(tmp_path / "run" / CHECKPOINT))
@@ -223,7 +223,7 @@ def test_a_checkpoint_from_before_there_was_averaging_is_read(toy, tmp_path):
 
 
 def test_each_random_length_has_its_own_rate(toy, tmp_path, monkeypatch):
-    """The rate of a step is the rate times its length over `steps`; validations tell the rate itself."""
+    """The rate of a step is proportional to its length; validations report the base rate."""
     lengths, rates = [], []
     step = GradientLoop._step
 
@@ -253,7 +253,7 @@ def test_each_random_length_has_its_own_rate(toy, tmp_path, monkeypatch):
         ),
         (
             {"optimiser": {"average_learning_rate": 30.0}},
-            "optimiser.average_learning_rate: found 30.0; expected null, or a setting that begins averaging: "
+            "optimiser.average_learning_rate: found 30.0; expected null, or a setting that starts averaging: "
             "optimiser.average_patience, average_from_epoch or finetune_epoch",
         ),
         (
@@ -271,7 +271,7 @@ def test_each_random_length_has_its_own_rate(toy, tmp_path, monkeypatch):
         ({"optimiser": {"kind": "asgd"}}, "optimiser.kind: found \"asgd\"; expected 'adam' or 'sgd'"),
     ],
 )
-def test_settings_that_cannot_be_are_told(toy, sections, fault):
+def test_contradictory_settings_are_reported(toy, sections, fault):
     with pytest.raises(InputError) as caught:
         toy.recipe("lstm", **sections)
     assert str(caught.value) == f"recipe.yaml: {fault}"

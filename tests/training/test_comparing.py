@@ -1,4 +1,4 @@
-"""A comparison: every run once, whatever interrupts it, and a table that says what it compares."""
+"""Comparisons: every run is trained once, despite interruptions, and a table shows the results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def watching(recipe):
 
 @pytest.fixture
 def trainings(monkeypatch):
-    """Folders that `train` and `resume` were called for, in order."""
+    """Records the folders for which `train` and `resume` are called, in order."""
     called = []
 
     def counted(kind, action):
@@ -72,7 +72,7 @@ def test_every_recipe_is_trained_with_every_seed_and_the_table_is_of_their_resul
 
 
 def test_the_tokens_of_an_epoch_are_those_that_are_trained_on(toy, tmp_path):
-    """Its sum over the steps, as training tells it."""
+    """Sums the speed over the steps, as training reports it."""
     tokens = []
 
     def watch(event: Event) -> None:
@@ -85,7 +85,7 @@ def test_the_tokens_of_an_epoch_are_those_that_are_trained_on(toy, tmp_path):
         assert comparison.rows[0].epoch_tokens == max(tokens) > 0
 
 
-def test_started_again_what_is_finished_is_read_and_nothing_is_trained(two, tmp_path, trainings):
+def test_finished_runs_are_read_and_not_trained_again(two, tmp_path, trainings):
     first = compare(two, tmp_path, 1, watching)
     before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/*/*")}
     trainings.clear()
@@ -111,7 +111,7 @@ def test_an_interrupted_run_is_gone_on_with_and_ends_as_if_it_had_not_been(two, 
         two, folder, 2, lambda recipe: nullcontext(stop_at_third_step) if recipe == two["lstm"] else watching(recipe)
     )
     assert stopped.stopped
-    assert "the same command resumes it" in str(stopped)
+    assert "Resume with the same command" in str(stopped)
     assert [len(row.runs) for row in stopped.rows] == [2, 0]
     assert not (folder / "lstm" / "seed-4").exists()
     assert json.loads((folder / COMPARISON).read_text())["stopped"]
@@ -122,7 +122,7 @@ def test_an_interrupted_run_is_gone_on_with_and_ends_as_if_it_had_not_been(two, 
     assert done.rows[1].runs[0].test.nats == whole.rows[1].runs[0].test.nats
 
 
-def test_a_run_that_was_killed_before_its_first_checkpoint_begins_anew(two, tmp_path, trainings, monkeypatch):
+def test_a_run_killed_before_its_first_checkpoint_restarts(two, tmp_path, trainings, monkeypatch):
     def killed(*arguments):
         raise KeyboardInterrupt
 
@@ -134,11 +134,13 @@ def test_a_run_that_was_killed_before_its_first_checkpoint_begins_anew(two, tmp_
     assert [len(row.runs) for row in compare(two, tmp_path, 1, watching).rows] == [1, 1]
 
 
-def test_a_run_of_other_settings_is_told_by_the_setting_before_anything_is_trained(few, two, tmp_path, trainings):
+def test_a_run_with_other_settings_is_reported_by_setting_before_training(few, two, tmp_path, trainings):
     compare({"lstm": two["lstm"]}, tmp_path, 1, watching)
     trainings.clear()
     other = few.recipe("lstm", schedule={"epochs": 1}, run={"seed": 3}, model={"hidden_size": 8})
-    with pytest.raises(InputError, match=r"seed-3: holds a run of other settings: model\.hidden_size is 16 there, 8"):
+    with pytest.raises(
+        InputError, match=r"seed-3: already holds a run with other settings: model\.hidden_size: found 16, expected 8"
+    ):
         compare({"prpn": two["prpn"], "lstm": other}, tmp_path, 1, watching)
     assert trainings == []
     with pytest.raises(InputError, match="already holds a run"):
@@ -152,7 +154,7 @@ def test_a_refused_run_leaves_no_folder(toy, two, tmp_path):
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [COMPARISON, "prpn"]
 
 
-def test_a_run_that_fails_costs_no_other_and_is_told(toy, two, tmp_path):
+def test_a_failed_run_is_reported_and_the_others_are_trained(toy, two, tmp_path):
     spoiled = toy.recipe("lstm", optimiser={"learning_rate": 1e30}, schedule={"epochs": 1})
     said = []
     comparison = compare({"spoiled": spoiled} | two, tmp_path, 1, watching, said.append)
@@ -165,7 +167,7 @@ def test_a_run_that_fails_costs_no_other_and_is_told(toy, two, tmp_path):
     assert json.loads((tmp_path / COMPARISON).read_text())["faults"] == comparison.faults
 
 
-def test_characters_and_what_stands_beside_them_are_measured_in_bits_per_character(toy, tmp_path):
+def test_character_level_models_and_those_compared_with_them_have_bits_per_character(toy, tmp_path):
     recipes = {
         "words": toy.recipe("lstm", schedule={"epochs": 1}),
         "characters": toy.recipe("lstm", text={"normaliser": {"units": "characters"}}, schedule={"epochs": 1}),
@@ -186,7 +188,7 @@ def test_figures_of_different_tokens_or_states_are_noted(toy, tmp_path):
     }
     notes = compare(recipes, tmp_path, 1, watching).notes
     assert any("all: sentence by sentence; cut: one stream" in note for note in notes)
-    assert any(note.startswith("valid: not the same tokens predicted: all") for note in notes)
+    assert any(note.startswith("valid: the recipes predict different tokens: all") for note in notes)
     recipes["open"] = toy.recipe("lstm", schedule={"epochs": 1}, batches={"predict_eos": False})
     notes = compare({name: recipes[name] for name in ("all", "open")}, tmp_path, 1, watching).notes
     assert any(
@@ -195,16 +197,16 @@ def test_figures_of_different_tokens_or_states_are_noted(toy, tmp_path):
     assert compare({"all": recipes["all"]}, tmp_path, 1, watching).notes == []
 
 
-def test_a_result_that_is_cut_short_is_told(two, tmp_path):
+def test_a_truncated_result_is_reported(two, tmp_path):
     compare({"lstm": two["lstm"]}, tmp_path, 1, watching)
     path = tmp_path / "lstm" / "seed-3" / RESULT
     path.write_text(path.read_text()[:-30])
-    with pytest.raises(InputError, match=r"result\.json: no result of this program.*Remove it"):
+    with pytest.raises(InputError, match=r"result\.json: not a valid training result.*Remove the file"):
         read_result(path.parent)
     assert list(compare({"lstm": two["lstm"]}, tmp_path, 1, watching).faults) == [str(path.parent)]
 
 
-def test_recipes_are_read_by_name_with_one_budget_and_all_faults_are_told_together(toy, tmp_path):
+def test_recipes_are_read_by_name_with_one_budget_and_all_errors_are_reported_together(toy, tmp_path):
     paths = []
     for name in ("one", "two"):
         paths.append(str(tmp_path / f"{name}.yaml"))
@@ -214,19 +216,19 @@ def test_recipes_are_read_by_name_with_one_budget_and_all_faults_are_told_togeth
     assert {recipe.schedule.minutes for recipe in recipes.values()} == {0.5}
     assert {recipe.model.hidden_size for recipe in recipes.values()} == {8}
     assert read_recipes(paths)["one"].schedule.minutes is None
-    with pytest.raises(InputError, match=r"(?s)a recipe of the name one is given already.*no such recipe file"):
+    with pytest.raises(InputError, match=r"(?s)found two recipes with the name one.*no such recipe file"):
         read_recipes([paths[0], paths[0], "none"])
     with pytest.raises(InputError, match=r"(?s)one\.yaml: text\.test: nowhere\.txt: no such file.*two\.yaml"):
         read_recipes(paths, [("text.test", "nowhere.txt")])
 
 
-def test_a_folder_that_another_comparison_is_at_work_in_is_refused(two, tmp_path):
+def test_a_folder_that_another_comparison_uses_is_refused(two, tmp_path):
     with held(tmp_path), pytest.raises(InputError, match="another process is using this folder"):
         compare({"lstm": two["lstm"]}, tmp_path, 1, watching)
     assert not list(tmp_path.iterdir())
 
 
-def test_several_processes_are_told(two, tmp_path, monkeypatch):
+def test_several_processes_are_reported(two, tmp_path, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(InputError, match="one process"):
         compare(two, tmp_path, 1, watching)

@@ -1,4 +1,4 @@
-"""Rounds of EM in the run shell: folder, log, checkpoints, stopping and resuming, as gradient descent has them."""
+"""Training by EM: folder, log, checkpoints, stopping and resuming, like training by gradient descent."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ROUNDS = 6
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a run needs of a recipe."""
+    """The settings that a run needs."""
 
     optimiser: OptimiserSettings = field(default_factory=OptimiserSettings)
     schedule: ScheduleSettings = field(default_factory=ScheduleSettings)
@@ -50,7 +50,7 @@ def texts(*seeds: int) -> list[TokenBatch]:
 
 
 class MixtureTask(Task):
-    """EM of a mixture of unigrams. Its batches come one by one, as from disk."""
+    """EM of a mixture of unigrams. Batches are generated one by one, as from disk."""
 
     def __init__(self, costs: list[float] | None = None) -> None:
         self.model = MixtureOfUnigrams(4, WORDS, seed=int(torch.randint(1000, ())))
@@ -92,19 +92,19 @@ def resumed(folder: Path, callback=None, costs=None, **schedule: object) -> tupl
 
 
 def lines_of(folder: Path) -> list[dict[str, Any]]:
-    """metrics.jsonl without times."""
+    """Returns metrics.jsonl without times."""
     lines = map(json.loads, (folder / METRICS).read_text().splitlines())
     return [{key: value for key, value in line.items() if key != "seconds"} for line in lines]
 
 
 def model_in(folder: Path) -> dict[str, torch.Tensor]:
-    """The model's tensors in the checkpoint."""
+    """Returns the model's tensors in the checkpoint."""
     tensors = safetensors.torch.load_file(folder / CHECKPOINT)
     return {name: tensor for name, tensor in tensors.items() if name.startswith("model/")}
 
 
 def stop_after(*rounds: int):
-    """A callback that sends this process a signal after some rounds."""
+    """Returns a callback that sends this process a signal after some rounds."""
 
     def callback(event: Event) -> None:
         if event.kind == "round" and event.trainer.epoch in rounds:
@@ -198,7 +198,7 @@ def test_rounds_end_when_none_was_better_for_so_long_and_are_counted_as_they_wer
     assert run.loop.epochs == 4
 
 
-def test_rounds_end_when_the_time_is_over_and_are_not_taken_up_again(tmp_path):
+def test_rounds_end_at_the_time_limit_and_are_not_resumed(tmp_path):
     finished, run = started(tmp_path / "run", minutes=1e-9)
     assert finished
     assert run.loop.epochs == 1
@@ -207,7 +207,7 @@ def test_rounds_end_when_the_time_is_over_and_are_not_taken_up_again(tmp_path):
     assert run.loop.epochs == 1
 
 
-def test_a_criterion_that_is_not_finite_ends_the_run_and_keeps_what_was_saved(tmp_path):
+def test_a_criterion_that_is_not_finite_ends_the_run_and_keeps_the_checkpoint(tmp_path):
     folder = tmp_path / "run"
     with pytest.raises(InputError, match=r"the negative log-likelihood of the validation data is nan after round 3"):
         started(folder, costs=[3.0, 2.0, math.nan, 1.0])

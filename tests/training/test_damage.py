@@ -1,4 +1,4 @@
-"""Run folders that are damaged, or edited by somebody else: refused by name, and nothing outside is touched."""
+"""Damaged or edited run folders are reported by file, and no file outside is changed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def run(stopped_run, tmp_path) -> Path:
 
 
 def edit(folder: Path, *, progress=None, groups=None, tensors=None) -> None:
-    """Changes a checkpoint: settings of its progress, its groups, its tensors; None removes a tensor."""
+    """Changes progress, optimiser groups and tensors of a checkpoint; None removes a tensor."""
     stored, notes = read_tensors(folder / CHECKPOINT)
     notes["progress"] = json.dumps(json.loads(notes["progress"]) | (progress or {}))
     if groups is not None:
@@ -66,7 +66,7 @@ def assert_refused(folder: Path, *parts: str) -> None:
         ("averaging", 3),        ("averaging", {"losses": ["x"]}), ("unheard", 1),
     ],
 )  # fmt: skip
-def test_a_damaged_field_of_the_progress_is_refused_by_name(run, name, value):
+def test_a_damaged_field_of_the_progress_is_reported_by_name(run, name, value):
     edit(run, progress={name: value})
     assert_refused(run, CHECKPOINT, f"progress: {name}")
 
@@ -111,7 +111,7 @@ def test_damaged_groups_of_the_optimiser_are_refused(run, groups):
 
 
 @pytest.mark.parametrize(
-    ("tensors", "told"),
+    ("tensors", "reported"),
     [
         ({"random": torch.zeros(3, dtype=torch.uint8)}, "random: expected"),
         ({"random": torch.zeros(5056, dtype=torch.uint8)}, "random"),
@@ -124,12 +124,12 @@ def test_damaged_groups_of_the_optimiser_are_refused(run, groups):
         ({"optimiser/x/exp_avg": torch.zeros(2)}, "optimiser/x/exp_avg"),
         ({"optimiser/0/step": torch.tensor(float("nan"))}, "0/step has NaN"),
         ({"average/decoder.bias": torch.zeros(2)}, "embedding.weight is missing"),
-        ({"state/hidden": torch.full((2, 8, 16), float("nan"))}, "hidden has NaN"),
+        ({"state/hidden": torch.full((2, 8, 16), float("nan"))}, "hidden contains NaN"),
     ],
 )
-def test_damaged_tensors_of_a_checkpoint_are_refused(run, tensors, told):
+def test_damaged_tensors_of_a_checkpoint_are_refused(run, tensors, reported):
     edit(run, tensors=tensors)
-    assert_refused(run, CHECKPOINT, told)
+    assert_refused(run, CHECKPOINT, reported)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="links and pipes of POSIX")
@@ -173,20 +173,20 @@ def result(trained) -> dict:
 )  # fmt: skip
 def test_a_damaged_result_is_refused(result, tmp_path, change):
     (tmp_path / RESULT).write_text(json.dumps(result | change))
-    with pytest.raises(InputError, match=r"result\.json: no result of this program"):
+    with pytest.raises(InputError, match=r"result\.json: not a valid training result"):
         read_result(tmp_path)
 
 
 @pytest.mark.parametrize("change", [{"nats": "x"}, {"tokens": 0}, {"tokens": 1.5}, {"mode": "trance"}, {"source": 3}])
 def test_a_damaged_score_is_refused(result, tmp_path, change):
     (tmp_path / RESULT).write_text(json.dumps(result | {"valid": result["valid"] | change}))
-    with pytest.raises(InputError, match=r"result\.json: no result of this program"):
+    with pytest.raises(InputError, match=r"result\.json: not a valid training result"):
         read_result(tmp_path)
 
 
 def test_a_result_that_is_nested_deeply_is_refused_and_an_infinite_score_is_kept(result, tmp_path):
     (tmp_path / RESULT).write_text("[" * 50_000 + "]" * 50_000)
-    with pytest.raises(InputError, match=r"result\.json: no result of this program.*nested too deeply"):
+    with pytest.raises(InputError, match=r"result\.json: not a valid training result.*nested too deeply"):
         read_result(tmp_path)
     (tmp_path / RESULT).write_text(json.dumps(result | {"valid": result["valid"] | {"nats": None}}))
     assert read_result(tmp_path).valid.nats == float("inf")

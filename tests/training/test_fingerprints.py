@@ -1,4 +1,4 @@
-"""Texts that change between the start of a run and its resumption are found, file by file."""
+"""Files that change between the start of a run and its resumption are reported."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def stop(event: Event) -> None:
 
 @pytest.fixture
 def stopped(toy, tmp_path):
-    """A run that was stopped, and copies of its texts."""
+    """An interrupted run, and copies of its texts."""
     texts = {part: str(tmp_path / f"{part}.txt") for part in ("train", "valid", "test")}
     for part, path in texts.items():
         shutil.copy(toy / f"{part}.txt", path)
@@ -48,12 +48,12 @@ def test_the_hashes_are_those_of_the_files(stopped):
 
 
 @pytest.mark.parametrize("part", ["train", "valid", "test"])
-def test_a_text_with_the_same_words_in_another_order_is_refused_by_name_and_the_run_left_as_it_was(stopped, part):
+def test_a_text_with_the_same_words_in_another_order_is_reported_and_the_run_unchanged(stopped, part):
     path = stopped / f"{part}.txt"
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join(reversed(lines)))
     before = {file.name: file.read_bytes() for file in (stopped / "run").iterdir()}
-    with pytest.raises(InputError, match=rf"{part}\.txt: changed since the run began \(text\.{part}\)"):
+    with pytest.raises(InputError, match=rf"{part}\.txt: changed since the run started \(text\.{part}\)"):
         resume(stopped / "run")
     assert {file.name: file.read_bytes() for file in (stopped / "run").iterdir()} == before
     path.write_text("".join(lines))
@@ -62,12 +62,12 @@ def test_a_text_with_the_same_words_in_another_order_is_refused_by_name_and_the_
 
 def test_a_run_of_an_earlier_version_resumes_with_a_warning(stopped):
     (stopped / "run" / INPUTS).unlink()
-    with pytest.warns(InputWarning, match=r"has no inputs\.json.*cannot be checked"):
+    with pytest.warns(InputWarning, match=r"inputs\.json is missing.*cannot be detected"):
         assert not resume(stopped / "run").stopped
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"sha256": 3}', '{"sha256": {"text.train": "x"}}', "[" * 50_000])
-def test_damaged_hashes_are_refused_by_name(stopped, content):
+def test_damaged_hashes_are_reported_by_name(stopped, content):
     (stopped / "run" / INPUTS).write_text(content)
     with pytest.raises(InputError, match=r"inputs\.json"):
         resume(stopped / "run")
@@ -89,15 +89,15 @@ def test_every_file_of_a_treebank_counts_those_that_are_new_or_gone_too(tmp_path
     with pytest.raises(InputError) as caught:
         check_fingerprints(tmp_path, fingerprint(paths, paths))
     message = str(caught.value)
-    assert f"{tmp_path / 'd.conllu'}: was not there when the run began (text.train)" in message
-    assert "a.conllu: changed since the run began (text.valid)" in message
+    assert f"{tmp_path / 'd.conllu'}: added since the run started (text.train)" in message
+    assert "a.conllu: changed since the run started (text.valid)" in message
     assert "b.conllu: changed" in message
     assert "c.conllu" not in message
 
 
-def test_a_run_that_reads_standard_input_says_that_it_cannot_be_resumed(tmp_path):
+def test_a_run_that_reads_standard_input_warns_that_it_cannot_be_resumed(tmp_path):
     found = fingerprint({"text.valid": "-"})
-    with pytest.warns(InputWarning, match=r"text\.valid \(-\) can be read only once: this run cannot be resumed"):
+    with pytest.warns(InputWarning, match=r"text\.valid \(-\) is standard input or a pipe: this run cannot be resumed"):
         write_fingerprints(tmp_path, found)
     assert json.loads((tmp_path / INPUTS).read_text())["sha256"] == {"text.valid": {"-": None}}
     with pytest.raises(InputError, match=r"cannot be resumed: text\.valid \(-\) was read from standard input"):

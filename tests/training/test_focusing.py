@@ -1,4 +1,4 @@
-"""Parse-focusing: span weights from other parsers' trees, and the command from text to a focused grammar."""
+"""Parse-focusing: span weights from the trees of other parsers, and the command."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def batch(spans=None) -> TokenBatch:
 
 
 def test_a_span_costs_by_how_many_parsers_lack_it():
-    """Words 0 and 1 of the first sentence are a span of both parsers, words 1 to 3 of one; the other has no trees."""
+    """In the first sentence, words 0 and 1 are a span of both parsers, words 1 to 3 of one; the other has none."""
     spans = torch.tensor([[3, 0, 2], [3, 0, 2], [5, 0, 3]])  # step after the last word, column, length
     model = focused_model(4.0, parsers=2)
     found = model._span_weights(model._sentences(batch()), batch(spans))
@@ -108,7 +108,7 @@ def test_the_command_goes_from_text_to_a_focused_grammar_and_resumes(recipe, few
 
         return nullcontext(watch)
 
-    assert "the same command resumes it" in str(focus(recipe, folder, 2, 5.0, [], stopping))
+    assert "Resume with the same command" in str(focus(recipe, folder, 2, 5.0, [], stopping))
     result = focus(recipe, folder, 2, 5.0, [], watching)
     assert result.parsers == ["seed-1", "seed-2"]
     lines = (few / "train.txt").read_text().splitlines()
@@ -128,7 +128,7 @@ def test_the_command_goes_from_text_to_a_focused_grammar_and_resumes(recipe, few
     assert str(again) == str(again.focused)
     assert again.focused.valid == result.focused.valid
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.mrg")} == made, "nothing is parsed twice"
-    with pytest.raises(InputError, match=r"holds a run of other settings(.|\n)*move .*focused away first"):
+    with pytest.raises(InputError, match=r"holds a run with other settings(.|\n)*move .*focused away first"):
         focus(recipe, folder, 2, 3.0, [], watching)
     (folder / "focused").rename(tmp_path / "earlier")
     assert focus(recipe, folder, 2, 3.0, [], watching).focused.valid != result.focused.valid
@@ -142,7 +142,7 @@ def test_further_models_take_part(recipe, few, tmp_path):
     assert (tmp_path / "focused" / "trees" / "prpn.mrg").exists()
 
 
-def test_a_parser_that_stands_apart_is_omitted_unless_all_are_kept(recipe, tmp_path, monkeypatch):
+def test_an_outlier_is_omitted_unless_all_parsers_are_kept(recipe, tmp_path, monkeypatch):
     monkeypatch.setattr(Agreement, "reasons_to_omit", lambda self: {1: "it is odd"})
     said = []
     result = focus(recipe, tmp_path / "two", 3, 5.0, [], watching, said.append)
@@ -151,7 +151,7 @@ def test_a_parser_that_stands_apart_is_omitted_unless_all_are_kept(recipe, tmp_p
     files = read_recipe(tmp_path / "two" / "focused" / "recipe.yaml").text.focus
     assert [Path(file).stem for file in files] == ["seed-1", "seed-3"]
     assert not (tmp_path / "two" / "trees" / "seed-2.mrg").exists()
-    with pytest.raises(InputError, match=r"holds a run of other settings(.|\n)*move .*focused away first"):
+    with pytest.raises(InputError, match=r"holds a run with other settings(.|\n)*move .*focused away first"):
         focus(recipe, tmp_path / "two", 3, 5.0, [], watching, keep_all=True)
 
 
@@ -159,9 +159,11 @@ def test_what_cannot_be_focused_is_refused_before_anything_is_trained(recipe, fe
     folder = tmp_path / "new"
     with pytest.raises(InputError, match="found 1 parser; expected two or more"):
         focus(recipe, folder, 1, 5.0, [], watching)
-    with pytest.raises(InputError, match="a prpn model cannot be focused on trees"):
+    with pytest.raises(InputError, match=r"model\.name: prpn models cannot be focused on trees"):
         focus(few.recipe("prpn"), folder, 2, 5.0, [], watching)
-    with pytest.raises(InputError, match=r"--also: 2 parsers are named seed-1: .*new/parsers/seed-1, .*other/seed-1"):
+    with pytest.raises(
+        InputError, match=r"--also: found 2 parsers with the name seed-1: .*new/parsers/seed-1, .*other/seed-1"
+    ):
         focus(recipe, folder, 1, 5.0, [tmp_path / "other" / "seed-1"], watching)
     train(few.recipe("lstm", schedule={"epochs": 1}), tmp_path / "lstm")
     with pytest.raises(InputError, match="this lstm model does not parse"):

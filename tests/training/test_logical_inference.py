@@ -1,4 +1,4 @@
-"""Logical inference from files to figures: training, selection, a folder, an evaluation, its commands."""
+"""Logical inference: training, model selection, folder, evaluation, commands."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RECIPES = sorted((shipped_recipes() / "logic").glob("*.yaml"))
 
 @pytest.fixture(scope="module")
 def logic(tmp_path_factory):
-    """Formula pairs of every length to test on, and short ones to learn by heart."""
+    """Formula pairs of every length for testing, and a few short ones for training."""
     folder = tmp_path_factory.mktemp("logic")
     write_logic(folder, 300, seed=1)
     pairs = [pair for part in ("train", "valid", "test") for pair in read_formula_pairs(folder / f"{part}.tsv")]
@@ -98,14 +98,14 @@ def test_long_pairs_are_left_out_of_training_and_time_ends_it(logic, tmp_path):
     assert (trained.pairs, longer.pairs) == (6, 30)
 
 
-def test_a_pair_is_answered_alike_whatever_stands_beside_it(logic, tmp_path):
+def test_the_answer_to_a_pair_does_not_depend_on_its_batch(logic, tmp_path):
     classifier = small(logic).settings.build()
     pairs = read_formula_pairs(logic / "test.tsv")
     together = answers(classifier, EncodedPairs(pairs))
     assert together == [answers(classifier, EncodedPairs([pair]))[0] for pair in pairs]
 
 
-def test_the_report_counts_by_operators_by_relation_and_beside_the_most_frequent_relation():
+def test_the_report_has_scores_by_operators_and_relation_and_the_baseline():
     rows = [("#", "#", 1), ("#", "<", 1), ("<", "<", 2), ("#", "#", 7), ("v", "#", 7)]
     pairs = tuple(FormulaPair(relation, "a", "b", number) for relation, _, number in rows)
     report = InferenceReport("file", pairs, tuple(answer for _, answer, _ in rows), maximum_operators=6)
@@ -124,14 +124,14 @@ def test_the_report_counts_by_operators_by_relation_and_beside_the_most_frequent
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
-def test_every_shipped_recipe_is_read_and_says_what_it_is(path):
+def test_every_shipped_recipe_is_valid_and_described(path):
     with warnings.catch_warnings():
         warnings.simplefilter("error", OldSettingWarning)
         assert read_inference_recipe(f"logic/{path.stem}").settings.model.name == "on-lstm"
     assert path.read_text().startswith("# Logical inference")
 
 
-def test_the_small_recipes_have_as_many_weights_to_a_thousandth():
+def test_the_small_recipes_have_equal_numbers_of_parameters_to_a_thousandth():
     counts = [
         sum(weight.numel() for weight in read_inference_recipe(f"logic/{name}").settings.build().parameters())
         for name in ("on-lstm-small", "lstm-small")
@@ -139,10 +139,10 @@ def test_the_small_recipes_have_as_many_weights_to_a_thousandth():
     assert counts[0] == pytest.approx(counts[1], rel=1e-3)
 
 
-def test_faults_of_a_recipe_are_told_at_once(logic):
-    with pytest.raises(InputError) as told:
+def test_all_errors_of_a_recipe_are_reported_together(logic):
+    with pytest.raises(InputError) as reported:
         small(logic, **{"training.gradient_clip": 0, "classifier.dropout": 1.5, "model.embedding_size": 0})
-    said = str(told.value)
+    said = str(reported.value)
     assert "training.gradient_clip: found 0" in said
     assert "classifier.dropout: found 1.5; expected a number from 0 to under 1" in said
     assert "model.embedding_size: found 0; expected 1 or more" in said
@@ -152,15 +152,15 @@ def test_faults_of_a_recipe_are_told_at_once(logic):
         read_inference_recipe("logic/lsmt")
 
 
-def test_a_folder_that_is_taken_or_damaged_and_pairs_too_long_are_told(logic, tmp_path):
+def test_used_and_damaged_folders_and_long_pairs_are_reported(logic, tmp_path):
     folder = tmp_path / "run"
-    with pytest.raises(InputError, match="no pair of up to 0 operators"):
+    with pytest.raises(InputError, match="found no pair with 0 operators or fewer"):
         train_inference(small(logic, **{"pairs.train": logic / "test.tsv", "pairs.maximum_operators": 0}), folder)
     assert not folder.exists()
-    with pytest.raises(InputError, match=rf"no pair classifier: it has no {CLASSIFIER}"):
+    with pytest.raises(InputError, match=rf"not a pair classifier: {CLASSIFIER} is missing"):
         read_classifier(tmp_path)
     train_inference(small(logic, **{"training.epochs": 1}), folder)
-    with pytest.raises(InputError, match=rf"already has a {CLASSIFIER}"):
+    with pytest.raises(InputError, match=rf"already holds a classifier \({CLASSIFIER}\)"):
         train_inference(small(logic), folder)
     settings = json.loads((folder / CLASSIFIER).read_text())
     settings["classifier"]["hidden_size"] = 33
@@ -186,6 +186,6 @@ def test_the_commands_make_pairs_train_and_evaluate(capsys, tmp_path, monkeypatc
     assert cli.main(["evaluate", "logic", "run", "logic/test.tsv"]) == 0
     assert "trained on up to 6 operators" in capsys.readouterr().out
     assert cli.main(["evaluate", "logic", "logic", "logic/test.tsv"]) == 2
-    assert "no pair classifier" in capsys.readouterr().err
+    assert "not a pair classifier" in capsys.readouterr().err
     assert cli.main(["data", "logic", "-o", "other", "--pairs", "0"]) == 2
     assert "expected 1 or more" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Two processes train one model."""
+"""Training of one model in two processes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def written(tmp_path: Path, data: dict) -> Path:
 
 @pytest.mark.long
 def test_two_processes_stay_equal_and_their_loss_falls_and_they_resume_each_with_its_own_numbers(larger_toy, tmp_path):
-    """PRPN, sentences, dropout: stopped by one process, then resumed."""
+    """PRPN with sentences and dropout, interrupted by one process and resumed."""
     recipe = written(tmp_path, larger_toy.recipe_data("prpn", schedule={"epochs": 3}))
     run = tmp_path / "run"
     stopped = in_two_processes(tmp_path, recipe, run, stop=4)
@@ -46,7 +46,7 @@ def test_two_processes_stay_equal_and_their_loss_falls_and_they_resume_each_with
     assert json.loads((run / "result.json").read_text())["stopped"] is False
 
 
-def test_two_processes_give_the_gradient_of_one_and_go_on_with_their_own_columns(toy, tmp_path):
+def test_two_processes_give_the_gradient_of_one_and_resume_with_their_own_columns(toy, tmp_path):
     """LSTM without dropout, stream mode, 5 columns: a process has 2 or 3 of them."""
     data = toy.recipe_data(
         "lstm",
@@ -83,8 +83,8 @@ def test_two_processes_give_the_gradient_of_one_and_go_on_with_their_own_columns
 @pytest.mark.parametrize(
     "starts", [pytest.param([-1], id="whole"), pytest.param([30, 0], id="resumed", marks=pytest.mark.long)]
 )
-def test_two_processes_average_and_fine_tune_alike_in_batches_of_the_same_random_steps(larger_toy, tmp_path, starts):
-    """Adam, then averaged SGD, to the end of fine-tuning; resumed: stopped by one process after averaging began."""
+def test_two_processes_average_and_fine_tune_in_step_with_the_same_random_lengths(larger_toy, tmp_path, starts):
+    """Adam, averaged SGD and fine-tuning to the end; the second run is interrupted during averaging and resumed."""
     data = larger_toy.recipe_data(
         "lstm",
         batches={"carry_state": True, "batch_size": 12, "variable_bptt": True},
@@ -109,13 +109,13 @@ def test_two_processes_average_and_fine_tune_alike_in_batches_of_the_same_random
     assert json.loads((run / "result.json").read_text())["averaged"] is (best["averaged_steps"] > 0)
 
 
-def test_a_checkpoint_of_two_processes_is_not_taken_for_one_of_one(toy, tmp_path):
+def test_a_checkpoint_of_two_processes_is_refused_by_one(toy, tmp_path):
     recipe = toy.recipe("lstm")
     model = build_model(recipe.model, 10)
     optimiser = build_optimiser(model, recipe.optimiser)
     states = [{"hidden": torch.full((1, columns), float(columns))} for columns in (2, 3)]
     write_checkpoint(tmp_path, model, optimiser, [own_tensors(state) for state in states], TrainerState())
-    with pytest.raises(InputError, match="of a run of 2 processes; resume with as many, not 1"):
+    with pytest.raises(InputError, match="found the checkpoint of a run with 2 processes; expected 1"):
         read_checkpoint(tmp_path, model, optimiser)
     for rank, state in enumerate(states):
         assert torch.equal(read_checkpoint(tmp_path, model, optimiser, rank, 2)[0]["hidden"], state["hidden"])

@@ -1,4 +1,4 @@
-"""Stopping, being killed, and going on as if nothing had been."""
+"""Runs that are interrupted or killed, and resumed with the same results."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SETTINGS = [
 
 
 def stop_at(*steps: int, number: int = signal.SIGTERM):
-    """A watcher that sends this very process a signal after a step."""
+    """Returns a callback that sends this process a signal after a step."""
 
     def watch(event: Event) -> None:
         if event.kind == "step" and event.trainer.steps in steps:
@@ -50,13 +50,13 @@ def stop_at(*steps: int, number: int = signal.SIGTERM):
 
 
 def metrics(folder: Path) -> list[dict]:
-    """The lines of metrics.jsonl without their times."""
+    """Returns the lines of metrics.jsonl without times."""
     lines = [json.loads(line) for line in (folder / METRICS).read_text().splitlines()]
     return [{key: value for key, value in line.items() if key != "seconds"} for line in lines]
 
 
 def content(folder: Path) -> tuple[dict[str, torch.Tensor], dict]:
-    """All tensors of the checkpoint, and its progress without what hangs on the clock."""
+    """Returns all tensors of the checkpoint, and its progress without times."""
     with safetensors.safe_open(folder / CHECKPOINT, "pt") as file:
         notes = file.metadata()
     progress = json.loads(notes["progress"])
@@ -66,7 +66,7 @@ def content(folder: Path) -> tuple[dict[str, torch.Tensor], dict]:
 
 
 def assert_same_run(one: Path, other: Path) -> None:
-    """Bit for bit: weights, optimiser, carried state, random numbers, best weights, metrics."""
+    """Resumed runs have bitwise equal weights, optimiser, carried state, random state, best weights and metrics."""
     (tensors, progress), (others, other_progress) = content(one), content(other)
     assert progress == other_progress
     assert tensors.keys() == others.keys()
@@ -99,7 +99,7 @@ def test_a_run_interrupted_twice_ends_bit_for_bit_as_one_that_was_not(toy, tmp_p
     assert_same_run(whole, broken)
 
 
-# Averaging that begins by a loss that rose or at an epoch, after SGD or Adam; then fine-tuning, which ends the run.
+# Averaging that starts when the loss rises or at an epoch, after SGD or Adam; then fine-tuning, which ends the run.
 AVERAGING = [
     pytest.param(
         "lstm",
@@ -117,7 +117,7 @@ AVERAGING = [
 
 
 def falling_until(monkeypatch: pytest.MonkeyPatch, turn: int) -> Callable[[Event], None]:
-    """A watcher that makes the validation loss one of the step alone: lowest after step `turn`."""
+    """Makes the validation loss a function of the step, with the minimum after step `turn`."""
     evaluate, place = trainer.evaluate_language_model, {"step": 0}
 
     def falsified(*given):
@@ -132,7 +132,7 @@ def falling_until(monkeypatch: pytest.MonkeyPatch, turn: int) -> Callable[[Event
 
 
 @pytest.mark.parametrize(("model", "batches", "optimiser"), AVERAGING)
-def test_averaging_and_fine_tuning_go_on_bit_for_bit_from_before_at_and_after_their_begin(
+def test_averaging_and_fine_tuning_resume_bit_for_bit_before_at_and_after_their_start(
     toy, tmp_path, monkeypatch, model, batches, optimiser
 ):
     recipe = toy.recipe(model, batches=batches, optimiser=optimiser, schedule={"epochs": 9, "validations_per_epoch": 3})
@@ -165,7 +165,7 @@ def test_averaging_and_fine_tuning_go_on_bit_for_bit_from_before_at_and_after_th
     assert_same_run(whole, broken)
 
 
-def test_a_run_that_dies_after_each_change_of_averaging_was_told_and_before_it_was_saved_makes_it_again(toy, tmp_path):
+def test_a_run_killed_between_report_and_checkpoint_of_a_change_of_averaging_repeats_it(toy, tmp_path):
     recipe = toy.recipe(
         "lstm",
         batches={"carry_state": True, "batch_size": 32},
@@ -205,7 +205,7 @@ def test_a_stop_at_the_last_batch_of_an_epoch_repeats_no_batch(toy, tmp_path):
     assert_same_run(tmp_path / "whole", tmp_path / "broken")
 
 
-def test_a_run_stopped_before_its_first_checkpoint_can_go_on_from_the_start(toy, tmp_path):
+def test_a_run_stopped_before_its_first_checkpoint_resumes_from_the_start(toy, tmp_path):
     recipe = toy.recipe("lstm", schedule={"epochs": 1})
     train(recipe, tmp_path / "whole")
 
@@ -265,12 +265,12 @@ def test_a_folder_that_holds_a_run_or_a_model_is_refused(toy, tmp_path, trained)
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_resume_names_what_it_does_not_find(tmp_path):
+def test_resume_reports_missing_files(tmp_path):
     with pytest.raises(InputError, match=r"no run to resume: recipe\.yaml is missing"):
         resume(tmp_path / "nowhere")
 
 
-def test_a_text_that_changed_since_the_run_began_is_told_and_the_vocabulary_kept(toy, tmp_path):
+def test_a_changed_text_is_reported_and_the_vocabulary_kept(toy, tmp_path):
     text = tmp_path / "train.txt"
     text.write_text((toy / "train.txt").read_text())
     run = tmp_path / "run"
@@ -278,24 +278,24 @@ def test_a_text_that_changed_since_the_run_began_is_told_and_the_vocabulary_kept
     vocabulary = (run / "vocabulary.json").read_bytes()
     with text.open("a") as file:
         file.write("words never seen before\n")
-    with pytest.raises(InputError, match=r"train\.txt.*changed since the run began"):
+    with pytest.raises(InputError, match=r"train\.txt.*changed since the run started"):
         resume(run)
     assert (run / "vocabulary.json").read_bytes() == vocabulary
 
 
-def test_a_damaged_checkpoint_is_told_and_not_begun_anew(toy, tmp_path):
+def test_a_damaged_checkpoint_is_reported_and_the_run_not_restarted(toy, tmp_path):
     train(toy.recipe("lstm"), tmp_path / "run", stop_at(3))
     checkpoint = tmp_path / "run" / CHECKPOINT
     checkpoint.write_bytes(checkpoint.read_bytes()[:-100])
     with pytest.raises(InputError, match="damaged or cut short"):
         resume(tmp_path / "run")
     safetensors.torch.save_file({"a": torch.zeros(1)}, checkpoint)
-    with pytest.raises(InputError, match="no checkpoint of this program"):
+    with pytest.raises(InputError, match="not a valid checkpoint"):
         resume(tmp_path / "run")
 
 
 def start(*arguments: str) -> subprocess.Popen:
-    """The command in a process of its own."""
+    """Runs the command in a separate process."""
     return subprocess.Popen(
         [sys.executable, "-m", "syntaxlm", *arguments],
         stdout=subprocess.PIPE,
@@ -310,7 +310,7 @@ def lines_of(path: Path) -> int:
 
 
 def kill_and_go_on(toy, tmp_path: Path, moments: list[tuple[int, float]], epochs: int) -> None:
-    """Kills a run so many lines of metrics and seconds after it began or went on, each time; compares its end."""
+    """Kills a run repeatedly, after some lines of metrics and seconds; compares its end."""
     sections = {"run": {"checkpoint_seconds": 0.0, "log_steps": 1}, "schedule": {"epochs": epochs}}
     (tmp_path / "prpn.yaml").write_text(yaml.safe_dump(toy.recipe_data("prpn", **sections)))
     whole, broken = tmp_path / "whole", tmp_path / "broken"
@@ -318,7 +318,7 @@ def kill_and_go_on(toy, tmp_path: Path, moments: list[tuple[int, float]], epochs
     arguments = ["train", str(tmp_path / "prpn.yaml"), "--output", str(broken)]
     for lines, seconds in moments:
         process = start(*arguments)
-        # Metrics are cut to those of the checkpoint when the run goes on: their number falls before it rises.
+        # When the run resumes, metrics are truncated to those of the checkpoint, so their number first decreases.
         fewest = lines_of(broken / METRICS)
         while process.poll() is None:
             now = lines_of(broken / METRICS)
@@ -338,26 +338,26 @@ def kill_and_go_on(toy, tmp_path: Path, moments: list[tuple[int, float]], epochs
 
 
 @pytest.mark.long
-def test_a_killed_run_goes_on_to_the_same_weights(larger_toy, tmp_path):
+def test_a_killed_run_resumes_to_the_same_weights(larger_toy, tmp_path):
     kill_and_go_on(larger_toy, tmp_path, [(0, 0.0), (2, 0.03), (1, 0.01)], epochs=8)
 
 
 @pytest.mark.long
-def test_a_run_killed_at_twenty_random_moments_goes_on_to_the_same_weights(larger_toy, tmp_path):
+def test_a_run_killed_at_twenty_random_moments_resumes_to_the_same_weights(larger_toy, tmp_path):
     random_ = random.Random(7)
     kill_and_go_on(
         larger_toy, tmp_path, [(random_.randint(0, 6), random_.uniform(0, 0.1)) for _ in range(20)], epochs=60
     )
 
 
-def test_a_folder_that_cannot_be_written_is_told_before_any_text_is_read(toy, tmp_path, monkeypatch):
+def test_an_unwritable_folder_is_reported_before_any_text_is_read(toy, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("a file, not a folder")
     monkeypatch.setattr(trainer, "read_training_data", lambda *_: pytest.fail("the text was read"))
     with pytest.raises(InputError, match=r"cannot be made"):
         train(toy.recipe("lstm"), tmp_path / "file" / "below" / "run")
 
 
-def test_a_text_that_cannot_be_read_leaves_the_folder_free_for_another_try(toy, tmp_path):
+def test_a_text_that_cannot_be_read_leaves_the_folder_unclaimed(toy, tmp_path):
     with pytest.raises(InputError, match=r"nothing\.txt"):
         train(toy.recipe("lstm", text={"valid": str(tmp_path / "nothing.txt")}), tmp_path / "run")
     assert train(toy.recipe("lstm", schedule={"epochs": 1}), tmp_path / "run").steps
@@ -394,7 +394,7 @@ def test_a_folder_that_can_be_made_only_in_part_is_not_left_in_part(toy, tmp_pat
     assert not (tmp_path / "new").exists()
 
 
-def test_a_full_disk_is_told_and_leaves_the_last_checkpoint_whole(toy, tmp_path, monkeypatch):
+def test_a_full_disk_is_reported_and_the_last_checkpoint_stays_intact(toy, tmp_path, monkeypatch):
     recipe = toy.recipe("lstm", run={"checkpoint_seconds": 0.0}, schedule={"epochs": 1})
     whole, full = tmp_path / "whole", tmp_path / "full"
     train(recipe, whole)
@@ -416,7 +416,7 @@ def test_a_full_disk_is_told_and_leaves_the_last_checkpoint_whole(toy, tmp_path,
     assert_same_run(whole, full)
 
 
-def test_a_file_size_limit_is_told_with_exit_code_2_and_no_traceback(toy, tmp_path, capsys):
+def test_a_file_size_limit_is_reported_with_exit_code_2_and_no_traceback(toy, tmp_path, capsys):
     data = toy.recipe_data("lstm", run={"checkpoint_seconds": 0.0})
     (tmp_path / "lstm.yaml").write_text(yaml.safe_dump(data))
     before = resource.getrlimit(resource.RLIMIT_FSIZE)

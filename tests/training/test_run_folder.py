@@ -1,4 +1,4 @@
-"""The folder of a run: of all that want it at one instant exactly one has it, and the others leave nothing."""
+"""Run folders: of several processes that claim one together, exactly one succeeds; the others leave no files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from syntaxlm.training.run_folder import INPUTS, RECIPE, claim, held
 
 RACERS, ROUNDS = 4, 100
 
-# Each process claims one folder after the other as soon as a line comes, and says how it went.
+# For each line of input, a process claims the next folder and prints the outcome.
 RACER = """
 import sys, time
 from pathlib import Path
@@ -58,10 +58,10 @@ def test_of_several_processes_that_claim_a_folder_at_one_instant_exactly_one_has
             for racer in racers:
                 racer.stdin.write(f"{folder} {moment}\n")
                 racer.stdin.flush()
-            told = [racer.stdout.readline().split(" ", 1) for racer in racers]
-            won = [place for place, (word, *_) in enumerate(told) if word == "won\n"]
-            assert len(won) == 1, told
-            assert all(str(folder) in rest[0] for word, *rest in told if word == "lost")
+            reported = [racer.stdout.readline().split(" ", 1) for racer in racers]
+            won = [place for place, (word, *_) in enumerate(reported) if word == "won\n"]
+            assert len(won) == 1, reported
+            assert all(str(folder) in rest[0] for word, *rest in reported if word == "lost")
             assert [path.name for path in folder.iterdir()] == [RECIPE], "a loser left something"
             assert (folder / RECIPE).read_text() == f"{won[0]}\n" * 1000
             racers[won[0]].stdin.write("\n")
@@ -123,7 +123,7 @@ def test_a_folder_is_held_from_its_claim_until_it_is_released(tmp_path):
 def test_a_recipe_that_is_a_link_counts_as_a_run_and_is_not_written_through(tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / RECIPE).symlink_to(tmp_path / "outside")
-    with pytest.raises(InputError, match="another run has this folder"):
+    with pytest.raises(InputError, match="already holds a run"):
         claim(tmp_path / "run", "a: 1\n")
     with pytest.raises(InputError, match=r"recipe\.yaml: cannot be opened"):
         held(tmp_path / "run")
@@ -138,7 +138,7 @@ def test_a_file_system_without_hard_links_has_claims_too(tmp_path, monkeypatch):
     taken = claim(tmp_path / "run", "a: 1\n")
     assert [path.name for path in (tmp_path / "run").iterdir()] == [RECIPE]
     assert (tmp_path / "run" / RECIPE).read_text() == "a: 1\n"
-    with pytest.raises(InputError, match="another run has this folder"):
+    with pytest.raises(InputError, match="already holds a run"):
         claim(tmp_path / "run", "b: 1\n")
     taken.abandon()
     assert not (tmp_path / "run").exists()

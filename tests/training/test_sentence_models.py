@@ -1,4 +1,4 @@
-"""Training of models that read whole sentences: what they count, the end bias, the curriculum, exact resuming."""
+"""Training of models that read whole sentences: counts, end bias, curriculum, exact resuming."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ RUNS = [
 
 @pytest.mark.parametrize(("model", "run"), RUNS)
 def test_a_run_interrupted_around_a_change_of_limit_ends_bit_for_bit_as_one_that_was_not(few, tmp_path, model, run):
-    """Stopped in the middle of an epoch, at the end of the first and of the second limit's, and just after it."""
+    """Interrupted in the middle of an epoch, at the end of the first two epochs with a limit, and just after."""
     settings = recipe(
         few,
         model,
@@ -154,7 +154,7 @@ def test_training_lowers_the_loss_and_an_estimate_is_reported_as_one(few, tmp_pa
 
 
 class Counted(Model, NeedsTextCounts):
-    """Keeps the counts it is given."""
+    """Stores the counts that it receives."""
 
     def setup(self, counts: TextCounts) -> None:
         self.counts = counts
@@ -178,7 +178,7 @@ def test_counts_of_a_text_are_those_of_its_words_last_words_and_one_word_sentenc
         assert counts.dtype == torch.int64
         return {word: int(counts[number]) for word, number in zip("?ab", words.encode([*"?ab"]), strict=True)}
 
-    # Sentences that are too long to train on are counted, too; unknown words are one word.
+    # Sentences that are too long for training are counted, too; unknown words count as one word.
     assert of(model.counts.words) == {"?": 2, "a": 7, "b": 5}
     assert of(model.counts.final_words) == {"?": 0, "a": 2, "b": 2}
     assert of(model.counts.one_word_sentences) == {"?": 0, "a": 1, "b": 2}
@@ -204,7 +204,7 @@ def test_a_text_of_one_word_sentences_is_refused(tmp_path):
         train(recipe_from(data, "recipe.yaml"), tmp_path / "run")
 
 
-def test_a_sentence_that_takes_minutes_is_named_unless_training_leaves_it_out(tmp_path):
+def test_a_sentence_that_takes_minutes_is_reported_unless_it_is_left_out(tmp_path):
     text, short = tmp_path / "text.txt", tmp_path / "short.txt"
     text.write_text("a b\n" + "a b " * 250 + "\n")
     short.write_text("a b\n")

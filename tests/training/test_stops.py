@@ -1,4 +1,4 @@
-"""Training stop classifiers, and the commands that train and use them."""
+"""Training of stop classifiers, and the commands that train and use them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.training.test_trees import recipe_of
 
 @pytest.fixture(scope="module")
 def folder(larger_toy, tmp_path_factory) -> Path:
-    """Of a labelled model, without classifiers at first."""
+    """The folder of a labelled model, initially without classifiers."""
     place = tmp_path_factory.mktemp("stops") / "model"
     train(recipe_of(larger_toy, model={"labelled": True}, schedule={"epochs": 3}), place)
     return place
@@ -45,7 +45,7 @@ def call(capsys, *arguments: object) -> tuple[int, str, str]:
     return code, captured.out, captured.err
 
 
-def test_a_model_without_classifiers_says_how_to_train_them(toy, tmp_path, capsys):
+def test_a_model_without_classifiers_is_reported_with_how_to_train_them(toy, tmp_path, capsys):
     train(recipe_of(toy, schedule={"epochs": 1}), tmp_path / "run")
     code, out, said = call(capsys, "generate", tmp_path / "run")
     assert (code, out) == (2, "")
@@ -76,7 +76,9 @@ def test_the_classifiers_kept_are_those_of_the_best_epoch(toy, folder, tmp_path)
         (copy / file.name).write_bytes(file.read_bytes())
     (copy / WEIGHTS).write_bytes((folder / WEIGHTS).read_bytes())
     events = []
-    settings = StopTraining(reads="states", epochs=6, patience=2, learning_rate=1.5)  # a rate that soon does harm
+    settings = StopTraining(
+        reads="states", epochs=6, patience=2, learning_rate=1.5
+    )  # a rate so high that the loss soon rises
     found = train_stops(copy, toy / "train.conllu", toy / "valid.conllu", None, settings, events.append)
     losses = [event.values["valid_loss"] for event in events if event.kind == "valid"]
     best = losses.index(min(losses)) + 1
@@ -87,7 +89,7 @@ def test_the_classifiers_kept_are_those_of_the_best_epoch(toy, folder, tmp_path)
     assert found.test is None
 
 
-def test_a_folder_that_another_process_is_at_work_in_is_refused(toy, folder):
+def test_a_folder_that_another_process_uses_is_refused(toy, folder):
     before = {path.name for path in folder.iterdir()}
     with held(folder), pytest.raises(InputError, match="another process is using this folder"):
         train_stops(folder, toy / "train.conllu", toy / "valid.conllu")
@@ -103,9 +105,9 @@ def test_classifiers_of_other_types_and_values_are_refused(folder, result, tmp_p
         "has NaN values": tensors[name] * float("nan"),
         "has shape": tensors[name][:1],
     }
-    for told, tensor in changes.items():
+    for reported, tensor in changes.items():
         write_tensors(copy / STOP_WEIGHTS, tensors | {name: tensor}, notes)
-        with pytest.raises(InputError, match=rf"stops\.safetensors: .*{name} {told}"):
+        with pytest.raises(InputError, match=rf"stops\.safetensors: .*{name} {reported}"):
             read_stops(copy, read_model(copy))
     (copy / STOP_WEIGHTS).unlink()
     (copy / STOP_WEIGHTS).symlink_to(folder / STOP_WEIGHTS)
@@ -125,7 +127,7 @@ def test_the_same_seed_gives_the_same_classifiers(toy, folder, tmp_path):
     assert all(torch.isfinite(weight).all() for weight in stops.parameters())
 
 
-def test_sampled_trees_are_written_as_conllu_that_scores_as_told(folder, result, tmp_path, capsys):
+def test_sampled_trees_are_written_as_conllu_with_the_reported_score(folder, result, tmp_path, capsys):
     arguments = "generate", folder, "--sentences", 20, "--seed", 7, "--max-words", 30
     code, out, said = call(capsys, *arguments, "--format", "conllu")
     assert (code, said) == (0, "")
@@ -137,10 +139,10 @@ def test_sampled_trees_are_written_as_conllu_that_scores_as_told(folder, result,
     assert [line.removeprefix("# text = ") for line in lines if line.startswith("# text = ")] == [
         " ".join(tree.words) for tree in trees
     ]
-    told = [float(line.rpartition(" ")[2]) for line in lines if line.startswith("# surprisal = ")]
+    reported = [float(line.rpartition(" ")[2]) for line in lines if line.startswith("# surprisal = ")]
     code, out, _ = call(capsys, "score", folder, tmp_path / "sampled.conllu", "--format", "json")
     rows = [json.loads(row) for row in out.splitlines()]
-    for number, bits in enumerate(told, 1):
+    for number, bits in enumerate(reported, 1):
         read = sum(row["surprisal"] for row in rows if row["sentence"] == number)
         assert read == pytest.approx(bits, abs=1e-3)
 
@@ -180,7 +182,7 @@ def test_the_command_trains_and_prints_figures(toy, folder, result, capsys):
         (["--sentences", "0"], "count: found 0; expected 1 or more"),
     ],
 )
-def test_what_cannot_be_sampled_is_told(folder, result, capsys, options, said):
+def test_what_cannot_be_sampled_is_reported(folder, result, capsys, options, said):
     code, out, error = call(capsys, "generate", folder, *options)
     assert (code, out) == (2, "")
     assert said in error
@@ -200,6 +202,6 @@ def test_a_model_of_text_has_no_stops_to_train(trained, toy):
 
 
 @pytest.mark.parametrize("setting", ["hidden_size", "epochs", "patience", "learning_rate", "minutes", "batch_words"])
-def test_settings_out_of_range_are_told(setting):
+def test_settings_out_of_range_are_reported(setting):
     with pytest.raises(InputError, match=f"{setting}: found 0"):
         StopTraining(**{setting: 0})

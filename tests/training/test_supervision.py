@@ -1,4 +1,4 @@
-"""A model that learns from gold trees beside its text: PaLM-S."""
+"""Training with gold trees of the text: PaLM-S."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_an_interrupted_run_with_trees_ends_bit_for_bit_as_one_that_was_not(toy,
     assert_same_run(whole, broken)
 
 
-def test_the_run_tells_how_many_sentences_have_trees_and_which_differ(toy, tmp_path):
+def test_the_run_reports_how_many_sentences_have_trees_and_which_differ(toy, tmp_path):
     lines = (toy / "train.txt").read_text().splitlines(True)
     (tmp_path / "train.txt").write_text("".join([*lines[:6], "something else\n", *lines[7:]]))
     recipe = recipe_of(toy, text={"train": str(tmp_path / "train.txt"), "trees": str(toy / "train.mrg")})
@@ -117,12 +117,12 @@ def test_the_run_tells_how_many_sentences_have_trees_and_which_differ(toy, tmp_p
     assert f"{toy.folder}/train.mrg: gold trees of 149 of 150 training sentences\n" in printed
     assert f"{tmp_path}/train.txt, line 7 and {toy.folder}/train.mrg, tree 7 differ from word 1 on\n" in printed
     assert {line["supervised"] for line in metrics(tmp_path / "run") if line["event"] == "valid"} == {149}
-    assert "gold trees of 149 of 150 training sentences" in str(result)
+    assert "149 of 150 training sentences have a gold tree" in str(result)
     assert json.loads((tmp_path / "run" / RESULT).read_text())["supervised"] == {"sentences": 149, "of": 150}
     assert read_result(tmp_path / "run") == result
 
 
-def test_a_run_without_trees_tells_nothing_of_them(toy, tmp_path):
+def test_a_run_without_trees_reports_none(toy, tmp_path):
     result = train(toy.recipe("lstm", schedule={"epochs": 1}), tmp_path / "run")
     assert read_result(tmp_path / "run") == result
     assert result.to_dict()["supervised"] is None

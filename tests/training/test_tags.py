@@ -1,4 +1,4 @@
-"""Models of words are models of tags by one setting: trained on tagged text, they parse it and are evaluated."""
+"""Tag models: one setting makes a model read tags; training, parsing and evaluation on tagged text."""
 
 import gzip
 import io
@@ -51,7 +51,7 @@ def parser(folders):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_a_model_of_tags_knows_tags_alone_and_keeps_the_setting(folders, tagged, name):
+def test_a_tag_model_has_a_vocabulary_of_tags_and_stores_the_setting(folders, tagged, name):
     stored = read_model(folders / name)
     assert stored.normaliser.units == "tags"
     tags = set(re.findall(r"_(\S+)", (tagged / "train.tagged.txt").read_text()))

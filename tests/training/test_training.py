@@ -1,4 +1,4 @@
-"""What a run does: best weights, schedule, limits, seeds, faults."""
+"""Training runs: best weights, schedule, limits, seeds, errors."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_the_training_loss_falls(toy, tmp_path, model, mode):
 
 
 def test_the_kept_weights_are_those_of_the_lowest_validation_loss(toy, tmp_path, monkeypatch):
-    """Validation losses are falsified: the second of four is the lowest."""
+    """Validation losses are replaced; the second of four is the lowest."""
     recipe = toy.recipe("lstm", schedule={"epochs": 2, "validations_per_epoch": 2, "plateau_patience": 9})
     evaluate, offsets, at_best = trainer.evaluate_language_model, iter([2.0, -5.0, 1.0, 0.0]), []
 
@@ -110,7 +110,7 @@ def test_a_warm_up_raises_the_rate_evenly_from_0_in_its_steps(toy, tmp_path):
 
 
 def falsify(monkeypatch, losses):
-    """Makes the losses of validations these; returns the weights at each. Later scores are the true ones."""
+    """Replaces the validation losses; returns the weights at each validation. Later scores are not changed."""
     evaluate, left, weights = trainer.evaluate_language_model, iter(losses), []
 
     def falsified(scorer, corpus):
@@ -225,7 +225,7 @@ def test_a_loss_of_nan_stops_the_run_and_the_last_checkpoint_is_kept(toy, tmp_pa
 
 
 def test_a_gradient_without_bounds_reaches_no_checkpoint_and_no_kept_weights(toy, tmp_path, monkeypatch):
-    """The loss is finite, its gradient is not: it spoils the weights, and the next loss would be the first sign."""
+    """The loss is finite, but its gradient is not; without a check, the next loss would be the first sign."""
     recipe = toy.recipe("lstm", run={"checkpoint_seconds": 0.0})
     forward, calls = gradient._LossModule.forward, []
 
@@ -243,7 +243,7 @@ def test_a_gradient_without_bounds_reaches_no_checkpoint_and_no_kept_weights(toy
     assert resume(tmp_path / "run").valid.perplexity < 1e4
 
 
-def test_a_validation_loss_that_is_no_number_is_told(toy, tmp_path, monkeypatch):
+def test_a_validation_loss_of_nan_is_reported(toy, tmp_path, monkeypatch):
     evaluate = trainer.evaluate_language_model
     monkeypatch.setattr(
         trainer, "evaluate_language_model", lambda *given: dataclasses.replace(evaluate(*given), nats=math.nan)
@@ -254,7 +254,7 @@ def test_a_validation_loss_that_is_no_number_is_told(toy, tmp_path, monkeypatch)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="has the accelerator")
-def test_an_accelerator_that_is_not_there_is_told(toy, tmp_path):
+def test_an_unavailable_accelerator_is_reported(toy, tmp_path):
     with pytest.raises(InputError, match=r"run\.accelerator: found cuda"):
         train(toy.recipe("lstm", run={"accelerator": "cuda"}), tmp_path / "run")
 
@@ -285,13 +285,13 @@ def test_a_run_without_its_checkpoint_never_starts_over_its_weights(toy, tmp_pat
     train(toy.recipe(), folder)
     (folder / CHECKPOINT).unlink()
     weights, metrics = (folder / "weights.safetensors").read_bytes(), (folder / METRICS).read_bytes()
-    with pytest.raises(InputError, match="nothing to resume"):
+    with pytest.raises(InputError, match="cannot be resumed"):
         resume(folder)
     assert (folder / "weights.safetensors").read_bytes() == weights
     assert (folder / METRICS).read_bytes() == metrics
 
 
-def test_a_run_that_time_ended_tells_the_same_epochs_when_it_is_resumed(toy, tmp_path):
+def test_a_run_ended_by_the_time_limit_reports_the_same_epochs_when_it_is_resumed(toy, tmp_path):
     result = train(toy.recipe(schedule={"epochs": 50, "minutes": 0.01}), tmp_path / "run")
     assert 0 < result.epochs < 50
     assert resume(tmp_path / "run").epochs == result.epochs

@@ -1,4 +1,4 @@
-"""A model of trees in the one training program, and what is asked of it afterwards."""
+"""Dependency-tree models: training, and the commands that use them."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_the_model_folder_has_words_and_labels_of_the_trees(toy, folder):
 
 
 def test_the_loss_may_be_a_mean_over_sentences_or_over_words(toy, tmp_path, monkeypatch):
-    """One step of plain SGD without clipping: the gradients differ by the words of a sentence."""
+    """One step of plain SGD without clipping: the gradients differ by the number of words per sentence."""
     steps = {}
     for loss_normalisation in ("tokens", "sentences"):
         optimiser = {"loss_normalisation": loss_normalisation, "gradient_clip": 1e9, "learning_rate": 1e-3}
@@ -201,7 +201,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_what_a_model_of_trees_cannot_do_is_told(toy, folder, tmp_path, capsys, command):
+def test_what_a_dependency_tree_model_cannot_do_is_reported(toy, folder, tmp_path, capsys, command):
     words, said = COMMANDS[command]
     pairs = tmp_path / "pairs.jsonl"
     pairs.write_text('{"sentence_good": "the dog sleeps", "sentence_bad": "the dog sleep"}\n')
@@ -248,7 +248,7 @@ def test_a_model_of_text_reads_no_trees(toy, lstm):
         (TREE_RNN | {"cell": "gru"}, {}, "model.cell"),
     ],
 )
-def test_a_recipe_that_does_not_fit_together_is_told_before_anything_is_read(toy, model, sections, said):
+def test_contradictions_in_a_recipe_are_reported_before_anything_is_read(toy, model, sections, said):
     with pytest.raises(InputError, match=said):
         recipe_from(data_of(toy, **sections) | {"model": model}, "recipe.yaml")
 
@@ -266,7 +266,7 @@ def test_trees_without_labels_are_refused_where_the_model_reads_them_before_trai
         train(recipe_of(toy, text=text, schedule={"epochs": 1}), tmp_path / "not")
 
 
-def test_text_in_place_of_trees_is_told(toy, tmp_path):
+def test_text_instead_of_trees_is_reported(toy, tmp_path):
     with pytest.raises(InputError, match=r"train\.txt"):
         train(recipe_of(toy, text={"train": str(toy / "train.txt")}), tmp_path / "run")
     assert not (tmp_path / "run").exists()
@@ -284,17 +284,19 @@ def test_two_processes_stay_equal_each_with_its_own_trees(larger_toy, tmp_path):
     assert numbers != others, "both processes draw the same noise"
 
 
-def test_labels_that_changed_are_told_when_a_run_is_resumed(toy, tmp_path):
+def test_changed_labels_are_reported_when_a_run_is_resumed(toy, tmp_path):
     text = (toy / "train.conllu").read_text(encoding="utf-8")
     (tmp_path / "train.conllu").write_text(text, encoding="utf-8")
     train(recipe_of(toy, text={"train": str(tmp_path / "train.conllu")}), tmp_path / "run", stop_at(3))
     (tmp_path / "train.conllu").write_text(text.replace("\tnsubj\t", "\tsubject\t"), encoding="utf-8")
-    with pytest.raises(InputError, match=r"train\.conllu: changed since the run began"):
+    with pytest.raises(InputError, match=r"train\.conllu: changed since the run started"):
         resume(tmp_path / "run")
     (tmp_path / "run" / "inputs.json").unlink()  # as a run of an earlier version
     with (
         pytest.warns(InputWarning, match="earlier version"),
-        pytest.raises(InputError, match=r"its labels differ from those of .*labels\.json: it changed since"),
+        pytest.raises(
+            InputError, match=r"changed since the run started: its labels differ from those in .*labels\.json"
+        ),
     ):
         resume(tmp_path / "run")
 

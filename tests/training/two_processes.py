@@ -1,6 +1,6 @@
 """Training in two processes. Each records the weights, the gradient and the random numbers of its steps.
 
-As a program it is what torchrun starts; with --forks it starts the two processes itself.
+torchrun starts this module as a program; with --forks it starts the two processes itself.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def in_two_processes(
 ) -> Path:
     """Trains in two processes. Returns a folder with what they recorded.
 
-    stop: after that many steps, 0 to resume, -1 never.  launch: what starts them, torchrun unless given.
+    stop: number of steps before the stop; 0 to resume, -1 for no stop.  launch: starts the processes; None: torchrun.
     """
     records = tmp_path / f"records-{folder.name}-{stop}"
     records.mkdir()
@@ -85,7 +85,7 @@ def main() -> None:
 
 
 def _forked(rank: int, port: int, arguments: list[str]) -> int:
-    """A process of its own, which trains; its number."""
+    """Starts a process that trains; returns its id."""
     child = os.fork()
     if child:
         return child

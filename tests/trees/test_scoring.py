@@ -147,7 +147,7 @@ def test_different_words_are_shown_next_to_each_other():
     with pytest.raises(InputError) as caught:
         match_words(parse_brackets("(X a b) (X the (X board said))"), gold, "predicted.mrg", "gold.mrg")
     message = str(caught.value)
-    assert message.startswith("gold.mrg, sentence 2: the tree has 5 words, the prediction has 3.")
+    assert message.startswith("gold.mrg, sentence 2: the tree has 5 words, but the prediction has 3.")
     assert "The board said 61 years" in message
     assert "the board said   (predicted.mrg, tree 2)" in message
     with pytest.raises(InputError, match=r"predicted.mrg: found 1 trees, expected 2 as in gold.mrg"):

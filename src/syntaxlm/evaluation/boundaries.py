@@ -1,15 +1,16 @@
-"""Word boundaries read off a character model's distances: precision, recall and F1 of the white space of a text.
+"""Word-boundary F1 of a character-level model.
 
-What is judged are gaps: places between two neighbouring characters of a line, white space itself being none. A gap is a
-boundary where the text has white space there. Every gap has one distance, that of the character after it, which lies
-between this character and what the model read just before it: the character before the gap, or, where the model reads
-white space, the space. Such a model offers a second reading: at a boundary the distance of the space, which lies
-between the last character of the word and the space. It sees the spaces in either, so its figures show whether
-distances peak there (Shen et al. 2018, figure 4); only those of a model that reads without them (normaliser.space:
-null) show whether it finds words.
+The evaluated positions are gaps: the positions between two neighbouring characters of a line, ignoring white space. A
+gap is a word boundary if the text has white space there. The distance of a gap is the distance of the character after
+it. This is the distance between that character and the token that the model read before it: the character before the
+gap or, if the model reads white space, the space. For models that read white space there is a second reading, in which
+the distance of a boundary is that of the space: the distance between the last character of the word and the space.
 
-A gap is taken for a boundary when its distance is no smaller than a threshold, which is chosen for F1 on a part of the
-text that is not measured.
+A model that reads white space sees the boundaries, so its F1 shows only whether distances peak there (Shen et al. 2018,
+figure 4). The F1 of a model that reads text without spaces (normaliser.space: null) shows whether it finds words.
+
+A gap is predicted as a boundary if its distance is not below a threshold. The threshold with the highest F1 is chosen
+on a part of the text that is not evaluated.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from syntaxlm.model_io import ModelBundle
 from syntaxlm.parsing.structure import distances_of
 from syntaxlm.text.normaliser import Normaliser, split_words
 
-TUNING_SHARE = 0.1  # of a text whose own first part chooses the threshold
-LONGEST_WORD = 20  # characters; of the baseline that puts a boundary after every so many
+TUNING_SHARE = 0.1  # first part of the text, on which the threshold is chosen if there is no tuning text
+LONGEST_WORD = 20  # characters; longest words of the baseline with words of equal length
 
 Reading = Literal["character", "space"]
 Flags = npt.NDArray[np.bool_]
@@ -43,9 +44,11 @@ _READINGS: dict[Reading, str] = {"character": "distance of the character after",
 class Gaps:
     """The gaps of a text, in order.
 
-    boundaries: (n,), whether white space is there. characters, spaces: (n,), which token of the text (0 first, white
-    space among them where the model reads it) the character after the gap is, and the space there, the character where
-    there is none. places: (n,), the number of characters of the line before the gap.
+    boundaries: (n,), whether the gap has white space.
+    characters: (n,), index of the token after the gap, among all tokens of the text. Spaces are tokens if the model
+        reads them.
+    spaces: (n,), index of the space in the gap; `characters` if there is none.
+    places: (n,), number of characters of the line before the gap.
     """
 
     boundaries: Flags
@@ -57,7 +60,7 @@ class Gaps:
         return Gaps(self.boundaries[chosen], self.characters[chosen], self.spaces[chosen], self.places[chosen])
 
     def tokens(self, reading: Reading) -> Integers:
-        """(n,), the token whose distance each gap has."""
+        """Returns the index of the token whose distance is the gap's, (n,)."""
         return self.characters if reading == "character" else self.spaces
 
     def __len__(self) -> int:
@@ -65,9 +68,9 @@ class Gaps:
 
 
 def gaps_of(lines: Sequence[str], normaliser: Normaliser) -> tuple[Gaps, list[list[str]]]:
-    """The gaps of lines, and the tokens of each, as a character-level model reads them.
+    """Returns the gaps of lines, and the tokens of each line, as a character-level model reads them.
 
-    Several tokens of one written character (an accent apart, under NFD) have no gap between them.
+    There is no gap between several tokens of one written character, such as a letter and its accent under NFD.
     """
     boundaries: list[bool] = []
     characters: list[int] = []
@@ -101,9 +104,12 @@ def gaps_of(lines: Sequence[str], normaliser: Normaliser) -> tuple[Gaps, list[li
 
 @dataclass(frozen=True)
 class BoundaryScore:
-    """Boundaries found against those there are, pooled over the text.
+    """Scores of predicted boundaries, pooled over the text.
 
-    name: of the layer and reading, or of the baseline. right: found and there. threshold: None for a baseline.
+    name: the layer and reading, or the baseline.
+    gaps: number of gaps.  there: number of gold boundaries.  found: number of predicted boundaries.
+    right: number of correctly predicted boundaries.
+    layer, reading, threshold: None for a baseline.
     """
 
     name: str
@@ -129,31 +135,39 @@ class BoundaryScore:
 
     @property
     def random_f1(self) -> float:
-        """What as many boundaries put anywhere have in expectation: F1 is linear in how many of them are right."""
+        """Expected F1 of the same number of boundaries in random gaps.
+
+        F1 is linear in the number of correct boundaries, so this is the F1 of their expected number.
+        """
         return 2 * (self.found * self.there / self.gaps) / max(1, self.found + self.there)
 
     def to_dict(self) -> dict[str, Any]:
-        """All figures, for JSON."""
+        """Returns all figures for JSON."""
         return asdict(self) | {name: getattr(self, name) for name in ("precision", "recall", "f1", "random_f1")}
 
     def __str__(self) -> str:
         figures = (f"{100 * value:>5.1f}" for value in (self.f1, self.precision, self.recall, self.random_f1))
-        threshold = "" if self.threshold is None else f", at least {self.threshold:.4f}"
-        return "F1 {}   precision {}   recall {}   as many at random {}   ".format(*figures) + self.name + threshold
+        threshold = "" if self.threshold is None else f", threshold {self.threshold:.4f}"
+        return "F1 {}   precision {}   recall {}   random F1 {}   ".format(*figures) + self.name + threshold
 
 
 def score_boundaries(name: str, found: Flags, there: Flags) -> BoundaryScore:
-    """found, there: (n,)."""
+    """Scores predicted boundaries.  found, there: (n,), predicted and gold boundaries."""
     return BoundaryScore(name, len(there), int(there.sum()), int(found.sum()), int((found & there).sum()))
 
 
 @dataclass(frozen=True)
 class BoundaryReport:
-    """A model's boundaries beside the baselines, on the same gaps.
+    """Scores of a model's word boundaries and of baselines, on the same gaps.
 
-    scores: by layer and reading. baselines: every gap; every k characters of a line, k chosen as the threshold was.
-    gaps, boundaries: those measured. tuned_on: the text the choices were made on; tuning_gaps: how many of it.
-    lines, tokens, unknown: of the whole text. reads_spaces: whether the model sees white space.
+    source: the text.
+    tuned_on, tuning_gaps: the text on which thresholds are chosen, and its number of gaps.
+    lines, tokens, unknown: number of lines, tokens and unknown tokens of the whole text.
+    gaps, boundaries: number of evaluated gaps and of gold boundaries.
+    reads_spaces: whether the model reads white space.
+    scores: one for each layer and reading.
+    baselines: a boundary in every gap; a boundary after every k characters of a line, with the k of the highest F1 on
+        the tuning text.
     """
 
     source: str
@@ -169,18 +183,18 @@ class BoundaryReport:
     baselines: tuple[BoundaryScore, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """All figures, for JSON."""
+        """Returns all figures for JSON."""
         scores = {name: [one.to_dict() for one in getattr(self, name)] for name in ("scores", "baselines")}
         return asdict(self) | scores
 
     def __str__(self) -> str:
-        part = "its first part" if self.tuned_on == self.source else self.tuned_on
-        sees = "the model reads white space, and so sees the boundaries" if self.reads_spaces else "read without spaces"
+        part = "the first part of the text" if self.tuned_on == self.source else self.tuned_on
+        sees = "the model reads white space, so it sees the boundaries" if self.reads_spaces else "read without spaces"
         return "\n".join(
             [
                 f"{self.source}   {self.gaps:,} gaps between characters, {self.boundaries:,} of them boundaries "
                 f"({100 * self.boundaries / self.gaps:.1f}%); {self.unknown:,} of {self.tokens:,} characters unknown",
-                f"pooled over the text; thresholds chosen on {part} ({self.tuning_gaps:,} gaps, not measured); {sees}",
+                f"pooled over the text; thresholds chosen on {part} ({self.tuning_gaps:,} gaps, not evaluated); {sees}",
                 "",
                 *map(str, self.scores),
                 "",
@@ -190,7 +204,10 @@ class BoundaryReport:
 
 
 def best_threshold(distances: Distances, boundaries: Flags) -> float:
-    """The threshold of the highest F1 when a gap is a boundary at `distance >= threshold`. (n,), (n,)."""
+    """Returns the threshold with the highest F1; a gap is predicted as a boundary if `distance >= threshold`.
+
+    distances, boundaries: (n,), of each gap.
+    """
     order = np.argsort(-distances, kind="stable")
     falling = distances[order]
     right = np.cumsum(boundaries[order])
@@ -201,7 +218,7 @@ def best_threshold(distances: Distances, boundaries: Flags) -> float:
 
 @dataclass(frozen=True)
 class _Text:
-    """A text as a model reads it. distances: (layers, tokens)."""
+    """A text with the distances of a model.  distances: (layers, tokens).  unknown: number of unknown tokens."""
 
     gaps: Gaps
     distances: Distances
@@ -212,7 +229,7 @@ class _Text:
     def read(cls, stored: ModelBundle, path: str | Path) -> _Text:
         gaps, sentences = gaps_of([line for _, line in read_lines(path)], stored.normaliser)
         if not gaps.boundaries.any():
-            raise InputError(f"{path}: no white space between two characters of a line, so no boundary to find")
+            raise InputError(f"{path}: found no word boundary; expected lines with white space between words")
         vocabulary = stored.vocabulary
         encoded = [vocabulary.encode(sentence) for sentence in sentences]
         corpus = EncodedCorpus.from_sentences(encoded, vocabulary.unknown_id)
@@ -220,14 +237,14 @@ class _Text:
 
 
 def evaluate_boundaries(stored: ModelBundle, text: str | Path, tuning_text: str | Path | None = None) -> BoundaryReport:
-    """Finds the word boundaries of a text by the distances of each layer, and scores them.
+    """Predicts the word boundaries of a text from the distances of each layer, and scores them.
 
-    tuning_text: what thresholds are chosen on; None for the text's own first tenth, which then is not measured.
-    Raises InputError for a model of words or without distances, and for a text without white space in its lines.
+    tuning_text: the text on which thresholds are chosen; None: the first tenth of `text`, which is then not evaluated.
+    Raises InputError for a word-level model, a model without distances, and a text without white space in its lines.
     """
     if stored.normaliser.units != "characters":
         raise InputError(
-            "this model reads words, whose boundaries it is given; expected one of characters"
+            "found a model that reads words; expected a character-level model"
             " (trained with text.normaliser.units: characters)"
         )
     read = _Text.read(stored, text)
@@ -238,8 +255,8 @@ def evaluate_boundaries(stored: ModelBundle, text: str | Path, tuning_text: str 
         tuning, measured = measured.part(slice(cut)), measured.part(slice(cut, None))
         if not (tuning.boundaries.any() and measured.boundaries.any()):
             raise InputError(
-                f"{text}: too short: no boundary in its first tenth, or none after it; expected a longer text, or"
-                " another to choose thresholds on (--tune)"
+                f"{text}: too short: found no boundary in its first tenth, or none after it; expected a longer text, or"
+                " a separate text for choosing thresholds (--tune)"
             )
     reads_spaces = stored.normaliser.space is not None
     readings: tuple[Reading, ...] = ("character", "space") if reads_spaces else ("character",)
@@ -266,7 +283,7 @@ def evaluate_boundaries(stored: ModelBundle, text: str | Path, tuning_text: str 
 
 
 def _baselines(tuning: Gaps, measured: Gaps) -> tuple[BoundaryScore, ...]:
-    """A boundary in every gap, and after every k characters of a line."""
+    """Scores two baselines: a boundary in every gap, and a boundary after every k characters of a line."""
 
     def after_every(count: int, gaps: Gaps) -> BoundaryScore:
         return score_boundaries(f"every {count} characters", gaps.places % count == 0, gaps.boundaries)

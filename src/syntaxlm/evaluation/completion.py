@@ -1,10 +1,11 @@
-"""Sentence completion: does a model give the right candidate of a question the highest probability?
+"""Sentence completion: does a model give the correct candidate of a question the highest probability?
 
-Each candidate is read as a whole sentence, from no state, its end predicted; by a dependency-tree model along its own
-tree, which determines where it ends: its log-probability is log P(S | T). k candidates that share the highest
-log-probability earn 1/k. The log-probabilities of several models are interpolated; the weights are chosen on the first
-half of the questions, so that only the second half measures them. Zweig & Burges 2011; Zhang, Lu & Lapata 2016, section
-4.2, who interpolate two models.
+Each candidate is scored as a whole sentence from an empty state, and its end is predicted. A dependency-tree model
+scores the words of the candidate given its tree, log P(S | T); the tree determines where the sentence ends. If the
+correct candidate is among k candidates that share the highest log-probability, the question earns 1/k. The
+log-probabilities of several models are also interpolated. The weights are chosen on the first half of the questions, so
+only the accuracy on the second half is unbiased. Zweig & Burges 2011; Zhang, Lu & Lapata 2016, section 4.2
+(interpolation of two models).
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ from syntaxlm.text.normaliser import UntaggedTokenError
 from syntaxlm.text.reader import AS_TOKENISED, TextReader
 from syntaxlm.text.treebank_style import TreebankStyle
 
-SHARES = tuple(number / 100 for number in range(101))  # of one model, tried when weights are tuned
+SHARES = tuple(number / 100 for number in range(101))  # weights of one model that are tried in tuning
 
 
-_DIGITS = 9  # beyond which equal sums may differ by rounding
+_DIGITS = 9  # sums are rounded to this number of digits before they are compared
 
 
 def evaluate_completion(
@@ -52,29 +53,31 @@ def evaluate_completion(
     per_token: bool = False,
     parses: str | Path | None = None,
 ) -> CompletionReport:
-    """Scores every candidate once with each model; of several models also their interpolation.
+    """Answers sentence completion questions with each model and, if there are several, with their interpolation.
 
-    models: one, or several by name. questions, answers, parses: files, as `read_questions` takes them.
-    style: what is done to the text before each model's own normaliser reads it; words of trees are left as they are.
-    shares: the weights of all models but the first, which has the rest; None: chosen on the questions' first half.
-    per_token: candidates are compared by the mean log-probability of their tokens, a predicted end among them.
-    Raises InputError as `read_questions` does, for shares that do not fit, for too few questions to choose weights on,
-    for a candidate of which a model's normaliser leaves nothing, or which a model has no probability of, for a model of
-    trees where there are none, and for parses that no model reads.
+    models: one model, or several by name.
+    questions, answers, parses: files, see `read_questions`.
+    style: how the text is changed before each model's own normaliser reads it; words of trees are not changed.
+    shares: interpolation weights of all models except the first, whose weight is the rest; None: the weights are chosen
+        on the first half of the questions.
+    per_token: compare candidates by the mean log-probability of their tokens, predicted ends included.
+    Raises InputError for the reasons of `read_questions`, for invalid weights, for too few questions to choose weights
+    on, for a candidate that a model's normaliser leaves empty or to which a model assigns no number, for a
+    dependency-tree model without trees, and for parses that no model reads.
     """
     named = {"model": models} if isinstance(models, ModelBundle) else models
     if not named:
-        raise InputError("no model given; expected at least one")
+        raise InputError("found no model; expected one model or more")
     if len(named) > 1 and INTERPOLATED in named:
-        raise InputError(f"a model is named {INTERPOLATED}; expected another name: the models together have this one")
+        raise InputError(
+            f"a model is named {INTERPOLATED}; expected another name, because the interpolation has this one"
+        )
     given = None if shares is None else _weights(shares, len(named))
     if parses is not None and not any(stored.model.reads == "trees" for stored in named.values()):
-        raise InputError(f"{parses}: parses are given, but no model reads them; expected one of dependency trees")
+        raise InputError(f"{parses}: no model reads parses; expected a dependency-tree model, or no parses")
     asked = read_questions(questions, answers, parses)
     if len(named) > 1 and given is None and len(asked) < 2:
-        raise InputError(
-            f"{questions}: one question; expected two or more, to choose weights on the first half of them"
-        )
+        raise InputError(f"{questions}: found one question; expected two or more, to choose weights on the first half")
     scores = tuple(score_questions(stored, asked, style, name, per_token) for name, stored in named.items())
     interpolation = None
     if len(scores) > 1:
@@ -85,12 +88,18 @@ def evaluate_completion(
 
 
 def _weights(shares: Sequence[float], models: int) -> Weights:
-    """The weights of all models, from those of all but the first. Raises InputError."""
+    """Returns the weights of all models from those of all but the first. Raises InputError for invalid weights."""
     shown = ", ".join(f"{share:g}" for share in shares) or "none"
     if len(shares) != models - 1:
-        raise InputError(f"{len(shares)} weights ({shown}) for {models} models; expected one for each but the first")
+        raise InputError(
+            f"found {len(shares)} weights ({shown}) for {models} models; expected {models - 1}: one for each model"
+            " except the first"
+        )
     if not all(0 <= share <= 1 for share in shares) or sum(shares) > 1 + 1e-9:
-        raise InputError(f"weights {shown}; expected numbers from 0 to 1, not above 1 together: the first has the rest")
+        raise InputError(
+            f"found weights {shown}; expected numbers from 0 to 1 with a sum of at most 1 (the rest is the first"
+            " model's)"
+        )
     return np.array([max(0.0, 1 - sum(shares)), *shares])
 
 
@@ -101,10 +110,12 @@ def score_questions(
     name: str = "model",
     per_token: bool = False,
 ) -> CompletionScores:
-    """One model's scores of questions, from their words, or from their trees where it reads trees.
+    """Scores questions with one model: their words or, with a dependency-tree model, their trees.
 
-    Raises InputError for a candidate of which nothing is left, for one without a tree where the model reads
-    trees, for a tree with words that hang on no root, and for a model that gives no number.
+    style: how the text is changed before the model's normaliser reads it.  name: the model's name, for messages.
+    per_token: divide log-probabilities by the number of tokens, predicted ends included.
+    Raises InputError for a candidate that the normaliser leaves empty, for a candidate without a tree if the model
+    reads trees, for a tree with words that have no path to the root, and for a model that returns NaN.
     """
     vocabulary, given_trees = stored.vocabulary, stored.model.reads == "trees"
     ends = stored.mode.predict_eos and not given_trees
@@ -130,23 +141,25 @@ def score_questions(
 
 
 def _tokens(reader: TextReader, question: CompletionQuestion, name: str) -> list[tuple[str, ...]]:
-    """Of each candidate, as a model of text reads it."""
+    """Returns the tokens of each candidate, for a model that reads text."""
     try:
         read = [tuple(reader.tokens(candidate)) for candidate in question.candidates]
     except UntaggedTokenError as error:
         raise error.at(f"{question.place}, question {question.name}: {name} reads tags") from None
     if not all(read):
         empty = question.candidates[read.index(())]
-        raise InputError(f"{question.place}, question {question.name}: nothing is left of {empty!r} as {name} reads it")
+        raise InputError(
+            f"{question.place}, question {question.name}: the normaliser of {name} leaves no word of {empty!r}"
+        )
     return read
 
 
 def _words_of_trees(stored: ModelBundle, question: CompletionQuestion, name: str) -> list[tuple[str, ...]]:
-    """Of each candidate, as a dependency-tree model reads them."""
+    """Returns the words of each candidate, for a dependency-tree model."""
     if not question.trees:
         raise InputError(
-            f"{question.place}, question {question.name}: plain text, and {name} reads dependency trees; expected"
-            " questions in CoNLL-U (.conllu), or a file of their parses beside them"
+            f"{question.place}, question {question.name}: found plain text, but {name} reads dependency trees; expected"
+            " questions in CoNLL-U (.conllu), or a file with their parses"
         )
     return [tuple(map(stored.normaliser.word, tree.words)) for tree in question.trees]
 
@@ -160,7 +173,10 @@ def completion_scores(
     given_trees: bool = False,
     ends: bool = True,
 ) -> CompletionScores:
-    """Scores from figures of all candidates, one question's after the other's: (n,) each, see CompletionScores."""
+    """Builds `CompletionScores` from the values of all n candidates, in the order of the questions.
+
+    log_probs, differing_known, all_known: (n,), see `CompletionScores`.
+    """
     sizes = np.array([len(question) for question in questions])
     there = np.arange(sizes.max()) < sizes[:, None]
 
@@ -175,7 +191,7 @@ def completion_scores(
 
 
 def differing_words(candidates: Sequence[Sequence[str]]) -> list[set[str]]:
-    """Of each candidate, the words that it has more often than some other one."""
+    """Returns, for each candidate, the words that it has more often than at least one other candidate."""
     counts = [Counter(candidate) for candidate in candidates]
     shared = counts[0].copy()
     for count in counts[1:]:
@@ -184,9 +200,12 @@ def differing_words(candidates: Sequence[Sequence[str]]) -> list[set[str]]:
 
 
 def interpolate(models: Sequence[CompletionScores], weights: Weights) -> CompletionScores:
-    """The weighted sum of the models' log-probabilities of the same questions. Words are known that all models know."""
+    """Returns the scores with the weighted sum of the models' log-probabilities, for the same questions.
+
+    weights: (models,).  A word is known if it is in the vocabularies of all models.
+    """
     first = models[0]
-    # What a model with a weight of 0 finds impossible (-inf) does not count.
+    # A model with weight 0 is left out: 0 times -inf is NaN.
     parts = [weight * model.log_probs for weight, model in zip(weights, models, strict=True) if weight > 0]
     return CompletionScores(
         INTERPOLATED,
@@ -201,11 +220,13 @@ def interpolate(models: Sequence[CompletionScores], weights: Weights) -> Complet
 
 
 def tune_weights(models: Sequence[CompletionScores], among: Flags) -> Weights:
-    """The weights of the highest accuracy on some of the questions: (models,), their sum is 1.
+    """Returns the weights with the highest accuracy on some of the questions: (models,), with sum 1.
 
-    among: (q,). From equal weights, each model's share in turn is set to the best of SHARES, the others keeping their
-    proportions, until no change is better. Of two models these are all pairs of hundredths; of more, the best that
-    this way finds. Of equally good ones, those nearest to equal weights are taken: (1/2, 1/2) of two models that agree.
+    among: (q,), the questions on which the weights are tuned.
+    The search is coordinate-wise. It starts with equal weights and sets each weight in turn to the best of SHARES,
+    keeping the proportions of the others, until no change improves the accuracy. For two models, it is exhaustive in
+    steps of 0.01; for more, it may end in a local optimum. Of weights with equal accuracy, those nearest to equal
+    weights are taken, such as (1/2, 1/2) for two models with the same choices.
     """
     count = len(models)
     weights = np.full(count, 1 / count)
@@ -226,22 +247,23 @@ def tune_weights(models: Sequence[CompletionScores], among: Flags) -> Weights:
 
 
 def _merit(models: Sequence[CompletionScores], weights: Weights, among: Flags) -> tuple[float, float]:
-    """The credit of some of the questions, and how near the weights are to equal ones: larger is better."""
+    """Returns the credit on some of the questions and the closeness of the weights to equal ones; larger is better."""
     credit = float(interpolate(models, weights).credits[among].sum())
     return round(credit, _DIGITS), -round(float(np.square(weights - 1 / len(weights)).sum()), _DIGITS)
 
 
 def write_questions(report: CompletionReport, path: str | Path) -> None:
-    """Writes every question with each model's scores as JSON lines, atomically. Raises InputError."""
+    """Writes `scored_questions` as JSON lines, atomically. Raises InputError if the file cannot be written."""
     rows = (to_json(row) for row in scored_questions(report))
     write_text("".join(row + "\n" for row in rows), path)
 
 
 def scored_questions(report: CompletionReport) -> Iterator[dict[str, Any]]:
-    """Every question with each model's scores, for JSON.
+    """Yields every question with each model's scores, for JSON.
 
-    right, chosen: candidates, 0 first; of a tie, chosen has them all. log_probs: natural, in the candidates' order;
-    null of what is impossible.
+    right: index of the correct candidate, from 0.
+    chosen: indices of the chosen candidate, or of all tied ones.
+    log_probs: natural log-probabilities in the order of the candidates; None for probability 0.
     """
     for place, question in enumerate(report.questions):
         size = len(question)
@@ -264,5 +286,5 @@ def scored_questions(report: CompletionReport) -> Iterator[dict[str, Any]]:
 
 
 def _finite(value: float) -> float | None:
-    """JSON has no minus infinity."""
+    """Replaces minus infinity, which JSON lacks, by None."""
     return value if math.isfinite(value) else None

@@ -1,4 +1,4 @@
-"""Figures of sentence completion: accuracies with intervals, interpolated models, one report for several."""
+"""Results of sentence completion: accuracies with confidence intervals, interpolation, a report for several models."""
 
 from __future__ import annotations
 
@@ -26,7 +26,11 @@ _NORMAL_QUANTILE = 1.959963984540054  # of 97.5%
 
 @dataclass(frozen=True)
 class Accuracy:
-    """What questions earned.  credit: their sum; a tie of k with the right one among them is 1/k."""
+    """Accuracy on a number of questions.
+
+    credit: the sum of the credits of the questions. A question has credit 1 if the model chooses the correct candidate,
+    and 1/k if the correct candidate is among k tied ones.
+    """
 
     credit: float
     questions: int
@@ -38,12 +42,15 @@ class Accuracy:
 
     @property
     def fraction(self) -> float | None:
-        """None of no questions."""
+        """The accuracy, 0 to 1; None if there are no questions."""
         return self.credit / self.questions if self.questions else None
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """95%, a binomial's score interval (Wilson 1927): credits of ties vary less, so it is wide enough for them."""
+        """The 95% score interval of a binomial proportion (Wilson 1927); None if there are no questions.
+
+        The credits of ties vary less than a binomial's outcomes, so the interval covers them, too.
+        """
         fraction = self.fraction
         if fraction is None:
             return None
@@ -53,7 +60,7 @@ class Accuracy:
         return max(0.0, middle - _NORMAL_QUANTILE * spread), min(1.0, middle + _NORMAL_QUANTILE * spread)
 
     def to_dict(self) -> dict[str, Any]:
-        """interval: null of no questions, as the accuracy."""
+        """Returns the figures for JSON; accuracy and interval are None if there are no questions."""
         interval = list(self.interval) if self.interval else None
         return {"accuracy": self.fraction, "interval": interval, "credit": self.credit, "questions": self.questions}
 
@@ -67,13 +74,16 @@ class Accuracy:
 
 @dataclass(frozen=True, eq=False)
 class CompletionScores:
-    """The scores of one model, or of several together, for q questions of at most k candidates.
+    """The scores of one model, or of an interpolation, for q questions with at most k candidates.
 
-    log_probs: (q, k), natural, of the candidates, in their order; -inf where a question has fewer.
-    sizes: (q,), how many candidates each question has. right: (q,), which of them, 0 first.
-    differing_known: (q, k), whether the vocabulary has the words of a candidate that not all of its question have.
-    all_known: (q, k), whether it has all its words. Both are true where there is no candidate.
-    given_trees: whether they are of words given their trees. ends: whether ends of sentences are predicted.
+    log_probs: (q, k), natural log-probabilities of the candidates, padded with -inf.
+    sizes: (q,), the number of candidates of each question.
+    right: (q,), the index of the correct candidate, from 0.
+    differing_known: (q, k), whether the vocabulary has those words of a candidate that other candidates of the question
+        lack; true for padding.
+    all_known: (q, k), whether the vocabulary has all words of a candidate; true for padding.
+    given_trees: whether the log-probabilities are of the words given their trees.
+    ends: whether the end of each sentence is predicted.
     """
 
     name: str
@@ -87,26 +97,26 @@ class CompletionScores:
 
     @cached_property
     def chosen(self) -> Flags:
-        """(q, k): which candidates share the highest log-probability."""
+        """(q, k): the candidates with the highest log-probability."""
         there = np.arange(self.log_probs.shape[1]) < self.sizes[:, None]
         return (self.log_probs == self.log_probs.max(1, keepdims=True)) & there
 
     @cached_property
     def credits(self) -> Credits:
-        """(q,): 1/k where the right one is among the k chosen, else 0."""
+        """(q,): 1/k if the correct candidate is among the k chosen ones, else 0."""
         return np.where(self.chosen[np.arange(len(self.right)), self.right], 1 / self.chosen.sum(1), 0.0)
 
     @property
     def ties(self) -> Flags:
-        """(q,): where more than one is chosen."""
+        """(q,): whether more than one candidate is chosen."""
         return self.chosen.sum(1) > 1
 
     def accuracy(self, among: Flags | None = None) -> Accuracy:
-        """among: (q,), the questions that count; None for all."""
+        """Returns the accuracy.  among: (q,), the questions to include; None: all."""
         return Accuracy.of(self.credits if among is None else self.credits[among])
 
     def to_dict(self) -> dict[str, Any]:
-        """All figures, for JSON."""
+        """Returns all figures for JSON."""
         return {
             "model": self.name,
             "given_trees": self.given_trees,
@@ -119,7 +129,7 @@ class CompletionScores:
         }
 
     def parts(self) -> dict[str, Flags]:
-        """(q,) each: the questions that figures cover."""
+        """Returns the subsets of the questions for which accuracies are reported, (q,) each, by name."""
         first = first_half(len(self.right))
         return {
             "all": np.ones_like(first),
@@ -132,10 +142,10 @@ class CompletionScores:
 
 @dataclass(frozen=True, eq=False)
 class Interpolation:
-    """Several models together.
+    """The scores of several interpolated models.
 
-    weights: of each, by its name; they add up to 1. is_tuned: whether they were chosen on the first half of the
-    questions; else they were given.
+    weights: the weight of each model by name; they sum to 1.
+    is_tuned: whether the weights were tuned on the first half of the questions; otherwise the user gave them.
     """
 
     scores: CompletionScores
@@ -149,16 +159,18 @@ class Interpolation:
     def __str__(self) -> str:
         mixture = " + ".join(f"{weight:.2f} {name}" for name, weight in self.weights.items())
         if self.is_tuned:
-            return f"{INTERPOLATED}: {mixture}, the best on the first half; so its figure is that of the second half"
-        return f"{INTERPOLATED}: {mixture}, as given"
+            return f"{INTERPOLATED}: {mixture}; weights tuned on the first half, so use the accuracy on the second half"
+        return f"{INTERPOLATED}: {mixture}; weights as given"
 
 
 @dataclass(frozen=True, eq=False)
 class CompletionReport:
-    """Several models on the same questions.
+    """The results of several models on the same questions.
 
-    interpolation: of the models; None of one. sources: the files of questions and of answers. style: what was done to
-    the text before the models. per_token: whether log-probabilities are means over tokens, not sums.
+    interpolation: the interpolated models; None for a single model.
+    sources: the files of the questions and of the answers.
+    style: how the text was changed before the models' normalisers read it.
+    per_token: whether log-probabilities are means over tokens; otherwise they are sums.
     """
 
     questions: tuple[CompletionQuestion, ...]
@@ -179,13 +191,13 @@ class CompletionReport:
 
     @property
     def columns(self) -> tuple[CompletionScores, ...]:
-        """The models, and the interpolation of them."""
+        """The scores of each model and, if there are several, of their interpolation."""
         return self.models if self.interpolation is None else (*self.models, self.interpolation.scores)
 
     def compared(self) -> dict[str, dict[str, BootstrapResult]]:
-        """The interpolation's accuracy minus each model's, by part of the questions, then by the model's name.
+        """Compares the interpolation's accuracy with each model's, by subset of the questions, then by model name.
 
-        On the second half alone where the weights were chosen on the first.
+        The subset is the second half if the weights were tuned on the first half, otherwise all questions.
         """
         if self.interpolation is None:
             return {}
@@ -195,7 +207,7 @@ class CompletionReport:
         return {part: {one.name: compare_credits(scores.credits[among], one.credits[among]) for one in self.models}}
 
     def to_dict(self) -> dict[str, Any]:
-        """All figures, for JSON: fractions from 0 to 1, null of no questions."""
+        """Returns all figures for JSON, as fractions from 0 to 1; None for a subset without questions."""
         return {
             "schema_version": 2,  # 1 had "ties_with_right", "ends_predicted"
             "questions_file": self.sources[0],
@@ -220,9 +232,9 @@ class CompletionReport:
         lines = [
             f"{self.sources[0]}   questions {len(self.questions):,}   candidates {self.candidate_count:,}   "
             f"chance {100 * self.chance:.1f}",
-            f"chosen: the candidate of the highest {measure}{self._readings()}; k equal ones earn 1/k",
+            f"each model chooses the candidate with the highest {measure}{self._readings()}; a tie of k earns 1/k",
             f"text: {self.style}; then each model's own normaliser",
-            *([f"trees: {parses}, with the words of that file"] if parses else []),
+            *([f"trees and words of dependency-tree models: {parses}"] if parses else []),
             *self._warnings(),
             "",
             *self._table(),
@@ -230,19 +242,19 @@ class CompletionReport:
         if self.interpolation is not None:
             lines += ["", str(self.interpolation)]
         lines += [
-            f"{INTERPOLATED} against {name}, {_PARTS[part]}: {one}"
+            f"{INTERPOLATED} compared with {name}, {_PARTS[part]}: {one}"
             for part, results in self.compared().items()
             for name, one in results.items()
         ]
         return "\n".join(lines)
 
     def _readings(self) -> str:
-        """What a log-probability is of; where models differ, by their names."""
+        """Describes how the log-probabilities are computed, for each model if the models differ."""
         names: dict[str, list[str]] = {}
         for model in self.models:
             reading = (
                 "of its words given its tree, P(S | T)" if model.given_trees
-                else f"its end {'included' if model.ends else 'left out'}; state reset at each sentence"
+                else f"end of sentence {'included' if model.ends else 'excluded'}, state reset at each sentence"
             )  # fmt: skip
             names.setdefault(reading, []).append(model.name)
         if len(names) == 1:
@@ -256,14 +268,14 @@ class CompletionReport:
         if not foreign:
             return []
         return [
-            f"hardly any question has only words that are known to {', '.join(foreign)}: a model of other text, or of"
-            " treebank text, which wants contractions split"
+            f"warning: hardly any question has only words in the vocabulary of {', '.join(foreign)}. The model was"
+            " trained on text of another style; a model of treebank text needs split contractions"
         ]
 
     def _table(self) -> list[str]:
         columns = self.columns
         width = max(27, *(len(column.name) for column in columns))
-        rows = [("accuracy, 95% interval, of how many questions", [column.name for column in columns])]
+        rows = [("accuracy, 95% interval (number of questions)", [column.name for column in columns])]
         rows += [
             (title, [str(column.accuracy(column.parts()[part])) for column in columns])
             for part, title in _PARTS.items()
@@ -278,17 +290,20 @@ _PARTS = {
     "all": "all questions",
     "first_half": "first half",
     "second_half": "second half",
-    "differing_words_known": "questions whose differing words are all known",
-    "all_words_known": "questions whose words are all known",
+    "differing_words_known": "questions with all differing words known",
+    "all_words_known": "questions with all words known",
 }
 _COUNTS = {
     "ties": "questions with a tie for the highest",
-    "ties_with_correct": "of these, with the right one in it",
+    "ties_with_correct": "ties that include the correct candidate",
     "candidates_with_unknown_words": "candidates with an unknown word",
-    "candidates_with_unknown_differing_words": "candidates whose differing word is unknown",
+    "candidates_with_unknown_differing_words": "candidates with an unknown differing word",
 }
 
 
 def first_half(questions: int) -> Flags:
-    """(q,): the questions that weights are chosen on; of an odd number, the middle one is in the second half."""
+    """Returns the questions on which weights are tuned, (q,).
+
+    If the number of questions is odd, the middle one belongs to the second half.
+    """
     return np.arange(questions) < questions // 2

@@ -1,4 +1,4 @@
-"""Logical inference: how often a pair classifier finds the relation of two formulas, by their number of operators.
+"""Logical inference: accuracy of a pair classifier on the relation of two formulas, by number of operators.
 
 Bowman, Manning, Potts 2015, section 3; Shen et al. 2019 (ON-LSTM), section 5.4 and Figure 4.
 """
@@ -30,9 +30,9 @@ from syntaxlm.tensor_files import TensorFile, read_tensors, refuse, renamed, ten
 
 CLASSIFIER = "classifier.json"
 FORMAT = 2
-BATCH = 256  # pairs answered together
+BATCH = 256  # pairs
 
-Operators = Annotated[int, Field(ge=0, le=1000)]  # of a formula
+Operators = Annotated[int, Field(ge=0, le=1000)]  # number of operators of a formula
 
 _SIGNS = tuple(RELATIONS)  # in the order of the classes
 _IDS = {token: number for number, token in enumerate(TOKENS)}
@@ -44,11 +44,11 @@ class InferenceSettings(Settings):
 
     model: ModelConfig
     classifier: ClassifierSettings
-    maximum_operators: Operators = TRAINED_OPERATORS  # of the pairs that the classifier was trained on
+    maximum_operators: Operators = TRAINED_OPERATORS  # largest number of operators in the training pairs
     format: int = FORMAT
 
     def build(self) -> PairClassifier:
-        """A classifier with fresh weights."""
+        """Returns a classifier with new random weights."""
         return PairClassifier(self.model, self.classifier, len(TOKENS), len(_SIGNS))
 
 
@@ -71,7 +71,7 @@ class EncodedPairs:
         return len(self.relations)
 
     def batch(self, places: Sequence[int]) -> PairBatch:
-        """The pairs at these places, with their relations as classes."""
+        """Returns the pairs with these indices, with their relations as classes."""
         left, right = ([side[place] for place in places] for side in (self.left, self.right))
         return PairBatch.of(left, right, self.relations[list(places)])
 
@@ -86,14 +86,18 @@ def _encoded(formula: str) -> Tensor:
 
 @dataclass(frozen=True)
 class InferenceScore:
-    """Of some pairs: how many, how many are right, and how many have the relation that is most frequent in the file."""
+    """Scores of a set of pairs.
+
+    pairs: number of pairs.  right: number of correct answers.
+    majority: number of pairs with the most frequent relation of the file.
+    """
 
     pairs: int
     right: int
     majority: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Fractions from 0 to 1, null of no pairs."""
+        """Returns the scores for JSON, as fractions from 0 to 1; None if there are no pairs."""
         some = self.pairs or None
         return {
             "pairs": self.pairs,
@@ -105,7 +109,11 @@ class InferenceScore:
 
 @dataclass(frozen=True)
 class InferenceReport:
-    """A classifier's answers to the pairs of a file. maximum_operators: of the pairs it was trained on."""
+    """A classifier's answers to the pairs of a file.
+
+    answers: the predicted relation of each pair.
+    maximum_operators: largest number of operators in the classifier's training pairs.
+    """
 
     source: str
     pairs: tuple[FormulaPair, ...]
@@ -114,11 +122,11 @@ class InferenceReport:
 
     @property
     def majority(self) -> str:
-        """The relation that most pairs of the file have: the baseline gives it to all."""
+        """The most frequent relation of the file, which the baseline predicts for all pairs."""
         return Counter(pair.relation for pair in self.pairs).most_common(1)[0][0]
 
     def score(self, operators: range | None = None, relation: str | None = None) -> InferenceScore:
-        """Of the pairs of so many operators, and of this relation; None: whichever."""
+        """Scores the pairs with these numbers of operators and with this relation; None: any."""
         some = [
             (pair.relation, answer)
             for pair, answer in zip(self.pairs, self.answers, strict=True)
@@ -128,7 +136,7 @@ class InferenceReport:
         return InferenceScore(len(some), right, sum(sign == majority for sign, _ in some))
 
     def by_operators(self) -> dict[int, InferenceScore]:
-        """Of every number of operators that the file has."""
+        """Returns the scores for each number of operators in the file."""
         numbers = sorted({pair.operators for pair in self.pairs})
         return {number: self.score(range(number, number + 1)) for number in numbers}
 
@@ -136,12 +144,12 @@ class InferenceReport:
         return {sign: self.score(relation=sign) for sign in RELATIONS}
 
     def trained_and_longer(self) -> tuple[InferenceScore, InferenceScore]:
-        """Pairs with at most as many operators as in training, and with more."""
+        """Scores the pairs with at most the number of operators seen in training, and those with more."""
         most = self.maximum_operators
         return self.score(range(most + 1)), self.score(range(most + 1, sys.maxsize))
 
     def to_dict(self) -> dict[str, Any]:
-        """All figures, for JSON."""
+        """Returns all figures for JSON."""
         trained, longer = self.trained_and_longer()
         return {
             "schema_version": 2,  # 1 had "right" for "correct"
@@ -165,10 +173,9 @@ class InferenceReport:
         ]
         lines = [
             f"{self.source}   pairs {len(self.pairs):,}   trained on up to {most} operators",
-            "percent correct, and the accuracy of one answer to all: the most frequent relation of the file,"
-            f" {self.majority}",
+            f"accuracy in percent; baseline: always the most frequent relation of the file, {self.majority}",
             "",
-            f"{'operators':<22}{'pairs':>8}{'correct':>8}{'one answer':>12}",
+            f"{'operators':<22}{'pairs':>8}{'correct':>8}{'baseline':>12}",
         ]
         for rows in sections:
             lines += [_row(name, score) for name, score in rows if score.pairs]
@@ -182,7 +189,7 @@ def _row(name: str, score: InferenceScore) -> str:
 
 
 def answers(classifier: PairClassifier, pairs: EncodedPairs, device: torch.device | str = "cpu") -> list[int]:
-    """The most probable class of every pair, in order. The classifier is left in evaluation mode."""
+    """Returns the most probable class of every pair, in order. The classifier stays in evaluation mode."""
     classifier.eval()
     found: list[int] = []
     with torch.inference_mode():
@@ -195,7 +202,11 @@ def answers(classifier: PairClassifier, pairs: EncodedPairs, device: torch.devic
 def evaluate_inference(
     stored: StoredClassifier, path: str | Path, device: torch.device | str = "cpu"
 ) -> InferenceReport:
-    """Lets a classifier answer the pairs of a file, on a device. Raises InputError as `read_formula_pairs` does."""
+    """Evaluates a classifier on the pairs of a file.
+
+    device: where the classifier is run.
+    Raises InputError for the reasons of `read_formula_pairs`.
+    """
     pairs = read_formula_pairs(path)
     found = answers(stored.classifier.to(device), EncodedPairs(pairs), device)
     return InferenceReport(
@@ -204,31 +215,34 @@ def evaluate_inference(
 
 
 def write_classifier_settings(folder: Path, settings: InferenceSettings) -> None:
-    """Writes the JSON of a classifier's folder, which is made where it is not there."""
+    """Writes `classifier.json`. The folder is created if it does not exist."""
     make_folder(folder)
     write_text(to_json(dataclasses.asdict(settings), indent=2) + "\n", folder / CLASSIFIER, stored=True)
 
 
 def write_classifier_weights(folder: Path, classifier: PairClassifier) -> None:
-    """Writes the weights of a classifier's folder, atomically."""
+    """Writes the weights of a classifier to its folder, atomically."""
     write_tensors(folder / WEIGHTS, {name: tensor.cpu() for name, tensor in classifier.state_dict().items()})
 
 
 def read_classifier(folder: str | Path) -> StoredClassifier:
-    """The pair classifier of a folder, in evaluation mode on the processor.
+    """Reads the pair classifier in a folder, in evaluation mode on the CPU.
 
-    Raises InputError naming the file that is missing, damaged, or does not fit the other.
+    Raises InputError with the file that is missing or damaged, or that does not fit the other file.
     """
     path = Path(folder) / CLASSIFIER
     if not path.exists():
         raise InputError(
-            f"{folder}: no pair classifier: it has no {CLASSIFIER}. syntaxlm train makes one from a recipe"
-            " of logical inference"
+            f"{folder}: not a pair classifier: {CLASSIFIER} is missing. Train one with syntaxlm train and a recipe for"
+            " logical inference"
         )
     settings = read_config(InferenceSettings, path, FORMAT)
     weights = Path(folder) / WEIGHTS
     if not weights.exists():
-        raise InputError(f"{folder}: no {WEIGHTS} yet: training has not come to its first validation")
+        raise InputError(
+            f"{folder}: {WEIGHTS} is missing: training has not reached its first validation. Resume it with"
+            f" syntaxlm train --resume {folder}"
+        )
     try:
         shapes = shapes_of(settings.build)
     except InputError as error:
@@ -245,7 +259,7 @@ def read_classifier(folder: str | Path) -> StoredClassifier:
 
 
 def _present_name(name: str) -> str:
-    """The name of a weight, which format 1 may have stored under another."""
+    """Returns the present name of a weight, which may have another name in format 1."""
     if name.startswith(("embedding.", "core.")):
         return f"encoder.{present_name(name)}"
     return name

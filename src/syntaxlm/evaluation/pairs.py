@@ -1,7 +1,8 @@
 """Targeted syntactic evaluation: does a model give the better sentence of a minimal pair the higher probability?
 
-A pair is right when the better sentence's total log-probability is strictly higher. Each sentence is read by itself,
-from no state, its end predicted. Marvin & Linzen 2018, section 2; Warstadt et al. 2020, section 3.
+A pair is correct if the total log-probability of the better sentence is strictly higher. Each sentence is scored
+independently, from an empty state, and its end is predicted. Marvin & Linzen 2018, section 2; Warstadt et al. 2020,
+section 3.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.trees import BootstrapResult
 
 BOOTSTRAP_SAMPLES = 10_000
-FEW_KNOWN = 0.01  # of pairs whose words are all known; fewer mean text of another style than the model's
+FEW_KNOWN = 0.01  # share of pairs with only known words, below which the text has another style than the model's
 
 Flags = npt.NDArray[np.bool_]
 Credits = npt.NDArray[np.float64]
@@ -34,19 +35,19 @@ Credits = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Accuracy:
-    """How many pairs of how many are right."""
+    """Accuracy on a number of pairs.  right: number of correct pairs."""
 
     right: int
     pairs: int
 
     @classmethod
     def of(cls, right: Flags) -> Accuracy:
-        """right: (n,)."""
+        """Returns the accuracy.  right: (n,), whether each pair is correct."""
         return cls(int(right.sum()), len(right))
 
     @property
     def fraction(self) -> float | None:
-        """None of no pairs."""
+        """The accuracy, 0 to 1; None if there are no pairs."""
         return self.right / self.pairs if self.pairs else None
 
     def to_dict(self) -> dict[str, Any]:
@@ -58,12 +59,13 @@ class Accuracy:
 
 @dataclass(frozen=True, eq=False)
 class PairScores:
-    """One model's scores of all pairs. All arrays: (n,), in the order of the pairs.
+    """One model's scores of all pairs. All arrays have the shape (n,), in the order of the pairs.
 
-    better, worse: natural log-probability of either sentence.
-    differing_known: whether the vocabulary has every word that one sentence has more often than the other; so a pair
-    that differs in the order of words alone is among them. all_known: whether it has all words of both.
-    read_alike: whether both sentences are the same tokens to the model: its unknown words are all one.
+    better, worse: natural log-probabilities of the two sentences.
+    differing_known: whether the vocabulary has every word that one sentence has more often than the other. This is true
+        for pairs that differ only in word order.
+    all_known: whether the vocabulary has all words of both sentences.
+    read_alike: whether both sentences are identical after normalisation, with all unknown words replaced by one token.
     """
 
     name: str
@@ -82,13 +84,16 @@ class PairScores:
         return self.better == self.worse
 
     def accuracy(self, among: Flags | None = None) -> Accuracy:
-        """among: (n,), the pairs that count; None for all."""
+        """Returns the accuracy.  among: (n,), the pairs to include; None: all."""
         return Accuracy.of(self.right if among is None else self.right[among])
 
 
 @dataclass(frozen=True, eq=False)
 class PairsReport:
-    """Several models on the same pairs. sources: the files; style: what was done to the text before the models."""
+    """The results of several models on the same pairs.
+
+    sources: the files.  style: how the text was changed before the models' normalisers read it.
+    """
 
     pairs: tuple[MinimalPair, ...]
     models: tuple[PairScores, ...]
@@ -97,34 +102,37 @@ class PairsReport:
 
     @property
     def sentence_count(self) -> int:
-        """How many different sentences, as written."""
+        """The number of distinct sentences, before normalisation."""
         return len({sentence for pair in self.pairs for sentence in (pair.better, pair.worse)})
 
     @property
     def identical(self) -> tuple[MinimalPair, ...]:
-        """Pairs of one sentence and itself: nobody can be right."""
+        """The pairs whose two sentences are identical; no model can be correct on them."""
         return tuple(pair for pair in self.pairs if pair.is_identical)
 
     def by_case(self) -> dict[str, Flags]:
-        """Which pairs each case has, (n,), in the order they come."""
+        """Returns the pairs of each case, (n,), in the order of the files."""
         return _members(pair.case for pair in self.pairs)
 
     def by_group(self) -> dict[str, dict[str, Flags]]:
-        """The same for every type of grouping in the files, without pairs that have none of this type."""
+        """Returns the pairs of each group, (n,), by type of grouping. Pairs may have no group of a type."""
         kinds = dict.fromkeys(kind for pair in self.pairs for kind in pair.groups)
         members = {kind: _members(pair.groups.get(kind, "") for pair in self.pairs) for kind in kinds}
         return {kind: {name: one for name, one in groups.items() if name} for kind, groups in members.items()}
 
     def mean_over_cases(self, model: PairScores, among: Flags | None = None) -> float | None:
-        """The mean of the cases' accuracies; of those that have a pair, where only some pairs count."""
+        """Returns the mean of the accuracies of the cases; None if no case has a pair.
+
+        among: (n,), the pairs to include; None: all. Cases without such pairs are left out.
+        """
         cases = [part if among is None else part & among for part in self.by_case().values()]
         found = [fraction for part in cases if (fraction := model.accuracy(part).fraction) is not None]
         return float(np.mean(found)) if found else None
 
     def against_first(self) -> dict[str, dict[str, BootstrapResult]]:
-        """Every other model's accuracy minus the first one's, by the model's name.
+        """Compares the accuracy of every other model with that of the first, by model name, then by subset of pairs.
 
-        "all": on all pairs; "differing_words_known": on those whose differing words both models know, if there are any.
+        Subsets: "all"; "differing_words_known", the pairs whose differing words are in both vocabularies, if any.
         """
         first, *others = self.models
         compared: dict[str, dict[str, BootstrapResult]] = {}
@@ -139,7 +147,7 @@ class PairsReport:
         return compared
 
     def to_dict(self) -> dict[str, Any]:
-        """All figures, for JSON: fractions from 0 to 1, null of no pairs."""
+        """Returns all figures for JSON, as fractions from 0 to 1; None for a subset without pairs."""
         return {
             "schema_version": 2,  # 1 had "right" for "correct"
             "files": list(self.sources),
@@ -183,8 +191,8 @@ class PairsReport:
         lines = [
             f"{', '.join(self.sources)}   pairs {len(self.pairs):,}   sentences {self.sentence_count:,}   "
             f"cases {len(self.by_case()):,}",
-            "right: the better sentence has the higher total log-probability, its end included; state reset at each "
-            "sentence; ties are wrong",
+            "a pair is correct if the better sentence has the higher total log-probability (end of sentence included, "
+            "state reset at each sentence); ties are incorrect",
             f"text: {self.style}; then each model's own normaliser",
             *self._warnings(),
             "",
@@ -193,7 +201,7 @@ class PairsReport:
             *self._parts(),
         ]
         compared = [
-            f"{name} against {self.models[0].name}, {_PARTS[part]}: {one}"
+            f"{name} compared with {self.models[0].name}, {_PARTS[part]}: {one}"
             for name, parts in self.against_first().items()
             for part, one in parts.items()
         ]
@@ -204,18 +212,21 @@ class PairsReport:
         if self.identical:
             places = ", ".join(pair.place for pair in self.identical[:3])
             more = f" and {len(self.identical) - 3} more" if len(self.identical) > 3 else ""
-            lines.append(f"identical sentences, wrong for every model: {len(self.identical)} ({places}{more})")
+            lines.append(
+                f"warning: {len(self.identical)} pairs of identical sentences, incorrect for every model"
+                f" ({places}{more})"
+            )
         foreign = [model.name for model in self.models if model.all_known.mean() < FEW_KNOWN]
         if foreign and self.style == AS_TOKENISED:
             lines.append(
-                f"hardly any pair has only words that are known to {', '.join(foreign)}: a model of treebank text wants"
-                " punctuation dropped and contractions split"
+                f"warning: hardly any pair has only words in the vocabulary of {', '.join(foreign)}. A model of"
+                " treebank text needs text without punctuation and with split contractions"
             )
         return lines
 
     def _totals(self) -> list[str]:
         width = self._width
-        rows: list[tuple[str, list[str]]] = [("accuracy, of how many pairs", [model.name for model in self.models])]
+        rows: list[tuple[str, list[str]]] = [("accuracy (number of pairs)", [model.name for model in self.models])]
         for label, among in (
             (_PARTS["all"], lambda model: np.ones(len(self.pairs), np.bool_)),
             (_PARTS["differing_words_known"], lambda model: model.differing_known),
@@ -226,13 +237,16 @@ class PairsReport:
         means = [(self.mean_over_cases(one), self.mean_over_cases(one, one.differing_known)) for one in self.models]
         rows.append(("mean over cases", [_beside(everywhere) for everywhere, _ in means]))
         rows.append(("mean over cases, differing words known", [_beside(known) for _, known in means]))
-        rows.append(("ties, of all pairs", [f"{model.ties.sum():,}" for model in self.models]))
-        rows.append(("pairs read as the same words", [f"{model.read_alike.sum():,}" for model in self.models]))
+        rows.append(("ties", [f"{model.ties.sum():,}" for model in self.models]))
+        rows.append(("identical after normalisation", [f"{model.read_alike.sum():,}" for model in self.models]))
         wide = max(len(label) for label, _ in rows)
         return [(f"{label:<{wide}}" + "".join(f"   {cell:>{width}}" for cell in row)).rstrip() for label, row in rows]
 
     def _parts(self) -> list[str]:
-        """A row for every group and every case: accuracy on all pairs, and where the differing words are known."""
+        """Returns a table with a row for every group and case.
+
+        It shows the accuracy on all pairs, and on those whose differing words are known.
+        """
         groups = [
             (f"{kind.replace('_', ' ')}: {name}", part)
             for kind, one in self.by_group().items()
@@ -257,14 +271,14 @@ class PairsReport:
 
     @property
     def _width(self) -> int:
-        """Of a model's column."""
+        """The width of a model's column."""
         return max(15, *(len(model.name) for model in self.models))
 
 
 _PARTS = {
     "all": "all pairs",
-    "differing_words_known": "pairs whose differing words are known",
-    "all_words_known": "pairs whose words are all known",
+    "differing_words_known": "pairs with all differing words known",
+    "all_words_known": "pairs with all words known",
 }
 _ALL, _KNOWN = "all", "known"
 
@@ -274,15 +288,17 @@ def evaluate_pairs(
     files: str | Path | Sequence[str | Path],
     style: TreebankStyle = AS_TOKENISED,
 ) -> PairsReport:
-    """Scores every sentence of the files once with each model, and compares the models with the first.
+    """Scores the minimal pairs of files with each model, and compares the models with the first.
 
-    models: one, or several by name. files: JSON lines of minimal pairs, or folders of them.
-    style: what is done to the text before each model's own normaliser reads it.
-    Raises InputError as `read_pairs` does, and for a sentence of which a model's normaliser leaves nothing.
+    Every distinct sentence is scored once.
+    models: one model, or several by name.
+    files: JSON Lines files of minimal pairs, or folders of such files.
+    style: how the text is changed before each model's own normaliser reads it.
+    Raises InputError for the reasons of `read_pairs`, and for a sentence that a model's normaliser leaves empty.
     """
     named = {"model": models} if isinstance(models, ModelBundle) else models
     if not named:
-        raise InputError("no model given; expected at least one")
+        raise InputError("found no model; expected one model or more")
     paths = [files] if isinstance(files, str | Path) else files
     pairs = read_pairs(paths)
     scores = [score_pairs(stored, pairs, style, name) for name, stored in named.items()]
@@ -292,9 +308,10 @@ def evaluate_pairs(
 def score_pairs(
     stored: ModelBundle, pairs: Sequence[MinimalPair], style: TreebankStyle = AS_TOKENISED, name: str = "model"
 ) -> PairScores:
-    """One model's scores of pairs.
+    """Scores pairs with one model.
 
-    Raises InputError for a sentence of which nothing is left.
+    style: how the text is changed before the model's normaliser reads it.  name: the model's name, for messages.
+    Raises InputError for a sentence that the normaliser leaves empty.
     """
     reader = TextReader.of(stored.normaliser, stored.vocabulary, style)
     written: dict[str, tuple[str, ...]] = {}
@@ -306,7 +323,7 @@ def score_pairs(
                 except UntaggedTokenError as error:
                     raise error.at(f"{pair.place}: {name} reads tags") from None
                 if not written[sentence]:
-                    raise InputError(f"{pair.place}: nothing is left of {sentence!r} as {name} reads it")
+                    raise InputError(f"{pair.place}: the normaliser of {name} leaves no word of {sentence!r}")
     vocabulary = stored.vocabulary
     distinct = {tokens: place for place, tokens in enumerate(dict.fromkeys(written.values()))}
     log_probs = Scorer.of(stored).sentences(list(distinct))
@@ -324,7 +341,7 @@ def score_pairs(
 
 
 def differing_words(first: Sequence[str], second: Sequence[str]) -> set[str]:
-    """The words that one sentence has more often than the other."""
+    """Returns the words that one of the sentences has more often than the other."""
     counts, others = Counter(first), Counter(second)
     return {*(counts - others), *(others - counts)}
 
@@ -332,9 +349,10 @@ def differing_words(first: Sequence[str], second: Sequence[str]) -> set[str]:
 def compare_credits(
     first: Credits, second: Credits, samples: int = BOOTSTRAP_SAMPLES, seed: int = 0
 ) -> BootstrapResult:
-    """Compares what two models earn on the same items, drawn anew with replacement `samples` times.
+    """Compares the credits of two models on the same items with a paired bootstrap.
 
-    first, second: (n,), 0 to 1 each. How often each difference is drawn is multinomial: no item need be drawn.
+    first, second: (n,), credits from 0 to 1.  samples: number of bootstrap samples.
+    The number of times that each difference is drawn has a multinomial distribution, so no single items are drawn.
     """
     values, counts = np.unique(first - second, return_counts=True)
     drawn = np.random.default_rng(seed).multinomial(len(first), counts / len(first), samples)
@@ -342,13 +360,16 @@ def compare_credits(
 
 
 def write_pairs(report: PairsReport, path: str | Path) -> None:
-    """Writes every pair with each model's scores as JSON lines, atomically. Raises InputError."""
+    """Writes `scored_pairs` as JSON lines, atomically. Raises InputError if the file cannot be written."""
     rows = (to_json(row) for row in scored_pairs(report))
     write_text("".join(row + "\n" for row in rows), path)
 
 
 def scored_pairs(report: PairsReport) -> Iterable[dict[str, Any]]:
-    """Every pair with each model's scores, for JSON; log_prob: natural, of the better and the worse sentence."""
+    """Yields every pair with each model's scores, for JSON.
+
+    log_prob: natural log-probabilities of the better and the worse sentence.
+    """
     right = [model.right for model in report.models]
     for place, pair in enumerate(report.pairs):
         yield {
@@ -371,7 +392,7 @@ def scored_pairs(report: PairsReport) -> Iterable[dict[str, Any]]:
 
 
 def _members(names: Iterable[str]) -> dict[str, Flags]:
-    """Which of the places each name has."""
+    """Returns the positions of each distinct name, (n,)."""
     listed = list(names)
     numbers = {name: number for number, name in enumerate(dict.fromkeys(listed))}
     column = np.array([numbers[name] for name in listed])
@@ -387,5 +408,5 @@ def _percent(fraction: float | None) -> str:
 
 
 def _beside(fraction: float | None) -> str:
-    """A percentage under those that have a number of pairs behind them."""
+    """Formats a percentage that is aligned with those followed by a number of pairs."""
     return f"{_percent(fraction)} {'':>9}"

@@ -1,8 +1,8 @@
-"""Parses reranked: of a parser's candidates for a sentence, the tree whose path probabilities fit the words best.
+"""Reranking: choosing among a parser's candidate trees with the probabilities of a dependency-tree model.
 
-A candidate's value is (1 - w) times the parser's score plus w times log P(S | T), in nats; that of the highest value is
-picked, of equal ones the first. P(S | T) is how probable the words are given the tree; how probable the tree is, P(T),
-is not in it: that is left to the parser's score. Zhang, Lu & Lapata 2016.
+The value of a candidate is (1 - w) times the parser's score plus w times log P(S | T), in nats. The candidate with the
+highest value is picked; of tied ones, the first. P(S | T) is the probability of the words given the tree. It does not
+contain the probability of the tree, P(T), which the parser's score stands for. Zhang, Lu & Lapata 2016.
 """
 
 from __future__ import annotations
@@ -36,23 +36,25 @@ from syntaxlm.trees.significance import BootstrapResult
 
 TREES_TOGETHER = 4000  # candidates that are scored at a time: enough for large batches, few enough for memory
 
-# Weights of the model that are tried: its share against the parser's from 1 : 10,000 to 10,000 : 1, 20 a decade, for
-# parsers score on scales of their own; and either alone.
+# Weights of the model that are tried: the ratio to the parser's weight goes from 1 : 10,000 to 10,000 : 1, with 20
+# steps per factor of 10, because parsers score on different scales. 0 and 1 use only one of the two scores.
 WEIGHTS = (0.0, *(1 / (1 + 10 ** (-exponent / 20)) for exponent in range(-80, 81)), 1.0)
 
 PICKED, MODEL, PARSER, FIRST, RANDOM, BEST = (
     "picked", "highest P(S | T)", "highest parser's score", "first candidate", "random candidate", "best candidate",
 )  # fmt: skip
-COMMENTS = ("rerank_candidate", "rerank_log_prob", "rerank_value")  # that picked trees get
+COMMENTS = ("rerank_candidate", "rerank_log_prob", "rerank_value")  # written to picked trees
 
 Values = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class Reranked:
-    """The candidates of one sentence.
+    """The candidates of one sentence with their scores.
 
-    log_probs: (k,), ln P(S | T), nats. values: (k,), what they are picked by. picked: which, 0 first.
+    log_probs: (k,), ln P(S | T), nats.
+    values: (k,), the weighted sum of log-probability and parser's score.
+    picked: index of the candidate with the highest value, from 0.
     """
 
     candidates: ParseCandidates
@@ -61,7 +63,7 @@ class Reranked:
     picked: int
 
     def text(self) -> str:
-        """The picked tree in CoNLL-U: its lines as they were, and comments with its number and scores."""
+        """Returns the picked tree in CoNLL-U, with unchanged lines and comments for its number and scores."""
         sentence = self.candidates.sentences[self.picked]
         values = {
             "rerank_candidate": f"{self.picked + 1} of {len(self.candidates)}",
@@ -76,10 +78,12 @@ class Reranked:
 def rerank(
     stored: ModelBundle, candidates: Iterable[ParseCandidates], weight: float = 1.0, source: str = ""
 ) -> Iterator[Reranked]:
-    """Scores candidates and picks one for each sentence; they are read some thousand at a time.
+    """Scores the candidates of each sentence and picks one. Some thousand candidates are read at a time.
 
-    weight: of the model, 0 to 1; the parser's scores have the rest. source: the file, for messages.
-    Raises InputError for a weight out of range, for one under 1 where there are no scores, and as `log_probs_of_trees`.
+    weight: the model's weight w, 0 to 1; the parser's scores have the weight 1 - w.
+    source: the file, for messages.
+    Raises InputError for a weight out of range, for a weight below 1 if there are no parser's scores, and for the
+    reasons of `log_probs_of_trees`.
     """
     if not 0 <= weight <= 1:
         raise InputError(f"weight {weight:g}; expected a number from 0 to 1")
@@ -99,8 +103,8 @@ def rerank(
 def _picked(candidates: ParseCandidates, log_probs: Values, weight: float) -> Reranked:
     if weight < 1 and not candidates.scores:
         raise InputError(
-            f"{candidates.sentences[0].place}: no parser's score in its comments; expected one of each candidate, for"
-            f" weight {weight:g} leaves them the rest"
+            f"{candidates.sentences[0].place}: no parser's score in its comments; expected one for each candidate,"
+            f" because weight {weight:g} is below 1"
         )
     values = log_probs if weight == 1 else weight * log_probs + (1 - weight) * np.array(candidates.scores)
     return Reranked(candidates, log_probs, values, int(values.argmax()))
@@ -121,9 +125,10 @@ def _chunks(candidates: Iterable[ParseCandidates]) -> Iterator[list[ParseCandida
 
 @dataclass(frozen=True)
 class WeightTuning:
-    """The weight of the highest UAS without punctuation on a file of candidates, and what else there was there.
+    """The weight with the highest UAS without punctuation on a file of candidates.
 
-    uas: of the weight, of the model alone and of the parser's scores alone; fractions.
+    uas, model_uas, parser_uas: UAS with this weight, with the model alone, and with the parser's scores alone; 0 to 1.
+    sentences, source: number of sentences of the file, and the file.
     """
 
     weight: float
@@ -138,21 +143,23 @@ class WeightTuning:
 
     def __str__(self) -> str:
         return (
-            f"chosen on {self.source} ({self.sentences:,} sentences): UAS {100 * self.uas:.1f} there, "
-            f"{100 * self.model_uas:.1f} by the model alone, {100 * self.parser_uas:.1f} by the parser's scores alone"
+            f"chosen on {self.source} ({self.sentences:,} sentences), where UAS is {100 * self.uas:.1f}; with the"
+            f" model alone {100 * self.model_uas:.1f}, with the parser's scores alone {100 * self.parser_uas:.1f}"
         )
 
 
 def tune_weight(stored: ModelBundle, candidates: str | Path, gold: str | Path, score: str = SCORE) -> WeightTuning:
-    """The weight of `WEIGHTS` of the highest UAS without punctuation; of equally good ones, the middle one.
+    """Returns the weight in `WEIGHTS` with the highest UAS without punctuation; of tied ones, the middle one.
 
-    candidates, gold: files that are not measured. Raises InputError as `rerank` and `with_gold`.
+    candidates, gold: files of candidates and gold trees, different from those of the evaluation.
+    score: the comment with the parser's score.
+    Raises InputError for the reasons of `rerank` and `with_gold`.
     """
     read = list(with_gold(read_candidates(candidates, score), gold))
     if not read[0].scores:
         raise InputError(
-            f"{candidates}: no parser's scores, # {score} = ..., in its comments; expected one of each candidate, to"
-            " weigh them against the model"
+            f"{candidates}: found no comments with parser's scores, # {score} = ...; expected one for each candidate,"
+            " to choose a weight"
         )
     found = list(rerank(stored, read, source=str(candidates)))
     most = max(len(one.candidates) for one in found)
@@ -170,7 +177,7 @@ def tune_weight(stored: ModelBundle, candidates: str | Path, gold: str | Path, s
     right = table((count[:, HEADS] for count in counts), 0.0)
     words = sum(float(count[0, WORDS]) for count in counts)
     if not words:
-        raise InputError(f"{gold}: found only punctuation; expected words to choose a weight by")
+        raise InputError(f"{gold}: found only punctuation; expected words, to choose a weight")
 
     def uas(weight: float) -> float:
         values = np.where(there, weight * log_probs + (1 - weight) * scores, -np.inf)
@@ -182,13 +189,13 @@ def tune_weight(stored: ModelBundle, candidates: str | Path, gold: str | Path, s
 
 
 def _counts(candidates: ParseCandidates) -> Counts:
-    """(k, 2, 3), of each candidate."""
+    """Returns the attachment counts of each candidate, (k, 2, 3)."""
     assert candidates.gold is not None
     return np.stack([attachment(one.tree, candidates.gold, one.place) for one in candidates.sentences])
 
 
 class _Tally:
-    """What adds up over sentences; of the candidates of each, only counts are kept."""
+    """Totals over sentences. Only counts are kept of the candidates."""
 
     def __init__(self) -> None:
         self.sentences = self.candidates = self.others = 0
@@ -218,12 +225,15 @@ class _Tally:
 
 @dataclass(frozen=True, eq=False)
 class RerankReport:
-    """What was picked, and how good it is.
+    """The results of reranking.
 
-    sources: the files of candidates and of gold trees, this one "" without. sentences, candidates: how many there are.
-    others: sentences whose first candidate was not picked. scores: by what was taken of each sentence, see `PICKED` and
-    those beside it; empty without gold trees. The random candidate's are what it earns on average; the best one's are
-    of each figure by itself, what no choice exceeds.
+    sources: the files of candidates and of gold trees; the latter is "" if there is none.
+    sentences, candidates: number of sentences and of candidates.
+    others: number of sentences whose first candidate was not picked.
+    weight: the model's weight.  tuning: how the weight was chosen; None if it was given.
+    scores: attachment scores by the way of choosing a candidate (`PICKED`, `MODEL`, `PARSER`, `FIRST`, `RANDOM`,
+        `BEST`); empty without gold trees. The scores of a random candidate are expected values. Those of the best
+        candidate are upper bounds, each figure on its own.
     """
 
     sources: tuple[str, str]
@@ -235,13 +245,16 @@ class RerankReport:
     scores: dict[str, AttachmentScores] = field(default_factory=dict)
 
     def compared(self) -> BootstrapResult | None:
-        """UAS without punctuation of the picked trees minus that of the first candidates; None without words."""
+        """Compares the UAS without punctuation of the picked trees with that of the first candidates.
+
+        Returns None without gold trees or words.
+        """
         if not self.scores or not self.scores[PICKED].words():
             return None
         return compare_attachment(self.scores[PICKED], self.scores[FIRST])
 
     def to_dict(self) -> dict[str, Any]:
-        """All figures, for JSON: fractions from 0 to 1."""
+        """Returns all figures for JSON, as fractions from 0 to 1."""
         compared = self.compared()
         return {
             "candidates_file": self.sources[0],
@@ -263,7 +276,7 @@ class RerankReport:
             value = f"{self.weight:.4g} log P(S | T) + {1 - self.weight:.4g} parser's score"
         lines = [
             f"{self.sources[0]}   sentences {self.sentences:,}   candidates {self.candidates:,}",
-            f"picked: the candidate of the highest {value}; not the first one in {self.others:,} sentences",
+            f"picked: the candidate with the highest {value}; in {self.others:,} sentences this is not the first one",
             *([] if self.tuning is None else [f"weight {self.tuning}"]),
         ]
         return "\n".join(lines + self._table())
@@ -287,7 +300,9 @@ class RerankReport:
             cells = ("-" if figure is None else f"{100 * figure:.1f}" for figure in figures)
             lines.append(f"{name:<24}" + "".join(f"{one:>10}" for one in cells))
         compared = self.compared()
-        return lines if compared is None else [*lines, "", f"{PICKED} against {FIRST}, without punctuation: {compared}"]
+        if compared is None:
+            return lines
+        return [*lines, "", f"{PICKED} compared with {FIRST}, without punctuation: {compared}"]
 
 
 def evaluate_reranking(
@@ -299,22 +314,28 @@ def evaluate_reranking(
     score: str = SCORE,
     write: Callable[[str], object] | None = None,
 ) -> RerankReport:
-    """Reranks a file of candidates, see `read_candidates`, a part at a time.
+    """Reranks a file of candidates, reading some thousand candidates at a time.
 
-    gold: the gold trees of its sentences, to score by. weight: of the model; 1 when not given: the parser's scores are
-    not used then. tune: candidates and gold trees to choose it on, see `tune_weight`; not those that are measured.
-    score: the comment with the parser's score. write: takes the picked trees, a sentence in CoNLL-U each.
-    Raises InputError as `rerank`, `read_candidates` and `with_gold`; for a weight that is given and chosen, and for one
-    that would be chosen on what is measured.
+    candidates: the file, see `read_candidates`.
+    gold: the gold trees of its sentences; None: nothing is scored.
+    weight: the model's weight; None: chosen with `tune`, or else 1, which ignores the parser's scores.
+    tune: files of candidates and gold trees for choosing the weight, see `tune_weight`. They must not be those that are
+        evaluated.
+    score: the comment with the parser's score.
+    write: called with each picked tree, a sentence in CoNLL-U.
+    Raises InputError for the reasons of `rerank`, `read_candidates` and `with_gold`, if both `weight` and `tune` are
+    given, and if the weight would be chosen on an evaluated file.
     """
     stored.require(GeneratesTrees, "rerank")
     tuning = None
     if tune is not None:
         if weight is not None:
-            raise InputError(f"weight {weight:g} is given, and to be chosen on {tune[0]}; expected one of both")
+            raise InputError(
+                f"found weight {weight:g}, and {tune[0]} to choose a weight on; expected only one of the two"
+            )
         for file, measured in zip(tune, (candidates, gold), strict=True):
             if measured is not None and Path(file).resolve() == Path(measured).resolve():
-                raise InputError(f"{file}: is measured; expected another file to choose the weight on")
+                raise InputError(f"{file}: is evaluated; expected a different file for choosing the weight")
         tuning = tune_weight(stored, *tune, score)
     share = tuning.weight if tuning else 1.0 if weight is None else weight
     read = read_candidates(candidates, score)

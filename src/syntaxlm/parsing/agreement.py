@@ -1,4 +1,4 @@
-"""Agreement of models on the trees of a text, and the model that agrees least. No gold tree is needed.
+"""Agreement between the trees of several models, and the model that agrees least. No gold trees are needed.
 
 Seeds of one recipe may end in different grammars at the same likelihood. Comparing their trees shows this: seeds that
 found the same structure agree with each other, and a seed that found another structure agrees with none of them.
@@ -32,16 +32,18 @@ from syntaxlm.trees import (
     branching_f1,
 )
 
-SENTENCES = 1000  # of the text that are parsed unless another number is given
-_APART = 0.10  # a model is an outlier if its mean agreement is lower than that among the others by more than this
+SENTENCES = 1000  # default number of sentences that are parsed
+_APART = 0.10  # F1 by which an outlier's mean agreement with the others is below the agreement among the others
 
 
 @dataclass(frozen=True, eq=False)
 class Agreement:
-    """The agreement of the trees of several models of the same sentences.
+    """Agreement between the trees that several models predict for the same sentences.
 
-    names, decoders: of the k models.  source: the text.
-    matrix: between each two models.  branching: F1 of each model's trees against right- and left-branching trees.
+    names, decoders: name and decoder of each of the k models.
+    source: the text.
+    matrix: agreement of each pair of models.
+    branching: F1 of each model's trees with right- and left-branching trees.
     """
 
     names: Sequence[str]
@@ -52,12 +54,15 @@ class Agreement:
 
     @property
     def odd_one_out(self) -> int | None:
-        """The model that agrees least with the others; None for two models."""
+        """The index of the model that agrees least with the others; None for two models."""
         return None if len(self.names) < 3 else int(self.matrix.with_others.argmin())
 
     @property
     def stands_apart(self) -> bool:
-        """Whether that model agrees much less with the others than these do with each other; never with two models."""
+        """Whether that model is an outlier: it agrees much less with the others than they do with each other.
+
+        Always false for two models.
+        """
         odd = self.odd_one_out
         if odd is None:
             return False
@@ -67,19 +72,22 @@ class Agreement:
         return bool(self.matrix.with_others[odd] < mean - _APART)
 
     def collapsed(self) -> dict[int, str]:
-        """The models whose trees are nearly all right or left branching, and the side."""
+        """Returns the side, "right" or "left", by index, of the models whose trees nearly all branch to one side."""
         sides = [branching_side(found.right, found.left) for found in self.branching]
         return {number: side for number, side in enumerate(sides) if side is not None}
 
     def reasons_to_omit(self) -> dict[int, str]:
-        """The models that have collapsed or stand apart, and why. Empty if fewer than two others would remain."""
+        """Returns the reason, by index, to omit each model that has collapsed or is an outlier.
+
+        The result is empty if fewer than two models would remain.
+        """
         reasons = {number: f"its trees are nearly all {side} branching" for number, side in self.collapsed().items()}
         if self.stands_apart and self.odd_one_out is not None:
             reasons.setdefault(self.odd_one_out, "it is an outlier; the others agree much more with each other")
         return reasons if len(self.names) - len(reasons) >= 2 else {}
 
     def to_dict(self) -> dict[str, Any]:
-        """All figures, for JSON."""
+        """Returns all figures for JSON."""
         return {
             "models": list(self.names),
             "decoders": list(self.decoders),
@@ -97,14 +105,14 @@ class Agreement:
         sides = {side: [getattr(found, side) for found in self.branching] for side in ("right", "left")}
         lines = [*self.matrix.lines(names, sides), "", self._verdict()]
         lines += [
-            f"{self.names[number]}: its trees are nearly all {side} branching; the model has collapsed"
+            f"{self.names[number]} has collapsed: nearly all its trees are {side} branching."
             for number, side in self.collapsed().items()
         ]
         return "\n".join(lines)
 
     def _verdict(self) -> str:
         if self.odd_one_out is None:
-            return "Two models: neither can be called the odd one out. Three or more can be compared."
+            return "An outlier can be found among three models or more; found two."
         odd = self.names[self.odd_one_out]
         if self.stands_apart:
             return f"{odd} is an outlier: the others agree much more with each other than with it."
@@ -121,11 +129,14 @@ def measure_agreement(
 ) -> Agreement:
     """Parses the first sentences of a text with each model and compares the trees.
 
-    names: of the models.  decoder: of the models that have it; the others use their defaults.
-    Raises InputError for fewer than two models, models that do not parse or read different words, and an empty text.
+    names: the name of each model, for the report.
+    decoder: decoder of the models that have it; the other models use their default decoder.
+    sentences: maximum number of sentences.
+    Raises InputError for fewer than two models, for models that do not parse or that read different words, and for an
+    empty text.
     """
     if len(stored) < 2:
-        raise InputError(f"found {len(stored)} model; expected two or more to compare")
+        raise InputError(f"found {len(stored)} model; expected two or more models to compare")
     check_number("sentences", sentences, 1)
     rules = rules_for(stored, decoder)
     lines = [line for _, line in islice(read_sentences(text, stored[0].normaliser), sentences)]
@@ -136,8 +147,8 @@ def measure_agreement(
             raise no_sentence(text)
         if predicted and not np.array_equal(spans.lengths, predicted[0].lengths):
             raise InputError(
-                f"{name} and {names[0]} read different words in {text}; models that are compared must split and drop"
-                " words in the same way (text.normaliser of their recipes)"
+                f"{text}: {name} and {names[0]} read different words; expected models with the same tokenisation"
+                " (text.normaliser in their recipes)"
             )
         predicted.append(spans)
     return Agreement(

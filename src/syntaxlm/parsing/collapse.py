@@ -1,4 +1,4 @@
-"""Whether an induced grammar has collapsed: trees that only branch to one side, or one symbol for everything."""
+"""Detects a collapsed grammar: all trees branch to the same side, or nearly all spans have the same label."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from syntaxlm.model_io import ModelBundle
 from syntaxlm.parsing.structure import Rule, Structure, rules_of, structure_of
 from syntaxlm.trees import PROTOCOLS, branching_f1
 
-SENTENCES = 300  # of the text that are parsed
-ONE_SIDED = 0.90  # F1 against right- or left-branching trees from which trees count as right or left branching
-FEWEST_SYMBOLS = 1.5  # effective number of labels of spans; with two labels, 86% of the spans have the same one
+SENTENCES = 300  # number of sentences that are parsed
+ONE_SIDED = 0.90  # trees count as right (left) branching if their F1 with right- (left-)branching trees is this or more
+FEWEST_SYMBOLS = 1.5  # effective number of labels; with two labels, 86% of the spans have the same one
 
 
 @dataclass(frozen=True)
 class TreeFigures:
-    """What a model's trees look like, without gold trees.
+    """Statistics of a model's trees that need no gold trees.
 
-    right_branching, left_branching: F1 against right- and left-branching trees, 0 to 1, protocol wsj-test.
-    symbols: effective number of labels of spans, the exponential of their entropy; None for a model without labels.
-    sentences: how many the figures are of.
+    right_branching, left_branching: F1 with right- and left-branching trees, 0 to 1, protocol wsj-test.
+    symbols: effective number of span labels, the exponential of their entropy; None for a model without labels.
+    sentences: number of sentences.
     """
 
     right_branching: float
@@ -34,28 +34,30 @@ class TreeFigures:
 
     @property
     def warning(self) -> str | None:
-        """What is wrong with the trees; None for nothing."""
+        """Describes the collapse; None if the grammar has not collapsed."""
         if side := branching_side(self.right_branching, self.left_branching):
             value = max(self.right_branching, self.left_branching)
-            return f"the trees are nearly all {side} branching ({100 * value:.0f} F1): the grammar has collapsed"
+            return f"the grammar has collapsed: nearly all trees are {side} branching (F1 {100 * value:.0f})"
         if self.symbols is not None and self.symbols < FEWEST_SYMBOLS:
             return (
-                f"most spans have the same label (effective number of labels {self.symbols:.1f}): the grammar has"
-                " collapsed"
+                "the grammar has collapsed: most spans have the same label"
+                f" (effective number of labels {self.symbols:.1f})"
             )
         return None
 
     def __str__(self) -> str:
         symbols = "" if self.symbols is None else f"   effective number of labels {self.symbols:.1f}"
         figures = (
-            f"trees of {self.sentences} validation sentences: F1 against right branching"
-            f" {100 * self.right_branching:.1f}, left branching {100 * self.left_branching:.1f}{symbols}"
+            f"trees of {self.sentences} validation sentences: F1 with right branching"
+            f" {100 * self.right_branching:.1f}, with left branching {100 * self.left_branching:.1f}{symbols}"
         )
         return figures if self.warning is None else f"{figures}\nwarning: {self.warning}"
 
 
 def tree_figures(stored: ModelBundle, corpus: EncodedCorpus, sentences: int = SENTENCES) -> TreeFigures | None:
-    """The figures of a corpus's first sentences of three words or more; None where it has none.
+    """Returns statistics of the trees of a corpus's first sentences with three words or more; None if it has none.
+
+    sentences: maximum number of sentences.
 
     Raises InputError for a model that does not parse.
     """
@@ -71,7 +73,10 @@ def tree_figures(stored: ModelBundle, corpus: EncodedCorpus, sentences: int = SE
 
 
 def branching_side(right: float, left: float) -> Literal["right", "left"] | None:
-    """The side to which nearly all trees branch, by their F1 against right- and left-branching trees; None: neither."""
+    """Returns the side to which nearly all trees branch, or None.
+
+    right, left: F1 of the trees with right- and left-branching trees, 0 to 1.
+    """
     if max(right, left) < ONE_SIDED:
         return None
     return "right" if right >= left else "left"

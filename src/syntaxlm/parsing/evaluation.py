@@ -1,4 +1,4 @@
-"""Evaluation of parsing: F1 of a model's trees, or of a file's, against gold trees."""
+"""Evaluation of parsing: F1 of predicted trees, from a model or a file, compared with gold trees."""
 
 from __future__ import annotations
 
@@ -47,15 +47,19 @@ from syntaxlm.trees import (
 )
 from syntaxlm.trees.matching import GOLD_ADVICE, gold_sides, read_matching, wrong_number
 
-MOST_UNKNOWN_TAGS = 0.5  # of a treebank's words; more are of another tag set than the model's
-MOST_SEEDS = 1000  # of untrained models
-TAGS_SHOWN = 10  # of those that a model does not know
+MOST_UNKNOWN_TAGS = 0.5  # share of words with unknown tags, above which the treebank has a different tag set
+MOST_SEEDS = 1000  # maximum number of untrained models
+TAGS_SHOWN = 10  # number of unknown tags in a message
 
 
 def protocol_named(name: str, max_words: int | None = None) -> Protocol:
-    """A protocol by name, its limit of sentence length replaced where one is given. Raises InputError."""
+    """Returns a protocol by name.
+
+    max_words: replaces the protocol's limit of sentence length; None: it is unchanged.
+    Raises InputError for an unknown name, and a limit below 1.
+    """
     if name not in PROTOCOLS:
-        raise InputError(f"protocol {name!r}: no such protocol. There are: {', '.join(PROTOCOLS)}")
+        raise InputError(f"found protocol {name!r}; expected one of {', '.join(PROTOCOLS)}")
     if max_words is not None:
         check_number("maximum words", max_words, 1)
     return PROTOCOLS[name] if max_words is None else dataclasses.replace(PROTOCOLS[name], max_words=max_words)
@@ -79,10 +83,10 @@ def _report(
 
 
 def gold_trees(treebank: Treebank) -> list[Tree]:
-    """The constituency trees of a treebank. Raises InputError where it has none."""
+    """Returns the constituency trees of a treebank. Raises InputError if some sentences have none."""
     trees = [sentence.tree for sentence in treebank if sentence.tree is not None]
     if len(trees) != len(treebank):
-        raise InputError(f"{treebank.source}: found dependency trees or tagged text only, expected constituency trees")
+        raise InputError(f"{treebank.source}: found dependency trees or tagged text; expected constituency trees")
     return trees
 
 
@@ -97,25 +101,28 @@ def evaluate_parsing(
     random_weights: int = 0,
     ties: TieBreaking = "random",
 ) -> ParsingReport:
-    """Parses a treebank's sentences with a model, by all its decoding rules that are not costly, and scores the trees.
+    """Parses the sentences of a treebank with a model and scores the trees.
 
-    treebank: a file, folder or pattern; clean_up: a name, a YAML file or the rule as such.
-    decoder: whose trees the report is mostly of; None: the model's default.
-    layer: whose distances, 1 is the first; None: the model's own. Of a single model the others' F1 is measured, too.
-    also: further models; what is scored is then the average of the trees of all, by that layer of each. A decoder that
-    a model has not leaves it at its default.
-    random_weights: the number of untrained models to score, too, with seeds 0, 1, ...; with a single model only.
-    ties: which of equally good splits an average takes, see `trees.average`.
-    Raises InputError as `parse_lines` and `read_treebank` do, and for a model of tags where words have no tags or most
-    have tags that the model does not know; a few such tags raise an InputWarning.
+    The trees are decoded with every decoder of the model that is not costly.
+    treebank: a file, folder or pattern.
+    protocol: the evaluation protocol.
+    decoder: the decoder to report in detail, which may be costly; None: the model's default.
+    clean_up: the gold-tree preprocessing: a name, a YAML file or a rule.
+    layer: layer of the distances, from 1; None: the model's default. For a single model, F1 of all layers is reported.
+    also: further models. The average of the trees of all models is scored, with the given layer of each model. Models
+        without the decoder use their default.
+    random_weights: number of untrained models to score as a baseline, with seeds 0, 1, ...; for a single model only.
+    ties: how an average chooses among equally good splits, see `trees.average`.
+    Raises InputError for the reasons of `parse_lines` and `read_treebank`; for a model that reads tags, also if words
+    have no tags or if most tags are unknown. A few unknown tags give an InputWarning.
     """
     models = [stored, *also]
     chosen, layers = rules_for(models, decoder), layers_for(models, layer)
     check_number("random weights", random_weights, 0, MOST_SEEDS)
     if random_weights and also:
         raise InputError(
-            f"random weights: found {len(models)} models; expected one. Evaluate each by itself, or leave out random"
-            " weights."
+            f"random weights: found {len(models)} models; expected one. Evaluate each model separately, or without"
+            " random weights."
         )
     rule = find_preprocessing(clean_up)
     read = read_treebank(treebank, rule)
@@ -135,9 +142,9 @@ def evaluate_parsing(
 
 
 def _tokens_for(stored: ModelBundle, treebank: Treebank) -> list[list[str]]:
-    """`treebank_tokens`, tags compared with those that the model knows.
+    """Returns the tokens of a treebank for a model, see `treebank_tokens`.
 
-    Raises InputError where a model of tags knows fewer than half of them; warns of unknown ones.
+    For a model that reads tags, raises InputError if more than half of the tags are unknown, and warns of fewer.
     """
     tokens = treebank_tokens(treebank, stored.normaliser)
     if stored.normaliser.units != "tags":
@@ -148,18 +155,21 @@ def _tokens_for(stored: ModelBundle, treebank: Treebank) -> list[list[str]]:
         return tokens
     share = unknown.total() / counts.total()
     found = (
-        f"{treebank.source}: {unknown.total():,} of {counts.total():,} words ({100 * share:.1f}%) have tags that the"
-        f" model does not know: {', '.join(tag for tag, _ in unknown.most_common(TAGS_SHOWN))}"
+        f"{treebank.source}: {unknown.total():,} of {counts.total():,} words ({100 * share:.1f}%) have tags that are"
+        f" unknown to the model: {', '.join(tag for tag, _ in unknown.most_common(TAGS_SHOWN))}"
     )
     if share > MOST_UNKNOWN_TAGS:
         known = ", ".join(tag for tag in stored.vocabulary.tokens if stored.vocabulary.knows(tag))
-        raise InputError(f"{found}.\n  known tags: {known}\nExpected a treebank of the tag set that it was trained on.")
+        raise InputError(f"{found}.\n  known tags: {known}\nExpected a treebank with the tag set of the training data.")
     warnings.warn(InputWarning(found), stacklevel=2)
     return tokens
 
 
 def _ways(models: Sequence[ModelBundle], chosen: tuple[Rule, ...]) -> list[tuple[Rule, ...]]:
-    """All rules that any of the models has, as `rules_for` gives them to all; costly ones only where chosen."""
+    """Returns the combinations of decoders to evaluate: one per decoder of any model, and the chosen one.
+
+    Costly decoders are included only if they are chosen.
+    """
     rules = dict.fromkeys(rule for one in models for rule in rules_of(one.model) if rule not in COSTLY_RULES)
     return list(dict.fromkeys([*(rules_for(models, rule) for rule in rules), chosen]))
 
@@ -167,7 +177,7 @@ def _ways(models: Sequence[ModelBundle], chosen: tuple[Rule, ...]) -> list[tuple
 def _trees(
     structures: Sequence[Structure], rules: Sequence[Rule], layers: Sequence[int], ties: TieBreaking
 ) -> SpanSets:
-    """The trees of one model, or the average of those of several."""
+    """Returns the trees of one model, or the average of the trees of several models."""
     if len(structures) == 1:
         return structures[0].decode(rules[0], layers[0])
     ways = zip(structures, rules, layers, strict=True)
@@ -175,7 +185,7 @@ def _trees(
 
 
 def _joined(rules: Sequence[Rule]) -> str:
-    """Each model's rule: "biased" where all have the same, "2 biased + right" where they differ."""
+    """Joins the decoders of the models to a name: "biased" if they are equal, otherwise such as "2 biased + right"."""
     runs = [(str(rule), len(list(same))) for rule, same in groupby(rules)]
     if len(runs) == 1:
         return runs[0][0]
@@ -183,7 +193,7 @@ def _joined(rules: Sequence[Rule]) -> str:
 
 
 def _f1_by_layer(structure: Structure, gold: GoldTrees, protocol: Protocol) -> dict[int, dict[str, float]]:
-    """By layer of distances, 1 is the first, and decoder; nothing for a single layer, or none."""
+    """Returns F1 by layer of distances, from 1, and decoder; empty for fewer than two layers."""
     layers = len(structure.distances)
     if layers < 2:
         return {}
@@ -197,14 +207,14 @@ def _f1_by_layer(structure: Structure, gold: GoldTrees, protocol: Protocol) -> d
 
 
 def _labels(structure: Structure, rule: Rule, gold: GoldTrees, protocol: Protocol) -> LabelMapping | None:
-    """None for a model without labels."""
+    """Maps induced labels to gold labels. Returns None for a model without labels."""
     return None if structure.labels is None else label_mapping(structure.labelled(rule), gold.spans, protocol)
 
 
 def _random_weights(
     stored: ModelBundle, read: Treebank, gold: GoldTrees, protocol: Protocol, rule: Rule, layer: int, seeds: int
 ) -> RandomWeights | None:
-    """None for no seeds."""
+    """Scores untrained models. Returns None if the number of seeds is 0."""
     tokens = treebank_tokens(read, stored.normaliser)
     fresh = (structure_of(with_fresh_weights(stored, seed), tokens, labels=False) for seed in range(seeds))
     scores = tuple(score(one.decode(rule, layer), gold.spans, protocol) for one in fresh)
@@ -212,7 +222,7 @@ def _random_weights(
 
 
 def with_fresh_weights(stored: ModelBundle, seed: int) -> ModelBundle:
-    """A model of the same settings and vocabulary, its weights drawn anew."""
+    """Returns a model with the same settings and vocabulary, and with new random weights from a seed."""
     device = stored.model.device
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -226,12 +236,15 @@ def evaluate_trees(
     protocol: Protocol = PROTOCOLS["wsj-test"],
     clean_up: GoldPreprocessing | str | Path = "none",
 ) -> ParsingReport:
-    """Scores the trees of a bracket file against gold trees: a bracket file, or a folder or a pattern of a treebank.
+    """Scores predicted trees against gold trees.
 
-    Both go through the same gold-tree preprocessing, but predicted trees whose sentences are as long as the gold ones
-    are after it stay as they are. Brackets that could be read with labels or without are read in the way that fits the
-    gold numbers of words.
-    Raises InputError where sentences differ in number or length.
+    predicted: a bracket file.
+    gold: gold trees, a bracket file or a treebank (file, folder or pattern).
+    protocol: the evaluation protocol.
+    clean_up: the gold-tree preprocessing: a name, a YAML file or a rule. It is applied to both sides, except to
+        predicted trees that already have the same lengths as the preprocessed gold trees.
+    If brackets can be read with or without labels, the reading that matches the lengths of the gold trees is used.
+    Raises InputError if the sentences differ in number or length.
     """
     rule = find_preprocessing(clean_up)
     gold_side = _gold_trees_of(read_treebank(gold, rule), rule)
@@ -242,12 +255,15 @@ def evaluate_trees(
 
 
 def _matched(trees: list[Tree], source: str, gold: GoldTrees, rule: GoldPreprocessing) -> list[Tree]:
-    """Predicted trees after preprocessing, as many and as long as the gold ones. Raises InputError."""
+    """Returns the predicted trees after preprocessing.
+
+    Raises InputError if their number or lengths differ from those of the gold trees.
+    """
     sides = gold_sides(source, gold.source)
     try:
         cleaned = clean_all(trees, rule, source)[0]
     except InputError:
-        if len(trees) != len(gold.trees):  # the number is reported first, whatever the tags are
+        if len(trees) != len(gold.trees):  # report a wrong number of trees before wrong tags
             raise wrong_number(trees, gold.trees, *sides, GOLD_ADVICE) from None
         raise
     return list(read_matching(cleaned, gold.trees, *sides, GOLD_ADVICE))

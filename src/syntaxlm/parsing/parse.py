@@ -1,4 +1,4 @@
-"""Lines of text parsed by one model, or by several together."""
+"""Parsing of lines of text with one model, or with the average of several models."""
 
 from __future__ import annotations
 
@@ -30,18 +30,21 @@ _NO_DISTANCES = np.zeros(0, np.float32)
 
 @dataclass(frozen=True)
 class Parse:
-    """One sentence, parsed. words: as written; tokens: as the (first) model read them.
+    """The parse of one sentence. With several models, `tokens`, `known` and `not_read` are those of the first model.
 
-    offsets: where each word stands in the line, (start, end) in code points.
-    known: of each word, whether the (first) model's vocabulary has it.
-    not_read: stretches of the line that no model read, such as dropped punctuation, with their (start, end).
-    tree: over the words; of a model of tags, with the tags above them. With labels, each word has its label as its tag,
-    or as a constituent above its tag.
-    distances: one for each; none where the tree is not of distances, or is the average of several models'.
-    number: its place in the input, 1 first.
-    span_scores, marginals: (n, n), by first and last word of the span: log scores, or probabilities; None where the
-    tree is not of such.
-    word_labels: the induced label of each word, "" for none; None for a tree without induced labels.
+    number: number of the sentence in the input, from 1.
+    words: the words as written.
+    tokens: the words after normalisation.
+    distances: the syntactic distance of each word; empty if the tree was not decoded from distances, or is an average.
+    tree: the tree over `words`. For a model that reads tags, the tags are the part-of-speech tags of the tree. If
+        induced labels were requested, the label of a word is its tag or, if the word already has a tag, a constituent
+        above it.
+    span_scores: (n, n), log scores by first and last word of the span; None if the model does not score spans.
+    marginals: (n, n), probabilities by first and last word of the span; None if the model does not compute them.
+    word_labels: the induced label of each word, "" for none; None if the tree has no induced labels.
+    offsets: start and end of each word in the line, in code points.
+    known: whether each word is in the model's vocabulary.
+    not_read: parts of the line that the model does not read, such as punctuation, with their start and end.
     """
 
     number: int
@@ -58,10 +61,10 @@ class Parse:
 
     @property
     def complete_tree(self) -> Tree:
-        """The tree over all words and marks of the line. Those that were not read have the tag UNREAD.
+        """The tree over all words and punctuation marks of the line, including those that the model does not read.
 
-        Each hangs from the lowest constituent that covers the words on both its sides; at an end of the line, from the
-        top.
+        These have the tag UNREAD. Each is attached to the lowest constituent that covers the words on both sides or, at
+        the start and end of the line, to the root.
         """
         return with_unread(self.tree, self.offsets, self.not_read)
 
@@ -83,10 +86,13 @@ class Parse:
         return rest
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """The rows of `to_dataframe`.
+        """Yields the rows of `to_dataframe`, one per constituent.
 
-        sentence: its number.  start, end: place of the constituent among the words, [start, end), 0 first.  text: its
-        words.  label: "" without induced labels.  score, marginal: None for a model without.
+        sentence: number of the sentence.
+        start, end: the constituent contains the words [start, end), counted from 0.
+        text: the words of the constituent.
+        label: its induced label, or "".
+        score, marginal: its log score and its probability; None if the model does not compute them.
         """
         for part in filter(_is_long, self.tree.constituents):
             charts = (self.span_scores, self.marginals)
@@ -102,9 +108,10 @@ class Parse:
             }
 
     def to_dataframe(self) -> Any:
-        """A row per constituent of two words or more, as a pandas.DataFrame or, without pandas, polars.DataFrame.
+        """Returns a data frame with one row per constituent of two words or more.
 
-        Raises InputError where neither library is installed.
+        It is a pandas.DataFrame or, if pandas is not installed, a polars.DataFrame.
+        Raises InputError if neither library is installed.
         """
         return dataframe(self.rows(), ("sentence", "start", "end", "text", "label", "score", "marginal"))
 
@@ -113,25 +120,28 @@ class Parse:
         return len(self.words)
 
     def __str__(self) -> str:
-        """The tree as bracketed text."""
+        """Returns the tree in bracket notation."""
         return str(self.tree)
 
     def _repr_svg_(self) -> str:
-        """The tree over its distances as a picture, for notebooks."""
+        """Draws the tree and its distances as SVG, for notebooks."""
         return display.render("tree", self.tree, self.distances or None, words=self.words)
 
 
 @dataclass(frozen=True)
 class Parses:
-    """The parses of many lines. Words stand in the trees as written; what the normaliser drops does not stand there.
+    """The parses of a sequence of lines. The trees contain the words as written, without those the normaliser drops.
 
-    tagged: whether tokens are tags, which then stand above the words.
-    words, tokens: of each line, empty for a line without a word; distances (all words) and spans are of the others.
-    distances: none, (0,), where the trees are averages or not of distances.
+    words, tokens: words and tokens of each line; empty for a line without words.
+    distances: distances of all words, line after line, (words,); (0,) if the trees were not decoded from distances, or
+        are averages.
+    spans: the spans of the trees of all lines with words; None if there are none.
     first: number of the first line.
-    span_scores, marginals: of the others, too; None where the trees are averages or not of such.
-    labelled: whether spans have induced labels, single words among them.
-    lines, reader: the lines as written, and how the (first) model reads them.
+    span_scores, marginals: scores and probabilities of all spans of these lines; None if the model does not compute
+        them, and for averages.
+    tagged: whether the tokens are tags, which are the part-of-speech tags of the trees.
+    labelled: whether spans and single words have induced labels.
+    lines, reader: the original lines, and the reader of the (first) model.
     """
 
     words: list[list[str]]
@@ -147,9 +157,9 @@ class Parses:
     reader: TextReader | None = None
 
     def brackets(self, with_unread: bool = False) -> list[str]:
-        """Each line's tree, "" for a line without a word.
+        """Returns the tree of each line in bracket notation; "" for a line without words.
 
-        with_unread: over all words and marks of the line, see `Parse.complete_tree`; else over those that were read.
+        with_unread: include words and punctuation marks that the model does not read, see `Parse.complete_tree`.
         """
         if with_unread:
             return ["" if parse is None else format_brackets(parse.complete_tree) for parse in self]
@@ -163,7 +173,7 @@ class Parses:
         return [next(left) if words else "" for words in self.words]
 
     def __iter__(self) -> Iterator[Parse | None]:
-        """Each line's parse, None for a line without a word."""
+        """Yields the parse of each line; None for a line without words."""
         trees = iter(self._trees())
         values = self.distances.tolist()
         end = sentence = 0
@@ -195,14 +205,17 @@ class Parses:
             )
 
     def _trees(self) -> list[Tree]:
-        """The trees of the lines with words. Labels of single words are constituents."""
+        """Returns the trees of all lines with words. Labels of single words are constituents."""
         return trees_of(self.spans, self._bracketed(), self._tags()) if self.spans else []
 
     def _tags(self) -> list[list[str]] | None:
         return [tokens for tokens in self.tokens if tokens] if self.tagged else None
 
     def _bracketed(self) -> list[list[str]]:
-        """Words that brackets can hold: white space, and what is read as its sign, are characters to some models."""
+        """Returns the words for bracket notation.
+
+        Character-level models may read white space as a character; it is replaced by its token.
+        """
         return [
             [
                 token if word.isspace() or token == f"\\{word}" else word
@@ -218,7 +231,7 @@ def _is_long(part: Constituent) -> bool:
 
 
 def _word_labels(tree: Tree) -> list[str]:
-    """The label of each word's own constituent, "" for none."""
+    """Returns the label of the one-word constituent of each word; "" if there is none."""
     labels = {part.start: part.label for part in tree.constituents if not _is_long(part)}
     return [labels.get(place, "") for place in range(len(tree))]
 
@@ -232,15 +245,16 @@ def parse_lines(
     labels: bool = False,
     style: TreebankStyle = AS_TOKENISED,
 ) -> Parses:
-    """Parses lines of text, a sentence each.
+    """Parses lines of text, with one sentence per line.
 
-    decoder: one of the model's rules (`rules_of`); None: its default. first: number of the first line.
-    layer: whose distances, 1 is the first; None: the model's own.
-    labels: whether spans and words get the labels that the model has induced.
-    style: how words are split before the model's normaliser reads them, see `TextReader.of`; AUTO_STYLE for text as
-    people write it.
-    Raises InputError for a model that does not parse, a decoder or layer that it does not have, and where labels are
-    asked of a model without.
+    decoder: a decoder of the model, see `rules_of`; None: its default.
+    first: number of the first line.
+    layer: layer of the distances, from 1; None: the model's default.
+    labels: add the labels that the model has induced to spans and words.
+    style: how words are split before the model's normaliser reads them, see `TextReader.of`; AUTO_STYLE for untokenised
+        text.
+    Raises InputError for a model that does not parse, for a decoder or layer that it lacks, and if labels are requested
+    from a model without labels.
     """
     if isinstance(lines, str):
         raise TypeError("parse_lines takes a list of lines, not one string")
@@ -267,7 +281,7 @@ def parse_lines(
 
 @dataclass(frozen=True)
 class _Reading:
-    """Lines as a model reads them: words and tokens of each, and the structure of those that have words."""
+    """Words and tokens of each line as a model reads them, and the structure of all lines with words."""
 
     words: list[list[str]]
     tokens: list[list[str]]
@@ -300,20 +314,23 @@ def parse_lines_together(
     ties: TieBreaking = "random",
     style: TreebankStyle = AS_TOKENISED,
 ) -> Parses:
-    """Parses lines with several models: the average of their trees, over the words of the first; no distances.
+    """Parses lines with several models and returns the average of their trees, without distances.
 
-    A model that is decoded by `mbr` takes part with the probabilities of all spans instead of a tree.
-    Vocabularies may differ. Where one of the models reads tags, the lines are tagged text, of which models of words
-    read the words. decoder: of the models that have this rule; the others parse by their defaults (all, where
-    it is None). layer: as of `parse_lines`, of every model with distances. names: of the models, for messages.
-    ties: which of equally good splits the average takes, see `trees.average`.
-    style: as of `parse_lines`. Where it has `auto`, the first model decides where words are split; lines of tagged
-    text are never split.
-    Raises InputError as `parse_lines`, for a decoder that none of the models has, and naming the sentence that
-    normalisers split or drop differently.
+    A model with the decoder `mbr` contributes the probabilities of all spans instead of a tree. Vocabularies may
+    differ; the trees contain the words of the first model. If one of the models reads tags, the lines must be tagged
+    text, and the other models read its words.
+    decoder: decoder of the models that have it; the other models use their default. None: all use their default.
+    first: number of the first line.
+    layer: layer of the distances of every model that has distances, from 1; None: each model's default.
+    names: names of the models, for messages.
+    ties: how the average chooses among equally good splits, see `trees.average`.
+    style: how words are split, see `parse_lines`. With `auto`, the vocabulary of the first model determines the splits.
+        Tagged text is never split.
+    Raises InputError for the reasons of `parse_lines`, for a decoder that none of the models has, and for a sentence
+    that the models' normalisers split differently.
     """
     if not stored:
-        raise ValueError("expected one model or more")
+        raise ValueError("found no model; expected one model or more")
     rules, layers = rules_for(stored, decoder), layers_for(stored, layer)
     readers = [TextReader.of(one.normaliser, one.vocabulary, style) for one in stored]
     if any(one.normaliser.units == "tags" for one in stored):
@@ -345,7 +362,10 @@ def _words(reader: TextReader, lines: Sequence[str]) -> list[list[str]]:
 
 
 def _lines_for(one: ModelBundle, lines: Sequence[str], models: Sequence[ModelBundle], first: int) -> Sequence[str]:
-    """Lines as one of several models takes them. first: number of the first line."""
+    """Returns the lines in the form that a model reads: without tags, if the model reads words and others read tags.
+
+    first: number of the first line.
+    """
     if one.normaliser.units == "tags" or all(other.normaliser.units != "tags" for other in models):
         return lines
     words = []
@@ -360,8 +380,8 @@ def _lines_for(one: ModelBundle, lines: Sequence[str], models: Sequence[ModelBun
 def _read_differently(number: int, words: list[str], others: list[str], name: str, other_name: str) -> InputError:
     same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(words, others, strict=False)))
     return InputError(
-        f"sentence {number}: the models read different words from word {same + 1} on.\n"
+        f"sentence {number}: the models read different words, starting with word {same + 1}.\n"
         f"  {name}, {len(words)} words: {beginning(words[same:])}\n"
         f"  {other_name}, {len(others)} words: {beginning(others[same:])}\n"
-        "Models whose trees are averaged must split and drop alike (text.normaliser of their recipes)."
+        "Expected models with the same tokenisation (text.normaliser in their recipes)."
     )

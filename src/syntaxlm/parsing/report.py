@@ -1,4 +1,4 @@
-"""Trees of a model or of a file scored against gold trees, beside baselines and upper bounds."""
+"""Parsing scores: predicted trees compared with gold trees, with baselines and upper bounds."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ SCHEMA_VERSION = 2  # of `ParsingReport.to_dict`; 1 had "clean_up" for "preproce
 class GoldTrees:
     """Gold trees after preprocessing.
 
-    spans: of the trees; numbers: which sentences of the source the trees were before preprocessing, 1 first.
+    spans: the spans of the trees.
+    numbers: for each tree, the number of its sentence in the source before preprocessing, from 1.
     clean_up: the name of the gold-tree preprocessing.
     """
 
@@ -44,11 +45,13 @@ class GoldTrees:
 
 @dataclass(frozen=True)
 class ScoredSentence:
-    """One sentence, its trees and its score.
+    """One sentence with its trees and its scores.
 
-    number: which sentence of the treebank it was before preprocessing, 1 first.  words: after preprocessing.
-    precision, recall, f1: 0 to 1, of this sentence by itself, also where the protocol pools counts.
-    predicted, gold: the trees, bracketed.  decoder: whose trees are predicted, or "predicted" for those of a file.
+    number: the number of the sentence in the treebank before preprocessing, from 1.
+    words: the words after preprocessing.
+    precision, recall, f1: scores of this sentence alone, 0 to 1, even if the protocol pools counts.
+    predicted, gold: the trees in bracket notation.
+    decoder: the decoder of the predicted tree, or "predicted" for trees that were read from a file.
     """
 
     number: int
@@ -68,9 +71,9 @@ class ScoredSentence:
 
 @dataclass(frozen=True, eq=False)
 class RandomWeights:
-    """Untrained models with the same settings and vocabulary: what the architecture gives without training.
+    """Scores of untrained models with the same settings and vocabulary, a baseline for the effect of training.
 
-    scores: by seed, of the trees by the same decoder and layer.
+    scores: one for each seed, with the same decoder and layer as the trained model.
     """
 
     scores: tuple[ParsingScores, ...]
@@ -80,7 +83,7 @@ class RandomWeights:
         return over_seeds(self.scores)
 
     def shape(self) -> dict[str, tuple[float, float]]:
-        """Mean and sample standard deviation over the seeds of what `BranchingStatistics` has: depth, left, right."""
+        """Returns the mean and sample standard deviation over seeds of each field of `BranchingStatistics`."""
         shapes = [one.predicted_shape.to_dict() for one in self.scores if one.predicted_shape]
         values = {name: np.array([shape[name] for shape in shapes]) for name in shapes[0]}
         return {
@@ -94,15 +97,17 @@ class RandomWeights:
 
 @dataclass(frozen=True, eq=False)
 class ParsingReport:
-    """The scores of a model's or a file's trees, with baselines and upper bounds.
+    """Scores of predicted trees, with baselines and upper bounds.
 
-    scores, predicted: by name, a decoder of the model or "predicted"; chosen: the name of the one requested. Where
-        averaged models have different decoders, the name has all, in the order of the models: "2 biased + right".
-    against_right: the chosen trees compared with right branching.
-    models: the number of models whose trees are averaged.
-    layer: whose distances give the scored trees; None for averages, files and trees of span scores.
-    f1_by_layer: of a model with several layers, by layer and decoder, under the same protocol.
-    random_weights: None where they were not requested.
+    scores, predicted: scores and spans of the predicted trees by name. The name is a decoder of the model, or
+        "predicted" for trees of a file. If averaged models use different decoders, the name lists all of them in the
+        order of the models: "2 biased + right".
+    chosen: the name of the requested decoder.
+    against_right: comparison of the chosen trees with right branching.
+    models: number of models whose trees are averaged.
+    layer: the layer of the distances; None for averages, files, and trees that are not decoded from distances.
+    f1_by_layer: F1 by layer and decoder, under the same protocol; empty for models with fewer than two layers.
+    random_weights: scores of untrained models; None if they were not requested.
     labels: the induced labels of the chosen trees, mapped to gold labels; None for averages, files, and models or
         treebanks without labels.
     """
@@ -120,7 +125,7 @@ class ParsingReport:
     labels: LabelMapping | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """All figures, for JSON: those of the chosen trees at the top, fractions from 0 to 1."""
+        """Returns all scores for JSON, as fractions from 0 to 1. Those of the chosen trees are at the top level."""
         figures = self.scores[self.chosen].to_dict()
         protocol = figures.pop("protocol")
         return {
@@ -141,7 +146,7 @@ class ParsingReport:
         }
 
     def _layer_figures(self) -> dict[str, Any]:
-        """Nothing for a model of one layer."""
+        """Returns an empty dictionary for a model with one layer."""
         if not self.f1_by_layer:
             return {}
         return {"layer": self.layer, "f1_by_layer": {str(layer): f1 for layer, f1 in self.f1_by_layer.items()}}
@@ -156,7 +161,7 @@ class ParsingReport:
             *self._table(),
             "",
             *self._layers(),
-            f"{self.chosen} against right branching: {self.against_right}",
+            f"{self.chosen} compared with right branching: {self.against_right}",
         ]
         if scores.recall_by_label:
             common = sorted(scores.recall_by_label.items(), key=lambda item: -item[1][1])[:10]
@@ -181,7 +186,7 @@ class ParsingReport:
         return "\n".join(lines)
 
     def _table(self) -> list[str]:
-        """Percentages: all decoders, baselines and bounds."""
+        """Returns the table of scores in percent: decoders, baselines, upper bounds."""
         baselines, random = self.baselines, self.baselines.random
         lines = ["unlabelled F1   precision   recall"]
         averaged = f", average of {self.models} models" if self.models > 1 else ""
@@ -198,7 +203,10 @@ class ParsingReport:
         return lines
 
     def _layers(self) -> list[str]:
-        """F1 of every layer, percent, a column for each decoder; nothing for a model of one."""
+        """Returns a table with the F1 of every layer in percent and a column for each decoder.
+
+        It is empty for a model with one layer.
+        """
         if not self.f1_by_layer:
             return []
         lines = ["".join(f"{name + ' F1':>14}" for name in next(iter(self.f1_by_layer.values())))]
@@ -218,13 +226,16 @@ def _seeds_row(name: str, scores: SeedScores) -> str:
 
 
 def _row(name: str, f1: float, *others: float) -> str:
-    """A row of the table; precision and recall may be missing."""
+    """Formats a row of the table. Precision and recall are optional."""
     precision, recall = (f"{100 * value:.1f}" for value in others) if others else ("", "")
     return f"{100 * f1:13.1f}{precision:>12}{recall:>9}   {name}"
 
 
 def scored_sentences(report: ParsingReport, name: str | None = None) -> list[ScoredSentence]:
-    """Every scored sentence, in the treebank's order.  name: whose trees, of `report.scores`; None: the chosen ones."""
+    """Returns every scored sentence, in the order of the treebank.
+
+    name: a key of `report.scores`, whose trees are returned; None: `report.chosen`.
+    """
     name = name or report.chosen
     rows, protocol = report.scores[name].by_sentence, report.scores[name].protocol
     gold = [report.gold.trees[index] for index in rows.indices]
@@ -246,6 +257,6 @@ def scored_sentences(report: ParsingReport, name: str | None = None) -> list[Sco
 
 
 def write_sentences(report: ParsingReport, path: str | Path) -> None:
-    """Writes `scored_sentences` as JSON lines, atomically. Raises InputError."""
+    """Writes `scored_sentences` as JSON lines, atomically. Raises InputError if the file cannot be written."""
     rows = (to_json(sentence.to_dict()) for sentence in scored_sentences(report))
     write_text("".join(row + "\n" for row in rows), path)

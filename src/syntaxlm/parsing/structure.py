@@ -1,8 +1,7 @@
-"""The structure that models give of sentences, and the rules by which it becomes trees.
+"""The structure that models compute for sentences, and the decoders that turn it into trees.
 
-Models differ in their structure: distances between words, by layer; scores of spans; or probabilities of spans, perhaps
-with labels. Each type has rules of its own; everything else that has to do with trees asks for a rule's name and gets
-trees.
+Models have different types of structure: distances between words, by layer; scores of spans; or probabilities of spans,
+optionally with labels. Each type has its own decoders (`Rule`). Other modules only use the name of a decoder.
 """
 
 from __future__ import annotations
@@ -34,30 +33,32 @@ from syntaxlm.trees.matching import beginning
 from syntaxlm.trees.span_decoding import SPAN_RULES, SpanRule, SpanScores, decode_spans, places_of
 from syntaxlm.trees.spans import AnyIntegers, Flags, Integers, Positions, gathered, offsets_of
 
-TOKEN_BUDGET = 1 << 12  # tokens of a parsing batch: enough for large products, few enough that freed blocks are kept
-SPAN_BUDGET = 1 << 17  # of a model that scores spans: spans of a batch, padding included; each takes many features
+TOKEN_BUDGET = 1 << 12  # tokens per batch: enough for large products, few enough that freed memory is reused
+SPAN_BUDGET = 1 << 17  # spans per batch, including padding, for models that score spans; each span has many features
 
-LONG_SENTENCE = 400  # words of a sentence from which on the time is extrapolated, for models that score spans
-TRIED_WORDS = 100  # of it
+LONG_SENTENCE = 400  # words; the time for longer sentences is extrapolated, for models that score spans
+TRIED_WORDS = 100  # words that are parsed for this
 
 MarginalRule = Literal["mbr", "viterbi"]
 MARGINAL_RULES: tuple[MarginalRule, ...] = get_args(MarginalRule)
 Rule = DecodingRule | SpanRule | MarginalRule
 RULES: tuple[Rule, ...] = (*DECODING_RULES, *SPAN_RULES, *MARGINAL_RULES)
-COSTLY_RULES: tuple[Rule, ...] = ("viterbi",)  # need another, slow reading of the text: used only on request
+COSTLY_RULES: tuple[Rule, ...] = ("viterbi",)  # need another, slow pass over the text: used only on request
 Values: TypeAlias = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
 class Structure:
-    """The structure that a model gives of many sentences; each part where the model gives it.
+    """The structure that a model computes for a sequence of sentences.
 
-    lengths: (S,) words of each sentence.  distances: (layers, words), sentence after sentence; of no layer for a model
-    without.  span_scores: log-probabilities among the spans that end at one word; None for a model without.
-    marginals: the probability of each span given the sentence, 1 for single words; None for a model without.
-    labels: indices into `label_names`, in the order of the marginals; -1 where there is none; None for a model without,
-    or where they were not requested.
-    find_best_trees: the single most probable trees, with labels and single words; None for a model without.
+    lengths: (S,), number of words of each sentence.
+    distances: (layers, words), sentence after sentence; zero layers for a model without distances.
+    span_scores: log-probabilities of spans among those with the same end; None for a model that does not score spans.
+    marginals: probability of each span given the sentence, 1 for single words; None for a model without marginals.
+    labels: index into `label_names` of each span, in the order of the marginals, -1 for no label; None for a model
+        without labels, or if labels were not requested.
+    find_best_trees: computes the most probable tree of each sentence, with labels and single words; None for a model
+        that cannot.
     """
 
     lengths: Integers
@@ -69,11 +70,11 @@ class Structure:
     find_best_trees: Callable[[], SpanSets] | None = None
 
     def decode(self, rule: Rule, layer: int = 1) -> SpanSets:
-        """The trees by one of the model's rules: all spans of two words or more, without labels.
+        """Returns the trees of a decoder: all spans of two words or more, without labels.
 
-        rule: `mbr` gives the tree with the greatest sum of marginals (minimum Bayes risk), `viterbi` the most probable
-        tree, which is found on first use.
-        layer: whose distances, where the rule takes distances; 1 is first.
+        rule: a decoder of the model. `mbr` returns the tree with the largest sum of marginals (minimum Bayes risk),
+            `viterbi` the most probable tree, which is computed on first use.
+        layer: layer of the distances, from 1, for decoders of distances.
         """
         if rule in DECODING_RULES:
             return decode(self.distances[layer - 1], self.lengths, rule)
@@ -88,20 +89,20 @@ class Structure:
         return average([self.marginals])
 
     def for_average(self, rule: Rule, layer: int = 1) -> SpanSets | SpanScores:
-        """What an average with other models takes: the marginals where the rule is `mbr`, otherwise the trees."""
+        """Returns the input of an average with other models: marginals for the decoder `mbr`, else trees."""
         if rule == "mbr":
             assert self.marginals is not None
             return self.marginals
         return self.decode(rule, layer)
 
     def labelled(self, rule: Rule) -> SpanSets:
-        """The trees by `mbr` or `viterbi` with the labels of their spans, single words included.
+        """Returns the trees of `mbr` or `viterbi` with the labels of their spans, including single words.
 
-        A single word without a label is left out; a longer span without one is labelled X.
-        Raises ValueError for a model without labels, and for another rule.
+        Single words without a label are left out. Longer spans without a label have the label X.
+        Raises ValueError for a model without labels, and for other decoders.
         """
         if self.labels is None or self.marginals is None or rule not in MARGINAL_RULES:
-            raise ValueError(f"trees by the rule {rule} have no labels")
+            raise ValueError(f"trees of the decoder {rule} have no labels")
         if rule == "viterbi":
             return self._best_trees
         trees = self.decode(rule)
@@ -125,7 +126,7 @@ RULES_OF: dict[type, tuple[Rule, ...]] = {
 
 
 def rules_of(model: Model) -> tuple[Rule, ...]:
-    """The decoders of a model's structure, its default first; none for a model that does not parse."""
+    """Returns the decoders of a model, its default first; empty for a model that does not parse."""
     if not isinstance(model, Parses):
         return ()
     rules = RULES_OF[model.structure_type]
@@ -133,9 +134,9 @@ def rules_of(model: Model) -> tuple[Rule, ...]:
 
 
 def rules_for(models: Sequence[ModelBundle], rule: Rule | None) -> tuple[Rule, ...]:
-    """The decoder of each model: the requested one if the model has it, otherwise its default.
+    """Returns the decoder of each model: the requested one if the model has it, otherwise its default.
 
-    Raises InputError for a model that does not parse, and for a rule that none of the models has.
+    Raises InputError for a model that does not parse, and for a decoder that none of the models has.
     """
     for one in models:
         one.require(Parses, "parsing")
@@ -148,7 +149,10 @@ def rules_for(models: Sequence[ModelBundle], rule: Rule | None) -> tuple[Rule, .
 
 
 def layer_of(stored: ModelBundle, layer: int | None) -> int:
-    """The requested layer, from 1; for None, the model's own. Raises InputError for a layer that the model lacks."""
+    """Returns the requested layer, from 1, or for None the model's default.
+
+    Raises InputError for a layer that the model lacks.
+    """
     model = stored.require(Parses, "parsing")
     if layer is None:
         return model.default_layer
@@ -158,29 +162,29 @@ def layer_of(stored: ModelBundle, layer: int | None) -> int:
 
 
 def layers_for(models: Sequence[ModelBundle], layer: int | None) -> tuple[int, ...]:
-    """`layer_of` each of the models; those without distances have no use for theirs.
+    """Returns `layer_of` each model; it is ignored for models without distances.
 
-    Raises InputError for a layer that a model with distances has not, and for any where no model has distances.
+    Raises InputError for a layer that a model with distances lacks, and for any layer if no model has distances.
     """
     if layer is not None and not any(one.require(Parses, "parsing").distance_layers for one in models):
-        raise InputError(f"layer {layer}: only distances have layers, and no model given here has distances")
+        raise InputError(f"layer {layer}: no model has distances; expected no layer")
     return tuple(layer_of(one, layer) for one in models)
 
 
 def structure_of(stored: ModelBundle, sentences: Sequence[Sequence[str]], labels: bool = True) -> Structure:
-    """The structure that a model gives of tokenised sentences, from one reading.
+    """Computes the structure of tokenised sentences in one pass.
 
-    Each sentence is read with its begin and end around it, from no state.
-    labels: whether to have the labels of a model that labels spans, at a further cost.
+    Each sentence is read from an empty state, between BOS and EOS.
+    labels: compute labels of spans, if the model has them; this takes more time.
     """
     encode = stored.vocabulary.encode
     return _structure(stored, EncodedCorpus.from_sentences([encode(sentence) for sentence in sentences]), labels)
 
 
 def distances_of(stored: ModelBundle, corpus: EncodedCorpus) -> npt.NDArray[np.float32]:
-    """The syntactic distances of all words, sentence after sentence: (layers, words).
+    """Computes the syntactic distances of all words, sentence after sentence: (layers, words).
 
-    Read as by `structure_of`. Raises InputError for a model without any.
+    Sentences are read as in `structure_of`. Raises InputError for a model without distances.
     """
     if not stored.require(Parses, "parsing").distance_layers:
         raise InputError(f"this {stored.name} model has no distances")
@@ -228,7 +232,7 @@ def _structure(stored: ModelBundle, corpus: EncodedCorpus, labelled: bool = Fals
 
 
 def _shown(batches: Iterator[TokenBatch], model: Parses, lengths: Integers) -> Iterator[TokenBatch]:
-    """Batches with a progress bar: a model that compares all spans takes time as the cube of the length."""
+    """Yields batches with a progress bar. The time of models that compare all spans is cubic in sentence length."""
     power = 1 if model.structure_type is Distances else 3
 
     def work(batch: TokenBatch) -> float:
@@ -238,14 +242,14 @@ def _shown(batches: Iterator[TokenBatch], model: Parses, lengths: Integers) -> I
 
 
 def _warn_of_long(stored: ModelBundle, corpus: EncodedCorpus, read: Callable[[TokenBatch], Any]) -> None:
-    """Warns of a sentence that takes minutes; the time is extrapolated from that of its first words."""
+    """Warns if the longest sentence takes minutes. The time is extrapolated from that of its first words."""
     longest = int(corpus.lengths.argmax())
     words = int(corpus.lengths[longest])
     if stored.require(Parses, "parsing").structure_type is Distances or words <= LONG_SENTENCE:
         return
     start = EncodedCorpus.from_sentences([corpus.sentence(longest)[:TRIED_WORDS]])
     (batch,) = (one.to(stored.model.device) for one in _batches(stored, start))
-    read(batch)  # the first reading loads what the later ones have
+    read(batch)  # warm-up
     started = time.perf_counter()
     read(batch)
     minutes = (time.perf_counter() - started) * (words / TRIED_WORDS) ** 3 / 60
@@ -253,8 +257,8 @@ def _warn_of_long(stored: ModelBundle, corpus: EncodedCorpus, read: Callable[[To
         tokens = [stored.vocabulary.tokens[word] for word in corpus.sentence(longest)]
         warnings.warn(
             InputWarning(
-                f"sentence {longest + 1:,} of those parsed together has {words:,} words ({beginning(tokens)}): parsing"
-                f" it takes about {minutes:,.0f} minutes, since {stored.name} models compare all spans. Split it, or"
+                f"sentence {longest + 1:,} of those parsed together has {words:,} words ({beginning(tokens)}). Parsing"
+                f" it takes about {minutes:,.0f} minutes, because {stored.name} models compare all spans. Split it, or"
                 " parse it with a model of syntactic distances."
             ),
             stacklevel=2,
@@ -262,7 +266,7 @@ def _warn_of_long(stored: ModelBundle, corpus: EncodedCorpus, read: Callable[[To
 
 
 def _within_memory(read: Callable[[TokenBatch], Any], batch: TokenBatch) -> Any:
-    """The structure of a batch. Raises InputError where memory does not hold the charts of its sentences."""
+    """Computes the structure of a batch. Raises InputError if its charts do not fit in memory."""
     try:
         return read(batch)
     except (MemoryError, RuntimeError) as error:
@@ -273,23 +277,25 @@ def _within_memory(read: Callable[[TokenBatch], Any], batch: TokenBatch) -> Any:
 
 def _too_long(words: int) -> InputError:
     return InputError(
-        f"a sentence of {words:,} words: the scores of all its spans need more memory than there is. Split it, or parse"
-        " it with a model of syntactic distances."
+        f"found a sentence with {words:,} words: the scores of its spans do not fit in memory. Split it, or parse it"
+        " with a model of syntactic distances."
     )
 
 
 def _real(batch: TokenBatch) -> tuple[Integers, Integers]:
-    """(B,) twice: the words of each column, and which sentence it is."""
+    """Returns the number of words of each column, and the index of its sentence, (B,) each."""
     assert batch.lengths is not None
     assert batch.indices is not None
     return batch.lengths.numpy() - 2, batch.indices.numpy()  # without BOS and EOS
 
 
 def _place(charts: Tensor, flat: npt.NDArray[np.generic], offsets: Integers, words: Integers) -> None:
-    """Puts charts, (B, n, n) by first and last word, into a flat array in the order of `SpanScores`.
+    """Copies charts to a flat array in the order of `SpanScores`.
 
-    That order is by the last word: so the spans of a sentence are the first ones of a longer sentence's.
-    offsets, words: (B,), where each sentence's spans begin in the flat array, and its number of words.
+    charts: (B, n, n), by first and last word.
+    offsets: (B,), index in `flat` of the first span of each sentence.
+    words: (B,), number of words of each sentence.
+    Spans are ordered by their last word, so the spans of a sentence come first in the chart of a longer one.
     """
     size = charts.shape[1]
     if charts.shape[1:] != (size, size) or size < words.max():
@@ -300,9 +306,9 @@ def _place(charts: Tensor, flat: npt.NDArray[np.generic], offsets: Integers, wor
         flat[offset : offset + count] = row[:count]
 
 
-@lru_cache(maxsize=4)  # batches of one length follow each other
+@lru_cache(maxsize=4)  # consecutive batches have the same length
 def _triangle(size: int) -> Integers:
-    """The places of the spans in a flattened chart of n words, by last word, then by length."""
+    """Returns the indices of the spans in a flattened chart of n words, by last word, then by length."""
     last, before = np.tril_indices(size)
     places: Integers = (last - before) * size + last
     return places
@@ -310,7 +316,7 @@ def _triangle(size: int) -> Integers:
 
 @torch.no_grad()
 def _best_trees(stored: ModelBundle, corpus: EncodedCorpus) -> SpanSets:
-    """The most probable trees of sentences, with labels and single words."""
+    """Computes the most probable trees of sentences, with labels and single words."""
     model, lengths = stored.require(FindsBestTrees, "decoding by viterbi"), corpus.lengths
     names = model.labels if isinstance(model, LabelsSpans) else ()
     found: list[Integers] = [np.zeros((0, 4), np.int64)]
@@ -326,7 +332,11 @@ def _best_trees(stored: ModelBundle, corpus: EncodedCorpus) -> SpanSets:
 
 
 def _labelled(spans: SpanSets, codes: AnyIntegers, names: tuple[str, ...]) -> SpanSets:
-    """Spans with labels. codes: of each, -1 for none; then a single word is left out, and a longer span labelled X."""
+    """Adds labels to spans.
+
+    codes: index into `names` of each span, -1 for no label. Single words without a label are left out, and longer spans
+        without a label have the label X.
+    """
     kept = (codes >= 0) | (spans.ends - spans.starts > 1)
     counts = np.bincount(spans.sentences()[kept], minlength=len(spans))
     codes = np.where(codes < 0, len(names), codes)[kept].astype(np.int32)
@@ -335,9 +345,9 @@ def _labelled(spans: SpanSets, codes: AnyIntegers, names: tuple[str, ...]) -> Sp
 
 
 def _spans_of_words(scores: Tensor, words: Integers) -> npt.NDArray[np.float32]:
-    """The scores of the spans of words alone, in the order of `SpanScores`.
+    """Returns the scores of all spans without BOS and EOS, in the order of `SpanScores`.
 
-    scores: (T, B, m), of sentences between BOS and EOS.  words: (B,) of each sentence.
+    scores: (T, B, m), of sentences between BOS and EOS.  words: (B,), number of words of each sentence.
     """
     longest = len(scores) - 2
     if scores.shape[2] < longest:
@@ -350,7 +360,7 @@ def _spans_of_words(scores: Tensor, words: Integers) -> npt.NDArray[np.float32]:
 
 
 def _room_for_spans(lengths: Integers, number_type: type[np.generic]) -> npt.NDArray[Any]:
-    """Zeros for all spans of sentences of these lengths."""
+    """Returns zeros for all spans of sentences with these lengths. Raises InputError if they do not fit in memory."""
     try:
         return np.zeros(int((lengths * (lengths + 1) // 2).sum()), number_type)
     except MemoryError as error:
@@ -358,7 +368,10 @@ def _room_for_spans(lengths: Integers, number_type: type[np.generic]) -> npt.NDA
 
 
 def _batches(stored: ModelBundle, corpus: EncodedCorpus) -> Iterator[TokenBatch]:
-    """The sentences between begin and end, longest first; fewer together where every span of each takes memory."""
+    """Yields batches of sentences between BOS and EOS, longest first.
+
+    Batches are smaller for models that score spans, which need memory for every span.
+    """
     batches = SentenceBatches(corpus, stored.vocabulary, TOKEN_BUDGET, shuffle=False, seed=0, closed=True)
     for indices in batches.epoch(0):
         while len(indices):

@@ -1,4 +1,4 @@
-"""A whole text parsed, a few thousand lines at a time."""
+"""Parsing of whole texts, some thousand lines at a time."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.text_files import line_bytes, no_sentence, plain_size, source_name
 from syntaxlm.trees import TieBreaking
 
-PARSED_TOGETHER = 20_000  # lines: as many as memory holds easily, few enough that output begins soon
-SCORED_TOGETHER = 2_000  # the same of a model with values of spans, of which a long sentence has thousands
+PARSED_TOGETHER = 20_000  # lines at a time: few enough for memory and for early output
+SCORED_TOGETHER = 2_000  # the same for models that score spans, because a long sentence has thousands of spans
 
 
 def parse_text(
@@ -35,14 +35,13 @@ def parse_text(
 ) -> Iterator[Parses]:
     """Parses a text with one sentence per line, showing a progress bar, and yields the parses of consecutive lines.
 
-    stored: one model, or several whose trees are averaged.
-    decoder, layer, labels: as of `parse_lines`; averages have no labels.
-    names, ties: of several models, as of `parse_lines_together`.
-    style: how words are split before the models' normalisers read them, as of `parse_lines`.
-    Raises InputError as these functions, and for an empty text.
+    stored: one model, or several models whose trees are averaged.
+    decoder, layer, labels, style: see `parse_lines`; averages have no labels.
+    names, ties: for several models, see `parse_lines_together`.
+    Raises InputError for the reasons of these functions, if labels are requested of an average, and for an empty text.
     """
     if labels and len(stored) > 1:
-        raise InputError("averaged trees have no labels; to get labels, parse with one model")
+        raise InputError(f"found {len(stored)} models; expected one, because averaged trees have no labels")
     normalisers = [one.normaliser for one in stored]
     reader = next((one for one in normalisers if one.units == "tags"), normalisers[0])
     lines = (line for _, line in read_sentences(text, reader))

@@ -1,4 +1,4 @@
-"""Words and marks of a line that a model did not read, put back into its tree."""
+"""Adds words and punctuation marks that a model does not read to its tree."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from syntaxlm.trees.tree import Constituent, Tree
 
-UNREAD = "UNREAD"  # tag of what no model read
+UNREAD = "UNREAD"  # tag of words and punctuation marks that the model does not read
 
 
 class NotRead(NamedTuple):
-    """line[start:end], which no model read. start, end: code points."""
+    """A part of a line that the model does not read, line[start:end].  start, end: code points."""
 
     text: str
     start: int
@@ -20,9 +20,12 @@ class NotRead(NamedTuple):
 
 
 def with_unread(tree: Tree, offsets: Sequence[tuple[int, int]], not_read: Sequence[NotRead]) -> Tree:
-    """A tree with what was not read among its words, as `Parse.complete_tree`. offsets: of the tree's words."""
+    """Returns a tree with additional words, see `Parse.complete_tree`.
+
+    offsets: start and end of each word of the tree, in code points.  not_read: the parts of the line to add.
+    """
     starts = [start for start, _ in offsets]
-    before = [bisect_left(starts, part.start) for part in not_read]  # words before each
+    before = [bisect_left(starts, part.start) for part in not_read]  # number of words before each part
     size = len(tree)
     leaves = [(start, word, tag) for start, word, tag in zip(starts, tree.words, tree.tags, strict=True)]
     leaves += [(part.start, part.text, UNREAD) for part in not_read]

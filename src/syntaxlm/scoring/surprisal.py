@@ -1,9 +1,9 @@
-"""The surprisal of every word of a text, -log2 p(word | all before it), beside the word as it was written.
+"""The surprisal of every word of a text, -log2 p(word | all words before it).
 
-A model predicts tokens; people read words. A row is what white space parts in the original text, and where the
-normaliser makes several tokens of it ("dog." read as "dog" and ".") their surprisals are added, which is the surprisal
-of the word by the chain rule. Of a character-level model, a row is a character. So the rows of a sentence, its end
-included, add up to its log-probability.
+Models predict tokens, but the rows of the result are words: the units of the original text that white space separates.
+If the normaliser splits a word into several tokens ("dog." is read as "dog" and "."), their surprisals are added, which
+is the surprisal of the word by the chain rule. For a character-level model, a row is a character. The surprisals of the
+rows of a sentence, including its end, sum to the negative log-probability of the sentence.
 """
 
 from __future__ import annotations
@@ -27,20 +27,22 @@ from syntaxlm.text.normaliser import Normaliser, UntaggedTokenError
 from syntaxlm.text.reader import AS_TOKENISED, AUTO_STYLE, TextReader
 from syntaxlm.text.treebank_style import TreebankStyle
 
-LINES_TOGETHER = 2000  # few enough for memory and for early output, enough for batches of like length
+LINES_TOGETHER = 2000  # few enough for memory and for early output, enough for batches of similar length
 
 Context = Literal["reset", "carry"]
 Bits = npt.NDArray[np.float64]
 
 
 class WordSurprisal(NamedTuple):
-    """One word of a text, as written and as read.
+    """One word of a text with its surprisal.
 
-    sentence: which line of the text, 1 first.  position: which word of it, 1 first.
-    word: line[begin:end], "" for the end of the sentence.  begin, end: code points of the line as it was written.
-    token: what the model read; several are joined by a space; "" where the normaliser dropped the word.
-    in_vocabulary: whether the model knows all of it; None where dropped.
-    surprisal: bits; None where dropped.
+    sentence: number of the line, from 1.
+    position: number of the word in the line, from 1.
+    word: the word as written, line[begin:end]; "" for the end of the sentence.
+    begin, end: position of the word in the line, in code points.
+    token: the tokens of the word, joined by spaces; "" if the normaliser dropped the word.
+    in_vocabulary: whether all its tokens are in the model's vocabulary; None if it was dropped.
+    surprisal: surprisal in bits; None if the word was dropped.
     """
 
     sentence: int
@@ -58,7 +60,7 @@ class WordSurprisal(NamedTuple):
 
 
 class WrittenWord(NamedTuple):
-    """A stretch of a line, line[begin:end], and the tokens read of it, none where it was dropped."""
+    """A part of a line, line[begin:end], and its tokens; no tokens if the normaliser dropped it."""
 
     begin: int
     end: int
@@ -66,14 +68,14 @@ class WrittenWord(NamedTuple):
 
 
 def written_words(reader: TextReader | Normaliser, line: str) -> list[WrittenWord]:
-    """The words of a line, separated by white space; in character units its characters, white space included."""
+    """Returns the words of a line, separated by white space; for a character-level model, its characters."""
     normaliser = reader.normaliser if isinstance(reader, TextReader) else reader
     in_characters = normaliser.units == "characters"
     words: list[WrittenWord] = []
     for _, begin, end, token in reader.align(line):
         tokens = () if token is None else (token,)
         before = words[-1] if words else None
-        # Tokens of one character share its place; parts of one word touch, as words never do.
+        # Tokens of one character have the same position. Parts of one word are adjacent; words are not.
         if before and ((begin, end) == before[:2] if in_characters else begin <= before.end):
             words[-1] = WrittenWord(before.begin, end, before.tokens + tokens)
         else:
@@ -87,14 +89,16 @@ def surprisals(
     context: Context | None = None,
     style: TreebankStyle = AS_TOKENISED,
 ) -> Iterator[list[WordSurprisal]]:
-    """The words of each line of text, a sentence each, with their surprisal; the last row is the sentence's end,
-    where the model predicts it.
+    """Yields the words of each line of text with their surprisal.
 
-    lines: taken some thousand at a time. A line without a token has no end, and one without a word no row.
-    context: "reset" reads each sentence by itself; "carry" reads all as one stream, each sentence after those before
-    it; None: as the model was trained. An InputWarning is raised where a model of single sentences carries its state.
-    style: how words are split before the model's normaliser reads them, see `TextReader.of`; AUTO_STYLE for text as
-    people write it. A row stays a word as written, and has the sum of its tokens' surprisals.
+    If the model predicts ends of sentences, the last row of a line is its end.
+    lines: one sentence per line; some thousand lines are read at a time. A line without tokens has no end, and a line
+        without words has no rows.
+    context: "reset": each sentence is read from an empty state; "carry": all sentences are read as one stream, so each
+        depends on those before it; None: as in training. "carry" gives an InputWarning for a model that was trained on
+        single sentences.
+    style: how words are split before the model's normaliser reads them, see `TextReader.of`; AUTO_STYLE for untokenised
+        text. A row is always a word as written, with the sum of the surprisals of its tokens.
     """
     if isinstance(lines, str):
         raise TypeError("surprisals takes lines, not one string")
@@ -120,7 +124,10 @@ def _rows(
     read: Callable[[EncodedCorpus], ScoredTokens],
     ends: bool,
 ) -> Iterator[list[WordSurprisal]]:
-    """read: scores every token, sentence after sentence.  ends: whether the ends of sentences are among them."""
+    """Yields the rows of each line.
+
+    read: scores every token, sentence after sentence.  ends: whether `read` also scores ends of sentences.
+    """
     first = 1
     while chunk := list(islice(lines, LINES_TOGETHER)):
         words = []
@@ -142,7 +149,11 @@ def _rows(
 def _sentence_rows(
     stored: ModelBundle, number: int, line: str, words: Sequence[WrittenWord], ids: list[int], bits: list[float]
 ) -> list[WordSurprisal]:
-    """ids: of the sentence's tokens; bits: theirs and, where it is predicted, the end's; none without tokens."""
+    """Returns the rows of a sentence.
+
+    number: number of the sentence, from 1.  ids: ids of the tokens.
+    bits: surprisals of the tokens and, if it is predicted, of the end; empty without tokens.
+    """
     vocabulary = stored.vocabulary
     rows = []
     first = 0
@@ -162,20 +173,20 @@ def _sentence_rows(
     return rows
 
 
-MANY_UNKNOWN = 0.1  # of the words; more are explained
-EXAMPLES = 5  # of unknown words
-REMEMBERED_UNKNOWN = 100_000  # different ones
+MANY_UNKNOWN = 0.1  # share of unknown words above which advice is printed
+EXAMPLES = 5  # number of unknown words in a message
+REMEMBERED_UNKNOWN = 100_000  # maximum number of distinct unknown words that are counted
 
 
 class UnknownWords:
-    """Counts the words of rows that a model does not know, and reports their share and a way to reduce it."""
+    """Counts unknown words, and reports their share and how to reduce it."""
 
     def __init__(self, stored: ModelBundle, style: TreebankStyle = AS_TOKENISED) -> None:
-        """style: the one that the rows were read with."""
+        """Creates a counter for a model.  style: the style with which the rows were read."""
         self._reader = TextReader.of(stored.normaliser, stored.vocabulary, style)
         self._auto = TextReader.of(stored.normaliser, stored.vocabulary, AUTO_STYLE)
-        self.words = 0  # that the model read, ends of sentences excluded
-        self.not_read = 0  # words and marks that were dropped
+        self.words = 0  # words that the model read, without ends of sentences
+        self.not_read = 0  # words and punctuation marks that the normaliser dropped
         self.unknown: Counter[str] = Counter()
         self.unknown_count = 0
 
@@ -195,7 +206,7 @@ class UnknownWords:
                         self.unknown[row.word] += 1
 
     def __str__(self) -> str:
-        """One line: "120 words, 3 unknown (2.5%)", and what to do about a large share."""
+        """Returns a line such as "120 words, 3 unknown (2.5%)", with advice if the share is large."""
         units = "characters" if self._reader.normaliser.units == "characters" else "words"
         text = f"{self.words:,} {units}, {self.unknown_count:,} unknown ({self.share:.1%})"
         if self.not_read:
@@ -213,11 +224,11 @@ class UnknownWords:
                 return f"{word!r} is unknown, but {shown}: use --punctuation auto --contractions auto"
         examples = ", ".join(word for word, _ in self.unknown.most_common(EXAMPLES))
         return (
-            f"Most frequent: {examples}. The surprisal of an unknown word says little about it; expected text like the"
-            " model's training text"
+            f"Most frequent: {examples}. The surprisal of an unknown word is not informative; expected text that is"
+            " similar to the model's training text"
         )
 
 
 def _bits(log_probs: Tensor) -> Bits:
-    """Surprisals from natural log-probabilities; never -0."""
+    """Converts natural log-probabilities to surprisals in bits; never -0."""
     return 0.0 - log_probs.double().cpu().numpy() / math.log(2)

@@ -1,7 +1,7 @@
-"""Averaged SGD, started once the validation loss no longer falls (NT-ASGD), and fine-tuning from the averaged weights.
+"""Averaged SGD that starts when the validation loss stops improving (NT-ASGD), and fine-tuning from the average.
 
-Merity, Keskar, Socher 2018, section 3, algorithm 1; fine-tuning: section 5. Training continues with the weights of SGD;
-what is measured and kept is their mean.
+Merity, Keskar, Socher 2018, section 3, algorithm 1; fine-tuning: section 5. SGD continues with its own weights; their
+average is validated and kept.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from torch import Tensor, nn
 from syntaxlm.training.recipe import OptimiserSettings
 
 Change = Literal["begins", "restarts", "ends"]
-"""What a validation brings about: averaging, fine-tuning (averaging anew, from the mean), the end of the run."""
+"""The effect of a validation: averaging starts, fine-tuning starts (averaging restarts from the average), or the run
+ends."""
 
 
 @dataclass
 class Averaging:
-    """Where a run is with the averaging of its weights.
+    """The state of weight averaging in a run.
 
-    began: the optimiser step after which the first mean began; None: weights are not averaged yet.
-    restarted: the step after which fine-tuning began, and with it the mean anew; None: not yet.
-    losses: of validations since the run or fine-tuning began, nats per token, oldest first.
+    began: the optimiser step after which averaging started; None: it has not started.
+    restarted: the optimiser step after which fine-tuning started with a new average; None: it has not started.
+    losses: validation losses since the start of the run or of fine-tuning, nats per token, oldest first.
     """
 
     began: int | None = None
@@ -34,16 +35,16 @@ class Averaging:
     losses: list[float] = field(default_factory=list)
 
     def count(self, steps: int) -> int:
-        """How many steps are in the mean after so many optimiser steps; 0: weights are not averaged."""
+        """Returns the number of averaged steps after `steps` optimiser steps; 0 if weights are not averaged."""
         since = self.began if self.restarted is None else self.restarted
         return 0 if since is None else steps - since
 
     def is_averaged(self, step: int) -> bool:
-        """Whether the weights measured after a step were averaged ones."""
+        """Whether the weights that were validated after a step were averaged."""
         return self.began is not None and step > self.began
 
     def seen(self, loss: float, steps: int, epochs: float, settings: OptimiserSettings) -> Change | None:
-        """Takes note of a validation after so many steps and epochs; returns what it brings about."""
+        """Records the loss of a validation after `steps` optimiser steps and `epochs` epochs. Returns its effect."""
         risen = self._has_risen(loss, settings.average_patience)
         self.losses.append(loss)
         if self.restarted is not None:
@@ -58,11 +59,11 @@ class Averaging:
         return None
 
     def _has_risen(self, loss: float, patience: int | None) -> bool:
-        """Whether a loss is above the lowest of all before it but the last few."""
+        """Whether a loss is higher than the lowest earlier one, ignoring the last `patience` losses."""
         return patience is not None and len(self.losses) > patience and loss > min(self.losses[:-patience])
 
     def rate(self, settings: OptimiserSettings) -> float:
-        """The learning rate before any fall."""
+        """Returns the learning rate before any reduction by the schedule."""
         averaged = settings.average_learning_rate if self.began is not None else None
         return settings.learning_rate if averaged is None else averaged
 
@@ -72,9 +73,9 @@ def _reached(epoch: int | None, epochs: float) -> bool:
 
 
 class WeightAverage:
-    """The mean of a model's weights over optimiser steps. Parameters only: buffers stay the model's own.
+    """The average of a model's parameters over optimiser steps. Buffers are not averaged.
 
-    means: by parameter name, tied ones once; empty before the first step.
+    means: averages by parameter name, tied parameters once; empty before the first step.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -83,7 +84,7 @@ class WeightAverage:
 
     @torch.no_grad()
     def add(self, count: int) -> None:
-        """Takes the weights after an optimiser step into the mean; count: steps in it, this one included."""
+        """Adds the present weights to the average.  count: number of averaged steps, including this one."""
         weights = self._weights()
         if count == 1:
             self.means = {name: weight.clone() for name, weight in weights.items()}
@@ -92,7 +93,7 @@ class WeightAverage:
 
     @contextmanager
     def as_weights(self) -> Iterator[None]:
-        """The model has the averaged weights inside, its own again after. Where there is no mean: nothing."""
+        """Replaces the model's weights by the average inside the context. Does nothing if there is no average."""
         own = {name: weight.clone() for name, weight in self._weights().items()} if self.means else {}
         self._put(self.means)
         try:
@@ -101,12 +102,15 @@ class WeightAverage:
             self._put(own)
 
     def begin(self) -> None:
-        """Begins a mean, from the mean before as the model's weights where there is one."""
+        """Starts a new average. If there is an earlier average, it becomes the model's weights."""
         self._put(self.means)
         self.means = {}
 
     def load(self, means: Mapping[str, Tensor]) -> None:
-        """Continues from means by parameter name. Raises KeyError when some are missing; none at all begins anew."""
+        """Restores averages by parameter name; an empty mapping starts a new average.
+
+        Raises KeyError if some parameters are missing.
+        """
         weights = self._weights() if means else {}
         self.means = {name: means[name].to(weight.device, copy=True) for name, weight in weights.items()}
 

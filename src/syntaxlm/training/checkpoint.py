@@ -1,6 +1,6 @@
-"""A checkpoint: the whole state of a run in one safetensors file, so that replacing it is one atomic step.
+"""Checkpoints: the whole state of a run in one safetensors file, which can be replaced atomically.
 
-Every field is checked when it is read: the file may be damaged, or edited by somebody else.
+Every field is checked when it is read, because the file may be damaged or edited.
 """
 
 from __future__ import annotations
@@ -38,26 +38,28 @@ from syntaxlm.training.schedule import Plateau
 
 CHECKPOINT = "checkpoint.safetensors"
 
-_LARGEST = 1e300  # of a setting
-_ADAM = {"step", "exp_avg", "exp_avg_sq"}  # what Adam keeps of each weight
+_LARGEST = 1e300  # larger optimiser settings are rejected
+_ADAM = {"step", "exp_avg", "exp_avg_sq"}  # Adam's state of each parameter
 
 Number = Annotated[int, Field(ge=0, le=2**62)]
 
 
 @dataclass
 class TrainerState:
-    """Where a run is.
+    """The progress of a run.
 
-    epoch, batch: the next batch to train on, from 0.
-    steps: optimiser steps made.
-    seconds: of training, over all starts.
-    loss_sum, loss_count: since the last validation.
-    first_loss: of the first step.
-    best_loss, best_step, best_epoch: cost, steps and epochs of the weights kept.
-    lowest_loss: the lowest cost of a validation; None for that of the weights kept.
-    without_best: validations since then.
+    epoch, batch: epoch and index of the next batch, from 0.
+    steps: number of optimiser steps.
+    seconds: training time, including the time before the run was resumed.
+    loss_sum, loss_count: sum of the training loss and number of tokens (or items) since the last validation.
+    first_loss: loss of the first step.
+    best_loss, best_step, best_epoch: validation cost, step and epoch of the weights that are kept.
+    lowest_loss: lowest validation cost; None: that of the weights that are kept.
+    without_best: number of validations since the lowest cost.
     metrics_bytes: length of this run's metrics.jsonl.
-    round_figures: what a model that counts returned of its last round, for JSON.
+    finished: whether training has ended.
+    plateau, averaging: state of the learning rate schedule and of weight averaging.
+    round_figures: figures of the last round of a model that is trained by counting, for JSON.
     """
 
     epoch: Number = 0
@@ -80,7 +82,9 @@ class TrainerState:
 
 
 def own_tensors(state: State) -> dict[str, Tensor]:
-    """What a process has of its own, on the processor: its columns' carried state, its random numbers."""
+    """Returns the tensors of one process, on the CPU: the carried state of its columns and the state of its random
+    number generators.
+    """
     tensors = {f"state/{name}": value.detach().cpu().clone() for name, value in (state or {}).items()}
     tensors["random"] = torch.get_rng_state()
     if torch.cuda.is_available():
@@ -96,9 +100,12 @@ def write_checkpoint(
     progress: TrainerState,
     average: WeightAverage | None = None,
 ) -> None:
-    """Writes the run's state: weights, optimiser, trainer state, mean, and `own_tensors` of every process, by rank.
+    """Writes the state of a run.
 
-    optimiser: None for a model that counts.
+    optimiser: None for a model that is trained by counting.
+    processes: `own_tensors` of every process, by rank.
+    average: averaged weights, if any.
+    Raises InputError if the file cannot be written.
     """
     optimiser_state = optimiser.state_dict() if optimiser else {"state": {}, "param_groups": []}
     tensors = {f"model/{name}": tensor for name, tensor in distinct_tensors(model).items()}
@@ -124,7 +131,10 @@ def _is_of(name: str, rank: int) -> bool:
 
 
 def read_trainer_state(folder: Path) -> TrainerState:
-    """The position of a checkpoint's run, which decides the optimiser for `read_checkpoint`. Raises InputError."""
+    """Reads only the progress of a run, which determines the optimiser for `read_checkpoint`.
+
+    Raises InputError if the checkpoint is missing or damaged.
+    """
     path = folder / CHECKPOINT
     return _trainer_state(read_notes(path), path)
 
@@ -140,11 +150,11 @@ _OLD_FIELDS = {"nats": "loss_sum", "tokens": "loss_count"}
 
 
 def _note(name: str, notes: Mapping[str, str], path: Path) -> Any:
-    """A JSON value among the notes. Checkpoints of format 1 have Infinity where there is no best loss yet."""
+    """Returns a JSON value of the metadata. In format 1, Infinity means that there is no best loss yet."""
     try:
         return json.loads(notes[name], parse_constant=lambda text: None)
     except (KeyError, ValueError, RecursionError) as error:
-        raise InputError(f"{path}: no checkpoint of this program: {error!r}") from None
+        raise InputError(f"{path}: not a valid checkpoint: {error!r}") from None
 
 
 def read_checkpoint(
@@ -155,12 +165,12 @@ def read_checkpoint(
     ranks: int = 1,
     average: WeightAverage | None = None,
 ) -> tuple[State, TrainerState]:
-    """Puts a checkpoint into model, optimiser, average and random numbers.
+    """Restores model, optimiser, average and random number generators from a checkpoint.
 
-    Returns this process's carried state, and progress.
-
-    Raises InputError when it is missing or damaged, or of a run of another number of processes. Nothing was put
-    anywhere then, but perhaps into `average`.
+    rank, ranks: number of this process, and number of processes.
+    Returns the carried state of this process, and the progress of the run.
+    Raises InputError if the checkpoint is missing or damaged, or if its run had another number of processes. In that
+    case nothing is changed, except perhaps `average`.
     """
     path = folder / CHECKPOINT
 
@@ -171,7 +181,10 @@ def read_checkpoint(
         while f"{_of_process(written)}random" in file.stored:
             written += 1
         if written != ranks:
-            raise InputError(f"{path}: of a run of {written} processes; resume with as many, not {ranks}")
+            raise InputError(
+                f"{path}: found the checkpoint of a run with {written} processes; expected {ranks}. Resume with"
+                f" {written} processes"
+            )
         refuse(path, "the checkpoint does not fit the recipe", _misfits(_parts(file.stored, rank), model, optimiser))
 
     tensors, notes = read_tensors(path, check)
@@ -179,9 +192,9 @@ def read_checkpoint(
     parts = _parts(tensors, rank)
     for name in ("optimiser", "average"):
         check_finite(path, parts[name])
-    # Memory of what is not there yet may be infinitely far away.
+    # Carried states may contain infinite distances, but no NaN.
     if nan := [name for name, tensor in parts["state"].items() if bool(tensor.isnan().any())]:
-        raise InputError(f"{path}: the carried state {nan[0]} has NaN values")
+        raise InputError(f"{path}: the carried state {nan[0]} contains NaN")
     load_weights(model, parts["model"], str(path))
     if average is not None:
         average.load(renamed(parts["average"], present_name))
@@ -196,14 +209,14 @@ def read_checkpoint(
         if "cuda" in parts["random"] and torch.cuda.is_available():
             torch.cuda.set_rng_state(parts["random"]["cuda"])
     except RuntimeError as error:
-        raise InputError(f"{path}: the state of the random numbers is damaged: {error}") from None
+        raise InputError(f"{path}: the state of the random number generator is damaged: {error}") from None
     device = model.device
     state = {name: tensor.to(device) for name, tensor in parts["state"].items()}
     return state or None, progress
 
 
 def _parts(tensors: Mapping[str, Any], rank: int) -> dict[str, dict[str, Any]]:
-    """The tensors by what they are of, "model", "random", ...: those of all processes, and those of one."""
+    """Groups the tensors of a process by their part of the state: "model", "optimiser", "random", ..."""
     own = {name.removeprefix(_of_process(rank)): tensor for name, tensor in tensors.items() if _is_of(name, rank)}
     parts: dict[str, dict[str, Any]] = {"model": {}, "optimiser": {}, "average": {}, "state": {}, "random": {}}
     for name, tensor in (dict(tensors) | own).items():
@@ -216,7 +229,7 @@ def _parts(tensors: Mapping[str, Any], rank: int) -> dict[str, dict[str, Any]]:
 def _misfits(
     parts: Mapping[str, Mapping[str, StoredTensor]], model: Model, optimiser: torch.optim.Optimizer | None
 ) -> list[str]:
-    """What in a checkpoint's header does not fit."""
+    """Returns a message for each tensor in the header that does not fit model or optimiser."""
     weights_of_model = {name: one.detach() for name, one in model.named_parameters()}
     stored_model = renamed(parts["model"], present_name)
     # Sizes of buffers may depend on the text; `load_weights` checks them.
@@ -237,13 +250,13 @@ def _misfits(
         place = int(index) if index.isascii() and index.isdigit() and len(index) < 10 else len(weights)
         shape = None if place >= len(weights) else torch.Size() if what == "step" else weights[place].shape
         if stored.shape != shape or not stored.dtype.is_floating_point:
-            faults.append(f"optimiser/{name} is not of a weight of this model")
+            faults.append(f"optimiser/{name} does not fit any weight of this model")
     expected = _ADAM if isinstance(optimiser, torch.optim.Adam) else set()
     return faults + [f"optimiser/{index} lacks its state" for index, names in found.items() if not names >= expected]
 
 
 def _checked_groups(groups: Any, optimiser: torch.optim.Optimizer | None, path: Path) -> list[dict[str, Any]]:
-    """An optimiser's groups of weights, with settings of their own as far as they are stored. Raises InputError."""
+    """Returns the optimiser's parameter groups with the stored settings. Raises InputError if they do not fit."""
     own = [] if optimiser is None else optimiser.state_dict()["param_groups"]
     fits = isinstance(groups, list) and len(groups) == len(own) and all(isinstance(group, dict) for group in groups)
     if not fits or any(group.get("params") != usual["params"] for group, usual in zip(groups, own, strict=True)):
@@ -253,13 +266,15 @@ def _checked_groups(groups: Any, optimiser: torch.optim.Optimizer | None, path: 
         stored = {name: value for name, value in group.items() if name in usual}
         for name, value in stored.items():
             if not _is_like(value, usual[name]):
-                raise InputError(f"{path}: groups: {name}: found {str(value)[:40]}; expected such as {usual[name]}")
+                raise InputError(
+                    f"{path}: groups: {name}: found {str(value)[:40]}; expected a value like {usual[name]}"
+                )
         checked.append(usual | stored)
     return checked
 
 
 def _is_like(value: Any, usual: Any) -> bool:
-    """Whether a setting is of the same type, and finite."""
+    """Whether a setting has the same type as the usual one, and is finite."""
     if isinstance(usual, list | tuple):
         return isinstance(value, list) and len(value) == len(usual) and all(map(_is_like, value, usual))
     if isinstance(usual, float):

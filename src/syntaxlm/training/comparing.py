@@ -1,7 +1,7 @@
-"""Several recipes trained under one budget, each with several seeds, and their table.
+"""Comparison of several recipes, trained with the same budget and several seeds each.
 
-A comparison is a folder: folder/recipe/seed-S are its runs, folder/comparison.json its figures so far. Started again,
-it reads the runs that are finished, resumes one that was interrupted, and trains those that are missing.
+A comparison is a folder with the runs in folder/RECIPE/seed-S and the results so far in folder/comparison.json. If it
+is started again, finished runs are read, an interrupted run is resumed, and missing runs are trained.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ COMPARISON = "comparison.json"
 
 @dataclass(frozen=True)
 class Row:
-    """One recipe's finished runs.
+    """The finished runs of one recipe.
 
-    parameters: weights that are trained, tied ones once. epoch_tokens: predicted in an epoch of training.
+    parameters: number of trainable parameters; tied parameters are counted once.
+    epoch_tokens: number of tokens that are predicted in an epoch of training.
     """
 
     name: str
@@ -44,12 +45,12 @@ class Row:
     epoch_tokens: int | None = None
 
     def scores(self, text: str) -> list[LanguageModelScore]:
-        """Of each finished run on "valid" or "test"."""
+        """Returns the score of each finished run on a text, "valid" or "test"."""
         found = [getattr(run, text) for run in self.runs]
         return [score for score in found if score is not None]
 
     def figure(self, text: str, measure: str) -> Figure | None:
-        """measure: "perplexity" or "bits_per_character"."""
+        """Returns a statistic over the finished runs, if any.  measure: "perplexity" or "bits_per_character"."""
         return Figure.of([getattr(score, measure) for score in self.scores(text)])
 
     @property
@@ -62,14 +63,14 @@ class Row:
 
     @property
     def tokens_per_second(self) -> Figure | None:
-        """Of training, the time of its validations included."""
+        """Training speed, including the time for validation."""
         tokens = self.epoch_tokens
         if tokens is None:
             return None
         return Figure.of([run.epochs * tokens / run.seconds for run in self.runs if run.seconds])
 
     def to_dict(self) -> dict[str, Any]:
-        """All figures, for JSON."""
+        """Returns all figures for JSON."""
         texts = {
             text: {measure: _plain(self.figure(text, measure)) for measure in ("perplexity", "bits_per_character")}
             for text in ("valid", "test")
@@ -85,7 +86,13 @@ def _plain(figure: Figure | None) -> dict[str, Any] | None:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The table. seeds: of each recipe, as asked; faults: runs that could not be trained, folder to message."""
+    """The results of a comparison.
+
+    rows: one for each recipe.
+    seeds: requested number of seeds.
+    faults: error messages of the runs that failed, by folder.
+    stopped: whether training was interrupted.
+    """
 
     folder: Path
     rows: list[Row]
@@ -95,18 +102,18 @@ class Comparison:
 
     @property
     def measure(self) -> str:
-        """Bits per character if any model reads characters."""
+        """The measure of the table: bits per character if any model is a character-level model, else perplexity."""
         characters = any(row.recipe.text.normaliser.units == "characters" for row in self.rows)
         return "bits_per_character" if characters else "perplexity"
 
     @property
     def notes(self) -> list[str]:
-        """What keeps figures from being compared as they stand."""
+        """Reasons why the figures of some recipes are not directly comparable."""
         notes = []
         readings = {row.name: _reading(row.recipe) for row in self.rows}
         if len(set(readings.values())) > 1:
             of_rows = "; ".join(f"{name}: {reading}" for name, reading in readings.items())
-            notes.append(f"the text is not read in the same way: {of_rows}")
+            notes.append(f"the recipes read the text in different ways: {of_rows}")
         for text in ("valid", "test"):
             counts = {}
             for row in self.rows:
@@ -118,7 +125,7 @@ class Comparison:
                 of_rows = ", ".join(
                     f"{name} {count:,} ({unknown:,} unknown)" for name, (count, unknown) in counts.items()
                 )
-                notes.append(f"{text}: not the same {unit} predicted: {of_rows}")
+                notes.append(f"{text}: the recipes predict different {unit}: {of_rows}")
         for row in self.rows:
             scores = [*row.scores("valid"), *row.scores("test")]
             if scores and scores[0].likelihood_estimate:
@@ -126,7 +133,7 @@ class Comparison:
         return notes
 
     def to_dict(self) -> dict[str, Any]:
-        """All figures, for JSON."""
+        """Returns all figures for JSON."""
         return {
             "schema_version": 2,  # 1 had "deviation" for "std"
             "folder": str(self.folder),
@@ -160,12 +167,12 @@ class Comparison:
             "  ".join([cells[0].ljust(widths[0]), *map(str.rjust, cells[1:], widths[1:])]).rstrip() for cells in lines
         ]
         notes = [f"note: {note}" for note in self.notes]
-        stopped = ["Stopped and saved: the same command resumes it."] if self.stopped else []
+        stopped = ["Training stopped; a checkpoint is saved. Resume with the same command."] if self.stopped else []
         return "\n".join([*table, *notes, *stopped])
 
 
 def _reading(recipe: Recipe) -> str:
-    """How a recipe's model reads text."""
+    """Describes how a recipe's model reads text."""
     return "words given their trees" if recipe.reads == "trees" else str(recipe.mode)
 
 
@@ -174,9 +181,12 @@ def _shown(figure: Figure | None, decimals: int) -> str:
 
 
 def read_recipes(names: Sequence[str], overrides: Overrides = (), minutes: float | None = None) -> dict[str, Recipe]:
-    """Recipes by the names of their files; overrides, and minutes of training where given, are put into all.
+    """Reads recipes and returns them by name, without folder and extension.
 
-    Raises InputError with the faults of all, for two of one name, and for a text that is not there.
+    names: recipe files or names of shipped recipes.
+    overrides: settings that replace those of every recipe, see `read_recipe`.
+    minutes: training time of every recipe; None: as in the recipe.
+    Raises InputError with the errors of all recipes, for two recipes with the same name, and for missing texts.
     """
     settings: Overrides
     if isinstance(overrides, Mapping):
@@ -189,7 +199,7 @@ def read_recipes(names: Sequence[str], overrides: Overrides = (), minutes: float
         try:
             stem = find_recipe(name).stem
             if stem in recipes:
-                raise InputError(f"{name}: a recipe of the name {stem} is given already")
+                raise InputError(f"{name}: found two recipes with the name {stem}; expected different names")
             recipes[stem] = read_recipe(name, settings)
             text = recipes[stem].text
             for key, path in (("train", text.train), ("valid", text.valid), ("test", text.test)):
@@ -209,13 +219,16 @@ def compare(
     watching: Watching,
     say: Callable[[str], None] = lambda line: None,
 ) -> Comparison:
-    """Trains every recipe with seeds run.seed, run.seed + 1, ..., one after the other, and writes comparison.json.
+    """Trains every recipe with seeds run.seed, run.seed + 1, ..., one run after the other, and writes comparison.json.
 
-    A failed run does not end the others; its message is in `faults`. After a stopped run no other is started.
-    Raises InputError before anything is trained when a folder holds a run of other settings.
+    recipes: recipes by name.  folder: the folder of the comparison.  seeds: number of seeds of each recipe.
+    watching: returns a context manager with a progress callback for a recipe.  say: prints a line of progress.
+    If a run fails, the others are trained all the same, and its error message is in `faults`. If a run is interrupted,
+    no further run is started.
+    Raises InputError before training if a folder holds a run with other settings.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise InputError("compare trains in one process; found several (torchrun)")
+        raise InputError("found several processes (torchrun); compare trains in one process. Start it without torchrun")
     refuse_run(folder)
     runs = {
         (name, folder / name / run): one
@@ -237,7 +250,7 @@ def _compare(
     watching: Watching,
     say: Callable[[str], None],
 ) -> Comparison:
-    """`compare`, in a folder that no other process is at work in. runs: recipes by their names and folders."""
+    """Implements `compare` in a folder that is locked.  runs: recipes by name and run folder."""
     rows = {name: Row(name, recipe) for name, recipe in recipes.items()}
     faults: dict[str, str] = {}
     stopped = False
@@ -260,7 +273,7 @@ def _compare(
 
 
 def _with_run(row: Row, result: TrainingResult, counted: dict[str, int]) -> Row:
-    """The row with one more finished run. counted: tokens of an epoch, by the settings that they depend on."""
+    """Returns the row with another finished run.  counted: cached numbers of tokens per epoch, by settings."""
     stored = read_model(result.folder)
     key = repr((row.recipe.text.train, row.recipe.text.normaliser, row.recipe.batches))
     if key not in counted:
@@ -270,7 +283,7 @@ def _with_run(row: Row, result: TrainingResult, counted: dict[str, int]) -> Row:
 
 
 def _epoch_tokens(recipe: Recipe, folder: Path) -> int:
-    """How many tokens an epoch of training predicts, ends of sentences included where they are predicted."""
+    """Returns the number of tokens that an epoch of training predicts, including predicted ends of sentences."""
     if recipe.reads == "trees":
         sizes, most = map(len, dependency_trees(recipe.text.train)), recipe.batches.maximum_words
         return sum(size for size in sizes if most is None or size <= most)

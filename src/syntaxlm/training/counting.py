@@ -1,4 +1,4 @@
-"""Training by counting or EM: rounds over the whole data, each setting the parameters by expected counts."""
+"""Training by counting or EM: each round computes expected counts on all data and sets the parameters from them."""
 
 from __future__ import annotations
 
@@ -19,51 +19,54 @@ from syntaxlm.training.task import Task, TaskRecipe
 
 
 class CountingLoop:
-    """Rounds until the model needs no more, the schedule ends, or a stop is requested. One process counts."""
+    """Trains in rounds until the model needs no more, the schedule ends, or a stop is requested.
+
+    Only the first process counts.
+    """
 
     def __init__(self, task: Task, recipe: TaskRecipe, processes: Processes, log: RunLog) -> None:
         self.task, self.recipe, self.processes, self.log = task, recipe, processes, log
         self.model: TrainsByCounting = task.model
-        self.stop_asked = False
+        self.stop_requested = False
 
     @property
     def rounds(self) -> int:
-        """The largest number of rounds."""
+        """The maximum number of rounds."""
         limit = self.recipe.schedule.epochs
         return limit if self.model.rounds is None else min(limit, self.model.rounds)
 
     @property
     def epochs(self) -> float:
-        """The number of rounds made."""
+        """The number of finished rounds."""
         return float(self.log.trainer.epoch)
 
     @property
     def figures(self) -> dict[str, Any]:
-        """What `maximise` returned in the last round."""
+        """The figures that `maximise` returned in the last round."""
         return self.log.trainer.round_figures
 
     def restore(self) -> None:
-        """Continues from the folder's checkpoint, which is written after every round."""
+        """Restores the state of the checkpoint, if there is one. It is written after every round."""
         folder = self.log.folder
         if folder is not None and (folder / CHECKPOINT).exists():
             _, self.log.trainer = read_checkpoint(folder, self.task.model, None)
 
     def train(self) -> None:
-        """Makes the rounds in the first process; the others wait."""
+        """Trains in the first process, while the others wait."""
         self.processes.on_rank_zero(self._rounds)
         self.log.trainer = self.processes.fabric.broadcast(self.log.trainer)
 
     def _rounds(self) -> None:
         trainer = self.log.trainer
         started = time.monotonic() - trainer.seconds
-        while not trainer.finished and not self.stop_asked:
+        while not trainer.finished and not self.stop_requested:
             counted = 0
             with torch.no_grad():
                 for counted, batch in enumerate(progress_bar(self.task.full_pass(), "counting, batches"), 1):  # noqa: B007
                     self.model.accumulate(batch)
                 if not counted:
                     raise InputError(
-                        f"{self._place}: found nothing to count; expected training text with a word or more"
+                        f"{self._place}: found nothing to count; expected training text with one word or more"
                     )
                 with status("estimating"):
                     trainer.round_figures = self.model.maximise()
@@ -79,13 +82,16 @@ class CountingLoop:
         return self.log.folder or "training"
 
     def _after_round(self) -> None:
-        """Validates, keeps the weights of the best round, writes the log and, of several rounds, a checkpoint."""
+        """Validates, keeps the weights if they are the best, and writes the log.
+
+        If there are several rounds, it also writes a checkpoint.
+        """
         trainer, log, patience = self.log.trainer, self.log, self.recipe.schedule.stop_patience
         found = self.task.validate()
         if not math.isfinite(found.cost):
             raise InputError(
                 f"{self._place}: the {found.criterion.name} of the validation data is {found.cost} after round"
-                f" {trainer.epoch}; expected a finite number. Earlier checkpoints are intact; resume the run from the"
+                f" {trainer.epoch}; expected a finite number. Earlier checkpoints are intact: resume the run from the"
                 " last one with other data or settings."
             )
         best = trainer.best_loss is None or found.cost < trainer.best_loss

@@ -1,6 +1,6 @@
-"""The data of a run, text or dependency trees: training, validation and test part, vocabulary and batches.
+"""The data of a run, text or dependency trees: training, validation and test data, vocabulary and batches.
 
-What the model reads decides which of the two a recipe names.
+The recipe's model determines whether the data is text or dependency trees.
 """
 
 from __future__ import annotations
@@ -32,15 +32,17 @@ from syntaxlm.training.recipe import Recipe
 from syntaxlm.trees.preprocessing import PREPROCESSINGS
 from syntaxlm.trees.spans import joined
 
-COUNTED_TOKENS = 1 << 15  # of a batch that is counted
+COUNTED_TOKENS = 1 << 15  # tokens per batch for models that are trained by counting
 
 
 class TrainingData(ABC):
-    """Training, validation and test part, with one vocabulary.
+    """Training, validation and test data, with one vocabulary.
 
-    labels: of the edges of trees; None for text.  test: None where the recipe names none.
-    supervision: gold trees of the training text; None for trees, which have no further ones, and without any.
-    focus: trees of the training text by other parsers, one entry of each; empty for trees, and without any.
+    test: None if the recipe has no test data.
+    labels: vocabulary of the edge labels of dependency trees; None for text.
+    supervision: gold trees of the training text; None for dependency trees, and if the recipe has none.
+    focus: trees of the training text by other parsers, one entry for each parser; empty for dependency trees, and if
+        the recipe has none.
     """
 
     train: Any
@@ -53,23 +55,29 @@ class TrainingData(ABC):
 
     @abstractmethod
     def setup(self, model: Model) -> None:
-        """Gives a fresh model the statistics of the training part it needs. Raises InputError where these lack."""
+        """Passes statistics of the training data to a new model that needs them.
+
+        Raises InputError if the data lacks what the model needs.
+        """
 
     @abstractmethod
     def batches(self, recipe: Recipe, model: Model, rank: int, ranks: int) -> Batches:
-        """The batches of the training part, of one of so many processes."""
+        """Returns the training batches of one process.  rank, ranks: its number, and the number of processes."""
 
     @abstractmethod
     def validation_batches(self, recipe: Recipe) -> Iterable[Any]:
-        """The validation part in batches of whole sentences or trees, the same every time."""
+        """Returns batches of whole sentences or trees of the validation data, always in the same order."""
 
     @abstractmethod
     def full_pass(self, recipe: Recipe) -> Iterable[TokenBatch]:
-        """The whole training part once, in batches as large as can be, for a model that counts."""
+        """Returns large batches of the whole training data, for a model that is trained by counting."""
 
 
 def fingerprint_texts(recipe: Recipe) -> Fingerprints:
-    """Hashes of all files that a run reads. Raises InputError for one that cannot be read, or not repeatedly."""
+    """Returns the hashes of all files that a run reads.
+
+    Raises InputError for a file that cannot be read, and for training data that can be read only once.
+    """
     text = recipe.text
     paths = {f"text.{name}": getattr(text, name) for name in ("train", "valid", "test", "trees")}
     paths |= {f"text.focus.{number}": path for number, path in enumerate(text.focus)}
@@ -79,19 +87,22 @@ def fingerprint_texts(recipe: Recipe) -> Fingerprints:
     found = fingerprint(paths, paths if recipe.reads == "trees" else of_trees)
     if None in found["text.train"].values():
         raise InputError(
-            f"text.train: found {text.train}, standard input or a pipe, which can be read only once; training reads its"
-            " text several times, and again when it is resumed. Write the text to a file, and give that."
+            f"text.train: found {text.train}, standard input or a pipe, which can be read only once; expected a file,"
+            " because training reads its text several times. Write the text to a file first."
         )
     return found
 
 
 def read_training_data(recipe: Recipe) -> TrainingData:
-    """What the recipe names. Raises InputError for files that are missing, or not of the type that its model reads."""
+    """Reads the data of a recipe.
+
+    Raises InputError for files that are missing, or of a type that the recipe's model does not read.
+    """
     return TreeTrainingData(recipe) if recipe.reads == "trees" else TextTrainingData(recipe)
 
 
 class TextTrainingData(TrainingData):
-    """Texts, one sentence a line."""
+    """Text data, with one sentence per line."""
 
     train: EncodedCorpus
 
@@ -119,7 +130,7 @@ class TextTrainingData(TrainingData):
         ]
 
     def setup(self, model: Model) -> None:
-        """How frequent words are: everywhere, as the last of a sentence, and alone."""
+        """Passes word counts to the model: of all words, of last words, and of one-word sentences."""
         if isinstance(model, NeedsTextCounts):
             ids, offsets = np.asarray(self.train.ids), np.asarray(self.train.offsets)
             last, lengths = ids[offsets[1:] - 1], self.train.lengths
@@ -169,7 +180,7 @@ class TextTrainingData(TrainingData):
         ).iterate()
 
     def full_pass(self, recipe: Recipe) -> Iterable[TokenBatch]:
-        """Of a stream, unchanged, in one column."""
+        """Returns a stream in its original order, in one column."""
         cut = recipe.batches
         if cut.carry_state:
             return StreamBatches(self.train, self.vocabulary, 1, COUNTED_TOKENS).iterate()
@@ -185,7 +196,7 @@ class TextTrainingData(TrainingData):
 
 
 def _warn_of_long(corpus: EncodedCorpus, maximum_words: int | None, name: str) -> None:
-    """Warns of a sentence that takes minutes. maximum_words: longer ones are left out."""
+    """Warns if the longest sentence takes minutes.  maximum_words: longer sentences are ignored; None: no limit."""
     lengths = corpus.lengths
     if maximum_words is not None:
         lengths = np.where(lengths > maximum_words, 0, lengths)
@@ -194,15 +205,16 @@ def _warn_of_long(corpus: EncodedCorpus, maximum_words: int | None, name: str) -
         warnings.warn(
             InputWarning(
                 f"{corpus.source}, line {corpus.line_numbers[longest]}: the sentence has {lengths[longest]:,} words."
-                f" {name} models compare all spans: it takes {(lengths[longest] / 40) ** 3:,.0f} times as long as a"
-                " sentence of 40 words. Split it, or leave it out (of the training text, batches.maximum_words does)."
+                f" {name} models compare all spans, so it takes {(lengths[longest] / 40) ** 3:,.0f} times the time of a"
+                " sentence with 40 words. Split it or leave it out (batches.maximum_words does this for the training"
+                " text)."
             ),
             stacklevel=2,
         )
 
 
 class TreeTrainingData(TrainingData):
-    """Files of dependency trees."""
+    """Data of dependency trees."""
 
     train: DependencyCorpus
     labels: Vocabulary
@@ -222,7 +234,7 @@ class TreeTrainingData(TrainingData):
         self.test = read(text.test) if text.test else None
 
     def setup(self, model: Model) -> None:
-        """How frequent words are, how many labels there are."""
+        """Passes word counts and the number of labels to the model."""
         for corpus in (self.train, self.valid, self.test):
             if isinstance(corpus, DependencyCorpus):
                 check_labels(model, corpus)

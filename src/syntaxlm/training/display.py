@@ -14,16 +14,17 @@ from syntaxlm.training.run_log import Event
 
 
 class ProgressDisplay:
-    """A progress bar with the time left, and a line for each validation. Where there is no terminal, the lines alone.
+    """Shows a progress bar with the remaining time, and prints a line after each validation.
 
-    unit: what the speed counts, "tokens" or "pairs".
+    Without a terminal, only the lines are printed.
+    unit: unit of the speed, "tokens" or "pairs" (per second).
     """
 
     def __init__(self, schedule: ScheduleSettings, console: Console, unit: str = "tokens") -> None:
         self.schedule, self.console, self.unit = schedule, console, unit
         self._work = Work("training")
         self._shown, self._started = ExitStack(), False
-        self._counted, self._seconds = 0, 0.0  # at the last measurement of speed
+        self._counted, self._seconds = 0, 0.0  # at the last measurement of the speed
 
     def __enter__(self) -> ProgressDisplay:
         return self
@@ -43,7 +44,7 @@ class ProgressDisplay:
             self._move(event)
 
     def _print(self, event: Event) -> None:
-        """The line of a validation."""
+        """Prints the line of a validation."""
         place, values = event.trainer, event.values
         where = (
             f"epoch {place.epoch + place.batch / event.batches:.2f}"
@@ -55,11 +56,11 @@ class ProgressDisplay:
         parts.append(_clock(place.seconds))
         parts += [text for key, text in _MARKS.items() if values.get(key)]
         if change := values.get("averaging"):
-            parts.append(f"averaging {change}")
+            parts.append(_AVERAGING[change])
         self.console.print("  ".join(parts), soft_wrap=True)
 
     def _move(self, event: Event) -> None:
-        """Moves the bar: by batches, or by rounds."""
+        """Updates the progress bar, which counts batches or rounds."""
         place, work = event.trainer, self._work
         if event.kind == "round":
             work.done, work.total = place.epoch, event.batches
@@ -78,14 +79,19 @@ class ProgressDisplay:
         work.note = f"loss {place.loss_sum / place.loss_count:.3f}{speed}"
 
     def _total(self, done: int, event: Event) -> int:
-        """Batches until the end: of all epochs, or as many as the minutes left allow."""
+        """Returns the expected number of batches: those of all epochs, or fewer if there is a time limit."""
         total = self.schedule.epochs * event.batches
         if self.schedule.minutes is None or not event.trainer.seconds:
             return total
         return min(total, max(done, round(done * self.schedule.minutes * 60 / event.trainer.seconds)))
 
 
-_MARKS = {"best": "best so far", "rate_fell": "learning rate falls"}
+_MARKS = {"best": "best so far", "rate_fell": "learning rate reduced"}
+_AVERAGING = {
+    "begins": "weight averaging starts",
+    "restarts": "weight averaging restarts (fine-tuning)",
+    "ends": "fine-tuning ends",
+}
 _SHOWN = ("train_loss", "valid_loss", "valid_perplexity", "valid_accuracy")
 
 

@@ -1,7 +1,7 @@
-"""Hashes of the texts and trees that a run reads: stored at its start, compared when it is resumed.
+"""Hashes of the files that a run reads, which are stored at its start and compared when it is resumed.
 
-A resumed run continues in the middle of its text. With another text in its place it would train on half of each, and
-its figures would mean nothing.
+A resumed run continues in the middle of its training text. If the text has changed, the run would train on parts of two
+texts, and its scores would be meaningless.
 """
 
 from __future__ import annotations
@@ -21,17 +21,18 @@ from syntaxlm.text_files import STANDARD_INPUT
 from syntaxlm.training.run_folder import INPUTS
 
 Fingerprints = dict[str, dict[str, str | None]]
-"""By setting ("text.train"), then by file: the SHA-256 of its content, None for what can be read only once."""
+"""SHA-256 hashes by setting ("text.train"), then by file; None for standard input and pipes."""
 
 _FORMAT = 1
 _BLOCK = 1 << 20  # bytes
 
 
 def fingerprint(paths: Mapping[str, str | None], treebanks: Iterable[str] = ()) -> Fingerprints:
-    """Hashes of the files of a run.
+    """Returns the hashes of the files of a run.
 
-    paths: files by the setting that names them; None: no file.  treebanks: settings whose path may also be a folder or
-    a pattern; all its files are hashed, in sorted order.  Standard input and pipes have no hash.
+    paths: files by setting; None: no file.
+    treebanks: settings whose path may also be a folder or a pattern; all its files are hashed, in sorted order.
+    The hash of standard input and of pipes is None.
     Raises InputError for a file that cannot be read.
     """
     of_trees = set(treebanks)
@@ -58,27 +59,28 @@ def _hash(path: str | Path) -> str | None:
 
 
 def write_fingerprints(folder: Path, fingerprints: Fingerprints) -> None:
-    """Stores the hashes of a new run in its folder. Warns where it cannot be resumed, as it reads standard input."""
+    """Stores the hashes of a new run in its folder. Warns if the run cannot be resumed: it reads standard input."""
     for setting in _read_once(fingerprints):
-        warnings.warn(f"{setting} can be read only once: this run cannot be resumed", InputWarning, stacklevel=2)
+        warnings.warn(f"{setting} is standard input or a pipe: this run cannot be resumed", InputWarning, stacklevel=2)
     content = {"format": _FORMAT, "sha256": fingerprints}
     write_text(to_json(content, indent=2) + "\n", folder / INPUTS, stored=True)
 
 
 def check_fingerprints(folder: Path, found: Fingerprints) -> None:
-    """Compares the hashes of a run's files with those at its start. Warns about a run of an earlier version, with none.
+    """Compares the hashes of a run's files with those at its start.
 
-    Raises InputError naming every file that was changed, added or removed since, and for files that are read only once.
+    Warns if there are none, because an earlier version started the run.
+    Raises InputError with every file that was changed, added or removed, and for standard input and pipes.
     """
     if once := _read_once(found):
         raise InputError(
             f"{folder}: cannot be resumed: {', '.join(once)} was read from standard input or a pipe, which cannot be"
-            " read again. Train anew with a file."
+            " read again. Start a new run with a file."
         )
     if not os.path.lexists(folder / INPUTS):
         warnings.warn(
-            f"{folder}: has no {INPUTS}, as the run was started by an earlier version. Whether its texts changed since"
-            " cannot be checked.",
+            f"{folder}: {INPUTS} is missing, because an earlier version started the run. Changes of its texts cannot be"
+            " detected.",
             InputWarning,
             stacklevel=2,
         )
@@ -87,14 +89,14 @@ def check_fingerprints(folder: Path, found: Fingerprints) -> None:
     faults = []
     for setting in before | found:
         then, now = before.get(setting, {}), found.get(setting, {})
-        faults += [f"{file}: changed since the run began ({setting})" for file in then if then[file] != now.get(file)]
-        faults += [f"{file}: was not there when the run began ({setting})" for file in now if file not in then]
+        faults += [f"{file}: changed since the run started ({setting})" for file in then if then[file] != now.get(file)]
+        faults += [f"{file}: added since the run started ({setting})" for file in now if file not in then]
     if faults:
-        raise InputError("\n".join([*faults, f"{folder}: restore the files to resume the run, or train anew."]))
+        raise InputError("\n".join([*faults, f"{folder}: restore the files to resume the run, or start a new run."]))
 
 
 def read_fingerprints(folder: Path) -> Fingerprints:
-    """The hashes that a run stored at its start. Raises InputError."""
+    """Reads the hashes that a run stored at its start. Raises InputError if the file is missing or damaged."""
     path = folder / INPUTS
     content: Any = parse_json(read_stored(path), str(path))
     settings = content.get("sha256") if isinstance(content, dict) else None

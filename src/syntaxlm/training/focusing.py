@@ -1,9 +1,9 @@
-"""From a text to a focused grammar: parsers, their trees of the training text, a grammar trained toward these.
+"""Parse-focusing: training a grammar on the trees that several parsers predict for its training text.
 
-Parse-focusing, after Park & Kim 2024, "Structural Optimization Ambiguity and Simplicity Bias in Unsupervised Neural
-Grammar Induction". The parsers are several seeds of the same recipe, and any other models of the text; no gold tree is
-read. A folder holds it all: parsers/seed-N, trees/NAME.mrg, agreement.json, focused. Started again, the command keeps
-what is finished, resumes what was interrupted, and makes what is missing.
+Park & Kim 2024, "Structural Optimization Ambiguity and Simplicity Bias in Unsupervised Neural Grammar Induction". The
+parsers are several seeds of one recipe and, if given, other models. No gold trees are used. The results are in one
+folder: parsers/seed-N, trees/NAME.mrg, agreement.json, focused. If the command is started again, finished steps are
+kept, interrupted ones are resumed, and missing ones are run.
 """
 
 from __future__ import annotations
@@ -31,9 +31,12 @@ AGREEMENT = "agreement.json"
 
 @dataclass(frozen=True)
 class FocusResult:
-    """What a folder holds. agreement, focused: None if training was stopped before they were made.
+    """The results of parse-focusing.
 
-    omitted: parsers whose trees the focused grammar does not follow, and why.
+    parsers: names of the parsers.
+    agreement, focused: agreement of the parsers, and result of the focused grammar; None if training was interrupted
+        before.
+    omitted: reason, by name, to omit each parser whose trees are not used.
     """
 
     folder: Path
@@ -53,7 +56,7 @@ class FocusResult:
 
     def __str__(self) -> str:
         if self.focused is None:
-            return f"{self.folder}: stopped; the same command resumes it"
+            return f"{self.folder}: training stopped; a checkpoint is saved. Resume with the same command."
         return str(self.focused)
 
 
@@ -67,24 +70,31 @@ def focus(
     say: Callable[[str], None] = lambda line: None,
     keep_all: bool = False,
 ) -> FocusResult:
-    """Trains the recipe's grammar with several seeds, parses its training text with these, and trains a focused one.
+    """Trains parsers, parses the training text with them, and trains a grammar that is focused on their trees.
 
-    strength: `model.focus` of the focused grammar.  also: folders of further models that parse the text.
-    say: prints progress, the parsers' agreement among it.
-    keep_all: follow all parsers, also those that have collapsed or stand apart from the others; by default these are
-    omitted, unless fewer than two would remain.
-    Raises InputError before anything is trained where the recipe's model cannot be focused, models do not parse, or
-    the folder holds runs of other settings.
+    recipe: the recipe of the parsers and of the focused grammar.
+    folder: the folder of the results.
+    seeds: number of parsers to train.
+    strength: `model.focus` of the focused grammar.
+    also: folders of other models to use as parsers.
+    watching: returns a context manager with a progress callback for a recipe.
+    say: prints a line of progress; also called with the agreement of the parsers.
+    keep_all: use all parsers. By default, parsers that have collapsed or are outliers are omitted, unless fewer than
+        two would remain.
+    Raises InputError before training if the recipe's model cannot be focused, if a model does not parse, or if the
+    folder holds runs with other settings.
     """
     if seeds + len(also) < 2:
-        raise InputError(f"found {seeds + len(also)} parser; expected two or more: --seeds 2, or --also MODEL")
+        raise InputError(
+            f"found {seeds + len(also)} parser; expected two or more. Use --seeds 2 or more, or --also MODEL"
+        )
     runs = {folder / "parsers" / name: one for name, one in seeded(recipe, seeds).items()}
     parsers = [*runs, *map(Path, also)]
     names = [_name_of(path) for path in parsers]
     for name, count in Counter(names).items():
         if count > 1:
             same = ", ".join(str(path) for path in parsers if _name_of(path) == name)
-            raise InputError(f"--also: {count} parsers are named {name}: {same}. Rename a folder.")
+            raise InputError(f"--also: found {count} parsers with the name {name}: {same}. Rename a folder.")
     for path in also:
         read_model(path).require(Parses, f"focusing on the trees of {path}")
     files = {name: folder / "trees" / f"{name}.mrg" for name in names}
@@ -118,13 +128,13 @@ def focus(
 
 
 def _check_focused(folder: Path, focused: Recipe) -> None:
-    """Raises InputError if the folder has a run of other settings."""
+    """Raises InputError if the folder holds a run with other settings."""
     try:
         check_settings(folder, focused)
     except InputError as error:
         raise InputError(
-            f"{error}\nTo focus on other parsers, or with another strength, move {folder} away first: the parsers and"
-            " their trees are kept."
+            f"{error}\nTo focus on other parsers or with another strength, move {folder} away first. The parsers and"
+            " their trees can be used again."
         ) from None
 
 
@@ -133,10 +143,11 @@ def _name_of(path: str | Path) -> str:
 
 
 def _focused(recipe: Recipe, files: Sequence[Path], strength: float) -> Recipe:
-    """The recipe of the focused grammar. Raises InputError for a model that cannot be focused."""
+    """Returns the recipe of the focused grammar. Raises InputError for a model that cannot be focused."""
     if not hasattr(recipe.model, "focus"):
         raise InputError(
-            f"a {recipe.model.name} model cannot be focused on trees; expected a neural PCFG, such as simple-pcfg"
+            f"model.name: {recipe.model.name} models cannot be focused on trees; expected a neural PCFG, such as"
+            " simple-pcfg"
         )
     data = recipe.to_dict()
     data["model"]["focus"] = strength

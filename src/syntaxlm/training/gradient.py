@@ -1,4 +1,4 @@
-"""Training by gradient descent: one loop for language models, sentence-pair classifiers and stop classifiers."""
+"""Training by gradient descent, for language models, sentence-pair classifiers and stop classifiers."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from syntaxlm.training.run_log import RunLog
 from syntaxlm.training.schedule import Plateau, build_optimiser
 from syntaxlm.training.task import Task, TaskRecipe
 
-EXPLODED = 100.0  # times the first loss, or 100 nats: no sound run has such a loss, and none comes back from it
+EXPLODED = 100.0  # a run has diverged if its loss exceeds this many times the first loss, and this many nats
 
 
 class _Handed:
-    """Batch and state in one object that wrappers of modules pass on untouched."""
+    """Holds batch and state in one object, which module wrappers pass on unchanged."""
 
     def __init__(self, batch: Batch, state: State) -> None:
         self.batch, self.state = batch, state
 
 
 class _LossModule(nn.Module):
-    """A model's loss as the forward pass that data parallel wrappers expect."""
+    """Computes a model's loss in the forward pass, as data parallel wrappers require."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -52,36 +52,36 @@ class _LossModule(nn.Module):
 
 
 class GradientLoop:
-    """Epochs of steps, validations, checkpoints, until the schedule ends or a stop is requested.
+    """Trains a model until the schedule ends or a stop is requested, with validations and checkpoints.
 
-    log: the run's folder and log; of a run without a folder it keeps nothing.
+    log: the folder and log of the run; without a folder, no checkpoints are written.
     """
 
     def __init__(self, task: Task, recipe: TaskRecipe, processes: Processes, log: RunLog) -> None:
         self.task, self.recipe, self.processes, self.log = task, recipe, processes, log
         self.state: State = None
-        self.stop_asked = False
+        self.stop_requested = False
         self.gradient_norm = torch.zeros(())
         self.optimiser = build_optimiser(task.model, recipe.optimiser)
         self.loss, self.wrapped_optimiser = processes.fabric.setup(_LossModule(task.model), self.optimiser)
         self.average = WeightAverage(task.model)
-        # Dropout must differ between processes, though weights start the same.
+        # Processes have the same initial weights, but must draw different dropout masks.
         torch.manual_seed(recipe.run.seed + 1_000_003 * (1 + processes.rank))
         self.batches = task.batches(processes.rank, processes.count)
         self.epoch_batches = self.batches.count(self.trainer.epoch)
 
     @property
     def trainer(self) -> TrainerState:
-        """Where the run is."""
+        """The progress of the run."""
         return self.log.trainer
 
     @property
     def epochs(self) -> float:
-        """Number of epochs passed, the fraction of the present one included."""
+        """The number of epochs so far, including the fraction of the present one."""
         return self.trainer.epoch + self.trainer.batch / self.epoch_batches
 
     def restore(self) -> None:
-        """Continues from the folder's checkpoint, where there is one."""
+        """Restores the state of the checkpoint, if there is one."""
         folder = self.log.folder
         if folder is None or not (folder / CHECKPOINT).exists():
             return
@@ -94,7 +94,7 @@ class GradientLoop:
         self.epoch_batches = self.batches.count(self.trainer.epoch)
 
     def train(self) -> None:
-        """Trains until the schedule ends, or until `stop_asked` is true."""
+        """Trains until the schedule ends, or until `stop_requested` is true."""
         keep_freed_memory()
         trainer, schedule = self.trainer, self.recipe.schedule
         self._started = time.monotonic() - trainer.seconds
@@ -107,13 +107,13 @@ class GradientLoop:
                 self._step(batch)
                 if trainer.batch in validations:
                     self._validate()
-                    self._save()  # with the weights just kept: a run killed now continues from them
+                    self._save()  # the checkpoint must match the weights that were just kept
                 if trainer.finished or self.processes.any_rank(self._out_of_time()):
                     if trainer.loss_count:
                         self._validate()
                     trainer.finished = True
                     break
-                if self.processes.any_rank(self.stop_asked):
+                if self.processes.any_rank(self.stop_requested):
                     self._save()
                     return
                 if self.processes.any_rank(time.monotonic() - self._saved > self.recipe.run.checkpoint_seconds):
@@ -124,7 +124,7 @@ class GradientLoop:
         self._save()
 
     def _step(self, batch: Batch) -> None:
-        """One batch: forward, backward, optimiser."""
+        """Trains on one batch: forward pass, backward pass, optimiser step."""
         trainer, settings, processes = self.trainer, self.recipe.optimiser, self.processes
         self.task.set_epoch(self.epochs)
         self._set_rate(self.task.rate_factor(batch) * min(1.0, (trainer.steps + 1) / max(1, settings.warmup_steps)))
@@ -158,16 +158,16 @@ class GradientLoop:
             self.log.report("step", self.epoch_batches, {})
 
     def _set_rate(self, factor: float = 1.0) -> None:
-        """The learning rate of the next batch; factor: see `Task.rate_factor`."""
+        """Sets the learning rate of the next batch.  factor: see `Task.rate_factor`."""
         trainer, recipe = self.trainer, self.recipe
         rate = trainer.plateau.rate(trainer.averaging.rate(recipe.optimiser), self.epochs, recipe.schedule)
         for group in self.optimiser.param_groups:
             group["lr"] = rate * factor
 
     def _validate(self) -> None:
-        """The criterion on the validation data; the best weights so far are kept; the rate falls on a plateau.
+        """Validates the model, keeps its weights if they are the best so far, and reduces the rate on a plateau.
 
-        Once weights are averaged, the averaged ones are measured and kept.
+        If weights are averaged, the averaged ones are validated and kept.
         """
         trainer, schedule = self.trainer, self.recipe.schedule
         self._check_gradient()
@@ -211,20 +211,20 @@ class GradientLoop:
         return {"averaged_steps": count, "averaging": change}
 
     def _change_to_sgd(self) -> None:
-        """Plain SGD from here on: the steps of averaged SGD."""
+        """Replaces the optimiser by plain SGD, which averaged SGD uses."""
         self.optimiser = build_optimiser(self.task.model, dataclasses.replace(self.recipe.optimiser, kind="sgd"))
         self.wrapped_optimiser = self.processes.fabric.setup_optimizers(self.optimiser)
 
     def _check_gradient(self) -> None:
-        """Raises InputError when the weights took an unbounded gradient: they must not be kept.
+        """Raises InputError if the norm of the last gradient is not finite; the weights must not be kept then.
 
-        Not at every step, where it would wait for the device: the next step's loss would show it.
+        This is not checked at every step, because it waits for the device. The loss of the next step shows it, too.
         """
         if not math.isfinite(norm := float(self.gradient_norm)):
             raise self._diverged("the norm of the gradient", norm, "a finite number")
 
     def _check(self, what: str, loss: float) -> None:
-        """Raises InputError for a loss that is not finite, or far above the first one. loss: per token or item."""
+        """Raises InputError if a loss is not finite or far above the first one.  loss: per token or item."""
         trainer = self.trainer
         if trainer.first_loss is None and math.isfinite(loss):
             trainer.first_loss = loss
@@ -240,7 +240,7 @@ class GradientLoop:
         advice = f"{kept}Train again with {lower}" + ("." if folder is None else ", into another folder.")
         if folder is not None and (folder / CHECKPOINT).exists():
             last = read_trainer_state(folder).steps
-            if last < trainer.steps:  # else it has the weights that diverged
+            if last < trainer.steps:  # otherwise it contains the diverged weights
                 advice = (
                     f"Earlier checkpoints are intact. To resume from step {last}, set {lower} in {folder / RECIPE} and"
                     " resume the run; or train again, into another folder."
@@ -251,7 +251,7 @@ class GradientLoop:
         )
 
     def _log(self, event: str, **values: Any) -> None:
-        """A line of metrics.jsonl."""
+        """Writes a line of metrics.jsonl."""
         rate = self.optimiser.param_groups[0]["lr"]
         place = {"step": self.trainer.steps, "epoch": round(self.epochs, 4)}
         self.log.write(event, place, values, rate, self.epoch_batches)

@@ -1,4 +1,4 @@
-"""Training a pair classifier on logical inference. Not the language models' program: nothing here predicts words."""
+"""Training of a pair classifier for logical inference, which predicts the relation of two formulas."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ from syntaxlm.training.task import Task, Validation
 
 @dataclass(frozen=True)
 class PairFiles(Settings, section="pairs"):
-    """The files of formula pairs, as `syntaxlm data logic` writes them; paths are relative to the working folder."""
+    """Files of formula pairs, as written by `syntaxlm data logic`. Paths are relative to the working directory."""
 
     train: str  # file
     valid: str  # file; the weights with the highest accuracy on it are kept
@@ -65,7 +65,7 @@ class PairFiles(Settings, section="pairs"):
 
 @dataclass(frozen=True)
 class TrainingSettings(Settings, section="training"):
-    """Adam, at a rate that falls when accuracy on the validation pairs no longer improves."""
+    """Adam, with a learning rate that is reduced when the validation accuracy no longer improves."""
 
     batch_size: Size = 128  # pairs
     learning_rate: Positive = 1e-3  # at the first step
@@ -81,7 +81,7 @@ class TrainingSettings(Settings, section="training"):
 
 @dataclass(frozen=True)
 class InferenceRecipe(Settings):
-    """Encoder, layers above it, files, training: the sections of a recipe of logical inference."""
+    """A recipe for logical inference. Its sections are encoder, classifier, files and training."""
 
     model: ModelConfig
     pairs: PairFiles
@@ -90,7 +90,7 @@ class InferenceRecipe(Settings):
 
     @property
     def optimiser(self) -> OptimiserSettings:
-        """As the training loop wants it."""
+        """The settings of the training loop."""
         training = self.training
         return OptimiserSettings(
             learning_rate=training.learning_rate,
@@ -100,7 +100,7 @@ class InferenceRecipe(Settings):
 
     @property
     def schedule(self) -> ScheduleSettings:
-        """As the training loop wants it."""
+        """The settings of the training loop."""
         training = self.training
         return ScheduleSettings(
             plateau_patience=training.plateau_patience,
@@ -111,7 +111,7 @@ class InferenceRecipe(Settings):
 
     @property
     def run(self) -> RunSettings:
-        """As the training loop wants it."""
+        """The settings of the training loop."""
         return RunSettings(seed=self.training.seed, accelerator=self.training.accelerator)
 
     def to_dict(self) -> dict[str, Any]:
@@ -124,7 +124,11 @@ class InferenceRecipe(Settings):
 
 @dataclass(frozen=True)
 class InferenceResult:
-    """How a training ended. valid: accuracy of the weights kept; test: None where no file was given."""
+    """The result of training.
+
+    weights: number of parameters.  valid: validation accuracy of the weights that are kept, 0 to 1.
+    test: results on the test pairs; None if the recipe has none.  stopped: whether training was interrupted.
+    """
 
     folder: Path
     weights: int
@@ -141,16 +145,17 @@ class InferenceResult:
 
     def __str__(self) -> str:
         lines = [
-            f"{self.folder}: {self.weights:,} weights, {self.epochs} epochs, {self.seconds / 60:.1f} minutes",
+            f"{self.folder}: {self.weights:,} parameters, {self.epochs} epochs, {self.seconds / 60:.1f} minutes",
             f"valid: accuracy {100 * self.valid:.1f}",
         ]
         return "\n".join([*lines, str(self.test)] if self.test else lines)
 
 
 def read_inference_recipe(path: str | Path, overrides: Overrides | None = None) -> InferenceRecipe:
-    """The recipe of a YAML file, or of a shipped one's name ("logic/on-lstm"), with dotted overrides.
+    """Reads a recipe: a YAML file, or the name of a shipped recipe ("logic/on-lstm").
 
-    Raises InputError with every fault.
+    overrides: settings that replace those of the recipe, by dotted names.
+    Raises InputError with all errors of the recipe.
     """
     path = _found(path)
     return read_settings(InferenceRecipe, read_sections(path, overrides or [], "model, pairs"), str(path))
@@ -159,12 +164,12 @@ def read_inference_recipe(path: str | Path, overrides: Overrides | None = None) 
 def _found(name: str | Path) -> Path:
     shipped = [f"logic/{path.stem}" for path in sorted((shipped_recipes() / "logic").glob("*.yaml"))]
     if str(name) not in shipped and not Path(name).exists():
-        raise InputError(f"{name}: no such recipe file. Shipped recipes of logical inference: {', '.join(shipped)}")
+        raise InputError(f"{name}: no such recipe file. Shipped recipes for logical inference: {', '.join(shipped)}")
     return find_recipe(name)
 
 
 def read_inference_run(folder: str | Path) -> InferenceRecipe:
-    """The recipe of the run in a folder. Raises InputError where there is none."""
+    """Reads the recipe of the run in a folder. Raises InputError if there is none."""
     path = Path(folder) / RECIPE
     if not path.exists():
         raise InputError(f"{folder}: no run to resume: {RECIPE} is missing")
@@ -174,22 +179,23 @@ def read_inference_run(folder: str | Path) -> InferenceRecipe:
 def train_inference(
     recipe: InferenceRecipe, folder: str | Path, callback: ProgressCallback | None = None
 ) -> InferenceResult:
-    """Trains a pair classifier into a new folder; the weights kept are those of the best validation accuracy.
+    """Trains a pair classifier in a new folder and keeps the weights with the best validation accuracy.
 
-    The same recipe gives the same weights, on one processor of the same type.
-    Raises InputError when the folder holds a classifier or a model already, or cannot be written, and for files that
-    hold no pairs, before anything is trained.
+    folder: the new folder.  callback: called with the progress of the run.
+    The same recipe gives the same weights on one device of the same type.
+    Raises InputError before training if the folder already holds a classifier or a model, if it cannot be written, and
+    if a file has no pairs.
     """
     with process_group():
         run = _run(recipe, Path(folder), callback)
         if (Path(folder) / CLASSIFIER).exists():
-            raise InputError(f"{folder}: already has a {CLASSIFIER}. Name another folder.")
+            raise InputError(f"{folder}: already holds a classifier ({CLASSIFIER}). Name another folder.")
         with run.start():
             return _trained(run, recipe)
 
 
 def resume_inference(folder: str | Path, callback: ProgressCallback | None = None) -> InferenceResult:
-    """Resumes a run from its last checkpoint, or from its start when it had none yet."""
+    """Resumes a run from its last checkpoint, or from its start if it has none."""
     recipe = read_inference_run(folder)
     with process_group():
         run = _run(recipe, Path(folder), callback)
@@ -198,7 +204,7 @@ def resume_inference(folder: str | Path, callback: ProgressCallback | None = Non
 
 
 class InferenceTask(Task):
-    """A pair classifier and its pairs."""
+    """A pair classifier with its training and validation pairs."""
 
     rate_setting = "training.learning_rate"
     clip_setting = "training.gradient_clip"
@@ -208,7 +214,7 @@ class InferenceTask(Task):
         most = files.maximum_operators
         self.train, self.valid = (EncodedPairs(_short_pairs(path, most)) for path in (files.train, files.valid))
         if files.test:
-            read_formula_pairs(files.test)  # a fault in it is reported before training
+            read_formula_pairs(files.test)  # reports an error in the file before training
         self.model: PairClassifier = recipe.settings.build().to(device)
 
     def batches(self, rank: int, ranks: int) -> PairBatches:
@@ -227,21 +233,21 @@ class InferenceTask(Task):
 
 
 class PairBatches:
-    """Batches of pairs, in a new order every epoch: a function of seed and epoch."""
+    """Batches of pairs. Each epoch has a new order, which depends only on seed and epoch."""
 
     carries_state = False
 
     def __init__(self, pairs: EncodedPairs, size: int, seed: int, rank: int, ranks: int) -> None:
         self.pairs, self.size, self.seed, self.rank, self.ranks = pairs, size, seed, rank, ranks
         if len(pairs) < ranks:
-            raise InputError(f"{len(pairs)} training pairs are too few for {ranks} processes: each needs a batch")
+            raise InputError(f"found {len(pairs)} training pairs; expected at least one for each of {ranks} processes")
 
     def count(self, epoch: int = 0) -> int:
-        """Number of batches of an epoch, the same in every process."""
+        """Returns the number of batches of an epoch, which is the same in every process."""
         return -(-(len(self.pairs) // self.ranks) // self.size)
 
     def iterate(self, epoch: int = 0, start: int = 0) -> Iterator[PairBatch]:
-        """The batches of an epoch from number `start` on."""
+        """Yields the batches of an epoch, starting with number `start`."""
         order = np.random.default_rng([self.seed, epoch]).permutation(len(self.pairs))
         mine = order[self.rank : len(order) // self.ranks * self.ranks : self.ranks]
         for number in range(start, self.count()):
@@ -254,7 +260,7 @@ def _run(recipe: InferenceRecipe, folder: Path, callback: ProgressCallback | Non
 
 
 def _trained(run: Run, recipe: InferenceRecipe) -> InferenceResult:
-    """Trains a prepared run; then tests its best weights and writes the result, unless it was stopped."""
+    """Trains a prepared run. Unless it was interrupted, evaluates the best weights and writes the result."""
     finished = run.train()
     folder, _, epochs, seconds = run.place
     stored, test = read_classifier(folder), recipe.pairs.test
@@ -273,8 +279,8 @@ def _trained(run: Run, recipe: InferenceRecipe) -> InferenceResult:
 
 
 def _short_pairs(path: str, most: int) -> list[FormulaPair]:
-    """The pairs of up to so many operators. Raises InputError where a file has none."""
+    """Reads the pairs of a file with up to `most` operators. Raises InputError if there are none."""
     pairs = [pair for pair in read_formula_pairs(path) if pair.operators <= most]
     if not pairs:
-        raise InputError(f"{path}: no pair of up to {most} operators (pairs.maximum_operators) in it")
+        raise InputError(f"{path}: found no pair with {most} operators or fewer (pairs.maximum_operators)")
     return pairs

@@ -1,4 +1,4 @@
-"""The processes of a run: devices, agreement between ranks, the end of the process group."""
+"""The processes of a run: devices, communication between ranks, and the lifetime of the process group."""
 
 from __future__ import annotations
 
@@ -16,22 +16,25 @@ from torch import Tensor
 
 from syntaxlm.errors import InputError
 
-for _name in ("lightning.fabric", "lightning.pytorch"):  # they repeat the recipe
+for _name in ("lightning.fabric", "lightning.pytorch"):  # their messages repeat the recipe
     logging.getLogger(_name).setLevel(logging.WARNING)
 
 
 class Processes:
-    """The processes that train together, one or those that torchrun started.
+    """The processes of a run: one process, or all that torchrun started.
 
     accelerator: "auto", "cpu", "cuda" or "mps".  precision: "32" or "bf16-mixed".
-    Raises InputError for an accelerator that this machine lacks.
+    Raises InputError for an accelerator that is not available.
     """
 
     def __init__(self, accelerator: str, precision: str) -> None:
         if (accelerator == "cuda" and not torch.cuda.is_available()) or (
             accelerator == "mps" and not torch.backends.mps.is_available()
         ):
-            raise InputError(f"run.accelerator: found {accelerator}; this machine has none that torch can use")
+            raise InputError(
+                f"run.accelerator: found {accelerator}, which is not available; expected an accelerator that torch can"
+                " use on this machine, or auto"
+            )
         parallel = int(os.environ.get("WORLD_SIZE", "1")) > 1
         self.fabric = Fabric(
             accelerator=accelerator,
@@ -59,7 +62,7 @@ class Processes:
         return self.fabric.device
 
     def on_rank_zero(self, action: Callable[[], None]) -> None:
-        """Calls `action` in the first process. All processes raise its InputError, or they would wait forever."""
+        """Calls `action` in the first process. If it raises InputError, all processes raise it, so none waits."""
         fault = None
         if self.is_first:
             try:
@@ -71,11 +74,11 @@ class Processes:
             raise InputError(fault)
 
     def any_rank(self, wanted: bool) -> bool:
-        """Whether any process wants it: all must leave the loop at the same step."""
+        """Whether `wanted` is true in any process. Returns the same value everywhere, so that all stop together."""
         return self.mean(float(wanted))[0] > 0
 
     def mean(self, *values: float) -> list[float]:
-        """The mean of each value over the processes."""
+        """Returns the mean of each value over all processes."""
         if self.count == 1:
             return list(values)
         reduced = self.fabric.all_reduce(torch.tensor(values, dtype=torch.float64), reduce_op="mean")
@@ -83,7 +86,7 @@ class Processes:
         return reduced.tolist()
 
     def gathered(self, value: Any) -> list[Any]:
-        """The value of every process, by rank."""
+        """Returns the values of all processes, by rank."""
         found = [value] * self.count
         if self.count > 1:
             torch.distributed.all_gather_object(found, value)
@@ -92,12 +95,15 @@ class Processes:
 
 @contextmanager
 def process_group() -> Iterator[None]:
-    """Ends the process group that a run inside started: its threads, alive at Python's exit, may abort it."""
+    """Destroys a process group that was started inside the context.
+
+    If its threads were still alive at exit, they could abort Python.
+    """
     distributed = torch.distributed
     started_before = distributed.is_available() and distributed.is_initialized()
     try:
         yield
     finally:
         if distributed.is_available() and distributed.is_initialized() and not started_before:
-            gc.collect()  # the wrapped model holds the group, and hooks hold it in cycles
+            gc.collect()  # the wrapped model refers to the group, and hooks create reference cycles
             distributed.destroy_process_group()

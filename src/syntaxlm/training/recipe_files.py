@@ -1,4 +1,4 @@
-"""The files of recipes: those that come with the package, by name, and a user's own. No torch is needed for them."""
+"""Recipe files: shipped recipes, which are found by name, and the user's own. This module does not import torch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from syntaxlm.files import read_text
 
 
 def is_inference_recipe(path: Path) -> bool:
-    """Whether a recipe file is of logical inference: those have a section of pairs. Raises InputError as YAML does."""
+    """Whether a file is a recipe for logical inference, which has a section `pairs`.
+
+    Raises InputError if the file is not valid YAML.
+    """
     if not path.exists():
         return False
     from syntaxlm.settings import parse_yaml
@@ -20,20 +23,24 @@ def is_inference_recipe(path: Path) -> bool:
 
 
 def shipped_recipes() -> Path:
-    """The folder of the recipes that come with the package: inside it when installed, beside it in a checkout."""
+    """Returns the folder of the shipped recipes: inside the installed package, or in the root of a checkout."""
     installed = Path(__file__).parents[1] / "recipes"
     return installed if installed.is_dir() else Path(__file__).parents[3] / "recipes"
 
 
 def recipe_names() -> list[str]:
-    """The names of all shipped recipes, those of logical inference ("logic/lstm") last."""
+    """Returns the names of all shipped recipes. Those for logical inference ("logic/lstm") are last."""
     folder = shipped_recipes()
     paths = [*sorted(folder.glob("*.yaml")), *sorted(folder.glob("*/*.yaml"))]
     return [path.relative_to(folder).with_suffix("").as_posix() for path in paths]
 
 
 def find_recipe(name: str | Path) -> Path:
-    """The file a recipe's name stands for: a path, or the bare name of a shipped one. Raises InputError."""
+    """Returns the file of a recipe.
+
+    name: a path, or the name of a shipped recipe.
+    Raises InputError if there is no such recipe.
+    """
     if Path(name).exists():
         return Path(name)
     shipped = shipped_recipes() / f"{name}.yaml"
@@ -41,5 +48,5 @@ def find_recipe(name: str | Path) -> Path:
         return shipped
     names = recipe_names()
     nearest = difflib.get_close_matches(str(name), names, 1)
-    advice = f"Did you mean {nearest[0]}?" if nearest else f"Shipped recipes, to be given by name: {', '.join(names)}"
+    advice = f"Did you mean {nearest[0]}?" if nearest else f"Shipped recipes: {', '.join(names)}"
     raise InputError(f"{name}: no such recipe file. {advice}")

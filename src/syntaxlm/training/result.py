@@ -1,4 +1,4 @@
-"""How a run ended, and figures over several runs."""
+"""The result of a training run, and statistics over several runs."""
 
 from __future__ import annotations
 
@@ -18,17 +18,20 @@ from syntaxlm.scoring.perplexity import LanguageModelScore
 
 RESULT = "result.json"
 
-_LARGEST = 1e300  # figure that a run can have; beyond it, arithmetic overflows
+_LARGEST = 1e300  # larger numbers in a result are rejected: arithmetic on them overflows
 
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """How a run ended: its folder, the scores of its best weights, and whether it was stopped before its end.
+    """The result of a training run: its folder, its length, and the scores of the best weights.
 
-    averaged: whether the best weights are a mean over steps.
-    supervised: sentences of the training text that had a gold tree to learn from, and all of them; None without trees.
-    counted: the figures of a model trained by counting, by name: numbers, in lists.
-    trees: what the trees of a grammar look like on validation text; None for other models.
+    valid, test: scores on the validation and test text; None if there are none.
+    stopped: whether the run was interrupted before its end.
+    averaged: whether the best weights are an average over optimiser steps.
+    supervised: number of training sentences with a gold tree, and number of all training sentences; None for training
+        without gold trees.
+    counted: figures of a model that is trained by counting, by name; each is a number or a nested list of numbers.
+    trees: statistics of a grammar's trees on the validation text; None for other models.
     """
 
     folder: Path
@@ -53,7 +56,10 @@ class TrainingResult:
 
     def __str__(self) -> str:
         if self.stopped:
-            return f"Stopped and saved after {self.steps:,} steps. Resume with: syntaxlm train --resume {self.folder}"
+            return (
+                f"Training stopped after {self.steps:,} steps; a checkpoint is saved."
+                f" Resume with: syntaxlm train --resume {self.folder}"
+            )
         averaged = ", averaged weights" if self.averaged else ""
         spent = f"{self.steps:,} steps, {self.epochs:.2f} epochs, {self.seconds / 60:.1f} minutes"
         if self.counted is not None:
@@ -62,7 +68,7 @@ class TrainingResult:
         found = {name.replace("_", " "): values for name, values in (self.counted or {}).items() if values}
         lines += [f"{name}: {_numbers(values)}" for name, values in found.items()]
         if self.supervised is not None:
-            lines.append("gold trees of {:,} of {:,} training sentences".format(*self.supervised))
+            lines.append("{:,} of {:,} training sentences have a gold tree".format(*self.supervised))
         for name, score in (("valid", self.valid), ("test", self.test)):
             if score is not None:
                 lines.append(f"{name}: " + str(score).replace("\n", "\n  "))
@@ -72,14 +78,14 @@ class TrainingResult:
 
 
 def _numbers(values: Any) -> str:
-    """Numbers in a row; rows of them with commas between."""
+    """Formats numbers as a row; rows are separated by commas."""
     if not isinstance(values, list):
         return f"{values:,}"
     return (", " if values and isinstance(values[0], list) else "  ").join(map(_numbers, values))
 
 
 def read_result(folder: Path) -> TrainingResult:
-    """How the finished run of a folder ended. Raises InputError where its result is not whole."""
+    """Reads the result of the finished run in a folder. Raises InputError if the file is missing or damaged."""
     path = folder / RESULT
     content = read_stored(path)
     try:
@@ -101,7 +107,9 @@ def read_result(folder: Path) -> TrainingResult:
             trees=_tree_figures(data.get("trees")),
         )
     except (InputError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise InputError(f"{path}: no result of this program: {error!r}. Remove it to have it made again.") from error
+        raise InputError(
+            f"{path}: not a valid training result: {error!r}. Remove the file, and it will be written again."
+        ) from error
 
 
 def _tree_figures(data: Any) -> TreeFigures | None:
@@ -114,11 +122,11 @@ def _tree_figures(data: Any) -> TreeFigures | None:
 
 
 def _score(data: Any) -> LanguageModelScore:
-    """Nats that are null are infinite: the model gave a token no probability, and JSON has no infinity."""
+    """Null nats mean infinity: the model gave a token zero probability, and JSON has no infinity."""
     for name in ("tokens", "sentences", "unknown", "characters"):
         _count(data[name])
     if not data["tokens"] or not isinstance(data["source"], str):
-        raise ValueError("found no tokens, or a source that is not text")
+        raise ValueError("expected one token or more, and a source that is text")
     nats = math.inf if data["nats"] is None else _amount(data["nats"])
     return LanguageModelScore.from_dict(data | {"nats": nats})
 
@@ -136,13 +144,16 @@ def _amount(value: Any) -> float:
 
 
 def _are_numbers(value: Any) -> bool:
-    """Whether a value is a number, or lists of them."""
+    """Whether a value is a number or a nested list of numbers."""
     return all(map(_are_numbers, value)) if isinstance(value, list) else type(value) in (int, float)
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure over seeds; std: the sample standard deviation, 0 for a single run."""
+    """Mean of a figure over several seeds.
+
+    std: sample standard deviation, 0 for a single run.  count: number of runs.
+    """
 
     mean: float
     std: float
@@ -150,7 +161,7 @@ class Figure:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Figure | None:
-        """None for no value."""
+        """Returns None if there are no values."""
         if not values:
             return None
         std = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0

@@ -1,4 +1,4 @@
-"""The shell of every run: its folder, its recipe, its processes, signals, and the loop that fits its model."""
+"""The frame of every training run: folder, recipe, processes, signals, and the training loop."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from syntaxlm.training.signals import on_stop_signals
 from syntaxlm.training.task import Task, TaskRecipe
 
 MakeTask = Callable[[torch.device], Task]
-"""Reads the data and builds the model with fresh weights, drawn from the recipe's seed, on a device."""
+"""Reads the data and builds the model on a device, with random weights from the recipe's seed."""
 
 
 def refuse_run(folder: Path) -> None:
-    """Raises InputError when a folder holds a run or a model."""
+    """Raises InputError if a folder holds a run or a model."""
     if (folder / CHECKPOINT).exists() or (folder / RECIPE).exists():
         raise InputError(f"{folder}: already holds a run. Resume it with --resume {folder}, or name another folder.")
     if (folder / WEIGHTS).exists():
@@ -38,9 +38,11 @@ def refuse_run(folder: Path) -> None:
 
 
 class Run:
-    """A run in its folder. `start` or `resume` prepare it; `train` trains until it is finished or stopped.
+    """A run in a folder. `start` or `resume` prepare it, and `train` trains until it is finished or interrupted.
 
-    fingerprint: gives the hashes of all files that the task reads.
+    make_task: reads the data and builds the model.
+    fingerprint: returns the hashes of all files that the task reads.
+    callback: called with the progress of the run.
     """
 
     task: Task
@@ -57,18 +59,19 @@ class Run:
         self.recipe, self.folder, self._make_task, self._fingerprint = recipe, folder, make_task, fingerprint
         self.processes = Processes(recipe.run.accelerator, recipe.run.precision)
         self.log = RunLog(folder, callback, self.processes.is_first)
-        self._held: HeldFolder | None = None  # in the first process, while the run is at work
+        self._held: HeldFolder | None = None  # in the first process, while the folder is locked
 
     @contextmanager
     def start(self) -> Iterator[None]:
-        """A new run: the folder belongs to it from the first moment, so that no training is lost.
+        """Starts a new run and locks its folder.
 
-        Raises InputError when the folder holds a run already, or cannot be written, before anything is read.
+        Raises InputError before anything is read if the folder already holds a run or cannot be written, so that no
+        training is lost.
         """
         with self._holding(self._claim):
             try:
                 self._prepare(new=True)
-            except BaseException:  # the data cannot be read, perhaps: the folder is as it was before
+            except BaseException:  # for instance, the data cannot be read: leave the folder as it was
                 if self._held is not None:
                     self._held.abandon()
                 raise
@@ -76,7 +79,7 @@ class Run:
 
     @contextmanager
     def resume(self) -> Iterator[None]:
-        """A run that continues from the folder's checkpoint, or from the start where there is none."""
+        """Resumes the run from the checkpoint of its folder, or from the start if there is none."""
         with self._holding(self._hold):
             self.processes.on_rank_zero(lambda: remove_unfinished(self.folder))
             self._prepare(new=False)
@@ -86,31 +89,31 @@ class Run:
             yield
 
     def train(self) -> bool:
-        """Trains. Returns whether the run is finished; else it was stopped, and is saved."""
+        """Trains. Returns whether the run is finished; otherwise it was interrupted and saved."""
         loop = self.loop
 
-        def ask_to_stop() -> None:
-            loop.stop_asked = True
+        def request_stop() -> None:
+            loop.stop_requested = True
 
         if not self.log.trainer.finished:
-            with on_stop_signals(ask_to_stop):
+            with on_stop_signals(request_stop):
                 loop.train()
         self.processes.fabric.barrier()
         return self.log.trainer.finished
 
     @property
     def place(self) -> tuple[Path, int, float, float]:
-        """Folder, steps, epochs and seconds of training, as results have them."""
+        """The folder, steps, epochs and seconds of the run, the first fields of results."""
         trainer = self.log.trainer
         return self.folder, trainer.steps, self.loop.epochs, trainer.seconds
 
     def write(self, text: str, name: str) -> None:
-        """Writes a file of the folder, in the first process."""
+        """Writes a file in the folder, in the first process only."""
         if self.processes.is_first:
             write_text(text, self.folder / name, stored=True)
 
     def _prepare(self, new: bool) -> None:
-        """Data, model, loop; written is only what all of them accept."""
+        """Prepares data, model and loop. Settings are written only if this succeeds."""
         self.processes.on_rank_zero(lambda: self._check_inputs(new))
         torch.manual_seed(self.recipe.run.seed)
         self.task = task = self._make_task(self.processes.device)
@@ -129,7 +132,7 @@ class Run:
 
     @contextmanager
     def _holding(self, take: Callable[[], None]) -> Iterator[None]:
-        """Keeps other runs out of the folder."""
+        """Locks the folder against other runs."""
         try:
             self.processes.on_rank_zero(take)
             yield
@@ -138,7 +141,7 @@ class Run:
                 self._held.release()
 
     def _check_inputs(self, new: bool) -> None:
-        """Stores the hashes of the files that the task reads, or compares them with those at the start of the run."""
+        """Stores the hashes of the files that the task reads or, if the run is resumed, compares them."""
         found = self._fingerprint()
         if new or not any(os.path.lexists(self.folder / name) for name in (INPUTS, CHECKPOINT)):
             write_fingerprints(self.folder, found)
@@ -146,20 +149,20 @@ class Run:
             check_fingerprints(self.folder, found)
 
     def _check_whole(self) -> None:
-        """A run without a checkpoint starts from the beginning, which must not overwrite existing weights.
+        """Raises InputError if resuming would overwrite weights: a run without a checkpoint starts from the beginning.
 
-        Counting gives the same result again, so a counting run may.
+        Counting runs may do so, because they give the same weights again.
         """
         has_weights, has_checkpoint = ((self.folder / name).exists() for name in (WEIGHTS, CHECKPOINT))
         if has_weights and not has_checkpoint and not isinstance(self.task.model, TrainsByCounting):
             raise InputError(
-                f"{self.folder}: has {WEIGHTS} but no {CHECKPOINT}: there is nothing to resume."
-                " The model can be used as it is; to train again, name another folder."
+                f"{self.folder}: cannot be resumed: {CHECKPOINT} is missing. The folder has {WEIGHTS}, so the model can"
+                " be used; to train again, name another folder."
             )
 
 
 def _plain(value: Any) -> Any:
-    """Tuples as lists: YAML's safe form has no tuples."""
+    """Replaces tuples by lists, because safe YAML has no tuples."""
     if isinstance(value, dict):
         return {key: _plain(inner) for key, inner in value.items()}
     return [_plain(inner) for inner in value] if isinstance(value, (list, tuple)) else value

@@ -1,4 +1,4 @@
-"""The folder of a run: claimed in one atomic step, and held against other processes while a run is at work in it."""
+"""The folder of a run, which is claimed atomically and locked while a process uses it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from syntaxlm.files import UNFINISHED, lock, make_folder, remove_empty, system_e
 
 RECIPE, METRICS, INPUTS = "recipe.yaml", "metrics.jsonl", "inputs.json"
 
-_ATTEMPTS = 100  # to claim a folder that other runs remove meanwhile, as each of them was refused
+_ATTEMPTS = 100  # to claim a folder that other runs create and, when they are refused, remove
 
 
 @dataclass
 class HeldFolder:
-    """A run folder that no other process can be at work in until `release`. A killed process holds nothing.
+    """A run folder that is locked until `release`. The lock of a killed process is released.
 
-    made: folders that were not there before the claim, the innermost first.
+    made: folders that were created for the claim, innermost first.
     """
 
     path: Path
@@ -29,13 +29,13 @@ class HeldFolder:
     made: list[Path]
 
     def release(self) -> None:
-        """Lets other processes in."""
+        """Releases the lock."""
         self.file.close()
 
     def abandon(self) -> None:
-        """Gives up a claim before anything was trained: removes recipe and hashes, and the folders that it made."""
+        """Withdraws a claim before training: removes recipe, hashes, and the folders that were created."""
         (self.path / INPUTS).unlink(missing_ok=True)
-        if os.name == "nt":  # removes no open file
+        if os.name == "nt":  # Windows does not remove open files
             self.release()
         (self.path / RECIPE).unlink(missing_ok=True)
         self.release()
@@ -43,10 +43,11 @@ class HeldFolder:
 
 
 def claim(folder: Path, recipe: str) -> HeldFolder:
-    """Takes a folder for a new run: recipe.yaml appears in it in one step, complete and already held.
+    """Claims a folder for a new run by creating recipe.yaml in it, complete and locked, in one atomic step.
 
-    recipe: the content of that file.  Of several processes that claim one folder, exactly one succeeds.
-    Raises InputError where the folder has a recipe, or cannot be written; the folder is then as it was.
+    recipe: the content of recipe.yaml.
+    If several processes claim the same folder, exactly one succeeds.
+    Raises InputError if the folder already has a recipe or cannot be written; the folder is unchanged then.
     """
     for _ in range(_ATTEMPTS):
         made = make_folder(folder)
@@ -55,9 +56,9 @@ def claim(folder: Path, recipe: str) -> HeldFolder:
         except FileExistsError:
             remove_empty(made)
             raise InputError(
-                f"{folder}: another run has this folder. Resume it with --resume {folder}, or name another folder."
+                f"{folder}: already holds a run. Resume it with --resume {folder}, or name another folder."
             ) from None
-        except FileNotFoundError:  # a run that was refused removed the folder just now
+        except FileNotFoundError:  # another run was refused and has just removed the folder
             continue
         except OSError as error:
             remove_empty(made)
@@ -65,11 +66,11 @@ def claim(folder: Path, recipe: str) -> HeldFolder:
         except BaseException:
             remove_empty(made)
             raise
-    raise InputError(f"{folder}: other processes create and remove this folder")
+    raise InputError(f"{folder}: other processes keep creating and removing this folder. Name another folder.")
 
 
 def _create(path: Path, text: str) -> BinaryIO:
-    """A new file with this text, open and locked. Raises FileExistsError where there is one; a link counts as one."""
+    """Creates a file with this text, open and locked. Raises FileExistsError if the path exists, also as a link."""
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}{UNFINISHED}")
     file: BinaryIO = open(temporary, "x+b")  # noqa: SIM115
     try:
@@ -81,7 +82,7 @@ def _create(path: Path, text: str) -> BinaryIO:
             os.link(temporary, path)
         except FileExistsError:
             raise
-        except (OSError, NotImplementedError):  # a file system without hard links: not complete from the first moment
+        except (OSError, NotImplementedError):  # no hard links: the file cannot be created complete
             file.close()
             file = _create_in_place(path, text)
         return file
@@ -108,11 +109,11 @@ def _create_in_place(path: Path, text: str) -> BinaryIO:
 
 
 def held(folder: Path) -> HeldFolder:
-    """Takes the folder of a run to resume it. Raises InputError when another process is at work in it."""
+    """Locks the folder of a run to resume it. Raises InputError if another process uses it."""
     path = folder / RECIPE
     flags = [getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY", "O_CLOEXEC")]
     try:
-        # Opened for writing where that is allowed: network file systems lock no other files.
+        # Network file systems lock only files that are open for writing.
         access = os.O_RDWR if os.access(path, os.W_OK) else os.O_RDONLY
         file: BinaryIO = os.fdopen(os.open(path, access | sum(flags)), "r+b" if access == os.O_RDWR else "rb")
     except OSError as error:
@@ -120,7 +121,7 @@ def held(folder: Path) -> HeldFolder:
     try:
         lock(file.fileno(), folder)
         if not os.path.samestat(os.fstat(file.fileno()), os.stat(path, follow_symlinks=False)):
-            raise InputError(f"{folder}: another run took this folder just now")
+            raise InputError(f"{folder}: another process has just claimed this folder")
     except OSError as error:
         file.close()
         raise system_error(path, "opened", error) from error

@@ -1,4 +1,4 @@
-"""What a run reports: lines of metrics.jsonl, events for a progress display, the best weights."""
+"""The log of a run: lines of metrics.jsonl, events for a progress display, and the best weights."""
 
 from __future__ import annotations
 
@@ -16,9 +16,12 @@ from syntaxlm.training.task import Task
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened in a run: kind "trees" (before training, with supervision), "step", "valid" or "round".
+    """An event of a run.
 
-    trainer: where the run is.  batches: of the epoch.  values: as in metrics.jsonl.
+    kind: "trees" (before training, for each source of trees), "step", "valid" or "round".
+    trainer: the progress of the run.
+    batches: number of batches of the epoch; of "round", the number of rounds.
+    values: the values of the event, as in metrics.jsonl.
     """
 
     kind: str
@@ -33,8 +36,10 @@ ProgressCallback = Callable[[Event], None]
 class RunLog:
     """The log of a run.
 
-    folder: None for a run that keeps no log and no checkpoints.  active: whether this process writes and reports.
-    keep: writes the best weights; by default into the folder.
+    folder: folder of the log; None: no log and no checkpoints are written.
+    callback: called with every event.
+    active: whether this process writes the log and calls the callback.
+    keep: writes the best weights; None: they are written to the folder.
     """
 
     def __init__(
@@ -61,7 +66,10 @@ class RunLog:
         self._callback(Event(kind, self.trainer, batches, values))
 
     def write(self, kind: str, place: dict[str, Any], values: dict[str, Any], rate: float | None, batches: int) -> None:
-        """Adds a line to metrics.jsonl and reports it. Raises InputError where it cannot be written."""
+        """Appends a line to metrics.jsonl and calls the progress display.
+
+        Raises InputError if the file cannot be written.
+        """
         if self.active and self.folder is not None:
             rates = {} if rate is None else {"learning_rate": rate}
             line = {"event": kind} | place | values | rates | {"seconds": round(self.trainer.seconds, 1)}
@@ -71,6 +79,6 @@ class RunLog:
         self.report(kind, batches, values)
 
     def cut(self) -> None:
-        """Removes the lines of steps after the checkpoint, which will be repeated."""
+        """Removes the lines of the steps after the checkpoint, because these steps will be repeated."""
         if self.folder is not None and os.path.lexists(self.folder / METRICS):
             truncate_stored(self.folder / METRICS, self.trainer.metrics_bytes)

@@ -1,4 +1,4 @@
-"""Optimisers and what changes their rate."""
+"""Optimisers and learning rate schedules."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from syntaxlm.training.recipe import OptimiserSettings, ScheduleSettings
 
 
 def build_optimiser(model: nn.Module, settings: OptimiserSettings) -> torch.optim.Optimizer:
-    """Adam with the recipe's settings, one fused pass over all weights; or plain SGD."""
+    """Returns the optimiser of a recipe: fused Adam or plain SGD."""
     if settings.kind == "sgd":
         return torch.optim.SGD(model.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay)
     return torch.optim.Adam(
@@ -26,14 +26,14 @@ def build_optimiser(model: nn.Module, settings: OptimiserSettings) -> torch.opti
 
 @dataclass
 class Plateau:
-    """Lowers the learning rate by a factor after `patience` validations without a better loss."""
+    """Reduces the learning rate by a factor after `plateau_patience` validations without a better loss."""
 
     best: float | None = None  # lowest loss so far
-    waited: int = 0
-    scale: float = 1.0  # what the rate is multiplied by, so far
+    waited: int = 0  # validations since then, or since the last reduction
+    scale: float = 1.0  # product of all reductions so far
 
     def seen(self, loss: float, settings: ScheduleSettings) -> bool:
-        """Takes note of a loss; returns whether the rate falls."""
+        """Records a loss. Returns whether the learning rate is reduced."""
         if self.best is None or loss < self.best:
             self.best, self.waited = loss, 0
             return False
@@ -45,7 +45,7 @@ class Plateau:
         return True
 
     def rate(self, first: float, epochs: float, settings: ScheduleSettings) -> float:
-        """The learning rate after so many epochs, of the one at the first step."""
+        """Returns the learning rate after a number of epochs.  first: the learning rate of the first step."""
         decay = 1.0
         if settings.decay == "linear":
             left = 1 - min(1.0, epochs / settings.epochs)

@@ -1,4 +1,4 @@
-"""The same recipe trained several times, with different seeds."""
+"""Training of one recipe with several seeds."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ Watching = Callable[[Recipe], AbstractContextManager[ProgressCallback]]
 
 @dataclass(frozen=True)
 class SeedsResult:
-    """Runs of one recipe; none was started after a stopped one."""
+    """The runs of one recipe. If the last one was interrupted, further runs were not started."""
 
     runs: list[TrainingResult]
 
     @property
     def perplexities(self) -> dict[str, Figure]:
-        """Over the finished runs, on "valid" and "test", where there is one."""
+        """Perplexity over the finished runs, by text: "valid" and, if there is one, "test"."""
         found = {}
         for text in ("valid", "test"):
             scores = [getattr(run, text) for run in self.runs]
@@ -50,11 +50,14 @@ class SeedsResult:
         return "\n".join(lines)
 
 
-MOST_SEEDS = 1000  # of a recipe
+MOST_SEEDS = 1000  # maximum number of seeds
 
 
 def seeded(recipe: Recipe, count: int) -> dict[str, Recipe]:
-    """The recipe with seeds run.seed, run.seed + 1, ..., by their folders' names. Raises InputError for too many."""
+    """Returns the recipe with seeds run.seed, run.seed + 1, ..., by name of the run folder.
+
+    Raises InputError for more than `MOST_SEEDS` seeds, or seeds that are too large.
+    """
     check_number("seeds", count, 0, MOST_SEEDS)
     first = recipe.run.seed
     check_number("run.seed + seeds", first + count, 0, LARGEST_SEED)
@@ -65,7 +68,7 @@ def seeded(recipe: Recipe, count: int) -> dict[str, Recipe]:
 
 
 def train_seeds(recipe: Recipe, folder: Path, count: int, watching: Watching) -> SeedsResult:
-    """Trains `seeded` recipes into folders of `folder`, one after the other."""
+    """Trains the `seeded` recipes one after the other, each in a subfolder of `folder`."""
     runs = []
     for name, one in seeded(recipe, count).items():
         with watching(one) as watcher:
@@ -76,7 +79,9 @@ def train_seeds(recipe: Recipe, folder: Path, count: int, watching: Watching) ->
 
 
 def train_or_resume(folder: Path, recipe: Recipe, watching: Watching) -> TrainingResult:
-    """The result of a run in a folder: a finished one as it is, a stopped one resumed, otherwise a new one."""
+    """Returns the result of a run. If the folder holds an unfinished run, it is resumed; if it holds none, one is
+    trained.
+    """
     begun = (folder / RECIPE).exists()
     if is_finished(folder):
         return read_result(folder)
@@ -85,23 +90,23 @@ def train_or_resume(folder: Path, recipe: Recipe, watching: Watching) -> Trainin
 
 
 def is_finished(folder: Path) -> bool:
-    """Whether a folder holds a run that has ended."""
+    """Whether a folder holds a finished run."""
     return (folder / RECIPE).exists() and (folder / RESULT).exists()
 
 
 def check_settings(folder: Path, recipe: Recipe) -> None:
-    """Raises InputError when a folder holds a run of another recipe."""
+    """Raises InputError if a folder holds a run of a different recipe."""
     if not (folder / RECIPE).exists():
         return
     there, asked = (dict(_flat(one.to_dict())) for one in (read_run_recipe(folder), recipe))
     keys = [key for key in there | asked if there.get(key) != asked.get(key)]
     if keys:
-        shown = "; ".join(f"{key} is {there.get(key)} there, {asked.get(key)} here" for key in keys[:3])
-        raise InputError(f"{folder}: holds a run of other settings: {shown}. Name another folder.")
+        shown = "; ".join(f"{key}: found {there.get(key)}, expected {asked.get(key)}" for key in keys[:3])
+        raise InputError(f"{folder}: already holds a run with other settings: {shown}. Name another folder.")
 
 
 def _flat(settings: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    """Dotted names and values of nested settings."""
+    """Returns the dotted names and values of nested settings."""
     found = []
     for key, value in settings.items():
         name = f"{prefix}{key}"

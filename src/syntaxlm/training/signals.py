@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as requests to save and stop."""
+"""Handling of Ctrl-C and SIGTERM: a run saves a checkpoint and stops."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ _received: list[int] = []
 
 
 def received_signal() -> int | None:
-    """The last signal that asked a run to save and stop in this process; None: there was none."""
+    """Returns the last signal that stopped a run in this process, or None."""
     return _received[-1] if _received else None
 
 
 @contextmanager
 def on_stop_signals(ask: Callable[[], None]) -> Iterator[None]:
-    """Turns SIGTERM and Ctrl-C into a request; a second Ctrl-C interrupts at once. Outside the main thread: nothing."""
+    """Calls `ask` on SIGTERM and Ctrl-C; a second Ctrl-C raises KeyboardInterrupt.
+
+    Does nothing outside the main thread, where Python has no signal handlers.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,4 +1,4 @@
-"""Training the classifiers that end a tree, over the states of a dependency-tree model that stays as it is."""
+"""Training of stop classifiers on the states of a dependency-tree model, whose weights are not changed."""
 
 from __future__ import annotations
 
@@ -25,32 +25,32 @@ from syntaxlm.training.task import Task, Validation
 
 @dataclass(frozen=True)
 class StopTraining(Settings):
-    """Adam at a constant rate, until the validation loss no longer falls."""
+    """Adam with a constant learning rate, until the validation loss no longer improves."""
 
-    reads: Reads = StopSettings.reads  # what the classifiers read of each word
-    hidden_size: Size | None = None  # neurons of their hidden layer; None: the size of the model's state
+    reads: Reads = StopSettings.reads  # input of the classifiers for each word
+    hidden_size: Size | None = None  # neurons of the hidden layer; None: the size of the model's state
     batch_words: Count = 512  # words per batch of whole trees
-    learning_rate: Positive = 1e-3  # of the optimiser
-    patience: Count = 3  # epochs without a better validation loss after which training ends
-    epochs: Count = 30  # passes over the training trees at most
+    learning_rate: Positive = 1e-3  # learning rate of the optimiser
+    patience: Count = 3  # epochs without a better validation loss before training ends
+    epochs: Count = 30  # maximum number of passes over the training trees
     minutes: Positive | None = None  # training time after which training ends, after the batch; None: no limit
-    seed: Seed = 1  # of initial weights and of the order of trees
+    seed: Seed = 1  # random seed of initial weights and order of trees
 
     @property
     def optimiser(self) -> OptimiserSettings:
-        """As the training loop wants it."""
+        """The settings of the training loop."""
         return OptimiserSettings(learning_rate=self.learning_rate, weight_decay=0.0, gradient_clip=1e9)
 
     @property
     def schedule(self) -> ScheduleSettings:
-        """As the training loop wants it: the rate never falls."""
+        """The settings of the training loop; the learning rate is constant."""
         return ScheduleSettings(
             plateau_factor=1.0, epochs=self.epochs, minutes=self.minutes, stop_patience=self.patience
         )
 
     @property
     def run(self) -> RunSettings:
-        """As the training loop wants it."""
+        """The settings of the training loop."""
         return RunSettings(seed=self.seed, accelerator="cpu")
 
     def to_dict(self) -> dict[str, Any]:
@@ -59,7 +59,12 @@ class StopTraining(Settings):
 
 @dataclass(frozen=True)
 class StopResult:
-    """How training ended. epoch: of the weights kept, of `epochs`. test: None where no trees were given for it."""
+    """The result of training stop classifiers.
+
+    reads: input of the classifiers for each word.  weights: number of parameters.
+    epoch: the epoch of the weights that are kept.  epochs: number of epochs.
+    valid, test: scores on validation and test trees; `test` is None if no test trees were given.
+    """
 
     folder: Path
     reads: Reads
@@ -71,7 +76,7 @@ class StopResult:
     test: StopReport | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """All figures, for JSON."""
+        """Returns all figures for JSON."""
         reports = {name: report and report.to_dict() for name, report in (("valid", self.valid), ("test", self.test))}
         rest = {name: value for name, value in vars(self).items() if name not in ("folder", "weights")}
         head = {"schema_version": 2, "folder": str(self.folder), "parameters": self.weights}  # 1 had "weights"
@@ -79,8 +84,8 @@ class StopResult:
 
     def __str__(self) -> str:
         head = (
-            f"{self.folder}: classifiers of {self.reads.replace('-', ' ')}, {self.weights:,} weights, of epoch"
-            f" {self.epoch} of {self.epochs}"
+            f"{self.folder}: stop classifiers (input: {self.reads.replace('-', ' ')}), {self.weights:,} parameters,"
+            f" best epoch {self.epoch} of {self.epochs}"
         )
         return "\n\n".join([head, *(str(report) for report in (self.valid, self.test) if report is not None)])
 
@@ -93,12 +98,14 @@ def train_stops(
     settings: StopTraining | None = None,
     callback: ProgressCallback | None = None,
 ) -> StopResult:
-    """Trains classifiers into the folder of their model; those kept are of the best validation loss.
+    """Trains stop classifiers for a model, keeps those with the best validation loss, and writes them to its folder.
 
-    train, valid, test: dependency trees, each a file, a folder or a pattern; test is only measured, at the end.
-    Earlier classifiers of the folder are replaced. The same seed gives the same weights, on one processor of a kind.
-    Raises InputError for a model that reads no trees, for files of none, and where another process is at work in the
-    folder, before anything is trained.
+    folder: the folder of a dependency-tree model. Existing stop classifiers are replaced.
+    train, valid, test: dependency trees, each a file, a folder or a pattern. `test` is evaluated once, at the end.
+    settings: None: the default settings.  callback: called with the progress of training.
+    The same seed gives the same weights on processors of the same type.
+    Raises InputError before training if the model does not read trees, if a file has no trees, and if another process
+    uses the folder.
     """
     settings = settings or StopTraining()
     bundle = read_model(folder)
@@ -123,7 +130,7 @@ def train_stops(
 
 
 class StopTask(Task):
-    """Stop classifiers, and the trees that a dependency-tree model reads for them. That model stays as it is."""
+    """Stop classifiers with their training trees. The weights of the dependency-tree model are not changed."""
 
     rate_setting = "learning rate"
     clip_setting = ""

@@ -1,4 +1,4 @@
-"""What a run trains. The loops and the run shell know a task only, not what its model reads or predicts."""
+"""The interface between training loops and what is trained: a model with its data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from syntaxlm.training.recipe import OptimiserSettings, RunSettings, ScheduleSet
 class Validation:
     """The value of a model's criterion on the validation data.
 
-    figures: for the log, by the keys of metrics.jsonl: "valid_loss", "valid_perplexity".
+    figures: values for metrics.jsonl, by key: "valid_loss", "valid_perplexity".
     """
 
     criterion: Criterion
@@ -26,12 +26,12 @@ class Validation:
 
     @property
     def cost(self) -> float:
-        """The value, lower being better."""
+        """The value, negated if the criterion is maximised, so that lower is better."""
         return -self.value if self.criterion.maximise else self.value
 
 
 class TaskRecipe(Protocol):
-    """What a run needs of any recipe."""
+    """The settings that every recipe has."""
 
     @property
     def optimiser(self) -> OptimiserSettings: ...
@@ -46,11 +46,11 @@ class TaskRecipe(Protocol):
 
 
 class Task(ABC):
-    """A model with the data that it learns from and is validated on.
+    """A model with its training and validation data.
 
     model: `TrainsByGradient` or `TrainsByCounting`, on the device of the run.
-    rate_setting, clip_setting: the settings of learning rate and clipping of the gradient, as messages name them; ""
-        where there is none.
+    rate_setting, clip_setting: names of the settings of learning rate and gradient clipping, for messages; "" if there
+        is no such setting.
     """
 
     model: Any
@@ -59,33 +59,33 @@ class Task(ABC):
 
     @abstractmethod
     def batches(self, rank: int, ranks: int) -> Batches:
-        """The training batches of one of several processes."""
+        """Returns the training batches of one process.  rank, ranks: its number, and the number of processes."""
 
     @abstractmethod
     def validate(self) -> Validation:
-        """The criterion of the model as it is, in evaluation mode."""
+        """Evaluates the present model on the validation data."""
 
     @abstractmethod
     def write_weights(self, folder: Path) -> None:
-        """Writes the model's weights into its folder, atomically: they are the best so far."""
+        """Writes the model's weights to its folder, atomically. Called when they are the best so far."""
 
     def write_settings(self, folder: Path) -> None:  # noqa: B027
-        """Writes what the folder needs besides weights, before training."""
+        """Writes all other files of the model folder, before training."""
 
     def check_resumable(self, folder: Path) -> None:  # noqa: B027
-        """Raises InputError where the data is not what the run in a folder was started with."""
+        """Raises InputError if the data differs from that at the start of the run in the folder."""
 
     def full_pass(self) -> Iterable[Any]:
-        """The whole training data once, in batches as large as possible, for models that count."""
+        """Returns large batches of the whole training data, for models that are trained by counting."""
         return self.batches(0, 1).iterate(0)
 
     def set_epoch(self, epochs: float) -> None:  # noqa: B027
-        """Sets the number of epochs passed, for a model whose loss changes in the course of training."""
+        """Sets the number of epochs so far, for a model whose loss changes during training."""
 
     def rate_factor(self, batch: Any) -> float:
-        """What the learning rate of a batch is multiplied by."""
+        """Returns the factor of the learning rate for a batch."""
         return 1.0
 
     def figures(self) -> dict[str, Any]:
-        """Further figures for the log of every validation."""
+        """Returns additional figures for the log of every validation."""
         return {}

@@ -43,9 +43,10 @@ __all__ = ["METRICS", "RECIPE", "Event", "ProgressCallback", "read_run_recipe", 
 
 
 def train(recipe: Recipe, folder: str | Path, callback: ProgressCallback | None = None) -> TrainingResult:
-    """Trains the recipe's model into a new folder.
+    """Trains the model of a recipe in a new folder.
 
-    Raises InputError when the folder holds a run already, or cannot be written, before anything is read.
+    callback: called with the progress of the run.
+    Raises InputError before anything is read if the folder already holds a run or cannot be written.
     """
     with process_group():
         run = _run(recipe, Path(folder), callback)
@@ -54,7 +55,11 @@ def train(recipe: Recipe, folder: str | Path, callback: ProgressCallback | None 
 
 
 def resume(folder: str | Path, callback: ProgressCallback | None = None) -> TrainingResult:
-    """Resumes a run from its last checkpoint, or from its start when it had none yet."""
+    """Resumes a run from its last checkpoint, or from its start if it has none.
+
+    callback: called with the progress of the run.
+    Raises InputError if the folder holds no run, or if its files have changed.
+    """
     recipe = read_run_recipe(folder)
     with process_group():
         run = _run(recipe, Path(folder), callback)
@@ -63,7 +68,7 @@ def resume(folder: str | Path, callback: ProgressCallback | None = None) -> Trai
 
 
 def read_run_recipe(folder: str | Path) -> Recipe:
-    """The recipe of the run in a folder. Raises InputError where there is none."""
+    """Reads the recipe of the run in a folder. Raises InputError if there is none."""
     path = Path(folder) / RECIPE
     if not path.exists():
         raise InputError(f"{folder}: no run to resume: {RECIPE} is missing")
@@ -71,7 +76,7 @@ def read_run_recipe(folder: str | Path) -> Recipe:
 
 
 class LanguageModelTask(Task):
-    """A language model, or a dependency-tree model, and its texts."""
+    """A language model or a dependency-tree model, with its data."""
 
     def __init__(self, recipe: Recipe, device: torch.device) -> None:
         self.recipe = recipe
@@ -83,7 +88,7 @@ class LanguageModelTask(Task):
 
     @staticmethod
     def placed(model: Model, device: torch.device) -> Model:
-        """A model on the device of the run; one that counts stays on the processor."""
+        """Moves a model to the device of the run. Models that are trained by counting stay on the CPU."""
         return model.to(device) if isinstance(model, TrainsByGradient) else model
 
     def batches(self, rank: int, ranks: int) -> Batches:
@@ -97,12 +102,12 @@ class LanguageModelTask(Task):
             self.model.set_epoch(epochs)
 
     def rate_factor(self, batch: Any) -> float:
-        """Where the lengths of a stream's batches vary, the rate is in proportion to them (Merity et al. 2018)."""
+        """With variable bptt, the learning rate is proportional to the length of the batch (Merity et al. 2018)."""
         settings = self.recipe.batches
         return len(batch.tokens) / settings.bptt if settings.variable_bptt else 1.0
 
     def validate(self) -> Validation:
-        """The model's criterion; of a model that scores sentences this is the negative log-likelihood per token."""
+        """Evaluates the model's criterion; for models that score sentences, the negative log-likelihood per token."""
         if not isinstance(self.model, ScoresSentences):
             return self._validate_by_loss()
         loss = self.score(self.model, self.data.valid).loss
@@ -111,7 +116,7 @@ class LanguageModelTask(Task):
 
     @torch.no_grad()
     def _validate_by_loss(self) -> Validation:
-        """For models without probabilities: the loss in evaluation mode over the validation data."""
+        """Computes the loss on the validation data in evaluation mode, for models without probabilities."""
         assert isinstance(self.model, TrainsByGradient)
         self.model.eval()
         total = count = 0.0
@@ -122,7 +127,7 @@ class LanguageModelTask(Task):
         return Validation(self.model.criterion, value, {"valid_loss": value})
 
     def score(self, model: Model, corpus: Corpus) -> LanguageModelScore:
-        """How well a model predicts a corpus, read as in training."""
+        """Evaluates a model on a corpus, which is read as in training."""
         scorer = Scorer(model, self.data.vocabulary, self.recipe.mode, self.recipe.model.name)
         return evaluate_language_model(scorer, corpus)
 
@@ -138,7 +143,8 @@ class LanguageModelTask(Task):
             if found is not None and path.exists() and Vocabulary.read(path) != found:
                 what = "labels" if name == LABELS else "words"
                 raise InputError(
-                    f"{self.recipe.text.train}: its {what} differ from those of {path}: it changed since the run began"
+                    f"{self.recipe.text.train}: changed since the run started: its {what} differ from those in {path}."
+                    " Restore the file to resume the run, or start a new run."
                 )
 
     def figures(self) -> dict[str, Any]:
@@ -152,7 +158,7 @@ class LanguageModelTask(Task):
         return found
 
     def tree_figures(self, model: Model) -> TreeFigures | None:
-        """What the trees of a grammar look like on the validation text; None for other models."""
+        """Returns statistics of a grammar's trees on the validation text; None for other models."""
         if not isinstance(model, Parses) or model.structure_type is not SpanMarginals:
             return None
         return tree_figures(ModelBundle(model, self.settings, self.data.vocabulary), self.data.valid)
@@ -170,7 +176,7 @@ def _run(recipe: Recipe, folder: Path, callback: ProgressCallback | None) -> Run
 
 
 def _trained(run: Run, recipe: Recipe) -> TrainingResult:
-    """Trains a prepared run; then scores its best weights and writes the result, unless it was stopped."""
+    """Trains a prepared run. Unless it was interrupted, evaluates the best weights and writes the result."""
     task, trainer = run.task, run.log.trainer
     assert isinstance(task, LanguageModelTask)
     if not trainer.finished and task.data.supervision is not None:

@@ -1,4 +1,4 @@
-"""Checks that two sources have trees for the same sentences: the same number of trees and of words in each."""
+"""Checks that two sources have trees of the same sentences: the same number of trees, with equal numbers of words."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from syntaxlm.errors import InputError
 from syntaxlm.trees.brackets import read_brackets
 from syntaxlm.trees.tree import Tree
 
-_SHOWN = 12  # words of a sentence in a message
+_SHOWN = 12  # number of words of a sentence in a message
 
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two sources in messages.  source: the file; name: written before its words; subject: its tree."""
+    """One of the two sources, for messages.
+
+    source: the file.  name: label of its words.  subject: description of its tree, such as "the prediction".
+    """
 
     source: str
     name: str
@@ -22,30 +25,33 @@ class Side:
 
 
 def match_words(predicted: Sequence[Tree], gold: Sequence[Tree], predicted_source: str, gold_source: str) -> None:
-    """Checks that there is one prediction per gold sentence, with the same number of words.
+    """Checks that there is one predicted tree per gold tree, with the same number of words.
 
-    The words may differ, because of normalisation.  Raises InputError naming sources and sentence, and showing both
-    sentences where they differ.
+    predicted_source, gold_source: the files, for messages.
+    The words may differ, because of normalisation.
+    Raises InputError with the sources, the number of the first sentence that differs, and both sentences.
     """
     _match(predicted, gold, *gold_sides(predicted_source, gold_source), GOLD_ADVICE)
 
 
 GOLD_ADVICE = (
-    "Predictions must have one tree for each gold sentence, with as many words as it has after gold-tree preprocessing."
+    "Expected one predicted tree for each gold tree, with the same number of words as after gold-tree preprocessing."
 )
 
 
 def gold_sides(predicted_source: str, gold_source: str) -> tuple[Side, Side]:
-    """The sources of predictions and gold trees in messages."""
+    """Returns the sources of predictions and gold trees, for messages."""
     return Side(predicted_source, "predicted", "the prediction"), Side(gold_source, "gold", "the tree")
 
 
 def read_matching(
     trees: Sequence[Tree], others: Sequence[Tree], side: Side, other_side: Side, advice: str
 ) -> Sequence[Tree]:
-    """`trees` if they match the others, or else the trees of their file read without labels, if those match.
+    """Returns `trees` if they match the others; otherwise reads the file again without labels.
 
-    (Some files can be read both ways.)  side.source: the file.  Raises InputError like `match_words`.
+    Some files can be read with and without labels.
+    side, other_side: the sources, for messages; side.source is the file of `trees`.  advice: the end of messages.
+    Raises InputError like `match_words` if neither reading matches.
     """
     try:
         _match(trees, others, side, other_side, advice)
@@ -64,13 +70,14 @@ def _match(trees: Sequence[Tree], others: Sequence[Tree], side: Side, other_side
         raise wrong_number(trees, others, side, other_side, advice)
     one, other = trees[wrong], others[wrong]
     raise InputError(
-        f"{other_side.source}, sentence {wrong + 1}: the tree has {len(other)} words, {side.subject} has {len(one)}.\n"
+        f"{other_side.source}, sentence {wrong + 1}: the tree has {len(other)} words, but {side.subject} has"
+        f" {len(one)}.\n"
         f"{_both(one, other, side, other_side)}   ({side.source}, tree {wrong + 1})\n{advice}"
     )
 
 
 def first_difference(trees: Sequence[Tree], others: Sequence[Tree]) -> int | None:
-    """The index of the first sentence with another number of words, or without a partner; None where all agree."""
+    """Returns the index of the first sentence that differs in length or has no partner; None if all match."""
     pairs = list(zip(trees, others, strict=False))
     by_length = next((place for place, (one, other) in enumerate(pairs) if len(one) != len(other)), len(pairs))
     return None if by_length == len(pairs) and len(trees) == len(others) else by_length
@@ -79,7 +86,7 @@ def first_difference(trees: Sequence[Tree], others: Sequence[Tree]) -> int | Non
 def wrong_number(
     trees: Sequence[Tree], others: Sequence[Tree], side: Side, other_side: Side, advice: str
 ) -> InputError:
-    """The error for two files with different numbers of trees."""
+    """Returns the error for two files with different numbers of trees."""
     place = first_difference(trees, others)
     assert place is not None
     one, other = (each[place] if place < len(each) else None for each in (trees, others))
@@ -98,7 +105,10 @@ def _both(one: Tree | None, other: Tree | None, side: Side, other_side: Side) ->
 
 
 def check_same_words(words: Sequence[str], expected: Sequence[str], place: str, expected_place: str) -> None:
-    """Raises InputError with the position of the first word that differs. place, expected_place: for messages."""
+    """Raises InputError with the position of the first word that differs.
+
+    place, expected_place: files and lines of the two sentences, for messages.
+    """
     for position, (word, other) in enumerate(zip(words, expected, strict=False), 1):
         if word != other:
             raise InputError(f"{place}: found {word!r} as word {position}, expected {other!r} as in {expected_place}")
@@ -107,5 +117,5 @@ def check_same_words(words: Sequence[str], expected: Sequence[str], place: str, 
 
 
 def beginning(words: Sequence[str]) -> str:
-    """The first words of a sentence, for a message."""
+    """Returns the first words of a sentence, for a message."""
     return " ".join(words[:_SHOWN]) + (" ..." if len(words) > _SHOWN else "")
