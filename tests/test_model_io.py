@@ -230,7 +230,7 @@ def test_a_newer_config_format_is_reported_first(folder):
         ("hidden_size", -3, "model.hidden_size: found -3; expected 1 or more"),
         ("hiden_size", 3, "model.hiden_size: no such setting. Did you mean model.hidden_size?"),
         ("name", "mamba", 'model.name: found "mamba"; expected one of prpn, lstm'),
-        ("layers", "two", 'model.layers: found "two"; expected a valid integer'),
+        ("layers", "two", 'model.layers: found "two"; expected an integer'),
     ],
 )
 def test_a_wrong_setting_in_a_config_raises_an_error_with_file_and_key(folder, key, value, expected):

@@ -199,13 +199,16 @@ def _is_size(one: Runs, start: str) -> bool:
 def languages() -> str:
     """F1 of every stored report of simple-pcfg-languages."""
     rows = (
-        [_run_name(one.name), words, f"`{one.preprocessing}`", f"{one.first['sentences']:,}", f"`{one.first['decoder']}`",
-         f"`{one.first['protocol']}`", str(_number_of_seeds(one)), percent(one.f1), percent(one.right_branching),
-         percent(one.first["baselines"]["left"]), percent(one.first["baselines"]["balanced"]),
-         percent(one.first["baselines"]["random"]["mean"])]
+        [
+            *(_run_name(one.name), words, f"`{one.preprocessing}`", f"{one.first['sentences']:,}"),
+            *(f"`{one.first['decoder']}`", f"`{one.first['protocol']}`", str(_number_of_seeds(one)), percent(one.f1)),
+            percent(one.right_branching),
+            *(percent(one.first["baselines"][name]) for name in ("left", "balanced")),
+            percent(one.first["baselines"]["random"]["mean"]),
+        ]
         for ending, words in (("test", "all"), ("test10", "up to 10 words"))
         for one in runs("simple-pcfg-languages", ending)
-    )  # fmt: skip
+    )
     heads = ["run", "length", "preprocessing", "sentences", "decoder", "protocol", "seeds", "F1", "right", "left",
              "balanced", "random"]  # fmt: skip
     return table(heads, rows)

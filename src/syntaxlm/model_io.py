@@ -28,6 +28,7 @@ from syntaxlm.text.vocabulary import Vocabulary
 CONFIG, VOCABULARY, WEIGHTS = "config.json", "vocabulary.json", "weights.safetensors"
 LABELS = "labels.json"  # edge labels, for models that read dependency trees
 OF_VOCABULARY = "vocabulary"  # metadata key of weights: the fingerprint of their vocabulary
+SHOWN = 5  # model folders in a message
 FORMAT = 2
 LARGEST_CONFIG = 1 << 24  # bytes
 
@@ -147,6 +148,20 @@ def read_config(kind: type[T], path: Path, newest: int) -> T:
     return read_settings(kind, data, str(path))
 
 
+def check_folder(folder: Path) -> None:
+    """Raises InputError if this is not a model folder, naming the model folders inside it."""
+    expected = f"expected a folder written by syntaxlm train, with {CONFIG} and weights"
+    if not folder.exists():
+        raise InputError(f"{folder}: no such model folder; {expected}")
+    if not folder.is_dir():
+        raise InputError(f"{folder}: found a file; {expected}")
+    if not (folder / CONFIG).exists():
+        inside = sorted(str(path.parent) for pattern in ("*", "*/*") for path in folder.glob(f"{pattern}/{CONFIG}"))
+        shown = ", ".join(inside[:SHOWN]) + (", ..." if len(inside) > SHOWN else "")
+        advice = f". It contains model folders: {shown}" if inside else f"; {expected}"
+        raise InputError(f"{folder}: not a model folder: {CONFIG} is missing{advice}")
+
+
 def read_model(folder: str | Path) -> ModelBundle:
     """Reads a model folder. The model is in evaluation mode on the CPU.
 
@@ -154,10 +169,7 @@ def read_model(folder: str | Path) -> ModelBundle:
     Raises InputError naming the file that is missing, damaged, or does not fit the others.
     """
     folder = Path(folder)
-    if not folder.is_dir():
-        raise InputError(f"{folder}: no such model folder")
-    if not (folder / CONFIG).exists():
-        raise InputError(f"{folder}: not a model folder: {CONFIG} is missing")
+    check_folder(folder)
     settings = read_config(ModelSettings, folder / CONFIG, FORMAT)
     vocabulary = Vocabulary.read(folder / VOCABULARY)
     weights = folder / WEIGHTS

@@ -205,6 +205,10 @@ def _expected(fault: Any, hint: Any) -> str:
         return f"{least} or more entries" if most is None else f"{least} to {most} entries"
     if fault["type"] == "string_too_short":
         return "text that is not empty"
+    if fault["type"] in ("float_type", "float_parsing"):
+        return range_of(hint) or "a finite number"
+    if fault["type"] in ("int_type", "int_parsing", "int_from_float"):
+        return f"an integer, {range_of(hint)}" if range_of(hint) else "an integer"
     expected = str(fault["msg"]).removeprefix("Input should be ")
     if fault["type"] == "string_type" and isinstance(fault["input"], bool | int | float):
         expected += "; put it in quotes"  # to YAML, NO and 007 are not text

@@ -46,7 +46,7 @@ def test_overrides_make_sections_and_an_empty_one_changes_nothing():
 def test_values_are_taken_as_they_are(tmp_path):
     assert syntaxlm.read_recipe("prpn-toy", {"text.train": tmp_path / "a"}).text.train == str(tmp_path / "a")
     assert syntaxlm.read_recipe("prpn-toy", {"text.train": "null"}).text.train == "null"
-    with pytest.raises(InputError, match=r'schedule\.epochs: found "3"; expected a valid integer'):
+    with pytest.raises(InputError, match=r'schedule\.epochs: found "3"; expected an integer'):
         syntaxlm.read_recipe("prpn-toy", {"schedule": {"epochs": "3"}})
 
 

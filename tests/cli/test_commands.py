@@ -381,7 +381,7 @@ def test_errors_of_a_recipe_are_reported_by_key(refused, recipe, tmp_path):
         return refused("train", recipe, "--output", tmp_path / "run", *settings)
 
     assert "model.hiden_size: no such setting. Did you mean model.hidden_size?" in message("--model.hiden_size", "3")
-    assert 'model.hidden_size: found "big"; expected a valid integer' in message("--model.hidden_size", "big")
+    assert 'model.hidden_size: found "big"; expected an integer' in message("--model.hidden_size", "big")
     assert "model.hidden_size: found -3; expected 1 or more" in message("--model.hidden_size", "-3")
     assert "--model.layers: the value is missing" in message("--model.layers")
     assert "model is a single setting" not in message("--model", "3")

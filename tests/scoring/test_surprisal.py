@@ -209,7 +209,7 @@ def test_the_share_of_unknown_words_is_reported_with_a_way_to_reduce_it():
 
 
 def test_carried_state_of_a_model_of_single_sentences_warns():
-    with pytest.warns(InputWarning, match="trained on single sentences, but its state is carried"):
+    with pytest.warns(InputWarning, match="trained on single sentences and now carries its state"):
         surprisals(fresh("lstm"), LINES, "carry")
     with warnings.catch_warnings():
         warnings.simplefilter("error")

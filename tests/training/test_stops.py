@@ -176,7 +176,7 @@ def test_the_command_trains_and_prints_figures(toy, folder, result, capsys):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--prompt", "the"], "--prompt: a dependency-tree model starts with the root word"),
+        (["--prompt", "the"], "--prompt: not available for dependency-tree models"),
         (["--temperature", "-1"], "temperature: found -1.0"),
         (["--max-depth", "0"], "maximum_depth: found 0"),
         (["--sentences", "0"], "count: found 0; expected 1 or more"),

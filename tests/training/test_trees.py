@@ -196,7 +196,7 @@ COMMANDS = {
         "a neural cache cannot use it",
     ),
     "score, text": (["score", "{model}", "{text}"], "expected a treebank"),
-    "score, context": (["score", "{model}", "{conllu}", "--carry-state"], "--carry-state and a sentence do not apply"),
+    "score, context": (["score", "{model}", "{conllu}", "--carry-state"], "sentences do not apply; expected only TEXT"),
 }  # fmt: skip
 
 

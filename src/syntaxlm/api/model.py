@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
+from itertools import islice, starmap
 from pathlib import Path
 from typing import Literal, overload
 
@@ -22,7 +22,7 @@ from syntaxlm.generation.sentences import GeneratedSentence, generate
 from syntaxlm.generation.stop_io import read_stops
 from syntaxlm.generation.top_down import SentenceWithTree, refuse_word_settings, sample_with_trees
 from syntaxlm.generation.trees import GeneratedTree, generate_trees
-from syntaxlm.model_io import CONFIG, ModelBundle, read_model
+from syntaxlm.model_io import ModelBundle, read_model
 from syntaxlm.models.abilities import TrainsByGradient
 from syntaxlm.models.batches import TextMode
 from syntaxlm.parsing.evaluation import evaluate_parsing, protocol_named
@@ -32,7 +32,7 @@ from syntaxlm.parsing.structure import Rule
 from syntaxlm.scoring.cache import CacheSettings
 from syntaxlm.scoring.engine import Scorer
 from syntaxlm.scoring.perplexity import LanguageModelScore, evaluate_text
-from syntaxlm.scoring.surprisal import Context, surprisals
+from syntaxlm.scoring.surprisal import Context, check_context, surprisals
 from syntaxlm.text.normaliser import UntaggedTokenError
 from syntaxlm.text.reader import AUTO_STYLE, TextReader
 from syntaxlm.text.treebank_style import TreebankStyle
@@ -40,7 +40,6 @@ from syntaxlm.trees import PROTOCOLS, GoldPreprocessing, Protocol, TieBreaking, 
 
 PARSED_TOGETHER = 2000  # texts read at a time by `parse`: enough for batches of similar length, few enough for memory
 PROTOCOL = PROTOCOLS["wsj-test"]
-SHOWN = 5  # model folders in a message
 
 
 @dataclass(frozen=True, repr=False)
@@ -113,7 +112,7 @@ class LanguageModel(ModelBundle):
         requires, see `TextReader.of`.
         Raises InputError if the model does not parse, or does not support this decoder, layer or labels.
         """
-        texts = [text] if isinstance(text, str) else text
+        texts = _texts(text)
         parses = Results(
             self.pipe(
                 texts, PARSED_TOGETHER, decoder=decoder, layer=layer, labels=labels, also=also, ties=ties, style=style
@@ -143,6 +142,9 @@ class LanguageModel(ModelBundle):
             raise TypeError("pipe: expected an iterable of texts, found one string; use parse for one text")
         if batch_size < 1:
             raise InputError(f"batch_size: found {batch_size}; expected 1 or more")
+        for one in also:
+            if not isinstance(one, ModelBundle):
+                raise TypeError(f"also: found {one!r}; expected loaded models: syntaxlm.load(...)")
         if labels and also:
             raise InputError("labels: averaged trees have no labels; omit either also or labels")
         if also:
@@ -153,7 +155,7 @@ class LanguageModel(ModelBundle):
         else:
             read = partial(parse_lines, self, decoder=decoder, layer=layer, labels=labels, style=style)
         read([])  # reports wrong options now instead of with the first parse
-        rest = iter(texts)
+        rest = iter(_texts(texts))
         chunks = iter(lambda: list(islice(rest, batch_size)), [])
         firsts = itertools.count(1, batch_size)
         return (
@@ -182,7 +184,7 @@ class LanguageModel(ModelBundle):
         Raises InputError for models without token probabilities and for dependency-tree models.
         """
         self._check_reads_text("surprisal", "syntaxlm.scoring.tree_scores.tree_surprisals")
-        lines = [text] if isinstance(text, str) else text
+        lines = _texts(text)
         found = Results(map(SentenceSurprisal, surprisals(self, lines, context, style)))
         return found[0] if isinstance(text, str) else found
 
@@ -200,9 +202,7 @@ class LanguageModel(ModelBundle):
         """
         self._check_reads_text("log_prob", "syntaxlm.scoring.tree_scores.log_probs_of_trees")
         scorer = Scorer.of(self, TextMode(carry_state=False, predict_eos=self.mode.predict_eos))
-        found: list[float] = scorer.sentences(
-            list(self._tokens([text] if isinstance(text, str) else text, style))
-        ).tolist()
+        found: list[float] = scorer.sentences(list(self._tokens(_texts(text), style))).tolist()
         return found[0] if isinstance(text, str) else found
 
     def perplexity(
@@ -214,6 +214,7 @@ class LanguageModel(ModelBundle):
         context: see `surprisal`.  cache: settings of a neural cache, see `syntaxlm.tune_cache`.
         Raises InputError for files that cannot be read and for models without probabilities.
         """
+        check_context(context)
         mode = None if context is None else TextMode(context == "carry", self.mode.predict_eos)
         return evaluate_text(self, text, mode, cache)
 
@@ -382,23 +383,8 @@ def load(name_or_folder: str | Path, device: str | torch.device = "cpu") -> Lang
     """
     found = find_device(device)  # before the slow reading
     folder = Path(name_or_folder).expanduser()
-    _check_folder(folder, name_or_folder)
     stored = read_model(folder)
     return LanguageModel(stored.model, stored.settings, stored.vocabulary, stored.labels, folder).to(found)
-
-
-def _check_folder(folder: Path, given: str | Path) -> None:
-    """Raises InputError if this is not a model folder, naming the model folders inside it."""
-    expected = f"expected a folder written by syntaxlm train, with {CONFIG} and weights"
-    if not folder.exists():
-        raise InputError(f"{given}: no such model folder; {expected}")
-    if not folder.is_dir():
-        raise InputError(f"{given}: found a file; {expected}")
-    if not (folder / CONFIG).exists():
-        inside = sorted(str(path.parent) for pattern in ("*", "*/*") for path in folder.glob(f"{pattern}/{CONFIG}"))
-        shown = ", ".join(inside[:SHOWN]) + (", ..." if len(inside) > SHOWN else "")
-        advice = f". It contains model folders: {shown}" if inside else f"; {expected}"
-        raise InputError(f"{given}: not a model folder: {CONFIG} is missing{advice}")
 
 
 def find_device(device: str | torch.device) -> torch.device:
@@ -416,6 +402,19 @@ def find_device(device: str | torch.device) -> torch.device:
     if found.type == "cuda" and (found.index or 0) >= torch.cuda.device_count():
         raise InputError(f"device {str(found)!r}: not available; this machine has {torch.cuda.device_count()} GPUs")
     return found
+
+
+def _texts(text: str | Iterable[str]) -> Iterator[str]:
+    """One text, or several. Raises TypeError for anything but strings."""
+    if isinstance(text, bytes) or not isinstance(text, Iterable):
+        raise TypeError(f"found {type(text).__name__}; expected a text or several: str or a list of str")
+
+    def checked(number: int, one: str) -> str:
+        if not isinstance(one, str):
+            raise TypeError(f"text {number}: found {type(one).__name__}; expected str")
+        return one
+
+    return starmap(checked, enumerate([text] if isinstance(text, str) else text, 1))
 
 
 def _whole(parses: Parses) -> Iterator[Parse]:

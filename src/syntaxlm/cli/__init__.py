@@ -155,7 +155,7 @@ def build_parser() -> Parser:
     parser = Parser(
         prog="syntaxlm",
         description="Language models that learn syntax: train them on plain text, and parse and score text with them.",
-        epilog='example: syntaxlm parse MODEL "the old cat sleeps"   help on a command: syntaxlm parse --help',
+        epilog='example: syntaxlm parse MODEL "the old cat sleeps". Help on a command: syntaxlm parse --help',
     )
     parser.add_argument("--version", action="version", version=f"syntaxlm {syntaxlm.__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")

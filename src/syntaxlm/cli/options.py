@@ -120,6 +120,10 @@ def given_text(options: argparse.Namespace) -> str | GivenText:
 
     if options.sentence is None:
         file = "-" if options.text is None else options.text
+        if not file.strip():
+            raise InputError("the sentence is empty; expected words, or the name of a file")
+        if file != "-" and not Path(file).exists() and file.isalpha():
+            raise InputError(f"{file}: no such file. For a sentence of one word, write: --text {file}")
         if Path(file).exists() or not any(map(str.isspace, file)):
             return file
     elif options.text is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from typing import Any
 
 from syntaxlm.cli.options import add_json, add_output, add_seed, output_path, print_summary
@@ -50,4 +51,6 @@ def _sentences(options: argparse.Namespace) -> None:
             options.files, path, options.valid_output, options.valid_share, options.seed,
             options.paragraphs == "lines", options.encoding, options.abbreviation,
         )  # fmt: skip
+    if options.output is None:  # not the temporary file
+        summary = replace(summary, train=replace(summary.train, file="standard output"))
     print_summary(summary, options)

@@ -47,6 +47,8 @@ def read_table(path: str | Path, column: str) -> tuple[tuple[str, ...], Iterator
     if column not in header:
         nearest = difflib.get_close_matches(column, header, 1)
         hint = f" Did you mean {nearest[0]}?" if nearest else ""
+        if len(header) == 1 and "," in header[0]:
+            hint = " The line has commas and no tab; expected cells separated by tabs."
         raise InputError(f"{source}, line 1: no column {column!r}; found {', '.join(header)}.{hint}")
     place = header.index(column)
 

@@ -356,7 +356,7 @@ def compare_credits(
     """
     values, counts = np.unique(first - second, return_counts=True)
     drawn = np.random.default_rng(seed).multinomial(len(first), counts / len(first), samples)
-    return BootstrapResult.of(float(values @ counts) / len(first), drawn @ values / len(first), "accuracy")
+    return BootstrapResult.of(float(values @ counts) / len(first), drawn @ values / len(first), len(first), "accuracy")
 
 
 def write_pairs(report: PairsReport, path: str | Path) -> None:

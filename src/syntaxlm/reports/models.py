@@ -10,7 +10,7 @@ from typing import Any
 
 from syntaxlm.errors import InputError
 from syntaxlm.evaluation.logical_inference import CLASSIFIER, FORMAT, InferenceSettings
-from syntaxlm.model_io import CONFIG, VOCABULARY, WEIGHTS, ModelSettings, read_config, structure_name
+from syntaxlm.model_io import CONFIG, VOCABULARY, WEIGHTS, ModelSettings, check_folder, read_config, structure_name
 from syntaxlm.model_io import FORMAT as MODEL_FORMAT
 from syntaxlm.models.abilities import (
     EncodesSentences,
@@ -54,7 +54,7 @@ def model_folders(folder: str | Path) -> Iterator[Path]:
         raise InputError(f"{folder}: no such folder")
     for place, below, files in os.walk(folder):
         below[:] = sorted(name for name in below if not name.startswith("."))
-        if {CONFIG, WEIGHTS} <= set(files) or {CLASSIFIER, WEIGHTS} <= set(files):
+        if CONFIG in files or CLASSIFIER in files:
             yield Path(place)
 
 
@@ -65,12 +65,9 @@ def describe(folder: str | Path, full: bool = False) -> dict[str, Any]:
     Raises InputError where the folder holds no model, or damaged settings.
     """
     folder = Path(folder)
-    if not folder.is_dir():
-        raise InputError(f"{folder}: no such model folder")
     if (folder / CLASSIFIER).exists():
         return _describe_classifier(folder, full)
-    if not (folder / CONFIG).exists():
-        raise InputError(f"{folder}: not a model folder: {CONFIG} is missing")
+    check_folder(folder)
     settings = read_config(ModelSettings, folder / CONFIG, MODEL_FORMAT)
     vocabulary = Vocabulary.read(folder / VOCABULARY)
     model = model_shapes(settings.model, len(vocabulary))

@@ -80,7 +80,7 @@ class Scorer:
         Warns if the state is carried and the model was trained on single sentences.
         """
         scorer = cls(bundle.model, bundle.vocabulary, mode or bundle.mode, bundle.name)
-        if scorer.mode.carry_state and not bundle.mode.carry_state:
+        if scorer.mode.carry_state and not bundle.mode.carry_state and scorer.model.reads != "trees":
             warnings.warn(
                 "the model was trained on single sentences and now carries its state: after earlier sentences its"
                 " probabilities are less reliable. Reset the state at each sentence",

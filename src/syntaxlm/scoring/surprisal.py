@@ -12,7 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from syntaxlm.data.corpora import EncodedCorpus
+from syntaxlm.errors import InputError
 from syntaxlm.model_io import ModelBundle
 from syntaxlm.models.batches import TextMode
 from syntaxlm.scoring.engine import ScoredTokens, Scorer
@@ -83,6 +84,12 @@ def written_words(reader: TextReader | Normaliser, line: str) -> list[WrittenWor
     return words
 
 
+def check_context(context: str | None) -> None:
+    """Raises InputError for anything but "reset", "carry" and None."""
+    if context not in (None, *get_args(Context)):
+        raise InputError(f"context: found {context!r}; expected 'reset' or 'carry'")
+
+
 def surprisals(
     stored: ModelBundle,
     lines: Iterable[str],
@@ -102,6 +109,7 @@ def surprisals(
     """
     if isinstance(lines, str):
         raise TypeError("surprisals takes lines, not one string")
+    check_context(context)
     trained = stored.mode
     carry = trained.carry_state if context is None else context == "carry"
     reader = TextReader.of(stored.normaliser, stored.vocabulary, style)

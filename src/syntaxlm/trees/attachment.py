@@ -107,4 +107,4 @@ def compare_attachment(
     for low in range(0, samples, step):
         places = generator.integers(len(words), size=(min(step, samples - low), len(words)), dtype=np.int32)
         drawn.append(gains[places].sum(1) / np.maximum(words[places].sum(1), 1))
-    return BootstrapResult.of(float(gains.sum() / words.sum()), np.concatenate(drawn), "UAS")
+    return BootstrapResult.of(float(gains.sum() / words.sum()), np.concatenate(drawn), len(words), "UAS")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
@@ -12,6 +13,7 @@ from syntaxlm.trees import baselines
 from syntaxlm.trees.scoring import Fractions, ParsingScores, Protocol, score
 from syntaxlm.trees.spans import SpanSets
 
+FEWEST = 6  # items of a bootstrap
 _DRAWN = 2_000_000  # sampled sentences in memory at a time
 
 
@@ -19,7 +21,7 @@ _DRAWN = 2_000_000  # sampled sentences in memory at a time
 class BootstrapResult:
     """Difference of two scores, first minus second (fractions), its 95% interval and two-sided p-value.
 
-    measure: name of the score.
+    low, high, p_value: NaN for fewer than FEWEST items, which no bootstrap can tell apart.  measure: name of the score.
     """
 
     difference: float
@@ -29,21 +31,28 @@ class BootstrapResult:
     measure: str = "F1"
 
     @classmethod
-    def of(cls, difference: float, drawn: Fractions, measure: str = "F1") -> BootstrapResult:
-        """The result from the measured difference and those of all bootstrap samples, (samples,).
+    def of(cls, difference: float, drawn: Fractions, items: int, measure: str = "F1") -> BootstrapResult:
+        """The result from the measured difference and those of all bootstrap samples, (samples,), of this many items.
 
         The p-value is the share of samples whose difference is at least as far from the measured one as that is from 0.
         Efron & Tibshirani 1993.
         """
+        if items < FEWEST:
+            return cls(difference, math.nan, math.nan, math.nan, measure)
         # A small tolerance, so that rounding does not separate equal differences.
         extreme = np.count_nonzero(np.abs(drawn - difference) >= abs(difference) - 1e-12)
         low, high = np.quantile(drawn, [0.025, 0.975]).tolist()
         return cls(difference, low, high, (1 + extreme) / (1 + len(drawn)), measure)
 
-    def to_dict(self) -> dict[str, float]:
-        return {name: getattr(self, name) for name in ("difference", "low", "high", "p_value")}
+    def to_dict(self) -> dict[str, float | None]:
+        """The values as fractions; None for NaN."""
+        values = {name: getattr(self, name) for name in ("difference", "low", "high", "p_value")}
+        return {name: None if math.isnan(value) else value for name, value in values.items()}
 
     def __str__(self) -> str:
+        if math.isnan(self.p_value):
+            few = f"(too few items for an interval: expected {FEWEST} or more)"
+            return f"{self.measure} difference {100 * self.difference:+.1f}  {few}"
         interval = f"95% interval {100 * self.low:+.1f} to {100 * self.high:+.1f}"
         return f"{self.measure} difference {100 * self.difference:+.1f}  {interval}  p = {self.p_value:.4f}"
 
@@ -70,7 +79,7 @@ def paired_bootstrap(
     for low in range(0, samples, step):
         places = generator.integers(size, size=(min(step, samples - low), size), dtype=np.int32)
         drawn.append(_mean_f1(first, places) - _mean_f1(second, places))
-    return BootstrapResult.of(first.f1 - second.f1, np.concatenate(drawn))
+    return BootstrapResult.of(first.f1 - second.f1, np.concatenate(drawn), size)
 
 
 def _mean_f1(scores: ParsingScores, places: np.ndarray) -> Fractions:
