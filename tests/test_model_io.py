@@ -128,8 +128,8 @@ def test_a_missing_file_is_named_in_the_error(folder, name):
 
 def test_a_missing_folder_and_a_file_in_its_place_raise_an_error(tmp_path):
     (tmp_path / "file").write_text("")
-    for name in ("nowhere", "file"):
-        assert_error(tmp_path / name, f"{name}: no such model folder")
+    for name, found in (("nowhere", "no such model folder"), ("file", "found a file")):
+        assert_error(tmp_path / name, f"{name}: {found}; expected a folder")
 
 
 @pytest.mark.parametrize(

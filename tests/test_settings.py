@@ -170,7 +170,7 @@ def test_a_model_setting_out_of_range_is_told_by_name_and_not_by_torch(model, na
         ({"layer_sizes": [40, 0]}, "model.layer_sizes.1: found 0; expected 1 or more"),
         ({"layer_sizes": []}, "model.layer_sizes: found []; expected 1 to 100 entries"),
         ({"layer_sizes": 40}, "model.layer_sizes: found 40; expected a valid array"),
-        ({"layer_sizes": [40, "x"]}, 'model.layer_sizes.1: found "x"; expected an integer'),
+        ({"layer_sizes": [40, "x"]}, 'model.layer_sizes.1: found "x"; expected an integer, 1 to 65,536'),
         ({"layer_sizes": [40, 30]}, "model.layer_sizes: the last is 30; tied weights need embedding_size, 200"),
         (
             {"layer_sizes": [45, 200], "chunk_size": 10},
@@ -235,7 +235,7 @@ def test_faults_of_types_of_ranges_and_between_settings_are_reported_together():
         "model.hidden_size: found 7; expected an even number: each distance reads half",
         'text.normaliser.space: found ""; expected text that is not empty',
         "optimiser.beta1: found 1.0; expected a number from 0 to under 1",
-        'schedule.epochs: found "many"; expected an integer',
+        'schedule.epochs: found "many"; expected an integer, 1 to 2,147,483,647',
     ]
 
 

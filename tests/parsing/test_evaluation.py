@@ -327,9 +327,7 @@ def test_the_commands_refuse_a_tie_rule_without_an_average(trained, toy, tmp_pat
     copy = str(shutil.copytree(trained.prpn, tmp_path / "copy"))
     for command, text in ((["parse"], "test.txt"), (["evaluate", "parse"], "test.mrg")):
         assert main([*command, str(trained.prpn), str(toy / text), "--ties", ties]) == 2
-        message = (
-            f"--ties {ties}: found one model, so no trees are averaged; add models with --also, or omit --ties"
-        )
+        message = f"--ties {ties}: found one model, so no trees are averaged; add models with --also, or omit --ties"
         assert message in capsys.readouterr().err
         assert main([*command, str(trained.prpn), str(toy / text), "--ties", ties, "--also", copy]) == 0
 

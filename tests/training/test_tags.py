@@ -152,7 +152,9 @@ def test_commands_read_tagged_text_from_files_and_standard_input(folders, tagged
 def test_unknown_tags_of_a_treebank_are_counted_or_refused(parser, tmp_path):
     path = tmp_path / "trees.mrg"
     path.write_text("(S (NP (DT the) (NN dog)) (VP (VBZ sees) (XX it)))\n(S (NP (DT the) (NN dog)) (VBZ sleeps))\n")
-    with pytest.warns(InputWarning, match=r"trees\.mrg: 1 of 7 words \(14\.3%\) have tags that are unknown to the model: XX"):
+    with pytest.warns(
+        InputWarning, match=r"trees\.mrg: 1 of 7 words \(14\.3%\) have tags that are unknown to the model: XX"
+    ):
         evaluate_parsing(parser, path, clean_up="none")
     path.write_text("(S (NP (D the) (N dog)) (VP (V sees) (PRP it)))\n")
     with pytest.raises(InputError, match=r"trees\.mrg: 3 of 4 words \(75\.0%\) .*: D, N, V\.\n  known tags: .*NN"):
