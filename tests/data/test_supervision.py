@@ -308,6 +308,7 @@ def test_trees_of_another_clean_up_and_dependency_trees_are_refused(tmp_path):
         read_files(tmp_path / "text.txt", tmp_path / "gold.conllu", "none", Normaliser())
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not (DATA / "gum").is_dir(), reason=f"GUM is not in {DATA}")
 def test_every_sentence_of_gum_has_its_tree(tmp_path):
     """All 10,224 sentences match without punctuation; with punctuation, all but a sentence of nothing else."""

@@ -193,7 +193,7 @@ def test_what_cannot_be_scored_is_reported(small):
 @pytest.mark.skipif(not DATA.is_dir(), reason=f"no minimal pairs in {DATA}")
 @pytest.mark.parametrize(
     ("name", "count", "differing", "everything"),
-    [("marvin-linzen", 4800, 73.1, 31.1), ("blimp", 16750, 79.5, 13.1)],
+    [("marvin-linzen", 4800, 73.1, 31.1), pytest.param("blimp", 16750, 79.5, 13.1, marks=pytest.mark.long)],
 )
 def test_published_pairs_with_words_of_penn_treebank_text(prpn, monkeypatch, name, count, differing, everything):
     words = set((DATA / "ptb" / "ptb.train.txt").read_text(encoding="utf-8").split()) - {"<unk>", "$", "#"}

@@ -54,6 +54,11 @@ TREE_PREFIX = "tree-rnn, "
 TREE_VARIANTS = [TREE_PREFIX + name for name in tree_variants.VARIANTS]
 TOKEN_VARIANTS = VARIANTS | SENTENCE_VARIANTS
 EVERY = [*TOKEN_VARIANTS, *TREE_VARIANTS]
+COMBINED = {
+    *(name for name in VARIANTS if name.startswith("prpn without") and "," in name),
+    *("palm, attention after the last layer", "tree-rnn, labelled", "tree-rnn, nce"),
+}
+"""Variants whose parts other variants have, too: their tests are marked `long`."""
 
 
 def config_of(name: str, **settings: object) -> ModelConfig:
@@ -151,7 +156,10 @@ def every(*abilities: type, text: bool = False, among: list[str] | None = None) 
     text: only of those that read any text.  among: the variants to choose from; None for all.
     """
     chosen = list(VARIANTS) if text else among
-    return pytest.mark.parametrize("name", names_with(*abilities, among=chosen))
+    names = names_with(*abilities, among=chosen)
+    return pytest.mark.parametrize(
+        "name", [pytest.param(name, marks=pytest.mark.long) if name in COMBINED else name for name in names]
+    )
 
 
 def log_probs(model: Any, batch: TokenBatch | TreeBatch, state: State = None) -> Tensor:
