@@ -103,7 +103,7 @@ def test_a_folder_that_is_a_link_may_be_used(tmp_path):
         pass
 
 
-def test_a_file_with_two_hard_links_is_not_changed_under_both_names(tmp_path):
+def test_a_file_with_two_hard_links_is_refused_and_unchanged(tmp_path):
     (tmp_path / "outside").write_text("outside")
     os.link(tmp_path / "outside", tmp_path / "metrics.jsonl")
     for use in (lambda path: append_stored(b"more", path), lambda path: truncate_stored(path, 0)):
