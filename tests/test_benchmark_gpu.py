@@ -43,7 +43,7 @@ def test_every_model_and_nn_lstm_are_timed_in_every_precision_and_a_recipe_is_tr
     assert (tmp_path / "run" / "weights.safetensors").exists()
 
 
-def test_without_tiny_the_sizes_are_the_published_ones():
+def test_without_tiny_the_published_sizes_are_used():
     cases = {case.name: case for case in gpu.cases(tiny=False)}
     on_lstm, prpn = cases["on-lstm"], cases["prpn"]
     assert str(on_lstm) == "on-lstm 400-1150-1150-400 T70 B20"
@@ -57,7 +57,7 @@ def test_the_bar_has_the_layers_of_the_model():
     assert [(layer.input_size, layer.hidden_size) for layer in layers] == [(8, 12), (12, 12), (12, 8)]
 
 
-def test_uncompiled_steps_leave_the_switch_as_it_was(monkeypatch):
+def test_uncompiled_steps_restore_the_previous_switch(monkeypatch):
     seen = []
     for value in (None, "1"):
         monkeypatch.delenv(SWITCH, raising=False) if value is None else monkeypatch.setenv(SWITCH, value)

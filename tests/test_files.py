@@ -72,7 +72,7 @@ ODD = [link, dangling_link, pipe, device, socket_file, folder]
     ],
     ids=["read", "append", "truncate", "replace"],
 )
-def test_what_is_not_a_regular_file_is_refused_at_once_and_nothing_outside_is_changed(tmp_path, monkeypatch, make, use):
+def test_special_files_are_refused_immediately_and_nothing_outside_is_changed(tmp_path, monkeypatch, make, use):
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "metrics.jsonl"
     make(path)
@@ -84,7 +84,7 @@ def test_what_is_not_a_regular_file_is_refused_at_once_and_nothing_outside_is_ch
 
 
 @posix
-def test_a_link_that_is_put_in_place_after_the_check_is_not_followed(tmp_path, monkeypatch):
+def test_a_link_created_after_the_check_is_not_followed(tmp_path, monkeypatch):
     link(tmp_path / "file")
     monkeypatch.setattr(os.path, "islink", lambda path: False)
     for use in (read_stored, lambda path: append_stored(b"more", path), lambda path: truncate_stored(path, 0)):
@@ -103,7 +103,7 @@ def test_a_folder_that_is_a_link_may_be_used(tmp_path):
         pass
 
 
-def test_a_file_with_a_second_name_is_not_changed_under_both(tmp_path):
+def test_a_file_with_two_hard_links_is_refused_and_unchanged(tmp_path):
     (tmp_path / "outside").write_text("outside")
     os.link(tmp_path / "outside", tmp_path / "metrics.jsonl")
     for use in (lambda path: append_stored(b"more", path), lambda path: truncate_stored(path, 0)):
@@ -123,14 +123,14 @@ def test_files_are_appended_to_truncated_and_created(tmp_path):
     assert path.stat().st_mode == (tmp_path / "usual").stat().st_mode
 
 
-def test_a_file_beyond_its_limit_is_refused_before_it_is_read(tmp_path):
+def test_a_file_over_the_size_limit_is_refused_before_it_is_read(tmp_path):
     with open(tmp_path / "vocabulary.json", "wb") as file:
         file.truncate(LARGEST_JSON + 1)  # a hole: it has no blocks
     with pytest.raises(InputError, match=r"vocabulary\.json: found 1,073,741,825 bytes; expected at most"):
         read_stored(tmp_path / "vocabulary.json")
 
 
-def test_a_missing_stored_file_is_named_and_an_error_while_reading_too(tmp_path):
+def test_missing_stored_files_and_read_errors_are_reported_with_the_file_name(tmp_path):
     with pytest.raises(InputError, match="nothing: no such file"):
         read_stored(tmp_path / "nothing")
     (tmp_path / "file").write_text("")
@@ -151,12 +151,12 @@ def test_a_byte_order_mark_is_dropped_and_utf_16_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["[" * 50_000 + "]" * 50_000, "NaN", "-Infinity", "[1e400]", "{", "9" * 5000])
-def test_json_that_is_damaged_too_deep_or_not_finite_is_refused_by_name(text):
+def test_damaged_too_deep_or_non_finite_json_is_refused_with_the_file_name(text):
     with pytest.raises(InputError, match=r"^file\.json: damaged or cut short"):
         parse_json(text, "file.json")
 
 
-def test_json_that_is_written_has_no_number_that_json_lacks():
+def test_written_json_has_only_valid_json_numbers():
     value = {"a": [1.5, math.nan, (math.inf, "é")], "b": {"c": -math.inf, "d": None, "e": True}}
     expected = {"a": [1.5, None, [None, "é"]], "b": {"c": None, "d": None, "e": True}}
     for indent in (None, 2):
@@ -174,7 +174,7 @@ def test_json_that_is_written_has_no_number_that_json_lacks():
         (errno.EROFS, "The file system is read-only; choose another folder."),
     ],
 )
-def test_what_the_system_refuses_is_reported_with_advice(code, advice, tmp_path, monkeypatch):
+def test_errors_of_the_operating_system_are_reported_with_advice(code, advice, tmp_path, monkeypatch):
     def refused(*arguments):
         raise OSError(code, os.strerror(code))
 

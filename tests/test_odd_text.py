@@ -51,13 +51,13 @@ def parsed(folder: Path, text: Path, *options: str) -> list[str]:
     return output.read_bytes().decode("utf-8").removesuffix("\n").split("\n")
 
 
-def test_the_vocabulary_has_every_word_but_the_ends_of_a_sentence(folder):
+def test_the_vocabulary_has_every_word_and_none_with_white_space(folder):
     known = set(json.loads((folder / "model" / "vocabulary.json").read_text())["tokens"])
     assert known >= {"👩\u200d👩\u200d👧", "été", "coop", "ﬁ", "zero", "sep", "here", "½", "x" * 1000}
     assert not {word for word in known if word.split() != [word]}
 
 
-def test_words_come_back_as_they_were_written(folder):
+def test_words_are_returned_as_written(folder):
     rows = [json.loads(line) for line in parsed(folder, folder / "odd.txt", "--format", "json")]
     assert [row["words"] if row else [] for row in rows] == WORDS
     trees = parsed(folder, folder / "odd.txt")
@@ -67,7 +67,7 @@ def test_words_come_back_as_they_were_written(folder):
 
 
 @pytest.mark.parametrize(("line_end", "mark"), [("\n", ""), ("\n", "\ufeff"), ("\r\n", "")])
-def test_line_ends_and_byte_order_mark_change_no_tree_and_no_figure(folder, tmp_path, capsys, line_end, mark):
+def test_line_endings_and_byte_order_mark_do_not_change_trees_or_figures(folder, tmp_path, capsys, line_end, mark):
     (tmp_path / "odd.txt").write_bytes(odd(line_end, mark))
     assert parsed(folder, tmp_path / "odd.txt") == parsed(folder, folder / "odd.txt")
     figures = []
@@ -83,7 +83,7 @@ def test_line_ends_and_byte_order_mark_change_no_tree_and_no_figure(folder, tmp_
 @pytest.mark.parametrize(
     "content", [b"", b"a", b"a\n", b"a\r\n\r\n", b"a\rb\r", b"\xef\xbb\xbf", b"\xef\xbb\xbf\n", odd()]
 )
-def test_all_readers_of_lines_agree_on_what_a_line_is(tmp_path, content):
+def test_all_line_readers_split_lines_in_the_same_way(tmp_path, content):
     (tmp_path / "text.txt").write_bytes(content)
     lines = split_lines(read_text(tmp_path / "text.txt"))
     assert [line for _, line in read_lines(tmp_path / "text.txt")] == lines
@@ -92,7 +92,7 @@ def test_all_readers_of_lines_agree_on_what_a_line_is(tmp_path, content):
 
 
 @pytest.mark.parametrize("suffix", [".mrg", ".conllu"])
-def test_line_ends_and_byte_order_mark_change_no_treebank(tmp_path, suffix):
+def test_line_endings_and_byte_order_mark_do_not_change_a_treebank(tmp_path, suffix):
     words = [word for line in WORDS[:3] for word in line]
     if suffix == ".mrg":
         lines = ["(S " + " ".join(f"(A {word})" for word in words), "  (B b))", "(S (A a))"]
@@ -109,7 +109,7 @@ def test_line_ends_and_byte_order_mark_change_no_treebank(tmp_path, suffix):
     assert list(treebanks[0][0].words[: len(words)]) == words
 
 
-def test_a_treebank_of_odd_words_is_scored_and_told_sentence_by_sentence(folder, tmp_path):
+def test_a_treebank_of_unusual_words_is_scored_and_reported_by_sentence(folder, tmp_path):
     words = [word for line in WORDS[:5] for word in line] + ["a\u2028b", "c\u0085d", "e\u00a0f"]
     (tmp_path / "gold.mrg").write_text("(S " + " ".join(f"(X {word})" for word in words) + ")\n", encoding="utf-8")
     rows = tmp_path / "rows.jsonl"
@@ -136,7 +136,7 @@ def test_a_line_of_a_megabyte_is_scored_and_parsed(folder, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("command", [["parse"], ["evaluate", "perplexity"]])
-def test_a_zero_byte_is_told_by_line_and_place(folder, tmp_path, capsys, command):
+def test_a_zero_byte_is_reported_with_line_and_position(folder, tmp_path, capsys, command):
     (tmp_path / "odd.txt").write_bytes(b"a cat\r\na\0dog\n")
     assert cli.main([*command, str(folder / "model"), str(tmp_path / "odd.txt")]) == 2
     assert "odd.txt, line 2: found a zero byte at offset 8" in capsys.readouterr().err

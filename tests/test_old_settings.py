@@ -140,7 +140,7 @@ def test_an_old_setting_of_a_classifier_folder_is_read_with_a_warning(tmp_path, 
     assert f"{old} is now {OLD_SETTINGS[old]}" in warning
 
 
-def test_all_old_settings_of_a_file_are_in_one_warning():
+def test_all_old_settings_of_a_file_are_reported_in_one_warning():
     data: dict[str, Any] = {"model": {"name": "palm"}, "text": {"train": "a", "valid": "b"}}
     for old in ("model.slowness", "optimiser.clip", "batches.steps"):
         put(data, old, VALUES[old])
@@ -151,14 +151,14 @@ def test_all_old_settings_of_a_file_are_in_one_warning():
 
 
 @pytest.mark.parametrize("old", IN_RECIPES)
-def test_a_setting_by_both_its_names_is_refused(old):
+def test_a_setting_given_by_both_its_names_is_refused(old):
     new = OLD_SETTINGS[old]
     with pytest.raises(InputError) as caught:
         recipe_from(put(recipe_with(old), new, VALUES[old]), "my.yaml")
     assert str(caught.value) == f"my.yaml: {old} is the old name of {new}: found both; give {new} only"
 
 
-def test_the_value_of_an_old_setting_is_checked_under_its_present_name():
+def test_the_value_of_an_old_setting_is_checked_under_its_current_name():
     data = {"model": {"name": "lstm", "initial_spread": -1.0}, "text": {"train": "a", "valid": "b"}}
     with pytest.warns(OldSettingWarning), pytest.raises(InputError) as caught:
         recipe_from(data, "my.yaml")
@@ -214,7 +214,7 @@ def old_folder(trained, tmp_path) -> Path:
     return folder
 
 
-def test_old_run_and_model_folders_are_read_as_before_and_written_anew(trained, old_folder, tmp_path):
+def test_old_run_and_model_folders_are_read_as_before_and_rewritten(trained, old_folder, tmp_path):
     recipe, warning = warned(read_run_recipe, old_folder)
     assert recipe == read_run_recipe(trained.lstm)
     assert warning.count(" is now ") == len(IN_RECIPES) - 3  # ar, tar and ar_after_dropout are of other models
@@ -229,7 +229,7 @@ def test_old_run_and_model_folders_are_read_as_before_and_written_anew(trained, 
     assert (tmp_path / "new" / VOCABULARY).exists()
 
 
-def test_commands_print_old_names_once_as_a_plain_line(old_folder, toy, capsys):
+def test_commands_print_a_warning_for_old_names_once(old_folder, toy, capsys):
     arguments = ["evaluate", "perplexity", str(old_folder), str(toy / "valid.txt"), "--json", "--cache-weight", "0.1"]
     assert main([*arguments, "--cache-flatness", "0.2"]) == 0
     out, said = capsys.readouterr()
@@ -251,7 +251,7 @@ def leaf(command: str) -> Parser:
     return parser
 
 
-def test_every_old_option_command_and_decoder_has_a_present_one():
+def test_every_old_option_command_and_decoder_has_a_current_name():
     leaves = list(build_parser().leaves())
     for key, new in OLD_OPTIONS.items():
         *command, old = key.split()
@@ -288,7 +288,7 @@ def test_every_old_option_command_and_decoder_has_a_present_one():
         ("generate M --count 3 --maximum-words 9", "generate M --sentences 3 --max-words 9"),
     ],
 )
-def test_an_old_command_line_becomes_the_present_one_with_one_warning(old, new):
+def test_an_old_command_line_is_translated_with_one_warning(old, new):
     found, warning = warned(rename_old_options, old.split())
     assert " ".join(found) == new
     assert warning.startswith("the command line: old names, accepted for now: ")
@@ -297,11 +297,11 @@ def test_an_old_command_line_becomes_the_present_one_with_one_warning(old, new):
 @pytest.mark.parametrize(
     "words", ["tune stops M T --valid V", "rerank M C --weight 0.5", "parse M --text x", "parse M -- --clean-up"]
 )
-def test_options_that_are_old_for_other_commands_alone_stay(words):
+def test_options_that_are_old_only_for_other_commands_are_unchanged(words):
     assert rename_old_options(words.split()) == words.split()
 
 
-def test_a_value_that_an_old_option_never_had_is_refused():
+def test_an_invalid_value_of_an_old_option_is_refused():
     with pytest.raises(InputError, match="--context: found 'kept'; expected one of reset, carry"):
         rename_old_options(["score", "M", "--context", "kept"])
 

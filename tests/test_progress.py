@@ -39,19 +39,19 @@ def slowly(items):
         yield item
 
 
-def test_nothing_is_printed_for_quick_work(console):
+def test_quick_work_prints_nothing(console):
     with status("reading"):
         assert list(progress_bar(iter([1, 2, 3]), "counting")) == [1, 2, 3]
     assert console.file.getvalue() == ""
 
 
-def test_long_work_is_shown_on_a_terminal_only(console, impatient):
+def test_long_work_is_shown_only_on_a_terminal(console, impatient):
     with status("reading"):
         time.sleep(0.3)
     assert ("reading" in console.file.getvalue()) == console.is_terminal
 
 
-def test_items_are_counted_with_the_time_left_and_all_are_given(console, impatient):
+def test_items_are_counted_with_the_remaining_time_and_all_are_yielded(console, impatient):
     assert list(progress_bar(slowly(range(6)), "counting", total=6)) == list(range(6))
     shown = console.file.getvalue()
     assert bool(shown) == console.is_terminal
@@ -66,7 +66,7 @@ def test_items_may_be_of_different_amounts(console, impatient):
     assert bool(re.search(r"(15|50|55|65)%", console.file.getvalue())) == console.is_terminal
 
 
-def test_work_inside_work_adds_a_line_to_the_same_display(console, impatient):
+def test_nested_work_adds_a_line_to_the_same_display(console, impatient):
     with status("evaluating"):
         list(progress_bar(slowly(range(6)), "scoring", total=6))
     assert ("evaluating" in console.file.getvalue()) == console.is_terminal
@@ -74,7 +74,7 @@ def test_work_inside_work_adds_a_line_to_the_same_display(console, impatient):
     assert progress._shown.display is None
 
 
-def test_quiet_turns_bars_and_notes_off(console, impatient):
+def test_quiet_disables_progress_bars_and_notes(console, impatient):
     progress.set_quiet()
     try:
         progress.error_console().print("a note")
@@ -92,13 +92,13 @@ def test_only_the_first_of_several_processes_shows_progress(console, impatient, 
     assert console.file.getvalue() == ""
 
 
-def test_an_error_inside_passes_through(console):
+def test_an_error_inside_is_raised_unchanged(console):
     with pytest.raises(ZeroDivisionError), status("dividing"):
         raise ZeroDivisionError
     assert progress._shown.display is None
 
 
-def test_training_is_shown_by_a_bar_in_a_terminal_and_by_lines_of_validations_everywhere(toy, console, impatient):
+def test_training_shows_a_bar_on_a_terminal_and_validation_lines_everywhere(toy, console, impatient):
     with ProgressDisplay(toy.recipe("lstm").schedule, console) as display:
         for batch in range(1, 4):
             place = TrainerState(
@@ -117,7 +117,7 @@ def test_training_is_shown_by_a_bar_in_a_terminal_and_by_lines_of_validations_ev
         assert "loss 7.000" in shown
 
 
-def test_rounds_of_counting_are_shown_as_lines_and_by_the_bar(toy, console, impatient):
+def test_counting_rounds_are_shown_as_lines_and_by_the_bar(toy, console, impatient):
     with ProgressDisplay(toy.recipe("lstm").schedule, console) as display:
         display(Event("round", TrainerState(epoch=2, seconds=3.0), 5, {"valid_loss": 3.25, "best": True}))
         time.sleep(0.3)

@@ -44,7 +44,7 @@ def test_the_quickstart_ends_with_a_report_of_its_results(quick, tmp_path):
     assert 'class="missing"' not in page
 
 
-def test_a_model_without_trees_has_a_report_too(quick):
+def test_a_model_without_trees_also_has_a_report(quick):
     result = quick("lstm")
     assert result.parsing is None
     page = result.report.read_text(encoding="utf-8")
@@ -53,7 +53,7 @@ def test_a_model_without_trees_has_a_report_too(quick):
     assert str(result).endswith(f"Report: {result.report}")
 
 
-def test_a_dependency_tree_model_is_trained_on_trees_and_has_no_floor(quick):
+def test_a_dependency_tree_model_is_trained_on_trees_and_has_no_lowest_perplexity(quick):
     result = quick("tree-rnn")
     assert result.parsing is None
     assert result.floor is None

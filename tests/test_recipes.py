@@ -56,7 +56,7 @@ def test_there_are_recipes():
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
-def test_every_recipe_is_read_as_it_stands_without_an_old_name(path):
+def test_every_recipe_is_valid_and_has_no_old_names(path):
     with warnings.catch_warnings():
         warnings.simplefilter("error", OldSettingWarning)
         recipe = read_recipe(path)
@@ -64,7 +64,7 @@ def test_every_recipe_is_read_as_it_stands_without_an_old_name(path):
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
-def test_the_first_line_of_every_recipe_says_what_it_is(path):
+def test_the_first_line_of_every_recipe_describes_it(path):
     first = path.read_text(encoding="utf-8").splitlines()[0]
     assert first.startswith("# ")
     assert len(first.split()) > 4
@@ -109,13 +109,13 @@ def trained_small(path: Path, whole: Recipe, toy: Toy, folder: Path) -> tuple[Tr
     return result, [json.loads(line)["train_loss"] for line in metrics]
 
 
-def test_recipes_that_differ_in_sizes_alone_share_a_run_and_others_do_not():
+def test_only_recipes_that_differ_only_in_sizes_share_a_run():
     large, small = (structure(read_recipe(f"prpn-ptb-words{suffix}")) for suffix in ("", "-small"))
     without = structure(read_recipe("prpn-no-attention-ptb-words"))
     assert large == small != without
 
 
-def test_a_shipped_recipe_is_found_by_name_and_an_unknown_one_lists_them(tmp_path, monkeypatch):
+def test_a_shipped_recipe_is_found_by_name_and_an_unknown_name_lists_all_recipes(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert find_recipe("prpn-toy") in RECIPES
     with pytest.raises(Exception, match=r"prpn-tyo: no such recipe file\. Did you mean prpn-toy\?"):
@@ -123,7 +123,7 @@ def test_a_shipped_recipe_is_found_by_name_and_an_unknown_one_lists_them(tmp_pat
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in shipped_recipes().glob("*ptb-*.yaml")))
-def test_recipes_of_penn_treebank_text_read_other_text_as_that_is_written(name):
+def test_recipes_for_penn_treebank_text_lower_case_other_text(name):
     """That text has no capitals; models of it must not meet every sentence with an unknown word."""
     tokens = read_recipe(name).text.normaliser.tokens("The Dogs")
     assert "".join(tokens).replace("_", "") == "thedogs"

@@ -45,7 +45,7 @@ def fault_of(changes: dict) -> str:
     return str(caught.value)
 
 
-def test_the_right_recipe_is_right():
+def test_the_correct_recipe_is_accepted():
     recipe = recipe_from(copy.deepcopy(RIGHT), "my.yaml")
     assert recipe.model == PRPNConfig()
     assert recipe_from({**RIGHT, "model": {"name": "lstm", "layers": 1}}, "my.yaml").model == LSTMConfig(layers=1)
@@ -62,17 +62,17 @@ def test_the_right_recipe_is_right():
         ("optimizer", "optimiser"),
     ],
 )
-def test_a_misspelt_key_names_file_key_and_the_nearest_right_one(key, nearest):
+def test_a_misspelt_key_is_reported_with_file_and_closest_match(key, nearest):
     assert fault_of({key: 1}) == f"my.yaml: {key}: no such setting. Did you mean {nearest}?"
 
 
-def test_a_key_like_no_other_lists_those_there_are():
+def test_an_unknown_key_without_a_close_match_lists_the_available_keys():
     assert fault_of({"run.zzzzz": 1}) == (
         "my.yaml: run.zzzzz: no such setting. There are: seed, precision, accelerator, checkpoint_seconds, log_steps."
     )
 
 
-def test_a_key_of_another_model_is_no_setting_of_this_one():
+def test_a_key_of_another_model_is_not_a_setting_of_this_model():
     assert "model.memory_slots: no such setting" in fault_of({"model": {"name": "lstm", "memory_slots": 3}})
 
 
@@ -95,7 +95,7 @@ def test_a_key_of_another_model_is_no_setting_of_this_one():
         ("batches.carry_state", "yes", '"yes"', "boolean"),
     ],
 )
-def test_a_wrong_type_names_key_found_and_expected(key, value, found, expected):
+def test_a_wrong_type_is_reported_with_key_found_and_expected(key, value, found, expected):
     fault = fault_of({key: value})
     assert fault.startswith(f"my.yaml: {key}: found {found}; expected ")
     assert expected in fault.partition("expected ")[2]
@@ -116,19 +116,19 @@ def test_a_missing_section_and_a_missing_setting_are_named():
         ({"name": 3}, "my.yaml: model.name: found 3; expected one of prpn, lstm, on-lstm"),
     ],
 )
-def test_an_unknown_model_is_told_with_those_there_are(model, fault):
+def test_an_unknown_model_is_reported_with_the_available_models(model, fault):
     assert fault_of({"model": model}).startswith(fault)
     assert fault_of({"model": model}).endswith(f" expected one of {', '.join(MODELS)}")
 
 
-def test_several_faults_are_told_together():
+def test_several_faults_are_reported_together():
     faults = fault_of({"model": {"name": "unheard"}, "run.sed": 3, "schedule.epochs": "many", "batches": 7})
     assert [line.split(": ")[0] for line in listed(faults)] == [
         "model.name", "batches", "schedule.epochs", "run.sed",
     ]  # fmt: skip
 
 
-def test_several_settings_out_of_range_are_told_together():
+def test_several_settings_out_of_range_are_reported_together():
     faults = fault_of({"model.layers": 0, "model.dropout": 1.5, "run.seed": -1})
     assert listed(faults) == [
         "model.layers: found 0; expected 1 or more",
@@ -157,7 +157,7 @@ RANGES = [
         if pair[0] in kind.config.__dataclass_fields__
     ],
 )
-def test_a_model_setting_out_of_range_is_told_by_name_and_not_by_torch(model, name, value):
+def test_a_model_setting_out_of_range_is_reported_by_name_and_not_by_torch(model, name, value):
     kind = MODELS[model].config
     assert fault_of({"model": {"name": model, name: value}}).startswith(f"my.yaml: model.{name}: found {value}; ")
     with pytest.raises(InputError, match=rf"^model\.{name}: found "):
@@ -179,7 +179,7 @@ def test_a_model_setting_out_of_range_is_told_by_name_and_not_by_torch(model, na
         ),
     ],
 )
-def test_faults_in_a_list_of_sizes_are_told(settings, fault):
+def test_faults_in_a_list_of_sizes_are_reported(settings, fault):
     assert fault_of({"model": {"name": "on-lstm", **settings}}) == f"my.yaml: {fault}"
 
 
@@ -193,7 +193,7 @@ CLASSES = settings_classes(Recipe) | settings_classes(InferenceRecipe) | {kind.c
 
 
 @pytest.mark.parametrize("kind", sorted(CLASSES | {StopTraining, CacheSettings, Sampling}, key=str))
-def test_every_number_has_its_limits_with_the_field(kind):
+def test_every_numeric_field_has_limits(kind):
     hints = typing.get_type_hints(kind, include_extras=True)
     bare = {
         field.name
@@ -220,7 +220,7 @@ def test_every_number_has_its_limits_with_the_field(kind):
         ("schedule.plateau_factor", 1.5, "a number above 0 and up to 1"), ("run.seed", 2**32, "0 to 4,294,967,295"),
     ],
 )  # fmt: skip
-def test_sizes_that_no_memory_holds_are_refused_with_the_range(key, value, expected):
+def test_sizes_too_large_for_memory_are_refused_with_the_range(key, value, expected):
     fault = fault_of({key: value})
     assert fault.startswith(f"my.yaml: {key}")
     assert fault.endswith(f"; expected {expected}")
@@ -239,7 +239,7 @@ def test_faults_of_types_of_ranges_and_between_settings_are_reported_together():
     ]
 
 
-def test_settings_made_in_python_are_checked_as_those_of_a_file():
+def test_settings_created_in_python_are_checked_like_those_of_a_file():
     with pytest.raises(InputError) as caught:
         PRPNConfig(layers=0, dropout=1.5, form="printed")
     assert str(caught.value).splitlines() == [
@@ -271,11 +271,11 @@ def test_an_integer_too_long_to_print_is_refused_with_its_line(tmp_path):
         ("run.checkpoint_seconds", -1.0), ("run.log_steps", 0),
     ],
 )  # fmt: skip
-def test_a_setting_out_of_range_is_told_by_name(key, value):
+def test_a_setting_out_of_range_is_reported_by_name(key, value):
     assert fault_of({key: value}).startswith(f"my.yaml: {key}: found ")
 
 
-def test_settings_that_exclude_each_other_are_told_with_their_section():
+def test_contradictory_settings_are_reported_with_their_section():
     assert fault_of({"model.hidden_size": 7}) == (
         "my.yaml: model.hidden_size: found 7; expected an even number: each distance reads half"
     )
@@ -290,14 +290,14 @@ PCFGS = ["simple-pcfg", "tensor-pcfg", "neural-pcfg", "compound-pcfg"]
 
 
 @pytest.mark.parametrize("name", PCFGS)
-def test_models_of_whole_sentences_refuse_streams_and_open_sentences(name):
+def test_models_of_whole_sentences_refuse_streams_and_sentences_without_eos(name):
     stream = fault_of({"model": {"name": name}, "batches.carry_state": True})
     assert stream == f"my.yaml: batches.carry_state: found true; expected false: {name} models read whole sentences"
     ends = fault_of({"model": {"name": name}, "batches.predict_eos": False})
     assert ends == f"my.yaml: batches.predict_eos: found false; expected true: {name} models predict ends of sentences"
 
 
-def test_a_curriculum_is_of_sentences_alone():
+def test_a_curriculum_requires_batches_of_sentences():
     expected = "expected [], or batches.carry_state false and a model that reads text"
     fault = f"my.yaml: batches.curriculum: found [10, 20]; {expected}"
     assert fault_of({"batches.curriculum": [10, 20], "batches.carry_state": True}) == fault
@@ -327,7 +327,7 @@ def test_settings_of_grammars_out_of_range_are_reported_by_name(name, key, value
     assert fault_of({"model": {"name": name, key: value}}).startswith(f"my.yaml: model.{key}: found ")
 
 
-def test_recipes_without_the_settings_of_later_versions_have_what_they_had():
+def test_recipes_without_newer_settings_behave_as_before():
     recipe = recipe_from({"model": {"name": "lstm"}, "text": {"train": "a", "valid": "b"}}, "my.yaml")
     assert recipe.batches.curriculum == ()
     assert recipe.optimiser.warmup_steps == 0
@@ -335,7 +335,7 @@ def test_recipes_without_the_settings_of_later_versions_have_what_they_had():
     assert recipe_from(yaml.safe_load(yaml.safe_dump(json.loads(json.dumps(recipe.to_dict())))), "again") == recipe
 
 
-def test_a_syntax_error_names_file_and_line(tmp_path):
+def test_a_syntax_error_is_reported_with_file_and_line(tmp_path):
     path = tmp_path / "broken.yaml"
     path.write_text("model: {name: prpn}\ntext:\n  train: [a.txt\nrun: {}\n")
     with pytest.raises(InputError, match=r"broken\.yaml, line 4: not YAML"):
@@ -357,7 +357,7 @@ def test_a_syntax_error_names_file_and_line(tmp_path):
         ("\x07", "found the character U+0007"),
     ],
 )
-def test_a_value_that_yaml_cannot_make_names_file_and_line(tmp_path, value, found):
+def test_an_invalid_yaml_value_is_reported_with_file_and_line(tmp_path, value, found):
     path = tmp_path / "odd.yaml"
     # Line ends to YAML, and to no editor, come before.
     path.write_text(f"model: a\u2028\ntext: b\u0085\nrun: {value}\n", encoding="utf-8")
@@ -367,7 +367,7 @@ def test_a_value_that_yaml_cannot_make_names_file_and_line(tmp_path, value, foun
     assert found in str(caught.value)
 
 
-def test_aliases_of_aliases_are_refused_before_they_fill_the_memory(tmp_path):
+def test_nested_aliases_are_refused_before_they_fill_the_memory(tmp_path):
     path = tmp_path / "many.yaml"
     rows = ["a0: &a0 [x]", *(f"a{row}: &a{row} [{', '.join([f'*a{row - 1}'] * 10)}]" for row in range(1, 40))]
     path.write_text("\n".join(rows))
@@ -377,21 +377,21 @@ def test_aliases_of_aliases_are_refused_before_they_fill_the_memory(tmp_path):
     assert read_yaml(path)["model"] == {"layers": 2, "name": "lstm"}
 
 
-def test_nesting_too_deep_is_told_by_name(tmp_path):
+def test_nesting_too_deep_is_reported_with_the_file_name(tmp_path):
     path = tmp_path / "deep.yaml"
     path.write_text("[" * 20_000)
     with pytest.raises(InputError, match=r"deep\.yaml: nested too deeply"):
         read_yaml(path)
 
 
-def test_text_that_yaml_takes_for_something_else_is_to_stand_in_quotes():
+def test_text_that_yaml_reads_as_another_type_requires_quotes():
     assert fault_of({"text.train": False}) == (
         "my.yaml: text.train: found false; expected a valid string; put it in quotes"
     )
     assert "quotes" not in fault_of({"text.train": None})
 
 
-def test_a_key_given_twice_is_told_with_its_line(tmp_path):
+def test_a_duplicate_key_is_reported_with_its_line(tmp_path):
     path = tmp_path / "twice.yaml"
     path.write_text("run:\n  seed: 1\n  seed: 2\n")
     with pytest.raises(InputError, match=r"twice\.yaml, line 3: not YAML: seed: given twice"):
@@ -402,26 +402,26 @@ def test_a_key_given_twice_is_told_with_its_line(tmp_path):
     "content",
     [b"", b"just words", b"- a\n- list", b"\xff\xfe\x00", b"a: &a [*a]", b"a: 2024-99-99", b"[" * 5000, b"\x00"],
 )
-def test_a_file_that_is_no_recipe_is_told_by_name(tmp_path, content):
+def test_a_file_that_is_not_a_recipe_is_reported_by_name(tmp_path, content):
     path = tmp_path / "odd.yaml"
     path.write_bytes(content)
     with pytest.raises(InputError, match=r"odd\.yaml"):
         read_recipe(path)
 
 
-def test_a_missing_file_is_told_by_name(tmp_path):
+def test_a_missing_file_is_reported_by_name(tmp_path):
     with pytest.raises(InputError, match=r"none\.yaml: no such recipe file"):
         read_recipe(tmp_path / "none.yaml")
 
 
 @pytest.mark.parametrize("text", ["1e-3", "1.0e-3", "0.001", "1E-3"])
-def test_a_number_may_be_written_with_an_exponent_and_no_point(text):
+def test_a_number_may_have_an_exponent_without_a_decimal_point(text):
     data = copy.deepcopy(RIGHT)
     override(data, [("optimiser.learning_rate", text)])
     assert recipe_from(data, "my.yaml").optimiser.learning_rate == 0.001
 
 
-def test_a_file_named_like_a_date_is_a_file(tmp_path):
+def test_a_file_name_that_looks_like_a_date_is_accepted(tmp_path):
     data = copy.deepcopy(RIGHT)
     override(data, [("text.train", "2024-01-31")])
     assert recipe_from(data, "my.yaml").text.train == "2024-01-31"
@@ -435,18 +435,18 @@ def test_overrides_replace_settings_make_sections_and_keep_the_rest():
     assert recipe.text.train == "a.txt"
 
 
-def test_an_override_of_a_single_setting_as_if_it_were_a_section_is_told():
+def test_an_override_of_a_single_setting_as_a_section_is_reported():
     data = {**RIGHT, "run": {"seed": 3}}
     with pytest.raises(InputError, match=r"--run\.seed\.x: seed is a single setting, not a section"):
         override(data, [("run.seed.x", "1")])
 
 
-def test_an_override_that_is_no_yaml_is_told():
+def test_an_override_that_is_not_yaml_is_reported():
     with pytest.raises(InputError, match=r"--run\.seed: '\[1' is not a value"):
         override(copy.deepcopy(RIGHT), [("run.seed", "[1")])
 
 
-def test_several_faults_stand_below_their_source_which_is_named_once():
+def test_several_faults_are_listed_below_their_source():
     data = {"model": {"name": "lstm", "hiden_size": 3}, "text": {"train": 1, "valid": "b"}}
     with pytest.raises(InputError) as caught:
         recipe_from(data, "recipe.yaml")

@@ -38,7 +38,7 @@ LINES = [(1, "the cat sat"), (2, ""), (3, "naïve 友情"), (4, "last")]
 every_compression = pytest.mark.parametrize("suffix", COMPRESS)
 
 
-def test_the_test_knows_every_compression():
+def test_every_compression_is_tested():
     assert tuple(COMPRESS) == COMPRESSED_SUFFIXES
 
 
@@ -54,7 +54,7 @@ def test_compressed_text_is_read_as_plain_text(tmp_path, name):
 
 
 @every_compression
-def test_the_content_tells_the_compression_where_the_name_does_not(tmp_path, suffix, monkeypatch):
+def test_the_compression_is_detected_from_the_content(tmp_path, suffix, monkeypatch):
     (tmp_path / "text").write_bytes(COMPRESS[suffix](TEXT.encode()))
     assert list(read_lines(tmp_path / "text")) == LINES
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(COMPRESS[suffix](TEXT.encode()))))
@@ -62,7 +62,7 @@ def test_the_content_tells_the_compression_where_the_name_does_not(tmp_path, suf
 
 
 @every_compression
-def test_archives_made_of_several_members_are_read_to_the_end(tmp_path, suffix):
+def test_archives_with_several_members_are_read_to_the_end(tmp_path, suffix):
     (tmp_path / f"text{suffix}").write_bytes(COMPRESS[suffix](b"a\n") + COMPRESS[suffix](b"b\n" * 99_999) + b"\0" * 8)
     assert read_bytes(tmp_path / f"text{suffix}") == b"a\n" + b"b\n" * 99_999
 
@@ -78,7 +78,7 @@ def test_a_truncated_archive_is_an_error_wherever_it_ends(tmp_path, suffix):
 
 
 @every_compression
-def test_a_damaged_archive_is_read_as_it_was_or_refused_by_name(tmp_path, suffix):
+def test_a_damaged_archive_is_read_correctly_or_refused_by_name(tmp_path, suffix):
     content = COMPRESS[suffix](TEXT.encode())
     path = tmp_path / f"text{suffix}"
     refused = 0
@@ -91,7 +91,7 @@ def test_a_damaged_archive_is_read_as_it_was_or_refused_by_name(tmp_path, suffix
     assert refused > len(content) / 2
 
 
-def test_a_name_that_promises_another_format_is_refused(tmp_path):
+def test_a_suffix_of_another_format_is_refused(tmp_path):
     (tmp_path / "a.gz").write_bytes(lzma.compress(b"a"))
     with pytest.raises(InputError, match=r"a\.gz: found xz data in a file with the suffix \.gz; expected gzip data"):
         list(read_lines(tmp_path / "a.gz"))
@@ -103,7 +103,7 @@ def test_a_name_that_promises_another_format_is_refused(tmp_path):
         list(read_lines(tmp_path / "c.txt"))
 
 
-def test_a_missing_file_is_named_with_the_compressed_one_beside_it(tmp_path):
+def test_a_missing_file_is_reported_with_the_compressed_file_of_the_same_name(tmp_path):
     with pytest.raises(InputError, match=r"text\.txt: cannot be read: No such file or directory$"):
         list(read_lines(tmp_path / "text.txt"))
     (tmp_path / "text.txt.xz").write_bytes(lzma.compress(b"a"))
@@ -121,7 +121,7 @@ def test_bytes_that_are_not_text_are_named_by_line_and_offset_after_decompressio
                 read(path)
 
 
-def test_a_missing_zstandard_package_is_an_error_that_says_what_to_install(tmp_path, monkeypatch):
+def test_a_missing_zstandard_package_is_an_error_with_install_advice(tmp_path, monkeypatch):
     (tmp_path / "text.zst").write_bytes(zst(b"a"))
     monkeypatch.setitem(sys.modules, "zstandard", None)
     with pytest.raises(InputError, match=r"text\.zst: .*zstandard is not installed: pip install zstandard"):
@@ -145,7 +145,7 @@ def test_a_named_pipe_is_read(tmp_path):
         assert list(read_lines(tmp_path / "pipe")) == [(1, "a"), (2, "b")]
 
 
-def test_limits_of_texts(tmp_path, monkeypatch):
+def test_texts_over_their_limits_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(text_files, "MAXIMUM_LINE", 3 * text_files._PIECE)
     (tmp_path / "long.txt").write_bytes(b"x\n" + b"a" * (4 * text_files._PIECE) + b"\nb\n")
     with pytest.raises(InputError, match=r"long\.txt, line 2: more than 1 MiB in one line"):
@@ -189,7 +189,7 @@ def test_a_decompression_bomb_does_not_fill_memory(tmp_path, suffix, content):
 
 
 @given(st.binary(max_size=400), st.sampled_from(list(COMPRESS)), st.integers(1, 50))
-def test_decompression_gives_back_any_content(content, suffix, piece):
+def test_decompression_restores_any_content(content, suffix, piece):
     member = text_files._COMPRESSIONS[suffix].member
     compressed = COMPRESS[suffix](content)
     pieces = iter([compressed[start : start + piece] for start in range(0, len(compressed), piece)])

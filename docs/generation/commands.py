@@ -22,7 +22,7 @@ Every command has `--help`. `syntaxlm --version` prints the version, `syntaxlm c
 - `--json` prints figures as JSON: fractions from 0 to 1, where the text prints percent. `parse`, `score` and `generate`
   write JSON lines.
 - `--quiet` leaves out progress, notes and warnings.
-- `--device` selects the processor that runs a model: `cpu` (the default), `cuda`, `cuda:1`, `mps` or `auto`.
+- `--device` selects the device that runs a model: `cpu` (the default), `cuda`, `cuda:1`, `mps` or `auto`.
 - No command overwrites what it reads, or writes into the folder of another model. `data` and `train` refuse a folder
   that holds files of yours.
 

@@ -1,13 +1,13 @@
-"""Settings: typed dataclasses with limits for each field, read from YAML and JSON or made in Python.
+"""Settings: typed dataclasses with limits for each field, read from YAML or JSON or created in Python.
 
     @dataclass(frozen=True)
     class EncoderSettings(Settings, section="encoder"):
-        hidden_size: Size = 400  # features of a state
-        dropout: Fraction = 0.2  # rate on what the first layer reads
+        hidden_size: Size = 400  # features of the hidden state
+        dropout: Fraction = 0.2  # rate at the input of the first layer
 
         def contradictions(self) -> list[str]: ...
 
-A limit is an `Annotated` type of pydantic, such as those below. All faults of a file are reported together.
+Limits are `Annotated` types of pydantic, such as those below. All errors of a file are reported together.
 """
 
 from __future__ import annotations
@@ -34,29 +34,28 @@ from syntaxlm.old_settings import rename_old_assignments, rename_old_settings
 
 T = TypeVar("T")
 Overrides: TypeAlias = Mapping[str, Any] | Sequence[tuple[str, str]]
-"""Settings that replace those of a file: dicts, or pairs such as ("model.layers", "3") with values in YAML."""
+"""Settings that override those of a file: dicts, or pairs such as ("model.layers", "3") with values in YAML."""
 
-# The limits that most settings share. Upper limits are far above what is useful: they stop a mistyped number before
-# memory is allocated for it.
-Count = Annotated[int, Field(ge=1, le=2**31 - 1)]  # how many: words, epochs, steps
-Size = Annotated[int, Field(ge=1, le=65_536)]  # of one dimension of a tensor
-Layers = Annotated[int, Field(ge=1, le=100)]  # stacked
-Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]  # of a random generator
+# Common limits. Upper limits are far above useful values: they reject a mistyped number before memory is allocated.
+Count = Annotated[int, Field(ge=1, le=2**31 - 1)]  # number of words, epochs, steps
+Size = Annotated[int, Field(ge=1, le=65_536)]  # one dimension of a tensor
+Layers = Annotated[int, Field(ge=1, le=100)]  # number of stacked layers
+Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]  # seed of a random generator
 Fraction = Annotated[float, Field(ge=0, lt=1)]  # dropout rates, decay rates
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
-_STRICT = pydantic.ConfigDict(strict=True)  # no 4 for 3.5, no "yes" for true
-_MOST_VALUES = 100_000  # of a YAML file
-_MOST_BITS = 4096  # of an integer in a YAML file; Python refuses to print one of over 14,000
+_STRICT = pydantic.ConfigDict(strict=True)  # no conversion of types, such as "yes" to true
+_MOST_VALUES = 100_000  # in a YAML file
+_MOST_BITS = 4096  # of an integer in a YAML file; Python does not print integers of over 14,000 bits
 
 
 LARGEST_COUNT, LARGEST_SEED = 2**31 - 1, 2**32 - 1
 
 
 def check_number(name: str, value: int, least: int, most: int = LARGEST_COUNT) -> None:
-    """Raises InputError for an argument outside least to most. name: as messages have it."""
+    """Raises InputError if an argument is below least or above most. name: of the argument, for the message."""
     if not least <= value <= most:
         shown = f"{value:,}" if abs(value) < 10**12 else f"{float(value):.3g}" if abs(value) < 10**300 else "too much"
         raise InputError(f"{name}: found {shown}; expected {least:,} to {most:,}")
@@ -65,7 +64,7 @@ def check_number(name: str, value: int, least: int, most: int = LARGEST_COUNT) -
 class SettingsError(InputError):
     """Settings that are out of range or contradict each other.
 
-    faults: one line each, which begins with the name of the setting.
+    faults: one line per fault, starting with the name of the setting.
     """
 
     def __init__(self, faults: Sequence[str], section: str = "") -> None:
@@ -74,10 +73,11 @@ class SettingsError(InputError):
 
 
 class Settings:
-    """Base of frozen dataclasses of settings, which are checked when one is made: types and limits, then
-    `contradictions`.
+    """Base class of frozen dataclasses of settings.
 
-    section: where a recipe has these settings; messages put it before their names, "model.hidden_size".
+    Types and limits, then `contradictions`, are checked when an instance is created.
+
+    section: the section of a recipe with these settings; in messages a prefix of their names, "model.hidden_size".
     """
 
     _section = ""
@@ -97,16 +97,16 @@ class Settings:
             raise SettingsError(faults, self._section)
 
     def contradictions(self) -> list[str]:
-        """Settings that do not fit each other: "chunk_size: found 3; expected a divisor of every layer's size".
+        """Returns a line for each contradiction: "chunk_size: found 3; expected a divisor of every layer's size".
 
-        Asked only once every setting is within its own limits.
+        Called only if every setting is within its own limits.
         """
         return []
 
 
 @cache
 def _field_readers(kind: Any) -> dict[str, pydantic.TypeAdapter[Any]]:
-    """What checks each field of a dataclass, those aside that are dataclasses: they have checked themselves."""
+    """Returns a validator for each field of a dataclass, except nested dataclasses, which check themselves."""
     hints = _hints(kind)
     return {
         name: pydantic.TypeAdapter(hint, config=_STRICT)
@@ -130,7 +130,7 @@ def _reader(kind: Any) -> pydantic.TypeAdapter[Any]:
 
 
 def _refuse_unknown_keys(kind: Any) -> None:
-    """Makes a dataclass, and those inside it, strict: unknown keys are refused, and 4 for 3.5, and "yes" for true."""
+    """Makes a dataclass and its nested dataclasses strict: unknown keys and conversions of types are errors."""
     if dataclasses.is_dataclass(kind):
         setattr(kind, "__pydantic_config__", pydantic.ConfigDict(extra="forbid", strict=True))  # noqa: B010
         for hint in typing.get_type_hints(kind).values():
@@ -140,16 +140,16 @@ def _refuse_unknown_keys(kind: Any) -> None:
 
 
 def read_settings(kind: type[T], data: Any, source: str) -> T:
-    """`data` (nested dicts as YAML or JSON gives them) as the dataclass `kind`.
+    """Converts nested dicts from YAML or JSON to the dataclass `kind`.
 
     Old names of settings are accepted with a warning, see `syntaxlm.old_settings`.
-    Raises InputError naming the source, with one line per fault: dotted key, what was found, what was expected; for an
-    unknown key, the closest match.
+    Raises InputError naming the source, with one line per fault: the dotted key, the value found, the value expected;
+    for an unknown key, the closest match.
     """
     data = rename_old_settings(data, source)
     try:
         settings: T = _reader(typing.cast(typing.Hashable, kind)).validate_json(
-            json.dumps(data, default=str)  # a date of YAML's, 2024-01-31, is text
+            json.dumps(data, default=str)  # a YAML date, such as 2024-01-31, becomes text
         )
     except pydantic.ValidationError as error:
         lines = [line for fault in error.errors() for line in _lines(kind, fault)]
@@ -160,14 +160,14 @@ def read_settings(kind: type[T], data: Any, source: str) -> T:
 
 
 def _listed(source: str, faults: Sequence[str]) -> str:
-    """Faults of one source, a line for each."""
+    """Formats the faults of one source, one line per fault."""
     if len(faults) == 1:
         return f"{source}: {faults[0]}"
     return "\n".join([f"{source}: {len(faults)} settings cannot be used", *(f"  {fault}" for fault in faults)])
 
 
 def _lines(kind: type, fault: Any) -> list[str]:
-    """A fault that pydantic found, as one line, or as several where settings contradict each other."""
+    """Formats an error of pydantic as one line, or as several if settings contradict each other."""
     place = fault["loc"]
     if fault["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
         path, section = _followed(kind, place[:-1])
@@ -190,7 +190,7 @@ def _lines(kind: type, fault: Any) -> list[str]:
 
 
 def _expected(fault: Any, hint: Any) -> str:
-    """What was expected according to pydantic, with the limits of the setting if it is outside them."""
+    """Describes the expected value, including the limits of the setting if the value is outside them."""
     options = [option for option in _flat(hint) if dataclasses.is_dataclass(option)]
     if options:
         names = list(dict.fromkeys(name for option in options for name in _hints(option)))
@@ -211,12 +211,12 @@ def _expected(fault: Any, hint: Any) -> str:
         return f"an integer, {range_of(hint)}" if range_of(hint) else "an integer"
     expected = str(fault["msg"]).removeprefix("Input should be ")
     if fault["type"] == "string_type" and isinstance(fault["input"], bool | int | float):
-        expected += "; put it in quotes"  # to YAML, NO and 007 are not text
+        expected += "; put it in quotes"  # YAML reads NO and 007 as a boolean and a number
     return expected
 
 
 def range_of(hint: Any) -> str:
-    """The range of a number with limits, in words: "1 to 65,536", "a number from 0 to under 1"; "" without limits."""
+    """Describes the range of a number: "1 to 65,536", "a number from 0 to under 1"; "" without limits."""
     limits = {name: value for name, value in limits_of(hint).items() if name in ("gt", "ge", "lt", "le")}
     if not limits:
         return ""
@@ -233,7 +233,7 @@ def range_of(hint: Any) -> str:
 
 
 def limits_of(hint: Any) -> dict[str, Any]:
-    """What `Field` was given for a setting: {"ge": 1, "le": 65536}. Of a union, all of its parts' limits."""
+    """Returns the limits in the `Field` of a setting, {"ge": 1, "le": 65536}; for a union, those of all its members."""
     found: dict[str, Any] = {}
     for part in typing.get_args(hint):
         if isinstance(part, FieldInfo):
@@ -258,7 +258,7 @@ def _shown(value: Any) -> str:
 
 
 def _followed(kind: Any, place: Sequence[str | int]) -> tuple[str, Any]:
-    """The dotted key that a fault's place means, without the tags of unions, and the type of what is expected there."""
+    """Returns the dotted key of the location of an error, without the tags of unions, and the type expected there."""
     path = []
     for part in place:
         inner = next((_hints(option)[part] for option in _flat(kind) if part in _hints(option)), None)
@@ -274,7 +274,7 @@ def _followed(kind: Any, place: Sequence[str | int]) -> tuple[str, Any]:
 
 
 def _flat(kind: Any) -> list[Any]:
-    """A type, or the types of a union, without their limits."""
+    """Returns a type, or the members of a union, without their limits."""
     if typing.get_origin(kind) is typing.Annotated:
         return _flat(typing.get_args(kind)[0])
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
@@ -283,7 +283,7 @@ def _flat(kind: Any) -> list[Any]:
 
 
 def _hints(kind: Any) -> dict[str, Any]:
-    """The types of a dataclass's fields, with their limits; nothing for other types."""
+    """Returns the types of a dataclass's fields, with their limits; an empty dict for other types."""
     if not dataclasses.is_dataclass(kind):
         return {}
     hints = typing.get_type_hints(kind, include_extras=True)
@@ -295,12 +295,12 @@ def _tags(kind: Any) -> tuple[Any, ...]:
 
 
 def read_yaml(path: Path) -> Any:
-    """The content of a YAML file. Raises InputError naming file and line."""
+    """Reads a YAML file. Raises InputError with the file and line."""
     return parse_yaml(read_text(path), path)
 
 
 def parse_yaml(text: str, path: str | Path) -> Any:
-    """The content of a YAML text. Raises InputError naming the file it is of, and the line."""
+    """Parses YAML text. path: for messages. Raises InputError with the path and line."""
     try:
         return _yaml_value(text)
     except yaml.reader.ReaderError as error:
@@ -311,25 +311,25 @@ def parse_yaml(text: str, path: str | Path) -> Any:
         raise InputError(f"{path}: nested too deeply") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        # Not mark.line: YAML ends lines at U+2028 as well, and no editor does.
+        # Not mark.line: in YAML, U+2028 also ends a line, but editors do not count it.
         place = f", line {text.count(chr(10), 0, mark.index) + 1}" if mark else ""
         raise InputError(f"{path}{place}: not YAML: {getattr(error, 'problem', None) or error}") from None
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML that reads 1e-3 as a number (PyYAML reads text) and refuses duplicate keys and millions of values."""
+    """YAML loader that reads 1e-3 as a number (PyYAML reads text) and rejects duplicate keys and millions of values."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
-        self._values = 0  # read so far, including those of aliases
-        self._sizes: dict[int, int] = {}  # by node, the number of values in it
+        self._values = 0  # number of values read, including those of aliases
+        self._sizes: dict[int, int] = {}  # number of values in each node
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         alias, before = self.check_event(yaml.AliasEvent), self._values
         node = super().compose_node(parent, index)
         self._values += self._sizes.get(id(node), 0) if alias else 1
         self._sizes.setdefault(id(node), self._values - before)
-        if self._values > _MOST_VALUES:  # aliases of aliases double with every line
+        if self._values > _MOST_VALUES:  # nested aliases grow exponentially
             found = f"over {_MOST_VALUES:,} values, including those of aliases"
             raise yaml.composer.ComposerError(None, None, found, node.start_mark if node else None)
         return node
@@ -340,7 +340,7 @@ class _Loader(yaml.SafeLoader):
             if isinstance(value, int) and value.bit_length() > _MOST_BITS:
                 raise ValueError("Python refuses to print such numbers")
             return value
-        except (AttributeError, LookupError, TypeError, ValueError):  # PyYAML's own, of 2024-99-99 or !!int x
+        except (AttributeError, LookupError, TypeError, ValueError):  # raised by PyYAML for 2024-99-99 or !!int x
             kind = node.tag.rpartition(":")[2]
             raise yaml.constructor.ConstructorError(
                 None, None, f"found {_shown(node.value)}, which is not a valid {kind}", node.start_mark
@@ -367,10 +367,11 @@ def _yaml_value(text: str) -> Any:
 
 
 def read_sections(path: Path, overrides: Overrides, expected: str) -> dict[str, Any]:
-    """The nested dicts of a YAML file with overrides put into them.
+    """Reads a YAML file as nested dicts and applies overrides.
 
     overrides: see `override`.
-    expected: some of the file's sections, for the message when it has none. Raises InputError.
+    expected: some sections of the file, for the message if the file has none.
+    Raises InputError.
     """
     data = rename_old_settings(read_yaml(path), str(path))
     if not isinstance(data, dict):
@@ -380,11 +381,11 @@ def read_sections(path: Path, overrides: Overrides, expected: str) -> dict[str, 
 
 
 def override(data: dict[str, Any], overrides: Overrides) -> None:
-    """Puts settings into nested dicts. Old names of settings are accepted with a warning.
+    """Applies overrides to nested dicts in place. Old names of settings are accepted with a warning.
 
-    overrides: dicts, nested, or with dotted keys, or both: {"schedule": {"epochs": 3}, "model.layers": 2}, whose values
-    are taken as they are; or pairs of dotted names and values in YAML, ("model.layers", "3").
-    Raises InputError for a key that is not a name, a value that is not YAML, and a setting given twice in dicts.
+    overrides: dicts, nested or with dotted keys or both: {"schedule": {"epochs": 3}, "model.layers": 2}, whose values
+    are used unchanged; or pairs of dotted names and values in YAML, ("model.layers", "3").
+    Raises InputError for an invalid key, a value that is not YAML, and a setting given twice in dicts.
     """
     if isinstance(overrides, Mapping):
         _override_by_dict(data, overrides, "overrides")
@@ -394,7 +395,7 @@ def override(data: dict[str, Any], overrides: Overrides) -> None:
 
 
 def _override_by_dict(data: dict[str, Any], overrides: Mapping[str, Any], source: str) -> None:
-    """source: of the overrides, for messages."""
+    """source: where the overrides are from, for messages."""
     given: dict[str, Any] = {}
     for key, value in _leaves(overrides, source):
         twice = next((one for one in given if f"{one}.".startswith(f"{key}.") or f"{key}.".startswith(f"{one}.")), None)
@@ -410,7 +411,7 @@ def _override_by_dict(data: dict[str, Any], overrides: Mapping[str, Any], source
 
 
 def _leaves(settings: Mapping[str, Any], source: str, section: str = "") -> Iterator[tuple[str, Any]]:
-    """Dotted names and values of nested settings."""
+    """Yields the dotted names and values of nested settings."""
     for key, value in settings.items():
         if not isinstance(key, str) or not all(key.split(".")):
             place = f" in {section}" if section else ""
@@ -423,12 +424,12 @@ def _leaves(settings: Mapping[str, Any], source: str, section: str = "") -> Iter
 
 
 def _put(data: dict[str, Any], key: str, value: Any, place_name: str) -> None:
-    """Puts the value of one dotted key into nested dicts. place_name: for messages."""
+    """Sets the value of one dotted key in nested dicts. place_name: for messages."""
     place = data
     *path, last = key.split(".")
     for part in path:
         inner = place.get(part)
-        if inner is None:  # not there, or nothing under it
+        if inner is None:  # missing or empty
             inner = place[part] = {}
         if not isinstance(inner, dict):
             raise InputError(f"{place_name}: {part} is a single setting, not a section")
