@@ -196,7 +196,7 @@ def check_tags(treebank: Treebank) -> None:
 class WrittenWords:
     """What `write_words` or `write_tags` wrote.
 
-    joined: the number of words with inner white space, which is removed.
+    joined: the number of words that contain white space, which is removed.
     blank: the number of words that consist of white space; they are left out.
     emptied: the number of sentences without a word after preprocessing; they are left out.
     """
@@ -310,7 +310,7 @@ def treebank_files(path: str | Path) -> list[Path]:
 
 
 def _files(path: str | Path) -> list[_File]:
-    """Return the files of a treebank with their formats. Raises InputError if their types of data differ."""
+    """Return the files of a treebank with their formats. Raises InputError if the files are of different types."""
     files = list(map(_file, treebank_files(path)))
     kinds = {_kind(file.suffix): source_name(file.path) for file in reversed(files)}
     if len(kinds) > 1:
