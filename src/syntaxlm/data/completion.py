@@ -203,7 +203,7 @@ def _labelled(asked: Sequence[_Sentence]) -> list[tuple[_Sentence, ...]]:
     for sentence in asked:
         if not sentence.number:
             raise InputError(
-                f"{sentence.place}: found {sentence.shown}; expected a label before it, as other lines have"
+                f"{sentence.place}: found {sentence.shown}; expected a label before it, like on other lines"
             )
     groups = [tuple(group) for _, group in groupby(asked, lambda sentence: sentence.number)]
     seen: dict[int, str] = {}

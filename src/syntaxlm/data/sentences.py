@@ -409,10 +409,10 @@ def _check(paths: Sequence[str | Path], train: str | Path, valid: str | Path | N
         raise InputError("no file given; expected at least one")
     outputs = [Path(path).resolve() for path in (train, valid) if path is not None]
     if len(set(outputs)) < len(outputs):
-        raise InputError(f"{train}: to be written twice; expected another file for the part that is put aside")
+        raise InputError(f"{train}: to be written twice; expected a different file for the validation part")
     for output in (train, valid):
         refuse_overwriting(output, paths)
     try:
         codecs.lookup(encoding)
     except LookupError:
-        raise InputError(f"{encoding}: no such encoding; there are utf-8, latin-1, cp1252, ...") from None
+        raise InputError(f"{encoding}: no such encoding; expected one such as utf-8, latin-1 or cp1252") from None

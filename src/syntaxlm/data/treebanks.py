@@ -215,7 +215,7 @@ class WrittenWords:
         if self.joined:
             notes.append(f"{self.joined:,} words had white space in them and are written without")
         if self.blank:
-            notes.append(f"{self.blank:,} words of nothing but white space are left out")
+            notes.append(f"{self.blank:,} words consist only of white space and are left out")
         if self.emptied:
             notes.append(f"{self.emptied:,} sentences without a word after preprocessing are left out")
         return "   ".join(notes)
