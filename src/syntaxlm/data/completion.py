@@ -1,8 +1,8 @@
-"""Sentence completion: one sentence written once for each word that may fill its gap, and which of these is right.
+"""Sentence completion: choose the correct sentence among candidates that fill one gap with different words.
 
-Zweig & Burges 2011, "The Microsoft Research Sentence Completion Challenge". Plain text, a candidate a line, or parsed
-candidates as CoNLL-U: models of words read the words of either. Dependency-tree models need a file of parses beside
-plain text.
+Zweig & Burges 2011, "The Microsoft Research Sentence Completion Challenge". Candidates are plain text, one per line, or
+parsed sentences in CoNLL-U. Word-level models read the words of either. With plain text, dependency-tree models also
+need a file of parses.
 """
 
 from __future__ import annotations
@@ -23,20 +23,21 @@ from syntaxlm.trees.tree import DependencyTree
 
 PARSED_SUFFIX = ".conllu"
 
-_BEGIN, _END = "<s>", "</s>"  # around the sentences of published files
+_BEGIN, _END = "<s>", "</s>"  # BOS and EOS in published files
 _LABEL = re.compile(r"\s*([1-9]\d{0,8})([a-z])\)(?:\s+|$)")
-_FILLED_GAP = re.compile(r"\[([^\[\]]*)\]")  # the word that labelled files mark
-_SHOWN = 60  # characters of a faulty sentence
+_FILLED_GAP = re.compile(r"\[([^\[\]]*)\]")  # the word that fills the gap, marked in labelled files
+_SHOWN = 60  # characters of a faulty sentence in a message
 
 
 @dataclass(frozen=True)
 class CompletionQuestion:
-    """The candidates of one question, as written, without <s> and </s>.
+    """The candidates of one question as written, without <s> and </s>.
 
-    name: its number, 1 first, or the one that its candidates are labelled with.
-    right: which candidate, 0 first.
-    place: of its first candidate: "questions.txt, line 6".
-    trees: of the candidates, in their order, where they are parsed; else (). parses: the file that trees are of.
+    name: the number in the labels of the candidates, or else the 1-based number of the question.
+    right: the 0-based index of the correct candidate.
+    place: the position of the first candidate, such as "questions.txt, line 6".
+    trees: the parses of the candidates in the same order, or ().
+    parses: the file that contains the trees.
     """
 
     candidates: tuple[str, ...]
@@ -47,14 +48,15 @@ class CompletionQuestion:
     parses: str = ""
 
     def __len__(self) -> int:
-        """How many candidates."""
+        """Return the number of candidates."""
         return len(self.candidates)
 
 
 class _Sentence(NamedTuple):
     """One sentence of a file.
 
-    number, letter: of a label, 3 and b of 3b); 0 and "" without one. block: the number of blank lines before it.
+    number, letter: the parts of the label, such as 3 and b for "3b)"; 0 and "" without a label.
+    block: the number of blank lines before the sentence.
     """
 
     text: str
@@ -66,7 +68,7 @@ class _Sentence(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """As messages show it."""
+        """The label and the shortened text, for messages."""
         text = self.text if len(self.text) <= _SHOWN else self.text[:_SHOWN] + " ..."
         return f"{self.number}{self.letter}) {text!r}" if self.number else repr(text)
 
@@ -74,18 +76,19 @@ class _Sentence(NamedTuple):
 def read_questions(
     questions: str | Path, answers: str | Path, parses: str | Path | None = None
 ) -> list[CompletionQuestion]:
-    """The questions of a file, in order, with the right candidate of each from a file of answers.
+    """Read the questions of a file in order, and the correct candidate of each from a file of answers.
 
-    questions: plain text, or CoNLL-U, by its name. Labels group the lines of a question: `3a)`,
-        `3b)` before the candidates of the third; else by blank lines between questions; else there are as many
-        candidates in each as sentences for an answer.
-    answers: an answer for each question, in order: the right sentence, a label `3d)`, or both. In labelled lines the
-        square brackets around the word in question are dropped.
-    parses: CoNLL-U, a tree for each candidate, in order, in place of those that `questions` may have. A parser may have
-        split words otherwise: the characters are to be the same.
-    The first two may be "-", the standard input. Raises InputError naming file, line (sentence, of CoNLL-U) and
-    question: for text that is no UTF-8, fewer than two candidates, one twice, missing or surplus answers, one that is
-    no candidate, and for trees that are missing, too many, or of other words.
+    questions: plain text or CoNLL-U, as determined by the file name. Candidates are grouped by their labels (`3a)` and
+        `3b)` for the third question), or else by blank lines between questions. Without either, all questions have the
+        same number of candidates: the number of sentences divided by the number of answers.
+    answers: one answer per question, in order: the correct sentence, a label such as `3d)`, or both. In labelled lines,
+        the square brackets around the word that fills the gap are removed.
+    parses: a CoNLL-U file with one tree per candidate, in order. These trees replace those in `questions`. Words may be
+        split differently, but the characters must be the same.
+    `questions` or `answers` may be "-" (standard input). Raises InputError if text is not UTF-8, a question has fewer
+    than two candidates or a repeated candidate, answers are missing, surplus or not among the candidates, or trees are
+    missing, surplus or have other words. The message names the file, the line (in CoNLL-U, the sentence) and the
+    question.
     """
     asked, given = _read(questions), _read(answers)
     if parses is not None:
@@ -104,7 +107,7 @@ def read_questions(
 
 
 def _read(path: str | Path) -> list[_Sentence]:
-    """The sentences of a file. Raises InputError for a file without one."""
+    """Read the sentences of a file. Raises InputError if there is none."""
     if content_suffix(path) == PARSED_SUFFIX:
         trees = enumerate(read_conllu(path), 1)
         named = (tree if tree.name else replace(tree, name=str(number)) for number, tree in trees)
@@ -127,7 +130,7 @@ def _read(path: str | Path) -> list[_Sentence]:
 
 
 def _with_trees(asked: Sequence[_Sentence], source: str, parses: str | Path) -> list[_Sentence]:
-    """Candidates with the trees of another file."""
+    """Add the trees of another file to candidates."""
     if content_suffix(parses) != PARSED_SUFFIX:
         raise InputError(f"{parses}: expected a tree for each candidate, in a .conllu file")
     parsed = _read(parses)
@@ -148,14 +151,14 @@ def _with_trees(asked: Sequence[_Sentence], source: str, parses: str | Path) -> 
 
 
 def _from_word_at(text: str, place: int) -> str:
-    """A sentence from the word on that holds the character of this place, as messages show it."""
+    """Return a sentence from the word that contains the character at `place`, shortened for messages."""
     begin = text.rfind(" ", 0, place) + 1
     shown = text[begin : begin + _SHOWN]
     return repr(("... " if begin else "") + shown + (" ..." if begin + _SHOWN < len(text) else ""))
 
 
 def _bare(line: str) -> str:
-    """A sentence without begin and end, its words separated by single spaces."""
+    """Return a sentence without BOS and EOS, with single spaces between words."""
     words = split_words(line)
     words = words[1:] if words[:1] == [_BEGIN] else words
     return " ".join(words[:-1] if words[-1:] == [_END] else words)
@@ -164,7 +167,7 @@ def _bare(line: str) -> str:
 def _groups(
     asked: Sequence[_Sentence], given: Sequence[_Sentence], source: str, answers: str
 ) -> list[tuple[_Sentence, ...]]:
-    """The sentences of each question."""
+    """Group sentences by question."""
     if any(sentence.number for sentence in asked):
         return _labelled(asked)
     if asked[-1].block:
@@ -181,7 +184,10 @@ def _groups(
 
 
 def _first_fault(asked: Sequence[_Sentence], given: Sequence[_Sentence], size: int) -> str:
-    """Where questions of this size stop to fit their answers: where a candidate is missing or too many, or after it."""
+    """Describe the first mismatch between questions of this size and their answers.
+
+    It is at or after the place where a candidate is missing or surplus.
+    """
     for number, answer in enumerate(given, 1):
         group = asked[(number - 1) * size : number * size]
         is_answered = not answer.text or any(sentence.text == answer.text for sentence in group)
@@ -193,11 +199,11 @@ def _first_fault(asked: Sequence[_Sentence], given: Sequence[_Sentence], size: i
 
 
 def _labelled(asked: Sequence[_Sentence]) -> list[tuple[_Sentence, ...]]:
-    """Questions whose candidates are labelled a), b), ... behind the question's number."""
+    """Group candidates by labels: the number of the question followed by a), b), ..."""
     for sentence in asked:
         if not sentence.number:
             raise InputError(
-                f"{sentence.place}: found {sentence.shown}; expected a label before it, as other lines have"
+                f"{sentence.place}: found {sentence.shown}; expected a label before it, like on other lines"
             )
     groups = [tuple(group) for _, group in groupby(asked, lambda sentence: sentence.number)]
     seen: dict[int, str] = {}
@@ -225,7 +231,7 @@ def _name(groups: Sequence[tuple[_Sentence, ...]], place: int) -> str:
 
 
 def _question(group: tuple[_Sentence, ...], answer: _Sentence, name: str, source: str) -> CompletionQuestion:
-    """source: the file of the trees, where there are any."""
+    """Build a question. source: the file of the trees, if there are any."""
     candidates = tuple(sentence.text for sentence in group)
     place = f"{group[0].place}, question {name}"
     if len(group) < 2:
@@ -243,7 +249,7 @@ def _question(group: tuple[_Sentence, ...], answer: _Sentence, name: str, source
 
 
 def _right(group: tuple[_Sentence, ...], answer: _Sentence, name: str) -> int:
-    """Which candidate an answer is."""
+    """Return the index of the candidate that an answer selects."""
     texts = [sentence.text for sentence in group]
     place = f"{answer.place}, question {name}"
     if not answer.number:

@@ -1,7 +1,7 @@
-"""Text as arrays of token ids: read once, as a stream, and kept in files that are mapped into memory.
+"""Text as arrays of token ids. A file is read once, as a stream; its ids can be stored in memory-mapped files.
 
-One line is one sentence. Empty lines, and lines of which the normaliser leaves no token, are skipped. Text is plain, or
-tagged (`word_TAG` tokens) where the file is named so or the model reads tags.
+One line is one sentence. Empty lines, and lines in which the normaliser leaves no token, are skipped. Text is plain, or
+tagged (`word_TAG` tokens) if the file name says so or the model reads tags.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from syntaxlm.text.normaliser import Normaliser, without_tags
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.text_files import STANDARD_INPUT, content_suffix, is_compressed, no_sentence, source_name
 
-IN_MEMORY = 64 * 2**20  # bytes of plain text; the ids of larger and of compressed files go to a temporary folder
-CHUNK = 2**20  # words held before they are written out
+IN_MEMORY = 64 * 2**20  # bytes of plain text; ids of larger or compressed files are stored in a temporary folder
+CHUNK = 2**20  # words buffered before they are written
 
-_FORMAT = 2  # of the cache; a new one makes old caches unread
+_FORMAT = 2  # version of the cache; caches with another version are ignored
 
 
 def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
-    """The lines of a text with their numbers, as `text_files.read_lines` gives them.
+    """Return the numbered lines of a text, from `text_files.read_lines`.
 
-    Raises InputError as that does, and for a file whose name is that of a treebank.
+    Raises InputError like that function, and if the file name has the suffix of a treebank.
     """
     suffix = content_suffix(path)
     if suffix in NO_TEXT_SUFFIXES:
@@ -54,7 +54,7 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
 
 @dataclass(frozen=True)
 class GivenText:
-    """Lines of text that are not in a file, one sentence each."""
+    """Lines of text that do not come from a file, one sentence per line."""
 
     lines: tuple[str, ...]
 
@@ -65,11 +65,10 @@ class GivenText:
 def read_sentences(
     path: str | Path | GivenText, normaliser: Normaliser, warn: bool = True
 ) -> Iterator[tuple[int, str]]:
-    """The lines of a text as a normaliser takes them: of tagged text, words without tags unless it reads tags.
+    """Return the numbered lines of a text as input for a normaliser. Tags are removed unless the normaliser reads tags.
 
-    warn: see `tagged_lines`, which reads a text where the normaliser reads tags or the file's name is that of tagged
-        text.
-    Raises InputError as `read_lines` and `tagged_lines` do.
+    warn: see `tagged_lines`. It reads the text if the normaliser reads tags or if the file name is that of tagged text.
+    Raises InputError like `read_lines` and `tagged_lines`.
     """
     reads_tags = normaliser.units == "tags"
     if isinstance(path, GivenText):
@@ -82,7 +81,7 @@ def read_sentences(
 
 
 def _shown(path: str | Path, what: str, lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
-    """The lines of a file with a progress bar."""
+    """Yield the lines of a file and show a progress bar."""
     size = text_files.plain_size(path)
     if size is None:
         return progress_bar(lines, f"{what}, lines of {source_name(path)}")
@@ -94,9 +93,9 @@ def _shown(path: str | Path, what: str, lines: Iterator[tuple[int, str]]) -> Ite
 
 
 def count_tokens(path: str | Path, normaliser: Normaliser) -> Counter[str]:
-    """How often each token is in a file. Memory grows with the distinct tokens, not with the file.
+    """Count the occurrences of each token in a file. Memory use depends on the number of distinct tokens only.
 
-    Raises InputError as `read_lines` does, and for a file without any token.
+    Raises InputError like `read_lines`, and if the file contains no token.
     """
     counts: Counter[str] = Counter()
     for _, line in _shown(path, "counting words", read_sentences(path, normaliser, warn=False)):
@@ -110,12 +109,12 @@ def count_tokens(path: str | Path, normaliser: Normaliser) -> Counter[str]:
 class EncodedCorpus:
     """The sentences of a text as token ids.
 
-    ids: (N,) uint16 or int32, all words in order, without begin and end. Perhaps mapped from a file.
+    ids: (N,) uint16 or int32, all words in order, without BOS and EOS. The array may be memory-mapped.
     offsets: (S + 1,) int64; sentence i is ids[offsets[i] : offsets[i + 1]].
-    line_numbers: (S,) int64, the line of the file that each sentence is, 1 first.
-    unknown_count: how many of the ids are the vocabulary's unknown.
-    character_count: characters of the original text that is predicted, as `Normaliser.written_length` counts them, and
-        one for the end of each sentence; 0 when there was no text.
+    line_numbers: (S,) int64, the 1-based line number of each sentence in the file.
+    unknown_count: the number of ids that are the unknown token of the vocabulary.
+    character_count: the number of characters of the original text, counted with `Normaliser.written_length`, plus one
+        for the end of each sentence. It is 0 if the corpus was built without text.
     """
 
     def __init__(
@@ -136,18 +135,19 @@ class EncodedCorpus:
         self.unknown_count = unknown_count
         self.character_count = character_count
         self.source = source
-        # The folder goes with the corpus, also when nobody calls close().
+        # The folder is deleted with the corpus even if close() is never called.
         self._finish = weakref.finalize(self, shutil.rmtree, temporary, True) if temporary else None
 
     @classmethod
     def encode(
         cls, path: str | Path, normaliser: Normaliser, vocabulary: Vocabulary, cache: Path | None = None
     ) -> EncodedCorpus:
-        """Read a file, one sentence per line; "-" is standard input.
+        """Read a file with one sentence per line; "-" is standard input.
 
-        cache: a folder to keep the ids in. They are used again while the file (by path, size and time of change), the
-        normaliser and the vocabulary are the same. None: in memory, or for a large file in a temporary folder.
-        Raises InputError as `read_lines` does, and for a file without any token.
+        cache: a folder that stores the ids. They are reused as long as the file (its path, size and modification time),
+            the normaliser and the vocabulary are unchanged. With None, the ids stay in memory, or in a temporary
+            folder if the file is large.
+        Raises InputError like `read_lines`, and if the file contains no token.
         """
         if cache is not None and str(path) != STANDARD_INPUT:
             folder = Path(cache) / _fingerprint(path, normaliser, vocabulary)
@@ -177,9 +177,10 @@ class EncodedCorpus:
 
     @classmethod
     def of_lines(cls, lines: Iterable[str], normaliser: Normaliser, vocabulary: Vocabulary) -> EncodedCorpus:
-        """Read sentences at hand, as `encode` reads those of a file.
+        """Encode the given sentences in the same way as `encode` does for a file.
 
-        Raises InputError where none has a token, and naming the sentence where units are tags and a word has none.
+        Raises InputError if no sentence has a token. If the units are tags, also raises InputError for a word without a
+        tag and names its sentence.
         """
         sink, source = _MemorySink(), "the text"
         numbered: Iterator[tuple[int, str]] = enumerate(lines, 1)
@@ -190,7 +191,7 @@ class EncodedCorpus:
 
     @classmethod
     def from_sentences(cls, sentences: Sequence[Sequence[int]], unknown_id: int | None = None) -> EncodedCorpus:
-        """A corpus of token ids at hand, without begin and end. Sentence i counts as line i + 1; it may be empty."""
+        """Build a corpus from token ids without BOS and EOS. Sentence i gets line number i + 1 and may be empty."""
         lengths = np.fromiter((len(sentence) for sentence in sentences), np.int64, len(sentences))
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
         words = (word for sentence in sentences for word in sentence)
@@ -199,21 +200,21 @@ class EncodedCorpus:
         return cls(ids, offsets, np.arange(1, len(sentences) + 1, dtype=np.int64), unknown)
 
     def __len__(self) -> int:
-        """How many sentences."""
+        """Return the number of sentences."""
         return len(self.offsets) - 1
 
     @property
     def word_count(self) -> int:
-        """How many words, without begin and end."""
+        """The number of words, without BOS and EOS."""
         return int(self.offsets[-1])
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
-        """(S,) int64, the words of each sentence."""
+        """(S,) int64, the number of words in each sentence."""
         return np.diff(self.offsets)
 
     def sentence(self, index: int) -> list[int]:
-        """The token ids of one sentence, 0 first."""
+        """Return the token ids of one sentence. The index is 0-based."""
         if not 0 <= index < len(self):
             raise IndexError(f"sentence {index} of a corpus of {len(self)}")
         return [int(word) for word in self.ids[self.offsets[index] : self.offsets[index + 1]]]
@@ -225,7 +226,7 @@ class EncodedCorpus:
         self.close()
 
     def close(self) -> None:
-        """Remove the temporary folder, if there is one; the arrays are empty afterwards."""
+        """Remove the temporary folder, if there is one. The arrays are then empty."""
         if self._finish is not None:
             self.ids = self.ids[:0].copy()
             self.offsets = np.zeros(1, np.int64)
@@ -234,7 +235,7 @@ class EncodedCorpus:
 
 
 class _MemorySink:
-    """Words, sentence lengths and line numbers, chunk by chunk, kept in memory."""
+    """Stores chunks of words, sentence lengths and line numbers in memory."""
 
     def __init__(self) -> None:
         self.chunks: tuple[list[npt.NDArray[Any]], ...] = ([], [], [])
@@ -250,7 +251,7 @@ class _MemorySink:
 
 
 class _FileSink:
-    """The same, written to three open files; sentence lengths become offsets on the way."""
+    """Writes chunks of words, sentence lengths and line numbers to three open files. Lengths are written as offsets."""
 
     def __init__(self, words: BinaryIO, offsets: BinaryIO, lines: BinaryIO) -> None:
         self.words, self.offsets, self.lines = words, offsets, lines
@@ -272,11 +273,11 @@ def _encode_into(
     normaliser: Normaliser,
     vocabulary: Vocabulary,
 ) -> tuple[int, int]:
-    """Write the ids of numbered lines to a sink, in chunks. Returns their unknown count and their character count."""
+    """Write the ids of numbered lines to a sink, in chunks. Returns the unknown count and the character count."""
     word_type = _word_type(vocabulary)
     words, lengths, lines = array("i"), array("q"), array("q")
     unknown_count = character_count = 0
-    written = 0  # words of the sentence that is being read which have left `words` already
+    written = 0  # words of the current sentence that have already been removed from `words`
 
     def write_out() -> None:
         nonlocal unknown_count
@@ -308,7 +309,7 @@ def _encode_into(
 
 
 def _write_folder(folder: Path, path: str | Path, normaliser: Normaliser, vocabulary: Vocabulary) -> None:
-    """Encode a file into a folder, which appears only when it is whole."""
+    """Encode a file into a folder. The folder is created atomically."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         unfinished = Path(tempfile.mkdtemp(prefix=".unfinished-", dir=folder.parent))
@@ -330,7 +331,7 @@ def _write_folder(folder: Path, path: str | Path, normaliser: Normaliser, vocabu
             }
             (unfinished / "about.json").write_text(json.dumps(about), encoding="utf-8")
             if folder.exists():
-                # Damaged (else it would have been read), or just written by another process: the same either way.
+                # The folder is damaged (otherwise it would have been read) or was just written by another process.
                 shutil.rmtree(folder, ignore_errors=True)
             os.replace(unfinished, folder)
         finally:
@@ -341,7 +342,7 @@ def _write_folder(folder: Path, path: str | Path, normaliser: Normaliser, vocabu
 
 
 def _read_folder(folder: Path, source: str, temporary: Path | None = None) -> EncodedCorpus | None:
-    """What `_write_folder` wrote; None if it is not there, or not whole."""
+    """Read the output of `_write_folder`. Returns None if it is missing or incomplete."""
     try:
         about = json.loads((folder / "about.json").read_text(encoding="utf-8"))
         word_type = np.dtype(about["word_type"])
@@ -372,5 +373,5 @@ def _word_type(vocabulary: Vocabulary) -> npt.DTypeLike:
 
 
 def _fits_memory(path: str | Path) -> bool:
-    """Whether a file is plain text of known, small size. A pipe is not: it can be opened only once."""
+    """Whether a file is plain text of known, small size. False for a pipe, which can be opened only once."""
     return os.path.isfile(path) and os.path.getsize(path) < IN_MEMORY and not is_compressed(path)

@@ -22,14 +22,14 @@ from syntaxlm.trees.tree import DependencyTree
 
 Integers = npt.NDArray[np.int64]
 
-ROOT = "<root>"  # what an edge from ROOT leaves, among words and among labels
+ROOT = "<root>"  # the root node, in the vocabularies of words and of labels
 UNKNOWN = "<unk>"
 
 
 def read_words(tree: DependencyTree, normaliser: Normaliser) -> tuple[str, ...]:
-    """What a model reads of each word before normalisation: the words or, where units are tags, the tags.
+    """Return the model input for each word before normalisation: the words or, if the units are tags, the tags.
 
-    Raises InputError for a word without a tag where units are tags.
+    Raises InputError for a word without a tag if the units are tags.
     """
     if normaliser.units != "tags":
         return tree.words
@@ -43,7 +43,7 @@ def read_words(tree: DependencyTree, normaliser: Normaliser) -> tuple[str, ...]:
 
 
 def count_dependencies(trees: Iterable[DependencyTree], normaliser: Normaliser) -> tuple[Counter[str], Counter[str]]:
-    """How often each normalised word and each label is in trees."""
+    """Count the normalised words and the labels of trees."""
     written: Counter[str] = Counter()
     labels: Counter[str] = Counter()
     for tree in trees:
@@ -57,12 +57,12 @@ def count_dependencies(trees: Iterable[DependencyTree], normaliser: Normaliser) 
 
 
 def label_vocabulary(counts: Counter[str]) -> Vocabulary:
-    """The labels of trees, with `ROOT` as begin for what has no label because it has no head."""
+    """Build the vocabulary of labels. `ROOT` is its BOS: the label of the node without a head."""
     return Vocabulary.build(counts, UNKNOWN, ROOT, ROOT)
 
 
 class _Ids(dict[str, int]):
-    """Word as written -> its id, worked out once."""
+    """Maps each written word to its id, which is computed once."""
 
     def __init__(self, normaliser: Normaliser, vocabulary: Vocabulary) -> None:
         super().__init__()
@@ -75,14 +75,14 @@ class _Ids(dict[str, int]):
 
 @dataclass(frozen=True)
 class DependencyCorpus:
-    """The trees of a text as flat arrays: what is of words is (N,), word after word, sentence after sentence.
+    """The trees of a text as flat arrays. Arrays over words have shape (N,), in text order.
 
-    text: the words without their trees, which models of sequences read; its lines are numbers of sentences.
-    labels: (N,) int32 ids, of the edge between each word and its head.
+    text: the words without their trees, for sequence models. Its line numbers are sentence numbers.
+    labels: (N,) int32, the label id of the edge between each word and its head.
     paths: the last edge of each word's path from ROOT.
-    depths: (S,) int32, edges of the longest path in each tree.
-    names: of the sentences, for messages.
-    root_id, root_label_id: of what has no word, and no label, because it is ROOT.
+    depths: (S,) int32, the number of edges on the longest path of each tree.
+    names: the names of the sentences, for messages.
+    root_id, root_label_id: the word id and the label id of ROOT, which has neither a word nor a label.
     labelled: whether any edge has a label.
     """
 
@@ -104,10 +104,11 @@ class DependencyCorpus:
         labels: Vocabulary,
         clean_up: GoldPreprocessing | str | Path = "none",
     ) -> DependencyCorpus:
-        """The trees of a file, a folder or a pattern, see `dependency_trees`; words by `Normaliser.word`.
+        """Read the trees of a file, a folder or a pattern (see `dependency_trees`). `Normaliser.word` normalises words.
 
-        vocabulary: its BOS is ROOT; so is that of `labels`, see `label_vocabulary`.
-        Raises InputError as `dependency_trees` and `from_trees` do.
+        vocabulary: the words; its BOS stands for ROOT.
+        labels: the labels, see `label_vocabulary`; its BOS also stands for ROOT.
+        Raises InputError like `dependency_trees` and `from_trees`.
         """
         return cls.from_trees(dependency_trees(path, clean_up), normaliser, vocabulary, labels, str(path))
 
@@ -120,9 +121,10 @@ class DependencyCorpus:
         labels: Vocabulary,
         source: str = "",
     ) -> DependencyCorpus:
-        """Trees at hand, or as they come. source: for messages.
+        """Build a corpus from trees, which may come from an iterator. source: the name of the data, for messages.
 
-        Raises InputError naming the first sentence with words that hang on no root, and where there is no tree.
+        Raises InputError if words of a sentence are not connected to a root, naming the first such sentence, and if
+        there is no tree.
         """
         word_ids, label_ids = _Ids(normaliser, vocabulary), labels.id
         words, heads, marks, lengths = array("i"), array("i"), array("i"), array("q")
@@ -135,7 +137,7 @@ class DependencyCorpus:
             marks.extend(map(label_ids, tree.labels))
             lengths.append(len(tree))
             names.append(tree.name)
-            characters += sum(map(len, read)) + len(tree)  # white space between two words is one, the end is one
+            characters += sum(map(len, read)) + len(tree)  # one for each space between words and one for the end
             labelled = labelled or any(tree.labels)
         ids = np.array(words, np.int32)
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.array(lengths, np.int64))])
@@ -148,7 +150,7 @@ class DependencyCorpus:
         return cls(text, np.array(marks, np.int32), paths, depths, tuple(names), *roots, labelled)
 
     def __len__(self) -> int:
-        """How many trees."""
+        """Return the number of trees."""
         return len(self.text)
 
     @property

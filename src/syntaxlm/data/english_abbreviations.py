@@ -1,6 +1,6 @@
-"""English abbreviations that end in a full stop, in small letters, without it.
+"""English abbreviations that end in a full stop. They are listed in small letters and without the full stop.
 
-Ordinary words are left out (sat, sun, mass, in), or count before a number only (no, art).
+Abbreviations that are also ordinary words are left out (sat, sun, mass, in) or count only before a number (no, art).
 """
 
 _TITLES = """
@@ -19,10 +19,10 @@ conn fla ga ind kan ky md mich minn mont nev okla ont penn tenn tex va vt wis wy
 """
 
 TITLES = frozenset(_TITLES.split())
-"""Before a name: not at the end of a sentence where a word follows."""
+"""Titles before names. They do not end a sentence if a word follows."""
 
 BEFORE_NUMBERS = frozenset(_BEFORE_NUMBERS.split())
-"""Before a number: not at the end of a sentence there."""
+"""Abbreviations before numbers. They do not end a sentence if a number follows."""
 
 ALL = TITLES | frozenset(_OTHERS.split())
-"""Those whose full stop may stand inside a sentence, whatever follows."""
+"""Abbreviations whose full stop may be within a sentence before any word."""

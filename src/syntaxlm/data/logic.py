@@ -1,10 +1,10 @@
-"""Logical inference: pairs of propositional formulas, and which of seven relations holds between them.
+"""Logical inference: classify pairs of propositional formulas by the relation (one of seven) that holds between them.
 
 Bowman, Manning, Potts 2015, "Tree-structured composition in neural networks without tree-structured architectures",
-section 3; Shen et al. 2019 (ON-LSTM), section 5.4. Formulas have six variables and the operators and, or, not, all of
-which count: a pair is as long as its longer formula has operators. Formulas are sampled as the published data were:
-of at most three levels of and and or, from four of the six variables a pair. They are written with the published
-brackets, ( ( not a ) ( and b ) ), every token by itself.
+section 3; Shen et al. 2019 (ON-LSTM), section 5.4. Formulas have six variables and the operators `and`, `or` and `not`.
+The length of a pair is the number of operators, including `not`, in the formula with more operators. Formulas are
+sampled like the published data: each pair uses four of the six variables, and `and` and `or` are nested at most three
+levels deep. Formulas are written with the published brackets and spaces between all tokens: ( ( not a ) ( and b ) ).
 """
 
 from __future__ import annotations
@@ -43,16 +43,19 @@ _ALWAYS = 2**_ASSIGNMENTS - 1  # true under every assignment
 _TRUTHS = {
     name: sum(1 << world for world in range(_ASSIGNMENTS) if world >> place & 1) for place, name in enumerate(VARIABLES)
 }
-_LEVELS = 3  # of and and or, one within the other
+_LEVELS = 3  # maximum nesting depth of `and` and `or`
 _VARIABLES_OF_A_PAIR = 4
-_NEGATED, _BINARY = 1 / 3, 4 / 9  # shares of formulas that are negated; and, of the others, that join two
+_NEGATED, _BINARY = 1 / 3, 4 / 9  # share of negated formulas; share of joined formulas among the others
 
 
 @dataclass(frozen=True)
 class Formula:
-    """A formula. text: its tokens, a space between; truth: bit w is whether it holds under assignment w of 2^6.
+    """A propositional formula.
 
-    Variable i (a is 0) is true under assignment w where bit i of w is 1.
+    text: the tokens, separated by spaces.
+    truth: bit w is 1 if the formula is true under assignment w, one of 2^6. Under assignment w, variable i (a is 0) has
+        the value of bit i of w.
+    operators: the number of operators.
     """
 
     text: str
@@ -67,19 +70,22 @@ class Formula:
         return Formula(f"( not {self.text} )", _ALWAYS & ~self.truth, self.operators + 1)
 
     def joined(self, operator: str, other: Formula) -> Formula:
-        """operator: "and" or "or"."""
+        """Join this formula with another one. operator: "and" or "or"."""
         truth = self.truth & other.truth if operator == "and" else self.truth | other.truth
         return Formula(f"( {self.text} ( {operator} {other.text} ) )", truth, self.operators + other.operators + 1)
 
     @property
     def is_constant(self) -> bool:
-        """Whether it is always true or always false."""
+        """Whether the formula is always true or always false."""
         return self.truth in (0, _ALWAYS)
 
 
 @dataclass(frozen=True)
 class FormulaPair:
-    """Two formulas as tokens, a space between, and their relation. operators: of the one that has more."""
+    """Two formulas, as tokens separated by spaces, and their relation.
+
+    operators: the number of operators in the formula with more operators.
+    """
 
     relation: str
     left: str
@@ -88,7 +94,10 @@ class FormulaPair:
 
 
 def relation(left: int, right: int) -> str:
-    """The relation between two truths (`Formula.truth`), neither of them constant. Bowman et al. 2015, Table 1."""
+    """Return the relation between two truth values (`Formula.truth`) that are not constant.
+
+    Source: Bowman et al. 2015, Table 1.
+    """
     if left == right:
         return "="
     if not left & ~right:
@@ -103,7 +112,10 @@ def relation(left: int, right: int) -> str:
 
 @cache
 def _shares(level: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """How probable each number of operators is, for a sampled formula of so many levels, and for one not negated."""
+    """Return the probability of each number of operators in a formula with at most `level` levels.
+
+    The first tuple is for all sampled formulas, the second for formulas that are not negated.
+    """
     plain = [1.0] + [0.0] * MOST_OPERATORS
     if level:
         inner, _ = _shares(level - 1)
@@ -117,13 +129,19 @@ def _shares(level: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
 
 @cache
 def _splits(level: int, operators: int) -> tuple[float, ...]:
-    """Of so many operators below a joining one, how probable each number of them is on the left; summed up."""
+    """Return cumulative weights for the number of operators in the left part of a joined formula.
+
+    operators: the number of operators in both parts.
+    """
     inner, _ = _shares(level)
     return tuple(accumulate(inner[left] * inner[operators - left] for left in range(operators + 1)))
 
 
 def sample_formula(draw: random.Random, operators: int, variables: Sequence[str] = VARIABLES) -> Formula:
-    """A formula of exactly so many operators, 0 to 12, as probable as among all those sampled that have as many."""
+    """Sample a formula with the given number of operators, 0 to 12.
+
+    The distribution is that of all sampled formulas, conditioned on this number.
+    """
     return _sampled(draw, operators, variables, _LEVELS)
 
 
@@ -135,7 +153,7 @@ def _sampled(draw: random.Random, operators: int, variables: Sequence[str], leve
 
 
 def _plain(draw: random.Random, operators: int, variables: Sequence[str], level: int) -> Formula:
-    """One that is not negated: a variable where it has no operator, else two formulas joined."""
+    """Sample a formula that is not negated: a variable if it has no operator, else two joined formulas."""
     if not operators:
         return Formula.variable(draw.choice(variables))
     (part,) = draw.choices(range(operators), cum_weights=_splits(level - 1, operators - 1))
@@ -145,14 +163,14 @@ def _plain(draw: random.Random, operators: int, variables: Sequence[str], level:
 
 
 class _Sampler:
-    """Samples pairs, none of them twice, in neither order."""
+    """Samples pairs without repetition. A pair and its mirror image count as the same pair."""
 
     def __init__(self, seed: int) -> None:
         self.draw = random.Random(seed)
         self.seen: set[tuple[str, str]] = set()
 
     def pairs(self, count: int, operators: range) -> list[FormulaPair]:
-        """`count` pairs with these numbers of operators, in the proportions of the published sampling."""
+        """Sample `count` pairs with these numbers of operators, in the proportions of the published sampling."""
         weights, _ = _shares(_LEVELS)
         numbers = range(MOST_OPERATORS + 1)
         both = [(left, right) for left in numbers for right in numbers if max(left, right) in operators]
@@ -168,7 +186,7 @@ class _Sampler:
         return found
 
     def _pair(self, *operators: int) -> FormulaPair | None:
-        """None for one that was sampled before, in either order, and for one with a constant formula."""
+        """Sample a pair. Returns None if a formula is constant or if the pair was sampled before in either order."""
         variables = self.draw.sample(VARIABLES, _VARIABLES_OF_A_PAIR)
         left, right = (sample_formula(self.draw, count, variables) for count in operators)
         key = min((left.text, right.text), (right.text, left.text))
@@ -180,7 +198,7 @@ class _Sampler:
 
 @dataclass(frozen=True)
 class LogicSummary:
-    """What `write_logic` wrote. Of each part the pairs by relation, and by number of operators."""
+    """The result of `write_logic`: the number of pairs in each file by relation and by number of operators."""
 
     folder: str
     train: dict[str, dict[str, int]]
@@ -191,7 +209,7 @@ class LogicSummary:
         return asdict(self)
 
     def __str__(self) -> str:
-        lines = [f"{self.folder}: pairs, and of a hundred how many have each relation"]
+        lines = [f"{self.folder}: number of pairs, and percentage of pairs with each relation"]
         lines.append(f"{'':<7}{'':>9}" + "".join(f"{sign:>7}" for sign in RELATIONS))
         for name in ("train", "valid", "test"):
             counts = getattr(self, name)["relations"]
@@ -201,16 +219,17 @@ class LogicSummary:
         return "\n".join(lines)
 
 
-MOST_PAIRS = 5_000_000  # of `write_logic`, which holds all of them in memory
+MOST_PAIRS = 5_000_000  # limit of `write_logic`, which keeps all pairs in memory
 
 
 def write_logic(folder: str | Path, pairs: int = 100_000, seed: int = 0) -> LogicSummary:
-    """Writes train.tsv, valid.tsv and test.tsv: relation, left, right, operators. No pair is in two of them.
+    """Write train.tsv, valid.tsv and test.tsv with the columns relation, left, right and operators.
 
-    pairs: of train, all of up to 6 operators, in the proportions that sampling gives; valid has 5 % as many of the same
-    kind; test has 1 % as many, 1,000 at most, of every number of operators from 1 to 12. A pair and its mirror image
-    count as one. Files are written atomically. Raises InputError for numbers out of range, and where the folder cannot
-    be written.
+    pairs: the number of training pairs. They have up to 6 operators, in the proportions of the sampling. The validation
+        file has 5 % of this number, sampled in the same way. The test file has 1 % of this number, but at most 1,000,
+        for each number of operators from 1 to 12.
+    No pair occurs in two files; a pair and its mirror image count as the same pair. Files are written atomically.
+    Raises InputError if a number is out of range or the folder cannot be written.
     """
     check_number("pairs", pairs, 1, MOST_PAIRS)
     check_number("seed", seed, 0, LARGEST_SEED)
@@ -218,7 +237,7 @@ def write_logic(folder: str | Path, pairs: int = 100_000, seed: int = 0) -> Logi
     make_folder(folder)
     sampler = _Sampler(seed)
     each = min(1000, max(1, pairs // 100))
-    # First, as there are few pairs of one operator: training would take them all.
+    # Test pairs are sampled first: there are few pairs with one operator, and training would use all of them.
     test = [pair for one in range(1, MOST_OPERATORS + 1) for pair in sampler.pairs(each, range(one, one + 1))]
     valid, train = (sampler.pairs(count, range(TRAINED_OPERATORS + 1)) for count in (max(1, pairs // 20), pairs))
     parts = {"train": train, "valid": valid, "test": test}
@@ -239,16 +258,16 @@ def _counts(pairs: Iterable[FormulaPair]) -> dict[str, dict[str, int]]:
 
 
 def write_pairs(pairs: Iterable[FormulaPair], path: str | Path) -> None:
-    """Writes a table with a header, a pair a line, cells separated by tabs."""
+    """Write a tab-separated table with a header and one pair per line."""
     rows = ["\t".join(COLUMNS), *(f"{one.relation}\t{one.left}\t{one.right}\t{one.operators}" for one in pairs)]
     write_text("\n".join(rows) + "\n", path)
 
 
 def read_formula_pairs(path: str | Path) -> list[FormulaPair]:
-    """The pairs of a file: relation, left and right, separated by tabs; further cells are not read.
+    """Read the pairs of a tab-separated file with the columns relation, left and right. Other columns are ignored.
 
-    A header may come first, as `write_pairs` writes it; published files have none. Operators are counted.
-    Raises InputError, naming file and line, for what is no pair, and for a file without one.
+    The first line may be the header that `write_pairs` writes; published files have no header. The number of operators
+    is counted. Raises InputError if a line is not a pair, naming the file and the line, and if the file has no pair.
     """
     source = source_name(path)
     pairs = [

@@ -1,8 +1,8 @@
-"""Books as text to train on: running text in lines of any length, split into sentences, one per line.
+"""Convert books to training text: split running text in lines of any length into sentences, one per line.
 
-A full stop ends a sentence or an abbreviation. Which words are abbreviations is learnt from the books themselves, by
-nltk's form of Kiss & Strunk 2006, "Unsupervised Multilingual Sentence Boundary Detection": so the language need not be
-known, and nothing is downloaded.
+A full stop ends a sentence or an abbreviation. Abbreviations are learned from the books themselves with the nltk
+implementation (Punkt) of Kiss & Strunk 2006, "Unsupervised Multilingual Sentence Boundary Detection". Therefore the
+language need not be known, and nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from syntaxlm.files import refuse_overwriting, replaced, split_lines
 from syntaxlm.progress import progress_bar
 from syntaxlm.text_files import read_bytes, read_whole_text, source_name
 
-LEARNT = 5_000_000  # characters, from all books together, that abbreviations are learnt from: about 8 seconds
-# Frequent words of English, and their share above which a text is English. Books have 0.22 to 0.24, the web 0.19;
-# Spanish and Portuguese have none, and no 60 words of them over 0.05.
+LEARNT = 5_000_000  # characters of all books together from which abbreviations are learned: about 8 seconds
+# Frequent English words. A text counts as English if their share is above ENGLISH. The share is 0.22 to 0.24 in books
+# and 0.19 in web text. In Spanish and Portuguese it is 0, and at most 0.05 in any 60 words.
 _FREQUENT = frozenset(
     ["the", "and", "to", "it", "he", "she", "that", "with", "for", "his", "they", "this", "you", "not", "have", "from"]
 )
 ENGLISH = 0.08
-SMALL_LETTERS = 0.03  # of the full stops: more before small letters show that sentences begin with them
-LONGEST = 50_000  # characters that are read at once: nltk gives up a line that takes it 5 seconds
+SMALL_LETTERS = 0.03  # share of full stops before small letters; above it, sentences often begin with small letters
+LONGEST = 50_000  # characters processed at once; nltk aborts on a line that takes 5 seconds
 
-# What Project Gutenberg puts around a book, in newer files and in older ones.
+# The notices of Project Gutenberg around a book, in newer and older files.
 _NOTICE_BEFORE = re.compile(
     r"^[ \t]*(?:\*{3}\s*START OF TH(?:E|IS) PROJECT GUTENBERG[^*]{0,300}\*{3}|\*END\b.*SMALL PRINT).*$", re.I | re.M
 )
@@ -49,7 +49,7 @@ _END_WITHOUT_SPACE = re.compile(r"([。！？][」』”’）]*)(?=\S)")
 _HYPHENED = re.compile(r"[^\W\d_]-$")
 _LETTER = re.compile(r"[^\W_]")  # or digit
 _LIST_ITEM = re.compile(r"\(?(?:\d{1,3}(?:\.\d{1,2})*|[a-zA-Z]|[ivx]{1,5})[.)]")
-_TAIL = re.compile(  # references and emoticons, which stand after the end of their sentence
+_TAIL = re.compile(  # references and emoticons, which follow the end of their sentence
     r"(?:(?:\[(?:\d+(?:\s*[-–,]\s*\d+)*|\.{3}|…)\]|>?[:;=]['’o-]?[()\[\]DPp/\\|]+|\^_*\^|<3)(?=\s|$)\s*)+"
 )
 _DOTS = re.compile(r"(?:\.{2,}|…)[\"'”’»)\]]*(?P<space>\s+)(?=[\"'“‘«(]*(?P<word>[^\W\d_]+))")
@@ -58,7 +58,7 @@ _AROUND = _OPENING_MARKS + ")]}’”»,;:"
 
 
 class _Marks(PunktLanguageVars):
-    """What ends sentences, in more scripts than nltk's, and the quotation marks of more languages around words."""
+    """Extends the nltk defaults to sentence ends of more scripts and quotation marks of more languages."""
 
     sent_end_chars = (".", "?", "!", "。", "！", "？", "।", "؟", "።")
     re_boundary_realignment = re.compile(r"[\"')\]}‘’“”„«»」』）]+?(?:\s+|(?=--)|$)", re.MULTILINE)
@@ -68,7 +68,7 @@ class _Marks(PunktLanguageVars):
 
 @dataclass(frozen=True)
 class WrittenText:
-    """One text file: its sentences, and their words, which white space parts."""
+    """The counts of a text file that was written. Words are separated by white space."""
 
     file: str
     sentences: int
@@ -80,11 +80,12 @@ class WrittenText:
 
 @dataclass(frozen=True)
 class SentencesSummary:
-    """What was written. valid: None where no part was put aside.
+    """The result of `write_sentences`.
 
-    abbreviations: words, in small letters, whose full stop ends no sentence, as learnt or given.
-    notices: in how many of the books notices of Project Gutenberg were left out.
-    english: whether the text is English, so that common English abbreviations were used, too.
+    valid: the validation file; None if all paragraphs went to `train`.
+    notices: the number of books from which notices of Project Gutenberg were removed.
+    abbreviations: learned or given words, in small letters, whose full stop does not end a sentence.
+    english: whether the text is English. If so, common English abbreviations were also used.
     """
 
     train: WrittenText
@@ -110,25 +111,28 @@ class SentencesSummary:
 class Splitter:
     """Splits paragraphs into sentences.
 
-    A sentence ends at . ? ! and such, with quotation marks and brackets behind them, before white space. It does not
-    end
-    - after an abbreviation, unless what follows is likely to begin a sentence; after a title (Mr.); after a month, No.
-      and such before a number; after an initial (J. R. Smith);
-    - before a small letter, where quotation marks, a bracket, dots or an unknown abbreviation are before it: "Where?"
-      he asked. In text that often begins sentences with small letters, such as that of the web, only quotation marks
-      and dots count;
+    A sentence ends at a mark such as . ? or !, with any closing quotation marks and brackets, if white space follows.
+    It does not end
+    - after an abbreviation, unless the next word is likely to begin a sentence;
+    - after a title (Mr.) or an initial (J. R. Smith);
+    - after a month, "No." or a similar word before a number;
+    - before a small letter that follows quotation marks, a bracket, dots or an unknown abbreviation: "Where?" he asked.
+      If sentences often begin with small letters, as in web text, only quotation marks and dots count;
     - after the number of a list item: 3. Play the card.
-    What has no letter or digit belongs to the sentence before it, as do references ([12]) and emoticons.
+    A part without a letter or digit belongs to the preceding sentence, and so do references ([12]) and emoticons.
     """
 
     tokenizer: PunktSentenceTokenizer
-    abbreviations: tuple[str, ...]  # learnt or given, in small letters, without their full stop
-    is_english: bool = False  # whether English titles and abbreviations are known, too
-    begins_with_small_letters: bool = False  # whether sentences often do
+    abbreviations: tuple[str, ...]  # learned or given, in small letters, without full stop
+    is_english: bool = False  # whether English titles and abbreviations are also used
+    begins_with_small_letters: bool = False  # whether sentences often begin so
 
     @classmethod
     def learn(cls, texts: Sequence[Sequence[str]], abbreviations: Sequence[str] = ()) -> Splitter:
-        """From the paragraphs of books.  abbreviations: more of them, with their full stop or without."""
+        """Learn abbreviations from the paragraphs of books.
+
+        abbreviations: additional abbreviations, with or without full stop.
+        """
         trainer = PunktTrainer(lang_vars=_Marks())
         share = LEARNT // max(1, len(texts))
         windows = [window for paragraphs in texts for window in _windows("\n".join(paragraphs)[:share])]
@@ -150,7 +154,7 @@ class Splitter:
     def __call__(self, paragraph: str) -> list[str]:
         paragraph = _END_WITHOUT_SPACE.sub(r"\1 ", paragraph)
         spans: list[tuple[int, int]] = []
-        item: int | None = None  # where the number of a list item begins, which belongs to what follows
+        item: int | None = None  # start of the number of a list item, which belongs to the next part
         for begin, end in chain.from_iterable(_split_after_dots(paragraph, *span) for span in self._spans(paragraph)):
             if spans and item is None and (tail := _TAIL.match(paragraph, begin, end)):
                 spans[-1] = spans[-1][0], begin + len(tail[0].rstrip())
@@ -169,7 +173,7 @@ class Splitter:
         return [sentence for sentence in sentences if _LETTER.search(sentence)]
 
     def _continues(self, sentence: str, part: str) -> bool:
-        """Whether a part belongs to the sentence before it."""
+        """Whether a part belongs to the preceding sentence."""
         last = sentence.rsplit(maxsplit=1)[-1].lstrip(_OPENING_MARKS)
         word = last.rstrip(".").lower()
         if self.is_english and last.endswith("."):
@@ -185,7 +189,10 @@ class Splitter:
         return not self.begins_with_small_letters or not last.endswith((".", "!", "?")) or last.endswith("..")
 
     def _spans(self, paragraph: str) -> Iterator[tuple[int, int]]:
-        """Of a long paragraph, the last sentence of each window is read again, with what follows it."""
+        """Yield the spans of sentences.
+
+        A long paragraph is processed in windows. Each window starts at the last sentence of the previous window.
+        """
         begin = 0
         while len(paragraph) - begin > LONGEST:
             end = _window_end(paragraph, begin)
@@ -197,9 +204,9 @@ class Splitter:
 
 
 def _split_after_dots(text: str, begin: int, end: int) -> Iterator[tuple[int, int]]:
-    """The spans of text[begin:end], split after ... before a capital, which Punkt often does not do.
+    """Split text[begin:end] after dots (...) before a capital, where Punkt often does not split. Yields spans.
 
-    It is not split before I, which is always a capital.
+    The text is not split before the word "I", which is always a capital.
     """
     for found in _DOTS.finditer(text, begin, end):
         if found["word"][0].isupper() and found["word"] != "I":
@@ -211,13 +218,17 @@ def _split_after_dots(text: str, begin: int, end: int) -> Iterator[tuple[int, in
 def likely_abbreviations(
     candidates: Iterable[str], words: Sequence[str], begins_with_small_letters: bool = False
 ) -> set[str]:
-    """Those of Punkt's abbreviations that the text supports. Words that often end sentences are among its candidates.
+    """Return the abbreviations found by Punkt that the text supports.
 
-    candidates: in small letters, without their full stop. words: the text, split at white space.
-    begins_with_small_letters: whether its sentences often do; then a small letter shows nothing.
-    One with an inner full stop is kept (p.m.). Any other must be followed by a full stop more often than not and, after
-    it, twice or more and mostly, by what continues a sentence: a comma or such, a small letter, a digit, or a
-    capitalised word that the text never has in small letters, such as a name.
+    Punkt also proposes words that often end sentences.
+
+    candidates: in small letters, without full stop.
+    words: the text, split at white space.
+    begins_with_small_letters: whether sentences of the text often do; a small letter is then no evidence.
+    A candidate with an inner full stop is kept (p.m.). Any other candidate must meet two conditions: it is followed by
+    a full stop more often than not, and at least twice and in most cases the sentence continues after this full stop.
+    The sentence continues with a comma or similar mark, a small letter, a digit, or a capitalised word that never
+    occurs in small letters in the text, such as a name.
     """
     candidates = set(candidates)
     small = Counter(word.strip(_AROUND) for word in words if word[:1].islower())
@@ -245,20 +256,20 @@ def likely_abbreviations(
 
 
 def _continues_sentence(word: str, small: Mapping[str, int]) -> bool:
-    """Whether a word after a full stop shows that the sentence goes on. small: words in small letters, counted."""
+    """Whether a word after a full stop shows that the sentence continues. small: counts of words in small letters."""
     if not word or word[0].islower() or word[0].isdigit():
         return bool(word)
     return word[0].isalpha() and not small.get(word.strip(_AROUND + ".!?…").lower(), 0)
 
 
 def is_english(words: Sequence[str]) -> bool:
-    """Whether a text is English, by its share of the most frequent words."""
+    """Whether a text is English, judged by its share of frequent English words."""
     counts = Counter(word.strip(_AROUND + ".!?").lower() for word in words)
     return sum(counts[word] for word in _FREQUENT) > ENGLISH * len(words)
 
 
 def _small_share(words: Sequence[str]) -> float:
-    """The share of full stops between words of four letters or more that a word in small letters follows."""
+    """Return the share of small letters among the letters after full stops of words with four letters or more."""
     counts = [0, 0]
     for word, following in pairwise(words):
         if word[-1:] == "." and word[:-1].isalpha() and len(word) > 4 and following[0].isalpha():
@@ -275,7 +286,7 @@ def _windows(text: str) -> Iterator[str]:
 
 
 def _window_end(text: str, begin: int) -> int:
-    """Where a window from here ends: behind a space, if there is one in it."""
+    """Return the end of the window that starts at `begin`: after its last space, if it contains one."""
     end = begin + LONGEST
     return end if end >= len(text) else text.rfind(" ", begin, end) + 1 or end
 
@@ -290,12 +301,14 @@ def write_sentences(
     encoding: str = "utf-8",
     abbreviations: Sequence[str] = (),
 ) -> SentencesSummary:
-    """Writes the sentences of books, in order, one a line: UTF-8 files, each written atomically.
+    """Write the sentences of books in order, one per line. The files are UTF-8 and written atomically.
 
-    valid: where a part of the paragraphs goes instead, each drawn with probability valid_share; None: all are `train`.
-    lines_are_paragraphs, encoding: see `read_paragraphs`. abbreviations: see `Splitter.learn`.
-    Raises InputError for a file that cannot be read as such, or has no sentence; for a file to be written that is
-    given twice or would take the place of a book; for a share that is not between 0 and 1; for an unknown encoding.
+    valid: the file for validation paragraphs. Each paragraph goes there with probability `valid_share`, otherwise to
+        `train`. With None, all paragraphs go to `train`.
+    lines_are_paragraphs, encoding: see `read_paragraphs`.
+    abbreviations: see `Splitter.learn`.
+    Raises InputError if a book cannot be read or has no sentence, if an output file is given twice or would overwrite a
+    book, if the share is not between 0 and 1, and if the encoding is unknown.
     """
     _check(paths, train, valid, encoding)
     if not 0 < valid_share < 1 or seed < 0:
@@ -334,20 +347,20 @@ def _write(paragraphs: Iterable[str], splitter: Splitter, path: str | Path) -> W
 
 @dataclass(frozen=True)
 class Book:
-    """The paragraphs of a book, each on one line. has_notice: whether Project Gutenberg's notices were left out."""
+    """The paragraphs of a book, each on one line. has_notice: whether notices of Project Gutenberg were removed."""
 
     paragraphs: tuple[str, ...]
     has_notice: bool
 
 
 def read_paragraphs(path: str | Path, lines_are_paragraphs: bool = False, encoding: str = "utf-8") -> Book:
-    """The paragraphs of a plain text file, perhaps compressed, or of "-", standard input.
+    """Read the paragraphs of a plain text file, which may be compressed, or of "-" (standard input).
 
-    Blank lines separate paragraphs; with lines_are_paragraphs, so does every line end.
+    Blank lines separate paragraphs. With lines_are_paragraphs, every line is a paragraph.
 
-    Lines are joined by a space, without one after a hyphen. _Emphasis_ loses its marks, dashes (-- and —) get a space
-    on both sides. Paragraphs without a letter or digit (* * *) are left out. Raises InputError for a file that cannot
-    be read, is no text of this encoding, or has no paragraph.
+    Lines are joined by a space, except after a hyphen. The marks of _emphasis_ are removed, and dashes (-- and —) get a
+    space on both sides. Paragraphs without a letter or digit (* * *) are left out. Raises InputError if the file cannot
+    be read, does not have this encoding, or has no paragraph.
     """
     text = _decoded(path, encoding)
     begin, end = 0, len(text)
@@ -396,10 +409,10 @@ def _check(paths: Sequence[str | Path], train: str | Path, valid: str | Path | N
         raise InputError("no file given; expected at least one")
     outputs = [Path(path).resolve() for path in (train, valid) if path is not None]
     if len(set(outputs)) < len(outputs):
-        raise InputError(f"{train}: to be written twice; expected another file for the part that is put aside")
+        raise InputError(f"{train}: to be written twice; expected a different file for the validation part")
     for output in (train, valid):
         refuse_overwriting(output, paths)
     try:
         codecs.lookup(encoding)
     except LookupError:
-        raise InputError(f"{encoding}: no such encoding; there are utf-8, latin-1, cp1252, ...") from None
+        raise InputError(f"{encoding}: no such encoding; expected one such as utf-8, latin-1 or cp1252") from None

@@ -29,7 +29,7 @@ FEWEST_SUPERVISED = 0.5
 TOLD = 3  # differing sentences that are shown; all are counted
 _BEFORE, _SHOWN = 3, 12  # tokens of a sentence in a message: before the first difference, and in total
 
-# The reader of trees undoes these; a text made by another tool may still have them, in lower case, too.
+# The reader of trees replaces these escapes. Text from another tool may still contain them, also in lower case.
 _ESCAPE = re.compile(r"-[lr][rcs]b-|\\[/*]", re.IGNORECASE)
 _MARKS = {
     "-lrb-": "(", "-rrb-": ")", "-lcb-": "{", "-rcb-": "}", "-lsb-": "[", "-rsb-": "]", "\\/": "/", "\\*": "*",
@@ -105,10 +105,10 @@ def read_supervision(
 
 
 class _Reader:
-    """From tokens to codes: two have one code where a model reads the same, or where one is an escaped bracket.
+    """Maps tokens to codes. Two tokens have the same code if they are equal for the model or after unescaping brackets.
 
-    of_ids: (V,) the codes of the vocabulary's ids.
-    leads: whether a line has a token of white space between two words.
+    of_ids: (V,) the code of each id of the vocabulary.
+    leads: whether a token for white space separates words.
     """
 
     def __init__(self, normaliser: Normaliser, vocabulary: Vocabulary) -> None:
@@ -119,33 +119,33 @@ class _Reader:
         self.of_ids: Integers = np.array([self._codes.setdefault(token, len(self._codes)) for token in known], np.int64)
 
     def codes(self, word: str) -> tuple[int, ...]:
-        """Of a tree's word; before them that of white space, where there is such a token."""
+        """Return the codes of a word of a tree. The code of white space comes first, if there is such a token."""
         tokens = self.tokens([word])
         if tokens and self.leads:
             tokens.insert(0, str(self.normaliser.space))
         return tuple(self._codes.get(_plain(token), 0) for token in tokens)
 
     def written(self, words: Sequence[str], tags: Sequence[str]) -> Sequence[str]:
-        """The words of a tree as a text has them: with their tags where units are tags."""
+        """Return the words of a tree as written in a text: with their tags if the units are tags."""
         if self.normaliser.units != "tags":
             return words
         return [f"{word}{TAG_MARK}{tag}" for word, tag in zip(words, tags, strict=True)]
 
     def tokens(self, words: Sequence[str]) -> list[str]:
-        """Of a text's line of these words; one with white space in it is written without, as `write_words` does."""
+        """Return the tokens of a line with these words. White space within words is removed, like in `write_words`."""
         return self.normaliser.tokens(" ".join("".join(split_words(word)) for word in words))
 
 
 def _plain(token: str) -> str:
-    """A token without the escapes of treebanks: ( for -LRB-."""
+    """Replace treebank escapes in a token, such as -LRB- by "("."""
     return _ESCAPE.sub(lambda found: _MARKS[found.group().lower()], token)
 
 
 class _GoldTokens:
-    """The trees of a treebank over tokens; those of which no token is left are left out.
+    """The trees of a treebank over tokens. Trees without remaining tokens are left out.
 
-    numbers: (S,) which of the treebank's sentences each is, 0 first.
-    codes: (N,) of all tokens.  lengths: (S,) tokens of each sentence.
+    numbers: (S,) the 0-based index of each sentence in the treebank.
+    codes: (N,) the codes of all tokens.  lengths: (S,) the number of tokens in each sentence.
     """
 
     def __init__(self, treebank: Treebank, reader: _Reader) -> None:
@@ -164,19 +164,19 @@ class _GoldTokens:
         self.numbers: Integers = np.flatnonzero(np.diff(begins))
         self.lengths: Integers = np.diff(begins)[self.numbers] - self._lead
         codes = np.fromiter(chain.from_iterable(known[word] for word in words), np.int64, int(sizes.sum()))
-        # White space separates words; there is none before the first.
+        # White space separates words, so there is none before the first word.
         self.codes: Integers = np.delete(codes, begins[self.numbers]) if self._lead else codes
 
     def spans(self, chosen: Flags, lengths: Integers) -> SpanSets:
-        """The constituents of the chosen sentences over tokens, and none of the others.
+        """Return the constituents of the chosen sentences over tokens. Other sentences have none.
 
-        chosen: (S,).  lengths: (S,) tokens of each sentence, in the text where it is not chosen.
+        chosen: (S,) bool.  lengths: (S,) the number of tokens of each sentence in the text.
         """
         spans = SpanSets.of(self._trees).select(self.numbers)
         sentences = spans.sentences()
         begins = self._words_before[self.numbers][sentences]
         firsts, ends = begins + spans.starts, begins + spans.ends
-        # A word of several tokens is no constituent. Nor is a sentence, which `span_keys` leaves out.
+        # A word with several tokens is not a constituent. `span_keys` leaves out whole sentences.
         kept = chosen[sentences] & (self._kept_before[ends] - self._kept_before[firsts] > 1)
         begins, firsts, ends = (self._tokens_before[places[kept]] for places in (begins, firsts, ends))
         counts = np.bincount(sentences[kept], minlength=len(chosen))
@@ -186,7 +186,7 @@ class _GoldTokens:
 
 
 class _Alignment:
-    """The sentences of a text beside trees, by their places."""
+    """Compares the sentences of a text with the trees at the same positions."""
 
     def __init__(self, treebank: Treebank, corpus: EncodedCorpus, reader: _Reader) -> None:
         self.treebank, self.corpus, self.reader = treebank, corpus, reader
@@ -195,7 +195,10 @@ class _Alignment:
         self._gold_offsets = offsets_of(self.gold.lengths)
 
     def same(self) -> Flags:
-        """(the fewer of both,) bool, which sentences have the codes of their trees."""
+        """Return which sentences have the same codes as their trees.
+
+        The result is bool of shape (n,), where n is the smaller of the numbers of sentences and trees.
+        """
         both = min(len(self.corpus), len(self.gold.numbers))
         lengths, others = self.corpus.lengths[:both], self.gold.lengths[:both]
         same: Flags = lengths == others
@@ -205,7 +208,7 @@ class _Alignment:
         return same
 
     def difference(self, place: int) -> str:
-        """Where a sentence and its tree differ, with the words there."""
+        """Describe where a sentence and its tree differ, with the words around this position."""
         text = self._text_codes[slice(*self.corpus.offsets[place : place + 2])]
         gold = self.gold.codes[slice(*self._gold_offsets[place : place + 2])]
         shorter = min(len(text), len(gold))
@@ -216,7 +219,7 @@ class _Alignment:
         )
 
     def parting(self, same: Flags) -> str:
-        """Where a text and trees that differ in number part. same: see there."""
+        """Describe the first difference between a text and trees whose numbers differ. same: the result of `same()`."""
         if not same.all():
             return f"The first that differ: {self.difference(int(np.argmin(same)))}"
         place = len(same)
@@ -239,7 +242,7 @@ class _Alignment:
 
 
 def _around(tokens: Sequence[str], place: int) -> str:
-    """Some of a sentence's tokens around a place."""
+    """Return some tokens of a sentence around a position."""
     begin = max(0, place - _BEFORE)
     shown = tokens[begin : begin + _SHOWN]
     return ("... " if begin else "") + " ".join(shown) + (" ..." if begin + len(shown) < len(tokens) else "")

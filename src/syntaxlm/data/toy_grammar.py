@@ -1,11 +1,11 @@
-"""The built-in grammar: a probabilistic grammar of a fragment of English, sampled and scored exactly.
+"""The built-in probabilistic grammar of a fragment of English, with exact sampling and scoring.
 
 Every sampled sentence has a constituency tree, a dependency tree and a probability, so a model trained on the corpus
 can be compared with the true grammar: `ToyGrammar.perplexity_floor` is the lowest perplexity that any model can have in
-expectation. `toy_lexicon` has the rules and words, and explains their notation.
+expectation. `toy_lexicon` contains the rules and words and explains their notation.
 
-Sentences are never cut or rejected: the grammar recurses so mildly that very long ones are rare. The distribution
-sampled is therefore exactly the one scored.
+Sentences are never truncated or rejected, because the recursion probabilities are low enough that very long sentences
+are rare. Therefore sampling and scoring use exactly the same distribution.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LITERAL = re.compile(r"(?P<word>[^A-Z\[\]\s]+)_(?P<tag>[A-Z$]+)")
 
 @dataclass(frozen=True)
 class ToySentence:
-    """A sampled sentence with its gold trees.  log_probability: that of the sampled derivation, in nats."""
+    """A sampled sentence with its gold trees.  log_probability: log probability of the derivation, in nats."""
 
     tree: Tree
     dependencies: DependencyTree
@@ -45,14 +45,16 @@ class ToySentence:
 
 
 class ToyGrammar:
-    """A probabilistic context-free grammar with head children, sampled exactly and scored exactly.
+    """A probabilistic context-free grammar with head children, with exact sampling and scoring.
 
-    rules: from `read_rules`.  lexicon: from preterminals to words.  labels: from category names without features to the
-    labels of their constituents; categories without a label give no constituent.  start: the category of a sentence.
-    A literal child such as "that_IN" is a preterminal of that one word.
+    rules: the rules, from `read_rules`.
+    lexicon: maps preterminals to their words.
+    labels: maps category names without features to constituent labels. Categories without a label give no constituent.
+    start: the category of a sentence.
+    A literal child such as "that_IN" is a preterminal with this one word.
 
-    Raises ValueError, listing all faults: symbols that are neither defined nor in the lexicon, or both; probabilities
-    that are not positive or do not sum to 1; derivations of infinite expected size.
+    Raises ValueError, listing all faults, if a symbol is neither a category nor in the lexicon or is both, if
+    probabilities are not positive or do not sum to 1, or if derivations have infinite expected size.
     """
 
     def __init__(
@@ -88,7 +90,7 @@ class ToyGrammar:
         return name in self.rules or name in self.lexicon
 
     def _expected_uses(self, own: NDArray[np.float64]) -> NDArray[np.float64]:
-        """x = own + M x, M the expected number of each category among the children of each. (categories,)"""
+        """Solve x = own + M x. M[a, b] is the expected number of children b of category a. x: (categories,)."""
         index = {name: position for position, name in enumerate(self.rules)}
         children = np.zeros((len(index), len(index)))
         for rule in itertools.chain.from_iterable(self.rules.values()):
@@ -102,11 +104,11 @@ class ToyGrammar:
 
     @property
     def vocabulary(self) -> tuple[str, ...]:
-        """Every word, sorted."""
+        """All words, sorted."""
         return tuple(sorted({word for entry in self.lexicon.values() for word in entry.words}))
 
     def expected_length(self) -> float:
-        """The exact mean length of a sentence, in words."""
+        """Return the exact expected length of a sentence, in words."""
         if self.start in self.lexicon:
             return 1.0
         own = [
@@ -124,26 +126,30 @@ class ToyGrammar:
         return _Inside(self)
 
     def sample(self, count: int, seed: int) -> list[ToySentence]:
-        """`count` sentences drawn independently; the same seed gives the same sentences. Raises ValueError if < 0."""
+        """Sample `count` independent sentences. The same seed gives the same sentences.
+
+        Raises ValueError if `count` is negative.
+        """
         if count < 0:
             raise ValueError(f"cannot sample {count} sentences: expected a count of 0 or more")
         draw = _uniforms(np.random.default_rng(seed)).__next__
         return [self._sampler.sentence(draw) for _ in progress_bar(range(count), "sampling sentences")]
 
     def inside_log_probabilities(self, sentences: Sequence[tuple[str, ...]]) -> NDArray[np.float64]:
-        """Log probability (nats) of each sentence, summed over all its derivations. Returns (sentences,).
+        """Return the log probability (nats) of each sentence, summed over all derivations. Shape: (sentences,).
 
-        -inf for a sentence that the grammar does not generate. The end of the sentence is included: the probabilities
-        of all sentences sum to 1. Inside algorithm on the binarised grammar, unary chains summed by a matrix inverse:
-        Baker 1979; Stolcke 1995 (unit productions).
+        The value is -inf for a sentence that the grammar does not generate. The end of the sentence is included, so the
+        probabilities of all sentences sum to 1. Uses the inside algorithm on the binarised grammar and sums unary
+        chains with a matrix inverse. Sources: Baker 1979; Stolcke 1995 (unit productions).
         """
         return self._inside.log_probabilities(sentences)
 
     def perplexity_floor(self, sentences: Sequence[tuple[str, ...]]) -> float:
-        """exp(-sum log p / tokens) under the true grammar; n words are n + 1 tokens (the end is predicted).
+        """Return the perplexity exp(-sum log p / tokens) under the true grammar.
 
-        No model has a lower one in expectation. inf when a sentence is outside the language.
-        Raises ValueError without sentences.
+        n words are n + 1 tokens, because the end of the sentence is predicted. No model has a lower perplexity in
+        expectation. The value is inf if the grammar does not generate one of the sentences. Raises ValueError if there
+        are no sentences.
         """
         if not sentences:
             raise ValueError("the perplexity of no sentences is undefined: expected at least one")
@@ -157,10 +163,10 @@ def _uniforms(generator: np.random.Generator) -> Iterator[float]:
 
 
 class _Sampler:
-    """Draws derivations left to right with an explicit stack, building both trees on the way.
+    """Samples derivations from left to right with an explicit stack and builds both trees.
 
-    A projection is the path from a word up through the constituents it heads. The head child of a rule stays on its
-    parent's projection, every other child opens one, so that heads are known once all words are.
+    A projection is the path from a word up through the constituents that it heads. The head child of a rule continues
+    the projection of its parent, and every other child starts a new one. Heads are therefore known when all words are.
     """
 
     def __init__(self, grammar: ToyGrammar) -> None:
@@ -193,8 +199,8 @@ class _Sampler:
         tags: list[str] = []
         opened: list[tuple[str, int]] = []  # label and start of each constituent, in pre-order
         ends: list[int] = []
-        governor, relation, head_word = [0], ["root"], [0]  # by projection; words are counted from 1
-        projections: list[int] = []  # of each word
+        governor, relation, head_word = [0], ["root"], [0]  # for each projection; word positions are 1-based
+        projections: list[int] = []  # the projection of each word
         log_probability = 0.0
         stack = [(self.start, 0)]
         while stack:
@@ -224,7 +230,7 @@ class _Sampler:
                     stack.append((child, projection))
         heads = tuple(head_word[governor[p]] if p else 0 for p in projections)
         spans = [Constituent(label, start, end) for (label, start), end in zip(opened, ends, strict=True)]
-        # A category over one of the same label and span (NP over NPB) is one constituent.
+        # Nested categories with the same label and span (NP over NPB) are one constituent.
         spans = [span for index, span in enumerate(spans) if not index or span != spans[index - 1]]
         tree = Tree(tuple(words), tuple(tags), tuple(spans))
         relations = tuple(relation[p] for p in projections)
@@ -232,11 +238,11 @@ class _Sampler:
 
 
 class _Inside:
-    """The inside algorithm for a grammar with symbols, over batches of sentences of one length.
+    """The inside algorithm for a grammar with symbols, for batches of sentences of the same length.
 
-    A chart has one array (starts, symbols, sentences) per width. In memory symbols come first, so that gathering the
-    children of the rules copies whole rows. A narrow symbol covers one word only and so fixes the split: only rules
-    with two wide children look at all splits (`charts.parts`).
+    A chart has one array (starts, symbols, sentences) per width. In memory, symbols are the first dimension, so that
+    gathering the children of the rules copies whole rows. A narrow symbol covers only one word and so determines the
+    split. Only rules with two wide children need all splits (`charts.parts`).
     """
 
     def __init__(self, grammar: ToyGrammar) -> None:
@@ -246,7 +252,7 @@ class _Inside:
             if len(rule.children) == 1:
                 unary[rule.category, rule.children[0]] += rule.probability
                 continue
-            # A tuple of names is the intermediate symbol of the last children; rules with the same ending share it.
+            # A tuple of names is the intermediate symbol of the last children. Rules with the same ending share it.
             rest: Any = rule.children[1:] if len(rule.children) > 2 else rule.children[1]
             binary[rule.category, rule.children[0], rest] += rule.probability
             while isinstance(rest, tuple):
@@ -264,7 +270,7 @@ class _Inside:
         self._set_pairs(binary)
 
     def _set_closure(self, unary: Mapping[tuple[Any, Any], float], grammar: ToyGrammar) -> None:
-        """Unary chains: (I - U)^-1, folded into the emissions of single words and kept apart for wide symbols."""
+        """Compute unary chains: (I - U)^-1. They are included in the emissions of words and stored for wide symbols."""
         size = len(self.number)
         chains = np.zeros((size, size))
         for (parent, child), probability in unary.items():
@@ -276,7 +282,8 @@ class _Inside:
             for word, probability in zip(entry.words, entry.probabilities, strict=True):
                 emissions[self.number[name], self.word_ids[word]] += probability
         emissions = chains @ emissions
-        # Scaled word by word, to keep products of hundreds of words within float64; 8 is about what structure costs.
+        # Scale each word so that products over hundreds of words stay in the range of float64. The factor 8 is about
+        # the contribution of the rules per word.
         scale = emissions.max(axis=0) / 8
         self.emissions = emissions / scale
         self.log_scale = np.log(scale)
@@ -286,7 +293,7 @@ class _Inside:
         self.chains = np.maximum(extra[np.ix_(self.chain_tops, self.chain_bottoms)], 0)
 
     def _set_pairs(self, binary: Mapping[tuple[Any, Any, Any], float]) -> None:
-        """Pairs of children, grouped by which of them is wide; and the rules over them, sorted by parent."""
+        """Group pairs of children by which of them is wide, and sort the rules over these pairs by parent."""
         rules = sorted((self.number[a], self.number[b], self.number[c], p) for (a, b, c), p in binary.items())
         both = (False, True)
         kinds: dict[tuple[bool, bool], list[tuple[int, int]]] = {(left, right): [] for left in both for right in both}
@@ -306,7 +313,7 @@ class _Inside:
         result = np.full(len(sentences), -np.inf)
         known = [i for i, words in enumerate(sentences) if words and all(word in self.word_ids for word in words)]
         lengths = np.array([len(sentences[i]) for i in known], np.int64)
-        # A chart row of about 384 numbers keeps the work in cache.
+        # Chart rows of about 384 numbers fit into the cache.
         for _, group in equal_lengths(lengths, lambda length: max(1, 384 // length)):
             chosen = [known[i] for i in group]
             words = np.array([[self.word_ids[word] for word in sentences[i]] for i in chosen]).T
@@ -315,7 +322,7 @@ class _Inside:
         return result
 
     def _batch(self, words: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Scaled inside probability of each sentence. words: (length, sentences) word numbers. Returns (sentences,)."""
+        """Return scaled inside probabilities of shape (sentences,). words: (length, sentences) word ids."""
         length, count = words.shape
         charts = [np.empty((0, 0, count)), self.emissions[:, words].swapaxes(0, 1)]
         for width in range(2, length + 1):
@@ -331,7 +338,7 @@ class _Inside:
         return charts[length][0, self.start]
 
     def _pair_sums(self, charts: Sequence[NDArray[np.float64]], width: int, starts: int) -> NDArray[np.float64]:
-        """Sum over splits of left times right probability, for every pair. Returns (pairs, starts, sentences)."""
+        """Sum left times right probability over splits for each pair. Shape: (pairs, starts, sentences)."""
         sums = np.zeros((len(self.left), starts, charts[1].shape[2]))
         for (wide_left, wide_right), rows in self.slices.items():
             splits = range(1 if wide_right else width - 1, (width - 1 if wide_left else 1) + 1)

@@ -1,16 +1,16 @@
-"""The built-in fragment of English: its rules, and its words by class, the most frequent first.
+"""The built-in fragment of English: its rules, and its words by class, in order of decreasing frequency.
 
-RULES is a table of lines `category -> weight children | weight children ...`. A child is a category, or a literal word
-with its tag (`that_IN`); `*` marks the head child (an only child is the head), and every other child carries after `/`
-the relation of its head word to the head word of the rule. The weights of a category add up over all its lines and are
-normalised. A feature of one letter is a variable of FEATURES: on the left it stands for each of its values; where it is
-only on the right, its values share the weight of the alternative as in FEATURES. A category that LABELS does not list
-is transparent: its children hang flat from the constituent above.
+RULES is a table of lines `category -> weight children | weight children ...`. A child is a category or a literal word
+with its tag (`that_IN`). `*` marks the head child; an only child is the head. Every other child is followed by `/` and
+the relation of its head word to the head word of the rule. The weights of a category are normalised over all of its
+lines. A feature of one letter is a variable of FEATURES. On the left, it matches each of its values. If it occurs only
+on the right, the weight of the alternative is divided among its values in the proportions of FEATURES. A category that
+is not in LABELS is transparent: its children are attached to the constituent above.
 
-In the word tables a class is a line of lemmas. Where a form is irregular it stands after the lemma: nouns as
-`singular:plural`, verbs as `base:past:participle:ing` with trailing fields left out when they are regular (a missing
-participle equals the past). Within a class the word of rank r weighs 1 / r (Zipf's law). Nouns and adjectives begin
-with consonants throughout, so that "a" never has to become "an".
+In the word tables, a class is a line of lemmas. Irregular forms follow the lemma: `singular:plural` for nouns and
+`base:past:participle:ing` for verbs. Regular fields at the end are omitted, and a missing participle equals the past.
+Within a class, the word of rank r has weight 1 / r (Zipf's law). All nouns and adjectives begin with consonants, so
+that "a" never has to become "an".
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FEATURES: dict[str, dict[str, float]] = {
     "t": {"present": 0.5, "past": 0.5},
     "f": dict.fromkeys(("sg", "pl", "base", "past", "done", "ing"), 1.0),
     "a": dict.fromkeys(("manner", "often", "sentence"), 1.0),
-    # Noun classes: c all, o all but persons, g those an object relative can modify, m those that act.
+    # Noun classes: c all, o all except persons, g those that an object relative clause can modify, m agents.
     "c": dict.fromkeys(("person", "animal", "thing", "furniture", "tool", "food", "place", "idea"), 1.0),
     "o": dict.fromkeys(("animal", "thing", "furniture", "tool", "food", "place", "idea"), 1.0),
     "g": dict.fromkeys(("person", "animal", "thing", "tool", "food", "place", "idea"), 1.0),
@@ -182,9 +182,9 @@ _CHILD = re.compile(r"(?P<symbol>[^*/\s]+)(?P<head>\*)?(?:/(?P<relation>\S+))?")
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule of a grammar whose features are expanded.
+    """One rule of a grammar, with expanded features.
 
-    head: 0-based index of the head child.  relations: one for each child, "" for the head.
+    head: 0-based index of the head child.  relations: one relation per child, "" for the head.
     """
 
     category: str
@@ -196,7 +196,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class LexicalCategory:
-    """The words of one preterminal: their tag and each word's probability, which sum to 1."""
+    """The tag and the words of one preterminal. The probabilities of the words sum to 1."""
 
     tag: str
     words: tuple[str, ...]
@@ -297,7 +297,7 @@ Adv[sentence]       RB    sometimes perhaps today yesterday however soon
 
 
 def plural(noun: str) -> str:
-    """The regular plural of a noun, or third person singular of a verb, by English spelling."""
+    """Return the regular plural of a noun or the regular third person singular of a verb."""
     if noun.endswith(("s", "x", "z", "ch", "sh", "o")) and noun != "piano":
         return noun + "es"
     if noun.endswith("y") and noun[-2] not in "aeiou":
@@ -306,7 +306,7 @@ def plural(noun: str) -> str:
 
 
 def verb_forms(entry: str) -> dict[str, str]:
-    """The six forms of a verb entry such as "give:gave:given", keyed as VERB_TAGS is."""
+    """Return the six forms of a verb entry such as "give:gave:given". The keys are those of VERB_TAGS."""
     base, *irregular = entry.split(":")
     stem = base[:-1] if base.endswith("e") else base
     past = base[:-1] + "ied" if base.endswith("y") and base[-2] not in "aeiou" else stem + "ed"
@@ -321,13 +321,13 @@ def verb_forms(entry: str) -> dict[str, str]:
 
 
 def zipf(tag: str, words: list[str]) -> LexicalCategory:
-    """A lexical category whose word of rank r (1-based) has a probability proportional to 1 / r."""
+    """Build a lexical category in which the word of rank r (1-based) has a probability proportional to 1 / r."""
     total = sum(1 / rank for rank in range(1, len(words) + 1))
     return LexicalCategory(tag, tuple(words), tuple(1 / rank / total for rank in range(1, len(words) + 1)))
 
 
 def english_lexicon() -> dict[str, LexicalCategory]:
-    """Every preterminal of the English fragment, such as "Noun[person,sg]" or "Verb[say,past]", with its words."""
+    """Return all preterminals of the fragment, such as "Noun[person,sg]" or "Verb[say,past]", with their words."""
     lexicon: dict[str, LexicalCategory] = {}
     for kind, line in NOUNS.items():
         entries = [entry.split(":") for entry in line.split()]
@@ -358,10 +358,10 @@ class _Alternative:
 
 
 def read_rules(table: str, features: Mapping[str, Mapping[str, float]], start: str) -> list[Rule]:
-    """The rules reachable from `start`, with features expanded and weights normalised; in the notation above.
+    """Return the rules reachable from `start`, with expanded features and normalised weights.
 
-    A category that no line defines yields no rule: it is for the lexicon to know.
-    Raises ValueError naming the line for a malformed one.
+    table: lines in the notation of RULES. A category without a line has no rule and must be in the lexicon.
+    Raises ValueError for a malformed line, with its number.
     """
     lines: dict[str, list[tuple[list[str], list[_Alternative]]]] = defaultdict(list)
     for number, line in enumerate(table.splitlines(), 1):
@@ -393,7 +393,7 @@ def read_rules(table: str, features: Mapping[str, Mapping[str, float]], start: s
 
 
 def _split_symbol(symbol: str) -> tuple[str, list[str]]:
-    """ "NP[person,sg]" as "NP" and its features."""
+    """Split a symbol such as "NP[person,sg]" into its name and its features."""
     name, bracket, inside = symbol.partition("[")
     return name, inside.rstrip("]").split(",") if bracket else []
 
@@ -416,7 +416,7 @@ def _read_alternative(text: str, line: int) -> _Alternative:
 def _match(
     arguments: Sequence[str], values: Sequence[str], features: Mapping[str, Mapping[str, float]]
 ) -> dict[str, str] | None:
-    """The variables' values that make a line's left-hand side the wanted category; None where they cannot."""
+    """Return the values of the variables for which the left-hand side of a line is the category, or None."""
     binding: dict[str, str] = {}
     if len(arguments) != len(values):
         return None
@@ -432,7 +432,7 @@ def _match(
 def _instances(
     alternative: _Alternative, binding: Mapping[str, str], features: Mapping[str, Mapping[str, float]]
 ) -> Iterator[tuple[float, tuple[str, ...]]]:
-    """Weight and children of an alternative for every value of the variables that are only on the right."""
+    """Yield weight and children of an alternative for each assignment of the variables that are only on the right."""
     parts = [(symbol, *_split_symbol(symbol)) for symbol in alternative.symbols]
     free = [*dict.fromkeys(a for _, _, arguments in parts for a in arguments if a in features and a not in binding)]
     for values in itertools.product(*(features[variable] for variable in free)):

@@ -1,6 +1,6 @@
-"""Gold treebanks: constituency trees, dependency trees, or both of the same sentences, after preprocessing.
+"""Gold treebanks with constituency trees, dependency trees, or both for the same sentences, after preprocessing.
 
-Tagged text, `word_TAG` tokens, is read as a treebank without trees. Files may be compressed (.gz, .xz, .zst); "-" is
+Tagged text (`word_TAG` tokens) is read as a treebank without trees. Files may be compressed (.gz, .xz, .zst); "-" is
 standard input.
 """
 
@@ -40,8 +40,8 @@ from syntaxlm.trees.conllu import iterate_dependencies
 from syntaxlm.trees.preprocessing import EMPTY_TAG, PREPROCESSINGS, GoldPreprocessing, clean_all, find_preprocessing
 from syntaxlm.trees.tree import DependencyTree, Tree
 
-# Two preparations of a treebank may write a few words differently (brackets, quotes, slashes). Sentences that agree in
-# fewer of their words than this are not the same.
+# Two versions of a treebank may write a few words differently (brackets, quotes, slashes). Two sentences count as
+# different if a smaller share of their words is equal.
 SAME_SENTENCE = 0.5
 
 
@@ -49,12 +49,12 @@ SAME_SENTENCE = 0.5
 class TreebankSentence:
     """One gold sentence after preprocessing.
 
-    words, tags: as the file writes them; tags are "" where it has none.
-    tree: its constituency tree over `words`; None if only dependencies or tagged text were read.
-    heads: the 1-based position in `words` of each word's head, 0 for the root; labels: of the arcs. None, and (), if
-        no dependencies were read.
-    number: which sentence of the treebank it was before preprocessing, 1 first.
-    name: its id in a dependency file, or "".
+    words, tags: as written in the file; a missing tag is "".
+    tree: the constituency tree over `words`; None if only dependencies or tagged text were read.
+    heads: the 1-based position in `words` of each word's head, 0 for the root; None if no dependencies were read.
+    labels: the labels of the arcs; () if no dependencies were read.
+    number: the 1-based number of the sentence in the treebank before preprocessing.
+    name: the id of the sentence in a dependency file, or "".
     """
 
     words: tuple[str, ...]
@@ -73,8 +73,8 @@ class TreebankSentence:
 class Treebank:
     """Gold sentences in the order of their files.
 
-    source: the path they were asked by, for messages.
-    emptied: the numbers of the sentences without a word after preprocessing.
+    source: the path that was read, for messages.
+    emptied: the numbers of the sentences that have no word after preprocessing.
     """
 
     sentences: tuple[TreebankSentence, ...]
@@ -92,7 +92,7 @@ class Treebank:
 class _Read:
     """A sentence of a file.
 
-    words: as a tree, without constituents unless it has a constituency tree.
+    words: the words and tags as a tree. It has constituents only if the file has a constituency tree.
     """
 
     place: str
@@ -106,15 +106,16 @@ def read_treebank(
 ) -> Treebank:
     """Read gold trees.
 
-    path: a file; a folder, of which all files of a known suffix are read, sorted by name; a pattern such as
-        "mrg/wsj_00*.mrg", which compressed files match, too; or "-", standard input. The suffix gives the format, see
-        `data.formats`; .gz, .xz or .zst may follow it. Where the suffix is .txt or unknown, the first line gives it.
-    clean_up: which words stay: a name, a YAML file or the rule as such; "none" still drops empty nodes. The head of a
-        dropped word becomes the head of its dependents; where that was the root, the first of them becomes the root
-        and has the others.
-    dependencies: the dependency trees of the same sentences, in the same order; a path of the same forms.
-    Raises InputError for files that are missing, of unknown or of different formats; for faults in them; and where
-    trees and dependencies are not of the same sentences, naming the file and the sentence.
+    path: a file, a folder, a pattern such as "mrg/wsj_00*.mrg", or "-" for standard input. In a folder, all files with
+        a known suffix are read in the order of their names. A pattern also matches compressed files. The suffix
+        determines the format (see `data.formats`) and may be followed by .gz, .xz or .zst. If the suffix is .txt or
+        unknown, the first line determines the format.
+    clean_up: the preprocessing, which selects the words to keep: its name, a YAML file or the rule itself. "none" still
+        drops empty nodes. The dependents of a dropped word are attached to its head. If the root is dropped, its first
+        dependent becomes the root and the others are attached to it.
+    dependencies: the dependency trees of the same sentences in the same order, given like `path`.
+    Raises InputError if files are missing, malformed, or have unknown or different formats. Also raises InputError if
+    trees and dependencies belong to different sentences; the message names the file and the sentence.
     """
     rule = find_preprocessing(clean_up)
     return _treebank(path, _files(path), rule, dependencies)
@@ -141,10 +142,10 @@ def _treebank(
 
 
 def dependency_trees(path: str | Path, clean_up: GoldPreprocessing | str | Path = "none") -> Iterator[DependencyTree]:
-    """The dependency trees of a file, a folder or a pattern, as `read_treebank` reads them, named by file and sentence.
+    """Yield the dependency trees of a file, a folder or a pattern (see `read_treebank`), named by file and sentence.
 
-    Without preprocessing they are read one at a time, and all words stay: files may be larger than memory.
-    Raises InputError as `read_treebank` does, and for constituency trees.
+    Without preprocessing, trees are read one at a time and keep all words, so files may be larger than memory.
+    Raises InputError like `read_treebank`, and for constituency trees.
     """
     files = _files(path)
     if files[0].suffix not in DEPENDENCY_SUFFIXES:
@@ -165,9 +166,9 @@ def dependency_trees(path: str | Path, clean_up: GoldPreprocessing | str | Path 
 
 
 def treebank_tokens(treebank: Treebank, normaliser: Normaliser) -> list[list[str]]:
-    """The sentences as the tokens that a model reads, one for each word: `Normaliser.word` of every one.
+    """Return the tokens that a model reads for each sentence. `Normaliser.word` gives one token per word.
 
-    Raises InputError naming the sentence where units are tags and a word has none.
+    If the units are tags, raises InputError for a word without a tag and names its sentence.
     """
     if normaliser.units == "tags":
         check_tags(treebank)
@@ -195,8 +196,9 @@ def check_tags(treebank: Treebank) -> None:
 class WrittenWords:
     """What `write_words` or `write_tags` wrote.
 
-    joined: words that had white space in them; blank: words that were nothing else, and are left out.
-    emptied: sentences without a word after preprocessing, which are left out.
+    joined: the number of words that contain white space, which is removed.
+    blank: the number of words that consist of white space; they are left out.
+    emptied: the number of sentences without a word after preprocessing; they are left out.
     """
 
     sentences: int
@@ -213,26 +215,26 @@ class WrittenWords:
         if self.joined:
             notes.append(f"{self.joined:,} words had white space in them and are written without")
         if self.blank:
-            notes.append(f"{self.blank:,} words of nothing but white space are left out")
+            notes.append(f"{self.blank:,} words consist only of white space and are left out")
         if self.emptied:
             notes.append(f"{self.emptied:,} sentences without a word after preprocessing are left out")
         return "   ".join(notes)
 
 
 def write_words(treebank: Treebank, path: str | Path) -> WrittenWords:
-    """Writes the words of a treebank as plain text, one sentence per line: text to train on, without the trees.
+    """Write the words of a treebank as plain training text, one sentence per line.
 
-    A word with white space in it is written without, for a reader of lines would take it for several; it is then the
-    word that `treebank_tokens` gives. The file is written atomically. Raises InputError.
+    White space within a word is removed, because it would split the word when the text is read. The word then equals
+    the word that `treebank_tokens` reads. The file is written atomically. Raises InputError.
     """
     return _write(treebank, path, lambda sentence: sentence.words)
 
 
 def write_tags(treebank: Treebank, path: str | Path) -> WrittenWords:
-    """Writes a treebank as tagged text, `word_TAG` tokens, one sentence per line: text to train models of tags on.
+    """Write a treebank as tagged text (`word_TAG` tokens), one sentence per line, to train models that read tags.
 
-    Words as of `write_words`. Raises InputError, also naming the sentence of a word without a tag, or with one that has
-    an underscore or white space in it.
+    Words are written as in `write_words`. Raises InputError, also if a word has no tag, or a tag that contains an
+    underscore or white space. The message then names the sentence.
     """
     return _write(treebank, path, lambda sentence: _tagged_words(sentence, treebank.source))
 
@@ -269,7 +271,11 @@ def _write(treebank: Treebank, path: str | Path, words_of: Callable[[TreebankSen
 
 
 class _File(NamedTuple):
-    """A file of a treebank. suffix: one of TREEBANK_SUFFIXES; lines: where its lines are being read already."""
+    """A file of a treebank.
+
+    suffix: one of TREEBANK_SUFFIXES.
+    lines: the lines of the file if reading has already started, else None.
+    """
 
     path: Path
     suffix: str
@@ -277,9 +283,9 @@ class _File(NamedTuple):
 
 
 def treebank_files(path: str | Path) -> list[Path]:
-    """The files of a path, a folder or a pattern, sorted. Raises InputError.
+    """Return the sorted files of a path, a folder or a pattern. Raises InputError.
 
-    "-", standard input, is returned as it is and not read.
+    "-" (standard input) is returned unchanged and not read.
     """
     if str(path) == STANDARD_INPUT:
         return [Path(STANDARD_INPUT)]
@@ -304,7 +310,7 @@ def treebank_files(path: str | Path) -> list[Path]:
 
 
 def _files(path: str | Path) -> list[_File]:
-    """The files of a treebank, ready to be read, all of one kind. Raises InputError."""
+    """Return the files of a treebank with their formats. Raises InputError if the files are of different types."""
     files = list(map(_file, treebank_files(path)))
     kinds = {_kind(file.suffix): source_name(file.path) for file in reversed(files)}
     if len(kinds) > 1:
@@ -318,7 +324,11 @@ def _files(path: str | Path) -> list[_File]:
 
 
 def _file(path: Path) -> _File:
-    """A file and its format: by its name if that says enough, else by the first line that is no blank or comment."""
+    """Return a file with its format.
+
+    The format follows from the name. If the name is ambiguous, it follows from the first line that is neither blank nor
+    a comment.
+    """
     suffix = treebank_suffix(path)
     if suffix in TREEBANK_SUFFIXES and suffix != ".txt":
         return _File(path, suffix)
@@ -340,7 +350,7 @@ def _kind(suffix: str) -> str:
 
 
 def _matching(pattern: str) -> list[Path]:
-    """The files of a pattern, sorted: *.mrg finds a.mrg and, where that is not there, a.mrg.gz."""
+    """Return the sorted files that match a pattern: *.mrg matches a.mrg or, if that is missing, a.mrg.gz."""
     names = set(glob.glob(pattern, recursive=True))
     beside = [name for suffix in COMPRESSED_SUFFIXES for name in sorted(glob.glob(pattern + suffix, recursive=True))]
     if glob.escape(pattern) == pattern:
@@ -353,7 +363,7 @@ def _matching(pattern: str) -> list[Path]:
 
 
 def _suffix_of(line: str, place: str) -> str:
-    """The format of a file with this line. CoNLL-X of ten columns is taken for CoNLL-U. Raises InputError."""
+    """Return the format of a file with this line. CoNLL-X with ten columns is read as CoNLL-U. Raises InputError."""
     if line.lstrip().startswith("(") and not line.startswith("(\t"):
         return ".mrg"
     by_columns = {3: ".dp", 4: ".dp", 8: ".conllx", 9: ".conllx", 10: ".conllu"}
@@ -389,7 +399,7 @@ def _read_file(file: _File) -> Iterator[_Read]:
 
 
 def _joined(lines: Iterable[tuple[int, str]]) -> str:
-    """Lines as one text. Raises InputError beyond the limit of texts that are read as a whole."""
+    """Join lines into one text. Raises InputError if the text is longer than MAXIMUM_TEXT."""
     text = io.StringIO()
     for _, line in lines:
         text.write(line + "\n")
@@ -399,7 +409,10 @@ def _joined(lines: Iterable[tuple[int, str]]) -> str:
 
 
 def _tagged_sentences(source: str, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, Tree]]:
-    """The sentences of tagged text with their lines, as trees without constituents; a missing word is its tag."""
+    """Yield the line number and tree of each sentence of tagged text.
+
+    The trees have no constituents. A missing word is replaced by its tag.
+    """
     any_sentence = False
     for number, line in tagged_lines(source, lines):
         pairs = [split_tag(token) for token in split_words(line)]
@@ -413,7 +426,7 @@ def _tagged_sentences(source: str, lines: Iterable[tuple[int, str]]) -> Iterator
 def _paired(
     path: str | Path, trees: Sequence[_Read], dependencies: str | Path, arcs: Sequence[_Read]
 ) -> tuple[list[Tree], list[DependencyTree | None]]:
-    """The trees and the dependency trees of the same sentences. Raises InputError at the first that is not the same."""
+    """Return the trees and the dependency trees of the same sentences. Raises InputError at the first difference."""
     if not trees[0].has_tree or arcs[0].dependencies is None:
         raise InputError(f"{path} and {dependencies}: expected constituency trees first, then dependency trees")
     for first, second in zip(trees, arcs, strict=False):
@@ -436,22 +449,22 @@ def _paired(
 
 
 def _projected(tree: Tree, arcs: DependencyTree, rule: GoldPreprocessing) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """The heads and labels of the words that preprocessing keeps, as positions among these.
+    """Return the heads and labels of the words that preprocessing keeps. Heads are positions among these words.
 
-    tree: before preprocessing, with the same words as `arcs` but for empty nodes.
+    tree: the tree before preprocessing. Apart from empty nodes, its words are those of `arcs`.
     """
     pairs = zip(tree.words, tree.tags, strict=True)
     stays = [rule.keeps(word, tag) for word, tag in pairs if tag != EMPTY_TAG]
-    # 1-based, before preprocessing -> after; 0 for dropped words.
+    # Maps 1-based positions before preprocessing to positions after it; 0 for dropped words.
     position = [0, *(count if keeps else 0 for count, keeps in zip(accumulate(stays), stays, strict=True))]
     heads: list[int] = []
-    orphans: list[int] = []  # places in `heads` whose head was dropped and had none itself
+    orphans: list[int] = []  # indices in `heads` of words whose head was dropped and has no remaining ancestor
     for old, keeps in enumerate(stays, 1):
         if not keeps:
             continue
         head = arcs.heads[old - 1]
         climbed = 0
-        # A cycle of dropped words has no way up: its dependents are orphans, too.
+        # Dropped words may form a cycle without an exit; their dependents are also orphans.
         while head and not position[head] and climbed <= len(stays):
             head = arcs.heads[head - 1]
             climbed += 1
