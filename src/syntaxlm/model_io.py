@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from syntaxlm import display
 from syntaxlm.errors import InputError
 from syntaxlm.files import make_folder, parse_json, read_stored, to_json, write_text
-from syntaxlm.models.abilities import GeneratesTrees, Model, Parses, SpanMarginals, SpanScores
+from syntaxlm.models.abilities import GeneratesTrees, Model, Parses, SpanMarginals, SpanScores, TrainsByGradient
 from syntaxlm.models.arpa import NGramSummary, read_arpa, write_arpa
 from syntaxlm.models.batches import TextMode
 from syntaxlm.models.ngram import NGramModel
@@ -33,6 +33,7 @@ FORMAT = 2
 LARGEST_CONFIG = 1 << 24  # bytes
 
 Ability = TypeVar("Ability")
+Bundle = TypeVar("Bundle", bound="ModelBundle")
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,23 @@ class ModelBundle:
     def mode(self) -> TextMode:
         """How text was read in training."""
         return self.settings.mode
+
+    @property
+    def device(self) -> torch.device:
+        """The device that runs the model."""
+        return self.model.device
+
+    def to(self: Bundle, device: str | torch.device) -> Bundle:
+        """Move the model to a device, and return it.
+
+        device: "cpu", "cuda", "cuda:1", "mps", or "auto" for the fastest one available. Model types that are not
+        trained by gradient (n-gram models) stay on the CPU.
+        Raises InputError for a device that is not available.
+        """
+        found = find_device(device)
+        if isinstance(self.model, TrainsByGradient):
+            self.model.to(found)
+        return self
 
     @property
     def trained_on(self) -> str:
@@ -146,6 +164,23 @@ def read_config(kind: type[T], path: Path, newest: int) -> T:
     if isinstance(form, int):  # old formats are converted
         data["format"] = newest
     return read_settings(kind, data, str(path))
+
+
+def find_device(device: str | torch.device) -> torch.device:
+    """A device of this machine. Raises InputError if it is not available, naming those that are."""
+    available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    if device == "auto":
+        return torch.device(next(name for name, there in available.items() if there))
+    names = ", ".join(name for name, there in available.items() if there)
+    try:
+        found = torch.device(device)
+    except RuntimeError:
+        raise InputError(f"device {device!r}: no such device; available here: {names}") from None
+    if not available.get(found.type, False):
+        raise InputError(f"device {str(found)!r}: not available; available here: {names}")
+    if found.type == "cuda" and (found.index or 0) >= torch.cuda.device_count():
+        raise InputError(f"device {str(found)!r}: not available; this machine has {torch.cuda.device_count()} GPUs")
+    return found
 
 
 def check_folder(folder: Path) -> None:

@@ -193,7 +193,7 @@ def test_quiet_prints_errors_but_no_warnings(capsys, trained, toy, tmp_path):
 def test_an_unavailable_device_is_reported(capsys, trained, toy, monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     assert cli.main(["parse", str(trained.prpn), str(toy / "test.txt"), "--device", "cuda:1"]) == 2
-    assert "--device cuda:1: torch finds no CUDA GPU; expected cpu or auto" in capsys.readouterr().err
+    assert "device 'cuda:1': not available; available here: cpu" in capsys.readouterr().err
     assert cli.main(["parse", str(trained.prpn), str(toy / "test.txt"), "--device", "auto"]) == 0
     assert cli.main(["train", "lstm-toy", "-o", "x", "--device", "cuda:1"]) == 2
     assert "CUDA_VISIBLE_DEVICES=1" in capsys.readouterr().err

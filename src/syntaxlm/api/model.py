@@ -22,8 +22,7 @@ from syntaxlm.generation.sentences import GeneratedSentence, generate
 from syntaxlm.generation.stop_io import read_stops
 from syntaxlm.generation.top_down import SentenceWithTree, refuse_word_settings, sample_with_trees
 from syntaxlm.generation.trees import GeneratedTree, generate_trees
-from syntaxlm.model_io import ModelBundle, read_model
-from syntaxlm.models.abilities import TrainsByGradient
+from syntaxlm.model_io import ModelBundle, find_device, read_model
 from syntaxlm.models.batches import TextMode
 from syntaxlm.parsing.evaluation import evaluate_parsing, protocol_named
 from syntaxlm.parsing.parse import Parse, Parses, parse_lines, parse_lines_together
@@ -59,23 +58,6 @@ class LanguageModel(ModelBundle):
     def __repr__(self) -> str:
         place = "" if self.folder is None else f"{str(self.folder)!r}, "
         return f"LanguageModel({place}{self.name}, {self.model.parameter_count:,} parameters, {self.device})"
-
-    @property
-    def device(self) -> torch.device:
-        """The device that runs the model."""
-        return self.model.device
-
-    def to(self, device: str | torch.device) -> LanguageModel:
-        """Move the model to a device, and return it.
-
-        device: "cpu", "cuda", "cuda:1", "mps", or "auto" for the fastest one available. Model types that are not
-        trained by gradient (n-gram models) stay on the CPU.
-        Raises InputError for a device that is not available.
-        """
-        found = find_device(device)
-        if isinstance(self.model, TrainsByGradient):
-            self.model.to(found)
-        return self
 
     @overload
     def parse(  # type: ignore[overload-overlap]  # a string is an iterable, too
@@ -385,23 +367,6 @@ def load(name_or_folder: str | Path, device: str | torch.device = "cpu") -> Lang
     folder = Path(name_or_folder).expanduser()
     stored = read_model(folder)
     return LanguageModel(stored.model, stored.settings, stored.vocabulary, stored.labels, folder).to(found)
-
-
-def find_device(device: str | torch.device) -> torch.device:
-    """A device of this machine. Raises InputError if it is not available, naming those that are."""
-    available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
-    if device == "auto":
-        return torch.device(next(name for name, there in available.items() if there))
-    names = ", ".join(name for name, there in available.items() if there)
-    try:
-        found = torch.device(device)
-    except RuntimeError:
-        raise InputError(f"device {device!r}: no such device; available here: {names}") from None
-    if not available.get(found.type, False):
-        raise InputError(f"device {str(found)!r}: not available; available here: {names}")
-    if found.type == "cuda" and (found.index or 0) >= torch.cuda.device_count():
-        raise InputError(f"device {str(found)!r}: not available; this machine has {torch.cuda.device_count()} GPUs")
-    return found
 
 
 def _texts(text: str | Iterable[str]) -> Iterator[str]:

@@ -16,7 +16,6 @@ from syntaxlm.cli.options import (
     add_protocol,
     add_theme,
     add_treebank_style,
-    find_device,
     load_model,
     output_path,
     print_figures,
@@ -147,6 +146,6 @@ def _report(options: argparse.Namespace) -> None:
             options.preprocessing,
             options.layer,
             options.theme,
-            find_device(options.device),
+            options.device or "cpu",
         )
     print_figures(written, options)

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from syntaxlm.cli.options import add_device, add_figures, add_json, add_seed, find_device, print_figures, print_result
+from syntaxlm.cli.options import add_device, add_figures, add_json, add_seed, print_figures, print_result
 from syntaxlm.errors import InputError
 
 
@@ -60,9 +60,10 @@ def _data(options: argparse.Namespace) -> None:
 
 def _evaluate(options: argparse.Namespace) -> None:
     from syntaxlm.evaluation.logical_inference import evaluate_inference, read_classifier
+    from syntaxlm.model_io import find_device
     from syntaxlm.progress import status
 
-    device = find_device(options.device)
+    device = find_device(options.device or "cpu")
     stored = read_classifier(options.model)
     with status("reading pairs"):
         report = evaluate_inference(stored, options.pairs, device)

@@ -19,8 +19,6 @@ from syntaxlm.files import to_json
 from syntaxlm.old_settings import present_decoder
 
 if TYPE_CHECKING:
-    import torch
-
     from syntaxlm.data.corpora import GivenText
     from syntaxlm.model_io import ModelBundle
     from syntaxlm.models.batches import TextMode
@@ -58,24 +56,6 @@ def device_name(text: str) -> str:
     return text
 
 
-def find_device(name: str | None) -> torch.device:
-    """The device of a value of `--device`. Raises InputError if this machine does not have it."""
-    import torch
-
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
-    device = torch.device(name or "cpu")
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise InputError(f"--device {name}: torch finds no CUDA GPU; expected cpu or auto")
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise InputError(
-            f"--device {name}: torch finds {torch.cuda.device_count()} GPUs, numbered from 0; expected one of these"
-        )
-    if device.type == "mps" and not torch.backends.mps.is_available():
-        raise InputError("--device mps: torch finds no MPS device; expected cpu or auto")
-    return device
-
-
 def training_device(options: argparse.Namespace, setting: str = "run.accelerator") -> list[tuple[str, str]]:
     """The recipe setting that `--device` stands for. Raises InputError for cuda:N."""
     if options.device is None:
@@ -91,12 +71,10 @@ def training_device(options: argparse.Namespace, setting: str = "run.accelerator
 
 def load_model(folder: Path, options: argparse.Namespace) -> ModelBundle:
     """The model of a folder, on the device of `--device`."""
-    from syntaxlm.model_io import read_model
+    from syntaxlm.model_io import find_device, read_model
 
-    device = find_device(options.device)
-    bundle = read_model(folder)
-    bundle.model.to(device)
-    return bundle
+    device = find_device(options.device or "cpu")  # before the slow reading
+    return read_model(folder).to(device)
 
 
 def add_text(parser: Parser) -> None:

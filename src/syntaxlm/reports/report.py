@@ -45,7 +45,7 @@ def write_report(
     """
     folder, output = Path(folder), Path(output)
     stored, run = read_model(folder), read_run(folder)
-    stored.model.to(device)
+    stored.to(device)
     parsing = None
     if treebank is not None and isinstance(stored.model, Parses):
         parsing = evaluate_parsing(stored, treebank, protocol, decoder, clean_up, layer)
