@@ -21,9 +21,9 @@ from syntaxlm.data.sentences import Splitter
 from syntaxlm.drawing.svg import style_sheet
 from syntaxlm.errors import InputError
 from syntaxlm.serve import schemas
-from syntaxlm.serve.guard import SECURITY_HEADERS, Guard
+from syntaxlm.serve.guard import Guard
 from syntaxlm.serve.limits import Limits
-from syntaxlm.serve.models import ServedModel, Values
+from syntaxlm.serve.models import ComputationError, ServedModel, Values
 from syntaxlm.serve.worker import OverloadError
 
 STATIC = {
@@ -207,10 +207,9 @@ def _add_errors(app: FastAPI, limits: Limits) -> None:
     async def too_slow(request: Request, error: Exception) -> JSONResponse:
         return refused(504, f"no answer within {limits.max_seconds} seconds; send fewer or shorter sentences")
 
-    @app.exception_handler(Exception)
-    async def failed(request: Request, error: Exception) -> JSONResponse:  # uvicorn logs the traceback
-        detail = "the server failed to compute this request; its log has the reason"
-        return refused(500, detail, SECURITY_HEADERS)  # this answer does not pass the guard
+    @app.exception_handler(ComputationError)
+    async def failed(request: Request, error: Exception) -> JSONResponse:
+        return refused(500, str(error))
 
 
 def _fault(error: Mapping[str, Any]) -> str:

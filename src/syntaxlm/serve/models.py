@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 from collections.abc import Hashable, Sequence
 from contextlib import suppress
@@ -34,6 +35,13 @@ from syntaxlm.trees.tree import Tree
 Values = dict[str, Any]
 
 
+_log = logging.getLogger("uvicorn.error")
+
+
+class ComputationError(Exception):
+    """Raised for an error of the program in a model's thread."""
+
+
 class ServedModel:
     """A model with the thread that computes its requests."""
 
@@ -57,12 +65,18 @@ class ServedModel:
     async def compute(self, key: Hashable, items: Sequence[Any], compute: Compute) -> list[Any]:
         """One result per item, computed by the thread together with waiting requests of the same key.
 
-        Raises OverloadError if too many requests wait, asyncio.TimeoutError after `max_seconds`, and what `compute`
-        raises.
+        Raises OverloadError if too many requests wait, asyncio.TimeoutError after `max_seconds`, InputError if
+        `compute` does, and ComputationError for its other errors, which are logged.
         """
         assert self._worker is not None, "start() was not called"
         future = self._worker.submit(key, list(items), compute)
-        return await asyncio.wait_for(asyncio.wrap_future(future), self.limits.max_seconds)
+        try:
+            return await asyncio.wait_for(asyncio.wrap_future(future), self.limits.max_seconds)
+        except (InputError, asyncio.TimeoutError):
+            raise
+        except Exception as error:
+            _log.exception("%s: a request failed", self.name)
+            raise ComputationError("the server failed to compute this request; its log has the reason") from error
 
     def info(self) -> Values:
         model = self.model.model
@@ -117,8 +131,8 @@ class ServedModel:
                 values["surprisal"] = _surprisal_values(surprisal)
             if pictures:
                 picture = sentence_picture(sentence, parse, surprisal, self.model.normaliser.units)
-                chart = parse and chart_picture(parse)
-                values["svg"], values["chart_svg"] = picture and picture.svg(), chart and chart.svg()
+                chart = None if parse is None else chart_picture(parse)
+                values["svg"], values["chart_svg"] = (None if one is None else one.svg() for one in (picture, chart))
             found.append(values)
         return found
 

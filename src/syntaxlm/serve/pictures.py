@@ -34,7 +34,7 @@ def sentence_picture(
 
     parse, surprisal: None if the model does not parse, or gives no surprisals. units: what the model reads.
     """
-    words = parse.words if parse else [sentence[row.begin : row.end] for row in _read(surprisal)]
+    words = parse.words if parse is not None else [sentence[row.begin : row.end] for row in _read(surprisal)]
     if not words:
         return None
     tree = parse.tree if parse else Tree(tuple(words), ("",) * len(words), ())
