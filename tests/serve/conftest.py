@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import httpx
 import pytest
-from fastapi import FastAPI
 
 from syntaxlm.api import LanguageModel
 from syntaxlm.serve.app import create_app
-from syntaxlm.serve.server import Server, address_of, listen
+from syntaxlm.serve.server import running
 from tests.api.models import language_model
 from tests.fresh_models import fresh
 
@@ -24,22 +21,6 @@ def models() -> dict[str, LanguageModel]:
     """One model with each structure, one that does not parse, and one without surprisals."""
     names = ("simple-pcfg", "prpn", "palm", "lstm", "compound-pcfg")
     return {name: language_model(fresh(name)) for name in names}
-
-
-@contextmanager
-def running(app: FastAPI) -> Iterator[str]:
-    """The address of an application that a thread serves."""
-    started = threading.Event()
-    with listen("127.0.0.1", 0) as bound:
-        server = Server(app, started.set)
-        thread = threading.Thread(target=server.run, args=([bound],))
-        thread.start()
-        try:
-            assert started.wait(60)
-            yield address_of(bound)
-        finally:
-            server.should_exit = True
-            thread.join()
 
 
 @pytest.fixture(scope="session")

@@ -15,10 +15,11 @@ from syntaxlm.errors import InputError
 from syntaxlm.serve.app import STATIC, create_app
 from syntaxlm.serve.limits import Limits
 from syntaxlm.serve.models import ServedModel
+from syntaxlm.serve.server import running
 from tests.api.models import language_model
 from tests.fresh_models import fresh
 from tests.models.tree_variants import VARIANTS as TREE_VARIANTS
-from tests.serve.conftest import SENTENCE, running
+from tests.serve.conftest import SENTENCE
 
 MANY = 50
 

@@ -1,10 +1,12 @@
-"""Runs the application with uvicorn until it is interrupted."""
+"""Runs the application with uvicorn, until it is interrupted or while a block runs."""
 
 from __future__ import annotations
 
 import ipaddress
 import socket
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import uvicorn
 from fastapi import FastAPI
@@ -68,3 +70,21 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         if self.started:
             self._on_start()
+
+
+@contextmanager
+def running(app: FastAPI) -> Iterator[str]:
+    """Serves an application in a thread while the block runs, on a free port of this machine. Yields its address."""
+    started = threading.Event()
+    with listen("127.0.0.1", 0) as bound:
+        server = Server(app, started.set)
+        thread = threading.Thread(target=server.run, args=([bound],), daemon=True)
+        thread.start()
+        try:
+            while not started.wait(0.1):
+                if not thread.is_alive():
+                    raise RuntimeError("the server did not start; its log has the reason")
+            yield address_of(bound)
+        finally:
+            server.should_exit = True
+            thread.join()
