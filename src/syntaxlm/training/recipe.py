@@ -35,6 +35,9 @@ class VocabularySettings(Settings, section="text.vocabulary"):
 
     minimum_count: Count = 1  # occurrences; rarer words are unknown
     maximum_size: Count | None = None  # words, special tokens included; the most frequent are kept; null: no limit
+    unknown_classes: Annotated[int, Field(ge=0, le=1000)] = (
+        0  # suffixes that become classes of unknown words (<unk:ing>), besides words with digit or hyphen; 0: none
+    )
 
 
 @dataclass(frozen=True)
