@@ -57,7 +57,7 @@ def write_english(data: Path, output: Path) -> tuple[Path, Path]:
             texts = [folder / f"{number}.{name}" for name in ("train", "valid")]
             write_sentences(paths, texts[0], texts[1], VALID_SHARE, SEED)
             for text, file in zip(texts, (kept, aside), strict=True):
-                file.writelines(_tokenised(line) + "\n" for line in text.read_text("utf-8").splitlines())
+                file.writelines(tokenised(line) + "\n" for line in text.read_text("utf-8").splitlines())
         masc = list(_masc(data / "masc_written.tagged.txt.gz"))
         blocks = np.random.default_rng(SEED).random(len(masc) // MASC_BLOCK + 1) < VALID_SHARE
         is_aside = [blocks[index // MASC_BLOCK] for index in range(len(masc))]
@@ -71,11 +71,12 @@ def _masc(path: Path) -> Iterator[str]:
     """The sentences of MASC without their tags and without the articles of the WSJ sample."""
     for number, line in read_lines(path):
         words = [split_tag(token)[0] if has_tag(token) else token for token in split_words(line)]
-        if number not in WSJ_LINES and (tokenised := _tokenised(" ".join(words))):
-            yield tokenised
+        if number not in WSJ_LINES and (sentence := tokenised(" ".join(words))):
+            yield sentence
 
 
-def _tokenised(sentence: str) -> str:
+def tokenised(sentence: str) -> str:
+    """A sentence with its words and punctuation separated by spaces."""
     return _STYLE(sentence.translate(_SPELLINGS))
 
 

@@ -22,6 +22,7 @@ from syntaxlm.models.ngram import NGramModel
 from syntaxlm.models.registry import ModelConfig, build_model, model_shapes, require
 from syntaxlm.models.sizes import without_memory
 from syntaxlm.settings import Settings, T, read_settings
+from syntaxlm.shipped import find_model, shipped_names
 from syntaxlm.tensor_files import TensorFile, check_finite, read_tensors, refuse, renamed, tensor_faults, write_tensors
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
@@ -235,7 +236,8 @@ def find_device(device: str | torch.device) -> torch.device:
 
 def check_folder(folder: Path) -> None:
     """Raises InputError if this is not a model folder, naming the model folders inside it."""
-    expected = f"expected a folder written by syntaxlm train, with {CONFIG} and weights"
+    shipped = f", or the name of a shipped model: {', '.join(names)}" if (names := shipped_names()) else ""
+    expected = f"expected a folder written by syntaxlm train, with {CONFIG} and weights{shipped}"
     if not folder.exists():
         raise InputError(f"{folder}: no such model folder; {expected}")
     if not folder.is_dir():
@@ -250,10 +252,11 @@ def check_folder(folder: Path) -> None:
 def read_model(folder: str | Path) -> ModelBundle:
     """Reads a model folder. The model is in evaluation mode on the CPU.
 
+    folder: a folder, or the name of a shipped model. A folder that exists comes before a shipped model.
     The weights are checked against settings and vocabulary before memory is allocated.
     Raises InputError naming the file that is missing, damaged, or does not fit the others.
     """
-    folder = Path(folder)
+    folder = find_model(folder)
     check_folder(folder)
     settings = read_config(ModelSettings, folder / CONFIG, FORMAT)
     vocabulary = Vocabulary.read(folder / VOCABULARY)
