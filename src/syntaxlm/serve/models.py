@@ -19,10 +19,16 @@ from syntaxlm.generation.sentences import GeneratedSentence
 from syntaxlm.generation.top_down import SentenceWithTree
 from syntaxlm.generation.trees import GeneratedTree
 from syntaxlm.model_io import structure_name
-from syntaxlm.models.abilities import LabelsSpans, Parses, PredictsNextToken, ScoresSentences, ScoresTokens
+from syntaxlm.models.abilities import (
+    LabelsSpans,
+    Parses,
+    PredictsNextToken,
+    ScoresSentences,
+    ScoresTokens,
+    abilities_of,
+)
 from syntaxlm.parsing.parse import Parse
 from syntaxlm.parsing.structure import rules_of
-from syntaxlm.reports.models import abilities_of
 from syntaxlm.serve.limits import Limits
 from syntaxlm.serve.pairs import align, decisive_column, likelier
 from syntaxlm.serve.pictures import chart_picture, pair_picture, sentence_picture

@@ -12,13 +12,15 @@ import uvicorn
 from fastapi import FastAPI
 
 from syntaxlm.errors import InputError
+from syntaxlm.settings import check_number
 
 MAX_CONNECTIONS = 1000
 KEEP_ALIVE = 15  # seconds
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens. port: 0 for any free one. Raises InputError if host or port cannot be used."""
+    """A socket that is bound. port: 0 for any free one. Raises InputError if host or port cannot be used."""
+    check_number("port", port, 0, 65_535)
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         bound = socket.socket(family, kind)
