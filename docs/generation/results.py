@@ -25,8 +25,14 @@ from docs.generation.stored_results import (
 )
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "docs" / "results.md", ROOT / "docs" / "notebook.md"]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "docs" / "results.md",
+    ROOT / "docs" / "notebook.md",
+    ROOT / "docs/guides/shipped-models.md",
+]
 _BLOCK = re.compile(r"(<!-- results: (?P<name>\S+) -->\n).*?(<!-- end of results -->)", re.DOTALL)
+_MODELS = {"README.md": "docs/models", "shipped-models.md": "../models"}  # the folder of the models' pages
 _SENTENCES, _STREAM = "sentence by sentence", "as a stream"
 _NO_END = "sentence by sentence, without end-of-sentence prediction"
 _WSJ, _GUM = "WSJ sample", "GUM test"
@@ -226,6 +232,34 @@ def pairs() -> str:
     return table(["pairs", "seed", "all", "differing words known", "all words known", "mean over cases"], rows)
 
 
+SHIPPED = {"en": "`en`", "en-fast": "`en-fast`"}
+
+
+def shipped_trees() -> str:
+    """F1 of the shipped models, from the reports that `shipping.figures` stores."""
+    rows = []
+    for name, title in (("wsj", "WSJ sample"), ("gum", "GUM test")):
+        for ending, words in ((name, "all"), (f"{name}10", "up to 10 words")):
+            for model, shown in SHIPPED.items():
+                one = run("shipped", ending, model)
+                rows.append(
+                    [shown, title, words, f"{one.first['sentences']:,}", percent(one.f1), percent(one.right_branching)]
+                )
+    return table(["model", "treebank", "length", "sentences", "F1", "right branching"], rows)
+
+
+def shipped_perplexity() -> str:
+    """Perplexity of the shipped models and of Kneser-Ney 5-grams on EWT."""
+    rows = []
+    for model, shown in (*SHIPPED.items(), ("kn5", "Kneser-Ney 5-grams, same text")):
+        for ending in ("ewt", "ewt-sentences"):
+            for one in (found.first for found in runs("shipped", ending) if found.name == model):
+                read = "as a stream" if one["carry_state"] else "sentence by sentence"
+                share = f"{one['unknown'] / one['tokens']:.1%}"
+                rows.append([shown, read, f"{one['perplexity']:.1f}", f"{one['tokens']:,}", share])
+    return table(["model", "read", "perplexity", "tokens", "unknown words"], rows)
+
+
 def earlier_trees() -> str:
     """All F1 figures without a stored report: one row per recipe, treebank and decoder."""
     rows: dict[tuple[str, ...], dict[int | None, list[str]]] = {}
@@ -265,6 +299,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "pcfg-sizes": pcfg_sizes,
     "languages": languages,
     "pairs": pairs,
+    "shipped-trees": shipped_trees,
+    "shipped-perplexity": shipped_perplexity,
     "earlier-trees": earlier_trees,
     "earlier-perplexity": earlier_perplexity,
 }
@@ -281,7 +317,7 @@ def with_results(text: str, models: str) -> str:
 
 def generated(page: Path) -> str:
     """What a page should be."""
-    return with_results(page.read_text(encoding="utf-8"), "docs/models" if page.name == "README.md" else "models")
+    return with_results(page.read_text(encoding="utf-8"), _MODELS.get(page.name, "models"))
 
 
 def without_results(text: str) -> str:

@@ -53,7 +53,13 @@ OTHERS = {
     "palm, paper's form": ("palm", {"form": "paper"}),
     "palm, attention after the last layer": ("palm", {"attention_after": 2}),
 }
-PARTS = {"combination": {"parsers": _grammars(2), "scorer": _small(MODELS["lstm"].config)}}
+PARTS: dict[str, dict[str, object]] = {
+    "combination": {
+        "parsers": _grammars(2),
+        "vocabulary_sizes": (WORDS, WORDS),
+        "scorer": _small(MODELS["lstm"].config),
+    }
+}
 """Settings that a model type needs."""
 
 TEXT_MODELS = [name for name, kind in MODELS.items() if kind.reads == "tokens"]

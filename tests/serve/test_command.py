@@ -19,17 +19,8 @@ MODELS = ROOT / "tests" / "stored_models" / "models"
 
 
 def test_a_server_listens_on_this_machine_until_it_is_interrupted():
-    command = [
-        sys.executable,
-        "-m",
-        "syntaxlm",
-        "serve",
-        str(MODELS / "prpn"),
-        str(MODELS / "lstm"),
-        "--port",
-        "0",
-        "-q",
-    ]
+    models = [str(MODELS / name) for name in ("prpn", "lstm")]
+    command = [sys.executable, "-m", "syntaxlm", "serve", *models, "--port", "0", "--quiet"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     line = process.stdout.readline()
     names, _, rest = line.partition(": ")

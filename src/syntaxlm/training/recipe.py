@@ -28,6 +28,8 @@ from syntaxlm.settings import (
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.training.recipe_files import find_recipe
 
+ClassCount = Annotated[int, Field(ge=0, le=1000)]
+
 
 @dataclass(frozen=True)
 class VocabularySettings(Settings, section="text.vocabulary"):
@@ -35,9 +37,7 @@ class VocabularySettings(Settings, section="text.vocabulary"):
 
     minimum_count: Count = 1  # occurrences; rarer words are unknown
     maximum_size: Count | None = None  # words, special tokens included; the most frequent are kept; null: no limit
-    unknown_classes: Annotated[int, Field(ge=0, le=1000)] = (
-        0  # suffixes that become classes of unknown words (<unk:ing>), besides words with digit or hyphen; 0: none
-    )
+    unknown_classes: ClassCount = 0  # suffixes whose unknown words form classes, such as <unk:ing>; 0: no classes
 
 
 @dataclass(frozen=True)
