@@ -82,6 +82,10 @@ def add_reading_times(kinds: Any) -> None:
         " --spillover words out for all models; keep, with indicators of unknown words in each model's baseline",
     )  # fmt: skip
     parser.add_argument(
+        "--keep-last", action="store_true",
+        help="keep the last word of each text; by default it is left out, because its time often includes a pause",
+    )  # fmt: skip
+    parser.add_argument(
         "--predictor", action="append", default=[], metavar="NAME",
         help="numeric column of --words that is added to the baseline; may be repeated",
     )  # fmt: skip
@@ -150,8 +154,8 @@ def _reading_times(options: argparse.Namespace) -> None:
     if options.both_contexts and options.carry_state is not None:
         raise InputError("--both-contexts: found with --carry-state or --no-carry-state; expected one of them")
     settings = RegressionSettings(
-        options.log_times, options.spillover, options.unknown, tuple(options.predictor), options.folds,
-        options.fold_unit, options.seed,
+        options.log_times, options.spillover, options.unknown, options.keep_last, tuple(options.predictor),
+        options.folds, options.fold_unit, options.seed,
     )  # fmt: skip
     require_statsmodels()  # before the slow part
     if options.picture is not None:

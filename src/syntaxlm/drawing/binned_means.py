@@ -12,7 +12,7 @@ from syntaxlm.drawing.svg import TEXT_SIZES, Picture, flowing
 from syntaxlm.drawing.text import shortened, text_width, visible
 
 WIDTH, HEIGHT = 300.0, 200.0  # pixels of the plot area of one chart
-ROW = 1080.0  # pixels: three charts
+ROW = 1120.0  # pixels: three charts
 CAP = 3.0  # pixels: half the width of the ends of an interval
 NAME = 40  # characters of a chart's name
 

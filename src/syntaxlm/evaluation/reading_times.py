@@ -80,6 +80,7 @@ class RegressionSettings:
     are predictors.
     unknown: "exclude" leaves out every word that a model does not know, and the `spillover` words after it, for all
     models; "keep" keeps them, with indicators of unknown words in the baseline and the regression of each model.
+    keep_last: keep the last word of each group, whose time often includes the end of the text (a pause, a question).
     predictors: numeric columns of the words' table that the baseline has, too.
     folds: number of folds of the cross-validation.  fold_unit: what a fold never splits: sentences, or groups.
     seed: of the assignment to folds and of the bootstrap.
@@ -88,6 +89,7 @@ class RegressionSettings:
     log: bool = False
     spillover: int = 1
     unknown: Unknown = "exclude"
+    keep_last: bool = False
     predictors: tuple[str, ...] = ()
     folds: int = 10
     fold_unit: FoldUnit = "sentence"
@@ -456,10 +458,13 @@ def _analysed(
     reasons = {
         "without time": np.isnan(times.values),
         "at the start of a text": words.in_group <= settings.spillover,
+        "at the end of a text": np.diff(words.groups, append=-1) != 0,
         "without predictor": np.isnan(own).any(0) if own else np.zeros(len(words), bool),
         "not read": ~is_read,
         "after a word not read": ~window(is_read),
     }
+    if settings.keep_last:
+        del reasons["at the end of a text"]
     if settings.unknown == "exclude":
         reasons |= {"unknown": ~known, "after an unknown word": ~window(known)}
     left = np.ones(len(words), bool)
