@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -14,13 +14,15 @@ from torch import Tensor, nn
 from syntaxlm import display
 from syntaxlm.errors import InputError
 from syntaxlm.files import make_folder, parse_json, read_stored, to_json, write_text
-from syntaxlm.models.abilities import GeneratesTrees, Model, Parses, SpanMarginals, SpanScores, TrainsByGradient
+from syntaxlm.models.abilities import GeneratesTrees, Model, Parses, SpanMarginals, SpanScores, TrainsByCounting
 from syntaxlm.models.arpa import NGramSummary, read_arpa, write_arpa
 from syntaxlm.models.batches import TextMode
+from syntaxlm.models.combination import PARSER_TYPES, SCORER_TYPES, Combination, CombinationConfig
 from syntaxlm.models.ngram import NGramModel
 from syntaxlm.models.registry import ModelConfig, build_model, model_shapes, require
 from syntaxlm.models.sizes import without_memory
 from syntaxlm.settings import Settings, T, read_settings
+from syntaxlm.shipped import find_model, shipped_names
 from syntaxlm.tensor_files import TensorFile, check_finite, read_tensors, refuse, renamed, tensor_faults, write_tensors
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
@@ -85,12 +87,12 @@ class ModelBundle:
     def to(self: Bundle, device: str | torch.device) -> Bundle:
         """Move the model to a device, and return it.
 
-        device: "cpu", "cuda", "cuda:1", "mps", or "auto" for the fastest one available. Model types that are not
-        trained by gradient (n-gram models) stay on the CPU.
+        device: "cpu", "cuda", "cuda:1", "mps", or "auto" for the fastest one available. Model types that are trained
+        by counting (n-gram models) stay on the CPU.
         Raises InputError for a device that is not available.
         """
         found = find_device(device)
-        if isinstance(self.model, TrainsByGradient):
+        if not isinstance(self.model, TrainsByCounting):
             self.model.to(found)
         return self
 
@@ -141,15 +143,64 @@ def write_settings(
         labels.write(folder / LABELS)
 
 
-def write_model(folder: Path, stored: ModelBundle) -> None:
-    """Writes a whole model folder. The weights are written last: without them the folder is incomplete."""
+def write_model(folder: Path, stored: ModelBundle, dtype: torch.dtype | None = None) -> None:
+    """Writes a whole model folder. The weights are written last: without them the folder is incomplete.
+
+    dtype: floating-point type of the stored parameters, such as torch.bfloat16; None: that of the model. Models are
+    always computed in float32.
+    """
     write_settings(folder, stored.settings, stored.vocabulary, stored.labels)
-    write_weights(folder, stored.model, stored.vocabulary)
+    write_weights(folder, stored.model, stored.vocabulary, dtype)
 
 
-def write_weights(folder: Path, model: Model, vocabulary: Vocabulary) -> None:
-    """Writes the weights of a model folder, with the fingerprint of their vocabulary, atomically."""
-    write_tensors(folder / WEIGHTS, distinct_tensors(model), {OF_VOCABULARY: vocabulary.fingerprint()})
+def write_weights(folder: Path, model: Model, vocabulary: Vocabulary, dtype: torch.dtype | None = None) -> None:
+    """Writes the weights of a model folder, with the fingerprint of their vocabulary, atomically. dtype: of weights."""
+    tensors = distinct_tensors(model)
+    if dtype is not None:
+        parameters = {name for name, _ in model.named_parameters()}
+        tensors = {name: one.to(dtype) if name in parameters else one for name, one in tensors.items()}
+    write_tensors(folder / WEIGHTS, tensors, {OF_VOCABULARY: vocabulary.fingerprint()})
+
+
+def combine(parsers: Sequence[ModelBundle], scorer: ModelBundle) -> ModelBundle:
+    """One model of several trained ones: grammars, whose span probabilities are averaged, and a language model.
+
+    Their weights are shared with the result. All must have the same normaliser and the same words in the same order, as
+    models have that were trained on the same text with the same settings of the vocabulary.
+    Raises InputError for models that do not fit together, naming the first difference.
+    """
+    for one in parsers:
+        if one.name not in PARSER_TYPES:
+            raise InputError(f"combine: found a {one.name} model as a parser; expected {', '.join(PARSER_TYPES)}")
+    if scorer.name not in SCORER_TYPES:
+        raise InputError(f"combine: found a {scorer.name} model as the scorer; expected {', '.join(SCORER_TYPES)}")
+    words = _words(scorer.vocabulary)
+    for number, one in enumerate(parsers, 1):
+        if one.normaliser != scorer.normaliser:
+            raise InputError(
+                f"combine: parser {number} has another normaliser than the scorer; expected models that read text in"
+                " the same way"
+            )
+        if (found := _words(one.vocabulary)) != words:
+            pairs = enumerate(zip(found, words, strict=False), 1)
+            different = (f"word {place} is {one!r} against {other!r}" for place, (one, other) in pairs if one != other)
+            raise InputError(
+                f"combine: the vocabulary of parser {number} is not that of the scorer:"
+                f" {next(different, f'{len(found):,} words against {len(words):,}')}; expected models that were trained"
+                " on the same text with the same settings of the vocabulary"
+            )
+    specials = len(scorer.vocabulary) - len(words)
+    parts: dict[str, Any] = {"parsers": tuple(one.settings.model for one in parsers), "scorer": scorer.settings.model}
+    config = CombinationConfig(**parts, specials=1 if specials == 1 else 2)
+    grammars: Any = [one.model for one in parsers]  # of the types checked above
+    language_model: Any = scorer.model
+    model = Combination(grammars, language_model, specials)
+    settings = dataclasses.replace(scorer.settings, model=config)
+    return ModelBundle(model.eval(), settings, scorer.vocabulary)
+
+
+def _words(vocabulary: Vocabulary) -> list[str]:
+    return [token for token in vocabulary.tokens if token not in (vocabulary.begin, vocabulary.end)]
 
 
 def read_config(kind: type[T], path: Path, newest: int) -> T:
@@ -185,7 +236,8 @@ def find_device(device: str | torch.device) -> torch.device:
 
 def check_folder(folder: Path) -> None:
     """Raises InputError if this is not a model folder, naming the model folders inside it."""
-    expected = f"expected a folder written by syntaxlm train, with {CONFIG} and weights"
+    shipped = f", or the name of a shipped model: {', '.join(names)}" if (names := shipped_names()) else ""
+    expected = f"expected a folder written by syntaxlm train, with {CONFIG} and weights{shipped}"
     if not folder.exists():
         raise InputError(f"{folder}: no such model folder; {expected}")
     if not folder.is_dir():
@@ -200,10 +252,11 @@ def check_folder(folder: Path) -> None:
 def read_model(folder: str | Path) -> ModelBundle:
     """Reads a model folder. The model is in evaluation mode on the CPU.
 
+    folder: a folder, or the name of a shipped model. A folder that exists comes before a shipped model.
     The weights are checked against settings and vocabulary before memory is allocated.
     Raises InputError naming the file that is missing, damaged, or does not fit the others.
     """
-    folder = Path(folder)
+    folder = find_model(folder)
     check_folder(folder)
     settings = read_config(ModelSettings, folder / CONFIG, FORMAT)
     vocabulary = Vocabulary.read(folder / VOCABULARY)

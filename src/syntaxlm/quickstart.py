@@ -1,4 +1,4 @@
-"""The quickstart: trains a small model on the built-in corpus, evaluates it and draws some trees."""
+"""The quickstart: parses with the shipped model, trains a small model on the built-in corpus, evaluates and draws."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ from syntaxlm.training.result import TrainingResult
 from syntaxlm.training.trainer import ProgressCallback, refuse_run, train
 
 SENTENCES = 20_000
+FIRST_MODEL = "en"
+FIRST_SENTENCE = "The keys to the cabinet are on the table."
 DRAWN_WORDS = range(6, 13)  # words per drawn sentence: enough for structure, few enough for a terminal
 
 
@@ -77,12 +79,14 @@ def run_quickstart(
     callback: ProgressCallback | None = None,
     settings: Sequence[tuple[str, str]] = (),
 ) -> Quickstart:
-    """Writes the corpus, trains the toy recipe of `model` on it, evaluates and draws. Raises InputError.
+    """Parses a sentence with the shipped model; then writes the corpus, trains the toy recipe of `model` on it,
+    evaluates and draws. Raises InputError.
 
     folder: a new folder; `corpus/`, `model/` and `report.html` are created in it.
     settings: overrides of the recipe, such as ("run.accelerator", "cpu").
     """
     refuse_run(folder / "model")
+    say(_first_tree())
     say(f"Writing the built-in corpus, {SENTENCES:,} sentences, to {folder / 'corpus'}")
     corpus = folder / "corpus"
     write_corpus(corpus, SENTENCES, seed=0)
@@ -108,6 +112,13 @@ def run_quickstart(
         drawn = _drawn(stored, corpus / "test.txt", decoder)
     report = page_of(stored, read_run(folder / "model"), parsing, floor=floor).write(folder / PAGE)
     return Quickstart(result, floor, parsing, drawn, report.path)
+
+
+def _first_tree() -> str:
+    """A sentence parsed by the shipped model, with what it is."""
+    (parse,) = parse_lines(read_model(FIRST_MODEL), [FIRST_SENTENCE])
+    assert parse is not None
+    return f"A parse by the shipped model {FIRST_MODEL}, which was trained without trees:\n{draw_tree(parse.tree)}\n"
 
 
 def _drawn(stored: ModelBundle, text: Path, decoder: Rule | None) -> tuple[str, ...]:

@@ -167,7 +167,7 @@ def test_temporary_files_go_with_the_corpus(text, tmp_path, monkeypatch):
 
 
 def test_sentences_at_hand_make_a_corpus_and_may_be_empty():
-    corpus = EncodedCorpus.from_sentences([[3, 0], [], [5]], unknown_id=0)
+    corpus = EncodedCorpus.from_sentences([[3, 0], [], [5]], VOCABULARY)
     assert sentences(corpus) == [[3, 0], [], [5]]
     assert corpus.unknown_count == 1
     with pytest.raises(InputError, match="found no sentence"):

@@ -26,6 +26,16 @@ SMALL = {
 }  # fmt: skip
 
 
+def _small(kind: Any, **settings: object) -> Any:
+    """Settings of a small model. kind: the class of the settings."""
+    fields = {field.name for field in dataclasses.fields(kind)}
+    return kind(**{key: value for key, value in (SMALL | settings).items() if key in fields})
+
+
+def _grammars(count: int) -> tuple[ModelConfig, ...]:
+    return tuple(_small(MODELS["simple-pcfg"].config, nonterminals=3 + number) for number in range(count))
+
+
 def ablations_of_prpn() -> dict[str, tuple[str, dict[str, object]]]:
     """All combinations of its components, named by the removed ones."""
     parts = ("parsing", "reading_attention", "predict_attention")
@@ -43,8 +53,11 @@ OTHERS = {
     "palm, paper's form": ("palm", {"form": "paper"}),
     "palm, attention after the last layer": ("palm", {"attention_after": 2}),
 }
+PARTS = {"combination": {"parsers": _grammars(2), "scorer": _small(MODELS["lstm"].config)}}
+"""Settings that a model type needs."""
+
 TEXT_MODELS = [name for name, kind in MODELS.items() if kind.reads == "tokens"]
-VARIANTS = {name: (name, {}) for name in TEXT_MODELS} | ablations_of_prpn() | OTHERS
+VARIANTS = {name: (name, PARTS.get(name, {})) for name in TEXT_MODELS} | ablations_of_prpn() | OTHERS
 """Variants that read any text: name -> model type and settings."""
 
 SENTENCE_VARIANTS = {name: (name, {}) for name, kind in MODELS.items() if kind.reads == "sentences"}
@@ -67,9 +80,8 @@ def config_of(name: str, **settings: object) -> ModelConfig:
         return tree_variants.config_of(name.removeprefix(TREE_PREFIX), **settings)
     model_name, own = TOKEN_VARIANTS[name]
     kind = MODELS[model_name].config
-    fields = {field.name for field in dataclasses.fields(kind)}
-    assert fields >= own.keys()
-    return kind(**{key: value for key, value in (SMALL | own | settings).items() if key in fields})
+    assert {field.name for field in dataclasses.fields(kind)} >= own.keys()
+    return _small(kind, **own | settings)
 
 
 def built(name: str, **settings: object) -> Any:

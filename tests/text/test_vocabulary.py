@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -118,3 +119,63 @@ def test_unknown_cannot_be_begin_or_end():
 def test_no_room_for_the_special_tokens_is_an_error():
     with pytest.raises(InputError, match="is too small"):
         Vocabulary.build({"a": 1}, maximum_size=2)
+
+
+RARE = ("walking", "singing", "calling", "darkly", "slowly", "madly", "tops", "cars", "dogs", "pins", "cats")
+WITH_CLASSES = Vocabulary.build(
+    Counter({"the": 9, "cat": 5, **dict.fromkeys(RARE, 1)}), minimum_count=3, unknown_classes=3
+)
+
+
+def test_classes_of_unknown_words_are_the_suffixes_that_explain_the_most_characters():
+    # Three words with three characters, three with two, five with one.
+    classes = ("<unk:0>", "<unk:->", "<unk:ing>", "<unk:ly>", "<unk:s>")
+    assert WITH_CLASSES.tokens == ("<unk>", "<s>", "</s>", *classes, "the", "cat")
+
+
+@pytest.mark.parametrize(
+    ("word", "token"),
+    [
+        ("cat", "cat"),
+        ("running", "<unk:ing>"),
+        ("ring", "<unk>"),  # too short for the suffix
+        ("houses", "<unk:s>"),
+        ("1990s", "<unk:0>"),
+        ("well-being", "<unk:->"),
+        ("-", "<unk>"),
+        ("tree", "<unk>"),
+        ("<unk:ly>", "<unk:ly>"),
+        ("</s>", "<unk>"),
+        ("日本", "<unk>"),
+    ],
+)
+def test_an_unknown_word_has_the_id_of_its_class(word, token):
+    number = WITH_CLASSES.id(word)
+    assert WITH_CLASSES.tokens[number] == token
+    assert WITH_CLASSES.encode([word]) == [number]
+    assert WITH_CLASSES.knows(word) == (word == "cat")
+    assert WITH_CLASSES.is_unknown(np.array([number])).tolist() == [word != "cat"]
+
+
+def test_classes_survive_the_file(tmp_path):
+    WITH_CLASSES.write(tmp_path / "vocabulary.json")
+    found = Vocabulary.read(tmp_path / "vocabulary.json")
+    assert found == WITH_CLASSES
+    assert found.unknown_ids == WITH_CLASSES.unknown_ids == (0, 3, 4, 5, 6, 7)
+
+
+def test_a_longer_suffix_divides_the_class_of_a_shorter_one():
+    counts = Counter(
+        {"darkness": 1, "kindness": 1, "illness": 1, **{f"word{letter}s": 1 for letter in "abcdefghijklmn"}}
+    )
+    vocabulary = Vocabulary.build(counts, minimum_count=2, unknown_classes=2)
+    assert set(vocabulary.tokens[-2:]) == {"<unk:s>", "<unk:ness>"}
+    assert vocabulary.decode(vocabulary.encode(["goodness", "words"])) == ["<unk:ness>", "<unk:s>"]
+
+
+def test_the_limit_of_the_size_includes_classes():
+    counts = Counter({f"word{chr(97 + number)}ing": 1 for number in range(26)})
+    vocabulary = Vocabulary.build(counts, maximum_size=12, unknown_classes=4)
+    assert len(vocabulary) <= 12
+    with pytest.raises(InputError, match="8 tokens is too small for <unk>, <s>, </s> and 4 classes of unknown words"):
+        Vocabulary.build(counts, maximum_size=8, unknown_classes=4)

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 import syntaxlm
 from syntaxlm.cli.average import add_average
+from syntaxlm.cli.combine import add_combine
 from syntaxlm.cli.data import add_data
 from syntaxlm.cli.draw import add_draw, add_report
 from syntaxlm.cli.evaluate import add_evaluate
@@ -39,7 +40,7 @@ from syntaxlm.old_settings import rename_old_options
 # In the order of the help.
 COMMANDS = (
     add_parse, add_score, add_generate, add_draw, add_report, add_evaluate, add_train, add_compare, add_focus, add_tune,
-    add_average, add_rerank, add_grammar, add_models, add_recipes, add_data, add_ngram, add_quickstart,
+    add_average, add_combine, add_rerank, add_grammar, add_models, add_recipes, add_data, add_ngram, add_quickstart,
     add_completion_script,
 )  # fmt: skip
 

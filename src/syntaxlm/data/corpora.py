@@ -190,13 +190,16 @@ class EncodedCorpus:
         return cls(*sink.arrays(_word_type(vocabulary)), *numbers)
 
     @classmethod
-    def from_sentences(cls, sentences: Sequence[Sequence[int]], unknown_id: int | None = None) -> EncodedCorpus:
-        """Build a corpus from token ids without BOS and EOS. Sentence i gets line number i + 1 and may be empty."""
+    def from_sentences(cls, sentences: Sequence[Sequence[int]], vocabulary: Vocabulary | None = None) -> EncodedCorpus:
+        """Build a corpus from token ids without BOS and EOS. Sentence i gets line number i + 1 and may be empty.
+
+        vocabulary: to count unknown words.
+        """
         lengths = np.fromiter((len(sentence) for sentence in sentences), np.int64, len(sentences))
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
         words = (word for sentence in sentences for word in sentence)
         ids = np.fromiter(words, np.int32, int(offsets[-1]))
-        unknown = 0 if unknown_id is None else int(np.count_nonzero(ids == unknown_id))
+        unknown = 0 if vocabulary is None else int(np.count_nonzero(vocabulary.is_unknown(ids)))
         return cls(ids, offsets, np.arange(1, len(sentences) + 1, dtype=np.int64), unknown)
 
     def __len__(self) -> int:
@@ -282,7 +285,7 @@ def _encode_into(
     def write_out() -> None:
         nonlocal unknown_count
         chunk = np.array(words, np.int32)
-        unknown_count += int(np.count_nonzero(chunk == vocabulary.unknown_id))
+        unknown_count += int(np.count_nonzero(vocabulary.is_unknown(chunk)))
         sink.write(chunk.astype(word_type), np.array(lengths, np.int64), np.array(lines, np.int64))
         del words[:], lengths[:], lines[:]
 

@@ -141,7 +141,7 @@ class DependencyCorpus:
             labelled = labelled or any(tree.labels)
         ids = np.array(words, np.int32)
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.array(lengths, np.int64))])
-        unknown = int(np.count_nonzero(ids == vocabulary.unknown_id))
+        unknown = int(np.count_nonzero(vocabulary.is_unknown(ids)))
         numbers = np.arange(1, len(offsets), dtype=np.int64)
         text = EncodedCorpus(ids, offsets, numbers, unknown, characters, source)
         paths = paths_of(np.array(heads, np.int32), offsets, names, source)

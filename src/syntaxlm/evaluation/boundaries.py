@@ -232,7 +232,7 @@ class _Text:
             raise InputError(f"{path}: found no word boundary; expected lines with white space between words")
         vocabulary = stored.vocabulary
         encoded = [vocabulary.encode(sentence) for sentence in sentences]
-        corpus = EncodedCorpus.from_sentences(encoded, vocabulary.unknown_id)
+        corpus = EncodedCorpus.from_sentences(encoded, vocabulary)
         return cls(gaps, distances_of(stored, corpus), len(sentences), corpus.unknown_count)
 
 

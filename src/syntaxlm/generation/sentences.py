@@ -152,7 +152,7 @@ def _barred(stored: ModelBundle, sampling: Sampling, first: bool) -> npt.NDArray
     barred[vocabulary.begin_id] = True
     # BOS may be the same token. A model that does not predict EOS has not learned its probability.
     barred[vocabulary.end_id] = first or not stored.mode.predict_eos
-    barred[vocabulary.unknown_id] = not sampling.keep_unknown
+    barred[list(vocabulary.unknown_ids)] = not sampling.keep_unknown
     if barred.all():
         raise InputError("the model's vocabulary has no word to sample except the unknown word")
     return barred

@@ -81,10 +81,11 @@ def _sampled(stored: ModelBundle, count: int, sampling: Sampling) -> Iterator[Se
     model = stored.require(SamplesSentences, "sampling of trees")
     stored.model.eval()
     labels = list(model.labels) if isinstance(model, LabelsSpans) else []
+    omitted = 0 if sampling.keep_unknown else len(stored.vocabulary.unknown_ids)
     longest = sampling.maximum_words or MAXIMUM[stored.normaliser.units]
     for number in range(1, count + 1):
         generator = np.random.default_rng([sampling.seed, number])
-        (drawn,) = model.sample(1, longest, generator, keep_unknown=sampling.keep_unknown)
+        (drawn,) = model.sample(1, longest, generator, omitted=omitted)
         tokens = stored.vocabulary.decode(drawn.words)
         yield SentenceWithTree(number, as_text(stored.normaliser, tokens), tokens, tree_of(drawn, tokens, labels))
 

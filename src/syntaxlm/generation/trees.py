@@ -312,7 +312,7 @@ def _barred(vocabulary: Vocabulary, keep_unknown: bool) -> Answers:
     """(V,) True for tokens that are never sampled: BOS and EOS, which represent ROOT, and the unknown word."""
     barred = np.zeros(len(vocabulary), np.bool_)
     barred[[vocabulary.begin_id, vocabulary.end_id]] = True
-    barred[vocabulary.unknown_id] = not keep_unknown
+    barred[list(vocabulary.unknown_ids)] = not keep_unknown
     return barred
 
 

@@ -232,11 +232,12 @@ class SamplesSentences(ABC):
 
     @abstractmethod
     def sample(
-        self, count: int, maximum_words: int, generator: np.random.Generator, *, keep_unknown: bool = True
+        self, count: int, maximum_words: int, generator: np.random.Generator, *, omitted: int = 0
     ) -> Sequence[SampledSentence]:
         """Samples `count` sentences of at most `maximum_words` words; longer ones are resampled.
 
-        keep_unknown: whether the unknown word may be sampled; if not, it is resampled and the tree is kept.
+        omitted: number of the first words of the vocabulary, without BOS and EOS, that are not sampled: the unknown
+        word and its classes. Instead, another word is sampled and the tree is kept.
         Raises InputError if almost no sample is short enough.
         """
 

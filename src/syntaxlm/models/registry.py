@@ -9,8 +9,8 @@ from typing import Annotated, Any, TypeVar
 from pydantic import Field
 
 from syntaxlm.errors import InputError
-from syntaxlm.models import backbone, lstm, ngram, on_lstm, palm, pcfg, prpn, tree_rnn
-from syntaxlm.models.abilities import LACKS, EncodesSentences, Model
+from syntaxlm.models import backbone, combination, lstm, ngram, on_lstm, palm, pcfg, prpn, tree_rnn
+from syntaxlm.models.abilities import LACKS, EncodesSentences, Model, TrainsByCounting, TrainsByGradient
 from syntaxlm.models.batches import Reads
 from syntaxlm.models.sizes import shapes_of
 
@@ -24,7 +24,8 @@ ModelConfig = Annotated[
     | pcfg.NeuralPCFGConfig
     | pcfg.CompoundPCFGConfig
     | ngram.NGramConfig
-    | tree_rnn.TreeRNNConfig,
+    | tree_rnn.TreeRNNConfig
+    | combination.CombinationConfig,
     Field(discriminator="name"),
 ]
 
@@ -58,6 +59,12 @@ def _neural(config: type, make: Callable[[Any], backbone.Backbone], *classes: ty
     )
 
 
+def _build_scorer(config: Any, vocabulary_size: int) -> backbone.NeuralModel:
+    model = MODELS[config.name].build(config, vocabulary_size)
+    assert isinstance(model, backbone.NeuralModel)
+    return model
+
+
 MODELS: dict[str, ModelType] = {
     "prpn": _neural(
         prpn.PRPNConfig,
@@ -77,6 +84,11 @@ MODELS: dict[str, ModelType] = {
     "compound-pcfg": ModelType(pcfg.CompoundPCFGConfig, pcfg.build, (pcfg.SentencePCFG,)),
     "ngram": ModelType(ngram.NGramConfig, ngram.build, (ngram.NGramModel,)),
     "tree-rnn": ModelType(tree_rnn.TreeRNNConfig, tree_rnn.build, (tree_rnn.TreeRNN,)),
+    "combination": ModelType(
+        combination.CombinationConfig,
+        lambda settings, size: combination.build(settings, size, _build_scorer),
+        (combination.Combination,),
+    ),
 }
 
 
@@ -104,6 +116,11 @@ def require(model: object, ability: type[Ability], name: str, use: str) -> Abili
     settings = " with these settings" if name in model_types_with(ability) else ""
     can = f" Model types that can: {', '.join(others)}." if others else ""
     raise InputError(f"this {name} model{settings} {LACKS[ability]}, so {use} cannot use it.{can}")
+
+
+def is_trained(config: ModelConfig) -> bool:
+    """Whether models of this type are trained; a combination is made of trained models."""
+    return any(issubclass(one, (TrainsByGradient, TrainsByCounting)) for one in MODELS[config.name].classes)
 
 
 def reads(config: ModelConfig) -> Reads:

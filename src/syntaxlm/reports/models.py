@@ -28,6 +28,7 @@ from syntaxlm.models.abilities import (
 )
 from syntaxlm.models.registry import model_shapes
 from syntaxlm.parsing.structure import rules_of
+from syntaxlm.shipped import find_model
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.result import RESULT, read_result
 from syntaxlm.training.trainer import RECIPE, read_run_recipe
@@ -64,7 +65,7 @@ def describe(folder: str | Path, full: bool = False) -> dict[str, Any]:
     full: with settings, normaliser, reading mode, vocabulary size, decoders and the perplexities of training.
     Raises InputError where the folder holds no model, or damaged settings.
     """
-    folder = Path(folder)
+    folder = find_model(folder)
     if (folder / CLASSIFIER).exists():
         return _describe_classifier(folder, full)
     check_folder(folder)

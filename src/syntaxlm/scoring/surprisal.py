@@ -170,7 +170,7 @@ def _sentence_rows(
         last = first + len(tokens)
         if tokens:
             read = ids[first:last]
-            known = vocabulary.unknown_id not in read
+            known = not vocabulary.is_unknown(np.asarray(read)).any()
             token = " ".join(vocabulary.tokens[number] for number in read)
             rows.append(WordSurprisal(number, position, written, begin, end, token, known, sum(bits[first:last])))
         else:

@@ -79,7 +79,7 @@ def _rows(stored: ModelBundle, number: int, tree: DependencyTree, bits: list[flo
     vocabulary, rows, begin = stored.vocabulary, [], 0
     for position, (word, surprisal) in enumerate(zip(tree.words, bits, strict=True), 1):
         read = vocabulary.id(stored.normaliser.word(word, tree.tags[position - 1]))
-        end, known = begin + len(word), read != vocabulary.unknown_id
+        end, known = begin + len(word), read not in vocabulary.unknown_ids
         rows.append(WordSurprisal(number, position, word, begin, end, vocabulary.tokens[read], known, surprisal))
         begin = end + 1
     return rows

@@ -4,16 +4,37 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import repeat
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from syntaxlm.errors import InputError
 from syntaxlm.files import parse_json, read_stored, replaced
 
+IntegerArray = npt.NDArray[np.integer[Any]]
+BooleanArray = npt.NDArray[np.bool_]
+
 _FORMAT = "syntaxlm vocabulary 1"
+_LONGEST_SUFFIX = 4  # characters
+_STEM = 2  # characters that a word has besides the suffix of its class
+_WITH_DIGIT, _WITH_HYPHEN = "0", "-"  # classes of unknown words by shape; a suffix has letters only
+
+
+class _Ids(dict[str, int]):
+    """Ids of tokens; of an unknown word, the id of its class."""
+
+    def __init__(self, ids: Mapping[str, int], unknown_id: int, classes: Mapping[str, int]) -> None:
+        super().__init__(ids)
+        self._unknown_id, self._classes = unknown_id, classes
+
+    def __missing__(self, token: str) -> int:
+        if not self._classes:
+            return self._unknown_id
+        return next((self._classes[name] for name in _classes_of(token) if name in self._classes), self._unknown_id)
 
 
 class Vocabulary:
@@ -22,6 +43,9 @@ class Vocabulary:
     unknown: the token for words that are not in the vocabulary; a literal `unknown` in a text is this token, too.
     begin, end: BOS and EOS. They may be the same token ("<eos>").
     A text cannot contain BOS or EOS: a word of a text that looks like one is unknown.
+    Unknown words can have classes, which are tokens as well: <unk:ing> stands for unknown words that end in -ing (of
+    several suffixes the longest counts), <unk:0> for those with a digit, <unk:-> for those with a hyphen, and <unk> for
+    all others.
     Raises InputError for a repeated or empty token, and if a special token is missing.
     """
 
@@ -31,7 +55,16 @@ class Vocabulary:
         ids: dict[str, int] = {token: number for number, token in enumerate(self.tokens)}
         self._check(ids)
         self.unknown_id, self.begin_id, self.end_id = ids[unknown], ids[begin], ids[end]
-        self._ids_in_text = {token: number for token, number in ids.items() if token not in (begin, end)}
+        prefix, suffix = _class_token(unknown, "|").split("|")
+        classes = {
+            token[len(prefix) : len(token) - len(suffix)]: number
+            for token, number in ids.items()
+            if token.startswith(prefix) and token.endswith(suffix) and len(token) > len(prefix) + len(suffix)
+        }
+        self.unknown_ids: tuple[int, ...] = (self.unknown_id, *sorted(classes.values()))
+        self._unknown = frozenset(self.unknown_ids)
+        in_text = {token: number for token, number in ids.items() if token not in (begin, end)}
+        self._ids_in_text = _Ids(in_text, self.unknown_id, classes)
 
     def _check(self, ids: Mapping[str, int]) -> None:
         if len(ids) < len(self.tokens):
@@ -54,19 +87,32 @@ class Vocabulary:
         end: str = "</s>",
         minimum_count: int = 1,
         maximum_size: int | None = None,
+        unknown_classes: int = 0,
     ) -> Vocabulary:
-        """The vocabulary of a text: special tokens first, then by decreasing count, ties by code points.
+        """The vocabulary of a text: special tokens, classes of unknown words, then by decreasing count, ties by code
+        points.
 
         counts: the frequency of each token in the text.  minimum_count: rarer tokens are omitted.
-        maximum_size: of the whole vocabulary, including special tokens; None for no limit.
+        maximum_size: of the whole vocabulary, including special tokens and classes; None for no limit.
+        unknown_classes: number of suffixes that become classes of unknown words, besides those of words with a digit or
+        a hyphen; 0: unknown words have no classes.
         """
         special = list(dict.fromkeys((unknown, begin, end)))
-        if maximum_size is not None and maximum_size < len(special):
-            raise InputError(f"a vocabulary of {maximum_size} tokens is too small for {', '.join(special)}")
+        shapes = [_WITH_DIGIT, _WITH_HYPHEN] if unknown_classes else []
+        reserved = len(special) + len(shapes) + unknown_classes
+        if maximum_size is not None and maximum_size < reserved:
+            classes = f" and {unknown_classes} classes of unknown words" if unknown_classes else ""
+            raise InputError(f"a vocabulary of {maximum_size} tokens is too small for {', '.join(special)}{classes}")
         frequent = [token for token, count in counts.items() if count >= minimum_count and token not in special]
         frequent.sort(key=lambda token: (-counts[token], token))
-        most = None if maximum_size is None else maximum_size - len(special)
-        return cls(special + frequent[:most], unknown, begin, end)
+        if maximum_size is not None:
+            frequent = frequent[: maximum_size - reserved]
+        if unknown_classes:
+            known = {*frequent, *special}
+            rare = {token: count for token, count in counts.items() if token not in known}
+            names = [*shapes, *_frequent_suffixes(rare, unknown_classes)]
+            special += [_class_token(unknown, name) for name in names]
+        return cls(special + frequent, unknown, begin, end)
 
     def fingerprint(self) -> str:
         """A hash of the tokens in their order and of the special tokens, as an identifier."""
@@ -85,16 +131,22 @@ class Vocabulary:
         return f"Vocabulary({len(self)} tokens, unknown={self.unknown!r}, begin={self.begin!r}, end={self.end!r})"
 
     def id(self, token: str) -> int:
-        """The id of a token of a text: that of `unknown` if the token is not in the vocabulary, or is BOS or EOS."""
-        return self._ids_in_text.get(token, self.unknown_id)
+        """The id of a token of a text. A token that is not in the vocabulary, or is BOS or EOS, has the id of its class
+        of unknown words, or of `unknown`.
+        """
+        return self._ids_in_text[token]
 
     def knows(self, token: str) -> bool:
         """Whether a token of a text is in the vocabulary."""
-        return self.id(token) != self.unknown_id
+        return self.id(token) not in self._unknown
 
     def encode(self, tokens: Iterable[str]) -> list[int]:
         """The `id` of every token. BOS and EOS are not added."""
-        return list(map(self._ids_in_text.get, tokens, repeat(self.unknown_id)))
+        return list(map(self._ids_in_text.__getitem__, tokens))
+
+    def is_unknown(self, ids: IntegerArray) -> BooleanArray:
+        """Whether each id stands for unknown words.  ids, result: arrays of the same shape."""
+        return np.isin(ids, self.unknown_ids)
 
     def decode(self, ids: Iterable[int]) -> list[str]:
         """The tokens of ids, including special tokens. Raises ValueError for an id out of range."""
@@ -136,3 +188,50 @@ class Vocabulary:
             return cls(tokens, content["unknown"], content["begin"], content["end"])
         except InputError as error:
             raise InputError(f"{path}: {error}") from error
+
+
+def _class_token(unknown: str, name: str) -> str:
+    """The token of a class of unknown words: <unk> and "ing" give <unk:ing>."""
+    return f"{unknown[:-1]}:{name}>" if unknown.endswith(">") else f"{unknown}:{name}"
+
+
+def _classes_of(word: str) -> Iterator[str]:
+    """The names of the classes that a word can belong to, in order of preference."""
+    if any(map(str.isdigit, word)):
+        yield _WITH_DIGIT
+    elif "-" in word[1:-1]:
+        yield _WITH_HYPHEN
+    else:
+        yield from _suffixes(word)
+
+
+def _suffixes(word: str) -> Iterator[str]:
+    """The suffixes of a word that can be classes, the longest first."""
+    lengths = range(min(_LONGEST_SUFFIX, len(word) - _STEM), 0, -1)
+    return (word[-length:] for length in lengths if word[-length:].isalpha())
+
+
+def _frequent_suffixes(counts: Mapping[str, int], number: int) -> list[str]:
+    """The suffixes that explain the most characters of a list of words, chosen one after the other.
+
+    A word belongs to its longest chosen suffix. counts: the frequency of each word.
+    """
+    words = {word: count for word, count in counts.items() if next(_classes_of(word), "").isalpha()}
+    with_suffix: dict[str, list[str]] = defaultdict(list)
+    totals: Counter[str] = Counter()
+    for word, count in words.items():
+        for suffix in _suffixes(word):
+            with_suffix[suffix].append(word)
+            totals[suffix] += count
+    chosen: list[str] = []
+    lengths: dict[str, int] = dict.fromkeys(words, 0)  # of each word's longest chosen suffix
+    while len(chosen) < number and totals:
+        best = max(totals, key=lambda suffix: (len(suffix) * totals[suffix], suffix))
+        chosen.append(best)
+        del totals[best]
+        for word in with_suffix[best]:  # remain available to longer suffixes, which divide the class further
+            for suffix in _suffixes(word):
+                if suffix in totals and lengths[word] < len(suffix) < len(best):
+                    totals[suffix] -= words[word]
+            lengths[word] = max(lengths[word], len(best))
+    return chosen

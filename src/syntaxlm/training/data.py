@@ -111,9 +111,7 @@ class TextTrainingData(TrainingData):
         normaliser = text.normaliser
         special = ("<eos>", "<eos>") if recipe.batches.carry_state else ("<s>", "</s>")
         counts, limits = count_tokens(text.train, normaliser), text.vocabulary
-        self.vocabulary = Vocabulary.build(
-            counts, "<unk>", *special, minimum_count=limits.minimum_count, maximum_size=limits.maximum_size
-        )
+        self.vocabulary = Vocabulary.build(counts, "<unk>", *special, **vars(limits))
         encode = partial(EncodedCorpus.encode, normaliser=normaliser, vocabulary=self.vocabulary)
         self.train, self.valid = encode(text.train), encode(text.valid)
         self.test = encode(text.test) if text.test else None
@@ -223,9 +221,7 @@ class TreeTrainingData(TrainingData):
         text = recipe.text
         words, labels = count_dependencies(dependency_trees(text.train), text.normaliser)
         limits = text.vocabulary
-        self.vocabulary = Vocabulary.build(
-            words, UNKNOWN, ROOT, ROOT, minimum_count=limits.minimum_count, maximum_size=limits.maximum_size
-        )
+        self.vocabulary = Vocabulary.build(words, UNKNOWN, ROOT, ROOT, **vars(limits))
         self.labels = label_vocabulary(labels)
         read = partial(
             DependencyCorpus.read, normaliser=text.normaliser, vocabulary=self.vocabulary, labels=self.labels

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from syntaxlm.models.batches import Reads, TextMode
-from syntaxlm.models.registry import ModelConfig, reads
+from syntaxlm.models.registry import ModelConfig, is_trained, reads
 from syntaxlm.settings import (
     Count,
     Fraction,
@@ -35,6 +35,9 @@ class VocabularySettings(Settings, section="text.vocabulary"):
 
     minimum_count: Count = 1  # occurrences; rarer words are unknown
     maximum_size: Count | None = None  # words, special tokens included; the most frequent are kept; null: no limit
+    unknown_classes: Annotated[int, Field(ge=0, le=1000)] = (
+        0  # suffixes that become classes of unknown words (<unk:ing>), besides words with digit or hyphen; 0: none
+    )
 
 
 @dataclass(frozen=True)
@@ -166,6 +169,11 @@ class Recipe(Settings):
     def contradictions(self) -> list[str]:
         """Returns a message for each setting that contradicts another section."""
         faults: list[str] = []
+        if not is_trained(self.model):
+            faults.append(
+                f"model.name: found {self.model.name}; expected a model type that is trained. syntaxlm combine makes"
+                " such a model of trained ones"
+            )
         supervision, trees = getattr(self.model, "supervision", 0.0), self.text.trees
         if trees is not None and not supervision:
             faults.append(f"text.trees: found {trees}; expected null, or a model with model.supervision above 0")

@@ -234,15 +234,15 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
 
     @torch.no_grad()
     def sample(
-        self, count: int, maximum_words: int, generator: np.random.Generator, *, keep_unknown: bool = True
+        self, count: int, maximum_words: int, generator: np.random.Generator, *, omitted: int = 0
     ) -> list[Sample]:
         """Samples sentences top-down (ancestral sampling)."""
         share, alone = float(self.one_word_share), self.unigrams.double().exp().cumsum(0).cpu().numpy()
 
         def draw() -> Sample:
             if generator.random() < share:
-                return Sample((draw_from(alone, generator, keep_unknown),), ())
-            return draw_short(lambda: self._sampler(generator), maximum_words, generator, keep_unknown)
+                return Sample((draw_from(alone, generator, omitted),), ())
+            return draw_short(lambda: self._sampler(generator), maximum_words, generator, omitted)
 
         drawn = (draw() for _ in range(count))
         return [sample._replace(words=tuple(map(of_vocabulary, sample.words))) for sample in drawn]

@@ -43,10 +43,10 @@ class Sampler:
         self._sums: dict[tuple[str, int], Sums] = {}
         self._size = 0
 
-    def draw(self, longest: int, generator: np.random.Generator, keep_unknown: bool = True) -> Sample | None:
+    def draw(self, longest: int, generator: np.random.Generator, omitted: int = 0) -> Sample | None:
         """A sentence, or None if it would be longer than the limit.
 
-        keep_unknown: whether word 0 may be sampled; if not, the other words' probabilities are renormalised.
+        omitted: number of the first words that are not sampled; the other words' probabilities are renormalised.
         """
         words: list[int] = []
         labels: list[int] = []
@@ -61,7 +61,7 @@ class Sampler:
                 spans[symbol][1] = len(words) - 1
                 continue
             if symbol >= self.nonterminals:
-                words.append(draw_from(self._words_of(symbol - self.nonterminals), generator, keep_unknown))
+                words.append(draw_from(self._words_of(symbol - self.nonterminals), generator, omitted))
                 labels.append(symbol)
                 pending -= 1
                 continue
@@ -103,21 +103,21 @@ class Sampler:
 
 
 def draw_short(
-    sampler: Callable[[], Sampler], longest: int, generator: np.random.Generator, keep_unknown: bool = True
+    sampler: Callable[[], Sampler], longest: int, generator: np.random.Generator, omitted: int = 0
 ) -> Sample:
     """A sentence of at most `longest` words; longer ones are resampled, each from a new sampler.
 
     Raises InputError if none of 1,000 attempts is short enough.
     """
     for _ in range(_TRIES):
-        found = sampler().draw(longest, generator, keep_unknown)
+        found = sampler().draw(longest, generator, omitted)
         if found is not None:
             return found
     raise InputError(f"none of {_TRIES:,} sampled sentences has at most {longest} words; allow longer sentences")
 
 
-def draw_from(sums: Sums, generator: np.random.Generator, keep_first: bool = True) -> int:
-    """Samples an index from a distribution's cumulative sums. keep_first: whether index 0 is allowed."""
-    below = 0.0 if keep_first else float(sums[0])
+def draw_from(sums: Sums, generator: np.random.Generator, omitted: int = 0) -> int:
+    """Samples an index from a distribution's cumulative sums. omitted: number of the first indices not allowed."""
+    below = float(sums[omitted - 1]) if omitted else 0.0
     point = below + generator.random() * (float(sums[-1]) - below)
     return min(int(np.searchsorted(sums, point, side="right")), len(sums) - 1)

@@ -1,0 +1,24 @@
+"""The models that are part of the package: one model folder for each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_FOLDER = Path(__file__).parent
+_CONFIG = "config.json"
+
+
+def shipped_names() -> list[str]:
+    """The names of the shipped models."""
+    return sorted(path.parent.name for path in _FOLDER.glob(f"*/{_CONFIG}"))
+
+
+def find_model(name_or_folder: str | Path) -> Path:
+    """The folder of a model. A folder that exists comes before a shipped model of the same name.
+
+    name_or_folder: the name of a shipped model, such as "en", or a folder, which need not exist.
+    """
+    folder = Path(name_or_folder)
+    if not folder.exists() and str(name_or_folder) in shipped_names():
+        return _FOLDER / folder
+    return folder

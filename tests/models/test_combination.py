@@ -1,0 +1,109 @@
+"""Combinations: grammars that parse together, and a language model for the probabilities."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+import torch
+
+from syntaxlm.cli import main
+from syntaxlm.errors import InputError
+from syntaxlm.model_io import combine, read_model, write_model
+from syntaxlm.models.registry import build_model
+from syntaxlm.parsing.parse import parse_lines
+from syntaxlm.parsing.structure import structure_of
+from syntaxlm.scoring.surprisal import surprisals
+from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.vocabulary import Vocabulary
+from syntaxlm.training.recipe import read_recipe
+from tests.fresh_models import SENTENCES, STREAM, fresh
+
+LINES = ["the old cat sees a dog", "the dog", "", "a cat sees unheard things . N"]
+WORDS = ("the", "cat", "dog", "sees", "a", "old", ".", "N")
+
+
+def member(name, mode=SENTENCES, words=WORDS, seed=0):
+    """A model with these words; its weights depend on the seed."""
+    special = ["<eos>"] if mode.carry_state else ["<s>", "</s>"]
+    stored = fresh(name, mode)
+    vocabulary = Vocabulary(["<unk>", *special, *words], begin=special[0], end=special[-1])
+    torch.manual_seed(seed)
+    model = build_model(stored.settings.model, len(vocabulary))
+    if name == "simple-pcfg":
+        with torch.no_grad():
+            for weight in model.parameters():
+                weight.mul_(3)
+    return dataclasses.replace(stored, model=model.eval(), vocabulary=vocabulary)
+
+
+@pytest.fixture(params=[SENTENCES, STREAM], ids=["two ends", "one end"])
+def parts(request):
+    return [member("simple-pcfg", seed=1), member("simple-pcfg", seed=2)], member("lstm", request.param)
+
+
+def marginals(stored):
+    """The span probabilities of each sentence with words."""
+    found = structure_of(stored, [line.split() for line in LINES if line])
+    assert found.marginals is not None
+    return found.marginals.values
+
+
+def test_spans_have_the_mean_of_the_grammars_probabilities_and_words_those_of_the_scorer(parts):
+    parsers, scorer = parts
+    stored = combine(parsers, scorer)
+    one, two = (marginals(parser) for parser in parsers)
+    assert marginals(stored) == pytest.approx((one + two) / 2, abs=1e-6)
+    assert abs(one - two).max() > 0.01
+    rows = [[(row.word, row.surprisal) for row in rows] for rows in surprisals(stored, LINES)]
+    assert rows == [[(row.word, row.surprisal) for row in rows] for rows in surprisals(scorer, LINES)]
+
+
+def test_a_combination_is_read_back_and_halves_its_size_in_bfloat16(parts, tmp_path):
+    stored = combine(*parts)
+    write_model(tmp_path / "whole", stored)
+    write_model(tmp_path / "half", stored, torch.bfloat16)
+    whole, half = read_model(tmp_path / "whole"), read_model(tmp_path / "half")
+    assert marginals(whole).tolist() == marginals(stored).tolist()
+    assert marginals(half) == pytest.approx(marginals(stored), abs=0.05)
+    assert next(half.model.parameters()).dtype == torch.float32
+    size = [(tmp_path / name / "weights.safetensors").stat().st_size for name in ("whole", "half")]
+    assert size[1] < 0.8 * size[0]
+    assert [str(parse) for parse in parse_lines(whole, LINES)] == [str(parse) for parse in parse_lines(stored, LINES)]
+
+
+def test_models_that_do_not_fit_together_are_refused():
+    parser, scorer = member("simple-pcfg"), member("lstm")
+    with pytest.raises(InputError, match="found a lstm model as a parser; expected simple-pcfg"):
+        combine([scorer], scorer)
+    with pytest.raises(InputError, match="found a simple-pcfg model as the scorer"):
+        combine([parser], parser)
+    with pytest.raises(InputError, match="parser 2 is not that of the scorer: 7 words against 9"):
+        combine([parser, member("simple-pcfg", words=WORDS[:-2])], scorer)
+    with pytest.raises(InputError, match="word 3 is 'dog' against 'cat'"):
+        combine([member("simple-pcfg", words=("the", "dog", "cat", *WORDS[3:]))], scorer)
+    lower = dataclasses.replace(scorer.settings, normaliser=Normaliser(lower_case=True))
+    with pytest.raises(InputError, match="parser 1 has another normaliser"):
+        combine([parser], dataclasses.replace(scorer, settings=lower))
+
+
+def test_a_combination_is_not_trained(tmp_path):
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text("model: {name: combination}\ntext: {train: a.txt, valid: b.txt}\n")
+    with pytest.raises(InputError, match=r"model\.name: found combination; expected a model type that is trained"):
+        read_recipe(recipe)
+
+
+def test_the_command_writes_a_model_folder(parts, tmp_path, capsys):
+    parsers, scorer = parts
+    folders = [tmp_path / name for name in ("one", "two", "scorer")]
+    for folder, stored in zip(folders, [*parsers, scorer], strict=True):
+        write_model(folder, stored)
+    output = tmp_path / "combined"
+    arguments = ["combine", *map(str, folders[:2]), "--scorer", str(folders[2]), "-o", str(output)]
+    assert main([*arguments, "--precision", "bfloat16", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["parsers"] == 2
+    assert marginals(read_model(output)) == pytest.approx(marginals(combine(parsers, scorer)), abs=0.05)
+    assert main(arguments) == 2
+    assert "is not empty" in capsys.readouterr().err
