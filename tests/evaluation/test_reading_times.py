@@ -16,6 +16,7 @@ import pytest
 from syntaxlm.errors import InputError, InputWarning
 from syntaxlm.evaluation import reading_times_words
 from syntaxlm.evaluation.reading_times import RegressionSettings, binned_means, check_picture, evaluate_reading_times
+from syntaxlm.evaluation.reading_times_frequencies import Frequencies
 from syntaxlm.evaluation.reading_times_regression import (
     assigned_folds,
     bootstrap_mean,
@@ -23,7 +24,7 @@ from syntaxlm.evaluation.reading_times_regression import (
     held_out_log_likelihood,
     independent,
 )
-from syntaxlm.evaluation.reading_times_tables import Frequencies, Table, displayed_words, join_times
+from syntaxlm.evaluation.reading_times_tables import Table, displayed_words, join_times
 from syntaxlm.evaluation.reading_times_words import score_words, word_table
 from syntaxlm.scoring.surprisal import surprisals
 from syntaxlm.text.reader import AUTO_STYLE

@@ -11,10 +11,9 @@ import polars as pl
 import pytest
 
 from syntaxlm.errors import InputError
+from syntaxlm.evaluation.reading_times_frequencies import Frequencies, bare_word
 from syntaxlm.evaluation.reading_times_tables import (
-    Frequencies,
     Table,
-    bare_word,
     displayed_words,
     join_times,
     lagged,

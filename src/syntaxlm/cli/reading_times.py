@@ -39,9 +39,9 @@ def add_reading_times(kinds: Any) -> None:
         help="measure how well surprisal predicts reading times",
         description="Measure how well the surprisals of one or more models predict reading times, on the same words."
         " Regressions have word length, log frequency, position and the previous words as baseline, and the surprisal"
-        " of each model in addition. Prints the held-out gain in log-likelihood per word with 95%% intervals, and the"
-        " coefficients of surprisal. Requires the extra stats: pip install 'syntaxlm[stats]'. Tables have a header line"
-        " and are separated by tabs or commas.",
+        " of each model in addition. Prints the held-out gain in log-likelihood per word with confidence intervals, and"
+        " the coefficients of surprisal. Requires the extra stats: pip install 'syntaxlm[stats]'. Tables have a header"
+        " line and are separated by tabs or commas.",
         epilog="example: syntaxlm evaluate reading-times MODEL --words words.tsv --times times.tsv --frequencies"
         " train.txt",
     )

@@ -24,6 +24,7 @@ from syntaxlm.drawing.page import Section, html_page
 from syntaxlm.drawing.svg import Picture, Theme
 from syntaxlm.drawing.writing import check_format, write_picture
 from syntaxlm.errors import InputError
+from syntaxlm.evaluation.reading_times_frequencies import Frequencies, frequencies_of
 from syntaxlm.evaluation.reading_times_regression import (
     FoldUnit,
     Integers,
@@ -40,11 +41,9 @@ from syntaxlm.evaluation.reading_times_regression import (
 )
 from syntaxlm.evaluation.reading_times_tables import (
     DisplayedWords,
-    Frequencies,
     Table,
     Times,
     displayed_words,
-    frequencies_of,
     join_times,
 )
 from syntaxlm.evaluation.reading_times_words import (
@@ -61,6 +60,7 @@ from syntaxlm.evaluation.reading_times_words import (
     word_properties,
 )
 from syntaxlm.model_io import ModelBundle
+from syntaxlm.progress import progress_bar
 from syntaxlm.scoring.surprisal import Context
 from syntaxlm.text.reader import AUTO_STYLE
 from syntaxlm.text.treebank_style import TreebankStyle
@@ -400,10 +400,10 @@ def evaluate_reading_times(
     joined_times = join_times(displayed, table, time_column, key, settings.log, minimum, maximum, word_column)
     listed = frequencies_of(frequencies)
     predictors = _baseline(displayed, listed, settings)
+    read = [(name, stored, one) for name, stored in models.items() for one in _contexts(stored, context)]
     scores = [
         (name, stored, score_words(stored, displayed, one, style))
-        for name, stored in models.items()
-        for one in _contexts(stored, context)
+        for name, stored, one in progress_bar(read, "scoring, models")
     ]
     analysed, excluded = _analysed(displayed, joined_times, predictors, [one for _, _, one in scores], settings)
     units = (displayed.sentences if settings.fold_unit == "sentence" else displayed.groups)[analysed]

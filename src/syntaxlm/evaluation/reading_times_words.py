@@ -20,9 +20,9 @@ import numpy.typing as npt
 from syntaxlm.data.tables import FORMATS, names_beside
 from syntaxlm.dataframes import dataframe
 from syntaxlm.errors import InputError, InputWarning
+from syntaxlm.evaluation.reading_times_frequencies import Frequencies
 from syntaxlm.evaluation.reading_times_tables import (
     DisplayedWords,
-    Frequencies,
     Numbers,
     Table,
     displayed_words,
