@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from syntaxlm.data.toy import write_corpus
     from syntaxlm.data.treebanks import read_treebank
     from syntaxlm.errors import InputError, InputWarning
+    from syntaxlm.evaluation.reading_times import RegressionSettings
     from syntaxlm.parsing.evaluation import evaluate_trees
     from syntaxlm.parsing.parse import Parse
     from syntaxlm.reports.report import write_report
@@ -42,6 +43,7 @@ _MODULES = {
     "PROTOCOLS": "trees.scoring",
     "Parse": "parsing.parse",
     "Protocol": "trees.scoring",
+    "RegressionSettings": "evaluation.reading_times",
     "Tree": "trees.tree",
     "TreebankStyle": "text.treebank_style",
     "average_files": "trees.averaging",
@@ -81,6 +83,7 @@ __all__ = [
     "LanguageModel",
     "Parse",
     "Protocol",
+    "RegressionSettings",
     "Tree",
     "TreebankStyle",
     "average_files",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice, starmap
 from pathlib import Path
-from typing import Literal, overload
+from typing import Any, Literal, overload
 
 import torch
 
@@ -17,6 +17,13 @@ from syntaxlm.errors import InputError
 from syntaxlm.evaluation.completion import evaluate_completion
 from syntaxlm.evaluation.completion_report import CompletionReport
 from syntaxlm.evaluation.pairs import PairsReport, evaluate_pairs
+from syntaxlm.evaluation.reading_times import (
+    Contexts,
+    ReadingTimesReport,
+    RegressionSettings,
+    evaluate_reading_times,
+)
+from syntaxlm.evaluation.reading_times_words import WordTable, word_table
 from syntaxlm.generation.sampling import Sampling
 from syntaxlm.generation.sentences import GeneratedSentence, generate
 from syntaxlm.generation.stop_io import read_stops
@@ -325,6 +332,68 @@ class LanguageModel(ModelBundle):
         Raises InputError for files that cannot be read and for models without sentence probabilities.
         """
         return evaluate_completion(self._with(also), questions, answers, style, shares, per_token, parses)
+
+    def word_table(
+        self,
+        table: Any,
+        column: str = "word",
+        *,
+        group: str | None = None,
+        sentence: str | None = None,
+        is_text: bool = False,
+        frequencies: str | Path | None = None,
+        context: Context | None = None,
+        spillover: int = 1,
+        style: TreebankStyle = AUTO_STYLE,
+    ) -> WordTable:
+        """Compute the surprisal of displayed words: one row per word, joined with the columns of the input.
+
+        table: a file or data frame with one displayed word per row, in the order of reading; with `is_text`, with
+        running text.  column: its column of words, or of text.
+        group: the column that names the text (story, item) of a row.  sentence: the column whose value changes where a
+        sentence starts; None: sentences are found from punctuation.
+        frequencies: a file with a list of words and counts, or with text; None: no log frequency.
+        context: "reset" reads each sentence by itself; "carry" carries the state within a group; None: as in training.
+        spillover: number of previous words whose values are in the row.  style: see `parse`.
+        Raises InputError for tables that cannot be read and for models without token probabilities.
+        """
+        return word_table(
+            self, table, column, group=group, sentence=sentence, is_text=is_text, frequencies=frequencies,
+            context=context, spillover=spillover, style=style,
+        )  # fmt: skip
+
+    def evaluate_reading_times(
+        self,
+        words: Any,
+        times: Any = None,
+        *,
+        frequencies: str | Path,
+        time_column: str = "time",
+        word_column: str = "word",
+        sentence: str | None = None,
+        group: str | None = None,
+        key: Sequence[str] | None = None,
+        context: Contexts | None = None,
+        minimum: float | None = None,
+        maximum: float | None = None,
+        style: TreebankStyle = AUTO_STYLE,
+        settings: RegressionSettings | None = None,
+        also: Mapping[str, ModelBundle] | None = None,
+    ) -> ReadingTimesReport:
+        """Measure how well surprisal predicts reading times, beyond length, frequency and position.
+
+        words: a file or data frame with one displayed word per row.  times: one with reading times; None: `words` has
+        them.  key: columns of both that identify a word; None: all that both have.  minimum, maximum: of times.
+        context: as in `word_table`; "both": two results per model that can carry its state.
+        also: other models by name, measured on the same words.  Other parameters: see `word_table`.
+        Raises InputError for tables that cannot be read or do not match, for models without token probabilities, and
+        if statsmodels is not installed (extra `stats`).
+        """
+        return evaluate_reading_times(
+            self._with(also), words, times, frequencies=frequencies, time_column=time_column, word_column=word_column,
+            sentence=sentence, group=group, key=key, context=context, minimum=minimum, maximum=maximum, style=style,
+            settings=settings,
+        )  # fmt: skip
 
     def _with(self, also: Mapping[str, ModelBundle] | None) -> Mapping[str, ModelBundle]:
         """This model and others by name."""

@@ -26,6 +26,7 @@ from syntaxlm.cli.options import (
     ties_of,
 )
 from syntaxlm.cli.pairs import add_pairs
+from syntaxlm.cli.reading_times import add_reading_times
 from syntaxlm.errors import InputError
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def add_evaluate(commands: Any) -> None:
     _add_boundaries(kinds)
     add_pairs(kinds)
     add_completion(kinds)
+    add_reading_times(kinds)
     add_evaluate_logic(kinds)
 
 

@@ -19,6 +19,7 @@ from syntaxlm.cli.options import (
     text_output,
     treebank_style,
 )
+from syntaxlm.cli.reading_times import add_displayed_words, score_displayed_words, scores_displayed_words
 from syntaxlm.errors import InputError
 from syntaxlm.files import to_json
 
@@ -33,7 +34,9 @@ def add_score(commands: Any) -> None:
         " sentence per line, or is a column of a table; other columns are copied to every row, and renamed to"
         " input_word, input_sentence, ... if the output has a column of that name. For a dependency-tree model, TEXT"
         " contains dependency trees; a word's surprisal is conditioned on its path in the tree, and ends of sentences"
-        " have none.",
+        " have none. With --words, or for running text with --group, print one row per word that was displayed to"
+        " readers, with all columns of the table, and with surprisal, length and frequency of the word and of previous"
+        " words.",
         epilog="example: syntaxlm score MODEL items.tsv --column sentence -o surprisals.tsv",
     )
     add_model(parser)
@@ -44,8 +47,12 @@ def add_score(commands: Any) -> None:
         help="column with the sentences, if TEXT is a table (tab-separated, with a header line)"
     )  # fmt: skip
     parser.add_argument(
-        "--format", choices=["tsv", "json"], default="tsv", help="output format; default: tsv; json: JSON lines"
+        "--format",
+        choices=["tsv", "csv", "json"],
+        default="tsv",
+        help="output format; default: tsv; json: JSON lines",
     )
+    add_displayed_words(parser)
     add_treebank_style(parser)
     add_json_lines(parser)
     add_output(parser, "the rows")
@@ -53,6 +60,9 @@ def add_score(commands: Any) -> None:
 
 
 def _score(options: argparse.Namespace) -> None:
+    if scores_displayed_words(options):
+        score_displayed_words(load_model(options.model, options), options)
+        return
     pieces = _scored(load_model(options.model, options), options)
     with text_output(options.output) as file:
         for piece in pieces:
@@ -62,13 +72,14 @@ def _score(options: argparse.Namespace) -> None:
 def _scored(stored: Any, options: argparse.Namespace) -> Iterator[str]:
     """The rows, one sentence at a time."""
     from syntaxlm.data.corpora import read_sentences
-    from syntaxlm.data.tables import Row, format_cells, names_beside, read_table
+    from syntaxlm.data.tables import FORMATS, Row, names_beside, read_table
     from syntaxlm.progress import error_console, progress_bar
     from syntaxlm.scoring.surprisal import Context, UnknownWords, WordSurprisal, surprisals
     from syntaxlm.scoring.tree_scores import tree_surprisals
     from syntaxlm.text_files import no_sentence
 
     names: tuple[str, ...] = ()
+    format_cells = FORMATS.get(options.format, FORMATS["tsv"])
     style = treebank_style(options)
     unknown = UnknownWords(stored, style)
     columns = WordSurprisal._fields

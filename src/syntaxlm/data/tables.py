@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ from syntaxlm.text_files import read_lines, source_name
 
 _CELL = re.compile(r'"((?:[^"]|"")*)"(?=\t|$)|[^\t]*')
 _NEEDS_QUOTES = re.compile('[\t"\r\n]')
+_CSV_NEEDS_QUOTES = re.compile('[,"\r\n]')
 
 
 class Row(NamedTuple):
@@ -95,3 +96,12 @@ def split_cells(line: str) -> list[str]:
 def format_cells(cells: Iterable[str]) -> str:
     """A line of these cells, without its line end."""
     return "\t".join('"' + cell.replace('"', '""') + '"' if _NEEDS_QUOTES.search(cell) else cell for cell in cells)
+
+
+def format_comma_separated(cells: Iterable[str]) -> str:
+    """A line of these cells, separated by commas (RFC 4180), without its line end."""
+    return ",".join('"' + cell.replace('"', '""') + '"' if _CSV_NEEDS_QUOTES.search(cell) else cell for cell in cells)
+
+
+FORMATS: dict[str, Callable[[Iterable[str]], str]] = {"tsv": format_cells, "csv": format_comma_separated}
+"""How a line is written, by the name of the format."""

@@ -1,0 +1,419 @@
+"""Surprisal of displayed words, and regressions of reading times on it."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import json
+import string
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from syntaxlm.errors import InputError, InputWarning
+from syntaxlm.evaluation import reading_times_words
+from syntaxlm.evaluation.reading_times import RegressionSettings, binned_means, check_picture, evaluate_reading_times
+from syntaxlm.evaluation.reading_times_frequencies import Frequencies
+from syntaxlm.evaluation.reading_times_regression import (
+    assigned_folds,
+    bootstrap_mean,
+    fit,
+    held_out_log_likelihood,
+    independent,
+)
+from syntaxlm.evaluation.reading_times_tables import Table, displayed_words, join_times
+from syntaxlm.evaluation.reading_times_words import score_words, word_table
+from syntaxlm.scoring.surprisal import surprisals
+from syntaxlm.text.reader import AUTO_STYLE
+from syntaxlm.text.vocabulary import Vocabulary
+from tests.fresh_models import STREAM, fresh
+from tests.shared_data import DATA
+from tests.tree_models import tree_model
+
+NATURAL_STORIES = DATA / "natural-stories"
+FREQUENCIES = Frequencies({"the": 50, "cat": 10, "dog": 5, "sees": 2, "old": 1}, 100, "list.tsv")
+
+
+def model_of_marks(**settings):
+    """A model whose vocabulary has punctuation marks and contraction endings as words."""
+    stored = fresh("lstm", **settings)
+    special, marks = ["<unk>", "<s>", "</s>"], [",", ".", "--", "``", "''", "(", ")", "?", "!"]
+    words = ["do", "n't", "it", "'s", "he", "said", "twice", "word", "N", "the", "well-known"]
+    tokens = [*special, *marks, *words]
+    return dataclasses.replace(stored, vocabulary=Vocabulary(tokens))
+
+
+def frame(words, **columns):
+    return pd.DataFrame({"word": words, **columns})
+
+
+# ---- surprisal of displayed words
+
+
+def test_words_with_punctuation_and_contractions_are_aligned_with_their_tokens():
+    words = ['"Don’t,"', "he", "said—twice.", "It's", "(the", "word)", "1,989", "...", "well-known!", "xyzzy"]
+    stored = model_of_marks()
+    found = displayed_words(Table.read(frame(words, sentence=[1] * 10)), sentence="sentence")
+    scores = score_words(stored, found)
+    assert scores.tokens == (
+        "`` do n't , ''", "he", "said -- twice .", "it 's", "( the", "word )", "N", "<unk>", "well-known !", "<unk>",
+    )  # fmt: skip
+    assert scores.known.tolist() == [True] * 7 + [False, True, False]
+    rows = next(surprisals(stored, [" ".join(words)], style=AUTO_STYLE))
+    assert np.allclose(scores.surprisal, [row.surprisal for row in rows if row.word])
+    assert rows[-1].word == ""  # the end of the sentence does not count
+
+
+def test_a_word_that_the_model_does_not_read_has_no_surprisal():
+    stored = fresh("lstm", drop_punctuation=True)
+    scores = score_words(stored, displayed_words(Table.read(frame(["the", "—", "cat"]))))
+    assert np.isnan(scores.surprisal).tolist() == scores.known.__invert__().tolist() == [False, True, False]
+
+
+def test_the_surprisal_of_a_region_is_the_sum_over_its_words():
+    stored = fresh("lstm")
+    words = score_words(stored, displayed_words(Table.read(frame(["the", "old", "cat", "sees"])))).surprisal
+    regions = score_words(stored, displayed_words(Table.read(frame(["the  old", "cat sees"])))).surprisal
+    assert np.allclose(regions, [words[:2].sum(), words[2:].sum()])
+
+
+def test_carried_state_crosses_sentences_but_not_groups():
+    stored = fresh("lstm", STREAM)
+    words = ["the", "cat", "sees.", "the", "old", "dog."]
+    table = Table.read(frame(words * 2, story=["a"] * 6 + ["b"] * 6))
+    reset, carried = (score_words(stored, displayed_words(table, group="story"), one) for one in ("reset", "carry"))
+    assert (reset.carries, carried.carries) == (False, True)
+    assert score_words(stored, displayed_words(table)).carries  # as trained
+    assert np.allclose(reset.surprisal[:3], carried.surprisal[:3])
+    assert not np.allclose(reset.surprisal[3:6], carried.surprisal[3:6])
+    assert np.allclose(carried.surprisal[:6], carried.surprisal[6:])
+    one_text = score_words(stored, displayed_words(table), "carry").surprisal
+    assert not np.allclose(one_text[6:], carried.surprisal[6:])
+
+
+def test_carried_state_of_a_model_of_single_sentences_warns_once():
+    table = Table.read(frame(["the", "cat"], story=["a", "b"]))
+    with pytest.warns(InputWarning, match="trained on single sentences") as warned:
+        score_words(fresh("lstm"), displayed_words(table, group="story"), "carry")
+    assert len(warned) == 1
+
+
+def test_long_sentences_are_split_for_models_of_whole_sentences(monkeypatch):
+    monkeypatch.setattr(reading_times_words, "LONGEST", 6)
+    words = displayed_words(Table.read(frame(["the", "cat", "sees", "a,", "dog", "the", "cat", "sees", "the", "old"])))
+    with pytest.warns(InputWarning, match="1 sentences have more than 6 words"):
+        scores = score_words(fresh("simple-pcfg"), words)
+    parts = ["the cat sees a,", "dog the cat sees the old"]
+    rows = [row for line in surprisals(fresh("simple-pcfg"), parts, style=AUTO_STYLE) for row in line if row.word]
+    assert np.allclose(scores.surprisal, [row.surprisal for row in rows])
+    assert score_words(fresh("lstm"), words).long_sentences == 0
+
+
+def test_a_dependency_tree_model_is_refused():
+    with pytest.raises(InputError, match="reads dependency trees; expected a model of text"):
+        score_words(tree_model(), displayed_words(Table.read(frame(["the"]))))
+
+
+# ---- the table of words
+
+
+def test_the_table_has_all_columns_of_the_input_and_values_of_previous_words():
+    table = frame(["the", "Cat,", "xyzzy", "dog"], item=["a", "a", "a", "b"], length=[9, 9, 9, 9])
+    found = word_table(fresh("ngram"), table, group="item", frequencies=FREQUENCIES, spillover=2)
+    rows = list(found.rows())
+    assert list(rows[0]) == [
+        "word", "item", "input_length", "sentence_number", "word_in_sentence", "word_in_group", "token", "surprisal",
+        "in_vocabulary", "previous_surprisal", "previous_in_vocabulary", "previous_surprisal_2",
+        "previous_in_vocabulary_2", "length", "log_frequency", "previous_length", "previous_log_frequency",
+        "previous_length_2", "previous_log_frequency_2",
+    ]  # fmt: skip
+    assert [row["in_vocabulary"] for row in rows] == [True, True, False, True]
+    assert [row["previous_in_vocabulary"] for row in rows] == [None, True, True, None]
+    assert [row["previous_surprisal"] for row in rows] == [None, rows[0]["surprisal"], rows[1]["surprisal"], None]
+    assert [row["length"] for row in rows] == [3, 4, 5, 3]
+    assert [row["previous_length_2"] for row in rows] == [None, None, 3, None]
+    assert rows[1]["log_frequency"] == round(FREQUENCIES.zipf("cat"), 6)
+    assert found.summary == "4 words, 1 unknown (25.0%)"
+
+
+@pytest.mark.parametrize(("format", "separator"), [("tsv", "\t"), ("csv", ",")])
+def test_the_formats_of_the_table_have_the_same_content(format, separator):
+    found = word_table(fresh("ngram"), frame(['"the,', "cat"]))
+    lines = list(csv.DictReader(io.StringIO("".join(found.lines(format))), delimiter=separator))
+    values = [json.loads(line) for line in found.lines("json")]
+    assert values == list(found.rows())
+    expected = [{name: reading_times_words._text_of(value) for name, value in row.items()} for row in values]
+    assert lines == expected
+    assert list(found.to_dataframe()["word"]) == ['"the,', "cat"]
+
+
+def test_a_frequency_list_without_most_words_warns():
+    with pytest.warns(InputWarning, match=r"list\.tsv: has only 33% of the displayed words"):
+        word_table(fresh("ngram"), frame(["the", "N", "a"]), frequencies=FREQUENCIES)
+
+
+# ---- regressions
+
+
+@pytest.fixture
+def generator():
+    return np.random.default_rng(7)
+
+
+def test_a_known_effect_is_recovered_with_its_standard_error(generator):
+    rows = 4000
+    length, surprisal = generator.normal(5, 2, rows), generator.normal(8, 3, rows)
+    times = 300 + 4 * length + 2 * surprisal + generator.normal(0, 30, rows)
+    found = fit(times, {"length": length, "surprisal": surprisal}).coefficient("surprisal")
+    assert found.standard_error == pytest.approx(30 / (3 * np.sqrt(rows)), rel=0.05)
+    assert abs(found.value - 2) < 3 * found.standard_error
+    # The expected gain of a predictor is half the squared effect over the noise variance.
+    folds = assigned_folds(np.arange(rows) // 20, 10, seed=0)
+    deltas = held_out_log_likelihood(times, {"length": length, "surprisal": surprisal}, folds)
+    deltas -= held_out_log_likelihood(times, {"length": length}, folds)
+    interval = bootstrap_mean(deltas, np.arange(rows) // 20, seed=0)
+    expected = 0.5 * np.log(1 + (2 * 3 / 30) ** 2)
+    assert interval.low < expected < interval.high
+    assert interval.low > 0.5 * expected
+
+
+def test_a_predictor_without_effect_gains_nothing_on_held_out_rows(generator):
+    rows = 4000
+    length, surprisal = generator.normal(5, 2, rows), generator.normal(8, 3, rows)
+    times = 300 + 4 * length + generator.normal(0, 30, rows)
+    folds = assigned_folds(np.arange(rows) // 20, 10, seed=0)
+    deltas = held_out_log_likelihood(times, {"length": length, "surprisal": surprisal}, folds)
+    deltas -= held_out_log_likelihood(times, {"length": length}, folds)
+    interval = bootstrap_mean(deltas, np.arange(rows) // 20, seed=0)
+    assert abs(interval.value) < 1e-3
+    assert interval.low < 0
+
+
+def test_held_out_rows_are_not_in_their_own_regression():
+    times = np.array([1.0, 2.0, 3.0, 4.0, 100.0, 6.0])
+    x = {"x": np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])}
+    folds = np.array([0, 1, 0, 1, 2, 0])
+    found = held_out_log_likelihood(times, x, folds)
+    assert found[4] < found[[0, 1, 2, 3, 5]].min()
+    changed = times.copy()
+    changed[4] = 5
+    inside = [0, 1, 2, 3, 5]
+    regression = fit(times[inside], {"x": x["x"][inside]})
+    assert held_out_log_likelihood(changed, x, folds)[4] > 0 > found[4]
+    assert regression.coefficient("x").value == pytest.approx(1)
+
+
+def test_folds_never_split_a_unit_and_have_equal_numbers_of_units():
+    units = np.repeat(np.arange(25), np.arange(25) % 4 + 1)
+    folds = assigned_folds(units, 10, seed=3)
+    assert all(len(set(folds[units == unit])) == 1 for unit in range(25))
+    sizes = [len(set(units[folds == fold])) for fold in range(10)]
+    assert sorted(set(sizes)) == [2, 3]
+    assert set(assigned_folds(np.array([0, 0, 1]), 10, 0)) == {0, 1}
+    assert not np.array_equal(folds, assigned_folds(units, 10, seed=4))
+
+
+def test_the_bootstrap_resamples_whole_units(generator):
+    unit = np.repeat(np.arange(200), 5)
+    values = np.repeat(generator.normal(size=200), 5)  # identical within a unit
+    interval = bootstrap_mean(values, unit, seed=0)
+    assert interval.value == pytest.approx(values.mean())
+    assert interval.high - interval.low == pytest.approx(2 * 1.96 / np.sqrt(200), rel=0.2)
+    assert np.isnan(bootstrap_mean(values[:5], unit[:5], 0).low)
+
+
+def test_constant_and_collinear_predictors_are_left_out():
+    x = np.arange(10.0)
+    kept, left_out = independent({"x": x, "one": np.ones(10), "twice": 2 * x + 1, "square": x**2})
+    assert (list(kept), left_out) == (["x", "square"], ("one", "twice"))
+
+
+def test_bins_have_equal_numbers_of_words_and_their_means():
+    x = np.arange(100.0)[::-1]
+    bins = list(binned_means(x, 3 * x, 4))
+    assert [(one.x, one.mean, one.size) for one in bins] == [
+        (12, 36, 25), (37, 111, 25), (62, 186, 25), (87, 261, 25),
+    ]  # fmt: skip
+    assert bins[0].high - bins[0].mean == pytest.approx(1.96 * (3 * np.arange(25)).std(ddof=1) / 5)
+
+
+# ---- the evaluation
+
+
+@pytest.fixture(scope="module")
+def experiment():
+    """Two models, and words whose times have a known effect of the first model's surprisal."""
+    generator = np.random.default_rng(0)
+    drawn = generator.choice(["the", "cat", "dog", "sees", "old", "zzz"], 1800, p=[0.3, 0.2, 0.2, 0.15, 0.13, 0.02])
+    words = [str(word) + (punctuation * (place % 7 == 6)) for place, word in enumerate(drawn) for punctuation in "."]
+    table = frame(words, story=np.arange(1800) // 300, zone=np.arange(1800) % 300, item_rt=[""] * 1800)
+    models = {"lstm": fresh("lstm"), "kn": fresh("ngram")}
+    columns = word_table(models["lstm"], table, group="story").to_dataframe()
+    noise = generator.normal(0, 20, 1800)
+    own = columns["surprisal"] + 0.5 * columns["previous_surprisal"].fillna(0)
+    times = 300 + 6 * own + 2 * columns["length"] + noise
+    return models, table, table[["story", "zone"]].assign(time=times, null=300 + noise)
+
+
+def evaluate(experiment, time="time", models=None, context=None, **settings):
+    own, words, times = experiment
+    return evaluate_reading_times(
+        models or own, words, times, frequencies=FREQUENCIES, time_column=time, group="story", context=context,
+        settings=RegressionSettings(**settings),
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def report(experiment):
+    return evaluate(experiment)
+
+
+def test_models_are_measured_on_the_same_words_and_the_true_effect_is_found(report):
+    lstm, kn = report.models
+    assert abs(lstm.regression.coefficient("surprisal").value - 6) < 0.5
+    assert abs(lstm.regression.coefficient("previous_surprisal").value - 3) < 0.5
+    assert lstm.delta.low > 0
+    assert lstm.delta.value > kn.delta.value
+    (difference,) = report.differences
+    assert difference.label == "kn, reset"
+    assert difference.difference.high < 0
+    assert difference.difference.value == pytest.approx(kn.delta.value - lstm.delta.value)
+    assert len(lstm.deltas) == len(kn.deltas) == report.count
+    assert lstm.delta.value == pytest.approx(lstm.deltas.mean())
+
+
+def test_times_without_effect_give_about_zero(experiment):
+    report = evaluate(experiment, "null")
+    for one in report.models:
+        assert abs(one.delta.value) < 4e-3
+        assert one.delta.low < 0
+
+
+def test_unknown_words_and_the_words_after_them_are_left_out_and_counted(experiment):
+    report = evaluate(experiment, spillover=2)
+    words = np.array([word.rstrip(".") for word in report.words.words])
+    unknown = words == "zzz"
+    window = unknown | np.r_[False, unknown[:-1]] | np.r_[False, False, unknown[:-2]]
+    starts, ends = np.arange(1800) % 300 < 2, np.arange(1800) % 300 == 299
+    assert np.array_equal(report.analysed, ~(window | starts | ends))
+    assert report.models[0].unknown_words == unknown.sum()
+    assert report.excluded["unknown"] == (unknown & ~starts & ~ends).sum()
+    assert report.count + sum(report.excluded.values()) == 1800
+    kept = evaluate(experiment, unknown="keep", keep_last=True)
+    assert kept.count == 1800 - 6
+    assert "at the end of a text" not in kept.excluded
+    for one in kept.models:
+        assert one.baseline.coefficient("unknown") is not None
+        assert one.regression.coefficient("previous_unknown") is not None
+
+
+def test_folds_of_groups_or_sentences(experiment):
+    report = evaluate(experiment, fold_unit="group")
+    assert report.to_dict()["folds"] == 6
+    folds = report.fold[report.analysed]
+    groups = report.words.groups[report.analysed]
+    assert len(set(zip(folds, groups, strict=True))) == 6
+    assert "6 folds that do not split a story" in str(report)
+
+
+def test_folds_never_split_a_sentence(report):
+    pairs = set(zip(report.words.sentences[report.analysed], report.fold[report.analysed], strict=True))
+    assert len(pairs) == len(set(report.words.sentences[report.analysed]))
+
+
+def test_both_contexts_and_grammars_appear_in_one_table(experiment):
+    models = {"stream": fresh("lstm", STREAM), "pcfg": fresh("simple-pcfg")}
+    _, words, times = experiment
+    few = words[:600], times[:600]
+    report = evaluate((models, *few), context="both")
+    assert [one.label for one in report.models] == ["stream, reset", "stream, carry", "pcfg, reset"]
+    assert report.svg().count("<polyline") == 3
+    assert list(report.to_dataframe()["model"]) == ["stream", "stream", "pcfg"]
+
+
+def test_figures_for_json_and_details_agree_with_the_report(report):
+    figures = json.loads(json.dumps(report.to_dict()))
+    assert figures["schema_version"] == 1
+    assert figures["words"]["analysed"] == report.count
+    assert figures["models"][0]["delta_log_likelihood"]["value"] == report.models[0].delta.value
+    assert len(figures["models"][0]["fold_delta_log_likelihoods"]) == figures["folds"] == 10
+    assert figures["baseline_predictors"] == [
+        "length", "log_frequency", "previous_length", "previous_log_frequency", "word_in_sentence", "word_in_group",
+    ]  # fmt: skip
+    rows = report.word_table().to_dataframe()
+    assert len(rows) == 1800
+    kept = rows[rows["analysed"]]
+    assert kept["fold"].min() == 1
+    assert kept["surprisal_kn_reset"].mean() == pytest.approx(report.models[1].mean_surprisal, abs=1e-5)
+    text = str(report)
+    assert f"{1000 * report.models[0].delta.value:.2f}" in text
+    assert "kn, reset minus lstm, reset:" in text
+
+
+def test_a_numeric_column_can_be_a_predictor_and_logarithms_are_predicted(experiment):
+    models, words, times = experiment
+    words = words.assign(shown=np.arange(1800.0) ** 0.5)
+    words.loc[10, "shown"] = np.nan
+    report = evaluate((models, words, times), predictors=("shown",), log=True)
+    assert report.excluded["without predictor"] == 1
+    assert report.models[0].baseline.coefficient("shown") is not None
+    assert 5 < report.to_dict()["times"]["mean"] < 7
+    with pytest.raises(InputError, match="no column 'missing'; found word"):
+        evaluate(experiment, predictors=("missing",))
+    with pytest.raises(InputError, match="the baseline has a predictor of this name"):
+        evaluate(experiment, predictors=("length",))
+
+
+@pytest.mark.parametrize(
+    ("settings", "reported"),
+    [
+        ({"folds": 1}, "folds: found 1; expected 2 or more"),
+        ({"spillover": -1}, "spillover: found -1"),
+        ({"unknown": "drop"}, "unknown: found 'drop'; expected exclude or keep"),
+    ],
+)
+def test_wrong_settings_are_reported(settings, reported):
+    with pytest.raises(InputError, match=reported):
+        RegressionSettings(**settings)
+
+
+def test_too_few_words_are_reported(experiment):
+    models, words, times = experiment
+    with pytest.raises(InputError, match=r"found \d+ words for the regression with 8 predictors; expected at least 45"):
+        evaluate((models, words[:20], times))
+
+
+def test_without_statsmodels_the_extra_is_named(experiment, monkeypatch):
+    monkeypatch.setitem(sys.modules, "statsmodels", None)
+    monkeypatch.setitem(sys.modules, "statsmodels.regression.linear_model", None)
+    with pytest.raises(InputError, match=r"pip install 'syntaxlm\[stats\]'"):
+        evaluate(experiment)
+
+
+def test_pictures_are_written_as_svg_or_page_but_not_as_latex(report, tmp_path):
+    for suffix in (".svg", ".html"):
+        path = tmp_path / f"times{suffix}"
+        report.write_picture(path)
+        assert "surprisal, bits" in path.read_text(encoding="utf-8")
+    assert "delta log-likelihood" in (tmp_path / "times.html").read_text(encoding="utf-8")
+    with pytest.raises(InputError, match=r"expected one of \.svg, \.png, \.html"):
+        check_picture(tmp_path / "times.tex")
+
+
+@pytest.mark.skipif(not NATURAL_STORIES.exists(), reason="no Natural Stories")
+def test_natural_stories_are_aligned_with_their_times():
+    words = displayed_words(Table.read(NATURAL_STORIES / "all_stories.tok.gz"), group="item")
+    assert (len(words), words.groups[-1] + 1) == (10_256, 10)
+    assert 470 <= words.sentences[-1] + 1 <= 490  # the corpus counts 485
+    ends = [words.words[end - 1].rstrip("'")[-1] for _, end in words.spans(words.sentences)]
+    assert set(ends) <= set(".?!")
+    times = join_times(words, Table.read(NATURAL_STORIES / "wordinfo.tsv.gz"), "meanItemRT")
+    assert not np.isnan(times.values).any()
+    assert times.unmatched == 0
+    scores = score_words(fresh("ngram"), words)
+    assert scores.is_read.all()
+    known = {word.lower().strip(".,!?'") for word, one in zip(words.words, scores.known, strict=True) if one}
+    assert known <= {"the", "cat", "dog", "sees", "old", *string.ascii_lowercase}
