@@ -89,9 +89,9 @@ def _add_parse(kinds: Any) -> None:
     add_scoring(parser, "ptb-keep")
     add_decoding(parser)
     parser.add_argument(
-        "--random-weights", type=int, default=0, metavar="N",
-        help="also score N untrained models with the same settings and vocabulary, which shows the effect of the"
-        " architecture alone"
+        "--random-weights", type=int, metavar="N",
+        help="also score N untrained models with the same settings and vocabulary by every decoder, which shows the"
+        " effect of the architecture alone; default: 3 for a single model of distances, otherwise 0"
     )  # fmt: skip
     add_figures(parser)
     parser.set_defaults(run=_parse)
