@@ -26,6 +26,7 @@ from syntaxlm.cli.options import (
     ties_of,
 )
 from syntaxlm.cli.pairs import add_pairs
+from syntaxlm.cli.significance import add_significance
 from syntaxlm.errors import InputError
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def add_evaluate(commands: Any) -> None:
     _add_boundaries(kinds)
     add_pairs(kinds)
     add_completion(kinds)
+    add_significance(kinds)
     add_evaluate_logic(kinds)
 
 
