@@ -199,6 +199,7 @@ def _trees(source: str, rows: Sequence[dict[str, Any]]) -> DetailedScores:
 def _choices(source: str, rows: Sequence[dict[str, Any]]) -> DetailedScores:
     """The accuracy on minimal pairs or questions: one run per model; interpolated models are left out."""
     pairs = "better" in rows[0]
+    rows = [row for row in rows if row.get("adjacent", True)]  # other pairs of an item follow from these
     names = tuple(name for name in rows[0]["models"] if pairs or name != "interpolated")
     items = tuple((row["case"], row["better"], row["worse"]) if pairs else tuple(row["candidates"]) for row in rows)
     credits, known = np.zeros((2, len(names), len(rows)))
