@@ -20,7 +20,7 @@ from syntaxlm.text_files import STANDARD_INPUT, read_lines, source_name, uncompr
 _GROUPINGS = ("field", "linguistics_term", "group")  # entries that name the group of an item
 _SHOWN = 60  # characters of a faulty entry
 
-# The cases of Marvin & Linzen's files, animate and inanimate together: the rows of Shen et al. 2019 (ON-LSTM), Table 2.
+# The cases of Marvin & Linzen's files, animate and inanimate together, as rows of the table of Shen et al. 2019 (ON-LSTM).
 # The distance is long where a phrase or clause separates the two words in question.
 _MARVIN_LINZEN = {
     "simple_agrmt": ("agreement", "short", "simple"),

@@ -187,6 +187,8 @@ class SeedScores:
         return asdict(self)
 
     def __str__(self) -> str:
+        if self.count == 1:
+            return f"{100 * self.mean:.1f} (1 seed)"
         return f"{100 * self.mean:.1f} ± {100 * self.std:.1f}, max {100 * self.max:.1f} ({self.count} seeds)"
 
 
