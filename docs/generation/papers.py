@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from docs.generation.markdown import table
-from docs.generation.stored_results import RESULTS, Figure, earlier, run
+from docs.generation.stored_results import RESULTS, Figure, Trees, earlier, run
 
 PUBLISHED = Path(__file__).parent / "published.yaml"
 OUTCOMES = ("reproduced", "same order", "different order", "not reachable here", "not run yet")
@@ -50,15 +50,16 @@ def of_baseline(report: dict[str, Any], name: str) -> Figure:
     return Figure(found["mean"], found["std"]) if isinstance(found, dict) else Figure(found)
 
 
-def f1_of(one: dict[str, Any]) -> tuple[Figure, int, int, str]:
-    """F1, number of seeds, of sentences, and the decoder, from the place that an entry of published.yaml names."""
+def f1_of(one: dict[str, Any]) -> Trees:
+    """F1 and what it depends on, from the place that an entry of published.yaml names."""
     if "earlier" not in one:
         found = run(one["reports"], one["ending"], one.get("run", ""))
-        return found.f1, len(found.reports), found.first["sentences"], found.first["decoder"]
+        sentences, protocol, decoder = (found.first[name] for name in ("sentences", "protocol", "decoder"))
+        return Trees(found.f1, found.right_branching, sentences, protocol, decoder, len(found.reports))
     file, asked = earlier(one["earlier"]), one["trees"]
     for old in file.trees:
         if all(getattr(old, name) == value for name, value in asked.items()):
-            return old.figure, len(file.seeds), old.sentences, old.decoder
+            return Trees(old.figure, old.right_branching, old.sentences, old.protocol, old.decoder, len(file.seeds))
     raise ValueError(f"results/earlier/{one['earlier']}.json: no F1 of {asked}")
 
 
@@ -71,15 +72,16 @@ def shown(one: dict[str, Any]) -> str:
         figures = (f"{_TITLES[name]} {percent(of_baseline(report, name))}" for name in BASELINES)
         return ", ".join(figures) + f" ({report['sentences']:,} sentences)"
     if "trees" in one or "reports" in one:
-        figure, count, sentences, decoder = f1_of(one)
+        found = f1_of(one)
         model = earlier(one["earlier"]).model if "earlier" in one else one["system"]
-        return f"{model} {percent(figure)} (`{decoder}`, {sentences:,} sentences, {seeds(count)})"
+        place = f"`{found.decoder}`, `{found.protocol}`, {found.sentences:,} sentences, {seeds(found.count)}"
+        return f"{model} {percent(found.f1)} ({place})"
     file = earlier(one["earlier"])
     for old in file.perplexity:
         if (old.part, old.reading) == (one["text"], one["reading"]):
-            found, count = old.figure, len(file.seeds)
-            spread = f" ± {found.std:.1f}" if found.std is not None else ""
-            return f"{file.model} {found.mean:.1f}{spread}" + (f" ({seeds(count)})" if count else "")
+            figure, count = old.figure, len(file.seeds)
+            spread = f" ± {figure.std:.1f}" if figure.std is not None else ""
+            return f"{file.model} {figure.mean:.1f}{spread}" + (f" ({seeds(count)})" if count else "")
     raise ValueError(f"results/earlier/{one['earlier']}.json: no perplexity of {one['text']}, {one['reading']}")
 
 
@@ -122,15 +124,23 @@ def comparison(name: str) -> str:
 def _ours(one: dict[str, Any]) -> Iterator[list[str]]:
     if "baselines" in one:
         report = baselines(one["baselines"])
-        place = f"WSJ sample, {report['sentences']:,}; `{one['protocol']}`"
+        place = f"WSJ sample, {report['sentences']:,}; `{report['protocol']}`"
         for name in (*BASELINES[:3], "random_biased", *BASELINES[3:]):
-            yield [f"here: {_TITLES[name]}", percent(of_baseline(report, name)), "", place, "", "", "`results/baselines`"]
+            yield [
+                f"here: {_TITLES[name]}",
+                percent(of_baseline(report, name)),
+                "",
+                place,
+                "",
+                "",
+                "`results/baselines`",
+            ]
         return
-    figure, count, sentences, decoder = f1_of(one)
+    found = f1_of(one)
     source = f"results/{one['reports']}" if "reports" in one else f"results/earlier/{one['earlier']}.json"
-    place = f"WSJ sample, {sentences:,}; `{one['protocol']}`"
-    name = f"**here: {one['system']}**"
-    yield [name, f"**{percent(figure)}**", "words of PTB", place, f"`{decoder}`", str(count), f"`{source}`"]
+    place = f"WSJ sample, {found.sentences:,}; `{found.protocol}`"
+    name, f1 = f"**here: {one['system']}**", f"**{percent(found.f1)}**"
+    yield [name, f1, "words of PTB", place, f"`{found.decoder}`", str(found.count), f"`{source}`"]
 
 
 _PAIRS = {"SN-PCFG": "simple-pcfg-pairs", "ON-LSTM": "on-lstm-pairs", "LSTM": "lstm-pairs"}  # folders of results
@@ -173,8 +183,8 @@ def significance() -> str:
         first, second = path.stem.split("-against-")
         rows.append(
             [
-                first.replace("-", " "),
-                second.replace("-", " "),
+                first.replace("_", " "),
+                second.replace("_", " "),
                 f"{report['measure']}, {report['items']:,} items",
                 *(f"{percent(Figure(one['mean'], one['std']))} ({seeds(one['count'])})" for one in sides),
                 f"{100 * found['difference']:+.1f}",
@@ -182,4 +192,6 @@ def significance() -> str:
                 f"{found['p_value']:.4f}",
             ]
         )
-    return table(["first", "second", "measure", "first: score", "second: score", "difference", "95% interval", "p"], rows)
+    return table(
+        ["first", "second", "measure", "first: score", "second: score", "difference", "95% interval", "p"], rows
+    )
