@@ -48,6 +48,7 @@ def ablations_of_prpn() -> dict[str, tuple[str, dict[str, object]]]:
 
 
 OTHERS = {
+    "elman rnn": ("lstm", {"cell": "rnn"}),
     "awd-lstm": ("on-lstm", {"cell": "lstm"}),
     "palm, right-branching": ("palm", {"scores": "right-branching"}),
     "palm, paper's form": ("palm", {"form": "paper"}),

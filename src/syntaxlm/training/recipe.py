@@ -50,7 +50,7 @@ class TextSettings(Settings, section="text"):
     train: str  # file
     valid: str  # file; the checkpoint with the lowest loss on it is kept
     test: str | None = None  # file; evaluated once, at the end
-    trees: str | None = None  # file, folder or pattern; gold trees of `train`, for models that learn from them
+    trees: str | None = None  # file, folder or pattern; trees of `train`, for models that learn from them
     focus: tuple[
         str, ...
     ] = ()  # files of trees of `train`, one per parser; for grammars that are focused on their spans
@@ -120,6 +120,8 @@ class ScheduleSettings(Settings, section="schedule"):
     plateau_loss: Literal["valid", "train"] = "valid"  # the loss that must improve
     plateau_patience: Count = 2  # validations without a better loss before the rate is reduced
     plateau_factor: Annotated[float, Field(gt=0, le=1)] = 0.5  # the rate is multiplied by this; 1: it is not reduced
+    plateau_threshold: NonNegative = 0.0  # share of the best loss by which a loss must be lower to count as better
+    plateau_repeats: bool = False  # after the first reduction, the rate is reduced after every validation
     decay: Literal["none", "linear"] = "none"  # linear: the rate also decreases linearly, to 0 at the end of all epochs
     decay_from: Fraction = 0.0  # linear decay: fraction of all epochs after which the rate starts to decrease
     keep: Literal["best", "last"] = "best"  # the weights kept: of the lowest validation loss, or of the last validation
