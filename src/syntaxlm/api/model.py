@@ -32,13 +32,13 @@ from syntaxlm.generation.trees import GeneratedTree, generate_trees
 from syntaxlm.model_io import ModelBundle, find_device, read_model
 from syntaxlm.models.batches import TextMode
 from syntaxlm.parsing.evaluation import evaluate_parsing, protocol_named
-from syntaxlm.parsing.parse import Parse, Parses, parse_lines, parse_lines_together
+from syntaxlm.parsing.parse import CONSTITUENTS, Parse, Parses, parse_lines, parse_lines_together
 from syntaxlm.parsing.report import ParsingReport
 from syntaxlm.parsing.structure import Rule
 from syntaxlm.scoring.cache import CacheSettings
 from syntaxlm.scoring.engine import Scorer
 from syntaxlm.scoring.perplexity import LanguageModelScore, evaluate_text
-from syntaxlm.scoring.surprisal import Context, check_context, surprisals
+from syntaxlm.scoring.surprisal import SURPRISALS, Context, check_context, surprisals
 from syntaxlm.text.normaliser import UntaggedTokenError
 from syntaxlm.text.reader import AUTO_STYLE, TextReader
 from syntaxlm.text.treebank_style import TreebankStyle
@@ -105,7 +105,8 @@ class LanguageModel(ModelBundle):
         parses = Results(
             self.pipe(
                 texts, PARSED_TOGETHER, decoder=decoder, layer=layer, labels=labels, also=also, ties=ties, style=style
-            )
+            ),
+            CONSTITUENTS,
         )
         return parses[0] if isinstance(text, str) else parses
 
@@ -174,7 +175,7 @@ class LanguageModel(ModelBundle):
         """
         self._check_reads_text("surprisal", "syntaxlm.scoring.tree_scores.tree_surprisals")
         lines = _texts(text)
-        found = Results(map(SentenceSurprisal, surprisals(self, lines, context, style)))
+        found = Results(map(SentenceSurprisal, surprisals(self, lines, context, style)), SURPRISALS)
         return found[0] if isinstance(text, str) else found
 
     @overload

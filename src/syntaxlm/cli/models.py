@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from syntaxlm.cli.options import add_figures, print_result
+from syntaxlm.result_tables import Column, HasRows, Table
 
 
 def add_models(commands: Any) -> None:
@@ -33,7 +35,7 @@ def add_models(commands: Any) -> None:
         metavar="FOLDER",
         help="folder to search; default: the current folder",
     )
-    add_figures(parser)
+    add_figures(parser, rows=True)
     parser.set_defaults(run=_list)
     parser = kinds.add_parser(
         "info",
@@ -60,15 +62,36 @@ class Entry:
         return "\n".join(_lines(self.figures))
 
 
+MODEL_FOLDERS = Table(
+    "model folders",
+    "model folder",
+    {
+        "folder": Column("text", "folder"),
+        "model_type": Column("text", "type of the model; missing after an error"),
+        "abilities": Column("list of text", "abilities of the model"),
+        "parameters": Column("integer", "number of parameters; missing for models that are counted"),
+        "bytes": Column("integer", "size of the weights on disk"),
+        "trained_on": Column("text", "training text"),
+        "error": Column("text", "why the folder cannot be described"),
+    },
+)
+
+
 @dataclass(frozen=True)
-class Listing:
+class Listing(HasRows):
     """The model folders below a folder."""
 
     folder: Path
     models: list[dict[str, Any]]
 
+    table = MODEL_FOLDERS
+
     def to_dict(self) -> dict[str, Any]:
         return {"schema_version": 1, "folder": str(self.folder), "models": self.models}
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """A row for each folder, with the columns of `MODEL_FOLDERS`."""
+        return ({name: model.get(name) for name in MODEL_FOLDERS.columns} for model in self.models)
 
     def __str__(self) -> str:
         if not self.models:
