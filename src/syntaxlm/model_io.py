@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from syntaxlm import display
 from syntaxlm.errors import InputError
 from syntaxlm.files import make_folder, parse_json, read_stored, to_json, write_text
-from syntaxlm.models.abilities import GeneratesTrees, Model, Parses, SpanMarginals, SpanScores, TrainsByGradient
+from syntaxlm.models.abilities import GeneratesTrees, Model, Parses, SpanMarginals, SpanScores
 from syntaxlm.models.arpa import NGramSummary, read_arpa, write_arpa
 from syntaxlm.models.batches import TextMode
 from syntaxlm.models.ngram import NGramModel
@@ -85,12 +85,12 @@ class ModelBundle:
     def to(self: Bundle, device: str | torch.device) -> Bundle:
         """Move the model to a device, and return it.
 
-        device: "cpu", "cuda", "cuda:1", "mps", or "auto" for the fastest one available. Model types that are not
-        trained by gradient (n-gram models) stay on the CPU.
+        device: "cpu", "cuda", "cuda:1", "mps", or "auto" for the fastest one available. Models without trained
+        parameters (n-gram models) stay on the CPU.
         Raises InputError for a device that is not available.
         """
         found = find_device(device)
-        if isinstance(self.model, TrainsByGradient):
+        if next(self.model.parameters(), None) is not None:
             self.model.to(found)
         return self
 
@@ -142,7 +142,12 @@ def write_settings(
 
 
 def write_model(folder: Path, stored: ModelBundle) -> None:
-    """Writes a whole model folder. The weights are written last: without them the folder is incomplete."""
+    """Writes a whole model folder. The weights are written last: without them the folder is incomplete.
+
+    Raises InputError for a transformers model, and if the folder cannot be written.
+    """
+    if stored.vocabulary.is_open:
+        raise InputError(f"{folder}: a {stored.name} model cannot be saved as a model folder; load it by name, hf:NAME")
     write_settings(folder, stored.settings, stored.vocabulary, stored.labels)
     write_weights(folder, stored.model, stored.vocabulary)
 

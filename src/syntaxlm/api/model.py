@@ -26,6 +26,7 @@ from syntaxlm.generation.top_down import SentenceWithTree, refuse_word_settings,
 from syntaxlm.generation.trees import GeneratedTree, generate_trees
 from syntaxlm.hub.card import CardFacts, has_card, write_card
 from syntaxlm.hub.repositories import check_repository_name, is_repository_name, read_repository, upload
+from syntaxlm.hub.transformers import PREFIX, read_transformers
 from syntaxlm.model_io import ModelBundle, find_device, write_model
 from syntaxlm.models.batches import TextMode
 from syntaxlm.parsing.evaluation import evaluate_parsing, protocol_named
@@ -439,7 +440,8 @@ def load(
     """Load a trained model.
 
     name_or_folder: a model folder, written by `syntaxlm train` or `save_pretrained`; or, as a string, the name of a
-    repository of the Hugging Face hub, "user/name", if there is no such folder here.
+    repository of the Hugging Face hub, "user/name", if there is no such folder here. "hf:NAME" is a causal language
+    model of the library transformers, which scores text: a repository such as "hf:gpt2", or a folder.
     device: "cpu", "cuda", "cuda:1", "mps", or "auto" for the fastest one available.
     revision: of a repository: a branch, tag or commit; None: its main branch.  token: for a private repository; None:
     that of `hf auth login` or HF_TOKEN.
@@ -447,6 +449,9 @@ def load(
     """
     found = find_device(device)  # before the slow reading
     folder = Path(name_or_folder).expanduser()
+    if isinstance(name_or_folder, str) and name_or_folder.startswith(PREFIX):
+        stored = read_transformers(name_or_folder.removeprefix(PREFIX), found, revision, token)
+        return LanguageModel(**vars(stored))
     if isinstance(name_or_folder, str) and is_repository_name(name_or_folder) and not folder.exists():
         stored = read_repository(name_or_folder, revision, token)
         return LanguageModel(**vars(stored)).to(found)

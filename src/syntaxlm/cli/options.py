@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     from syntaxlm.text.treebank_style import TreebankStyle
     from syntaxlm.trees import TieBreaking
 
-MODEL_HELP = "model folder, written by train; or a repository of the Hugging Face hub, user/name"
+MODEL_HELP = (
+    "model folder, written by train; or a repository of the Hugging Face hub, user/name; or, to score text, a causal"
+    " language model of the library transformers, hf:NAME"
+)
 TREEBANK_HELP = "bracket file, folder of bracket files, or quoted pattern"
 
 
