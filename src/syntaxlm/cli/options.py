@@ -27,12 +27,16 @@ if TYPE_CHECKING:
     from syntaxlm.text.treebank_style import TreebankStyle
     from syntaxlm.trees import TieBreaking
 
+MODEL_HELP = (
+    "model folder, written by train; or a repository of the Hugging Face hub, user/name; or, to score text, a causal"
+    " language model of the library transformers, hf:NAME"
+)
 TREEBANK_HELP = "bracket file, folder of bracket files, or quoted pattern"
 
 
 def add_model(parser: Parser) -> None:
     """MODEL and `--device`."""
-    parser.add_input("model", metavar="MODEL", type=Path, help="model folder, written by train")
+    parser.add_input("model", metavar="MODEL", type=Path, help=MODEL_HELP)
     add_device(parser)
 
 
@@ -71,12 +75,11 @@ def training_device(options: argparse.Namespace, setting: str = "run.accelerator
     return [(setting, options.device)]
 
 
-def load_model(folder: Path, options: argparse.Namespace) -> ModelBundle:
-    """The model of a folder, on the device of `--device`."""
-    from syntaxlm.model_io import find_device, read_model
+def load_model(name_or_folder: Path, options: argparse.Namespace) -> ModelBundle:
+    """The model that `syntaxlm.load` finds, on the device of `--device`."""
+    from syntaxlm.api.model import load
 
-    device = find_device(options.device or "cpu")  # before the slow reading
-    return read_model(folder).to(device)
+    return load(str(name_or_folder), options.device or "cpu")
 
 
 def add_text(parser: Parser) -> None:
