@@ -34,26 +34,37 @@ SENTENCES = (
     "The company said it expects sales to rise in the second half of the year.",
     "The woman who lived near the river told her children a story about a dog that had lost its way home.",
 )
-_FRAME = "() => new Promise((done) => requestAnimationFrame(() => setTimeout(done)))"
+_PARSE = """async (sentence) => {
+  const results = document.getElementById("results");
+  results.replaceChildren();
+  document.getElementById("text").value = sentence;
+  const drawn = new Promise((done) => {
+    new MutationObserver((_, observer) => {
+      if (results.querySelector("figure svg")) { observer.disconnect(); done(); }
+    }).observe(results, { childList: true });
+  });
+  const started = performance.now();
+  document.getElementById("submit").click();
+  await drawn;
+  await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+  return performance.now() - started;
+}"""  # milliseconds, by the browser's clock
 
 
-def timed(ask: Callable[[str], object], sentences: Sequence[str], rounds: int) -> list[float]:
-    """Milliseconds of each request, after one round that is not timed."""
-    found = []
-    for number in range(rounds + 1):
-        for sentence in sentences:
-            started = time.perf_counter()
-            ask(sentence)
-            if number:
-                found.append(1000 * (time.perf_counter() - started))
-    return found
+def timed(ask: Callable[[str], float], sentences: Sequence[str], rounds: int) -> list[float]:
+    """What `ask` gives for each sentence in each round, after one round that is left out."""
+    for sentence in sentences:
+        ask(sentence)
+    return [ask(sentence) for _ in range(rounds) for sentence in sentences]
 
 
 def of_interface(address: str, sentences: Sequence[str], rounds: int) -> list[float]:
     with httpx.Client(base_url=address, timeout=120) as client:
 
-        def ask(sentence: str) -> None:
+        def ask(sentence: str) -> float:
+            started = time.perf_counter()
             client.post("/api/analyse", json={"sentences": [sentence]}).raise_for_status()
+            return 1000 * (time.perf_counter() - started)
 
         return timed(ask, sentences, rounds)
 
@@ -63,15 +74,7 @@ def of_page(address: str, sentences: Sequence[str], rounds: int) -> list[float]:
         page = browser.new_page()
         page.goto(address)
         page.wait_for_selector(".chip")
-
-        def ask(sentence: str) -> None:
-            page.locator("#results").evaluate("(results) => results.replaceChildren()")
-            page.locator("#text").fill(sentence)
-            page.locator("#submit").click()
-            page.locator("figure svg").first.wait_for()
-            page.evaluate(_FRAME)
-
-        return timed(ask, sentences, rounds)
+        return timed(lambda sentence: float(page.evaluate(_PARSE, sentence)), sentences, rounds)
 
 
 def together(address: str, sentences: Sequence[str]) -> float:

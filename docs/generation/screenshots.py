@@ -20,19 +20,16 @@ from syntaxlm.serve.server import running
 IMAGES = Path(__file__).parents[1] / "images"
 LARGEST = 150_000  # bytes of a file
 DESKTOP, PHONE = {"width": 1180, "height": 900}, {"width": 390, "height": 844}
-NEWS = "The company said it expects sales to rise this year."
-AGREEMENT = {
-    "first": "The sales of the company are expected to rise.",
-    "second": "The sales of the company is expected to rise.",
-}
+SENTENCE = "The young man saw the woman near the river."
+PAIR = {"first": "The boys near the river see the dog.", "second": "The boys near the river sees the dog."}
 
 
 def states(names: list[str]) -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
     """The name of each picture, the state of the page, and the browser's window."""
     return {
-        "trees": ({"view": "sentences", "model": names, "text": NEWS}, {"viewport": DESKTOP}),
-        "pair": ({"view": "pair", "model": names, **AGREEMENT}, {"viewport": DESKTOP, "color_scheme": "dark"}),
-        "phone": ({"view": "sentences", "model": names[:1], "text": NEWS}, {"viewport": PHONE}),
+        "trees": ({"view": "sentences", "model": names, "text": SENTENCE}, {"viewport": DESKTOP}),
+        "pair": ({"view": "pair", "model": names, **PAIR}, {"viewport": DESKTOP, "color_scheme": "dark"}),
+        "phone": ({"view": "sentences", "model": names[:1], "text": SENTENCE}, {"viewport": PHONE}),
     }
 
 

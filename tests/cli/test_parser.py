@@ -98,8 +98,9 @@ def test_every_command_is_quiet_on_request_and_has_an_output_a_help_and_an_examp
     parser = LEAVES[name]
     known = {name for option in options(parser) for name in option.option_strings}
     assert {"-q", "--quiet"} <= known
-    assert ({"-o", "--output"} <= known) == (name != "tune stops")  # which writes into the folder of its model
-    assert ("--json" in known) == (name not in {"draw", "recipes show", "completion"})  # which print no results
+    assert ({"-o", "--output"} <= known) == (name not in {"tune stops", "serve"})  # its model's folder; a page
+    without_results = {"draw", "recipes show", "completion", "serve"}
+    assert ("--json" in known) == (name not in without_results)
     assert parser.description[0].isupper()
     assert parser.epilog.startswith(f"example: syntaxlm {name}")
     for action in parser._actions:

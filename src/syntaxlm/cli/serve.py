@@ -28,7 +28,7 @@ def add_serve(commands: Any) -> None:
     )  # fmt: skip
     add_device(parser)
     parser.add_argument(
-        "--host", default="127.0.0.1", metavar="ADDRESS",
+        "--host", default="127.0.0.1", metavar="NAME",
         help="address to listen on; default: 127.0.0.1, only this machine; 0.0.0.0: all networks",
     )  # fmt: skip
     parser.add_argument(
