@@ -75,8 +75,8 @@ def contestants(trees: TreeBatch, vocabulary: int) -> list[Contestant]:
     kinds: dict[str, dict[str, object]] = {
         "softmaxes by edge": {},
         "one softmax": {"output": "shared"},
-        "nce, shared noise": {"loss": "nce"},
-        "nce, fresh noise": {"loss": "nce", "shared_noise": False},
+        "nce, shared noise": {"loss": "nce", "shared_noise": True},
+        "nce, fresh noise": {"loss": "nce"},
         "lstm cells, one softmax": {"cell": "lstm"},
     }
     found = []

@@ -51,7 +51,9 @@ def main() -> None:
             "".join(tokenised(line) + "\n" for _, line in read_lines(data / EWT)), encoding="utf-8"
         )
         for model, folder_of in {"en": "en", "en-fast": "en-fast", "kn5": runs / "kn5"}.items():
-            _report(f"{model}-ewt", "evaluate", "perplexity", str(folder_of), "ewt-test.txt")
+            for ending, option in {"ewt": "--carry-state", "ewt-sentences": "--no-carry-state"}.items():
+                if model != "en-fast" or ending == "ewt-sentences":  # grammars read sentences by themselves
+                    _report(f"{model}-{ending}", "evaluate", "perplexity", str(folder_of), "ewt-test.txt", option)
 
 
 def _report(name: str, *arguments: str) -> None:

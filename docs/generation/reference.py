@@ -11,7 +11,7 @@ from docs.generation.markdown import table
 # From the ground up: a package imports only those before it.
 PACKAGES = [
     "trees", "drawing", "text", "ops", "layers", "models", "model_io", "data", "batches", "scoring", "parsing",
-    "evaluation", "generation", "training", "api", "reports",
+    "evaluation", "generation", "training", "api", "reports", "serve",
 ]  # fmt: skip
 PACKAGE = Path(syntaxlm.__file__).parent
 

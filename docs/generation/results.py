@@ -9,9 +9,19 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from docs.generation.markdown import table
+from docs.generation.papers import (
+    baselines,
+    comparison,
+    experiments,
+    long_dependencies,
+    of_baseline,
+    published,
+    significance,
+)
 from docs.generation.stored_results import (
     RESULTS,
     Figure,
@@ -25,8 +35,10 @@ from docs.generation.stored_results import (
 )
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "docs" / "results.md", ROOT / "docs" / "notebook.md"]
+_NAMES = ("results.md", "papers.md", "notebook.md", "guides/shipped-models.md")
+PAGES = [ROOT / "README.md", *(ROOT / "docs" / name for name in _NAMES)]
 _BLOCK = re.compile(r"(<!-- results: (?P<name>\S+) -->\n).*?(<!-- end of results -->)", re.DOTALL)
+_MODELS = {"README.md": "docs/models", "shipped-models.md": "../models"}  # the folder of the models' pages
 _SENTENCES, _STREAM = "sentence by sentence", "as a stream"
 _NO_END = "sentence by sentence, without end-of-sentence prediction"
 _WSJ, _GUM = "WSJ sample", "GUM test"
@@ -83,8 +95,8 @@ OVERVIEW = [
 
 def overview() -> str:
     """README's table: a row for every model type and decoder. LSTM: an LSTM's perplexity on the same test text."""
-    heads = ["model", "decoder", "treebank (sentences), protocol", "seeds", "F1", "right branching", "test perplexity",
-             "LSTM"]  # fmt: skip
+    heads = ["model", "decoder", "treebank (sentences), protocol", "seeds", "F1", "random, same decoder",
+             "right branching", "test perplexity", "LSTM"]  # fmt: skip
     return table(heads, (line for row in OVERVIEW for line in _lines(row)))
 
 
@@ -94,7 +106,7 @@ def _lines(row: Row) -> Iterator[list[str]]:
     lstm, _ = perplexity_of_test(row.lstm, row.lstm_reading)
     perplexities = [f"{perplexity(figure)} ({row.text})", perplexity(lstm) + row.mark]
     if not row.decoders:
-        yield [row.model, "gives no trees", "", str(seeds or ""), "", "", *perplexities]
+        yield [row.model, "gives no trees", "", str(seeds or ""), "", "", "", *perplexities]
     for number, decoder in enumerate(row.decoders):
         cells = _cells(row, trees(row.recipe, row.treebank, decoder))
         yield [row.model, *cells, *perplexities] if number == 0 else ["", *cells, "", ""]
@@ -106,7 +118,44 @@ def _lines(row: Row) -> Iterator[list[str]]:
 
 def _cells(row: Row, one: Trees) -> list[str]:
     place = f"{row.treebank} ({one.sentences:,}), `{one.protocol}`"
-    return [f"`{one.decoder}`", place, str(one.count), percent(one.f1), percent(one.right_branching)]
+    random = " / ".join(_without_training(row, one.decoder))
+    return [f"`{one.decoder}`", place, str(one.count), percent(one.f1), random, percent(one.right_branching)]
+
+
+_STORED = {_WSJ: "wsj-all", _GUM: "gum-test"}  # names of the baselines of a treebank, in results/baselines
+
+
+def _without_training(row: Row, decoder: str) -> Iterator[str]:
+    """F1 of random distances (of random trees for other structures), and of untrained models, by the same decoder."""
+    name = "random_biased" if decoder == "biased" else "random"
+    yield percent(of_baseline(baselines(_STORED[row.treebank]), name).mean)
+    yield percent(_untrained(row.recipe)[decoder])
+
+
+def _untrained(recipe: str) -> dict[str, Figure]:
+    """F1 of untrained models by decoder: results/baselines/untrained-RECIPE.json, from evaluate parse."""
+    path = RESULTS / "baselines" / f"untrained-{recipe}.json"
+    found = json.loads(path.read_text(encoding="utf-8"))["random_weights"]["f1_by_decoder"]
+    return {decoder: Figure(one["mean"], one["std"]) for decoder, one in found.items()}
+
+
+def rule() -> str:
+    """F1 with and without training by every decoder: how much of a score is the rule."""
+    rows = []
+    for row in OVERVIEW:
+        for decoder in row.decoders:
+            one, untrained = trees(row.recipe, row.treebank, decoder), _untrained(row.recipe)[decoder]
+            stored = baselines(_STORED[row.treebank])
+            random = of_baseline(stored, "random_biased" if decoder == "biased" else "random")
+            distances = decoder in ("biased", "unbiased")
+            rows.append([
+                row.model, f"`{decoder}`", row.treebank, percent(one.f1), percent(random) if distances else "",
+                percent(untrained), percent(one.right_branching),
+                percent(of_baseline(stored, "random")), percent(of_baseline(stored, "random_binary")),
+            ])  # fmt: skip
+    heads = ["model", "decoder", "treebank", "F1, trained", "random distances, same decoder", "untrained models, same decoder",
+             "right branching", "random, uniform over splits", "random, uniform over binary trees"]  # fmt: skip
+    return table(heads, rows)
 
 
 _SETS = [  # endings of the files, and what they measure
@@ -226,6 +275,34 @@ def pairs() -> str:
     return table(["pairs", "seed", "all", "differing words known", "all words known", "mean over cases"], rows)
 
 
+SHIPPED = {"en": "`en`", "en-fast": "`en-fast`"}
+
+
+def shipped_trees() -> str:
+    """F1 of the shipped models, from the reports that `shipping.figures` stores."""
+    rows = []
+    for name, title in (("wsj", "WSJ sample"), ("gum", "GUM test")):
+        for ending, words in ((name, "all"), (f"{name}10", "up to 10 words")):
+            for model, shown in SHIPPED.items():
+                one = run("shipped", ending, model)
+                rows.append(
+                    [shown, title, words, f"{one.first['sentences']:,}", percent(one.f1), percent(one.right_branching)]
+                )
+    return table(["model", "treebank", "length", "sentences", "F1", "right branching"], rows)
+
+
+def shipped_perplexity() -> str:
+    """Perplexity of the shipped models and of Kneser-Ney 5-grams on EWT."""
+    rows = []
+    for model, shown in (*SHIPPED.items(), ("kn5", "Kneser-Ney 5-grams, same text")):
+        for ending in ("ewt", "ewt-sentences"):
+            for one in (found.first for found in runs("shipped", ending) if found.name == model):
+                read = "as a stream" if one["carry_state"] else "sentence by sentence"
+                share = f"{one['unknown'] / one['tokens']:.1%}"
+                rows.append([shown, read, f"{one['perplexity']:.1f}", f"{one['tokens']:,}", share])
+    return table(["model", "read", "perplexity", "tokens", "unknown words"], rows)
+
+
 def earlier_trees() -> str:
     """All F1 figures without a stored report: one row per recipe, treebank and decoder."""
     rows: dict[tuple[str, ...], dict[int | None, list[str]]] = {}
@@ -265,8 +342,15 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "pcfg-sizes": pcfg_sizes,
     "languages": languages,
     "pairs": pairs,
+    "shipped-trees": shipped_trees,
+    "shipped-perplexity": shipped_perplexity,
     "earlier-trees": earlier_trees,
     "earlier-perplexity": earlier_perplexity,
+    "long-dependencies": long_dependencies,
+    "significance": significance,
+    "rule": rule,
+    **{f"experiments-{paper}": partial(experiments, paper) for paper in published()["experiments"]},
+    **{f"comparison-{name}": partial(comparison, name) for name in published()["comparisons"]},
 }
 
 
@@ -281,7 +365,7 @@ def with_results(text: str, models: str) -> str:
 
 def generated(page: Path) -> str:
     """What a page should be."""
-    return with_results(page.read_text(encoding="utf-8"), "docs/models" if page.name == "README.md" else "models")
+    return with_results(page.read_text(encoding="utf-8"), _MODELS.get(page.name, "models"))
 
 
 def without_results(text: str) -> str:

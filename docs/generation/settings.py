@@ -16,7 +16,7 @@ from functools import cache
 from typing import Any
 
 from docs.generation.markdown import plain, table
-from syntaxlm.models.registry import MODELS, ModelConfig
+from syntaxlm.models.registry import MODELS, ModelConfig, is_trained
 from syntaxlm.old_settings import OLD_DECODERS, OLD_OPTIONS, OLD_SETTINGS
 from syntaxlm.settings import limits_of, range_of
 from syntaxlm.training.logical_inference import InferenceRecipe
@@ -58,7 +58,7 @@ def sections() -> dict[str, type]:
 
 def all_settings() -> list[Setting]:
     """Every setting that a recipe can have."""
-    found = [one for name in MODELS for one in model_settings(name)]
+    found = [one for name in MODELS if is_trained(MODELS[name].config()) for one in model_settings(name)]
     return found + [one for name, kind in sections().items() for one in settings_of(kind, f"{name}.")]
 
 

@@ -165,42 +165,27 @@ def write_weights(folder: Path, model: Model, vocabulary: Vocabulary, dtype: tor
 def combine(parsers: Sequence[ModelBundle], scorer: ModelBundle) -> ModelBundle:
     """One model of several trained ones: grammars, whose span probabilities are averaged, and a language model.
 
-    Their weights are shared with the result. All must have the same normaliser and the same words in the same order, as
-    models have that were trained on the same text with the same settings of the vocabulary.
-    Raises InputError for models that do not fit together, naming the first difference.
+    Their weights are shared with the result, whose vocabulary is that of the scorer. All must have the same normaliser.
+    Raises InputError for models that do not fit together.
     """
-    for one in parsers:
+    for number, one in enumerate(parsers, 1):
         if one.name not in PARSER_TYPES:
             raise InputError(f"combine: found a {one.name} model as a parser; expected {', '.join(PARSER_TYPES)}")
-    if scorer.name not in SCORER_TYPES:
-        raise InputError(f"combine: found a {scorer.name} model as the scorer; expected {', '.join(SCORER_TYPES)}")
-    words = _words(scorer.vocabulary)
-    for number, one in enumerate(parsers, 1):
         if one.normaliser != scorer.normaliser:
             raise InputError(
                 f"combine: parser {number} has another normaliser than the scorer; expected models that read text in"
                 " the same way"
             )
-        if (found := _words(one.vocabulary)) != words:
-            pairs = enumerate(zip(found, words, strict=False), 1)
-            different = (f"word {place} is {one!r} against {other!r}" for place, (one, other) in pairs if one != other)
-            raise InputError(
-                f"combine: the vocabulary of parser {number} is not that of the scorer:"
-                f" {next(different, f'{len(found):,} words against {len(words):,}')}; expected models that were trained"
-                " on the same text with the same settings of the vocabulary"
-            )
-    specials = len(scorer.vocabulary) - len(words)
-    parts: dict[str, Any] = {"parsers": tuple(one.settings.model for one in parsers), "scorer": scorer.settings.model}
-    config = CombinationConfig(**parts, specials=1 if specials == 1 else 2)
+    if scorer.name not in SCORER_TYPES:
+        raise InputError(f"combine: found a {scorer.name} model as the scorer; expected {', '.join(SCORER_TYPES)}")
     grammars: Any = [one.model for one in parsers]  # of the types checked above
     language_model: Any = scorer.model
-    model = Combination(grammars, language_model, specials)
+    model = Combination(grammars, language_model)
+    model.parser_tokens.copy_(torch.tensor([one.vocabulary.encode(scorer.vocabulary.tokens) for one in parsers]))
+    parts: dict[str, Any] = {"parsers": tuple(one.settings.model for one in parsers), "scorer": scorer.settings.model}
+    config = CombinationConfig(**parts, vocabulary_sizes=tuple(len(one.vocabulary) for one in parsers))
     settings = dataclasses.replace(scorer.settings, model=config)
     return ModelBundle(model.eval(), settings, scorer.vocabulary)
-
-
-def _words(vocabulary: Vocabulary) -> list[str]:
-    return [token for token in vocabulary.tokens if token not in (vocabulary.begin, vocabulary.end)]
 
 
 def read_config(kind: type[T], path: Path, newest: int) -> T:

@@ -38,10 +38,19 @@ def test_a_pair_has_its_sentences_case_groups_and_place(written):
     assert read_pairs([path]) == [MinimalPair("Who sings?", "Who sing?", "a_case", groups, str(path), 2)]
 
 
-def test_every_two_neighbours_of_sentences_best_first_are_a_pair(written):
-    pairs = read_pairs([written({"case": "simple_npi_anim", "condition": "past", "sentences": ["a", "b", "c"]})])
-    assert [(pair.better, pair.worse) for pair in pairs] == [("a", "b"), ("b", "c")]
-    assert {pair.case for pair in pairs} == {"simple_npi_anim"}
+def test_every_sentence_and_every_worse_one_are_a_pair(written):
+    pairs = read_pairs([written({"case": "npi_across_anim", "condition": "past", "sentences": ["a", "b", "c"]})])
+    assert [(pair.better, pair.worse) for pair in pairs] == [("a", "b"), ("b", "c"), ("a", "c")]
+    assert {pair.case for pair in pairs} == {"npi_across_anim"}
+    contrasts = ["grammatical vs intrusive", "intrusive vs ungrammatical", "grammatical vs ungrammatical"]
+    expected = [f"long, polarity across a relative clause: {contrast}" for contrast in contrasts]
+    assert [pair.groups["construction"] for pair in pairs] == expected
+    assert [pair.adjacent for pair in pairs] == [True, True, False]
+    assert ["phenomenon" in pair.groups for pair in pairs] == [True, True, False]
+    four = read_pairs([written({"sentences": list("abcd"), "group": "mine"})])
+    assert [pair.better + pair.worse for pair in four] == ["ab", "bc", "cd", "ac", "bd", "ad"]
+    assert [pair.groups.get("group") for pair in four] == ["mine"] * 3 + [None] * 3
+    assert four[-1].groups == {"comparison": "1 vs 4"}
 
 
 @pytest.mark.parametrize(
@@ -57,7 +66,21 @@ def test_every_two_neighbours_of_sentences_best_first_are_a_pair(written):
 )
 def test_the_cases_of_marvin_and_linzen_are_grouped_as_published(written, case, phenomenon, dependency):
     (pair,) = read_pairs([written({"case": case, "sentences": ["a", "b"]})])
+    construction = pair.groups.pop("construction")
+    assert construction.startswith(f"{dependency}, {phenomenon} ")
     assert pair.groups == {"phenomenon": phenomenon, "dependency": dependency}
+
+
+def test_the_long_dependencies_are_the_nine_rows_of_the_published_table(written):
+    cases = [
+        "long_vp_coord", "prep_anim", "subj_rel", "obj_rel_across_inanim", "obj_rel_no_comp_across_anim",
+        "reflexives_across", "simple_agrmt", "obj_rel_within_anim",
+    ]  # fmt: skip
+    items = [{"case": case, "sentences": ["a", "b"]} for case in cases]
+    pairs = read_pairs([written(*items, {"case": "npi_across_anim", "sentences": ["a", "b", "c"]})])
+    rows = {pair.groups["construction"] for pair in pairs if pair.groups["construction"][:4] == "long"}
+    assert len(rows) == 9
+    assert "long, agreement across an object relative clause without that" in rows
 
 
 def test_a_file_of_ones_own_may_name_groups_and_need_not_name_a_case(written):

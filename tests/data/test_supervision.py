@@ -188,7 +188,7 @@ def test_spans_are_of_the_tokens_that_the_model_reads(tmp_path, text, clean_up, 
     found = read(tmp_path, text, TREEBANK, clean_up, normaliser)
     assert found.supervised.tolist() == [True] * len(expected)
     assert [found.spans.sentence(place) for place in range(len(expected))] == expected
-    assert str(found) == f"{tmp_path}/gold.mrg: gold trees of {len(expected)} of {len(expected)} training sentences"
+    assert str(found) == f"{tmp_path}/gold.mrg: trees of {len(expected)} of {len(expected)} training sentences"
 
 
 @st.composite
@@ -265,7 +265,7 @@ def test_a_sentence_with_other_words_than_its_tree_is_reported_and_not_supervise
     assert found.supervised.tolist() == [False, True, True]
     assert [found.spans.sentence(place) for place in range(3)] == [set(), *SPANS_WITHOUT[1:]]
     assert str(found) == (
-        f"{tmp_path}/gold.mrg: gold trees of 2 of 3 training sentences\n"
+        f"{tmp_path}/gold.mrg: trees of 2 of 3 training sentences\n"
         f"{tmp_path}/text.txt, line 1 and {tmp_path}/gold.mrg, tree 1 differ from word 9 on\n"
         "  text: ... fish in Rome today\n"
         "  tree: ... fish in Rome"

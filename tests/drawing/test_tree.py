@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from syntaxlm.drawing import compare, tree_picture, tree_svg
+from syntaxlm.drawing.tree import SpanNote
 from syntaxlm.errors import InputError
 from syntaxlm.trees import Constituent, Tree, format_brackets, parse_brackets
 
@@ -150,3 +151,13 @@ def test_brackets_in_a_right_to_left_sentence_are_mirrored_by_direction_marks():
     words = ("הילד", "(", "cat")
     root = read_svg(tree_svg(Tree(words, ("",) * 3, (Constituent("X", 0, 3),))))
     assert [word.text for word in of_role(root, "word")] == ["\u200fהילד\u200f", "\u200f(\u200f", "cat"]
+
+
+def test_noted_spans_have_a_marker_with_their_place_and_tooltip(induced):
+    document = tree_picture(induced, span_notes={(1, 3): SpanNote("probability 0.250", 0.25)}).svg()
+    root = read_svg(document)
+    (group,) = [one for one in root.iter() if one.get("data-start") is not None]
+    assert (group.get("data-start"), group.get("data-end")) == ("1", "3")
+    assert [tooltip(mark) for mark in of_role(root, "target")] == ["old cat: probability 0.250"]
+    assert [mark.get("fill-opacity") for mark in of_role(root, "node-score")] == ["0.250"]
+    assert used_roles(document) <= styled_roles(document)

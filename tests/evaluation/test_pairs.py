@@ -19,6 +19,7 @@ from syntaxlm.evaluation.pairs import (
     score_pairs,
     write_pairs,
 )
+from syntaxlm.evaluation.significance import compare_details
 from syntaxlm.model_io import ModelBundle
 from syntaxlm.scoring.engine import Scorer
 from syntaxlm.text.normaliser import Normaliser
@@ -93,7 +94,22 @@ def test_every_sentence_is_scored_once_for_all_files(small, monkeypatch, tmp_pat
     asked = spoken(monkeypatch, {"the cat": -1.0, "the cats": -2.0, "the sleep": -3.0})
     report = evaluate_pairs(small, [tmp_path])
     assert sorted(asked) == ["the cat", "the cats", "the sleep"]
-    assert report.models[0].right.tolist() == [True, True, False, False]
+    assert report.models[0].right.tolist() == [True, True, True, False, False]
+
+
+def test_pairs_that_are_not_neighbours_count_in_their_own_group_only(small, monkeypatch, tmp_path):
+    path = tmp_path / "pairs.jsonl"
+    path.write_text(json.dumps({"sentences": ["the cats", "the cat", "the sleep"]}) + "\n")
+    spoken(monkeypatch, {"the cat": -3.0, "the cats": -1.0, "the sleep": -2.0})
+    report = evaluate_pairs({"one": small, "two": small}, path)
+    figures = report.to_dict()
+    assert figures["pairs"] == figures["models"][0]["all"]["pairs"] == 2
+    assert figures["models"][0]["all"]["correct"] == figures["models"][0]["by_case"]["pairs"]["all"]["correct"] == 1
+    found = {name: one["all"]["correct"] for name, one in figures["models"][0]["by_group"]["comparison"].items()}
+    assert found == {"1 vs 2": 1, "2 vs 3": 0, "1 vs 3": 1}
+    assert "pairs 2   sentences 3" in str(report)
+    write_pairs(report, tmp_path / "details.jsonl")
+    assert compare_details([tmp_path / "details.jsonl"], [tmp_path / "details.jsonl"], 10).items == 2
 
 
 def test_the_differing_words_are_those_that_one_sentence_has_more_often():
@@ -201,7 +217,8 @@ def test_published_pairs_with_words_of_penn_treebank_text(prpn, monkeypatch, nam
     normaliser = Normaliser(lower_case=True, numbers="whole", drop_words=("$", "#"))
     stored = ModelBundle(prpn.model, replace(prpn.settings, normaliser=normaliser), vocabulary)
     monkeypatch.setattr(Scorer, "_encoded_sentences", lambda scorer, sentences: np.zeros(len(sentences)))
-    found = score_pairs(stored, read_pairs([DATA / name]), TreebankStyle("drop", "split"))
+    pairs = [pair for pair in read_pairs([DATA / name]) if pair.adjacent]
+    found = score_pairs(stored, pairs, TreebankStyle("drop", "split"))
     assert len(found.better) == count
     assert round(100 * found.differing_known.mean(), 1) == differing
     assert round(100 * found.all_known.mean(), 1) == everything

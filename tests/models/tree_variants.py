@@ -27,8 +27,8 @@ VARIANTS = {
     "labelled": {"labelled": True},
     "labelled lstm, by edge": {"labelled": True, "cell": "lstm", "output": "by-edge"},
     "tanh, one softmax": {"output": "shared"},
-    "nce": {"loss": "nce", "noise_words": 4},
-    "nce, fresh noise, lstm": {"loss": "nce", "noise_words": 4, "shared_noise": False, "cell": "lstm"},
+    "nce": {"loss": "nce", "noise_words": 4, "shared_noise": True},
+    "nce, fresh noise, lstm": {"loss": "nce", "noise_words": 4, "cell": "lstm"},
 }
 every_variant = pytest.mark.parametrize("name", VARIANTS)
 

@@ -48,12 +48,19 @@ def ablations_of_prpn() -> dict[str, tuple[str, dict[str, object]]]:
 
 
 OTHERS = {
+    "elman rnn": ("lstm", {"cell": "rnn"}),
     "awd-lstm": ("on-lstm", {"cell": "lstm"}),
     "palm, right-branching": ("palm", {"scores": "right-branching"}),
     "palm, paper's form": ("palm", {"form": "paper"}),
     "palm, attention after the last layer": ("palm", {"attention_after": 2}),
 }
-PARTS = {"combination": {"parsers": _grammars(2), "scorer": _small(MODELS["lstm"].config)}}
+PARTS: dict[str, dict[str, object]] = {
+    "combination": {
+        "parsers": _grammars(2),
+        "vocabulary_sizes": (WORDS, WORDS),
+        "scorer": _small(MODELS["lstm"].config),
+    }
+}
 """Settings that a model type needs."""
 
 TEXT_MODELS = [name for name, kind in MODELS.items() if kind.reads == "tokens"]

@@ -142,8 +142,27 @@ def test_the_table_has_both_decoders_and_every_baseline(prpn, toy):
         "reachable by the biased decoder": baselines.biased_bound,
     }
     assert {name: table[name] for name in expected} == {name: f"{100 * one.f1:.1f}" for name, one in expected.items()}
-    (random_row,) = (name for name in table if name.startswith("random, mean of 5 seeds"))
-    assert table[random_row] == f"{100 * baselines.random.mean:.1f}"
+    seeds = {
+        "random trees, uniform over splits (random distances, unbiased), mean of 5": baselines.random,
+        "random distances, biased, mean of 5": baselines.random_biased,
+        "random trees, uniform over binary trees, mean of 5": baselines.random_binary,
+        "random weights, biased, mean of 3": report.random_weights.f1_by_decoder()["biased"],
+        "random weights, unbiased, mean of 3": report.random_weights.f1_by_decoder()["unbiased"],
+    }
+    for start, scores in seeds.items():
+        (row,) = (name for name in table if name.startswith(start))
+        assert table[row] == f"{100 * scores.mean:.1f}"
+
+
+def test_every_decoder_is_compared_with_right_branching(prpn, toy):
+    report = evaluate_parsing(prpn, toy / "test.mrg", clean_up="none", random_weights=0)
+    figures = report.to_dict()
+    assert figures["against_right_branching"] == figures["against_right_branching_by_decoder"]["biased"]
+    for decoder in DECODING_RULES:
+        chosen = evaluate_parsing(prpn, toy / "test.mrg", decoder=decoder, clean_up="none", random_weights=0)
+        assert chosen.to_dict()["against_right_branching"] == figures["against_right_branching_by_decoder"][decoder]
+        assert f"\n{decoder} compared with right branching: {chosen.against_right}" in str(report)
+    assert "random_weights" not in figures
 
 
 @pytest.mark.parametrize("decoder", DECODING_RULES)
@@ -180,7 +199,8 @@ def test_sentences_are_numbered_as_before_preprocessing(tmp_path):
     rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [(row["number"], row["words"]) for row in rows] == [(2, ["a", "b", "c"]), (4, ["é", "d"]), (5, ["a", "b"])]
     assert rows[0].keys() == {
-        "number", "words", "length", "precision", "recall", "f1", "predicted", "gold", "decoder", "protocol",
+        "number", "words", "length", "precision", "recall", "f1", "matched_spans", "predicted_spans", "gold_spans",
+        "predicted", "gold", "decoder", "protocol",
     }  # fmt: skip
     assert rows[0]["gold"] == "(S (A a) (B (A b) (C c)))"
     assert rows[0]["predicted"] == "(S a (B b c))"

@@ -174,10 +174,14 @@ def test_the_table_of_f1_has_both_decoders_baselines_and_bounds(page, parsing):
     }
     for name, scores in expected.items():
         assert rows.pop(name) == percents(scores.f1, scores.precision, scores.recall)
-    ((name, figures),) = rows.items()
-    assert name.startswith(f"random, mean of {base.random.count} seeds")
-    assert figures[0] == percents(base.random.mean)[0]
-    assert f"p = {parsing.against_right.p_value:.4f}" in page.html()
+    untrained = parsing.random_weights.f1_by_decoder()
+    assert {name.split(", mean of")[0]: figures[0] for name, figures in rows.items()} == {
+        **{title: percents(scores.mean)[0] for title, scores in base.random_rows().items()},
+        **{f"random weights, {name} decoder": percents(scores.mean)[0] for name, scores in untrained.items()},
+    }
+    for decoder, found in parsing.right_by_decoder.items():
+        assert f"{decoder} decoder minus right branching" in page.html()
+        assert f"p = {found.p_value:.4f}" in page.html()
 
 
 def test_a_model_of_several_layers_has_a_table_of_their_f1(page, toy, tmp_path):

@@ -211,7 +211,8 @@ def minimal_pairs(
 ) -> dict[str, Any]:
     """Figures; each model's log-probabilities of the better and the worse sentence of each pair."""
     report = evaluate_pairs(bundles, path, TreebankStyle(punctuation, contractions))
-    rows = [{name: one["log_prob"] for name, one in row["models"].items()} for row in scored_pairs(report)]
+    scored = [row for row in scored_pairs(report) if row["adjacent"]]  # the others were not recorded
+    rows = [{name: one["log_prob"] for name, one in row["models"].items()} for row in scored]
     return {"figures": report.to_dict(), "log_probs": rows}
 
 

@@ -114,7 +114,7 @@ def test_the_run_reports_how_many_sentences_have_trees_and_which_differ(toy, tmp
         result = train(recipe, tmp_path / "run", watch)
     assert [event.kind for event in events].index("trees") == 0
     printed = console.export_text()
-    assert f"{toy.folder}/train.mrg: gold trees of 149 of 150 training sentences\n" in printed
+    assert f"{toy.folder}/train.mrg: trees of 149 of 150 training sentences\n" in printed
     assert f"{tmp_path}/train.txt, line 7 and {toy.folder}/train.mrg, tree 7 differ from word 1 on\n" in printed
     assert {line["supervised"] for line in metrics(tmp_path / "run") if line["event"] == "valid"} == {149}
     assert "149 of 150 training sentences have a gold tree" in str(result)

@@ -76,6 +76,19 @@ def test_the_rate_falls_after_patience_validations_without_a_better_loss():
     assert plateau.rate(1.0, 7.0, settings) == 0.125
 
 
+def test_the_rate_may_fall_after_every_validation_once_the_loss_hardly_improves():
+    settings = ScheduleSettings(
+        plateau_patience=1, plateau_factor=0.5, plateau_threshold=0.01, plateau_repeats=True, epochs=9
+    )
+    plateau = Plateau()
+    fell = [plateau.seen(loss, settings) for loss in (100.0, 90.0, 89.5, 60.0, 50.0)]
+    assert fell == [False, False, True, True, True]  # from 90 to 89.5 is less than 1%
+    assert plateau.rate(1.0, 5.0, settings) == 0.125
+    assert plateau.best == 50
+    once = [Plateau().seen(float("inf"), ScheduleSettings()), plateau.seen(float("inf"), ScheduleSettings())]
+    assert once == [False, False]
+
+
 def test_a_linear_decay_reaches_0_at_the_last_of_all_epochs(toy, tmp_path):
     schedule = {"epochs": 3, "decay": "linear"}
     result = train(toy.recipe("lstm", schedule=schedule), tmp_path / "run")

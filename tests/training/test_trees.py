@@ -36,8 +36,8 @@ TREE_RNN = {"name": "tree-rnn", "embedding_size": 8, "hidden_size": 12, "label_s
 KINDS = {
     "tanh": {},
     "lstm": {"cell": "lstm", "dropout": 0.2},
-    "labelled, nce": {"labelled": True, "loss": "nce"},
-    "fresh noise": {"loss": "nce", "shared_noise": False, "noise_words": 5},
+    "labelled, nce": {"labelled": True, "loss": "nce", "shared_noise": True},
+    "fresh noise": {"loss": "nce", "noise_words": 5},
 }
 
 

@@ -12,6 +12,7 @@ from syntaxlm.trees import (
     biased_upper_bound,
     binary_upper_bound,
     left,
+    random_binary_trees,
     random_trees,
     right,
     trees_of,
@@ -39,7 +40,14 @@ def test_branching_baselines_branch_to_their_side():
         assert len(baseline([])) == 0
 
 
-@pytest.mark.parametrize("baseline", [left, right, balanced, lambda lengths: random_trees(lengths, 0)])
+RANDOM = [
+    lambda lengths: random_trees(lengths, 0),
+    lambda lengths: random_trees(lengths, 0, "biased"),
+    lambda lengths: random_binary_trees(lengths, 0),
+]
+
+
+@pytest.mark.parametrize("baseline", [left, right, balanced, *RANDOM])
 def test_baselines_are_binary_trees(baseline):
     lengths = np.random.default_rng(0).integers(1, 60, 100)
     spans = baseline(lengths)
@@ -56,6 +64,25 @@ def test_random_trees_split_uniformly_and_depend_on_the_seed():
     assert shapes[frozenset({(0, 4), (1, 4), (2, 4)})] == pytest.approx(1000, abs=120)
     assert np.array_equal(spans.starts, random_trees(np.full(6000, 4), 1).starts)
     assert not np.array_equal(spans.starts, random_trees(np.full(6000, 4), 2).starts)
+
+
+def test_random_binary_trees_are_all_equally_frequent():
+    spans = random_binary_trees(np.full(7000, 5), 1)
+    shapes = Counter(frozenset(spans.sentence(i)) for i in range(7000))
+    assert set(shapes) == set(all_binary_trees(0, 5))  # 14 trees, 500 of each in expectation
+    assert max(abs(count - 500) for count in shapes.values()) < 90
+    assert len(random_binary_trees([], 0)) == 0
+    assert random_binary_trees([1, 2, 1], 0).sentence(1) == {(0, 2)}
+
+
+def test_the_biased_rule_leans_random_distances_to_the_right():
+    lengths = np.full(300, 20)
+    gold = right(lengths)
+    scores = baseline_scores(gold, PROTOCOLS["wsj-test"], biased_bound=False)
+    assert scores.random_biased.mean > scores.random.mean + 0.05
+    rows = scores.random_rows()
+    assert rows["random distances, biased"] is scores.random_biased
+    assert len({scores["mean"] for scores in scores.to_dict().values() if isinstance(scores, dict)}) == 3
 
 
 def test_binary_bound_is_the_best_of_all_binary_trees():

@@ -9,9 +9,12 @@ from syntaxlm.errors import InputError
 from syntaxlm.trees import (
     PROTOCOLS,
     Protocol,
+    RunScores,
     SpanSets,
     Tree,
     balanced,
+    compare_runs,
+    hierarchical_bootstrap,
     left,
     match_words,
     over_seeds,
@@ -180,6 +183,41 @@ def test_bootstrap_separates_a_difference_from_none(protocol):
     assert paired_bootstrap(one, one, samples=100).p_value == 1
     assert paired_bootstrap(one, other, samples=500).p_value > 0.01
     assert paired_bootstrap(one, other, samples=50, seed=3) == paired_bootstrap(one, other, samples=50, seed=3)
+
+
+@pytest.mark.parametrize("protocol", [PROTOCOLS["wsj-test"], PROTOCOLS["evalb"]], ids=["sentence", "corpus"])
+def test_seeds_that_differ_widen_the_interval(protocol):
+    gold = right(np.full(200, 12))
+    low, high = score(left(gold.lengths), gold, protocol), score(gold, gold, protocol)
+    middle = [score(random_trees(gold.lengths, seed), gold, protocol) for seed in range(4)]
+    sure = hierarchical_bootstrap([high] * 5, middle, samples=500)
+    unsure = hierarchical_bootstrap([high, low, low, low, low], middle, samples=500)
+    one = paired_bootstrap(high, middle[0], samples=500)
+    assert sure.p_value < 0.01
+    assert sure.seeds == (5, 4)
+    assert unsure.difference == pytest.approx((high.f1 + 4 * low.f1) / 5 - mean(run.f1 for run in middle))
+    assert unsure.p_value > 0.05  # by sentences alone, the difference would be certain
+    assert unsure.high - unsure.low > 3 * (sure.high - sure.low)
+    assert one.to_dict().keys() == {"difference", "low", "high", "p_value"}
+    assert sure.to_dict()["seeds"] == [5, 4]
+
+
+def test_identical_seeds_add_nothing_to_the_interval_of_sentences():
+    gold = random_trees(np.full(150, 9), 0)
+    one, other = (score(random_trees(gold.lengths, seed), gold, PROTOCOLS["wsj-test"]) for seed in (1, 2))
+    single = paired_bootstrap(one, other, samples=800)
+    several = hierarchical_bootstrap([one] * 3, [other] * 3, samples=800)
+    assert several.high - several.low == pytest.approx(single.high - single.low, rel=0.25)
+    assert several.difference == pytest.approx(single.difference)
+
+
+def test_means_over_items_are_compared_like_trees():
+    first, second = RunScores.of_means(np.eye(2, 40)), RunScores.of_means(np.zeros((3, 40)))
+    found = compare_runs(first, second, "accuracy", samples=300)
+    assert found.difference == pytest.approx(1 / 40)
+    assert found.measure == "accuracy"
+    with pytest.raises(InputError, match="found scores of 40 and 39 items"):
+        compare_runs(first, RunScores.of_means(np.zeros((1, 39))))
 
 
 def test_bootstrap_in_parts_uses_every_sample(monkeypatch):

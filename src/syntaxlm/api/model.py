@@ -279,14 +279,15 @@ class LanguageModel(ModelBundle):
         preprocessing: GoldPreprocessing | str | Path = "ptb-keep",
         max_words: int | None = None,
         also: Sequence[ModelBundle] = (),
-        random_weights: int = 0,
+        random_weights: int | None = None,
         ties: TieBreaking = "random",
     ) -> ParsingReport:
         """Measure F1 of the model's trees against a treebank, with baselines.
 
         treebank: a bracket file, a folder of bracket files, or a pattern.  protocol: a name or a protocol object.
         preprocessing: of the gold trees.  max_words: longer sentences are omitted.
-        random_weights: number of untrained models with the same settings that are also scored.
+        random_weights: number of untrained models with the same settings that are also scored; None: 3 for a single
+            model of distances, otherwise 0.
         Other parameters: see `parse`. Raises InputError as `parse` does, and for a treebank that cannot be read.
         """
         if isinstance(protocol, str):

@@ -31,6 +31,7 @@ from syntaxlm.cli.quickstart import add_quickstart
 from syntaxlm.cli.recipes import add_recipes
 from syntaxlm.cli.rerank import add_rerank
 from syntaxlm.cli.score import add_score
+from syntaxlm.cli.serve import add_serve
 from syntaxlm.cli.shell import add_completion_script
 from syntaxlm.cli.train import add_compare, add_focus, add_train
 from syntaxlm.cli.tune import add_tune
@@ -39,9 +40,9 @@ from syntaxlm.old_settings import rename_old_options
 
 # In the order of the help.
 COMMANDS = (
-    add_parse, add_score, add_generate, add_draw, add_report, add_evaluate, add_train, add_compare, add_focus, add_tune,
-    add_average, add_combine, add_rerank, add_grammar, add_models, add_recipes, add_data, add_ngram, add_quickstart,
-    add_completion_script,
+    add_parse, add_score, add_generate, add_draw, add_serve, add_report, add_evaluate, add_train, add_compare,
+    add_focus, add_tune, add_average, add_combine, add_rerank, add_grammar, add_models, add_recipes, add_data,
+    add_ngram, add_quickstart, add_completion_script,
 )  # fmt: skip
 
 WRONG_INPUT = 2

@@ -17,8 +17,8 @@ def add_combine(commands: Any) -> None:
         "combine",
         help="make one model of several grammars and a language model",
         description="Write one model folder from several trained models: it parses with the average of the span"
-        " probabilities of the grammars, and takes probabilities of words from the language model. All must have been"
-        " trained on the same text, with the same settings of normaliser and vocabulary.",
+        " probabilities of the grammars, and takes probabilities of words from the language model. All must have"
+        " the same normaliser.",
         epilog="example: syntaxlm combine pcfg-1 pcfg-2 --scorer lstm -o combined",
     )
     parser.add_input("parsers", nargs="+", type=Path, metavar="PCFG", help="model folders of neural PCFGs")

@@ -27,6 +27,7 @@ from syntaxlm.cli.options import (
 )
 from syntaxlm.cli.pairs import add_pairs
 from syntaxlm.cli.reading_times import add_reading_times
+from syntaxlm.cli.significance import add_significance
 from syntaxlm.errors import InputError
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def add_evaluate(commands: Any) -> None:
     add_pairs(kinds)
     add_completion(kinds)
     add_reading_times(kinds)
+    add_significance(kinds)
     add_evaluate_logic(kinds)
 
 
@@ -91,9 +93,9 @@ def _add_parse(kinds: Any) -> None:
     add_scoring(parser, "ptb-keep")
     add_decoding(parser)
     parser.add_argument(
-        "--random-weights", type=int, default=0, metavar="N",
-        help="also score N untrained models with the same settings and vocabulary, which shows the effect of the"
-        " architecture alone"
+        "--random-weights", type=int, metavar="N",
+        help="also score N untrained models with the same settings and vocabulary by every decoder, which shows the"
+        " effect of the architecture alone; default: 3 for a single model of distances, otherwise 0"
     )  # fmt: skip
     add_figures(parser)
     parser.set_defaults(run=_parse)

@@ -1,7 +1,8 @@
 """Minimal pairs: two sentences of which one is better, from JSON lines.
 
 Each line is one item. It has either `sentence_good` and `sentence_bad` (BLiMP, Warstadt et al. 2020), or `sentences`,
-best first, where each sentence and the next one are a pair (Marvin & Linzen 2018: negative polarity items have three).
+best first (Marvin & Linzen 2018: negative polarity items have three). Each sentence and the next one are a pair; other
+pairs of an item follow from these, so they only count in a group of their own.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -19,25 +20,26 @@ from syntaxlm.text_files import STANDARD_INPUT, read_lines, source_name, uncompr
 _GROUPINGS = ("field", "linguistics_term", "group")  # entries that name the group of an item
 _SHOWN = 60  # characters of a faulty entry
 
-# The cases of Marvin & Linzen's files as their Table 1 has them, animate and inanimate together, and the distance of
-# Shen et al. 2019 (ON-LSTM), Table 2: long where a phrase or clause separates the two words in question.
+# The cases of Marvin & Linzen's files, animate and inanimate together, as rows of the table of Shen et al. 2019 (ON-LSTM).
+# The distance is long where a phrase or clause separates the two words in question.
 _MARVIN_LINZEN = {
-    "simple_agrmt": ("agreement", "short"),
-    "sent_comp": ("agreement", "short"),
-    "vp_coord": ("agreement", "short"),
-    "long_vp_coord": ("agreement", "long"),
-    "prep": ("agreement", "long"),
-    "subj_rel": ("agreement", "long"),
-    "obj_rel_across": ("agreement", "long"),
-    "obj_rel_no_comp_across": ("agreement", "long"),
-    "obj_rel_within": ("agreement", "short"),
-    "obj_rel_no_comp_within": ("agreement", "short"),
-    "simple_reflexives": ("reflexives", "short"),
-    "reflexive_sent_comp": ("reflexives", "short"),
-    "reflexives_across": ("reflexives", "long"),
-    "simple_npi": ("polarity", "short"),
-    "npi_across": ("polarity", "long"),
+    "simple_agrmt": ("agreement", "short", "simple"),
+    "sent_comp": ("agreement", "short", "in a sentential complement"),
+    "vp_coord": ("agreement", "short", "short VP coordination"),
+    "obj_rel_within": ("agreement", "short", "in an object relative clause"),
+    "obj_rel_no_comp_within": ("agreement", "short", "in an object relative clause without that"),
+    "simple_reflexives": ("reflexives", "short", "simple"),
+    "reflexive_sent_comp": ("reflexives", "short", "in a sentential complement"),
+    "simple_npi": ("polarity", "short", "simple"),
+    "long_vp_coord": ("agreement", "long", "long VP coordination"),
+    "prep": ("agreement", "long", "across a prepositional phrase"),
+    "subj_rel": ("agreement", "long", "across a subject relative clause"),
+    "obj_rel_across": ("agreement", "long", "across an object relative clause"),
+    "obj_rel_no_comp_across": ("agreement", "long", "across an object relative clause without that"),
+    "reflexives_across": ("reflexives", "long", "across a relative clause"),
+    "npi_across": ("polarity", "long", "across a relative clause"),
 }
+_POLARITY = ("grammatical", "intrusive", "ungrammatical")  # the sentences of an item with a negative polarity item
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ class MinimalPair:
     case: the phenomenon: `UID` or `case` of the item, otherwise the file's name.
     groups: its groups, by type of grouping: {"field": "syntax", "linguistics_term": "island_effects"}.
     source, line: its file and line, from 1.
+    adjacent: whether the item has no sentence between the two. Other pairs count only in the groups that they have.
     """
 
     better: str
@@ -55,6 +58,7 @@ class MinimalPair:
     groups: dict[str, str] = field(default_factory=dict)
     source: str = ""
     line: int = 0
+    adjacent: bool = True
 
     @property
     def place(self) -> str:
@@ -110,11 +114,24 @@ def _pairs_of_line(line: str, source: str, number: int) -> Iterator[MinimalPair]
     groups = {name: found for name in _GROUPINGS if (found := _text(item, name, place))}
     if "field" in groups:  # BLiMP spells one of them both syntax/semantics and syntax_semantics
         groups["field"] = groups["field"].replace("/", "_")
-    known = _MARVIN_LINZEN.get(case.removesuffix("_anim").removesuffix("_inanim"))
-    if known and "field" not in groups:
-        groups |= dict(zip(("phenomenon", "dependency"), known, strict=True))
-    for better, worse in pairwise(sentences):
-        yield MinimalPair(better, worse, case, groups, source, number)
+    known = _MARVIN_LINZEN.get(case.removesuffix("_anim").removesuffix("_inanim")) if "field" not in groups else None
+    for better, worse in _ranked(len(sentences)):
+        adjacent = worse == better + 1
+        own = dict(groups) if adjacent else {}
+        if known is not None:
+            phenomenon, dependency, construction = known
+            if adjacent:
+                own |= {"phenomenon": phenomenon, "dependency": dependency}
+            contrast = f": {_POLARITY[better]} vs {_POLARITY[worse]}" if len(sentences) == len(_POLARITY) else ""
+            own["construction"] = f"{dependency}, {phenomenon} {construction}{contrast}"
+        elif len(sentences) > 2:
+            own["comparison"] = f"{better + 1} vs {worse + 1}"
+        yield MinimalPair(sentences[better], sentences[worse], case, own, source, number, adjacent)
+
+
+def _ranked(count: int) -> list[tuple[int, int]]:
+    """All pairs of an item's sentences, best first, as indices: neighbours first."""
+    return sorted(combinations(range(count), 2), key=lambda pair: pair[1] - pair[0])
 
 
 def _sentences(item: dict[str, Any], place: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Gold trees of the training text, for supervised models: the constituents of every sentence of a corpus.
+"""Trees of the training text, hand-made or automatic, for supervised models: the constituents of every sentence of a corpus.
 
 Sentence i of the text belongs to tree i; both are compared token by token, as the model reads them. The spans of the
 whole corpus are flat arrays, so that a batch finds its spans without a loop over sentences.
@@ -38,21 +38,19 @@ _MARKS = {
 
 @dataclass(frozen=True, eq=False)
 class Supervision:
-    """The gold constituents of a corpus.
+    """The constituents of a corpus, from hand-made or automatic trees.
 
     source: the path of the trees, for messages.
     spans: those of every sentence of the corpus, over its tokens: each span once, of two or more words, without the
         whole sentence. There are none if the sentence is not supervised.
     supervised: (S,) bool, whether a sentence has exactly the words of its tree.
     differing: descriptions of the first few sentences that differ from their trees.
-    trees: description of the trees, for messages.
     """
 
     source: str
     spans: SpanSets
     supervised: Flags
     differing: tuple[str, ...] = ()
-    trees: str = "gold trees"
 
     @property
     def count(self) -> int:
@@ -60,7 +58,7 @@ class Supervision:
         return int(np.count_nonzero(self.supervised))
 
     def __str__(self) -> str:
-        lines = [f"{self.source}: {self.trees} of {self.count:,} of {len(self.supervised):,} training sentences"]
+        lines = [f"{self.source}: trees of {self.count:,} of {len(self.supervised):,} training sentences"]
         lines += self.differing
         if more := len(self.supervised) - self.count - len(self.differing):
             lines.append(f"and {more:,} more sentences that differ from their trees")

@@ -84,6 +84,8 @@ _RULES = {
     "edge-shared": "fill:none;stroke:{shared};stroke-width:3",
     "node-shared": "fill:{shared};stroke:{shared};stroke-width:1.5",
     "node-other": "fill:{paper};stroke:{edge};stroke-width:1.5",
+    "node-score": "fill:{cell};stroke:{edge};stroke-width:1.5",
+    "target": "fill:none;pointer-events:all",
     "guide": "fill:none;stroke:{guide};stroke-width:1;stroke-dasharray:2 3",
     "axis": "fill:none;stroke:{edge};stroke-width:1",
     "grid": "fill:none;stroke:{guide};stroke-width:1",
@@ -231,13 +233,17 @@ def rectangle(
     """opacity: fill opacity, 0 to 1."""
     sides = zip(("x", "y", "width", "height"), (x, y, width, height), strict=True)
     attributes = " ".join(f'{name}="{number(value)}"' for name, value in sides)
-    if opacity is not None:
-        attributes += f' fill-opacity="{opacity:.3f}"'
-    return _titled("rect", role, attributes, title)
+    return _titled("rect", role, attributes + _fill_opacity(opacity), title)
 
 
-def circle(x: float, y: float, radius: float, role: str, title: str = "") -> str:
-    return _titled("circle", role, f'cx="{number(x)}" cy="{number(y)}" r="{number(radius)}"', title)
+def circle(x: float, y: float, radius: float, role: str, title: str = "", opacity: float | None = None) -> str:
+    """opacity: fill opacity, 0 to 1."""
+    attributes = f'cx="{number(x)}" cy="{number(y)}" r="{number(radius)}"'
+    return _titled("circle", role, attributes + _fill_opacity(opacity), title)
+
+
+def _fill_opacity(opacity: float | None) -> str:
+    return "" if opacity is None else f' fill-opacity="{opacity:.3f}"'
 
 
 def text(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -16,7 +16,16 @@ from syntaxlm.trees.tree import Tree
 
 BESIDE = 1000.0  # pixels: wider pairs of trees are drawn one below the other
 NODE = 4.0  # pixels: radius of a marker
+TARGET = 8.0  # pixels: radius of the area around a marker that reacts to a pointer
 TOOLTIP_WORDS = 20  # most words of a span in its tooltip
+
+
+@dataclass(frozen=True)
+class SpanNote:
+    """What the marker of a constituent shows. tooltip: its score, as text. fill: 0 to 1, strength of its colour."""
+
+    tooltip: str
+    fill: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -69,12 +78,14 @@ def tree_picture(
     gold: Tree | None = None,
     words: Sequence[str] | None = None,
     notes: Sequence[str] | None = None,
+    span_notes: Mapping[Span, SpanNote] | None = None,
 ) -> Picture:
     """A tree; below it a bar for each distance between neighbouring words; below these the words.
 
     distances: one per word; that of word i is between words i - 1 and i, so the first is not drawn. None: no bars.
     gold: a tree over the same words, drawn next to the first (or below, if too wide), with shared spans marked in both.
     words: drawn instead of the tree's own. notes: tooltips of words; words with a note are underlined.
+    span_notes: of constituents [start, end), which get a marker; not drawn with a gold tree, which has its own markers.
     Raises ValueError if distances, words or notes are not one per word, InputError if the gold tree has a different
     number of words.
     """
@@ -83,7 +94,7 @@ def tree_picture(
     if len(notes) != len(tree):
         raise ValueError(f"found {len(notes)} notes for {len(tree)} words; expected one per word")
     if gold is None:
-        return _paint(tree, lay_out(tree, words, distances), notes, _title("Tree", words))
+        return _paint(tree, lay_out(tree, words, distances), notes, _title("Tree", words), span_notes)
     return _two_trees(tree, gold, words, distances, notes)
 
 
@@ -144,7 +155,13 @@ def _legend(comparison: Comparison) -> Picture:
     return Picture(x, 28, tuple(parts), str(comparison), str(comparison))
 
 
-def _paint(tree: Tree, layout: TreeLayout, notes: Sequence[str], title: str) -> Picture:
+def _paint(
+    tree: Tree,
+    layout: TreeLayout,
+    notes: Sequence[str],
+    title: str,
+    span_notes: Mapping[Span, SpanNote] | None = None,
+) -> Picture:
     """The elements of a layout, drawn at its positions."""
     full_words = [word.full for word in layout.words]
     elements = [svg.line(x, top, x, bottom, "guide") for x, top, bottom in layout.guides]
@@ -161,6 +178,8 @@ def _paint(tree: Tree, layout: TreeLayout, notes: Sequence[str], title: str) -> 
             if bool(node.shared) == shared_too and node.left < node.right
         ]
     elements += [element for node in layout.nodes for element in _node(node, full_words)]
+    marked = span_notes or {}
+    elements += [_noted_node(node, marked[node.span], full_words) for node in layout.nodes if node.span in marked]
     elements += [
         svg.text(tag.x, tag.y, tag.text, "tag", "middle", title=_unshortened(tag.text, tag.full)) for tag in layout.tags
     ]
@@ -197,6 +216,19 @@ def _node(node: Node, full_words: Sequence[str]) -> list[str]:
     if node.label:
         elements.append(svg.text(node.x, node.y - 6, node.label, "label", "middle"))
     return elements
+
+
+def _noted_node(node: Node, note: SpanNote, full_words: Sequence[str]) -> str:
+    """A marker in a group with the span as data, for pages that react to a pointer."""
+    start, end = node.span
+    tooltip = f"{_span_tooltip(full_words[start:end])}: {note.tooltip}"
+    return (
+        f'<g data-start="{start}" data-end="{end}">'
+        + svg.circle(node.x, node.y, NODE, "node-other")
+        + svg.circle(node.x, node.y, NODE, "node-score", opacity=note.fill)
+        + svg.circle(node.x, node.y, TARGET, "target", tooltip)
+        + "</g>"
+    )
 
 
 def _span_tooltip(words: Sequence[str]) -> str:

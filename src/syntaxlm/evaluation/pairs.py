@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,11 @@ class PairsReport:
     sources: tuple[str, ...]
     style: TreebankStyle = AS_TOKENISED
 
+    @cached_property
+    def adjacent(self) -> Flags:
+        """The pairs that count in totals and cases, (n,), see `MinimalPair`."""
+        return np.array([pair.adjacent for pair in self.pairs])
+
     @property
     def sentence_count(self) -> int:
         """The number of distinct sentences, before normalisation."""
@@ -108,11 +114,11 @@ class PairsReport:
     @property
     def identical(self) -> tuple[MinimalPair, ...]:
         """The pairs whose two sentences are identical; no model can be correct on them."""
-        return tuple(pair for pair in self.pairs if pair.is_identical)
+        return tuple(pair for pair in self.pairs if pair.is_identical and pair.adjacent)
 
     def by_case(self) -> dict[str, Flags]:
         """Returns the pairs of each case, (n,), in the order of the files."""
-        return _members(pair.case for pair in self.pairs)
+        return {name: part & self.adjacent for name, part in _members(pair.case for pair in self.pairs).items()}
 
     def by_group(self) -> dict[str, dict[str, Flags]]:
         """Returns the pairs of each group, (n,), by type of grouping. Pairs may have no group of a type."""
@@ -138,7 +144,7 @@ class PairsReport:
         compared: dict[str, dict[str, BootstrapResult]] = {}
         for other in others:
             known = first.differing_known & other.differing_known
-            parts = {"all": np.ones(len(self.pairs), np.bool_), "differing_words_known": known}
+            parts = {"all": self.adjacent, "differing_words_known": known & self.adjacent}
             compared[other.name] = {
                 name: compare_credits(other.right[part].astype(float), first.right[part].astype(float))
                 for name, part in parts.items()
@@ -151,7 +157,7 @@ class PairsReport:
         return {
             "schema_version": 2,  # 1 had "right" for "correct"
             "files": list(self.sources),
-            "pairs": len(self.pairs),
+            "pairs": int(self.adjacent.sum()),
             "sentences": self.sentence_count,
             "identical": [pair.place for pair in self.identical],
             "punctuation": self.style.punctuation,
@@ -167,15 +173,14 @@ class PairsReport:
         def parts(members: Mapping[str, Flags]) -> dict[str, Any]:
             return {name: self._accuracies(model, part) for name, part in members.items()}
 
-        everything = np.ones(len(self.pairs), np.bool_)
         return {
             "model": model.name,
-            **self._accuracies(model, everything),
+            **self._accuracies(model, self.adjacent),
             "mean_over_cases": self.mean_over_cases(model),
             "mean_over_cases_differing_words_known": self.mean_over_cases(model, model.differing_known),
-            "ties": int(model.ties.sum()),
-            "read_alike": int(model.read_alike.sum()),
-            "unknown_words": int((~model.all_known).sum()),
+            "ties": int(model.ties[self.adjacent].sum()),
+            "read_alike": int(model.read_alike[self.adjacent].sum()),
+            "unknown_words": int((~model.all_known)[self.adjacent].sum()),
             "by_group": {kind: parts(groups) for kind, groups in self.by_group().items()},
             "by_case": parts(self.by_case()),
         }
@@ -189,7 +194,7 @@ class PairsReport:
 
     def __str__(self) -> str:
         lines = [
-            f"{', '.join(self.sources)}   pairs {len(self.pairs):,}   sentences {self.sentence_count:,}   "
+            f"{', '.join(self.sources)}   pairs {self.adjacent.sum():,}   sentences {self.sentence_count:,}   "
             f"cases {len(self.by_case()):,}",
             "a pair is correct if the better sentence has the higher total log-probability (end of sentence included, "
             "state reset at each sentence); ties are incorrect",
@@ -228,17 +233,19 @@ class PairsReport:
         width = self._width
         rows: list[tuple[str, list[str]]] = [("accuracy (number of pairs)", [model.name for model in self.models])]
         for label, among in (
-            (_PARTS["all"], lambda model: np.ones(len(self.pairs), np.bool_)),
-            (_PARTS["differing_words_known"], lambda model: model.differing_known),
-            (_PARTS["all_words_known"], lambda model: model.all_known),
+            (_PARTS["all"], lambda model: self.adjacent),
+            (_PARTS["differing_words_known"], lambda model: self.adjacent & model.differing_known),
+            (_PARTS["all_words_known"], lambda model: self.adjacent & model.all_known),
         ):
             scores = [model.accuracy(among(model)) for model in self.models]
             rows.append((label, [f"{one} {f'({one.pairs:,})':>9}" for one in scores]))
         means = [(self.mean_over_cases(one), self.mean_over_cases(one, one.differing_known)) for one in self.models]
         rows.append(("mean over cases", [_beside(everywhere) for everywhere, _ in means]))
         rows.append(("mean over cases, differing words known", [_beside(known) for _, known in means]))
-        rows.append(("ties", [f"{model.ties.sum():,}" for model in self.models]))
-        rows.append(("identical after normalisation", [f"{model.read_alike.sum():,}" for model in self.models]))
+        counted = self.adjacent
+        rows.append(("ties", [f"{model.ties[counted].sum():,}" for model in self.models]))
+        alike = [f"{model.read_alike[counted].sum():,}" for model in self.models]
+        rows.append(("identical after normalisation", alike))
         wide = max(len(label) for label, _ in rows)
         return [(f"{label:<{wide}}" + "".join(f"   {cell:>{width}}" for cell in row)).rstrip() for label, row in rows]
 
@@ -377,6 +384,7 @@ def scored_pairs(report: PairsReport) -> Iterable[dict[str, Any]]:
             "line": pair.line,
             "case": pair.case,
             "groups": pair.groups,
+            "adjacent": pair.adjacent,
             "better": pair.better,
             "worse": pair.worse,
             "models": {

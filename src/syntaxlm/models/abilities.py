@@ -460,3 +460,23 @@ LACKS: dict[type, str] = {
     GeneratesTrees: "does not generate dependency trees",
 }
 """The reason given for rejecting a model without each ability, as in "this ngram model does not parse"."""
+
+
+# ---- names
+
+ABILITIES: dict[str, tuple[type, ...]] = {
+    "parsing": (Parses,),
+    "sentence scores": (ScoresSentences,),
+    "surprisal": (ScoresTokens,),
+    "generation": (PredictsNextToken, SamplesSentences, GeneratesTrees),
+    "labels": (LabelsSpans,),
+    "grammar": (HasGrammar,),
+    "maps": (HasMaps,),
+    "encoding": (EncodesSentences,),
+}
+"""Names of abilities, and the classes any of which gives them."""
+
+
+def abilities_of(model: Model) -> list[str]:
+    """The names of a model's abilities."""
+    return [name for name, classes in ABILITIES.items() if isinstance(model, classes)]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
@@ -31,9 +32,8 @@ from syntaxlm.models.pcfg import (
     SimplePCFGConfig,
     TensorPCFGConfig,
 )
-from syntaxlm.models.pcfg.words import SPECIALS
 from syntaxlm.models.prpn import PRPNConfig
-from syntaxlm.settings import Settings
+from syntaxlm.settings import Count, Settings
 
 ParserConfig = Annotated[
     SimplePCFGConfig | TensorPCFGConfig | NeuralPCFGConfig | CompoundPCFGConfig, Field(discriminator="name")
@@ -45,17 +45,18 @@ ScorerConfig = Annotated[LSTMConfig | ONLSTMConfig | PRPNConfig | PaLMConfig, Fi
 
 @dataclass(frozen=True)
 class CombinationConfig(Settings, section="model"):
-    """Settings of a combination of trained models, which `syntaxlm combine` writes.
-
-    The vocabulary is that of the scorer. The parsers have the same words in the same order, but their own BOS and EOS.
-    """
+    """Settings of a combination of trained models, which `syntaxlm combine` writes. Its vocabulary is the scorer's."""
 
     name: Literal["combination"] = "combination"
     parsers: Annotated[tuple[ParserConfig, ...], Field(min_length=1)] = (
         SimplePCFGConfig(),
     )  # the grammars whose span probabilities are averaged
+    vocabulary_sizes: tuple[Count, ...] = (3,)  # of the parsers
     scorer: ScorerConfig = field(default_factory=LSTMConfig)  # the language model
-    specials: Literal[1, 2] = 2  # number of tokens for BOS and EOS in the vocabulary: 1 if they are the same token
+
+    def contradictions(self) -> list[str]:
+        sizes, parsers = len(self.vocabulary_sizes), len(self.parsers)
+        return [f"vocabulary_sizes: found {sizes}; expected {parsers}, one for each parser"] * (sizes != parsers)
 
 
 class Combination(Model, HasHiddenStates, PredictsNextToken, Parses):
@@ -63,17 +64,28 @@ class Combination(Model, HasHiddenStates, PredictsNextToken, Parses):
 
     A span's probability is the mean of its probabilities under the parsers. Token probabilities and hidden states are
     those of the scorer.
+    parser_tokens: (parsers, V) the token of each parser for every token of the scorer.
     """
 
     structure_type = SpanMarginals
-
-    scorer: NeuralModel
+    parser_tokens: Tensor
     parsers: Sequence[SentencePCFG]
 
-    def __init__(self, parsers: Sequence[SentencePCFG], scorer: NeuralModel, specials: int) -> None:
+    def __init__(self, parsers: Sequence[SentencePCFG], scorer: NeuralModel) -> None:
         super().__init__()
-        self.vocabulary_size, self.specials = scorer.vocabulary_size, specials
+        self.vocabulary_size = scorer.vocabulary_size
         self.parsers, self.scorer = nn.ModuleList(parsers), scorer  # type: ignore[assignment]
+        self.register_buffer("parser_tokens", torch.zeros(len(parsers), self.vocabulary_size, dtype=torch.int32))
+
+    def resize_buffers(self, tensors: Mapping[str, Tensor]) -> list[str]:
+        """Checks the stored tokens of the parsers; no buffer is resized."""
+        stored = tensors.get("parser_tokens")
+        if stored is None or stored.is_meta or stored.shape != self.parser_tokens.shape:
+            return []
+        sizes = torch.tensor([parser.vocabulary_size for parser in self.parsers])[:, None]
+        if bool(((stored >= 0) & (stored < sizes)).all()):
+            return []
+        return ["parser_tokens has ids that are not in the vocabularies of the parsers"]
 
     def token_log_probs(self, batch: TokenBatch, state: State = None) -> TokenScores:
         return self.scorer.token_log_probs(batch, state)
@@ -82,9 +94,10 @@ class Combination(Model, HasHiddenStates, PredictsNextToken, Parses):
         return self.scorer.next_log_probs(batch, state)
 
     def structure(self, batch: TokenBatch) -> SpanMarginals:
-        tokens = torch.where(batch.tokens > self.specials, batch.tokens + SPECIALS - self.specials, batch.tokens)
-        read = TokenBatch(tokens, batch.targets, batch.lengths, indices=batch.indices)
-        found = [parser.structure(read).values.float() for parser in self.parsers]
+        found = []
+        for parser, tokens in zip(self.parsers, self.parser_tokens, strict=True):
+            read = dataclasses.replace(batch, tokens=tokens[batch.tokens].long())
+            found.append(parser.structure(read).values.float())
         return SpanMarginals(torch.stack(found).mean(0))
 
 
@@ -92,6 +105,5 @@ def build(
     config: CombinationConfig, vocabulary_size: int, build_scorer: Callable[[Any, int], NeuralModel]
 ) -> Combination:
     """A combination with fresh weights. build_scorer: builds a language model from settings and vocabulary size."""
-    of_parsers = vocabulary_size + SPECIALS - config.specials
-    parsers = [pcfg.build(one, of_parsers) for one in config.parsers]
-    return Combination(parsers, build_scorer(config.scorer, vocabulary_size), config.specials)
+    parsers = [pcfg.build(one, size) for one, size in zip(config.parsers, config.vocabulary_sizes, strict=True)]
+    return Combination(parsers, build_scorer(config.scorer, vocabulary_size))

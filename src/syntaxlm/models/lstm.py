@@ -1,4 +1,4 @@
-"""A plain LSTM language model, nn.LSTM inside: the baseline of every table."""
+"""A plain LSTM or Elman RNN language model, nn.LSTM or nn.RNN inside: the baseline of every table."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ class LSTMConfig(Settings, section="model"):
     """Settings of the LSTM language model."""
 
     name: Literal["lstm"] = "lstm"
+    cell: Literal["lstm", "rnn"] = "lstm"  # rnn: the tanh network of Elman 1990
     embedding_size: Size = 200  # features of a token's embedding
     hidden_size: Size = 400  # features of each layer's state
-    layers: Layers = 2  # stacked LSTM layers
+    layers: Layers = 2  # stacked layers
     tied: bool = True  # the decoder shares the embedding's weight; a projection is added if sizes differ
     dropout: Fraction = 0.2  # rate on embeddings and on the decoder's input
     layer_dropout: Fraction = 0.2  # rate between layers
@@ -28,12 +29,13 @@ class LSTMConfig(Settings, section="model"):
 
 
 class LSTMBackbone(Backbone):
-    """Stacked LSTM layers, and a projection to the embedding size if tied weights need one."""
+    """Stacked recurrent layers, and a projection to the embedding size if tied weights need one."""
 
     def __init__(self, config: LSTMConfig) -> None:
         super().__init__()
         self.config = config
-        self.lstm = nn.LSTM(
+        cell = nn.RNN if config.cell == "rnn" else nn.LSTM
+        self.lstm = cell(  # the name of the weights in stored models
             config.embedding_size,
             config.hidden_size,
             config.layers,
@@ -45,11 +47,18 @@ class LSTMBackbone(Backbone):
 
     def forward(self, embedded: Tensor, batch: TokenBatch, state: State) -> BackboneOutput:
         rate = self.config.dropout
-        before = None if state is None else (state["hidden"], state["cell"])
-        hidden, (last_hidden, last_cell) = self.lstm(dropout(embedded, rate, self.training), before)
+        hidden, after = self._read(dropout(embedded, rate, self.training), state)
         rows = hidden.flatten(0, 1) if batch.lengths is None else hidden[batch.mask()]
         rows = self.projection(dropout(rows, rate, self.training))
-        return BackboneOutput(rows, {"hidden": last_hidden.detach(), "cell": last_cell.detach()})
+        return BackboneOutput(rows, {name: part.detach() for name, part in after.items()})
+
+    def _read(self, inputs: Tensor, state: State) -> tuple[Tensor, dict[str, Tensor]]:
+        """The states of the last layer, (T, B, D), and the state for the next batch."""
+        if self.config.cell == "rnn":
+            hidden, last = self.lstm(inputs, None if state is None else state["hidden"])
+            return hidden, {"hidden": last}
+        hidden, (last, cell) = self.lstm(inputs, None if state is None else (state["hidden"], state["cell"]))
+        return hidden, {"hidden": last, "cell": cell}
 
 
 def build(config: LSTMConfig, vocabulary_size: int) -> NeuralModel:

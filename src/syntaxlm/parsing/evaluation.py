@@ -31,6 +31,7 @@ from syntaxlm.trees import (
     PROTOCOLS,
     GoldPreprocessing,
     LabelMapping,
+    ParsingScores,
     Protocol,
     SpanSets,
     TieBreaking,
@@ -49,6 +50,7 @@ from syntaxlm.trees.matching import GOLD_ADVICE, gold_sides, read_matching, wron
 
 MOST_UNKNOWN_TAGS = 0.5  # share of words with unknown tags, above which the treebank has a different tag set
 MOST_SEEDS = 1000  # maximum number of untrained models
+RANDOM_WEIGHTS = 3  # default number of untrained models, for models of distances
 TAGS_SHOWN = 10  # number of unknown tags in a message
 
 
@@ -75,7 +77,7 @@ def _report(
         scores,
         chosen,
         baseline_scores(spans, protocol),
-        paired_bootstrap(scores[chosen], branching_right),
+        {name: paired_bootstrap(one, branching_right) for name, one in scores.items()},
         predicted,
         gold,
         models,
@@ -98,7 +100,7 @@ def evaluate_parsing(
     clean_up: GoldPreprocessing | str | Path = "ptb-keep",
     layer: int | None = None,
     also: Sequence[ModelBundle] = (),
-    random_weights: int = 0,
+    random_weights: int | None = None,
     ties: TieBreaking = "random",
 ) -> ParsingReport:
     """Parses the sentences of a treebank with a model and scores the trees.
@@ -111,13 +113,16 @@ def evaluate_parsing(
     layer: layer of the distances, from 1; None: the model's default. For a single model, F1 of all layers is reported.
     also: further models. The average of the trees of all models is scored, with the given layer of each model. Models
         without the decoder use their default.
-    random_weights: number of untrained models to score as a baseline, with seeds 0, 1, ...; for a single model only.
+    random_weights: number of untrained models to score as a baseline, by every decoder, with seeds 0, 1, ...; for a
+        single model only. None: RANDOM_WEIGHTS for a single model of distances, which parses fast, otherwise 0.
     ties: how an average chooses among equally good splits, see `trees.average`.
     Raises InputError for the reasons of `parse_lines` and `read_treebank`; for a model that reads tags, also if words
     have no tags or if most tags are unknown. A few unknown tags give an InputWarning.
     """
     models = [stored, *also]
     chosen, layers = rules_for(models, decoder), layers_for(models, layer)
+    if random_weights is None:
+        random_weights = RANDOM_WEIGHTS if chosen[0] in DECODING_RULES and not also else 0
     check_number("random weights", random_weights, 0, MOST_SEEDS)
     if random_weights and also:
         raise InputError(
@@ -136,7 +141,7 @@ def evaluate_parsing(
         report,
         layer=layers[0] if chosen[0] in DECODING_RULES else None,
         f1_by_layer=_f1_by_layer(structures[0], gold, protocol),
-        random_weights=_random_weights(stored, read, gold, protocol, chosen[0], layers[0], random_weights),
+        random_weights=_random_weights(stored, read, report, protocol, layers[0], random_weights),
         labels=_labels(structures[0], chosen[0], gold, protocol),
     )
 
@@ -212,13 +217,19 @@ def _labels(structure: Structure, rule: Rule, gold: GoldTrees, protocol: Protoco
 
 
 def _random_weights(
-    stored: ModelBundle, read: Treebank, gold: GoldTrees, protocol: Protocol, rule: Rule, layer: int, seeds: int
+    stored: ModelBundle, read: Treebank, report: ParsingReport, protocol: Protocol, layer: int, seeds: int
 ) -> RandomWeights | None:
-    """Scores untrained models. Returns None if the number of seeds is 0."""
+    """Scores untrained models by the decoders of a model's report. Returns None if the number of seeds is 0."""
+    if not seeds:
+        return None
     tokens = treebank_tokens(read, stored.normaliser)
-    fresh = (structure_of(with_fresh_weights(stored, seed), tokens, labels=False) for seed in range(seeds))
-    scores = tuple(score(one.decode(rule, layer), gold.spans, protocol) for one in fresh)
-    return RandomWeights(scores) if scores else None
+    rules = [rule for rule in rules_of(stored.model) if rule in report.scores]
+    scores: dict[str, list[ParsingScores]] = {rule: [] for rule in rules}
+    for seed in range(seeds):
+        fresh = structure_of(with_fresh_weights(stored, seed), tokens, labels=False)
+        for rule in rules:
+            scores[rule].append(score(fresh.decode(rule, layer), report.gold.spans, protocol))
+    return RandomWeights({rule: tuple(found) for rule, found in scores.items()}, report.chosen)
 
 
 def with_fresh_weights(stored: ModelBundle, seed: int) -> ModelBundle:

@@ -50,6 +50,7 @@ class ScoredSentence:
     number: the number of the sentence in the treebank before preprocessing, from 1.
     words: the words after preprocessing.
     precision, recall, f1: scores of this sentence alone, 0 to 1, even if the protocol pools counts.
+    matched_spans, predicted_spans, gold_spans: numbers of spans that the protocol counts.
     predicted, gold: the trees in bracket notation.
     decoder: the decoder of the predicted tree, or "predicted" for trees that were read from a file.
     """
@@ -60,6 +61,9 @@ class ScoredSentence:
     precision: float
     recall: float
     f1: float
+    matched_spans: int
+    predicted_spans: int
+    gold_spans: int
     predicted: str
     gold: str
     decoder: str
@@ -73,18 +77,27 @@ class ScoredSentence:
 class RandomWeights:
     """Scores of untrained models with the same settings and vocabulary, a baseline for the effect of training.
 
-    scores: one for each seed, with the same decoder and layer as the trained model.
+    scores: by decoder, one for each seed, with the same layer as the trained model.
+    chosen: the decoder of the chosen trees.
     """
 
-    scores: tuple[ParsingScores, ...]
+    scores: dict[str, tuple[ParsingScores, ...]]
+    chosen: str
 
     @property
     def f1(self) -> SeedScores:
-        return over_seeds(self.scores)
+        """F1 by the chosen decoder."""
+        return over_seeds(self.scores[self.chosen])
+
+    def f1_by_decoder(self) -> dict[str, SeedScores]:
+        return {name: over_seeds(scores) for name, scores in self.scores.items()}
 
     def shape(self) -> dict[str, tuple[float, float]]:
-        """Returns the mean and sample standard deviation over seeds of each field of `BranchingStatistics`."""
-        shapes = [one.predicted_shape.to_dict() for one in self.scores if one.predicted_shape]
+        """Returns the mean and sample standard deviation over seeds of each field of `BranchingStatistics`.
+
+        The trees are those of the chosen decoder.
+        """
+        shapes = [one.predicted_shape.to_dict() for one in self.scores[self.chosen] if one.predicted_shape]
         values = {name: np.array([shape[name] for shape in shapes]) for name in shapes[0]}
         return {
             name: (float(one.mean()), float(one.std(ddof=1)) if len(one) > 1 else 0.0) for name, one in values.items()
@@ -92,7 +105,8 @@ class RandomWeights:
 
     def to_dict(self) -> dict[str, Any]:
         shape = {name: {"mean": mean, "std": deviation} for name, (mean, deviation) in self.shape().items()}
-        return {"f1": self.f1.to_dict(), "shape": shape}
+        by_decoder = {name: scores.to_dict() for name, scores in self.f1_by_decoder().items()}
+        return {"f1": self.f1.to_dict(), "f1_by_decoder": by_decoder, "shape": shape}
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +117,7 @@ class ParsingReport:
         "predicted" for trees of a file. If averaged models use different decoders, the name lists all of them in the
         order of the models: "2 biased + right".
     chosen: the name of the requested decoder.
-    against_right: comparison of the chosen trees with right branching.
+    right_by_decoder: comparison of the trees of each name with right branching.
     models: number of models whose trees are averaged.
     layer: the layer of the distances; None for averages, files, and trees that are not decoded from distances.
     f1_by_layer: F1 by layer and decoder, under the same protocol; empty for models with fewer than two layers.
@@ -115,7 +129,7 @@ class ParsingReport:
     scores: dict[str, ParsingScores]
     chosen: str
     baselines: BaselineScores
-    against_right: BootstrapResult
+    right_by_decoder: dict[str, BootstrapResult]
     predicted: dict[str, SpanSets]
     gold: GoldTrees
     models: int = 1
@@ -123,6 +137,11 @@ class ParsingReport:
     f1_by_layer: dict[int, dict[str, float]] = field(default_factory=dict)
     random_weights: RandomWeights | None = None
     labels: LabelMapping | None = None
+
+    @property
+    def against_right(self) -> BootstrapResult:
+        """Comparison of the chosen trees with right branching."""
+        return self.right_by_decoder[self.chosen]
 
     def to_dict(self) -> dict[str, Any]:
         """Returns all scores for JSON, as fractions from 0 to 1. Those of the chosen trees are at the top level."""
@@ -142,6 +161,7 @@ class ParsingReport:
             "baselines": self.baselines.to_dict(),
             **({"random_weights": self.random_weights.to_dict()} if self.random_weights else {}),
             "against_right_branching": self.against_right.to_dict(),
+            "against_right_branching_by_decoder": {name: one.to_dict() for name, one in self.right_by_decoder.items()},
             **({"induced_labels": self.labels.to_dict()} if self.labels else {}),
         }
 
@@ -161,7 +181,7 @@ class ParsingReport:
             *self._table(),
             "",
             *self._layers(),
-            f"{self.chosen} compared with right branching: {self.against_right}",
+            *(f"{name} compared with right branching: {found}" for name, found in self.right_by_decoder.items()),
         ]
         if scores.recall_by_label:
             common = sorted(scores.recall_by_label.items(), key=lambda item: -item[1][1])[:10]
@@ -187,16 +207,17 @@ class ParsingReport:
 
     def _table(self) -> list[str]:
         """Returns the table of scores in percent: decoders, baselines, upper bounds."""
-        baselines, random = self.baselines, self.baselines.random
+        baselines = self.baselines
         lines = ["unlabelled F1   precision   recall"]
         averaged = f", average of {self.models} models" if self.models > 1 else ""
         lines += [_score_row(name + averaged, one) for name, one in self.scores.items()]
         lines.append(_score_row("right branching", baselines.right))
         lines.append(_score_row("left branching", baselines.left))
         lines.append(_score_row("balanced", baselines.balanced))
-        lines.append(_seeds_row("random", random))
+        lines += [_seeds_row(title, scores) for title, scores in baselines.random_rows().items()]
         if self.random_weights:
-            lines.append(_seeds_row(f"random weights, {self.chosen}", self.random_weights.f1))
+            by_decoder = self.random_weights.f1_by_decoder()
+            lines += [_seeds_row(f"random weights, {name}", scores) for name, scores in by_decoder.items()]
         lines.append(_score_row("binary upper bound", baselines.binary_bound))
         if baselines.biased_bound:
             lines.append(_score_row("reachable by the biased decoder", baselines.biased_bound))
@@ -240,19 +261,20 @@ def scored_sentences(report: ParsingReport, name: str | None = None) -> list[Sco
     rows, protocol = report.scores[name].by_sentence, report.scores[name].protocol
     gold = [report.gold.trees[index] for index in rows.indices]
     predicted = trees_of(report.predicted[name].select(rows.indices), [tree.words for tree in gold])
-    figures = zip(rows.precision.tolist(), rows.recall.tolist(), rows.f1.tolist(), strict=True)
+    names = "precision", "recall", "f1", "matched_spans", "predicted_spans", "gold_spans"
+    figures = zip(*(getattr(rows, column).tolist() for column in names), strict=True)
     return [
         ScoredSentence(
-            report.gold.numbers[index],
-            tree.words,
-            len(tree),
-            *scores,
-            format_brackets(one),
-            format_brackets(tree),
-            name,
-            protocol.name,
+            number=report.gold.numbers[index],
+            words=tree.words,
+            length=len(tree),
+            **dict(zip(names, values, strict=True)),
+            predicted=format_brackets(one),
+            gold=format_brackets(tree),
+            decoder=name,
+            protocol=protocol.name,
         )
-        for index, tree, one, scores in zip(rows.indices.tolist(), gold, predicted, figures, strict=True)
+        for index, tree, one, values in zip(rows.indices.tolist(), gold, predicted, figures, strict=True)
     ]
 
 

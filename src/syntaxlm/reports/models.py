@@ -12,38 +12,13 @@ from syntaxlm.errors import InputError
 from syntaxlm.evaluation.logical_inference import CLASSIFIER, FORMAT, InferenceSettings
 from syntaxlm.model_io import CONFIG, VOCABULARY, WEIGHTS, ModelSettings, check_folder, read_config, structure_name
 from syntaxlm.model_io import FORMAT as MODEL_FORMAT
-from syntaxlm.models.abilities import (
-    EncodesSentences,
-    GeneratesTrees,
-    HasGrammar,
-    HasMaps,
-    LabelsSpans,
-    Model,
-    Parses,
-    PredictsNextToken,
-    SamplesSentences,
-    ScoresSentences,
-    ScoresTokens,
-    TrainsByCounting,
-)
+from syntaxlm.models.abilities import Parses, TrainsByCounting, abilities_of
 from syntaxlm.models.registry import model_shapes
 from syntaxlm.parsing.structure import rules_of
 from syntaxlm.shipped import find_model
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.result import RESULT, read_result
 from syntaxlm.training.trainer import RECIPE, read_run_recipe
-
-ABILITIES: dict[str, tuple[type, ...]] = {
-    "parsing": (Parses,),
-    "sentence scores": (ScoresSentences,),
-    "surprisal": (ScoresTokens,),
-    "generation": (PredictsNextToken, SamplesSentences, GeneratesTrees),
-    "labels": (LabelsSpans,),
-    "grammar": (HasGrammar,),
-    "maps": (HasMaps,),
-    "encoding": (EncodesSentences,),
-}
-"""Names of abilities, and the classes any of which gives them."""
 
 
 def model_folders(folder: str | Path) -> Iterator[Path]:
@@ -97,11 +72,6 @@ def describe(folder: str | Path, full: bool = False) -> dict[str, Any]:
             scores = {"valid": result.valid, "test": result.test}
             found["perplexity"] = {name: score.perplexity for name, score in scores.items() if score is not None}
     return found
-
-
-def abilities_of(model: Model) -> list[str]:
-    """The names of a model's abilities."""
-    return [name for name, classes in ABILITIES.items() if isinstance(model, classes)]
 
 
 def _describe_classifier(folder: Path, full: bool) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from syntaxlm.parsing.report import ParsingReport, ScoredSentence, scored_senten
 from syntaxlm.parsing.structure import Rule
 from syntaxlm.reports.page import Block, Figure, Paragraph, Section, Table
 from syntaxlm.reports.sentence import analyse
-from syntaxlm.trees import ParsingScores, SeedScores, right, score, trees_of
+from syntaxlm.trees import BootstrapResult, ParsingScores, SeedScores, right, score, trees_of
 
 DRAWN = 3  # number of best and of worst sentences drawn
 DRAWN_WORDS = range(6, 26)  # their lengths: long enough to have structure, short enough to read
@@ -61,24 +61,25 @@ def f1_section(parsing: ParsingReport, source: str) -> Section:
         _f1_row("right branching", baselines.right),
         _f1_row("left branching", baselines.left),
         _f1_row("balanced", baselines.balanced),
-        _seeds_row("random", baselines.random),
+        *(_seeds_row(title, scores) for title, scores in baselines.random_rows().items()),
     ]
     if parsing.random_weights is not None:
-        rows.append(_seeds_row(f"random weights, {parsing.chosen} decoder", parsing.random_weights.f1))
+        untrained = parsing.random_weights.f1_by_decoder()
+        rows += [_seeds_row(f"random weights, {name} decoder", scores) for name, scores in untrained.items()]
     rows.append(_f1_row("binary upper bound", baselines.binary_bound))
     if baselines.biased_bound is not None:
         rows.append(_f1_row("upper bound of the biased decoder", baselines.biased_bound))
     table = Table("Unlabelled F1, percent", ("trees", "F1", "precision", "recall"), tuple(rows), source)
-    blocks: list[Block] = [table, Paragraph(_difference_to_right(parsing))]
+    differences = (_difference_to_right(name, found) for name, found in parsing.right_by_decoder.items())
+    blocks: list[Block] = [table, *map(Paragraph, differences)]
     if parsing.f1_by_layer:
         blocks.append(layer_table(parsing))
     return Section("Unlabelled F1", tuple(blocks))
 
 
-def _difference_to_right(parsing: ParsingReport) -> str:
-    found = parsing.against_right
+def _difference_to_right(decoder: str, found: BootstrapResult) -> str:
     return (
-        f"{parsing.chosen} decoder minus right branching: F1 {100 * found.difference:+.1f}, 95% interval"
+        f"{decoder} decoder minus right branching: F1 {100 * found.difference:+.1f}, 95% interval"
         f" {100 * found.low:+.1f} to {100 * found.high:+.1f}, p = {found.p_value:.4f} (paired bootstrap over"
         " sentences)."
     )

@@ -18,6 +18,7 @@ from syntaxlm.text.vocabulary import Vocabulary
 AS_TOKENISED = TreebankStyle()
 AUTO_STYLE = TreebankStyle("auto", "auto")
 REMEMBERED_WORDS = 2**16  # words whose pieces are cached
+REMEMBERED_READERS = 16
 
 _MARKS = (",", ".", "?", "!", ";", ":", "(", "-LRB-", '"', "``", "“", "--")
 _ENDINGS = ("n't", "'s", "'re", "'ve", "'ll", "'d", "'m")
@@ -87,18 +88,7 @@ class TextReader:
         `keep`.
         Raises InputError for a tag model with a style that splits or drops.
         """
-        chosen = {name: getattr(style, name) for name in ("punctuation", "contractions")}
-        is_auto = "auto" in chosen.values()
-        if normaliser.units == "tags" and not {"keep", "auto"}.issuperset(chosen.values()):
-            raise InputError(f"{style}: the model reads tagged text, whose words are not split; expected keep or auto")
-        adapts = is_auto and normaliser.units == "words"
-        if is_auto:
-            reader = cls(normaliser, vocabulary, adapts=adapts)
-            own = reader._own_style() if adapts else AS_TOKENISED
-            style = TreebankStyle(
-                **{name: getattr(own, name) if choice == "auto" else choice for name, choice in chosen.items()}
-            )
-        return cls(normaliser, vocabulary, style, adapts)
+        return _reader_of(normaliser, vocabulary, style)
 
     def tokens(self, line: str) -> list[str]:
         """The tokens of a line, without BOS and EOS."""
@@ -242,3 +232,20 @@ class TextReader:
     @cached_property
     def _has_numbers_as_n(self) -> bool:
         return self.knows("N") and not any(token.isdecimal() for token in self.vocabulary.tokens)
+
+
+@lru_cache(maxsize=REMEMBERED_READERS)  # a scan of the vocabulary takes longer than reading a sentence
+def _reader_of(normaliser: Normaliser, vocabulary: Vocabulary, style: TreebankStyle) -> TextReader:
+    """See `TextReader.of`."""
+    chosen = {name: getattr(style, name) for name in ("punctuation", "contractions")}
+    is_auto = "auto" in chosen.values()
+    if normaliser.units == "tags" and not {"keep", "auto"}.issuperset(chosen.values()):
+        raise InputError(f"{style}: the model reads tagged text, whose words are not split; expected keep or auto")
+    adapts = is_auto and normaliser.units == "words"
+    if is_auto:
+        reader = TextReader(normaliser, vocabulary, adapts=adapts)
+        own = reader._own_style() if adapts else AS_TOKENISED
+        style = TreebankStyle(
+            **{name: getattr(own, name) if choice == "auto" else choice for name, choice in chosen.items()}
+        )
+    return TextReader(normaliser, vocabulary, style, adapts)

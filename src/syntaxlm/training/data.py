@@ -8,7 +8,6 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -40,7 +39,7 @@ class TrainingData(ABC):
 
     test: None if the recipe has no test data.
     labels: vocabulary of the edge labels of dependency trees; None for text.
-    supervision: gold trees of the training text; None for dependency trees, and if the recipe has none.
+    supervision: trees of the training text; None for dependency trees, and if the recipe has none.
     focus: trees of the training text by other parsers, one entry for each parser; empty for dependency trees, and if
         the recipe has none.
     """
@@ -122,10 +121,7 @@ class TextTrainingData(TrainingData):
         if text.trees is not None:
             clean_up = text.trees_preprocessing
             self.supervision = read_supervision(text.trees, clean_up, self.train, normaliser, self.vocabulary)
-        self.focus = [
-            replace(read_supervision(path, "none", self.train, normaliser, self.vocabulary), trees="trees")
-            for path in text.focus
-        ]
+        self.focus = [read_supervision(path, "none", self.train, normaliser, self.vocabulary) for path in text.focus]
 
     def setup(self, model: Model) -> None:
         """Passes word counts to the model: of all words, of last words, and of one-word sentences."""

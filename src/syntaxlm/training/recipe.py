@@ -28,6 +28,8 @@ from syntaxlm.settings import (
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.training.recipe_files import find_recipe
 
+ClassCount = Annotated[int, Field(ge=0, le=1000)]
+
 
 @dataclass(frozen=True)
 class VocabularySettings(Settings, section="text.vocabulary"):
@@ -35,9 +37,7 @@ class VocabularySettings(Settings, section="text.vocabulary"):
 
     minimum_count: Count = 1  # occurrences; rarer words are unknown
     maximum_size: Count | None = None  # words, special tokens included; the most frequent are kept; null: no limit
-    unknown_classes: Annotated[int, Field(ge=0, le=1000)] = (
-        0  # suffixes that become classes of unknown words (<unk:ing>), besides words with digit or hyphen; 0: none
-    )
+    unknown_classes: ClassCount = 0  # suffixes whose unknown words form classes, such as <unk:ing>; 0: no classes
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class TextSettings(Settings, section="text"):
     train: str  # file
     valid: str  # file; the checkpoint with the lowest loss on it is kept
     test: str | None = None  # file; evaluated once, at the end
-    trees: str | None = None  # file, folder or pattern; gold trees of `train`, for models that learn from them
+    trees: str | None = None  # file, folder or pattern; trees of `train`, for models that learn from them
     focus: tuple[
         str, ...
     ] = ()  # files of trees of `train`, one per parser; for grammars that are focused on their spans
@@ -120,6 +120,8 @@ class ScheduleSettings(Settings, section="schedule"):
     plateau_loss: Literal["valid", "train"] = "valid"  # the loss that must improve
     plateau_patience: Count = 2  # validations without a better loss before the rate is reduced
     plateau_factor: Annotated[float, Field(gt=0, le=1)] = 0.5  # the rate is multiplied by this; 1: it is not reduced
+    plateau_threshold: NonNegative = 0.0  # share of the best loss by which a loss must be lower to count as better
+    plateau_repeats: bool = False  # after the first reduction, the rate is reduced after every validation
     decay: Literal["none", "linear"] = "none"  # linear: the rate also decreases linearly, to 0 at the end of all epochs
     decay_from: Fraction = 0.0  # linear decay: fraction of all epochs after which the rate starts to decrease
     keep: Literal["best", "last"] = "best"  # the weights kept: of the lowest validation loss, or of the last validation

@@ -26,7 +26,10 @@ def build_optimiser(model: nn.Module, settings: OptimiserSettings) -> torch.opti
 
 @dataclass
 class Plateau:
-    """Reduces the learning rate by a factor after `plateau_patience` validations without a better loss."""
+    """Reduces the learning rate by a factor after `plateau_patience` validations without a better loss.
+
+    With `plateau_repeats`, it is then reduced after every validation.
+    """
 
     best: float | None = None  # lowest loss so far
     waited: int = 0  # validations since then, or since the last reduction
@@ -34,12 +37,13 @@ class Plateau:
 
     def seen(self, loss: float, settings: ScheduleSettings) -> bool:
         """Records a loss. Returns whether the learning rate is reduced."""
-        if self.best is None or loss < self.best:
-            self.best, self.waited = loss, 0
-            return False
-        self.waited += 1
-        if self.waited < settings.plateau_patience:
-            return False
+        margin = settings.plateau_threshold and settings.plateau_threshold * abs(self.best or 0)
+        better = self.best is None or loss < self.best - margin
+        self.best = loss if self.best is None else min(self.best, loss)
+        if not (settings.plateau_repeats and self.scale < 1):
+            self.waited = 0 if better else self.waited + 1
+            if self.waited < settings.plateau_patience:
+                return False
         self.waited = 0
         self.scale *= settings.plateau_factor
         return True

@@ -3,7 +3,15 @@
 from syntaxlm.trees.agreement import AgreementMatrix, BranchingF1, agreement, branching_f1
 from syntaxlm.trees.attachment import AttachmentScores, attachment, compare_attachment
 from syntaxlm.trees.averaging import AveragedTrees, average, average_files
-from syntaxlm.trees.baselines import balanced, biased_upper_bound, binary_upper_bound, left, random_trees, right
+from syntaxlm.trees.baselines import (
+    balanced,
+    biased_upper_bound,
+    binary_upper_bound,
+    left,
+    random_binary_trees,
+    random_trees,
+    right,
+)
 from syntaxlm.trees.brackets import (
     format_brackets,
     from_nltk,
@@ -40,8 +48,11 @@ from syntaxlm.trees.scoring import PROTOCOLS, ParsingScores, Protocol, SentenceS
 from syntaxlm.trees.significance import (
     BaselineScores,
     BootstrapResult,
+    RunScores,
     SeedScores,
     baseline_scores,
+    compare_runs,
+    hierarchical_bootstrap,
     over_seeds,
     paired_bootstrap,
 )
@@ -75,6 +86,7 @@ __all__ = [
     "ParsingScores",
     "Paths",
     "Protocol",
+    "RunScores",
     "SeedScores",
     "SentenceScores",
     "SpanRule",
@@ -95,6 +107,7 @@ __all__ = [
     "clean",
     "clean_all",
     "compare_attachment",
+    "compare_runs",
     "decode",
     "decode_by_definition",
     "decode_spans",
@@ -105,6 +118,7 @@ __all__ = [
     "format_conllu",
     "format_spans",
     "from_nltk",
+    "hierarchical_bootstrap",
     "in_order",
     "is_projective",
     "iterate_conllu",
@@ -117,6 +131,7 @@ __all__ = [
     "parse_brackets",
     "paths_of",
     "plain_label",
+    "random_binary_trees",
     "random_trees",
     "read_brackets",
     "read_conllu",

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from syntaxlm.trees.charts import best_trees
-from syntaxlm.trees.decoding import decode
+from syntaxlm.trees.decoding import DecodingRule, decode, nearest_larger_after
 from syntaxlm.trees.span_index import span_keys, spans_of_keys
 from syntaxlm.trees.spans import Integers, SpanSets, offsets_of, top_down
 
@@ -36,14 +36,44 @@ def balanced(lengths: Sequence[int] | Integers) -> SpanSets:
     return top_down(lengths, lambda _, start, end: start + (end - start) // 2)
 
 
-def random_trees(lengths: Sequence[int] | Integers, seed: int) -> SpanSets:
-    """Every span splits at a uniformly random position: the usual random baseline.
+def random_trees(lengths: Sequence[int] | Integers, seed: int, rule: DecodingRule = "unbiased") -> SpanSets:
+    """The trees of random distances: independent and uniform in [0, 1).
 
-    (Not uniform over binary trees, which would be much deeper.)  The largest of identically distributed distances is
-    equally likely at each position, so these are the trees of random distances.
+    rule: the decoder.  `unbiased`: every span splits at a uniformly random position, because the largest of identically
+    distributed distances is equally likely at each position: the usual random baseline, uniform over splits.
+    `biased`: what this decoder scores without any information about the sentence; it leans to the right.
     """
     lengths, _, _ = _binary(lengths)
-    return decode(np.random.default_rng(seed).random(int(lengths.sum())), lengths, "unbiased")
+    return decode(np.random.default_rng(seed).random(int(lengths.sum())), lengths, rule)
+
+
+def random_binary_trees(lengths: Sequence[int] | Integers, seed: int) -> SpanSets:
+    """Every binary tree over the words has the same probability: deeper than `random_trees`.
+
+    The random baseline of Shen et al. 2018 (PRPN), appendix.  In prefix order, a tree over n words is a sequence of
+    n - 1 spans (+1) and n words (-1). Exactly one rotation of any arrangement of these steps is the sequence of a tree:
+    the one that starts after the first minimum of the sums (cycle lemma, Dvoretzky & Motzkin 1947).
+    """
+    lengths, _, _ = _binary(lengths)
+    sizes = 2 * lengths - 1
+    offsets = offsets_of(sizes)
+    first, tree = np.repeat(offsets[:-1], sizes), np.repeat(np.arange(len(lengths)), sizes)
+    place = np.arange(offsets[-1]) - first
+    order = np.lexsort((np.random.default_rng(seed).random(offsets[-1]), tree))
+    steps = np.where(place < lengths[tree] - 1, 1, -1)[order]
+    sums = np.cumsum(steps) + tree  # every tree sums to -1, so sums start at 0 in each
+    minimum = np.minimum.reduceat(sums, offsets[:-1]) if len(lengths) else sums
+    start = np.flatnonzero(sums == minimum[tree])
+    start = start[np.unique(tree[start], return_index=True)[1]] + 1 - offsets[:-1]
+    steps = steps[first + (place + start[tree]) % sizes[tree]]
+    before = np.cumsum(steps) + tree - steps  # the sum before each step
+    # The span of a step ends where the sum first falls below that before the step.
+    end = nearest_larger_after(-before, np.repeat(offsets[1:], sizes))
+    words = np.append(np.cumsum(steps < 0), 0)  # up to and including each step; index -1: none
+    of_tree = words[first - 1]
+    starts, ends = words[np.arange(offsets[-1]) - 1] - of_tree, words[end - 1] - of_tree
+    spans = steps > 0
+    return SpanSets(lengths, offsets_of(lengths - 1), starts[spans].astype(np.int32), ends[spans].astype(np.int32))
 
 
 def binary_upper_bound(gold: SpanSets) -> SpanSets:

@@ -10,7 +10,7 @@ to that position's own current neighbour. Few positions remain after the first r
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -43,11 +43,11 @@ def decode(distances: Distances, lengths: Integers, rule: DecodingRule) -> SpanS
     if rule == "unbiased":
         # The first position cannot be a split: it only bounds the search.
         starts = _nearest_before(distances, first) - first
-        ends = _nearest_after(distances, last) - first
+        ends = nearest_larger_after(distances, last) - first
         kept = place > first
     else:
         begin = _nearest_before(distances, first - 1) + 1 - first
-        end = _nearest_after(distances, last) - first
+        end = nearest_larger_after(distances, last) - first
         position = place - first
         starts = np.stack([begin, position], 1).ravel()  # the span of the position, then (w_i, w_>i) within it
         ends = np.repeat(end, 2)
@@ -88,7 +88,7 @@ def _nearest_before(distances: Distances, bound: Integers) -> Integers:
     return nearest
 
 
-def _nearest_after(distances: Distances, bound: Integers) -> Integers:
+def nearest_larger_after(distances: npt.NDArray[Any], bound: Integers) -> Integers:
     """(W,) the nearest later position whose distance is larger; `bound` if there is none before it."""
     nearest = np.arange(1, len(distances) + 1)
     active = np.flatnonzero(nearest < bound)

@@ -1,10 +1,11 @@
-"""Comparison of two sets of trees by bootstrap, and statistics over seeds."""
+"""Comparison of models by bootstrap over seeds and sentences, and statistics over seeds."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +23,7 @@ class BootstrapResult:
     """Difference of two scores, first minus second (fractions), its 95% interval and two-sided p-value.
 
     low, high, p_value: NaN for fewer than FEWEST items, which no bootstrap can tell apart.  measure: name of the score.
+    seeds: number of runs of each model that were resampled; one run is not resampled.
     """
 
     difference: float
@@ -29,25 +31,29 @@ class BootstrapResult:
     high: float
     p_value: float
     measure: str = "F1"
+    seeds: tuple[int, int] = (1, 1)
 
     @classmethod
-    def of(cls, difference: float, drawn: Fractions, items: int, measure: str = "F1") -> BootstrapResult:
+    def of(
+        cls, difference: float, drawn: Fractions, items: int, measure: str = "F1", seeds: tuple[int, int] = (1, 1)
+    ) -> BootstrapResult:
         """The result from the measured difference and those of all bootstrap samples, (samples,), of this many items.
 
         The p-value is the share of samples whose difference is at least as far from the measured one as that is from 0.
         Efron & Tibshirani 1993.
         """
         if items < FEWEST:
-            return cls(difference, math.nan, math.nan, math.nan, measure)
+            return cls(difference, math.nan, math.nan, math.nan, measure, seeds)
         # A small tolerance, so that rounding does not separate equal differences.
         extreme = np.count_nonzero(np.abs(drawn - difference) >= abs(difference) - 1e-12)
         low, high = np.quantile(drawn, [0.025, 0.975]).tolist()
-        return cls(difference, low, high, (1 + extreme) / (1 + len(drawn)), measure)
+        return cls(difference, low, high, (1 + extreme) / (1 + len(drawn)), measure, seeds)
 
-    def to_dict(self) -> dict[str, float | None]:
-        """The values as fractions; None for NaN."""
+    def to_dict(self) -> dict[str, Any]:
+        """The values as fractions, None for NaN; the numbers of seeds if any are resampled."""
         values = {name: getattr(self, name) for name in ("difference", "low", "high", "p_value")}
-        return {name: None if math.isnan(value) else value for name, value in values.items()}
+        seeds = {} if self.seeds == (1, 1) else {"seeds": list(self.seeds)}
+        return {name: None if math.isnan(value) else value for name, value in values.items()} | seeds
 
     def __str__(self) -> str:
         if math.isnan(self.p_value):
@@ -57,38 +63,115 @@ class BootstrapResult:
         return f"{self.measure} difference {100 * self.difference:+.1f}  {interval}  p = {self.p_value:.4f}"
 
 
-def paired_bootstrap(
-    first: ParsingScores, second: ParsingScores, samples: int = 10_000, seed: int = 0
+@dataclass(frozen=True, eq=False)
+class RunScores:
+    """The scores of one or more runs of a model, its seeds, on the same n items.
+
+    parts, wholes: (runs, n).  The score of a run is the sum of its parts over items, divided by that of its wholes: for
+    a mean over items, the wholes are 1; for F1 of pooled counts, the parts are 2 * matched and the wholes are predicted
+    plus gold spans. It is 1 if the wholes sum to 0.
+    """
+
+    parts: Fractions
+    wholes: Fractions
+
+    @classmethod
+    def of_means(cls, values: Fractions) -> RunScores:
+        """Scores that are means over items.  values: (runs, n)."""
+        values = np.asarray(values, np.float64)
+        return cls(values, np.ones_like(values))
+
+    @classmethod
+    def of_trees(cls, runs: Sequence[ParsingScores]) -> RunScores:
+        """F1, averaged by the scores' protocol.  Raises InputError if protocols or sentences differ."""
+        for other in runs[1:]:
+            _check_comparable(runs[0], other)
+        rows = [one.by_sentence for one in runs]
+        if runs[0].protocol.average == "sentence":
+            return cls.of_means(np.array([one.f1 for one in rows]))
+        return cls(
+            np.array([2.0 * one.matched_spans for one in rows]),
+            np.array([one.predicted_spans + one.gold_spans for one in rows], np.float64),
+        )
+
+    def __len__(self) -> int:
+        """Number of runs."""
+        return len(self.parts)
+
+    @property
+    def values(self) -> Fractions:
+        """(runs,), the score of each run."""
+        found: Fractions = self.of_samples(np.ones((1, self.parts.shape[1])))[0]
+        return found
+
+    def of_samples(self, counts: Fractions) -> Fractions:
+        """The runs' scores of bootstrap samples: (B, n), how often each item was drawn -> (B, runs)."""
+        parts, wholes = counts @ self.parts.T, counts @ self.wholes.T
+        return np.where(wholes > 0, parts / np.where(wholes > 0, wholes, 1), 1.0)
+
+
+def compare_runs(
+    first: RunScores, second: RunScores, measure: str = "F1", samples: int = 10_000, seed: int = 0
 ) -> BootstrapResult:
-    """Paired bootstrap over the sentences of two sets of trees.
+    """Hierarchical bootstrap: both the runs (seeds) of each model and the items are drawn with replacement.
+
+    Both models are scored on the same drawn items; their runs are drawn independently. The difference is that of the
+    means over runs. With one run per model, this is the paired bootstrap over items, which says nothing about seeds.
+    samples: number of bootstrap samples.  seed: of the random numbers.  measure: name of the score.
+    Raises InputError if the numbers of items differ.
+    Davison & Hinkley 1997, "Bootstrap methods and their application", section 3.8.
+    """
+    items = first.parts.shape[1]
+    if second.parts.shape[1] != items:
+        raise InputError(f"found scores of {items} and {second.parts.shape[1]} items, expected the same items")
+    if samples < 1:
+        raise ValueError("a bootstrap needs at least one sample")
+    generator = np.random.default_rng(seed)
+    step = max(1, _DRAWN // max(1, items))
+    drawn: list[Fractions] = []
+    for low in range(0, samples, step):
+        size = min(step, samples - low)
+        places = generator.integers(items, size=(size, items), dtype=np.int32) + items * np.arange(size)[:, None]
+        counts = np.bincount(places.ravel(), minlength=size * items).reshape(size, items).astype(np.float64)
+        drawn.append(_mean_of_drawn(first, counts, generator) - _mean_of_drawn(second, counts, generator))
+    difference = float(first.values.mean() - second.values.mean())
+    return BootstrapResult.of(difference, np.concatenate(drawn), items, measure, (len(first), len(second)))
+
+
+def _mean_of_drawn(runs: RunScores, counts: Fractions, generator: np.random.Generator) -> Fractions:
+    """The mean score of drawn runs of each bootstrap sample: (B, n) -> (B,)."""
+    scores = runs.of_samples(counts)
+    if len(runs) > 1:
+        chosen = generator.integers(len(runs), size=scores.shape)
+        scores = np.take_along_axis(scores, chosen, axis=1)
+    return scores.mean(1)
+
+
+def hierarchical_bootstrap(
+    first: Sequence[ParsingScores], second: Sequence[ParsingScores], samples: int = 10_000, seed: int = 0
+) -> BootstrapResult:
+    """`compare_runs` of two models' trees of the same sentences, each parsed by one or more seeds.
 
     F1 is averaged by the scores' protocol.  Raises InputError if protocols or sentences differ.
     """
+    _check_comparable(first[0], second[0])
+    return compare_runs(RunScores.of_trees(first), RunScores.of_trees(second), "F1", samples, seed)
+
+
+def paired_bootstrap(
+    first: ParsingScores, second: ParsingScores, samples: int = 10_000, seed: int = 0
+) -> BootstrapResult:
+    """`hierarchical_bootstrap` of single sets of trees: over sentences only."""
+    return hierarchical_bootstrap([first], [second], samples, seed)
+
+
+def _check_comparable(first: ParsingScores, second: ParsingScores) -> None:
     if first.protocol != second.protocol:
         raise InputError(f"found scores under {first.protocol} and {second.protocol}, expected one protocol")
     if not np.array_equal(first.by_sentence.indices, second.by_sentence.indices):
         raise InputError(
             f"found scores of {first.sentences} and {second.sentences} sentences, expected the same sentences"
         )
-    if samples < 1:
-        raise ValueError("a bootstrap needs at least one sample")
-    generator = np.random.default_rng(seed)
-    size = first.sentences
-    step = max(1, _DRAWN // size)
-    drawn: list[Fractions] = []
-    for low in range(0, samples, step):
-        places = generator.integers(size, size=(min(step, samples - low), size), dtype=np.int32)
-        drawn.append(_mean_f1(first, places) - _mean_f1(second, places))
-    return BootstrapResult.of(first.f1 - second.f1, np.concatenate(drawn), size)
-
-
-def _mean_f1(scores: ParsingScores, places: np.ndarray) -> Fractions:
-    """F1 of each bootstrap sample: (B, S) sampled indices -> (B,)."""
-    rows = scores.by_sentence
-    if scores.protocol.average == "sentence":
-        return rows.f1[places].mean(1)
-    matched, spans = rows.matched_spans[places].sum(1), (rows.predicted_spans + rows.gold_spans)[places].sum(1)
-    return np.where(spans > 0, 2 * matched / np.maximum(spans, 1), 1.0)
 
 
 @dataclass(frozen=True)
@@ -104,6 +187,8 @@ class SeedScores:
         return asdict(self)
 
     def __str__(self) -> str:
+        if self.count == 1:
+            return f"{100 * self.mean:.1f} (1 seed)"
         return f"{100 * self.mean:.1f} ± {100 * self.std:.1f}, max {100 * self.max:.1f} ({self.count} seeds)"
 
 
@@ -120,23 +205,41 @@ def over_seeds(scores: Sequence[ParsingScores]) -> SeedScores:
 
 @dataclass(frozen=True)
 class BaselineScores:
-    """F1 of baselines and upper bounds on the same sentences.  biased_bound: None unless requested."""
+    """F1 of baselines and upper bounds on the same sentences.
+
+    random: trees that are uniform over splits, which are also the trees of random distances by the `unbiased` decoder.
+    random_biased: the trees of the same random distances by the `biased` decoder.
+    random_binary: trees that are uniform over binary trees.
+    biased_bound: None unless requested.
+    """
 
     left: ParsingScores
     right: ParsingScores
     balanced: ParsingScores
     random: SeedScores
+    random_biased: SeedScores
+    random_binary: SeedScores
     binary_bound: ParsingScores
     biased_bound: ParsingScores | None
 
     def to_dict(self) -> dict[str, object]:
-        """F1 (fractions) by name; for random, statistics over seeds."""
+        """F1 (fractions) by name; for random trees, statistics over seeds."""
         singles = {name: getattr(self, name) for name in ("left", "right", "balanced", "binary_bound", "biased_bound")}
-        return {**{name: one.f1 if one else None for name, one in singles.items()}, "random": self.random.to_dict()}
+        seeds = {name: getattr(self, name).to_dict() for name in ("random", "random_biased", "random_binary")}
+        return {**{name: one.f1 if one else None for name, one in singles.items()}, **seeds}
+
+    def random_rows(self) -> dict[str, SeedScores]:
+        """The random baselines by title, for tables."""
+        return {
+            "random trees, uniform over splits (random distances, unbiased)": self.random,
+            "random distances, biased": self.random_biased,
+            "random trees, uniform over binary trees": self.random_binary,
+        }
 
     def __str__(self) -> str:
         parts = [f"right branching {100 * self.right.f1:.1f}", f"left {100 * self.left.f1:.1f}"]
-        parts += [f"balanced {100 * self.balanced.f1:.1f}", f"random {self.random}"]
+        parts.append(f"balanced {100 * self.balanced.f1:.1f}")
+        parts += [f"{title} {scores}" for title, scores in self.random_rows().items()]
         parts.append(f"binary upper bound {100 * self.binary_bound.f1:.1f}")
         if self.biased_bound:
             parts.append(f"reachable by the biased decoder {100 * self.biased_bound.f1:.1f}")
@@ -153,11 +256,14 @@ def baseline_scores(
     def scored(predicted: SpanSets) -> ParsingScores:
         return score(predicted, gold, protocol, details=False)
 
+    seeds = list(seeds)
     return BaselineScores(
         scored(baselines.left(lengths)),
         scored(baselines.right(lengths)),
         scored(baselines.balanced(lengths)),
         over_seeds([scored(baselines.random_trees(lengths, seed)) for seed in seeds]),
+        over_seeds([scored(baselines.random_trees(lengths, seed, "biased")) for seed in seeds]),
+        over_seeds([scored(baselines.random_binary_trees(lengths, seed)) for seed in seeds]),
         scored(baselines.binary_upper_bound(gold)),
         scored(baselines.biased_upper_bound(gold)) if biased_bound else None,
     )

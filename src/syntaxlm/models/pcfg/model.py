@@ -53,12 +53,8 @@ _BYTES = 24  # in all charts, per inside probability
 
 
 class _Cache(NamedTuple):
-    """Rules and emissions of all words, cached for evaluation, and the weights from which they were computed.
+    """Rules and emissions of all words, cached for evaluation, and the weights from which they were computed."""
 
-    dtype: autocast's dtype; None without autocast.
-    """
-
-    dtype: torch.dtype | None
     weights: list[Tensor]
     rules: Rules
     emissions: Tensor
@@ -94,7 +90,7 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
         self.register_buffer("unigrams", torch.zeros(size))
         self.register_buffer("end_scores", torch.zeros(size), persistent=False)
         self._end_weight, self.parsers = end_bias, 1
-        self._cache: _Cache | None = None
+        self._caches: dict[torch.dtype | None, _Cache] = {}  # by autocast's dtype: parsing and scoring may differ in it
         self._cached_sampler: Sampler | None = None
 
     # ---- training
@@ -260,7 +256,8 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
 
     def train(self, mode: bool = True) -> SentencePCFG:
         if mode:  # free the memory
-            self._cache = self._cached_sampler = None
+            self._caches.clear()
+            self._cached_sampler = None
         super().train(mode)
         return self
 
@@ -272,7 +269,7 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
         return Tables(rules, emissions[columns], words)
 
     def _all_tables(self) -> tuple[Rules, Tensor]:
-        """Rules and emissions of all words, recomputed only if weights or the dtype of matrix products changed.
+        """Rules and emissions of all words, recomputed only if weights changed.
 
         For a compound grammar, those at z = 0. Weights are compared by value: a fused optimiser changes neither their
         addresses nor their version counters.
@@ -280,11 +277,11 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
         device_type = self.device.type
         dtype = torch.get_autocast_dtype(device_type) if torch.is_autocast_enabled(device_type) else None
         weights = [weight.detach() for weight in self.parameters()]
-        cached = self._cache
-        if cached is None or cached.dtype != dtype or not all(map(_same, cached.weights, weights)):
+        cached = self._caches.get(dtype)
+        if cached is None or not all(map(_same, cached.weights, weights)):
             with torch.no_grad():
                 tables = self.grammar.all_tables()
-            self._cache = cached = _Cache(dtype, [weight.clone() for weight in weights], *tables)
+            self._caches[dtype] = cached = _Cache([weight.clone() for weight in weights], *tables)
         return cached.rules, cached.emissions
 
     def _sentences(self, batch: TokenBatch, closed: bool = False) -> Sentences:

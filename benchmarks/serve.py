@@ -1,0 +1,122 @@
+"""Response time of the page and of its JSON interface: python -m benchmarks.serve MODEL [--sentences FILE] [--json].
+
+The server runs in this process. Each sentence is sent once per round, one after the other, after one round that is not
+timed.
+- interface: a request to /api/analyse, the tree, surprisals and pictures of one sentence, on an open connection.
+- page: in a browser, from a click on "Parse" until the pictures are in the page and the browser has drawn a frame.
+  Left out if there is no browser.
+- together: 50 requests at once, time until the last answer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import httpx
+from docs.generation import browser as browsers
+
+from syntaxlm.api.model import load
+from syntaxlm.files import to_json
+from syntaxlm.serve.app import create_app
+from syntaxlm.serve.server import running
+
+SCHEMA_VERSION = 1
+TOGETHER = 50
+SENTENCES = (
+    "The old man the boats.",
+    "She saw the man with the telescope.",
+    "The horse raced past the barn fell.",
+    "The company said it expects sales to rise in the second half of the year.",
+    "The woman who lived near the river told her children a story about a dog that had lost its way home.",
+)
+_FRAME = "() => new Promise((done) => requestAnimationFrame(() => setTimeout(done)))"
+
+
+def timed(ask: Callable[[str], object], sentences: Sequence[str], rounds: int) -> list[float]:
+    """Milliseconds of each request, after one round that is not timed."""
+    found = []
+    for number in range(rounds + 1):
+        for sentence in sentences:
+            started = time.perf_counter()
+            ask(sentence)
+            if number:
+                found.append(1000 * (time.perf_counter() - started))
+    return found
+
+
+def of_interface(address: str, sentences: Sequence[str], rounds: int) -> list[float]:
+    with httpx.Client(base_url=address, timeout=120) as client:
+
+        def ask(sentence: str) -> None:
+            client.post("/api/analyse", json={"sentences": [sentence]}).raise_for_status()
+
+        return timed(ask, sentences, rounds)
+
+
+def of_page(address: str, sentences: Sequence[str], rounds: int) -> list[float]:
+    with browsers.browser() as browser:
+        page = browser.new_page()
+        page.goto(address)
+        page.wait_for_selector(".chip")
+
+        def ask(sentence: str) -> None:
+            page.locator("#results").evaluate("(results) => results.replaceChildren()")
+            page.locator("#text").fill(sentence)
+            page.locator("#submit").click()
+            page.locator("figure svg").first.wait_for()
+            page.evaluate(_FRAME)
+
+        return timed(ask, sentences, rounds)
+
+
+def together(address: str, sentences: Sequence[str]) -> float:
+    """Milliseconds until 50 requests that are sent at once are answered."""
+
+    async def ask() -> None:
+        async with httpx.AsyncClient(base_url=address, timeout=120) as client:
+            requests = (
+                client.post("/api/analyse", json={"sentences": [sentences[number % len(sentences)]]})
+                for number in range(TOGETHER)
+            )
+            for answer in await asyncio.gather(*requests):
+                answer.raise_for_status()
+
+    started = time.perf_counter()
+    asyncio.run(ask())
+    return 1000 * (time.perf_counter() - started)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", metavar="MODEL")
+    parser.add_argument("--sentences", type=Path, metavar="FILE", help="one sentence per line")
+    parser.add_argument("--rounds", type=int, default=10, metavar="N")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    sentences = options.sentences.read_text("utf-8").splitlines() if options.sentences else SENTENCES
+    with running(create_app({"model": load(options.model)})) as address:
+        times = {"interface": of_interface(address, sentences, options.rounds)}
+        if (missing := browsers.missing()) is None:
+            times["page"] = of_page(address, sentences, options.rounds)
+        last = together(address, sentences)
+    figures = {
+        name: {"median_ms": statistics.median(found), "p90_ms": statistics.quantiles(found, n=10)[-1]}
+        for name, found in times.items()
+    }
+    if options.json:
+        print(to_json({"schema_version": SCHEMA_VERSION, **figures, f"{TOGETHER}_together_ms": last}))
+        return
+    for name, row in figures.items():
+        print(f"{name:<10} median {row['median_ms']:5.0f} ms   90% within {row['p90_ms']:5.0f} ms")
+    print(f"together   {TOGETHER} requests at once {last:5.0f} ms")
+    if missing:
+        print(f"page       not measured: {missing}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,212 @@
+"""Is one model better than another? A test that resamples the seeds of both models and the scored items.
+
+It reads the files that `--details` of the evaluations writes: one JSON line per sentence, pair or question. A file is
+one seed of a model; a file of minimal pairs or questions with several models has one seed per model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from syntaxlm.errors import InputError
+from syntaxlm.files import parse_json
+from syntaxlm.text_files import read_lines
+from syntaxlm.trees import PROTOCOLS, BootstrapResult, RunScores, SeedScores, compare_runs
+from syntaxlm.trees.scoring import Fractions
+from syntaxlm.trees.spans import Flags
+
+
+@dataclass(frozen=True, eq=False)
+class DetailedScores:
+    """The scores of a details file.
+
+    source: the file.  measure: what is measured, with all choices that must agree: "F1, protocol wsj-test".
+    names: the name of each run, for the report: the decoder of trees, or the model.
+    items: identifies each of the n items, so that two files can be compared.
+    scores: of the runs.
+    known: (runs, n), whether all differing words of the item are known to the model; None for trees.
+    """
+
+    source: str
+    measure: str
+    names: tuple[str, ...]
+    items: tuple[tuple[Any, ...], ...]
+    scores: RunScores
+    known: Fractions | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class ModelRuns:
+    """The runs (seeds) of one model.  sources: the files.  names: of the runs.  scores: on all items."""
+
+    sources: tuple[str, ...]
+    names: tuple[str, ...]
+    scores: RunScores
+
+    @classmethod
+    def of(cls, files: Sequence[DetailedScores]) -> ModelRuns:
+        parts, wholes = (np.concatenate([getattr(one.scores, name) for one in files]) for name in ("parts", "wholes"))
+        names = tuple(name for one in files for name in one.names)
+        return cls(tuple(one.source for one in files), names, RunScores(parts, wholes))
+
+    @property
+    def over_seeds(self) -> SeedScores:
+        values = self.scores.values
+        std = float(values.std(ddof=1)) if len(values) > 1 else 0.0
+        return SeedScores(float(values.mean()), std, float(values.max()), len(values))
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"files": list(self.sources), "runs": list(self.names), "score": self.over_seeds.to_dict()}
+
+
+@dataclass(frozen=True, eq=False)
+class Significance:
+    """The comparison of two models.
+
+    measure, items: what was measured, and the number of items.
+    result: first minus second on all items.  known: on the items whose differing words all models know; None for trees,
+        if there are none, and if these are all items.
+    """
+
+    measure: str
+    items: int
+    first: ModelRuns
+    second: ModelRuns
+    result: BootstrapResult
+    known: BootstrapResult | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns all figures for JSON, as fractions from 0 to 1."""
+        return {
+            "schema_version": 1,
+            "measure": self.measure,
+            "items": self.items,
+            "first": self.first.to_dict(),
+            "second": self.second.to_dict(),
+            "difference": self.result.to_dict(),
+            "difference_differing_words_known": None if self.known is None else self.known.to_dict(),
+        }
+
+    def __str__(self) -> str:
+        runs = len(self.first.scores), len(self.second.scores)
+        resampled = "items" if runs == (1, 1) else "seeds and items"
+        lines = [f"{self.measure}   {self.items:,} items   bootstrap over {resampled}"]
+        for side, one in (("first", self.first), ("second", self.second)):
+            lines.append(f"{side:7} {one.over_seeds}   {', '.join(dict.fromkeys(one.names))}")
+        lines.append(f"first minus second: {self.result}")
+        if self.known is not None:
+            lines.append(f"first minus second, differing words known: {self.known}")
+        if 1 in runs:
+            lines.append("note: with a single seed of a model, the test does not include how much its seeds vary")
+        return "\n".join(lines)
+
+
+def compare_details(
+    first: Sequence[str | Path], second: Sequence[str | Path], samples: int = 10_000, seed: int = 0
+) -> Significance:
+    """Compares two models by the details files of their seeds, with `trees.compare_runs`.
+
+    first, second: files that `--details` of `evaluate parse`, `trees`, `pairs` or `completion` wrote, one per seed.
+    samples, seed: number of bootstrap samples, and the seed of their random numbers.
+    Raises InputError if files have different items or measures.
+    """
+    own, others = ([read_details(path) for path in side] for side in (first, second))
+    if not own or not others:
+        raise InputError("expected one or more files of details of each model")
+    files = [*own, *others]
+    for other in files[1:]:
+        _check_same(files[0], other)
+    measure, known = files[0].measure, _known(files)
+    one, two = ModelRuns.of(own), ModelRuns.of(others)
+
+    def compared(first: RunScores, second: RunScores) -> BootstrapResult:
+        return compare_runs(first, second, measure.split(",")[0], samples, seed)
+
+    found = None if known is None else compared(_among(one.scores, known), _among(two.scores, known))
+    return Significance(measure, len(files[0].items), one, two, compared(one.scores, two.scores), found)
+
+
+def _known(files: Sequence[DetailedScores]) -> Flags | None:
+    """(n,) bool: the items that count as known for all runs; None for trees, if there are none, or if all are known."""
+    parts = [one.known for one in files if one.known is not None]
+    if not parts:
+        return None
+    known: Flags = np.logical_and.reduce(np.concatenate(parts).astype(bool))
+    return known if known.any() and not known.all() else None
+
+
+def _among(scores: RunScores, chosen: Flags) -> RunScores:
+    return RunScores(scores.parts[:, chosen], scores.wholes[:, chosen])
+
+
+def _check_same(one: DetailedScores, other: DetailedScores) -> None:
+    if one.measure != other.measure:
+        raise InputError(f"{other.source}: {other.measure}; expected {one.measure}, as in {one.source}")
+    if one.items == other.items:
+        return
+    pairs = enumerate(zip(one.items, other.items, strict=False), 1)
+    line = next((number for number, (own, its) in pairs if own != its), min(len(one.items), len(other.items)) + 1)
+    raise InputError(
+        f"{other.source}, line {line}: found another item than in {one.source} ({len(other.items):,} and"
+        f" {len(one.items):,} items); expected the same items in the same order"
+    )
+
+
+def read_details(path: str | Path) -> DetailedScores:
+    """Reads a file that `--details` wrote. Raises InputError for a file that is not one, naming its line."""
+    rows = []
+    for number, line in read_lines(path):
+        place = f"{path}, line {number}"
+        row = parse_json(line, place)
+        if not isinstance(row, dict):
+            raise _not_details(place)
+        rows.append((place, row))
+    if not rows:
+        raise InputError(f"{path}: the file is empty; expected the lines that --details writes")
+    read = _trees if "gold_spans" in rows[0][1] or "f1" in rows[0][1] else _choices
+    try:
+        return read(str(path), [row for _, row in rows])
+    except (KeyError, TypeError, ValueError, AttributeError):
+        place = next((place for place, row in rows if row.keys() != rows[0][1].keys()), rows[0][0])
+        raise _not_details(place) from None
+
+
+def _not_details(place: str) -> InputError:
+    return InputError(
+        f"{place}: not a line of details. Expected a file that evaluate parse, trees, pairs or completion writes with"
+        " --details"
+    )
+
+
+def _trees(source: str, rows: Sequence[dict[str, Any]]) -> DetailedScores:
+    """The scores of parsed sentences: one run."""
+    protocol = rows[0]["protocol"]
+    items = tuple((row["number"], *row["words"]) for row in rows)
+    if PROTOCOLS[protocol].average == "sentence":
+        scores = RunScores.of_means(np.array([[float(row["f1"]) for row in rows]]))
+    else:
+        parts = [2.0 * row["matched_spans"] for row in rows]
+        wholes = [float(row["predicted_spans"] + row["gold_spans"]) for row in rows]
+        scores = RunScores(np.array([parts]), np.array([wholes]))
+    return DetailedScores(source, f"F1, protocol {protocol}", (str(rows[0]["decoder"]),), items, scores)
+
+
+def _choices(source: str, rows: Sequence[dict[str, Any]]) -> DetailedScores:
+    """The accuracy on minimal pairs or questions: one run per model; interpolated models are left out."""
+    pairs = "better" in rows[0]
+    rows = [row for row in rows if row.get("adjacent", True)]  # other pairs of an item follow from these
+    names = tuple(name for name in rows[0]["models"] if pairs or name != "interpolated")
+    items = tuple((row["case"], row["better"], row["worse"]) if pairs else tuple(row["candidates"]) for row in rows)
+    credits, known = np.zeros((2, len(names), len(rows)))
+    for place, row in enumerate(rows):
+        for run, name in enumerate(names):
+            found = row["models"][name]
+            credits[run, place] = found["right" if pairs else "credit"]
+            known[run, place] = np.all(found["differing_words_known"])
+    kind = "minimal pairs" if pairs else "sentence completion"
+    return DetailedScores(source, f"accuracy, {kind}", names, items, RunScores.of_means(credits), known)

@@ -1,0 +1,226 @@
+"""The application: a page, its files, and the JSON interface. A request names a model, never a file."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from importlib.resources import files
+from typing import Any
+
+from fastapi import APIRouter, FastAPI, HTTPException, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.concurrency import run_in_threadpool
+
+import syntaxlm
+from syntaxlm.api.model import LanguageModel
+from syntaxlm.data.sentences import Splitter
+from syntaxlm.drawing.svg import style_sheet
+from syntaxlm.errors import InputError
+from syntaxlm.serve import schemas
+from syntaxlm.serve.guard import Guard
+from syntaxlm.serve.limits import Limits
+from syntaxlm.serve.models import ComputationError, ServedModel, Values
+from syntaxlm.serve.worker import OverloadError
+
+STATIC = {
+    "/": ("index.html", "text/html"),
+    "/page.js": ("page.js", "text/javascript"),
+    "/page.css": ("page.css", "text/css"),
+    "/icon.svg": ("icon.svg", "image/svg+xml"),
+    "/api/": ("api.html", "text/html"),
+    "/api.js": ("api.js", "text/javascript"),
+}
+"""Each route, and the file of the package that it returns. Files are read once, when the application is created."""
+
+RETRY_AFTER = "2"  # seconds
+DESCRIPTION = (
+    "Trees and surprisals of language models. Requests and answers are JSON in UTF-8. Errors have a detail, which says"
+    " what is wrong and what was expected."
+)
+ERRORS: dict[int | str, dict[str, Any]] = {
+    404: {"model": schemas.Error, "description": "No model has this name"},
+    413: {"model": schemas.Error, "description": "The request is too large"},
+    422: {"model": schemas.Error, "description": "The request is wrong, or above a limit"},
+    503: {"model": schemas.Error, "description": "Too many requests are waiting"},
+    504: {"model": schemas.Error, "description": "The answer took too long"},
+}
+
+
+def create_app(models: Mapping[str, LanguageModel], limits: Limits | None = None, hosts: Sequence[str] = ()) -> FastAPI:
+    """An ASGI application.
+
+    models: by name; the first is the default of requests.  hosts: names of the server, besides localhost.
+    Raises InputError for a model that does not read text.
+    """
+    limits = limits or Limits()
+    served = {name: ServedModel(name, model, limits) for name, model in models.items()}
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        for one in served.values():
+            await run_in_threadpool(one.start)
+        yield
+        for one in served.values():
+            await run_in_threadpool(one.stop)
+
+    app = FastAPI(
+        title="syntaxlm", version=syntaxlm.__version__, description=DESCRIPTION, lifespan=lifespan,
+        openapi_url="/api/openapi.json", docs_url=None, redoc_url=None,
+    )  # fmt: skip
+    app.add_middleware(Guard, hosts=hosts, max_body=limits.max_body)
+    _add_errors(app, limits)
+    app.include_router(_interface(served, limits))
+    folder = files("syntaxlm.serve") / "static"
+    contents = {route: ((folder / name).read_text("utf-8"), kind) for route, (name, kind) in STATIC.items()}
+    for theme in ("light", "dark"):
+        contents[f"/pictures-{theme}.css"] = style_sheet(theme), "text/css"
+    for route, (content, kind) in contents.items():
+        app.add_api_route(route, partial(_static, content, kind), include_in_schema=False)
+    return app
+
+
+def _static(content: str, kind: str) -> Response:
+    return Response(content, media_type=kind)
+
+
+def _interface(served: Mapping[str, ServedModel], limits: Limits) -> APIRouter:
+    router = APIRouter(prefix="/api")
+    post = partial(router.post, responses=ERRORS, response_model_exclude_unset=True)
+
+    def model_named(name: str | None) -> ServedModel:
+        if name is None:
+            return next(iter(served.values()))
+        if name not in served:
+            raise HTTPException(404, f"model: found {name!r}; expected one of {', '.join(served)}")
+        return served[name]
+
+    @router.get("/models", summary="List the models and the limits of this server")
+    async def models() -> schemas.ModelsAnswer:
+        return _validated(
+            schemas.ModelsAnswer,
+            version=syntaxlm.__version__,
+            models=[one.info() for one in served.values()],
+            limits={name: getattr(limits, name) for name in schemas.LimitsInfo.model_fields},
+        )
+
+    @post("/parse", summary="Parse sentences")
+    async def parse(request: schemas.ParseRequest) -> schemas.ParseAnswer:
+        model = model_named(request.model)
+        limits.check(request.sentences)
+        options = request.model_dump(exclude={"model", "sentences"})
+        found = await model.compute(_key("parse", options), request.sentences, partial(model.parse, **options))
+        return _validated(schemas.ParseAnswer, model=model.name, sentences=_numbered(found))
+
+    @post("/surprisal", summary="Compute the surprisal of each word")
+    async def surprisal(request: schemas.SentencesRequest) -> schemas.SurprisalAnswer:
+        model = model_named(request.model)
+        limits.check(request.sentences)
+        found = await model.compute("surprisal", request.sentences, model.surprisal)
+        return _validated(schemas.SurprisalAnswer, model=model.name, sentences=_numbered(found))
+
+    @post("/analyse", summary="Parse sentences, compute surprisals, and draw both")
+    async def analyse(request: schemas.AnalyseRequest) -> schemas.AnalyseAnswer:
+        model = model_named(request.model)
+        limits.check(request.sentences)
+        options = request.model_dump(exclude={"model", "sentences"})
+        found = await model.compute(_key("analyse", options), request.sentences, partial(model.analyse, **options))
+        return _validated(schemas.AnalyseAnswer, model=model.name, sentences=_numbered(found))
+
+    @post("/pair", summary="Compare a minimal pair: which sentence is likelier, and where")
+    async def pair(request: schemas.PairRequest) -> schemas.PairAnswer:
+        model = model_named(request.model)
+        both = request.first, request.second
+        limits.check(both)
+        compute = partial(model.pairs, pictures=request.pictures)
+        (found,) = await model.compute(("pair", request.pictures), [both], compute)
+        return _validated(schemas.PairAnswer, model=model.name, **found)
+
+    @post("/generate", summary="Sample sentences")
+    async def generate(request: schemas.GenerateRequest) -> schemas.GenerateAnswer:
+        model = model_named(request.model)
+        limits.check_count(request.count)
+        if request.prompt is not None:
+            limits.check([request.prompt])
+        options = request.model_dump(exclude={"model"})
+        (found,) = await model.compute(object(), [options], lambda items: [model.generate(**item) for item in items])
+        return _validated(schemas.GenerateAnswer, model=model.name, sentences=found)
+
+    @router.post(
+        "/sentences", summary="Split running text into sentences", responses={key: ERRORS[key] for key in (413, 422)}
+    )
+    async def sentences(request: schemas.SplitRequest) -> schemas.SplitAnswer:
+        return schemas.SplitAnswer(sentences=await run_in_threadpool(_split, request.text))
+
+    return router
+
+
+def _split(text: str) -> list[str]:
+    paragraphs = [" ".join(paragraph.split()) for paragraph in text.splitlines() if paragraph.strip()]
+    splitter = Splitter.learn([paragraphs])
+    return [sentence for paragraph in paragraphs for sentence in splitter(paragraph)]
+
+
+def _key(name: str, options: Values) -> tuple[Any, ...]:
+    return name, *options.items()
+
+
+def _numbered(found: Sequence[Values]) -> list[Values]:
+    """Results with the numbers of the sentences in their request; they may have been computed with others."""
+    for number, values in enumerate(found, 1):
+        values["number"] = number
+        if parse := values.get("parse"):
+            parse["number"] = number
+        for row in (values.get("surprisal") or values).get("words", ()):
+            if isinstance(row, dict):
+                row["sentence"] = number
+    return list(found)
+
+
+def _validated(kind: Any, **values: Any) -> Any:
+    """An answer with its schema version, so that `exclude_unset` keeps it."""
+    return kind.model_validate({"schema_version": schemas.SCHEMA_VERSION, **values})
+
+
+def _add_errors(app: FastAPI, limits: Limits) -> None:
+    def refused(status: int, detail: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
+        printable = detail.encode("utf-8", "backslashreplace").decode()
+        return JSONResponse({"detail": printable}, status, headers)
+
+    @app.exception_handler(InputError)
+    async def wrong_input(request: Request, error: Exception) -> JSONResponse:
+        return refused(422, str(error))
+
+    @app.exception_handler(RequestValidationError)
+    async def wrong_request(request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, RequestValidationError)
+        return refused(422, "; ".join(map(_fault, error.errors())))
+
+    @app.exception_handler(OverloadError)
+    async def overloaded(request: Request, error: Exception) -> JSONResponse:
+        return refused(503, str(error), {"Retry-After": RETRY_AFTER})
+
+    @app.exception_handler(asyncio.TimeoutError)
+    async def too_slow(request: Request, error: Exception) -> JSONResponse:
+        return refused(504, f"no answer within {limits.max_seconds} seconds; send fewer or shorter sentences")
+
+    @app.exception_handler(ComputationError)
+    async def failed(request: Request, error: Exception) -> JSONResponse:
+        return refused(500, str(error))
+
+
+def _fault(error: Mapping[str, Any]) -> str:
+    """An error of a request as text: the field, and what is wrong with it."""
+    if error["type"] == "json_invalid":
+        return f"the body is not JSON: {error['ctx']['error']}, at character {error['loc'][-1]}"
+    place = ".".join(map(str, error["loc"][1:])) or "body"
+    if error["type"] == "extra_forbidden":
+        return f"{place}: no such field"
+    if place == "body":
+        return "the body is not a JSON object; expected one, with the header Content-Type: application/json"
+    if error["type"] == "value_error":
+        return f"{place}: {error['ctx']['error']}"
+    return f"{place}: {error['msg'][0].lower()}{error['msg'][1:]}, found {json.dumps(error['input'], default=str)[:80]}"

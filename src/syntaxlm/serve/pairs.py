@@ -1,0 +1,58 @@
+"""Minimal pairs: which of two sentences is likelier, and at which words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Literal
+
+from syntaxlm.scoring.surprisal import WordSurprisal
+
+Likelier = Literal["first", "second", "equal"]
+
+
+@dataclass(frozen=True)
+class Column:
+    """Words of two sentences that are aligned.
+
+    first, second: index of the word in its sentence; None if the other sentence has a word more here.
+    difference: surprisal in the second sentence minus that in the first, in bits; positive if the first is likelier.
+    """
+
+    first: int | None
+    second: int | None
+    difference: float
+
+    @property
+    def places(self) -> tuple[int | None, int | None]:
+        return self.first, self.second
+
+
+def align(first: Sequence[WordSurprisal], second: Sequence[WordSurprisal]) -> list[Column]:
+    """Aligns the words of two sentences: equal ones, and between these the others one by one, in order."""
+    matcher = SequenceMatcher(None, [row.word for row in first], [row.word for row in second], autojunk=False)
+    columns = []
+    for _, start, end, other_start, other_end in matcher.get_opcodes():
+        for step in range(max(end - start, other_end - other_start)):
+            place = start + step if start + step < end else None
+            other = other_start + step if other_start + step < other_end else None
+            columns.append(Column(place, other, _bits(second, other) - _bits(first, place)))
+    return columns
+
+
+def _bits(rows: Sequence[WordSurprisal], place: int | None) -> float:
+    return 0.0 if place is None else rows[place].surprisal or 0.0
+
+
+def likelier(difference: float) -> Likelier:
+    """Which sentence is likelier. difference: bits of the second minus bits of the first."""
+    return "equal" if difference == 0 else "first" if difference > 0 else "second"
+
+
+def decisive_column(columns: Sequence[Column], difference: float) -> int | None:
+    """The column that contributes most to the difference of the sentences; None if they are equally likely."""
+    if difference == 0:
+        return None
+    sign = 1 if difference > 0 else -1
+    return max(range(len(columns)), key=lambda number: sign * columns[number].difference)

@@ -1,0 +1,113 @@
+"""The test between two models, from files of details."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from syntaxlm.cli import main
+from syntaxlm.errors import InputError
+from syntaxlm.evaluation.significance import compare_details, read_details
+from syntaxlm.parsing.evaluation import evaluate_trees
+from syntaxlm.parsing.report import write_sentences
+from syntaxlm.trees import PROTOCOLS, hierarchical_bootstrap, random_trees, read_brackets, trees_of, write_brackets
+
+
+@pytest.fixture(params=["wsj-test", "evalb"])
+def scored(request, toy, tmp_path):
+    """Details files and scores of trees from four seeds."""
+    gold = read_brackets(toy / "test.mrg")[:60]
+    write_brackets(gold, tmp_path / "gold.mrg")
+    files, scores = [], []
+    for seed in range(4):
+        spans = random_trees([len(tree) for tree in gold], seed, "biased" if seed < 2 else "unbiased")
+        write_brackets(trees_of(spans, [tree.words for tree in gold]), tmp_path / "predicted.mrg")
+        report = evaluate_trees(tmp_path / "predicted.mrg", tmp_path / "gold.mrg", PROTOCOLS[request.param])
+        files.append(tmp_path / f"{seed}.jsonl")
+        write_sentences(report, files[-1])
+        scores.append(report.scores["predicted"])
+    return files, scores
+
+
+def test_files_of_details_give_the_test_of_their_scores(scored):
+    files, scores = scored
+    found = compare_details(files[:2], files[2:], samples=300)
+    assert found.result == hierarchical_bootstrap(scores[:2], scores[2:], samples=300)
+    assert found.first.over_seeds.mean == pytest.approx(np.mean([one.f1 for one in scores[:2]]))
+    assert found.known is None
+    assert "bootstrap over seeds and items" in str(found)
+    assert "note" not in str(found)
+    assert "note: with a single seed" in str(compare_details(files[:1], files[2:], samples=20))
+    assert found.to_dict()["difference"]["seeds"] == [2, 2]
+
+
+def pairs_file(path, right):
+    """right: by model, whether each pair is correct; the last pair has an unknown word."""
+    rows = [
+        {
+            "case": "agreement", "better": f"better {place}", "worse": f"worse {place}",
+            "models": {
+                name: {"right": values[place], "differing_words_known": place < len(values) - 1}
+                for name, values in right.items()
+            },
+        }
+        for place in range(len(next(iter(right.values()))))
+    ]  # fmt: skip
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_models_of_a_file_of_pairs_are_runs(tmp_path, capsys):
+    good = pairs_file(tmp_path / "good.jsonl", {"a": [True] * 9 + [False], "b": [True] * 10})
+    bad = pairs_file(tmp_path / "bad.jsonl", {"c": [True, False] * 5})
+    found = compare_details([good], [bad], samples=200)
+    assert found.first.scores.values.tolist() == [0.9, 1.0]
+    assert found.result.difference == pytest.approx(0.45)
+    assert found.known.difference == pytest.approx(1 - 5 / 9)
+    assert main(["evaluate", "significance", str(good), "--against", str(bad), "--json"]) == 0
+    figures = json.loads(capsys.readouterr().out)
+    assert figures["first"]["runs"] == ["a", "b"]
+    assert figures["measure"] == "accuracy, minimal pairs"
+    assert figures["difference_differing_words_known"]["difference"] == pytest.approx(4 / 9)
+
+
+def test_questions_give_credit_without_the_interpolated_column(tmp_path):
+    row = {"question": "1", "candidates": ["x", "y"], "models": {
+        "a": {"credit": 0.5, "differing_words_known": [True, False]},
+        "interpolated": {"credit": 1.0, "differing_words_known": [True, True]},
+    }}  # fmt: skip
+    (tmp_path / "one.jsonl").write_text(json.dumps(row) + "\n")
+    read = read_details(tmp_path / "one.jsonl")
+    assert read.names == ("a",)
+    assert read.scores.values.tolist() == [0.5]
+    assert read.known.tolist() == [[0.0]]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "the file is empty"),
+        ("[1]\n", "line 1: not a line of details"),
+        ('{"f1": 1}\n', "line 1: not a line of details"),
+        ('{"f1": 1, "protocol": []}\n', "line 1: not a line of details"),
+        ("{", "line 1: damaged or cut short"),
+    ],
+)
+def test_a_file_that_is_not_one_of_details_is_an_error(text, message, tmp_path):
+    (tmp_path / "wrong.jsonl").write_text(text)
+    with pytest.raises(InputError, match=message):
+        read_details(tmp_path / "wrong.jsonl")
+
+
+def test_files_of_other_items_or_measures_are_an_error(tmp_path, toy):
+    one = pairs_file(tmp_path / "one.jsonl", {"a": [True] * 5})
+    longer = pairs_file(tmp_path / "longer.jsonl", {"a": [True] * 6})
+    with pytest.raises(InputError, match=r"longer\.jsonl, line 6: found another item than in .* \(6 and 5 items\)"):
+        compare_details([one], [longer])
+    gold = tmp_path / "gold.mrg"
+    gold.write_text("(S (X (D the) (N cat)) (V sleeps))\n" * 5)
+    write_sentences(evaluate_trees(gold, gold), tmp_path / "trees.jsonl")
+    with pytest.raises(InputError, match=r"trees\.jsonl: F1, protocol wsj-test; expected accuracy, minimal pairs"):
+        compare_details([one], [tmp_path / "trees.jsonl"])

@@ -1,0 +1,87 @@
+"""`syntaxlm serve`: where it listens, what it prints, and how it stops."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+
+import httpx
+import pytest
+
+from syntaxlm.cli import main
+from syntaxlm.errors import InputError
+from syntaxlm.serve.server import address_of, is_loopback, listen
+from tests.docs.examples import ROOT
+
+MODELS = ROOT / "tests" / "stored_models" / "models"
+
+
+def test_a_server_listens_on_this_machine_until_it_is_interrupted():
+    models = [str(MODELS / name) for name in ("prpn", "lstm")]
+    command = [sys.executable, "-m", "syntaxlm", "serve", *models, "--port", "0", "--quiet"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    line = process.stdout.readline()
+    names, _, rest = line.partition(": ")
+    assert names == "prpn, lstm"
+    address = rest.split()[0]
+    assert address.startswith("http://127.0.0.1:")
+    assert [one["name"] for one in httpx.get(f"{address}/api/models").json()["models"]] == ["prpn", "lstm"]
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (0, "")
+
+
+def test_addresses_are_those_of_a_browser():
+    with listen("127.0.0.1", 0) as bound:
+        assert is_loopback(bound)
+        assert address_of(bound) == f"http://127.0.0.1:{bound.getsockname()[1]}"
+    with listen("0.0.0.0", 0) as bound:
+        assert not is_loopback(bound)
+        assert address_of(bound).startswith("http://127.0.0.1:")
+
+
+@pytest.mark.skipif(not socket.has_ipv6, reason="no IPv6")
+def test_ipv6_addresses_have_brackets():
+    try:
+        bound = listen("::1", 0)
+    except InputError:
+        pytest.skip("this machine has no IPv6 loopback address")
+    with bound:
+        assert is_loopback(bound)
+        assert address_of(bound).startswith("http://[::1]:")
+
+
+def test_a_port_in_use_is_reported(capsys):
+    with listen("127.0.0.1", 0) as bound:
+        bound.listen()
+        port = bound.getsockname()[1]
+        assert main(["serve", str(MODELS / "lstm"), "--port", str(port)]) == 2
+    message = capsys.readouterr().err
+    assert f"cannot listen on 127.0.0.1, port {port}: Address already in use" in message
+    assert "--port" in message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--host", "no.such.host.invalid"], "cannot listen on no.such.host.invalid"),
+        (["--port", "70000"], "port: found 70,000; expected 0 to 65,535"),
+        (["--max-words", "0"], "max_words"),
+        (["missing-model"], "missing-model"),
+        ([str(MODELS / "lstm"), str(MODELS / "lstm")], "the same model is given twice"),
+        ([str(MODELS / "tree-rnn-lstm"), "--port", "0"], "reads dependency trees"),
+    ],
+)
+def test_wrong_arguments_are_reported(capsys, arguments, message):
+    assert main(["serve", *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_missing_libraries_are_named(monkeypatch, capsys):
+    for name in [name for name in sys.modules if name.startswith("syntaxlm.serve.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "fastapi", None)
+    assert main(["serve", str(MODELS / "lstm")]) == 2
+    assert "serve needs the library fastapi: pip install 'syntaxlm[serve]'" in capsys.readouterr().err
