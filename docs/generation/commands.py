@@ -19,8 +19,9 @@ Every command has `--help`. `syntaxlm --version` prints the version, `syntaxlm c
 - A TEXT, a TREEBANK or another file may be `-`, standard input, and may be compressed (.gz, .xz, .zst).
 - Data and figures go to standard output; progress, notes and errors go to stderr. `-o FILE` writes to a file instead,
   which appears when it is complete; `-o -` is standard output. The summary of data on standard output goes to stderr.
-- `--json` prints figures as JSON: fractions from 0 to 1, where the text prints percent. `parse`, `score` and `generate`
-  write JSON lines.
+- `--format` selects the [format](../reference/tables.md): text, json, tsv, csv, parquet and others. The extension of
+  `-o FILE` selects it, too. `--json` is the short form of `--format json`: fractions from 0 to 1, where the text prints
+  percent. `parse`, `score` and `generate` write JSON lines.
 - `--quiet` leaves out progress, notes and warnings.
 - `--device` selects the device that runs a model: `cpu` (the default), `cuda`, `cuda:1`, `mps` or `auto`.
 - No command overwrites what it reads, or writes into the folder of another model. `data` and `train` refuse a folder

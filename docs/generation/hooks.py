@@ -11,7 +11,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 
-from docs.generation import commands, recipes, reference, scoring, settings
+from docs.generation import commands, recipes, reference, scoring, settings, tables
 from docs.generation.mathematics import with_mathml
 from docs.generation.notebook import notebook_page
 
@@ -24,6 +24,8 @@ PARTS: dict[str, Callable[..., str]] = {
     "old-names": settings.old_names_table,
     "model": lambda name: settings.settings_table(settings.model_settings(name)),
     "recipes": recipes.recipe_sections,
+    "formats": tables.format_table,
+    "tables": tables.column_sections,
     "protocols": scoring.protocol_table,
     "preprocessing": scoring.preprocessing_table,
     "preprocessing-settings": scoring.preprocessing_settings,

@@ -303,6 +303,15 @@ def shipped_perplexity() -> str:
     return table(["model", "read", "perplexity", "tokens", "unknown words"], rows)
 
 
+def shipped_speed() -> str:
+    """Sentences parsed per second by the shipped models."""
+    rows = []
+    for model, shown in SHIPPED.items():
+        one = run("shipped", "speed", model).first
+        rows.append([shown, f"{one['sentences_per_second']:,.0f}", f"{one['sentences']:,} of EWT", str(one["threads"])])
+    return table(["model", "sentences per second", "sentences", "threads"], rows)
+
+
 def earlier_trees() -> str:
     """All F1 figures without a stored report: one row per recipe, treebank and decoder."""
     rows: dict[tuple[str, ...], dict[int | None, list[str]]] = {}
@@ -344,6 +353,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "pairs": pairs,
     "shipped-trees": shipped_trees,
     "shipped-perplexity": shipped_perplexity,
+    "shipped-speed": shipped_speed,
     "earlier-trees": earlier_trees,
     "earlier-perplexity": earlier_perplexity,
     "long-dependencies": long_dependencies,

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from syntaxlm import display
 from syntaxlm.errors import InputError
 from syntaxlm.files import make_folder, parse_json, read_stored, to_json, write_text
-from syntaxlm.models.abilities import GeneratesTrees, Model, Parses, SpanMarginals, SpanScores, TrainsByCounting
+from syntaxlm.models.abilities import GeneratesTrees, Model, Parses, SpanMarginals, SpanScores
 from syntaxlm.models.arpa import NGramSummary, read_arpa, write_arpa
 from syntaxlm.models.batches import TextMode
 from syntaxlm.models.combination import PARSER_TYPES, SCORER_TYPES, Combination, CombinationConfig
@@ -87,12 +87,12 @@ class ModelBundle:
     def to(self: Bundle, device: str | torch.device) -> Bundle:
         """Move the model to a device, and return it.
 
-        device: "cpu", "cuda", "cuda:1", "mps", or "auto" for the fastest one available. Model types that are trained
-        by counting (n-gram models) stay on the CPU.
+        device: "cpu", "cuda", "cuda:1", "mps", or "auto" for the fastest one available. Models without trained
+        parameters (n-gram models) stay on the CPU.
         Raises InputError for a device that is not available.
         """
         found = find_device(device)
-        if not isinstance(self.model, TrainsByCounting):
+        if next(self.model.parameters(), None) is not None:
             self.model.to(found)
         return self
 
@@ -148,7 +148,10 @@ def write_model(folder: Path, stored: ModelBundle, dtype: torch.dtype | None = N
 
     dtype: floating-point type of the stored parameters, such as torch.bfloat16; None: that of the model. Models are
     always computed in float32.
+    Raises InputError for a transformers model, and if the folder cannot be written.
     """
+    if stored.vocabulary.is_open:
+        raise InputError(f"{folder}: a {stored.name} model cannot be saved as a model folder; load it by name, hf:NAME")
     write_settings(folder, stored.settings, stored.vocabulary, stored.labels)
     write_weights(folder, stored.model, stored.vocabulary, dtype)
 

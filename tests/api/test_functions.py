@@ -105,13 +105,13 @@ def test_recipes_are_trained_and_compared(few, tmp_path):
     events = []
     lstm = syntaxlm.read_recipe("lstm-toy", small)
     comparison = syntaxlm.compare({"small": lstm}, tmp_path / "c", 1, overrides, minutes=1, callback=events.append)
-    (row,) = comparison.rows
+    (row,) = comparison.recipes
     (run,) = row.runs
     assert (row.name, row.recipe.schedule.minutes, run.folder) == ("small", 1, tmp_path / "c" / "small" / "seed-1")
     assert run.test.perplexity == syntaxlm.load(run.folder).perplexity(few / "test.txt").perplexity
     assert events
     again = syntaxlm.compare({"small": lstm}, str(tmp_path / "c"), 1, overrides, minutes=1)
-    assert again.rows[0].runs[0].to_dict() == run.to_dict()
+    assert again.recipes[0].runs[0].to_dict() == run.to_dict()
 
 
 def test_recipes_to_compare_are_given_by_name(monkeypatch, few, tmp_path):

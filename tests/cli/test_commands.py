@@ -443,6 +443,11 @@ def test_compare_trains_prints_the_table_and_resumes(run, refused, toy, tmp_path
     figures = json.loads(again)
     assert figures == json.loads((tmp_path / "out" / "comparison.json").read_text())
     assert f"{figures['rows'][0]['test']['perplexity']['mean']:.2f} ± " in out
+    table = [line.split(",") for line in run(*command, *settings, "--format", "csv")[1].splitlines()]
+    assert [row[:2] for row in table[1:]] == [
+        [f"tiny-{name}", text] for name in ("prpn", "lstm") for text in ("valid", "test")
+    ]
+    assert float(table[2][2]) == pytest.approx(figures["rows"][0]["test"]["perplexity"]["mean"])
     assert "schedule.minutes: found 5.0, expected 9.0" in refused(*command, "--schedule.epochs", "1", "--minutes", "9")
     assert "--seeds: found 0" in refused(*command, "--seeds", "0")
     assert "schedule.minutes: found -1" in refused(*command, "--minutes", "-1")

@@ -48,7 +48,7 @@ def test_an_output_file_replaces_standard_output(listed, tmp_path):
 def test_errors_are_reported_with_one_message(listed, tmp_path, capsys):
     code, out, error = listed("-o", tmp_path / "grammar.svg")
     assert (code, out) == (2, "")
-    assert error.endswith("grammar.svg: found the extension .svg; expected one of .txt, .json, .html\n")
+    assert "grammar.svg: syntaxlm grammar does not write .svg; expected one of .txt, .json, .jsonl, .tsv" in error
     write_model(tmp_path / "lstm", fresh("lstm"))
     assert cli.main(["grammar", str(tmp_path / "lstm")]) == 2
     assert "this lstm model has no grammar, so syntaxlm grammar cannot use it." in capsys.readouterr().err

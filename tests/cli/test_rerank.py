@@ -73,6 +73,11 @@ def test_json_has_the_figures_and_a_weight_may_be_chosen(capsys, model, files):
     assert figures["weight"] == figures["tuning"]["weight"]
     first = json.loads(run(capsys, model, path, "--gold", gold, "--weight", "0", "--json")[1])
     assert first["scores"]["picked"] == first["scores"]["first candidate"]
+    table = run(capsys, model, path, "--gold", gold, "--weight", "0", "--format", "tsv")[1].splitlines()
+    assert table[0].split("\t")[:2] == ["trees", "uas"]
+    assert float(dict(line.split("\t")[:2] for line in table[1:])["picked"]) == pytest.approx(
+        first["scores"]["picked"]["uas"], abs=1e-6
+    )
 
 
 def test_picked_trees_do_not_overwrite_the_input(capsys, model, files):
@@ -96,7 +101,8 @@ def test_errors_exit_with_code_2_their_place_and_no_file(capsys, model, files, t
             f"broken.conllu, line {len(lines) + 1}, sentence 5: found 2",
         ),
         ((model, path, "--gold", path, "-o", output), "k.conllu, sentence"),
-        ((model, path, "--json"), "--json: prints figures"),
+        ((model, path, "--json"), "--format json: is the format of the figures"),
+        ((model, path, "--format", "csv", "-o", output), "the table has attachment scores; add --gold"),
         ((model, path, "--score", "loss", "--weight", "0.5"), "no parser's score in its comments"),
         ((model, path, "--gold", gold, "--tune", path, gold), "is evaluated; expected a different file"),
         ((trained.lstm, path), "this lstm model does not generate dependency trees"),

@@ -44,7 +44,7 @@ def test_the_script_names_every_command_and_every_option(scripts, shell):
         (["pa"], {"parse"}),
         (["evaluate", "per"], {"perplexity"}),
         (["evaluate", "parse", "model", "--dec"], {"--decoder"}),
-        (["parse", "model", "--format", ""], {"brackets", "json", "latex", "svg", "tree"}),
+        (["parse", "model", "--format", ""], {"brackets", "json", "latex", "svg", "tree", "tsv", "csv", "parquet"}),
         (["train", "prpn-to"], {"prpn-toy"}),
         (["completion", "z"], {"zsh"}),
         (["--ver"], {"--version"}),

@@ -7,7 +7,10 @@ import sys
 
 import pytest
 
-HEAVY = {"jinja2", "lightning", "nltk", "numpy", "pydantic", "rich", "safetensors", "torch", "yaml"}
+HEAVY = {
+    "jinja2", "lightning", "nltk", "numpy", "pandas", "polars", "pyarrow", "pydantic", "rich", "safetensors", "torch",
+    "yaml",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from docs.generation.recipes import all_recipes, recipe_sections
 from docs.generation.reference import all_packages
 from docs.generation.scoring import preprocessing_table, protocol_table
 from docs.generation.settings import all_settings, model_settings, section_tables, settings_table
+from docs.generation.tables import TABLES, column_sections, format_table, table_at
 
 from syntaxlm.models.registry import MODELS
 from syntaxlm.training.recipe import read_recipe
@@ -118,3 +119,19 @@ def test_every_protocol_and_preprocessing_rule_is_told():
 def test_the_reference_has_every_package():
     assert {"trees", "models", "model_io", "settings"} <= set(all_packages())
     assert "cli" not in all_packages()
+
+
+def test_every_table_of_results_and_every_command_with_formats_is_in_the_documentation():
+    defined = [
+        f"{'.'.join(path.relative_to(ROOT / 'src').with_suffix('').parts)}:{name}"
+        for path in sorted((ROOT / "src" / "syntaxlm").rglob("*.py"))
+        for name in re.findall(
+            r"^([A-Z_]+) = (?:result_tables\.)?Table\(", path.read_text(encoding="utf-8"), re.MULTILINE
+        )
+        if name != "NOTHING"
+    ]
+    assert sorted(TABLES) == sorted(defined)
+    page, commands = column_sections(), format_table()
+    for place, names in TABLES.items():
+        assert all(f"| `{column}` |" in page for column in table_at(place).columns)
+        assert all(f"`{name.partition(' --')[0]}`" in commands for name in names)

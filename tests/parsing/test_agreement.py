@@ -107,7 +107,7 @@ def test_what_cannot_be_compared_is_refused(text, tmp_path):
 
 def test_the_command_takes_a_decoder_as_other_commands_do(text, monkeypatch, capsys):
     models = {"prpn": fresh("prpn"), "palm": fresh("palm"), "pcfg": fresh("simple-pcfg")}
-    monkeypatch.setattr("syntaxlm.model_io.read_model", models.__getitem__)
+    monkeypatch.setattr("syntaxlm.model_io.read_model", lambda folder: models[str(folder)])
     command = ["evaluate", "agreement", str(text), *models, "--json", "--decoder"]
     for decoder, expected in (("viterbi", ["biased", "greedy-right", "viterbi"]), ("total", ["biased", "cky", "mbr"])):
         assert main([*command, decoder]) == 0

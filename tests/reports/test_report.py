@@ -25,6 +25,7 @@ from syntaxlm.reports.parsing_sections import DRAWN_WORDS, best_and_worst
 from syntaxlm.reports.report import key_figures, page_of, write_report
 from syntaxlm.reports.run import read_metrics, read_run
 from syntaxlm.reports.sentence import analyse
+from syntaxlm.training.recipe import recipe_from
 from syntaxlm.training.trainer import train
 from syntaxlm.trees import PROTOCOLS, trees_of
 from tests.fresh_models import layered
@@ -373,6 +374,14 @@ def test_the_page_of_a_model_without_trees_covers_the_language_model(trained, to
     assert "test perplexity" in written.path.read_text(encoding="utf-8")
     assert str(written).splitlines()[0] == str(tmp_path / "report.html")
     assert "missing: Unlabelled F1" in str(written)
+
+
+def test_the_page_of_a_model_that_is_counted_has_its_rounds_in_place_of_curves(toy, tmp_path):
+    recipe = recipe_from(toy.recipe_data("lstm") | {"model": {"name": "ngram", "order": 3}}, "recipe.yaml")
+    result = train(recipe, tmp_path / "run")
+    page = page_of(read_model(tmp_path / "run"), read_run(tmp_path / "run"), None).html()
+    assert "Trained by counting; number of rounds: 1." in page
+    assert f"{result.test.perplexity:.2f}" in page
 
 
 def test_runs_without_validation_or_metrics_are_reported(prpn, run_folder):

@@ -53,7 +53,7 @@ def test_every_recipe_is_trained_with_every_seed_and_the_table_is_of_their_resul
     comparison = compare(two, folder, 2, watching)
     assert trainings == [("train", name) for name in ("seed-1", "seed-2", "seed-3", "seed-4")]
     assert not comparison.faults
-    for row, numbers in zip(comparison.rows, ((1, 2), (3, 4)), strict=True):
+    for row, numbers in zip(comparison.recipes, ((1, 2), (3, 4)), strict=True):
         results = [json.loads((folder / row.name / f"seed-{seed}" / RESULT).read_text()) for seed in numbers]
         for text in ("valid", "test"):
             values = [result[text]["perplexity"] for result in results]
@@ -82,7 +82,7 @@ def test_the_tokens_of_an_epoch_are_those_that_are_trained_on(toy, tmp_path):
         recipe = toy.recipe("lstm", batches=batches, schedule={"epochs": 1})
         tokens.clear()
         comparison = compare({"one": recipe}, tmp_path / str(number), 1, lambda recipe: nullcontext(watch))
-        assert comparison.rows[0].epoch_tokens == max(tokens) > 0
+        assert comparison.recipes[0].epoch_tokens == max(tokens) > 0
 
 
 def test_finished_runs_are_read_and_not_trained_again(two, tmp_path, trainings):
@@ -95,7 +95,7 @@ def test_finished_runs_are_read_and_not_trained_again(two, tmp_path, trainings):
     assert second.to_dict() == first.to_dict()
     more = compare(two, tmp_path, 2, watching)
     assert trainings == [("train", "seed-2"), ("train", "seed-4")]
-    assert [len(row.runs) for row in more.rows] == [2, 2]
+    assert [len(row.runs) for row in more.recipes] == [2, 2]
 
 
 def test_an_interrupted_run_is_gone_on_with_and_ends_as_if_it_had_not_been(two, tmp_path, trainings):
@@ -112,14 +112,14 @@ def test_an_interrupted_run_is_gone_on_with_and_ends_as_if_it_had_not_been(two, 
     )
     assert stopped.stopped
     assert "Resume with the same command" in str(stopped)
-    assert [len(row.runs) for row in stopped.rows] == [2, 0]
+    assert [len(row.runs) for row in stopped.recipes] == [2, 0]
     assert not (folder / "lstm" / "seed-4").exists()
     assert json.loads((folder / COMPARISON).read_text())["stopped"]
     trainings.clear()
     done = compare(two, folder, 1, watching)
     assert trainings == [("resume", "seed-3")]
     assert not done.stopped
-    assert done.rows[1].runs[0].test.nats == whole.rows[1].runs[0].test.nats
+    assert done.recipes[1].runs[0].test.nats == whole.recipes[1].runs[0].test.nats
 
 
 def test_a_run_killed_before_its_first_checkpoint_restarts(two, tmp_path, trainings, monkeypatch):
@@ -131,7 +131,7 @@ def test_a_run_killed_before_its_first_checkpoint_restarts(two, tmp_path, traini
         compare(two, tmp_path, 1, watching)
     assert (tmp_path / "prpn" / "seed-1" / RECIPE).exists()
     monkeypatch.undo()
-    assert [len(row.runs) for row in compare(two, tmp_path, 1, watching).rows] == [1, 1]
+    assert [len(row.runs) for row in compare(two, tmp_path, 1, watching).recipes] == [1, 1]
 
 
 def test_a_run_with_other_settings_is_reported_by_setting_before_training(few, two, tmp_path, trainings):
@@ -162,7 +162,7 @@ def test_a_failed_run_is_reported_and_the_others_are_trained(toy, two, tmp_path)
     assert place == str(tmp_path / "spoiled" / "seed-1")
     assert "learning_rate" in message
     assert message in said
-    assert [len(row.runs) for row in comparison.rows] == [0, 1, 1]
+    assert [len(row.runs) for row in comparison.recipes] == [0, 1, 1]
     assert str(comparison).splitlines()[1].split()[1:3] == ["-", "-"]
     assert json.loads((tmp_path / COMPARISON).read_text())["faults"] == comparison.faults
 
@@ -175,7 +175,7 @@ def test_character_level_models_and_those_compared_with_them_have_bits_per_chara
     comparison = compare(recipes, tmp_path, 1, watching)
     assert comparison.measure == "bits_per_character"
     assert "valid bits per character" in str(comparison)
-    expected = comparison.rows[1].runs[0].valid.bits_per_character
+    expected = comparison.recipes[1].runs[0].valid.bits_per_character
     assert f"{expected:.3f}" in str(comparison).splitlines()[2]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,6 +13,7 @@ from typing import Any, Literal, overload
 
 import torch
 
+from syntaxlm import model_io
 from syntaxlm.api.results import Results, SentenceSurprisal
 from syntaxlm.errors import InputError
 from syntaxlm.evaluation.completion import evaluate_completion
@@ -26,19 +28,22 @@ from syntaxlm.evaluation.reading_times import (
 from syntaxlm.evaluation.reading_times_words import WordTable, word_table
 from syntaxlm.generation.sampling import Sampling
 from syntaxlm.generation.sentences import GeneratedSentence, generate
-from syntaxlm.generation.stop_io import read_stops
+from syntaxlm.generation.stop_io import STOPS, read_stops, write_stops
 from syntaxlm.generation.top_down import SentenceWithTree, refuse_word_settings, sample_with_trees
 from syntaxlm.generation.trees import GeneratedTree, generate_trees
-from syntaxlm.model_io import ModelBundle, find_device, read_model
+from syntaxlm.hub.card import CardFacts, has_card, write_card
+from syntaxlm.hub.repositories import check_repository_name, is_repository_name, read_repository, upload
+from syntaxlm.hub.transformers import PREFIX, read_transformers
+from syntaxlm.model_io import ModelBundle, find_device, write_model
 from syntaxlm.models.batches import TextMode
 from syntaxlm.parsing.evaluation import evaluate_parsing, protocol_named
-from syntaxlm.parsing.parse import Parse, Parses, parse_lines, parse_lines_together
+from syntaxlm.parsing.parse import CONSTITUENTS, Parse, Parses, parse_lines, parse_lines_together
 from syntaxlm.parsing.report import ParsingReport
 from syntaxlm.parsing.structure import Rule
 from syntaxlm.scoring.cache import CacheSettings
 from syntaxlm.scoring.engine import Scorer
 from syntaxlm.scoring.perplexity import LanguageModelScore, evaluate_text
-from syntaxlm.scoring.surprisal import Context, check_context, surprisals
+from syntaxlm.scoring.surprisal import SURPRISALS, Context, check_context, surprisals
 from syntaxlm.text.normaliser import UntaggedTokenError
 from syntaxlm.text.reader import AUTO_STYLE, TextReader
 from syntaxlm.text.treebank_style import TreebankStyle
@@ -105,7 +110,8 @@ class LanguageModel(ModelBundle):
         parses = Results(
             self.pipe(
                 texts, PARSED_TOGETHER, decoder=decoder, layer=layer, labels=labels, also=also, ties=ties, style=style
-            )
+            ),
+            CONSTITUENTS,
         )
         return parses[0] if isinstance(text, str) else parses
 
@@ -174,7 +180,7 @@ class LanguageModel(ModelBundle):
         """
         self._check_reads_text("surprisal", "syntaxlm.scoring.tree_scores.tree_surprisals")
         lines = _texts(text)
-        found = Results(map(SentenceSurprisal, surprisals(self, lines, context, style)))
+        found = Results(map(SentenceSurprisal, surprisals(self, lines, context, style)), SURPRISALS)
         return found[0] if isinstance(text, str) else found
 
     @overload
@@ -396,6 +402,75 @@ class LanguageModel(ModelBundle):
             settings=settings,
         )  # fmt: skip
 
+    def save_pretrained(
+        self,
+        folder: str | Path,
+        *,
+        licence: str | None = None,
+        language: str | Sequence[str] | None = None,
+        data: str | None = None,
+        description: str | None = None,
+    ) -> None:
+        """Write the model as a model folder, with a model card (README.md).
+
+        folder: a new or existing folder.  If none of the following is given, a card in the folder is kept, and
+        otherwise that of the folder from which the model was loaded is copied.
+        licence: of the model, an identifier of the Hugging Face hub, such as "mit".  language: code, such as "en", or
+        several.  data: the training data and their terms.  description: what the model is for.
+        Raises InputError for the folder of a training run, and if the folder cannot be written.
+        """
+        self._save(Path(folder).expanduser(), None, CardFacts(licence, language, data, description))
+
+    def push_to_hub(
+        self,
+        repository: str,
+        *,
+        licence: str | None = None,
+        language: str | Sequence[str] | None = None,
+        data: str | None = None,
+        description: str | None = None,
+        private: bool | None = None,
+        revision: str | None = None,
+        token: str | None = None,
+        message: str | None = None,
+    ) -> str:
+        """Upload the model to the Hugging Face hub, with a model card. Returns the address of the repository.
+
+        repository: its name, "user/name"; it is created if necessary.  private: whether a new repository is private.
+        revision: a branch; None: the main branch.  token: None: that of `hf auth login` or HF_TOKEN.
+        message: of the commit.  licence, language, data, description: see `save_pretrained`; if none is given and the
+        model's folder has no card, a card that the repository already has is kept.
+        Raises InputError if the hub refuses the model or cannot be reached, and if huggingface_hub is not installed.
+        """
+        check_repository_name(repository)
+        facts = CardFacts(licence, language, data, description)
+        with tempfile.TemporaryDirectory() as folder:
+            self._save(Path(folder), repository, facts)
+            return upload(
+                Path(folder), repository, private=private, revision=revision, token=token, message=message,
+                keep_card=not facts and not has_card(self.folder),
+            )  # fmt: skip
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        name_or_folder: str | Path,
+        device: str | torch.device = "cpu",
+        *,
+        revision: str | None = None,
+        token: str | None = None,
+    ) -> LanguageModel:
+        """Load a model, see `syntaxlm.load`."""
+        return load(name_or_folder, device, revision=revision, token=token)
+
+    def _save(self, folder: Path, repository: str | None, facts: CardFacts) -> None:
+        if (folder / "recipe.yaml").exists():
+            raise InputError(f"{folder}: is the folder of a training run; expected another folder")
+        write_model(folder, self)
+        if self.model.reads == "trees" and self.folder is not None and (self.folder / STOPS).exists():
+            write_stops(folder, read_stops(self.folder, self), self.model)
+        write_card(folder, self, repository or folder.resolve().name, facts, self.folder)
+
     def _with(self, also: Mapping[str, ModelBundle] | None) -> Mapping[str, ModelBundle]:
         """This model and others by name."""
         name = _names([self])[0]
@@ -426,17 +501,34 @@ class LanguageModel(ModelBundle):
             )
 
 
-def load(name_or_folder: str | Path, device: str | torch.device = "cpu") -> LanguageModel:
+def load(
+    name_or_folder: str | Path,
+    device: str | torch.device = "cpu",
+    *,
+    revision: str | None = None,
+    token: str | None = None,
+) -> LanguageModel:
     """Load a trained model.
 
-    name_or_folder: a model folder, written by `syntaxlm train`.
+    name_or_folder: a model folder, written by `syntaxlm train` or `save_pretrained`; or, as a string, the name of a
+    repository of the Hugging Face hub, "user/name", if there is no such folder here. "hf:NAME" is a causal language
+    model of the library transformers, which scores text: a repository such as "hf:gpt2", or a folder.
     device: "cpu", "cuda", "cuda:1", "mps", or "auto" for the fastest one available.
-    Raises InputError if the folder is not a model folder or is damaged, and if the device is not available.
+    revision: of a repository: a branch, tag or commit; None: its main branch.  token: for a private repository; None:
+    that of `hf auth login` or HF_TOKEN.
+    Raises InputError if there is no such model or it is damaged, and if the device is not available.
     """
     found = find_device(device)  # before the slow reading
     folder = Path(name_or_folder).expanduser()
-    stored = read_model(folder)
-    return LanguageModel(stored.model, stored.settings, stored.vocabulary, stored.labels, folder).to(found)
+    if isinstance(name_or_folder, str) and name_or_folder.startswith(PREFIX):
+        stored = read_transformers(name_or_folder.removeprefix(PREFIX), found, revision, token)
+        return LanguageModel(**vars(stored))
+    if isinstance(name_or_folder, str) and is_repository_name(name_or_folder) and not folder.exists():
+        stored = read_repository(name_or_folder, revision, token)
+        return LanguageModel(**vars(stored)).to(found)
+    if revision is not None:
+        raise InputError(f"revision {revision}: found the folder {folder}; only repositories have revisions")
+    return LanguageModel(**vars(model_io.read_model(folder)), folder=folder).to(found)
 
 
 def _texts(text: str | Iterable[str]) -> Iterator[str]:

@@ -2,37 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
-from syntaxlm.dataframes import dataframe
 from syntaxlm.drawing.charts import bar_chart_svg
 from syntaxlm.drawing.page import table_html
-from syntaxlm.scoring.surprisal import WordSurprisal
+from syntaxlm.result_tables import HasRows, Row, Table
+from syntaxlm.scoring.surprisal import SURPRISALS, WordSurprisal
 
 T = TypeVar("T")
 SHOWN = 100  # rows or pictures in a notebook
 
 
-class Results(list[T]):
-    """A list of results in the order of the input: parses, surprisals of sentences, or generated sentences."""
+NOTHING = Table("no results", "result", {})
+
+
+class Results(list[T], HasRows):
+    """A list of results in the order of the input: parses, surprisals of sentences, or generated sentences.
+
+    table: the columns of their rows.
+    """
+
+    def __init__(self, results: Iterable[T] = (), table: Table | None = None) -> None:
+        """table: by default that of the first result."""
+        super().__init__(results)
+        if table is None:
+            table = getattr(self[0], "table", NOTHING) if self else NOTHING
+        self.table = table
 
     def to_dict(self) -> list[Any]:
         """Each result as JSON values."""
         return [one.to_dict() for one in self]  # type: ignore[attr-defined]
 
-    def rows(self) -> Iterator[Mapping[str, Any]]:
-        """The rows of `to_dataframe`: the rows of each result, or one row with its values."""
+    def rows(self) -> Iterator[Row]:
+        """The rows of all results: one per word, per constituent of a parse, or per generated sentence."""
         for one in self:
-            yield from one.rows() if hasattr(one, "rows") else [one.to_dict()]  # type: ignore[attr-defined]
-
-    def to_dataframe(self) -> Any:
-        """All results as one pandas.DataFrame or, without pandas, polars.DataFrame.
-
-        There is one row per word for surprisals, per constituent for parses, and per result otherwise.
-        Raises InputError if neither library is installed.
-        """
-        return dataframe(self.rows())
+            yield from one.rows()  # type: ignore[attr-defined]
 
     def _repr_html_(self) -> str:
         """The results for notebooks, as pictures or a table."""
@@ -48,18 +53,13 @@ class Results(list[T]):
 class SentenceSurprisal(Results[WordSurprisal]):
     """The words of one sentence with their surprisals in bits; the last is EOS if the model predicts it."""
 
+    def __init__(self, words: Iterable[WordSurprisal] = ()) -> None:
+        super().__init__(words, SURPRISALS)
+
     @property
     def bits(self) -> float:
         """The surprisal of the whole sentence, -log2 of its probability."""
         return sum(word.surprisal for word in self if word.surprisal is not None)
-
-    def rows(self) -> Iterator[Mapping[str, Any]]:
-        """A row per word, with the fields of `WordSurprisal`."""
-        return (word._asdict() for word in self)
-
-    def to_dataframe(self) -> Any:
-        """A row per word, with the fields of `WordSurprisal`. Raises InputError as `Results.to_dataframe` does."""
-        return dataframe(self.rows(), WordSurprisal._fields)
 
     def _repr_svg_(self) -> str | None:
         """A bar per word, for notebooks."""

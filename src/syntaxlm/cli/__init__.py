@@ -20,6 +20,7 @@ from syntaxlm.cli.combine import add_combine
 from syntaxlm.cli.data import add_data
 from syntaxlm.cli.draw import add_draw, add_report
 from syntaxlm.cli.evaluate import add_evaluate
+from syntaxlm.cli.formats import choose_format
 from syntaxlm.cli.generate import add_generate
 from syntaxlm.cli.grammar import add_grammar
 from syntaxlm.cli.guard import check_outputs
@@ -100,6 +101,7 @@ def _run(parser: Parser, words: Sequence[str]) -> int:
         set_quiet(True)
     try:
         check_outputs(command, options)
+        choose_format(options)
         return options.run(options) or 0
     finally:
         if options.quiet:

@@ -60,7 +60,7 @@ def add_completion(kinds: Any) -> None:
         help="compare mean log-probabilities per token, for candidates of different lengths; default: sums",
     )  # fmt: skip
     add_details(parser, "each question, its candidates' log-probabilities and the choice")
-    add_figures(parser)
+    add_figures(parser, rows=True)
     parser.set_defaults(run=_completion)
 
 

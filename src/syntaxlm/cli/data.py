@@ -106,7 +106,7 @@ def _data_toy(options: argparse.Namespace) -> None:
         )
     with status("sampling, and computing exact sentence probabilities"):
         summary = write_corpus(options.output, options.sentences, options.seed)
-    if options.json:
+    if options.format == "json":
         print(to_json(dataclasses.asdict(summary)))
         return
     print(f"{options.output}: {summary.vocabulary} word forms")

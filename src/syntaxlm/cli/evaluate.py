@@ -75,7 +75,7 @@ def _add_perplexity(kinds: Any) -> None:
         help="strength of the cache's preference for words that followed a similar state; 0: none"
     )  # fmt: skip
     parser.add_argument("--cache-size", type=int, metavar="N", help="number of words in the cache; default 2000")
-    add_figures(parser)
+    add_figures(parser, rows=True)
     parser.set_defaults(run=_perplexity)
 
 
@@ -97,7 +97,7 @@ def _add_parse(kinds: Any) -> None:
         help="also score N untrained models with the same settings and vocabulary by every decoder, which shows the"
         " effect of the architecture alone; default: 3 for a single model of distances, otherwise 0"
     )  # fmt: skip
-    add_figures(parser)
+    add_figures(parser, rows=True)
     parser.set_defaults(run=_parse)
 
 
@@ -114,7 +114,7 @@ def _add_trees(kinds: Any) -> None:
         help="bracket file, folder or quoted pattern, with the same sentences in the same order"
     )  # fmt: skip
     add_scoring(parser, "none")
-    add_figures(parser)
+    add_figures(parser, rows=True)
     parser.set_defaults(run=_trees)
 
 
@@ -135,7 +135,7 @@ def _add_agreement(kinds: Any) -> None:
     )
     add_decoder(parser)
     add_protocol(parser)
-    add_figures(parser)
+    add_figures(parser, rows=True)
     parser.set_defaults(run=_agreement)
 
 
@@ -151,7 +151,7 @@ def _add_boundaries(kinds: Any) -> None:
     add_model(parser)
     parser.add_input("text", metavar="TEXT", help="UTF-8 file with white space between words")
     parser.add_input("--tune", metavar="FILE", help="choose thresholds on this text instead, and score all of TEXT")
-    add_figures(parser)
+    add_figures(parser, rows=True)
     parser.set_defaults(run=_boundaries)
 
 

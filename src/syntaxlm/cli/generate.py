@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from syntaxlm.cli.formats import ROW_FORMATS, add_format
 from syntaxlm.cli.options import (
-    add_json_lines,
     add_model,
     add_output,
     add_seed,
@@ -15,11 +16,15 @@ from syntaxlm.cli.options import (
     load_model,
     text_output,
     treebank_style,
+    write_rows,
 )
 from syntaxlm.errors import InputError
 from syntaxlm.files import to_json
 
 if TYPE_CHECKING:
+    from syntaxlm.generation.sentences import GeneratedSentence
+    from syntaxlm.generation.top_down import SentenceWithTree
+    from syntaxlm.generation.trees import GeneratedTree
     from syntaxlm.model_io import ModelBundle
 
 
@@ -58,13 +63,12 @@ def add_generate(commands: Any) -> None:
         help="for PCFGs: sample top-down and print each sentence's labelled tree; not with --prompt, --temperature or"
         " --top-k",
     )  # fmt: skip
-    parser.add_argument(
-        "--format", choices=["text", "json", "conllu"], default="text",
-        help="output format: text (default; with --trees, brackets), json (JSON lines), or conllu (the trees"
-        " of dependency-tree models)",
+    add_format(
+        parser, ("text", "json", "conllu", *ROW_FORMATS),
+        note="text: with --trees, brackets; json: JSON lines; conllu: the trees of dependency-tree models; tsv, csv,"
+        " parquet: a table with one row per sentence",
     )  # fmt: skip
     add_treebank_style(parser)
-    add_json_lines(parser)
     add_output(parser, "the sentences")
     trees = parser.add_argument_group("dependency-tree models")
     trees.add_argument(
@@ -81,24 +85,38 @@ def _generate(options: argparse.Namespace) -> None:
     from syntaxlm.progress import progress_bar
 
     stored = load_model(options.model, options)
+    sampled: Iterator[Any]
     if options.trees:
         sampled = _constituent_trees(options, stored)
     elif stored.model.reads == "trees":
         sampled = _dependency_trees(options, stored)
     else:
         sampled = _sentences(options, stored)
+    sampled = iter(progress_bar(sampled, "sampling", options.sentences))
+    if options.format in ROW_FORMATS:
+        first = next(sampled)
+        write_rows((row for one in chain([first], sampled) for row in one.rows()), first.table, options)
+        return
     with text_output(options.output) as file:
-        for piece in progress_bar(sampled, "sampling", options.sentences):
-            file.write(piece)
+        file.writelines(_formatted(one, options) for one in sampled)
 
 
-def _sentences(options: argparse.Namespace, stored: ModelBundle) -> Iterator[str]:
+def _formatted(sampled: Any, options: argparse.Namespace) -> str:
+    if options.format == "json":
+        return to_json(sampled.to_dict()) + "\n"
+    if options.format == "conllu":
+        from syntaxlm.trees import format_conllu
+
+        return format_conllu(sampled.tree, sampled.comments())
+    return f"{sampled.tree if options.trees else sampled.text}\n"
+
+
+def _sentences(options: argparse.Namespace, stored: ModelBundle) -> Iterator[GeneratedSentence]:
     from syntaxlm.generation.sentences import generate
 
     _refuse_options_of_dependency_trees(options, f"found a {stored.name} model, which samples text")
     style = treebank_style(options)
-    for sentence in generate(stored, options.sentences, options.prompt, **_sampling(options), style=style):
-        yield (to_json(sentence.to_dict()) if options.format == "json" else sentence.text) + "\n"
+    return generate(stored, options.sentences, options.prompt, **_sampling(options), style=style)
 
 
 def _refuse_options_of_dependency_trees(options: argparse.Namespace, found: str) -> None:
@@ -112,15 +130,14 @@ def _refuse_options_of_dependency_trees(options: argparse.Namespace, found: str)
         raise InputError(f"{named}: {found}; expected a dependency-tree model")
 
 
-def _constituent_trees(options: argparse.Namespace, stored: ModelBundle) -> Iterator[str]:
+def _constituent_trees(options: argparse.Namespace, stored: ModelBundle) -> Iterator[SentenceWithTree]:
     from syntaxlm.generation.top_down import refuse_word_settings, sample_with_trees
 
     sampling = _sampling(options)
     reason = "--trees samples top-down, not word by word."
     refuse_word_settings(options.prompt, sampling.pop("temperature"), sampling.pop("top_k"), reason)
     _refuse_options_of_dependency_trees(options, "found --trees, which samples from a grammar")
-    for one in sample_with_trees(stored, options.sentences, **sampling):
-        yield (to_json(one.to_dict()) if options.format == "json" else str(one.tree)) + "\n"
+    return sample_with_trees(stored, options.sentences, **sampling)
 
 
 def _sampling(options: argparse.Namespace) -> dict[str, Any]:
@@ -129,14 +146,13 @@ def _sampling(options: argparse.Namespace) -> dict[str, Any]:
     return {name: getattr(options, name) for name in names} | {"maximum_words": options.max_words}
 
 
-def _dependency_trees(options: argparse.Namespace, stored: ModelBundle) -> Iterator[str]:
+def _dependency_trees(options: argparse.Namespace, stored: ModelBundle) -> Iterator[GeneratedTree]:
     from syntaxlm.generation.stop_io import read_stops
     from syntaxlm.generation.trees import generate_trees
-    from syntaxlm.trees import format_conllu
 
     if options.prompt is not None:
         raise InputError("--prompt: not available for dependency-tree models, which start with the root word; omit it")
-    trees = generate_trees(
+    return generate_trees(
         stored,
         read_stops(options.model, stored).to(stored.model.device),
         options.sentences,
@@ -144,8 +160,3 @@ def _dependency_trees(options: argparse.Namespace, stored: ModelBundle) -> Itera
         redraw=options.redraw,
         **_sampling(options),
     )
-    for one in trees:
-        if options.format == "conllu":
-            yield format_conllu(one.tree, one.comments())
-        else:
-            yield (to_json(one.to_dict()) if options.format == "json" else one.text) + "\n"

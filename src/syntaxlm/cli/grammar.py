@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from syntaxlm.cli.options import add_json, add_model, load_model, print_figures
+from syntaxlm.cli.formats import ROW_FORMATS, add_format
+from syntaxlm.cli.options import add_model, add_output, load_model, output_path, print_result
 
 
 def add_grammar(commands: Any) -> None:
@@ -28,17 +29,17 @@ def add_grammar(commands: Any) -> None:
         "--symbols", type=int, default=10, metavar="N",
         help="number of nonterminals and of preterminals to list; default 10",
     )  # fmt: skip
-    parser.add_output(
-        "-o", "--output", metavar="FILE",
-        help="file to write: .txt, .json or .html (a self-contained page); default, or -: standard output",
-    )  # fmt: skip
-    add_json(parser)
+    add_output(parser, "the grammar")
+    add_format(parser, ("text", "json", "html", *ROW_FORMATS), note="html: a self-contained page")
     parser.set_defaults(run=_grammar)
 
 
 def _grammar(options: argparse.Namespace) -> None:
     from syntaxlm.reports.grammar import list_grammar
 
-    report = list_grammar(load_model(options.model, options), options.text, options.symbols, options.output)
-    if options.output is None or options.json:
-        print_figures(report, options)
+    report = list_grammar(load_model(options.model, options), options.text, options.symbols)
+    if options.format == "html":
+        with output_path(options.output, ".html") as path:
+            report.page().write(path)
+    else:
+        print_result(report, options)

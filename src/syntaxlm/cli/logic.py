@@ -41,7 +41,7 @@ def add_evaluate_logic(kinds: Any) -> None:
     parser.add_input("model", metavar="MODEL", type=Path, help="folder of a classifier, written by train")
     add_device(parser)
     parser.add_input("pairs", metavar="PAIRS", help="file of pairs, in the format of data logic; - for standard input")
-    add_figures(parser)
+    add_figures(parser, rows=True)
     parser.set_defaults(run=_evaluate)
 
 

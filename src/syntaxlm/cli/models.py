@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from syntaxlm.cli.options import add_figures, print_result
+from syntaxlm.result_tables import Column, HasRows, Table
 
 
 def add_models(commands: Any) -> None:
     models = commands.add_parser(
         "models",
-        help="list model folders, or describe one",
-        description="List model folders, or describe one.",
+        help="list, describe, download or upload models",
+        description="List or describe model folders; download and upload models of the Hugging Face hub.",
         epilog="example: syntaxlm models list runs",
     )
     kinds = models.add_subparsers(title="commands", metavar="COMMAND")
@@ -33,7 +35,7 @@ def add_models(commands: Any) -> None:
         metavar="FOLDER",
         help="folder to search; default: the current folder",
     )
-    add_figures(parser)
+    add_figures(parser, rows=True)
     parser.set_defaults(run=_list)
     parser = kinds.add_parser(
         "info",
@@ -45,6 +47,45 @@ def add_models(commands: Any) -> None:
     parser.add_input("model", metavar="MODEL", type=Path, help="model folder, written by train")
     add_figures(parser)
     parser.set_defaults(run=_info)
+    _add_download(kinds)
+    _add_push(kinds)
+
+
+def _add_download(kinds: Any) -> None:
+    parser = kinds.add_parser(
+        "download",
+        help="download a model of the Hugging Face hub",
+        description="Download a model of the Hugging Face hub. Commands then find it by its name without a network, or,"
+        " with --output, as a model folder. Only safetensors, JSON and the model card are downloaded.",
+        epilog="example: syntaxlm models download USER/NAME -o my-model",
+    )
+    parser.add_argument("name", metavar="NAME", help="repository of the hub, user/name")
+    parser.add_argument("--revision", metavar="R", help="branch, tag or commit; default: the main branch")
+    parser.add_output_folder("-o", "--output", use="empty", help="write a model folder")
+    parser.set_defaults(run=_download)
+
+
+def _add_push(kinds: Any) -> None:
+    parser = kinds.add_parser(
+        "push",
+        help="upload a model folder to the Hugging Face hub",
+        description="Upload a model folder to the Hugging Face hub, with a model card. A card (README.md) in the folder"
+        " is used as it is; otherwise one is generated. Log in first: hf auth login, or set HF_TOKEN.",
+        epilog="example: syntaxlm models push runs/toy USER/NAME --licence mit --language en",
+    )
+    parser.add_input("folder", type=Path, metavar="FOLDER", help="model folder, written by train")
+    parser.add_argument("name", metavar="NAME", help="repository, user/name; it is created if necessary")
+    parser.add_argument("--licence", metavar="ID", help="licence of the model, such as mit, cc-by-4.0 or other")
+    parser.add_argument("--language", action="append", metavar="CODE", help="language, such as en; may be repeated")
+    parser.add_argument("--data", metavar="TEXT", help="training data and their terms, for the card")
+    parser.add_argument("--description", metavar="TEXT", help="what the model is for, for the card")
+    parser.add_argument(
+        "--private", action=argparse.BooleanOptionalAction, help="make a new repository private; default: as in your"
+        " account"
+    )  # fmt: skip
+    parser.add_argument("--revision", metavar="BRANCH", help="branch; default: the main branch")
+    parser.add_argument("--message", metavar="TEXT", help="commit message")
+    parser.set_defaults(run=_push)
 
 
 @dataclass(frozen=True)
@@ -60,15 +101,36 @@ class Entry:
         return "\n".join(_lines(self.figures))
 
 
+MODEL_FOLDERS = Table(
+    "model folders",
+    "model folder",
+    {
+        "folder": Column("text", "folder"),
+        "model_type": Column("text", "type of the model; missing after an error"),
+        "abilities": Column("list of text", "abilities of the model"),
+        "parameters": Column("integer", "number of parameters; missing for models that are counted"),
+        "bytes": Column("integer", "size of the weights on disk"),
+        "trained_on": Column("text", "training text"),
+        "error": Column("text", "why the folder cannot be described"),
+    },
+)
+
+
 @dataclass(frozen=True)
-class Listing:
+class Listing(HasRows):
     """The model folders below a folder."""
 
     folder: Path
     models: list[dict[str, Any]]
 
+    table = MODEL_FOLDERS
+
     def to_dict(self) -> dict[str, Any]:
         return {"schema_version": 1, "folder": str(self.folder), "models": self.models}
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """A row for each folder, with the columns of `MODEL_FOLDERS`."""
+        return ({name: model.get(name) for name in MODEL_FOLDERS.columns} for model in self.models)
 
     def __str__(self) -> str:
         if not self.models:
@@ -137,3 +199,25 @@ def _info(options: argparse.Namespace) -> None:
     from syntaxlm.reports.models import describe
 
     print_result(Entry(describe(options.model, full=True)), options)
+
+
+def _download(options: argparse.Namespace) -> None:
+    from syntaxlm.hub.repositories import check_repository_name, download, fetch
+
+    check_repository_name(options.name)
+    if options.output is None:
+        fetch(options.name, options.revision)
+        print(f"{options.name}: downloaded; commands find it by this name")
+    else:
+        download(options.name, options.output, options.revision)
+        print(f"{options.name}: downloaded to {options.output}")
+
+
+def _push(options: argparse.Namespace) -> None:
+    from syntaxlm.api.model import load
+
+    address = load(options.folder).push_to_hub(
+        options.name, licence=options.licence, language=options.language, data=options.data,
+        description=options.description, private=options.private, revision=options.revision, message=options.message,
+    )  # fmt: skip
+    print(address)

@@ -8,11 +8,12 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
+from syntaxlm.cli.formats import ROW_FORMATS, add_format
 from syntaxlm.cli.parser import Parser
 from syntaxlm.errors import InputError
 from syntaxlm.files import to_json
@@ -22,15 +23,20 @@ if TYPE_CHECKING:
     from syntaxlm.data.corpora import GivenText
     from syntaxlm.model_io import ModelBundle
     from syntaxlm.models.batches import TextMode
+    from syntaxlm.result_tables import Row, Table
     from syntaxlm.text.treebank_style import TreebankStyle
     from syntaxlm.trees import TieBreaking
 
+MODEL_HELP = (
+    "model folder, written by train; or a repository of the Hugging Face hub, user/name; or, to score text, a causal"
+    " language model of the library transformers, hf:NAME"
+)
 TREEBANK_HELP = "bracket file, folder of bracket files, or quoted pattern"
 
 
 def add_model(parser: Parser) -> None:
     """MODEL and `--device`."""
-    parser.add_input("model", metavar="MODEL", type=Path, help="model folder, written by train")
+    parser.add_input("model", metavar="MODEL", type=Path, help=MODEL_HELP)
     add_device(parser)
 
 
@@ -69,12 +75,11 @@ def training_device(options: argparse.Namespace, setting: str = "run.accelerator
     return [(setting, options.device)]
 
 
-def load_model(folder: Path, options: argparse.Namespace) -> ModelBundle:
-    """The model of a folder, on the device of `--device`."""
-    from syntaxlm.model_io import find_device, read_model
+def load_model(name_or_folder: Path, options: argparse.Namespace) -> ModelBundle:
+    """The model that `syntaxlm.load` finds, on the device of `--device`."""
+    from syntaxlm.api.model import load
 
-    device = find_device(options.device or "cpu")  # before the slow reading
-    return read_model(folder).to(device)
+    return load(str(name_or_folder), options.device or "cpu")
 
 
 def add_text(parser: Parser) -> None:
@@ -281,14 +286,6 @@ def weights_of(texts: Sequence[str] | None) -> list[float] | None:
         raise InputError(f"--weights: found {found!r}; expected numbers separated by commas, such as 2,1,1") from None
 
 
-def add_json(parser: Parser) -> None:
-    parser.add_argument("--json", action="store_true", help="print figures as JSON")
-
-
-def add_json_lines(parser: Parser) -> None:
-    parser.add_argument("--json", action="store_const", const="json", dest="format", help="same as --format json")
-
-
 def add_output(parser: Parser, what: str) -> None:
     """`-o/--output FILE`. what: the content of the file."""
     parser.add_output(
@@ -297,10 +294,18 @@ def add_output(parser: Parser, what: str) -> None:
     )  # fmt: skip
 
 
-def add_figures(parser: Parser) -> None:
-    """`-o/--output` and `--json` for a command that outputs figures."""
+def add_figures(parser: Parser, rows: bool = False) -> None:
+    """`-o/--output` and `--format` for a command that outputs figures.
+
+    rows: whether these are a table, a result with rows (`syntaxlm.result_tables.HasRows`).
+    """
     add_output(parser, "the figures")
-    add_json(parser)
+    add_format(parser, ("text", "json", *(ROW_FORMATS if rows else ())))
+
+
+def add_json(parser: Parser, rows: bool = False) -> None:
+    """`--format` for the figures of a command whose `--output`, if any, is something else.  rows: see `add_figures`."""
+    add_format(parser, ("text", "json", *(("tsv", "csv") if rows else ())), by_suffix=False)
 
 
 @contextmanager
@@ -329,17 +334,34 @@ def output_path(path: Path | None, suffix: str = ".txt") -> Iterator[Path]:
 
 
 def print_result(result: Any, options: argparse.Namespace) -> None:
-    """Figures as text or JSON, to `--output` if the command has it for its figures."""
+    """Figures in the chosen format, to `--output` if the command has it for its figures."""
+    if options.format in ROW_FORMATS:
+        write_rows(result.rows(), result.table, options)
+        return
     with text_output(getattr(options, "output", None)) as file:
         file.write(_formatted(result, options) + "\n")
+
+
+def write_rows(rows: Iterable[Row], table: Table, options: argparse.Namespace) -> None:
+    """Writes rows as they come, as TSV, CSV, JSON lines or Parquet, to `--output`."""
+    from syntaxlm.result_tables import format_rows, write_parquet
+
+    if options.format == "parquet":
+        write_parquet(rows, table, options.output)
+        return
+    with text_output(options.output) as file:
+        if options.format == "json":
+            file.writelines(to_json(row) + "\n" for row in rows)
+        else:
+            file.writelines(format_rows(rows, table, "tabs" if options.format == "tsv" else "commas"))
 
 
 def print_summary(result: Any, options: argparse.Namespace, head: str = "") -> None:
     """Prints figures that accompany data: on standard output if the data went to a file, otherwise on stderr.
 
-    head: put before the figures unless they are JSON.
+    head: put before the figures if they are text.
     """
-    text = ("" if options.json else head) + _formatted(result, options)
+    text = (head if options.format == "text" else "") + _formatted(result, options)
     if options.output is not None:
         print(text)
     elif not options.quiet:
@@ -352,4 +374,12 @@ def print_figures(result: Any, options: argparse.Namespace) -> None:
 
 
 def _formatted(result: Any, options: argparse.Namespace) -> str:
-    return to_json(result.to_dict()) if options.json else str(result)
+    """Figures in the chosen format, without the last line end."""
+    from syntaxlm.result_tables import format_rows
+
+    if options.format == "json":
+        return to_json(result.to_dict())
+    if options.format in ROW_FORMATS:
+        separated_by: Literal["tabs", "commas"] = "tabs" if options.format == "tsv" else "commas"
+        return "".join(format_rows(result.rows(), result.table, separated_by)).removesuffix("\n")
+    return str(result)

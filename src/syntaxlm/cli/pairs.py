@@ -35,7 +35,7 @@ def add_pairs(kinds: Any) -> None:
     add_also(parser, "it is compared with the first")
     add_treebank_style(parser)
     add_details(parser, "each pair and its log-probabilities")
-    add_figures(parser)
+    add_figures(parser, rows=True)
     parser.set_defaults(run=_pairs)
 
 

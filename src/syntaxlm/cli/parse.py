@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from syntaxlm.cli.formats import ROW_FORMATS, add_format
 from syntaxlm.cli.options import (
     add_averaging,
     add_decoding,
-    add_json_lines,
     add_model,
     add_output,
     add_text,
@@ -19,6 +19,7 @@ from syntaxlm.cli.options import (
     text_output,
     ties_of,
     treebank_style,
+    write_rows,
 )
 from syntaxlm.errors import InputError
 from syntaxlm.files import to_json
@@ -36,17 +37,17 @@ def add_parse(commands: Any) -> None:
         " named .tagged or .tagged.txt. Formats: brackets: (X the (X old cat)), with tags (X (DT the) (NN cat));"
         " json: words, their offsets in the line, tokens, known words, text that was not read, spans and, for a single"
         " model, its distances or the scores or probabilities of the spans;"
-        " latex: for the package forest; svg: a picture of one sentence; tree: drawn with box characters.",
+        " latex: for the package forest; svg: a picture of one sentence; tree: drawn with box characters; tsv, csv,"
+        " parquet: a table with one row per constituent of two words or more.",
         epilog='example: syntaxlm parse MODEL "the old cat sleeps"',
     )
     add_model(parser)
     add_text(parser)
     add_averaging(parser)
-    parser.add_argument(
-        "--format", choices=["brackets", "json", "latex", "svg", "tree"],
-        help="output format; default: brackets; tree for a sentence on the command line",
+    add_format(
+        parser, ("brackets", "json", "latex", "svg", "tree", *ROW_FORMATS), default=None,
+        note="Otherwise brackets, or tree for a sentence on the command line",
     )  # fmt: skip
-    add_json_lines(parser)
     add_output(parser, "the trees")
     add_decoding(parser)
     parser.add_argument(
@@ -71,13 +72,19 @@ def _parse(options: argparse.Namespace) -> None:
     folders = [options.model, *options.also]
     refuse_repeated(folders)
     text = given_text(options)
-    kind = options.format or ("brackets" if isinstance(text, str) else "tree")
+    options.format = options.format or ("brackets" if isinstance(text, str) else "tree")
     models, names = [load_model(folder, options) for folder in folders], [str(folder) for folder in folders]
     style = treebank_style(options)
     parsed = parse_text(models, text, options.decoder, options.layer, options.labels, names, ties, style)
+    if options.format in ROW_FORMATS:
+        from syntaxlm.parsing.parse import CONSTITUENTS
+
+        found = (parse for parses in parsed for parse in parses if parse is not None)
+        write_rows((row for parse in found for row in parse.rows()), CONSTITUENTS, options)
+        return
     with text_output(options.output) as file:
         for parses in parsed:
-            file.write(_formatted(parses, kind, options.show_unread))
+            file.write(_formatted(parses, options.format, options.show_unread))
 
 
 def _formatted(parses: Parses, kind: str, with_unread: bool) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from syntaxlm.cli.options import add_figures, add_output, print_result, text_output
+from syntaxlm.result_tables import Column, HasRows, Table
 
 
 def add_recipes(commands: Any) -> None:
@@ -25,7 +27,7 @@ def add_recipes(commands: Any) -> None:
         " focus.",
         epilog="example: syntaxlm recipes list --json",
     )
-    add_figures(parser)
+    add_figures(parser, rows=True)
     parser.set_defaults(run=_list)
     parser = kinds.add_parser(
         "show",
@@ -38,14 +40,31 @@ def add_recipes(commands: Any) -> None:
     parser.set_defaults(run=_show)
 
 
+SHIPPED_RECIPES = Table(
+    "shipped recipes",
+    "recipe",
+    {
+        "name": Column("text", "name, for train, compare and focus"),
+        "model_type": Column("text", "type of the model"),
+        "purpose": Column("text", "what the recipe is for"),
+    },
+)
+
+
 @dataclass(frozen=True)
-class RecipeList:
+class RecipeList(HasRows):
     """The shipped recipes: name, model type, purpose."""
 
     recipes: list[dict[str, str]]
 
+    table = SHIPPED_RECIPES
+
     def to_dict(self) -> dict[str, Any]:
         return {"schema_version": 1, "recipes": self.recipes}
+
+    def rows(self) -> Iterator[dict[str, str]]:
+        """A row for each recipe, with the columns of `SHIPPED_RECIPES`."""
+        return iter(self.recipes)
 
     def __str__(self) -> str:
         widths = [max(len(one[key]) for one in self.recipes) for key in ("name", "model_type")]

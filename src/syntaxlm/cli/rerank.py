@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from syntaxlm.cli.formats import ROW_FORMATS
 from syntaxlm.cli.options import add_json, add_model, load_model, print_figures, text_output
 from syntaxlm.errors import InputError
 
@@ -46,17 +47,20 @@ def add_rerank(commands: Any) -> None:
         help="write the selected trees to this file (written atomically); default: standard output, or, with --gold,"
         " no output of trees",
     )  # fmt: skip
-    add_json(parser)
+    add_json(parser, rows=True)
     parser.set_defaults(run=_rerank)
 
 
 def _rerank(options: argparse.Namespace) -> None:
     from syntaxlm.evaluation.reranking import evaluate_reranking
 
-    if options.json and options.output is None and options.gold is None:
+    if options.format != "text" and options.output is None and options.gold is None:
         raise InputError(
-            "--json: prints figures, but the trees are written to standard output; add -o FILE for the trees, or --gold"
+            f"--format {options.format}: is the format of the figures, but the trees are written to standard output;"
+            " add -o FILE for the trees, or --gold"
         )
+    if options.format in ROW_FORMATS and options.gold is None:
+        raise InputError(f"--format {options.format}: the table has attachment scores; add --gold, or use text or json")
     stored = load_model(options.model, options)
     arguments = options.candidates, options.gold, options.weight, options.tune, options.score
     if options.output is None and options.gold is not None:

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import tee
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from syntaxlm.cli.formats import add_format
 from syntaxlm.cli.options import (
     add_carry_state,
-    add_json_lines,
     add_model,
     add_output,
     add_text,
     add_treebank_style,
     given_text,
     load_model,
-    text_output,
     treebank_style,
+    write_rows,
 )
 from syntaxlm.cli.reading_times import add_displayed_words, score_displayed_words, scores_displayed_words
 from syntaxlm.errors import InputError
-from syntaxlm.files import to_json
+
+if TYPE_CHECKING:
+    from syntaxlm.result_tables import Row, Table
 
 
 def add_score(commands: Any) -> None:
@@ -46,15 +48,9 @@ def add_score(commands: Any) -> None:
         "--column", metavar="NAME",
         help="column with the sentences, if TEXT is a table (tab-separated, with a header line)"
     )  # fmt: skip
-    parser.add_argument(
-        "--format",
-        choices=["tsv", "csv", "json"],
-        default="tsv",
-        help="output format; default: tsv; json: JSON lines",
-    )
     add_displayed_words(parser)
+    add_format(parser, ("tsv", "csv", "json", "parquet"), note="json: JSON lines")
     add_treebank_style(parser)
-    add_json_lines(parser)
     add_output(parser, "the rows")
     parser.set_defaults(run=_score)
 
@@ -63,65 +59,62 @@ def _score(options: argparse.Namespace) -> None:
     if scores_displayed_words(options):
         score_displayed_words(load_model(options.model, options), options)
         return
-    pieces = _scored(load_model(options.model, options), options)
-    with text_output(options.output) as file:
-        for piece in pieces:
-            file.write(piece)
+    rows, table = _scored(load_model(options.model, options), options)
+    write_rows(rows, table, options)
 
 
-def _scored(stored: Any, options: argparse.Namespace) -> Iterator[str]:
-    """The rows, one sentence at a time."""
+def _scored(stored: Any, options: argparse.Namespace) -> tuple[Iterator[Row], Table]:
+    """The rows, one sentence at a time, and their table."""
+    from syntaxlm.data import tables
     from syntaxlm.data.corpora import read_sentences
-    from syntaxlm.data.tables import FORMATS, Row, names_beside, read_table
-    from syntaxlm.progress import error_console, progress_bar
-    from syntaxlm.scoring.surprisal import Context, UnknownWords, WordSurprisal, surprisals
+    from syntaxlm.scoring.surprisal import SURPRISALS, Context, WordSurprisal, surprisals
     from syntaxlm.scoring.tree_scores import tree_surprisals
-    from syntaxlm.text_files import no_sentence
 
     names: tuple[str, ...] = ()
-    format_cells = FORMATS.get(options.format, FORMATS["tsv"])
-    style = treebank_style(options)
-    unknown = UnknownWords(stored, style)
-    columns = WordSurprisal._fields
     text = given_text(options)
-    scored: Iterator[tuple[Row, list[WordSurprisal]]]
+    scored: Iterator[tuple[tables.Row, list[WordSurprisal]]]
     if stored.model.reads == "trees":
         if options.column is not None or options.carry_state is not None or not isinstance(text, str):
             raise InputError(
                 f"{options.model}: a dependency-tree model scores each tree by itself, so --column, --carry-state and"
                 " sentences do not apply; expected only TEXT, a file of dependency trees"
             )
-        scored = ((Row("", ()), words) for words in tree_surprisals(stored, text))
+        scored = ((tables.Row("", ()), words) for words in tree_surprisals(stored, text))
     else:
-        read: Iterator[Row]
+        read: Iterator[tables.Row]
         if options.column is None:
-            read = (Row(line, ()) for _, line in read_sentences(text, stored.normaliser))
+            read = (tables.Row(line, ()) for _, line in read_sentences(text, stored.normaliser))
         elif not isinstance(text, str):
             raise InputError("--column: found a sentence as TEXT; expected a table file")
         else:
-            names, read = read_table(text, options.column)
-            names = names_beside(columns, names)
-        texts, rows = tee(read)
+            names, read = tables.read_table(text, options.column)
+            names = tables.names_beside(list(SURPRISALS.columns), names)
+        texts, others = tee(read)
         context: Context | None = {None: None, True: "carry", False: "reset"}[options.carry_state]
-        scored = zip(rows, surprisals(stored, (row.text for row in texts), context, style), strict=True)
+        found = surprisals(stored, (row.text for row in texts), context, treebank_style(options))
+        scored = zip(others, found, strict=True)
+    table = SURPRISALS.with_text(names, "column of the input table")
+    return _rows(stored, scored, names, text, options), table
+
+
+def _rows(stored: Any, scored: Any, names: Sequence[str], text: Any, options: argparse.Namespace) -> Iterator[Row]:
+    """The rows of all words.  names: of the other columns of the input.
+
+    Then the number of unknown words is printed. Raises InputError for a text without sentences.
+    """
+    from syntaxlm.progress import error_console, progress_bar
+    from syntaxlm.scoring.surprisal import UnknownWords
+    from syntaxlm.text_files import no_sentence
+
+    unknown = UnknownWords(stored, treebank_style(options))
     any_sentence = False
-    for row, words in progress_bar(scored, "scoring, sentences"):
-        if options.format == "json":
-            others = dict(zip(names, row.others, strict=True))
-            piece = "".join(to_json(word.to_dict() | others) + "\n" for word in words)
-        else:
-            piece = "".join(format_cells([*_cells(word), *row.others]) + "\n" for word in words)
-            if not any_sentence:
-                piece = format_cells([*columns, *names]) + "\n" + piece
+    for read, words in progress_bar(scored, "scoring, sentences"):
         any_sentence = True
         unknown.add(words)
-        yield piece
+        others = dict(zip(names, read.others, strict=True))
+        for word in words:
+            yield (word._asdict() if options.format == "parquet" else word.to_dict()) | others
     if not any_sentence:
         raise no_sentence(text, "at least one row" if options.column else "one sentence per line")
     if unknown.words:
         error_console().print(str(unknown), markup=False, soft_wrap=True)
-
-
-def _cells(word: Any) -> list[str]:
-    *place, known, bits = word
-    return [*map(str, place), "" if known is None else str(known).lower(), "" if bits is None else f"{bits:.6f}"]

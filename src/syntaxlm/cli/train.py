@@ -68,7 +68,7 @@ def add_compare(commands: Any) -> None:
         help="train each recipe N times, with seeds run.seed, run.seed + 1 and so on; default 1",
     )
     add_training_device(parser)
-    add_json(parser)
+    add_json(parser, rows=True)
     parser.set_defaults(run=_compare, takes_overrides=True)
 
 

@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+from syntaxlm.cli.formats import ROW_FORMATS
 from syntaxlm.cli.options import (
     add_figures,
     add_json,
@@ -17,6 +18,7 @@ from syntaxlm.cli.options import (
     print_figures,
     text_mode,
     text_output,
+    write_rows,
 )
 from syntaxlm.files import to_json
 
@@ -43,7 +45,7 @@ def add_tune(commands: Any) -> None:
     parser.add_argument(
         "--cache-size", type=int, default=2000, metavar="N", help="number of words in the cache; default 2000"
     )
-    add_figures(parser)
+    add_figures(parser, rows=True)
     parser.set_defaults(run=_cache)
     _add_stops(kinds)
 
@@ -129,7 +131,10 @@ def _cache(options: argparse.Namespace) -> None:
         str(best.size),
     ]
     command = shlex.join(words)
-    if options.json:
+    if options.format in ROW_FORMATS:
+        write_rows(tuning.rows(), tuning.table, options)
+        return
+    if options.format == "json":
         found = to_json(tuning.to_dict() | {"command": command})
     elif best.weight == 0:
         found = f"{tuning}\n\nA cache does not help this model on this text."

@@ -372,7 +372,7 @@ def _fingerprint(path: str | Path, normaliser: Normaliser, vocabulary: Vocabular
 
 
 def _word_type(vocabulary: Vocabulary) -> npt.DTypeLike:
-    return np.uint16 if len(vocabulary) <= 2**16 else np.int32
+    return np.uint16 if len(vocabulary) <= 2**16 and not vocabulary.is_open else np.int32
 
 
 def _fits_memory(path: str | Path) -> bool:

@@ -1,15 +1,16 @@
 """Tab-separated tables with a header line and one row per line, as spreadsheets, R and pandas write them.
 
 Cells that contain a tab or a quotation mark are in quotation marks, and quotation marks inside them are doubled. All
-other quotation marks are ordinary characters. Therefore this module splits the cells itself: the `csv` module would
-remove the quotation mark of a cell such as `"Yes, he said.` and join the cell to the cells after it.
+other quotation marks are ordinary characters. `syntaxlm.result_tables.format_cells` writes such lines. This module
+splits the cells itself: the `csv` module would remove the quotation mark of a cell such as `"Yes, he said.` and join
+the cell to the cells after it.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,8 +18,6 @@ from syntaxlm.errors import InputError
 from syntaxlm.text_files import read_lines, source_name
 
 _CELL = re.compile(r'"((?:[^"]|"")*)"(?=\t|$)|[^\t]*')
-_NEEDS_QUOTES = re.compile('[\t"\r\n]')
-_CSV_NEEDS_QUOTES = re.compile('[,"\r\n]')
 
 
 class Row(NamedTuple):
@@ -91,17 +90,3 @@ def split_cells(line: str) -> list[str]:
         cells.append(found[0] if quoted is None else quoted.replace('""', '"'))
         start = found.end() + 1
     return cells
-
-
-def format_cells(cells: Iterable[str]) -> str:
-    """A line of these cells, without its line end."""
-    return "\t".join('"' + cell.replace('"', '""') + '"' if _NEEDS_QUOTES.search(cell) else cell for cell in cells)
-
-
-def format_comma_separated(cells: Iterable[str]) -> str:
-    """A line of these cells, separated by commas (RFC 4180), without its line end."""
-    return ",".join('"' + cell.replace('"', '""') + '"' if _CSV_NEEDS_QUOTES.search(cell) else cell for cell in cells)
-
-
-FORMATS: dict[str, Callable[[Iterable[str]], str]] = {"tsv": format_cells, "csv": format_comma_separated}
-"""How a line is written, by the name of the format."""

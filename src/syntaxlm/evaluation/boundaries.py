@@ -15,7 +15,7 @@ on a part of the text that is not evaluated.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -27,6 +27,7 @@ from syntaxlm.data.corpora import EncodedCorpus, read_lines
 from syntaxlm.errors import InputError
 from syntaxlm.model_io import ModelBundle
 from syntaxlm.parsing.structure import distances_of
+from syntaxlm.result_tables import Column, HasRows, Table
 from syntaxlm.text.normaliser import Normaliser, split_words
 
 TUNING_SHARE = 0.1  # first part of the text, on which the threshold is chosen if there is no tuning text
@@ -156,8 +157,28 @@ def score_boundaries(name: str, found: Flags, there: Flags) -> BoundaryScore:
     return BoundaryScore(name, len(there), int(there.sum()), int(found.sum()), int((found & there).sum()))
 
 
+BOUNDARY_SCORES = Table(
+    "word boundaries",
+    "layer and reading of the distances, or baseline",
+    {
+        "name": Column("text", "layer and reading, or name of the baseline"),
+        "layer": Column("integer", "layer of the distances, from 1; missing for a baseline"),
+        "reading": Column("text", "the token whose distance is used: character or space; missing for a baseline"),
+        "threshold": Column("number", "smallest distance of a boundary; missing for a baseline"),
+        "f1": Column("number", "F1 of the predicted boundaries, 0 to 1"),
+        "precision": Column("number", "0 to 1"),
+        "recall": Column("number", "0 to 1"),
+        "random_f1": Column("number", "expected F1 of the same number of boundaries in random gaps"),
+        "gaps": Column("integer", "number of gaps between characters"),
+        "there": Column("integer", "number of gold boundaries"),
+        "found": Column("integer", "number of predicted boundaries"),
+        "right": Column("integer", "number of correctly predicted boundaries"),
+    },
+)
+
+
 @dataclass(frozen=True)
-class BoundaryReport:
+class BoundaryReport(HasRows):
     """Scores of a model's word boundaries and of baselines, on the same gaps.
 
     source: the text.
@@ -182,10 +203,16 @@ class BoundaryReport:
     scores: tuple[BoundaryScore, ...]
     baselines: tuple[BoundaryScore, ...]
 
+    table = BOUNDARY_SCORES
+
     def to_dict(self) -> dict[str, Any]:
         """Returns all figures for JSON."""
         scores = {name: [one.to_dict() for one in getattr(self, name)] for name in ("scores", "baselines")}
         return asdict(self) | scores
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """A row for each score and baseline, with the columns of `BOUNDARY_SCORES`."""
+        return (one.to_dict() for one in (*self.scores, *self.baselines))
 
     def __str__(self) -> str:
         part = "the first part of the text" if self.tuned_on == self.source else self.tuned_on

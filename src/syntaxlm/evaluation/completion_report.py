@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,12 +13,27 @@ import numpy.typing as npt
 
 from syntaxlm.data.completion import CompletionQuestion
 from syntaxlm.evaluation.pairs import FEW_KNOWN, Credits, Flags, compare_credits
+from syntaxlm.result_tables import Column, HasRows, Table
 from syntaxlm.scoring.engine import LogProbs
 from syntaxlm.text.reader import AS_TOKENISED
 from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.trees import BootstrapResult
 
 INTERPOLATED = "interpolated"
+
+COMPLETION_ACCURACIES = Table(
+    "sentence completion",
+    "model and subset of the questions",
+    {
+        "model": Column("text", "name of the model, or interpolated"),
+        "part": Column("text", "subset: all, first_half, second_half, differing_words_known, or all_words_known"),
+        "accuracy": Column("number", "share of correct answers, 0 to 1; missing without questions"),
+        "low": Column("number", "lower end of the 95% interval of the accuracy"),
+        "high": Column("number", "upper end of the 95% interval of the accuracy"),
+        "credit": Column("number", "number of correct answers; a tie of k candidates counts 1/k"),
+        "questions": Column("integer", "number of questions"),
+    },
+)
 
 Weights = npt.NDArray[np.float64]
 
@@ -164,7 +180,7 @@ class Interpolation:
 
 
 @dataclass(frozen=True, eq=False)
-class CompletionReport:
+class CompletionReport(HasRows):
     """The results of several models on the same questions.
 
     interpolation: the interpolated models; None for a single model.
@@ -179,6 +195,8 @@ class CompletionReport:
     sources: tuple[str, str]
     style: TreebankStyle = AS_TOKENISED
     per_token: bool = False
+
+    table = COMPLETION_ACCURACIES
 
     @property
     def candidate_count(self) -> int:
@@ -225,6 +243,22 @@ class CompletionReport:
                 for part, results in self.compared().items()
             },
         }
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """The accuracies of every model and of the interpolation, with the columns of `COMPLETION_ACCURACIES`."""
+        for column in self.columns:
+            for part, among in column.parts().items():
+                one = column.accuracy(among)
+                low, high = one.interval or (None, None)
+                yield {
+                    "model": column.name,
+                    "part": part,
+                    "accuracy": one.fraction,
+                    "low": low,
+                    "high": high,
+                    "credit": one.credit,
+                    "questions": one.questions,
+                }
 
     def __str__(self) -> str:
         measure = "mean log-probability of a token" if self.per_token else "total log-probability"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -25,6 +25,7 @@ from syntaxlm.models.pair_classifier import ClassifierSettings, PairBatch, PairC
 from syntaxlm.models.registry import ModelConfig
 from syntaxlm.models.sizes import shapes_of
 from syntaxlm.progress import progress_bar
+from syntaxlm.result_tables import Column, HasRows, Table
 from syntaxlm.settings import Settings
 from syntaxlm.tensor_files import TensorFile, read_tensors, refuse, renamed, tensor_faults, write_tensors
 
@@ -107,8 +108,22 @@ class InferenceScore:
         }
 
 
+INFERENCE_ACCURACIES = Table(
+    "logical inference",
+    "group of formula pairs",
+    {
+        "grouping": Column("text", "all, lengths, operators or relation"),
+        "group": Column("text", "trained or longer; number of operators; relation; empty for all"),
+        "pairs": Column("integer", "number of pairs"),
+        "correct": Column("integer", "number of correct answers"),
+        "accuracy": Column("number", "share of correct answers, 0 to 1; missing without pairs"),
+        "majority": Column("number", "accuracy of always answering the most frequent relation of the file"),
+    },
+)
+
+
 @dataclass(frozen=True)
-class InferenceReport:
+class InferenceReport(HasRows):
     """A classifier's answers to the pairs of a file.
 
     answers: the predicted relation of each pair.
@@ -119,6 +134,8 @@ class InferenceReport:
     pairs: tuple[FormulaPair, ...]
     answers: tuple[str, ...]
     maximum_operators: int
+
+    table = INFERENCE_ACCURACIES
 
     @property
     def majority(self) -> str:
@@ -162,6 +179,19 @@ class InferenceReport:
             "by_operators": {str(number): score.to_dict() for number, score in self.by_operators().items()},
             "by_relation": {sign: score.to_dict() for sign, score in self.by_relation().items()},
         }
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """The accuracies of all groups, with the columns of `INFERENCE_ACCURACIES`."""
+        trained, longer = self.trained_and_longer()
+        groups: dict[str, dict[str, InferenceScore]] = {
+            "all": {"": self.score()},
+            "lengths": {"trained": trained, "longer": longer},
+            "operators": {str(number): one for number, one in self.by_operators().items()},
+            "relation": self.by_relation(),
+        }
+        for grouping, scores in groups.items():
+            for group, one in scores.items():
+                yield {"grouping": grouping, "group": group, **one.to_dict()}
 
     def __str__(self) -> str:
         most = self.maximum_operators

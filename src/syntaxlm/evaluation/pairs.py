@@ -8,7 +8,7 @@ section 3.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +21,7 @@ from syntaxlm.data.pairs import MinimalPair, read_pairs
 from syntaxlm.errors import InputError
 from syntaxlm.files import to_json, write_text
 from syntaxlm.model_io import ModelBundle
+from syntaxlm.result_tables import Column, HasRows, Table
 from syntaxlm.scoring.engine import LogProbs, Scorer
 from syntaxlm.text.normaliser import UntaggedTokenError
 from syntaxlm.text.reader import AS_TOKENISED, TextReader
@@ -29,6 +30,20 @@ from syntaxlm.trees import BootstrapResult
 
 BOOTSTRAP_SAMPLES = 10_000
 FEW_KNOWN = 0.01  # share of pairs with only known words, below which the text has another style than the model's
+
+PAIR_ACCURACIES = Table(
+    "minimal pairs",
+    "model, group of pairs and set of words",
+    {
+        "model": Column("text", "name of the model"),
+        "grouping": Column("text", "all, case, or a type of grouping that the files name, such as field"),
+        "group": Column("text", "name of the case or group; empty for all"),
+        "words": Column("text", "pairs that are counted: all, differing_words_known, or all_words_known"),
+        "accuracy": Column("number", "share of correct pairs, 0 to 1; missing without pairs"),
+        "correct": Column("integer", "number of correct pairs"),
+        "pairs": Column("integer", "number of pairs"),
+    },
+)
 
 Flags = npt.NDArray[np.bool_]
 Credits = npt.NDArray[np.float64]
@@ -90,7 +105,7 @@ class PairScores:
 
 
 @dataclass(frozen=True, eq=False)
-class PairsReport:
+class PairsReport(HasRows):
     """The results of several models on the same pairs.
 
     sources: the files.  style: how the text was changed before the models' normalisers read it.
@@ -100,6 +115,8 @@ class PairsReport:
     models: tuple[PairScores, ...]
     sources: tuple[str, ...]
     style: TreebankStyle = AS_TOKENISED
+
+    table = PAIR_ACCURACIES
 
     @cached_property
     def adjacent(self) -> Flags:
@@ -191,6 +208,16 @@ class PairsReport:
             "differing_words_known": model.accuracy(among & model.differing_known).to_dict(),
             "all_words_known": model.accuracy(among & model.all_known).to_dict(),
         }
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """The accuracies of every model, with the columns of `PAIR_ACCURACIES`."""
+        everything = np.ones(len(self.pairs), np.bool_)
+        sets = {"all": {"": everything}, **self.by_group(), "case": self.by_case()}
+        for model in self.models:
+            for grouping, members in sets.items():
+                for group, part in members.items():
+                    for words, one in self._accuracies(model, part).items():
+                        yield {"model": model.name, "grouping": grouping, "group": group, "words": words, **one}
 
     def __str__(self) -> str:
         lines = [

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from syntaxlm.data.tables import FORMATS, names_beside
+from syntaxlm.data.tables import names_beside
 from syntaxlm.dataframes import dataframe
 from syntaxlm.errors import InputError, InputWarning
 from syntaxlm.evaluation.reading_times_frequencies import Frequencies
@@ -31,6 +31,7 @@ from syntaxlm.evaluation.reading_times_tables import (
 from syntaxlm.files import to_json
 from syntaxlm.model_io import ModelBundle
 from syntaxlm.progress import progress_bar
+from syntaxlm.result_tables import format_cells, format_comma_separated
 from syntaxlm.scoring.surprisal import Context, WordSurprisal, surprisals
 from syntaxlm.text.reader import AUTO_STYLE
 from syntaxlm.text.treebank_style import TreebankStyle
@@ -184,7 +185,7 @@ class WordTable:
         if format == "json":
             yield from (to_json(row) + "\n" for row in self.rows())
             return
-        write = FORMATS[format]
+        write = format_comma_separated if format == "csv" else format_cells
         yield write(self.columns) + "\n"
         yield from (write(map(_text_of, row)) + "\n" for row in zip(*self.columns.values(), strict=True))
 

@@ -21,6 +21,7 @@ from syntaxlm.errors import InputError
 from syntaxlm.model_io import ModelBundle
 from syntaxlm.models.abilities import GeneratesTrees
 from syntaxlm.progress import progress_bar
+from syntaxlm.result_tables import Column, HasRows, Table
 from syntaxlm.scoring.tree_scores import log_probs_of_trees
 from syntaxlm.trees.attachment import (
     ALL_WORDS,
@@ -223,8 +224,24 @@ class _Tally:
         return {name: AttachmentScores(np.stack(rows), self._labelled) for name, rows in self._counts.items()}
 
 
+RERANKING_SCORES = Table(
+    "reranking",
+    "way of choosing a candidate",
+    {
+        "trees": Column("text", "way of choosing a candidate"),
+        "uas": Column("number", "unlabelled attachment score without punctuation, 0 to 1"),
+        "las": Column("number", "labelled attachment score without punctuation; missing without labels"),
+        "uas_all_words": Column("number", "unlabelled attachment score of all words"),
+        "las_all_words": Column("number", "labelled attachment score of all words"),
+        "sentences": Column("integer", "number of sentences"),
+        "words": Column("integer", "number of words without punctuation"),
+        "weight": Column("number", "weight of the model for the picked trees"),
+    },
+)
+
+
 @dataclass(frozen=True, eq=False)
-class RerankReport:
+class RerankReport(HasRows):
     """The results of reranking.
 
     sources: the files of candidates and of gold trees; the latter is "" if there is none.
@@ -243,6 +260,8 @@ class RerankReport:
     weight: float
     tuning: WeightTuning | None = None
     scores: dict[str, AttachmentScores] = field(default_factory=dict)
+
+    table = RERANKING_SCORES
 
     def compared(self) -> BootstrapResult | None:
         """Compares the UAS without punctuation of the picked trees with that of the first candidates.
@@ -269,6 +288,12 @@ class RerankReport:
             "scores": {name: scores.to_dict() for name, scores in self.scores.items()},
             "picked_against_first": None if compared is None else compared.to_dict(),
         }
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """The attachment scores, with the columns of `RERANKING_SCORES`; none without gold trees."""
+        for trees, scores in self.scores.items():
+            of_all = {"sentences": self.sentences, "words": scores.words(), "weight": self.weight}
+            yield {"trees": trees, **scores.to_dict(), **of_all}
 
     def __str__(self) -> str:
         value = "log P(S | T)"

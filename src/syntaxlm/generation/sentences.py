@@ -20,6 +20,7 @@ from syntaxlm.generation.top_down import refuse_word_settings, sample_with_trees
 from syntaxlm.model_io import ModelBundle
 from syntaxlm.models.abilities import PredictsNextToken, SamplesSentences
 from syntaxlm.models.batches import TokenBatch
+from syntaxlm.result_tables import Column, HasRows, Table
 from syntaxlm.text.normaliser import UntaggedTokenError
 from syntaxlm.text.reader import AS_TOKENISED, TextReader
 from syntaxlm.text.treebank_style import TreebankStyle
@@ -29,8 +30,24 @@ SAMPLED_TOGETHER = 64  # sentences sampled in one batch
 Numbers = npt.NDArray[np.float64]
 
 
+GENERATED_SENTENCES = Table(
+    "generated sentences",
+    "sentence",
+    {
+        "number": Column("integer", "number of the sentence, from 1"),
+        "text": Column("text", "its tokens as a line of text"),
+        "tokens": Column("list of text", "its tokens with those of the prompt, without the end"),
+        "surprisals": Column(
+            "list of numbers",
+            "surprisal in bits of each token, and of the end if the sentence ended; empty if it was sampled top-down",
+        ),
+        "ended": Column("boolean", "whether the sentence ended before the maximum length"),
+    },
+)
+
+
 @dataclass(frozen=True)
-class GeneratedSentence:
+class GeneratedSentence(HasRows):
     """One sampled sentence.
 
     number: from 1.  text: its tokens as a line of text.  tokens: including the prompt's, without the end.
@@ -44,11 +61,17 @@ class GeneratedSentence:
     surprisals: list[float]
     ended: bool
 
+    table = GENERATED_SENTENCES
+
     def __str__(self) -> str:
         return self.text
 
     def to_dict(self) -> dict[str, Any]:
         return vars(self) | {"surprisals": [round(bits, 6) for bits in self.surprisals]}
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """One row, with the columns of `GENERATED_SENTENCES`."""
+        yield dict(vars(self))
 
 
 def generate(

@@ -12,11 +12,26 @@ from syntaxlm.errors import InputError
 from syntaxlm.generation.sampling import MAXIMUM, Sampling, as_text, check_count
 from syntaxlm.model_io import ModelBundle
 from syntaxlm.models.abilities import LabelsSpans, SampledSentence, SamplesSentences
+from syntaxlm.result_tables import Column, HasRows, Table
 from syntaxlm.trees.tree import Constituent, Tree
+
+SAMPLED_TREES = Table(
+    "sampled trees",
+    "sentence",
+    {
+        "number": Column("integer", "number of the sentence, from 1"),
+        "text": Column("text", "its tokens as a line of text"),
+        "tokens": Column("list of text", "its tokens"),
+        "tree": Column("text", "its labelled tree in bracket notation"),
+        "spans": Column("list of pairs", "first word and the word after the last of each constituent, from 0"),
+        "labels": Column("list of text", "label of each constituent"),
+        "word_labels": Column("list of text", "label of each token"),
+    },
+)
 
 
 @dataclass(frozen=True)
-class SentenceWithTree:
+class SentenceWithTree(HasRows):
     """One sampled sentence with its tree.
 
     number: from 1.  text: its tokens as a line of text.
@@ -28,6 +43,8 @@ class SentenceWithTree:
     text: str
     tokens: list[str]
     tree: Tree
+
+    table = SAMPLED_TREES
 
     def __str__(self) -> str:
         return self.text
@@ -43,6 +60,10 @@ class SentenceWithTree:
             "labels": [part.label for part in parts],
             "word_labels": list(self.tree.tags),
         }
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """One row, with the columns of `SAMPLED_TREES`."""
+        yield self.to_dict() | {"tree": str(self.tree)}
 
 
 def sample_with_trees(

@@ -25,6 +25,7 @@ from syntaxlm.model_io import ModelBundle
 from syntaxlm.models.abilities import GeneratesTrees
 from syntaxlm.models.stop_classifiers import Stops
 from syntaxlm.ops.tree_levels.types import EDGES, Levels, States
+from syntaxlm.result_tables import Column, HasRows, Table
 from syntaxlm.settings import Count
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees.dependencies import Edge, in_order, tree_of_steps
@@ -54,8 +55,24 @@ class TreeSampling(Sampling):
         return self.maximum_depth or MAXIMUM_DEPTH
 
 
+GENERATED_TREES = Table(
+    "generated dependency trees",
+    "sentence",
+    {
+        "number": Column("integer", "number of the sentence, from 1"),
+        "text": Column("text", "its words, joined by spaces"),
+        "tokens": Column("list of text", "its words"),
+        "heads": Column("list of integers", "head of each word, counted from 1; 0: ROOT"),
+        "labels": Column("list of text", "label of the edge from each word to its head"),
+        "surprisals": Column("list of numbers", "surprisal in bits of each word given its path in the tree"),
+        "tree_surprisal": Column("number", "surprisal in bits of the tree: stop decisions and labels"),
+        "ended": Column("boolean", "whether the tree ended by itself; otherwise it was cut at a limit"),
+    },
+)
+
+
 @dataclass(frozen=True)
-class GeneratedTree:
+class GeneratedTree(HasRows):
     """One sampled tree.
 
     number: from 1.  tree: named by the number; its words are the model's tokens, in sentence order.
@@ -70,6 +87,8 @@ class GeneratedTree:
     surprisals: list[float]
     tree_surprisal: float
     cut: tuple[str, ...] = ()
+
+    table = GENERATED_TREES
 
     @property
     def text(self) -> str:
@@ -89,6 +108,10 @@ class GeneratedTree:
             "tree_surprisal": round(self.tree_surprisal, 6),
             "ended": not self.cut,
         }
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """One row, with the columns of `GENERATED_TREES`."""
+        yield self.to_dict() | {"surprisals": self.surprisals, "tree_surprisal": self.tree_surprisal}
 
     def comments(self) -> dict[str, str]:
         """Comments on the tree for a CoNLL-U file."""

@@ -11,7 +11,7 @@ from torch import Tensor
 from syntaxlm.ops.tree_levels.types import EDGES, Levels
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
 State = dict[str, Tensor] | None
 """State carried from one batch of a stream to the next, by name; None at the start of a text."""

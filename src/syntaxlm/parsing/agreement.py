@@ -6,7 +6,7 @@ found the same structure agree with each other, and a seed that found another st
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -20,6 +20,7 @@ from syntaxlm.model_io import ModelBundle
 from syntaxlm.parsing.collapse import branching_side
 from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.parsing.structure import Rule, rules_for
+from syntaxlm.result_tables import Column, HasRows, Table
 from syntaxlm.settings import check_number
 from syntaxlm.text_files import no_sentence
 from syntaxlm.trees import (
@@ -36,8 +37,23 @@ SENTENCES = 1000  # default number of sentences that are parsed
 _APART = 0.10  # F1 by which an outlier's mean agreement with the others is below the agreement among the others
 
 
+MODEL_AGREEMENT = Table(
+    "agreement of models",
+    "ordered pair of models",
+    {
+        "model": Column("text", "model"),
+        "decoder": Column("text", "its decoder"),
+        "other": Column("text", "the other model"),
+        "f1": Column("number", "unlabelled F1 of their trees, 0 to 1"),
+        "sentences": Column("integer", "number of scored sentences"),
+        "protocol": Column("text", "name of the protocol"),
+        "text": Column("text", "file of the sentences"),
+    },
+)
+
+
 @dataclass(frozen=True, eq=False)
-class Agreement:
+class Agreement(HasRows):
     """Agreement between the trees that several models predict for the same sentences.
 
     names, decoders: name and decoder of each of the k models.
@@ -51,6 +67,8 @@ class Agreement:
     source: str
     matrix: AgreementMatrix
     branching: Sequence[BranchingF1]
+
+    table = MODEL_AGREEMENT
 
     @property
     def odd_one_out(self) -> int | None:
@@ -99,6 +117,21 @@ class Agreement:
             "stands_apart": self.stands_apart,
             "collapsed": {self.names[number]: side for number, side in self.collapsed().items()},
         }
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """The rows of the matrix, with the columns of `MODEL_AGREEMENT`."""
+        for place, (name, decoder) in enumerate(zip(self.names, self.decoders, strict=True)):
+            for other_place, other in enumerate(self.names):
+                if place != other_place:
+                    yield {
+                        "model": name,
+                        "decoder": decoder,
+                        "other": other,
+                        "f1": float(self.matrix.values[place, other_place]),
+                        "sentences": self.matrix.sentences,
+                        "protocol": self.matrix.protocol.name,
+                        "text": self.source,
+                    }
 
     def __str__(self) -> str:
         names = [f"{name} ({decoder})" for name, decoder in zip(self.names, self.decoders, strict=True)]

@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from syntaxlm import display
-from syntaxlm.dataframes import dataframe
 from syntaxlm.errors import InputError
 from syntaxlm.model_io import ModelBundle
 from syntaxlm.models.abilities import LabelsSpans
 from syntaxlm.parsing.structure import Rule, Structure, layers_for, rules_for, structure_of
 from syntaxlm.parsing.unread import NotRead, with_unread
+from syntaxlm.result_tables import Column, HasRows, Table
 from syntaxlm.text.normaliser import UntaggedTokenError, without_tags
 from syntaxlm.text.reader import AS_TOKENISED, TextReader
 from syntaxlm.text.treebank_style import TreebankStyle
@@ -25,11 +25,25 @@ from syntaxlm.trees.matching import beginning
 from syntaxlm.trees.span_decoding import Scores, SpanScores
 from syntaxlm.trees.tree import Constituent
 
+CONSTITUENTS = Table(
+    "constituents",
+    "constituent of two words or more",
+    {
+        "sentence": Column("integer", "number of the sentence, from 1"),
+        "start": Column("integer", "first word of the constituent, counted from 0"),
+        "end": Column("integer", "the word after its last word, counted from 0"),
+        "text": Column("text", "its words as written, joined by spaces"),
+        "label": Column("text", "its induced label; empty without labels"),
+        "score": Column("number", "its log score; missing if the model does not score spans"),
+        "marginal": Column("number", "its probability; missing if the model does not compute it"),
+    },
+)
+
 _NO_DISTANCES = np.zeros(0, np.float32)
 
 
 @dataclass(frozen=True)
-class Parse:
+class Parse(HasRows):
     """The parse of one sentence. With several models, `tokens`, `known` and `not_read` are those of the first model.
 
     number: number of the sentence in the input, from 1.
@@ -59,6 +73,8 @@ class Parse:
     known: list[bool] = field(default_factory=list)
     not_read: list[NotRead] = field(default_factory=list)
 
+    table = CONSTITUENTS
+
     @property
     def complete_tree(self) -> Tree:
         """The tree over all words and punctuation marks of the line, including those that the model does not read.
@@ -86,14 +102,7 @@ class Parse:
         return rest
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Yields the rows of `to_dataframe`, one per constituent.
-
-        sentence: number of the sentence.
-        start, end: the constituent contains the words [start, end), counted from 0.
-        text: the words of the constituent.
-        label: its induced label, or "".
-        score, marginal: its log score and its probability; None if the model does not compute them.
-        """
+        """Yields the rows of files and data frames, one per constituent, with the columns of `CONSTITUENTS`."""
         for part in filter(_is_long, self.tree.constituents):
             charts = (self.span_scores, self.marginals)
             score, marginal = (None if one is None else float(one[part.start, part.end - 1]) for one in charts)
@@ -106,14 +115,6 @@ class Parse:
                 "score": score,
                 "marginal": marginal,
             }
-
-    def to_dataframe(self) -> Any:
-        """Returns a data frame with one row per constituent of two words or more.
-
-        It is a pandas.DataFrame or, if pandas is not installed, a polars.DataFrame.
-        Raises InputError if neither library is installed.
-        """
-        return dataframe(self.rows(), ("sentence", "start", "end", "text", "label", "score", "marginal"))
 
     def __len__(self) -> int:
         """The number of words."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from syntaxlm.files import to_json, write_text
+from syntaxlm.result_tables import Column, HasRows, Table
 from syntaxlm.trees import (
     BaselineScores,
     BootstrapResult,
@@ -109,8 +110,27 @@ class RandomWeights:
         return {"f1": self.f1.to_dict(), "f1_by_decoder": by_decoder, "shape": shape}
 
 
+PARSING_SCORES = Table(
+    "parsing scores",
+    "set of trees: a decoder, a baseline or an upper bound",
+    {
+        "trees": Column("text", "decoder of the predicted trees, or name of the baseline or upper bound"),
+        "role": Column("text", "predicted, baseline or upper bound"),
+        "f1": Column("number", "unlabelled F1, 0 to 1; a mean where there are seeds"),
+        "precision": Column("number", "0 to 1; missing where there are seeds"),
+        "recall": Column("number", "0 to 1; missing where there are seeds"),
+        "std": Column("number", "sample standard deviation of F1 over seeds"),
+        "seeds": Column("integer", "number of seeds"),
+        "sentences": Column("integer", "number of scored sentences"),
+        "protocol": Column("text", "name of the protocol"),
+        "preprocessing": Column("text", "gold-tree preprocessing"),
+        "treebank": Column("text", "file of the gold trees"),
+    },
+)
+
+
 @dataclass(frozen=True, eq=False)
-class ParsingReport:
+class ParsingReport(HasRows):
     """Scores of predicted trees, with baselines and upper bounds.
 
     scores, predicted: scores and spans of the predicted trees by name. The name is a decoder of the model, or
@@ -138,6 +158,8 @@ class ParsingReport:
     random_weights: RandomWeights | None = None
     labels: LabelMapping | None = None
 
+    table = PARSING_SCORES
+
     @property
     def against_right(self) -> BootstrapResult:
         """Comparison of the chosen trees with right branching."""
@@ -164,6 +186,34 @@ class ParsingReport:
             "against_right_branching_by_decoder": {name: one.to_dict() for name, one in self.right_by_decoder.items()},
             **({"induced_labels": self.labels.to_dict()} if self.labels else {}),
         }
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """The rows of the table of scores, with the columns of `PARSING_SCORES`."""
+        baselines, predicted = self.baselines, "predicted"
+        scores: list[tuple[str, str, ParsingScores | SeedScores | None]] = [
+            *((name, predicted, one) for name, one in self.scores.items()),
+            ("right branching", "baseline", baselines.right),
+            ("left branching", "baseline", baselines.left),
+            ("balanced", "baseline", baselines.balanced),
+            ("random", "baseline", baselines.random),
+            ("random weights", "baseline", self.random_weights.f1 if self.random_weights else None),
+            ("binary", "upper bound", baselines.binary_bound),
+            ("biased decoder", "upper bound", baselines.biased_bound),
+        ]
+        of_all = {
+            "sentences": self.scores[self.chosen].sentences,
+            "protocol": self.scores[self.chosen].protocol.name,
+            "preprocessing": self.gold.clean_up,
+            "treebank": self.gold.source,
+        }
+        for trees, role, one in scores:
+            if isinstance(one, SeedScores):
+                figures = {"f1": one.mean, "precision": None, "recall": None, "std": one.std, "seeds": one.count}
+            elif one is not None:
+                figures = {"f1": one.f1, "precision": one.precision, "recall": one.recall, "std": None, "seeds": None}
+            else:
+                continue
+            yield {"trees": trees, "role": role, **figures, **of_all}
 
     def _layer_figures(self) -> dict[str, Any]:
         """Returns an empty dictionary for a model with one layer."""

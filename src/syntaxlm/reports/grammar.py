@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from syntaxlm import result_tables
 from syntaxlm.drawing.svg import Theme
 from syntaxlm.drawing.text import shortened
 from syntaxlm.errors import InputError
@@ -17,6 +18,7 @@ from syntaxlm.models.abilities import HasGrammar
 from syntaxlm.progress import progress_bar
 from syntaxlm.reports.grammar_use import SymbolUse, parsed_sentences, sampled_sentences, use_of
 from syntaxlm.reports.page import KeyFigure, Page, Paragraph, Section, Table
+from syntaxlm.result_tables import Column
 from syntaxlm.text_files import source_name
 
 SCHEMA_VERSION = 1
@@ -102,8 +104,27 @@ class Use:
         return f"{self.sentences:,} sentences {what}{skipped}"
 
 
+GRAMMAR_ENTRIES = result_tables.Table(
+    "grammar",
+    "rule of a nonterminal, or word of a preterminal",
+    {
+        "symbol": Column("text", "the symbol"),
+        "type": Column("text", "nonterminal or preterminal"),
+        "count": Column("integer", "number of constituents or words with this label"),
+        "share": Column("number", "share of all constituents or words, 0 to 1"),
+        "start_probability": Column("number", "p(S -> symbol); missing for preterminals"),
+        "left": Column("text", "left child of the rule; missing for words"),
+        "right": Column("text", "right child of the rule; missing for words"),
+        "left_word": Column("text", "most probable word of a left child that is a preterminal"),
+        "right_word": Column("text", "most probable word of a right child that is a preterminal"),
+        "word": Column("text", "word of the preterminal; missing for rules"),
+        "probability": Column("number", "probability of the rule or word, given the symbol"),
+    },
+)
+
+
 @dataclass(frozen=True)
-class GrammarReport:
+class GrammarReport(result_tables.HasRows):
     """A grammar's most used symbols. rules_note: which rules are listed; "" for a grammar with fixed rules."""
 
     model_type: str
@@ -114,8 +135,22 @@ class GrammarReport:
     nonterminals: tuple[ListedNonterminal, ...]
     preterminals: tuple[ListedPreterminal, ...]
 
+    table = GRAMMAR_ENTRIES
+
     def to_dict(self) -> dict[str, Any]:
         return {"schema_version": SCHEMA_VERSION, **asdict(self)}
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """The listed rules and words, with the columns of `GRAMMAR_ENTRIES`."""
+        empty = dict.fromkeys(GRAMMAR_ENTRIES.columns)
+        for one in self.nonterminals:
+            head = {name: getattr(one, name) for name in ("symbol", "count", "share", "start_probability")}
+            for rule in one.rules:
+                yield {**empty, **head, "type": "nonterminal", **asdict(rule)}
+        for each in self.preterminals:
+            head = {name: getattr(each, name) for name in ("symbol", "count", "share")}
+            for word in each.words:
+                yield {**empty, **head, "type": "preterminal", **asdict(word)}
 
     def __str__(self) -> str:
         use = self.use

@@ -71,6 +71,9 @@ def _setting(value: Any) -> str:
 def training_section(run: Run, reading: str) -> Section:
     """Training and validation loss as curves, with a table of all validations."""
     heading, metrics = "Training", run.metrics
+    if metrics is not None and metrics.rounds:
+        counted = f"Trained by counting; number of rounds: {metrics.rounds}. There are no loss curves."
+        return Section(heading, (Paragraph(counted),))
     if metrics is None or not metrics.training:
         why = f"has no {METRICS}" if metrics is None else f"has an empty {METRICS}"
         return Section(heading, (Paragraph(f"The folder {why}, so there are no loss curves.", missing=True),))

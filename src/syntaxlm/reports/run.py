@@ -29,10 +29,13 @@ class Validation:
 
 @dataclass(frozen=True)
 class Metrics:
-    """The content of metrics.jsonl. training: (epoch, nats per token), one per line."""
+    """The content of metrics.jsonl. training: (epoch, nats per token), one per line. rounds: number of rounds of a
+    model that is trained by counting, which has no training loss.
+    """
 
     training: tuple[Point, ...]
     validations: tuple[Validation, ...]
+    rounds: int = 0
 
 
 @dataclass(frozen=True)
@@ -62,9 +65,13 @@ def read_metrics(path: Path) -> Metrics:
     """
     training: list[Point] = []
     validations: list[Validation] = []
+    rounds = 0
     for number, line in enumerate(read_stored_text(path).split("\n")[:-1], 1):
         try:
             data = parse_json(line, "JSON")
+            if data["event"] == "round":
+                rounds += 1
+                continue
             epoch, step, loss = _figure(data["epoch"]), int(_figure(data["step"])), _figure(data["train_loss"])
             training.append((epoch, loss))
             if data["event"] == "valid":
@@ -75,7 +82,7 @@ def read_metrics(path: Path) -> Metrics:
                 f"{path}, line {number}: found {shown!r}; expected a JSON object with event, step, epoch and train_loss"
                 f", and for a validation also valid_loss and best ({type(error).__name__}: {error})"
             ) from error
-    return Metrics(tuple(training), tuple(validations))
+    return Metrics(tuple(training), tuple(validations), rounds)
 
 
 def _figure(value: Any) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from syntaxlm.model_io import ModelBundle
 from syntaxlm.models.abilities import HasHiddenStates
 from syntaxlm.models.batches import TextMode
 from syntaxlm.progress import progress_bar
+from syntaxlm.result_tables import Column, HasRows, Table
 from syntaxlm.scoring.cache import CACHE_SIZE, CacheSettings, NeuralCache
 from syntaxlm.scoring.engine import ScoredTokens, Scorer
 from syntaxlm.scoring.perplexity import LanguageModelScore, score_of
@@ -46,13 +47,27 @@ class CacheTrial:
         return dataclasses.asdict(self) | {"perplexities": by_weight}
 
 
+CACHE_TRIALS = Table(
+    "neural cache weights",
+    "pair of theta and weight that was tried",
+    {
+        "theta": Column("number", "strength of the preference for words that followed a similar state"),
+        "weight": Column("number", "share of the cache's probability"),
+        "perplexity": Column("number", "perplexity per token"),
+        "best_weight": Column("boolean", "whether this is the best weight for this theta"),
+    },
+)
+
+
 @dataclass(frozen=True)
-class CacheTuning:
+class CacheTuning(HasRows):
     """Results of tuning on a text. trials: by increasing theta."""
 
     size: int
     without_cache: LanguageModelScore
     trials: tuple[CacheTrial, ...]
+
+    table = CACHE_TRIALS
 
     @property
     def best_trial(self) -> CacheTrial:
@@ -70,6 +85,14 @@ class CacheTuning:
             "without_cache": self.without_cache.to_dict(),
             "trials": [trial.to_dict() for trial in self.trials],
         }
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """The rows of the trials, with the columns of `CACHE_TRIALS`."""
+        for trial in self.trials:
+            tried = [*zip(WEIGHTS, trial.perplexities, strict=True), (trial.weight, trial.perplexity)]
+            for weight, perplexity in tried:
+                is_best = weight == trial.weight
+                yield {"theta": trial.theta, "weight": weight, "perplexity": perplexity, "best_weight": is_best}
 
     def __str__(self) -> str:
         without, best = self.without_cache, self.best_trial

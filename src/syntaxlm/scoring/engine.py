@@ -72,6 +72,11 @@ class Scorer:
                 f"text read as {self.mode}: a {self.name} model reads text sentence by sentence and predicts the ends;"
                 " leave --carry-state out"
             )
+        if self.vocabulary.is_open and self.mode.carry_state and self.mode.predict_eos:
+            raise InputError(
+                f"text read as {self.mode}: a {self.name} model reads a stream as running text, without ends of"
+                " sentences; use --no-predict-eos, or leave --carry-state out"
+            )
 
     @classmethod
     def of(cls, bundle: ModelBundle, mode: TextMode | None = None) -> Scorer:
@@ -80,7 +85,8 @@ class Scorer:
         Warns if the state is carried and the model was trained on single sentences.
         """
         scorer = cls(bundle.model, bundle.vocabulary, mode or bundle.mode, bundle.name)
-        if scorer.mode.carry_state and not bundle.mode.carry_state and scorer.model.reads != "trees":
+        on_sentences = not (bundle.mode.carry_state or bundle.vocabulary.is_open or scorer.model.reads == "trees")
+        if scorer.mode.carry_state and on_sentences:
             warnings.warn(
                 "the model was trained on single sentences and now carries its state: after earlier sentences its"
                 " probabilities are less reliable. Reset the state at each sentence",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from syntaxlm.model_io import ModelBundle
 from syntaxlm.models.abilities import HasHiddenStates, ScoresSentences
 from syntaxlm.models.batches import TextMode
 from syntaxlm.old_settings import mode_settings
+from syntaxlm.result_tables import Column, HasRows, Table
 from syntaxlm.scoring.cache import CacheSettings, log_probs_with_cache
 from syntaxlm.scoring.engine import Scorer, unusable
 
@@ -27,8 +28,30 @@ def perplexity_text(perplexity: float) -> str:
     return f"{perplexity:.2f}" if perplexity < 1e6 else f"{perplexity:.3g}"
 
 
+PERPLEXITIES = Table(
+    "perplexity",
+    "text; with a neural cache, the text with and without it",
+    {
+        "source": Column("text", "file of the text"),
+        "cache": Column("boolean", "whether a neural cache was used"),
+        "perplexity": Column("number", "perplexity per token"),
+        "bits_per_token": Column("number", "mean surprisal of a token in bits"),
+        "bits_per_character": Column("number", "total surprisal in bits, divided by the number of characters"),
+        "nats": Column("number", "total negative log-probability in nats"),
+        "tokens": Column("integer", "number of predicted tokens"),
+        "sentences": Column("integer", "number of sentences"),
+        "unknown": Column("integer", "number of unknown tokens"),
+        "characters": Column("integer", "number of characters of the text"),
+        "carry_state": Column("boolean", "whether the text was read as one stream"),
+        "predict_eos": Column("boolean", "whether the ends of sentences are counted"),
+        "given_trees": Column("boolean", "whether words are predicted given their dependency trees"),
+        "likelihood_estimate": Column("text", "the estimate that replaces exact probabilities; missing if exact"),
+    },
+)
+
+
 @dataclass(frozen=True)
-class LanguageModelScore:
+class LanguageModelScore(HasRows):
     """Language model results on a text.
 
     nats: total negative log-probability; for dependency-tree models that of the words given the trees, P(S | T).
@@ -48,6 +71,8 @@ class LanguageModelScore:
     given_trees: bool = False
     source: str = ""
     likelihood_estimate: str | None = None
+
+    table = PERPLEXITIES
 
     @classmethod
     def from_dict(cls, figures: dict[str, Any]) -> LanguageModelScore:
@@ -97,6 +122,11 @@ class LanguageModelScore:
         plain = {name: value for name, value in dataclasses.asdict(self).items() if name != "mode"}
         return {name: getattr(self, name) for name in derived} | plain | dataclasses.asdict(self.mode)
 
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """One row, with the columns of `PERPLEXITIES`."""
+        figures = {**self.to_dict(), "cache": False}
+        yield {name: figures[name] for name in PERPLEXITIES.columns}
+
     def __str__(self) -> str:
         unknown = f"{self.unknown:,} unknown ({100 * self.unknown / self.tokens:.1f}%)"
         perplexity = f"{self.perplexity_title} {perplexity_text(self.perplexity)}"
@@ -127,6 +157,12 @@ class CachedScore(LanguageModelScore):
     def to_dict(self) -> dict[str, Any]:
         """All results, for JSON."""
         return super().to_dict() | {"without_cache": self.without_cache.to_dict()}
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """A row with the cache and one without it."""
+        (figures,) = super().rows()
+        yield figures | {"cache": True}
+        yield from self.without_cache.rows()
 
     def __str__(self) -> str:
         figures, tokens = super().__str__().split("\n")

@@ -23,10 +23,26 @@ from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.errors import InputError
 from syntaxlm.model_io import ModelBundle
 from syntaxlm.models.batches import TextMode
+from syntaxlm.result_tables import Column, Table
 from syntaxlm.scoring.engine import ScoredTokens, Scorer
 from syntaxlm.text.normaliser import Normaliser, UntaggedTokenError
 from syntaxlm.text.reader import AS_TOKENISED, AUTO_STYLE, TextReader
 from syntaxlm.text.treebank_style import TreebankStyle
+
+SURPRISALS = Table(
+    "surprisals",
+    "word; for character-level models, a character; or the end of a sentence",
+    {
+        "sentence": Column("integer", "number of the line, from 1"),
+        "position": Column("integer", "number of the word in the line, from 1"),
+        "word": Column("text", "the word as written; empty for the end of the sentence"),
+        "begin": Column("integer", "start of the word in the line, in code points"),
+        "end": Column("integer", "end of the word in the line, in code points"),
+        "token": Column("text", "the tokens of the word, joined by spaces; empty if the normaliser dropped the word"),
+        "in_vocabulary": Column("boolean", "whether the vocabulary has all its tokens; missing if it was dropped"),
+        "surprisal": Column("number", "surprisal in bits; missing if the word was dropped"),
+    },
+)
 
 LINES_TOGETHER = 2000  # few enough for memory and for early output, enough for batches of similar length
 
@@ -58,6 +74,10 @@ class WordSurprisal(NamedTuple):
     def to_dict(self) -> dict[str, Any]:
         bits = None if self.surprisal is None else round(self.surprisal, 6)
         return self._asdict() | {"surprisal": bits}
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """One row, with the columns of `SURPRISALS`."""
+        yield self._asdict()
 
 
 class WrittenWord(NamedTuple):

@@ -78,7 +78,7 @@ class ServedModel:
         future = self._worker.submit(key, list(items), compute)
         try:
             return await asyncio.wait_for(asyncio.wrap_future(future), self.limits.max_seconds)
-        except (InputError, asyncio.TimeoutError):
+        except (TimeoutError, InputError):
             raise
         except Exception as error:
             _log.exception("%s: a request failed", self.name)

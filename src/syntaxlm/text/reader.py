@@ -84,8 +84,8 @@ class TextReader:
         - Words and marks are spelled as in the vocabulary: `` and '' for quotation marks, -LRB- for a bracket, a
           straight apostrophe for a curly one, N for a number. A capital becomes lower case if the vocabulary has no
           capitals or the word is the first of its line.
-        Text that is tokenised like the model's training text is read unchanged. For characters and tags, `auto` means
-        `keep`.
+        Text that is tokenised like the model's training text is read unchanged. For characters, tags and open
+        vocabularies, `auto` means `keep`.
         Raises InputError for a tag model with a style that splits or drops.
         """
         return _reader_of(normaliser, vocabulary, style)
@@ -241,7 +241,7 @@ def _reader_of(normaliser: Normaliser, vocabulary: Vocabulary, style: TreebankSt
     is_auto = "auto" in chosen.values()
     if normaliser.units == "tags" and not {"keep", "auto"}.issuperset(chosen.values()):
         raise InputError(f"{style}: the model reads tagged text, whose words are not split; expected keep or auto")
-    adapts = is_auto and normaliser.units == "words"
+    adapts = is_auto and normaliser.units == "words" and not vocabulary.is_open
     if is_auto:
         reader = TextReader(normaliser, vocabulary, adapts=adapts)
         own = reader._own_style() if adapts else AS_TOKENISED

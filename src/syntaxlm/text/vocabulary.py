@@ -7,7 +7,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -49,8 +49,10 @@ class Vocabulary:
     Raises InputError for a repeated or empty token, and if a special token is missing.
     """
 
+    is_open: ClassVar[bool] = False  # whether every word is known; a model then reads text as it is written
+
     def __init__(self, tokens: Sequence[str], unknown: str = "<unk>", begin: str = "<s>", end: str = "</s>") -> None:
-        self.tokens: tuple[str, ...] = tuple(tokens)
+        self.tokens: Sequence[str] = tuple(tokens)
         self.unknown, self.begin, self.end = unknown, begin, end
         ids: dict[str, int] = {token: number for number, token in enumerate(self.tokens)}
         self._check(ids)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from syntaxlm.data.treebanks import dependency_trees
 from syntaxlm.errors import InputError
 from syntaxlm.files import held, make_folder, to_json, write_text
 from syntaxlm.model_io import VOCABULARY, read_model
+from syntaxlm.result_tables import Column, HasRows, Table
 from syntaxlm.scoring.perplexity import LanguageModelScore
 from syntaxlm.settings import Overrides
 from syntaxlm.text.vocabulary import Vocabulary
@@ -84,39 +85,61 @@ def _plain(figure: Figure | None) -> dict[str, Any] | None:
     return None if figure is None else {"mean": figure.mean, "std": figure.std, "count": figure.count}
 
 
+COMPARED_RECIPES = Table(
+    "comparison of recipes",
+    "recipe and text",
+    {
+        "recipe": Column("text", "name of the recipe"),
+        "text": Column("text", "valid or test"),
+        "perplexity": Column("number", "mean perplexity over the finished runs"),
+        "perplexity_std": Column("number", "sample standard deviation over runs"),
+        "bits_per_character": Column("number", "mean bits per character over the finished runs"),
+        "bits_per_character_std": Column("number", "sample standard deviation over runs"),
+        "runs": Column("integer", "number of finished runs"),
+        "seeds": Column("integer", "requested number of runs"),
+        "parameters": Column("integer", "number of trainable parameters"),
+        "epochs": Column("number", "mean number of epochs"),
+        "minutes": Column("number", "mean training time in minutes"),
+        "tokens_per_second": Column("number", "mean training speed, with validation"),
+    },
+)
+
+
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(HasRows):
     """The results of a comparison.
 
-    rows: one for each recipe.
+    recipes: the runs of each recipe.
     seeds: requested number of seeds.
     faults: error messages of the runs that failed, by folder.
     stopped: whether training was interrupted.
     """
 
     folder: Path
-    rows: list[Row]
+    recipes: list[Row]
     seeds: int
     faults: dict[str, str] = field(default_factory=dict)
     stopped: bool = False
 
+    table = COMPARED_RECIPES
+
     @property
     def measure(self) -> str:
         """The measure of the table: bits per character if any model is a character-level model, else perplexity."""
-        characters = any(row.recipe.text.normaliser.units == "characters" for row in self.rows)
+        characters = any(row.recipe.text.normaliser.units == "characters" for row in self.recipes)
         return "bits_per_character" if characters else "perplexity"
 
     @property
     def notes(self) -> list[str]:
         """Reasons why the figures of some recipes are not directly comparable."""
         notes = []
-        readings = {row.name: _reading(row.recipe) for row in self.rows}
+        readings = {row.name: _reading(row.recipe) for row in self.recipes}
         if len(set(readings.values())) > 1:
             of_rows = "; ".join(f"{name}: {reading}" for name, reading in readings.items())
             notes.append(f"the recipes read the text in different ways: {of_rows}")
         for text in ("valid", "test"):
             counts = {}
-            for row in self.rows:
+            for row in self.recipes:
                 for score in row.scores(text)[:1]:
                     of_measure = score.characters if self.measure == "bits_per_character" else score.tokens
                     counts[row.name] = of_measure, score.unknown
@@ -126,7 +149,7 @@ class Comparison:
                     f"{name} {count:,} ({unknown:,} unknown)" for name, (count, unknown) in counts.items()
                 )
                 notes.append(f"{text}: the recipes predict different {unit}: {of_rows}")
-        for row in self.rows:
+        for row in self.recipes:
             scores = [*row.scores("valid"), *row.scores("test")]
             if scores and scores[0].likelihood_estimate:
                 notes.append(f"{row.name}: figures are estimates, {scores[0].likelihood_estimate}")
@@ -139,11 +162,32 @@ class Comparison:
             "folder": str(self.folder),
             "measure": self.measure,
             "seeds": self.seeds,
-            "rows": [row.to_dict() for row in self.rows],
+            "rows": [row.to_dict() for row in self.recipes],
             "notes": self.notes,
             "faults": self.faults,
             "stopped": self.stopped,
         }
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """A row for each recipe and text with a result, with the columns of `COMPARED_RECIPES`."""
+        for recipe in self.recipes:
+            costs = {name: getattr(recipe, name) for name in ("epochs", "minutes", "tokens_per_second")}
+            for text in ("valid", "test"):
+                perplexity, bits = (recipe.figure(text, name) for name in ("perplexity", "bits_per_character"))
+                if perplexity is None or bits is None:
+                    continue
+                yield {
+                    "recipe": recipe.name,
+                    "text": text,
+                    "perplexity": perplexity.mean,
+                    "perplexity_std": perplexity.std,
+                    "bits_per_character": bits.mean,
+                    "bits_per_character_std": bits.std,
+                    "runs": perplexity.count,
+                    "seeds": self.seeds,
+                    "parameters": recipe.parameters,
+                    **{name: figure and figure.mean for name, figure in costs.items()},
+                }
 
     def __str__(self) -> str:
         decimals = 3 if self.measure == "bits_per_character" else 2
@@ -160,7 +204,7 @@ class Comparison:
                 _shown(row.tokens_per_second and dataclasses.replace(row.tokens_per_second, count=1), 0),
                 f"{len(row.runs)} of {self.seeds}",
             ]
-            for row in self.rows
+            for row in self.recipes
         ]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         table = [

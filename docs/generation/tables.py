@@ -1,0 +1,66 @@
+"""The columns of results, from the tables that files and data frames are made with."""
+
+from __future__ import annotations
+
+import importlib
+
+from docs.generation.markdown import plain, table
+from syntaxlm.cli import build_parser
+from syntaxlm.result_tables import Table
+
+# Each table, and the commands that write it.
+TABLES = {
+    "syntaxlm.scoring.surprisal:SURPRISALS": ["score"],
+    "syntaxlm.parsing.parse:CONSTITUENTS": ["parse"],
+    "syntaxlm.generation.sentences:GENERATED_SENTENCES": ["generate"],
+    "syntaxlm.generation.top_down:SAMPLED_TREES": ["generate --trees"],
+    "syntaxlm.generation.trees:GENERATED_TREES": ["generate"],
+    "syntaxlm.scoring.perplexity:PERPLEXITIES": ["evaluate perplexity"],
+    "syntaxlm.parsing.report:PARSING_SCORES": ["evaluate parse", "evaluate trees"],
+    "syntaxlm.parsing.agreement:MODEL_AGREEMENT": ["evaluate agreement"],
+    "syntaxlm.evaluation.boundaries:BOUNDARY_SCORES": ["evaluate boundaries"],
+    "syntaxlm.evaluation.pairs:PAIR_ACCURACIES": ["evaluate pairs"],
+    "syntaxlm.evaluation.completion_report:COMPLETION_ACCURACIES": ["evaluate completion"],
+    "syntaxlm.evaluation.logical_inference:INFERENCE_ACCURACIES": ["evaluate logic"],
+    "syntaxlm.evaluation.reranking:RERANKING_SCORES": ["rerank"],
+    "syntaxlm.training.comparing:COMPARED_RECIPES": ["compare"],
+    "syntaxlm.scoring.cache_tuning:CACHE_TRIALS": ["tune cache"],
+    "syntaxlm.reports.grammar:GRAMMAR_ENTRIES": ["grammar"],
+    "syntaxlm.cli.models:MODEL_FOLDERS": ["models list"],
+    "syntaxlm.cli.recipes:SHIPPED_RECIPES": ["recipes list"],
+}
+
+
+def format_table() -> str:
+    """The formats of every command, and the extensions of an output file that choose them."""
+    rows = []
+    for parser in build_parser().leaves():
+        formats = parser.get_default("formats")
+        if formats is not None:
+            names = [f"`{name}`" for name in formats.names]
+            default = f"`{formats.default}`" if formats.default else "see the command"
+            suffixes = " ".join(f"`{suffix}`" for suffix in formats.suffixes)
+            rows.append([f"`{parser.prog.removeprefix('syntaxlm ')}`", " ".join(names), default, suffixes])
+    return table(["command", "formats", "default", "extensions of `-o FILE`"], rows)
+
+
+def column_sections() -> str:
+    """A section for each table."""
+    return "\n".join(_section(place, commands) for place, commands in TABLES.items())
+
+
+def table_at(place: str) -> Table:
+    """The table at "module:NAME"."""
+    module, _, name = place.partition(":")
+    found: Table = getattr(importlib.import_module(module), name)
+    return found
+
+
+def _section(place: str, commands: list[str]) -> str:
+    described = table_at(place)
+    written = ", ".join(f"`syntaxlm {command}`" for command in commands)
+    rows = ([f"`{name}`", column.type, plain(column.meaning)] for name, column in described.columns.items())
+    return (
+        f"### {described.name[0].upper()}{described.name[1:]}\n\nBy {written}. A row is a {plain(described.row)}.\n\n"
+        + table(["column", "type", "meaning"], rows)
+    )

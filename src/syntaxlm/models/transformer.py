@@ -1,0 +1,261 @@
+"""Causal transformers of the library transformers, which score words through their sub-tokens.
+
+A tokenizer marks where a word begins: " cat" is a token of its own ("Ġcat", "▁cat"). The probability of a word's
+sub-tokens therefore includes that of the boundary before the word, and not that of the boundary after it: "cat" could
+continue as "cats". The boundary belongs to the word that it ends, so the probability of a word w after a context c is
+
+    p(w | c) = prod_j p(s_j | c, s_1 ... s_{j-1}) * p(boundary | c, w) / p(boundary | c),
+
+where s_1, s_2, ... are the sub-tokens of w, and p(boundary | ...) is the probability that the next sub-token begins a
+word or ends the text. For the first word of a text, which has no boundary before it, the last factor is 1. The product
+over a text is the probability of its sub-tokens times that of a boundary after the last word. Oh & Schuler 2024;
+Pimentel & Meister 2024.
+
+The library itself is imported only by `hub.transformers`, which reads such models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from syntaxlm.errors import InputError
+from syntaxlm.models.abilities import Model, ScoresTokens, TokenScores
+from syntaxlm.models.batches import State, TokenBatch
+from syntaxlm.settings import Count, Settings
+from syntaxlm.text.open_vocabulary import OpenVocabulary
+
+LOGITS = 1 << 26  # of a forward pass: 256 MiB
+_BEFORE = "a"  # the word before a word that is tokenised in the middle of a text
+_NOTHING = -1  # padding of contexts
+
+
+@dataclass(frozen=True)
+class TransformersConfig(Settings, section="model"):
+    """Settings of a transformers model."""
+
+    name: Literal["transformers"] = "transformers"
+    source: str = ""  # name of its repository, or its folder
+    architecture: str = ""  # class of the network
+    window: Count = 1024  # sub-tokens that are read at a time
+
+
+class WordTokenizer:
+    """The sub-tokens of words, and the sub-tokens that show where a word ends.
+
+    tokenize: the sub-tokens of a text, without special tokens.
+    start: the special token before a text.  end: that after a text; None if there is none.
+    boundaries: the sub-tokens that begin a word or end a text; None if the tokenizer marks the ends of words, which are
+        then part of a word's sub-tokens.
+    """
+
+    def __init__(
+        self,
+        tokenize: Callable[[str], Sequence[int]],
+        start: int,
+        end: int | None,
+        boundaries: Sequence[int] | None,
+    ) -> None:
+        self.start, self.end, self.boundaries = start, end, boundaries
+        self._tokenize = tokenize
+        self._before = list(tokenize(_BEFORE))
+        self._found: dict[tuple[str, bool], list[int]] = {}
+
+    def subtokens(self, word: str, is_first: bool) -> list[int]:
+        """The sub-tokens of a word. is_first: whether it is the first of its text, without a space before it.
+
+        Raises InputError for a tokenizer that joins words.
+        """
+        found = self._found.get((word, is_first))
+        if found is None:
+            found = self._found[word, is_first] = self._subtokens(word, is_first)
+        return found
+
+    def _subtokens(self, word: str, is_first: bool) -> list[int]:
+        if is_first:
+            return list(self._tokenize(word))
+        both = list(self._tokenize(f"{_BEFORE} {word}"))
+        if both[: len(self._before)] != self._before:
+            raise InputError(
+                f"the tokenizer joins the words {_BEFORE!r} and {word!r}, so the sub-tokens of a word depend on its"
+                " neighbours; expected a tokenizer that splits text at white space"
+            )
+        return both[len(self._before) :]
+
+
+class _Word(NamedTuple):
+    """A word of a row: its step in the batch, and its sub-tokens [first, end) in the row."""
+
+    step: int
+    first: int
+    end: int
+
+
+@dataclass(frozen=True)
+class _Row:
+    """The sub-tokens of a column, with its context before them, and its words.
+
+    is_end: whether the last word is the end of the text.  at_start: whether the first word is the first of its text.
+    """
+
+    ids: list[int]
+    words: list[_Word]
+    is_end: bool
+    at_start: bool
+
+
+class _Window(NamedTuple):
+    """A part [begin, end) of a row that is read at a time. Predictions from `fresh` on are new."""
+
+    row: int
+    begin: int
+    end: int
+    fresh: int
+
+
+class CausalTransformer(Model, ScoresTokens):
+    """A causal language model over sub-tokens that gives log-probabilities of words.
+
+    network: takes input_ids and attention_mask, (B, T), and returns an object with logits, (B, T, V).
+    vocabulary: turns the ids of a batch into words.  window: sub-tokens that the network reads at a time. Longer texts
+    are read in windows that overlap by half, so each sub-token has at least window // 2 before it.  logit_count: V.
+
+    Sentences are read by themselves. A stream is running text, whose words are separated by spaces: ends of sentences
+    have no sub-tokens, and the log-probability 0. The state is the last window // 2 sub-tokens.
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        tokenizer: WordTokenizer,
+        vocabulary: OpenVocabulary,
+        window: int,
+        logit_count: int,
+    ) -> None:
+        super().__init__()
+        self.network, self.tokenizer, self.vocabulary = network, tokenizer, vocabulary
+        self.window, self.logit_count = window, logit_count
+        self.vocabulary_size = len(vocabulary)
+        boundaries = None if tokenizer.boundaries is None else torch.tensor(sorted(tokenizer.boundaries))
+        self.register_buffer("boundaries", boundaries, persistent=False)
+
+    def token_log_probs(self, batch: TokenBatch, state: State = None) -> TokenScores:
+        steps, columns = batch.targets.shape
+        lengths = [steps] * columns if batch.lengths is None else batch.lengths.tolist()
+        contexts = self._contexts(batch, state)
+        rows = [
+            self._row(context, targets[:length], is_stream=batch.indices is None)
+            for context, targets, length in zip(contexts, batch.targets.T.tolist(), lengths, strict=True)
+        ]
+        found = torch.zeros(steps, columns, dtype=torch.float64)
+        for column, (row, log_probs) in enumerate(zip(rows, self._read(rows), strict=True)):
+            for word, value in zip(row.words, log_probs, strict=True):
+                found[word.step, column] = value
+        kept = max(1, self.window // 2)
+        carried = nn.utils.rnn.pad_sequence(
+            [torch.tensor(row.ids[-kept:]) for row in rows], padding_value=_NOTHING
+        )  # (T, B)
+        return TokenScores(found.to(self.device, self._dtype), {"context": carried})
+
+    @property
+    def _dtype(self) -> torch.dtype:
+        return next(self.parameters()).dtype
+
+    def _contexts(self, batch: TokenBatch, state: State) -> list[list[int]]:
+        """The sub-tokens before each column."""
+        if state is not None:
+            return [[one for one in column if one != _NOTHING] for column in state["context"].T.tolist()]
+        contexts = []
+        for number in batch.tokens[0].tolist():
+            is_special = number in (self.vocabulary.begin_id, self.vocabulary.end_id)
+            word = [] if is_special else self.tokenizer.subtokens(self.vocabulary.tokens[number], is_first=True)
+            contexts.append([self.tokenizer.start, *word])
+        return contexts
+
+    def _row(self, context: list[int], targets: list[int], is_stream: bool) -> _Row:
+        start = [self.tokenizer.start]
+        ids, words, is_end = list(context), [], False
+        for step, number in enumerate(targets):
+            first = len(ids)
+            if number != self.vocabulary.end_id:
+                ids += self.tokenizer.subtokens(self.vocabulary.tokens[number], is_first=ids == start)
+            elif is_stream:
+                continue
+            else:
+                if self.tokenizer.end is None:
+                    raise InputError("the tokenizer has no EOS token, so ends of sentences cannot be predicted")
+                ids.append(self.tokenizer.end)
+                is_end = True
+            words.append(_Word(step, first, len(ids)))
+        return _Row(ids, words, is_end, context == start)
+
+    def _read(self, rows: Sequence[_Row]) -> Iterator[list[float]]:
+        """Yields the log-probabilities of the words of each row."""
+        for row, (nexts, boundaries) in zip(rows, self._predictions([row.ids for row in rows]), strict=True):
+            log_probs = []
+            for place, (_, first, end) in enumerate(row.words):
+                value = nexts[first:end].sum()
+                if not (row.is_end and place == len(row.words) - 1):
+                    value = value + boundaries[end - 1]
+                if place or not row.at_start:
+                    value = value - boundaries[first - 1]
+                log_probs.append(float(value))
+            yield log_probs
+
+    def _predictions(self, rows: Sequence[list[int]]) -> list[tuple[Tensor, Tensor]]:
+        """The log-probability of each sub-token, and that of a boundary after it: (n,) each, in float64 on the CPU.
+
+        The first sub-token has the log-probability 0.
+        """
+        found = [
+            (torch.zeros(len(row), dtype=torch.float64), torch.zeros(len(row), dtype=torch.float64)) for row in rows
+        ]
+        windows = [one for number, row in enumerate(rows) for one in _windows(number, len(row), self.window)]
+        windows.sort(key=lambda one: one.begin - one.end)  # longest first
+        while windows:
+            longest = windows[0].end - windows[0].begin
+            count = max(1, LOGITS // (longest * self.logit_count))
+            part, windows = windows[:count], windows[count:]
+            ids = torch.zeros(len(part), longest + 1, dtype=torch.int64)
+            mask = torch.zeros(len(part), longest, dtype=torch.int64)
+            for place, one in enumerate(part):
+                read = torch.tensor(rows[one.row][one.begin : one.end + 1])  # with the next one, which is predicted
+                ids[place, : len(read)] = read
+                mask[place, : one.end - one.begin] = 1
+            nexts, boundaries = self._forward(ids.to(self.device), mask.to(self.device))
+            for place, one in enumerate(part):
+                fresh = slice(one.fresh - one.begin, one.end - one.begin)
+                into = found[one.row][0][one.fresh + 1 : one.end + 1]
+                into[:] = nexts[place, fresh][: len(into)]
+                found[one.row][1][one.fresh : one.end] = boundaries[place, fresh]
+        return found
+
+    def _forward(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Log-probabilities of the next sub-token and of a boundary at each place.
+
+        ids: (B, T + 1).  mask: (B, T).  Returns (B, T) each, in float64 on the CPU.
+        """
+        logits = self.network(input_ids=ids[:, :-1], attention_mask=mask, use_cache=False).logits
+        if logits.dtype != torch.float64:
+            logits = logits.float()
+        totals = logits.logsumexp(-1)
+        nexts = logits.gather(-1, ids[:, 1:, None])[..., 0] - totals
+        if self.boundaries is None:
+            boundaries = torch.zeros_like(totals)
+        else:
+            boundaries = logits[..., self.boundaries].logsumexp(-1) - totals
+        return nexts.cpu().double(), boundaries.cpu().double()
+
+
+def _windows(row: int, length: int, window: int) -> Iterator[_Window]:
+    """The windows of a row. After the first, half of a window has been read before."""
+    begin, end, fresh = 0, min(window, length), 0
+    yield _Window(row, begin, end, fresh)
+    while end < length:
+        begin, fresh = end - window // 2, end
+        end = min(begin + window, length)
+        yield _Window(row, begin, end, fresh)

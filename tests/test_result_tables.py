@@ -1,0 +1,135 @@
+"""Tables of results: TSV, CSV and Parquet files have the same rows as data frames."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+import tracemalloc
+
+import pandas.testing
+import polars.testing
+import pyarrow.parquet
+import pytest
+
+from syntaxlm.errors import InputError
+from syntaxlm.result_tables import Column, Table, format_rows, write_parquet
+from tests.api.models import language_model
+from tests.fresh_models import fresh
+from tests.grammar_models import grammar
+
+NUMBERS = Table("numbers", "number", {"number": Column("integer", "a number"), "name": Column("text", "its name")})
+ODD = ["", "a\tb", 'say "no"', "x, y", "two\nlines", "\u2028", "'"]
+
+
+def results():
+    lstm, pcfg = language_model(fresh("lstm")), language_model(grammar("simple-pcfg"))
+    return [
+        lstm.surprisal(["the old cat", "", "a dog , ."]),
+        language_model(fresh("lstm", drop_words=("$",))).surprisal("the $ cat"),
+        lstm.surprisal(""),
+        pcfg.parse(["the old cat", "the"], labels=True),
+        language_model(fresh("palm")).parse("the cat sees a dog"),
+        pcfg.parse([]),
+        lstm.generate(3),
+        pcfg.generate(3, trees=True),
+    ]
+
+
+def test_parquet_files_have_the_rows_and_types_of_data_frames(tmp_path, monkeypatch):
+    path = tmp_path / "rows.parquet"
+    found = results()
+    for result in found:
+        result.to_parquet(path)
+        frame = result.to_dataframe()
+        # pyarrow gives pandas the lists of a cell as arrays.
+        arrays = pyarrow.Table.from_pandas(frame).to_pandas().astype(frame.dtypes)
+        pandas.testing.assert_frame_equal(pandas.read_parquet(path), arrays)
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    for result in found:
+        result.to_parquet(path)
+        polars.testing.assert_frame_equal(polars.read_parquet(path), result.to_dataframe())
+
+
+def test_every_column_has_its_meaning_in_the_file(tmp_path):
+    result = language_model(fresh("lstm")).surprisal("the cat")
+    result.to_parquet(tmp_path / "rows.parquet")
+    schema = pyarrow.parquet.read_schema(tmp_path / "rows.parquet")
+    assert schema.metadata[b"syntaxlm.table"] == b"surprisals"
+    assert schema.field("surprisal").metadata[b"description"].startswith(b"surprisal in bits")
+
+
+def test_rows_are_written_while_they_come_with_bounded_memory(tmp_path):
+    """Many rows take the memory of one row group: neither rows nor columns pile up."""
+    path, sizes = tmp_path / "rows.parquet", []
+
+    def rows(count):
+        for number in range(count):
+            if number % 10_000 == 0:
+                sizes.append(sum(one.stat().st_size for one in tmp_path.iterdir()))
+            yield {"number": number, "name": f"number {number}"}
+
+    tracemalloc.start()
+    write_parquet(rows(50_000), NUMBERS, path, rows_per_group=1_000)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert sizes == sorted(set(sizes))  # the file grows before the last row is made
+    assert peak < 2e6  # bytes; all rows take more than 10 million
+    file = pyarrow.parquet.ParquetFile(path)
+    assert (file.num_row_groups, file.metadata.num_rows) == (50, 50_000)
+    assert file.read_row_group(49)["number"].to_pylist()[-1] == 49_999
+
+
+def test_a_failed_write_keeps_the_old_file(tmp_path):
+    path = tmp_path / "rows.parquet"
+    path.write_bytes(b"old")
+
+    def rows():
+        yield {"number": 1, "name": "one"}
+        raise InputError("line 2: no such number")
+
+    with pytest.raises(InputError, match="line 2"):
+        write_parquet(rows(), NUMBERS, path, rows_per_group=1)
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_without_pyarrow_the_extra_is_reported(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(InputError, match=r"pip install 'syntaxlm\[parquet\]'"):
+        write_parquet([], NUMBERS, tmp_path / "rows.parquet")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("separated_by", "delimiter"), [("tabs", "\t"), ("commas", ",")])
+def test_separated_cells_are_read_as_they_were(separated_by, delimiter):
+    rows = [{"number": number, "name": name} for number, name in enumerate(ODD)]
+    text = "".join(format_rows(rows, NUMBERS, separated_by))
+    read = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
+    assert [(row["number"], row["name"]) for row in read] == [(str(row["number"]), row["name"]) for row in rows]
+
+
+def test_cells_of_numbers_lists_and_missing_values():
+    kinds = ("number", "boolean", "list of numbers", "list of pairs", "text")
+    table = Table("cells", "row", {kind: Column(kind, kind) for kind in kinds})
+    values = [
+        (0.5, True, [0.25, 1], [[0, 2], [1, 2]], "a"),
+        (1.5e-7, False, [], [], None),
+        (None, None, [None], [], "b"),
+    ]
+    rows = [dict(zip(kinds, one, strict=True)) for one in values]
+    assert [line.split(",") for line in "".join(format_rows(rows, table, "commas")).splitlines()[1:]] == [
+        ["0.500000", "true", "0.250000 1", "0:2 1:2", "a"],
+        ["1.5e-07", "false", "", "", ""],
+        ["", "", "", "", "b"],
+    ]
+
+
+def test_an_error_before_the_first_row_leaves_no_header():
+    def rows():
+        raise InputError("no text")
+        yield
+
+    with pytest.raises(InputError):
+        next(format_rows(rows(), NUMBERS, "tabs"))
+    assert list(format_rows([], NUMBERS, "tabs")) == ["number\tname\n"]
