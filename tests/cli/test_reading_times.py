@@ -71,7 +71,7 @@ def test_several_models_are_measured_and_details_and_picture_written(run, traine
         "--picture", picture, "--both-contexts",
     )  # fmt: skip
     assert code == 0
-    assert "5 folds that do not split a sentence" in out
+    assert "5 folds of whole sentences" in out
     names = [line.split()[:2] for line in out.splitlines() if line.startswith(("prpn ", "lstm "))]
     assert names == [["prpn", "reset"], ["prpn", "carry"], ["lstm", "reset"], ["lstm", "carry"]]
     rows = list(csv.DictReader(details.open()))

@@ -19,7 +19,7 @@ BLOCKS = re.findall(r"^```python\n(.*?)^```", GUIDE, re.M | re.S)
 def folder(toy, trained, tmp_path, monkeypatch):
     """The working directory for the guide."""
     generator = np.random.default_rng(0)
-    lines = [(toy / f"{part}.txt").read_text().split() for part in ("valid", "test")]
+    lines = [(toy / f"{part}.txt").read_text().replace("\n", ".\n").split() for part in ("valid", "test")]
     words = [(word, zone, item) for item, line in enumerate(lines, 1) for zone, word in enumerate(line, 1)]
     rows = [f"{word}\t{zone}\t{item}\n" for word, zone, item in words]
     for name in ("all_stories.tok", "words.tsv"):

@@ -304,6 +304,7 @@ def test_unknown_words_and_the_words_after_them_are_left_out_and_counted(experim
     assert report.count + sum(report.excluded.values()) == 1800
     kept = evaluate(experiment, unknown="keep", keep_last=True)
     assert kept.count == 1800 - 6
+    assert "indicators of unknown words" in str(kept)
     assert "at the end of a text" not in kept.excluded
     for one in kept.models:
         assert one.baseline.coefficient("unknown") is not None
@@ -316,7 +317,7 @@ def test_folds_of_groups_or_sentences(experiment):
     folds = report.fold[report.analysed]
     groups = report.words.groups[report.analysed]
     assert len(set(zip(folds, groups, strict=True))) == 6
-    assert "6 folds that do not split a story" in str(report)
+    assert "6 folds of whole texts (story)" in str(report)
 
 
 def test_folds_never_split_a_sentence(report):

@@ -300,14 +300,15 @@ class ReadingTimesReport:
         found = "" if words.sentence_column else " (found from punctuation)"
         left_out = [f"{count:,} {reason}" for reason, count in self.excluded.items() if count]
         values = times.values[self.analysed]
-        unit = settings.fold_unit if settings.fold_unit == "sentence" or not words.group_column else words.group_column
+        by_group = f"texts ({words.group_column})" if words.group_column else "texts"
+        unit = "sentences" if settings.fold_unit == "sentence" else by_group
+        indicators = "" if settings.unknown == "exclude" else ", indicators of unknown words"
         lines = [
             f"{words.table.source}   words {len(words):,}   sentences {words.sentences[-1] + 1:,}{found}{groups}",
-            f"analysed: {self.count:,} words"
-            + (f" ({settings.unknown} unknown words); left out: {', '.join(left_out)}" if left_out else ""),
+            f"analysed: {self.count:,} words" + (f"; left out: {', '.join(left_out)}" if left_out else ""),
             f"reading time: {'log ' if settings.log else ''}{times.column} of {times.source}, mean {values.mean():.4g}",
-            f"baseline: {', '.join(self.predictors)}; frequencies from {self.frequencies.source}",
-            f"delta log-likelihood: held-out, {self.fold.max() + 1} folds that do not split a {unit} (seed"
+            f"baseline: {', '.join(self.predictors)}{indicators}; frequencies from {self.frequencies.source}",
+            f"delta log-likelihood: of held-out words, {self.fold.max() + 1} folds of whole {unit} (seed"
             f" {settings.seed}); 95% intervals by bootstrap over sentences",
         ]
         if times.left_out:
