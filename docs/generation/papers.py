@@ -31,7 +31,7 @@ def published() -> dict[str, Any]:
 
 
 def baselines(name: str) -> dict[str, Any]:
-    """A stored report of `evaluate trees` of a treebank against itself, in results/baselines: its baselines are used."""
+    """A report in results/baselines, of `evaluate trees` of a treebank against itself: its baselines are used."""
     report: dict[str, Any] = json.loads((RESULTS / "baselines" / f"{name}.json").read_text(encoding="utf-8"))
     return report
 
