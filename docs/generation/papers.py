@@ -31,7 +31,7 @@ def published() -> dict[str, Any]:
 
 
 def baselines(name: str) -> dict[str, Any]:
-    """A stored report of `evaluate trees` of a treebank against itself, in results/baselines: its baselines are used."""
+    """A report in results/baselines, of `evaluate trees` of a treebank against itself: its baselines are used."""
     report: dict[str, Any] = json.loads((RESULTS / "baselines" / f"{name}.json").read_text(encoding="utf-8"))
     return report
 
@@ -140,7 +140,7 @@ def _ours(one: dict[str, Any]) -> Iterator[list[str]]:
     source = f"results/{one['reports']}" if "reports" in one else f"results/earlier/{one['earlier']}.json"
     place = f"WSJ sample, {found.sentences:,}; `{found.protocol}`"
     name, f1 = f"**here: {one['system']}**", f"**{percent(found.f1)}**"
-    yield [name, f1, "words of PTB", place, f"`{found.decoder}`", str(found.count), f"`{source}`"]
+    yield [name, f1, one.get("data", "words of PTB"), place, f"`{found.decoder}`", str(found.count), f"`{source}`"]
 
 
 _PAIRS = {"SN-PCFG": "simple-pcfg-pairs", "ON-LSTM": "on-lstm-pairs", "LSTM": "lstm-pairs"}  # folders of results

@@ -20,8 +20,8 @@ from syntaxlm.text_files import STANDARD_INPUT, read_lines, source_name, uncompr
 _GROUPINGS = ("field", "linguistics_term", "group")  # entries that name the group of an item
 _SHOWN = 60  # characters of a faulty entry
 
-# The cases of Marvin & Linzen's files, animate and inanimate together, as rows of the table of Shen et al. 2019 (ON-LSTM).
-# The distance is long where a phrase or clause separates the two words in question.
+# The cases of Marvin & Linzen's files, animate and inanimate together, as in the table of Shen et al. 2019 (ON-LSTM):
+# the distance is long where a phrase or clause separates the two words in question.
 _MARVIN_LINZEN = {
     "simple_agrmt": ("agreement", "short", "simple"),
     "sent_comp": ("agreement", "short", "in a sentential complement"),

@@ -1,4 +1,4 @@
-"""Trees of the training text, hand-made or automatic, for supervised models: the constituents of every sentence of a corpus.
+"""Trees of the training text, hand-made or automatic, for supervised models: the constituents of every sentence.
 
 Sentence i of the text belongs to tree i; both are compared token by token, as the model reads them. The spans of the
 whole corpus are flat arrays, so that a batch finds its spans without a loop over sentences.
