@@ -265,6 +265,12 @@ def test_incomplete_weights_are_refused(copied):
     refused(copied, "the weights are incomplete: .*mlp.* is missing")
 
 
+def test_damaged_weights_are_reported(copied):
+    weights = copied / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+    refused(copied, "the library transformers cannot load this model")
+
+
 def test_models_of_both_directions_are_refused(copied):
     tokenizer = transformers.AutoTokenizer.from_pretrained(copied)
     config = transformers.BertConfig(

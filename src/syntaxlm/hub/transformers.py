@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
+from safetensors import SafetensorError
 
 from syntaxlm.errors import InputError
 from syntaxlm.model_io import ModelBundle, ModelSettings
@@ -53,7 +54,7 @@ def read_transformers(
             network, loaded = transformers.AutoModelForCausalLM.from_pretrained(
                 place, use_safetensors=True, output_loading_info=True, **options
             )
-    except (OSError, ValueError, KeyError, ImportError) as error:
+    except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as error:
         reason = " ".join(str(error).split())
         raise InputError(f"{PREFIX}{name}: the library transformers cannot load this model: {reason}") from error
     if missing := sorted(loaded["missing_keys"]):
@@ -112,7 +113,7 @@ def _window(network: Any, tokenizer: Any) -> int:
     settings = network.config
     limits = [getattr(settings, name, None) for name in ("max_position_embeddings", "n_positions", "n_ctx")]
     limits.append(tokenizer.model_max_length)
-    return min(LARGEST_WINDOW, *(int(one) for one in limits if isinstance(one, int) and one > 1))
+    return min([LARGEST_WINDOW, *(one for one in limits if isinstance(one, int) and one > 1)])
 
 
 @torch.no_grad()

@@ -215,7 +215,7 @@ class SyntaxComponent:
         """Prepares a process that was forked after the model was loaded. Raises InputError for a GPU."""
         if os.getpid() == self._process:
             return
-        if model.device.type == "cuda":
+        if model.device.type != "cpu":
             raise InputError(
                 f"the component {self.name} runs on {model.device}, which processes cannot share; use n_process=1, or"
                 " the device cpu"

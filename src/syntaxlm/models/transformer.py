@@ -159,7 +159,7 @@ class CausalTransformer(Model, ScoresTokens):
         carried = nn.utils.rnn.pad_sequence(
             [torch.tensor(row.ids[-kept:]) for row in rows], padding_value=_NOTHING
         )  # (T, B)
-        return TokenScores(found.to(self.device, self._dtype), {"context": carried})
+        return TokenScores(found.to(self._dtype).to(self.device), {"context": carried})
 
     @property
     def _dtype(self) -> torch.dtype:
