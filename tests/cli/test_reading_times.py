@@ -128,6 +128,16 @@ def test_words_are_scored_one_row_per_displayed_word(run, trained, words, toy):
     assert float(rows[0]["log_frequency"]) > float(rows[3]["log_frequency"])
 
 
+def test_displayed_words_are_written_to_parquet_with_types(run, trained, words, tmp_path):
+    pyarrow = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "words.parquet"
+    assert run("score", trained.lstm, "--words", words, "--group", "story", "-o", path)[0] == 0
+    table = pyarrow.read_table(path)
+    assert table.column("word").to_pylist() == ["The", "house", "is.", "Xyzzy", "The", "woman,"]
+    assert table.column("previous_surprisal").to_pylist()[0] is None
+    assert {str(table.schema.field(name).type) for name in ("surprisal", "previous_surprisal")} == {"double"}
+
+
 def test_running_text_with_a_group_has_one_row_per_displayed_word(run, trained, tmp_path):
     path = tmp_path / "texts.tsv"
     path.write_text("story\ttext\nA\tThe cat sees. A dog sees it.\nB\tThe dog.\n")

@@ -18,6 +18,7 @@ from syntaxlm.cli.options import (
     print_result,
     text_output,
     treebank_style,
+    write_rows,
 )
 from syntaxlm.cli.parser import Parser
 from syntaxlm.errors import InputError
@@ -223,6 +224,5 @@ def score_displayed_words(stored: Any, options: argparse.Namespace) -> None:
         is_text=is_text, frequencies=options.frequencies, context=context_of(options), spillover=options.spillover,
         style=treebank_style(options),
     )  # fmt: skip
-    with text_output(options.output) as file:
-        file.writelines(found.lines(options.format))
+    write_rows(found.rows(), found.table, options)
     error_console().print(found.summary, markup=False, soft_wrap=True)

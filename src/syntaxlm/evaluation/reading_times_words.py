@@ -31,7 +31,8 @@ from syntaxlm.evaluation.reading_times_tables import (
 from syntaxlm.files import to_json
 from syntaxlm.model_io import ModelBundle
 from syntaxlm.progress import progress_bar
-from syntaxlm.result_tables import format_cells, format_comma_separated
+from syntaxlm.result_tables import Column, ColumnType, format_cells, format_comma_separated
+from syntaxlm.result_tables import Table as ResultTable
 from syntaxlm.scoring.surprisal import Context, WordSurprisal, surprisals
 from syntaxlm.text.reader import AUTO_STYLE
 from syntaxlm.text.treebank_style import TreebankStyle
@@ -176,6 +177,12 @@ class WordTable:
     def to_dict(self) -> list[dict[str, Any]]:
         return list(self.rows())
 
+    @property
+    def table(self) -> ResultTable:
+        """The types of the columns, for Parquet files."""
+        columns = {name: Column(_type_of(values), "") for name, values in self.columns.items()}
+        return ResultTable("displayed words", "displayed word", columns)
+
     def to_dataframe(self) -> Any:
         """The rows as a data frame. Raises InputError if neither pandas nor polars is installed."""
         return dataframe(self.rows(), list(self.columns))
@@ -188,6 +195,12 @@ class WordTable:
         write = format_comma_separated if format == "csv" else format_cells
         yield write(self.columns) + "\n"
         yield from (write(map(_text_of, row)) + "\n" for row in zip(*self.columns.values(), strict=True))
+
+
+def _type_of(values: Sequence[Any]) -> ColumnType:
+    """The type of a column's values; number if all are missing."""
+    types: dict[type, ColumnType] = {bool: "boolean", int: "integer", float: "number", str: "text"}
+    return types[type(next((value for value in values if value is not None), 0.0))]
 
 
 def _text_of(value: Any) -> str:
