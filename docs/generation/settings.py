@@ -141,6 +141,8 @@ def _taken(hint: Any) -> str:
         return (", or " if any(", " in one for one in taken) else " or ").join(taken)
     if origin in (tuple, frozenset, list):
         return "list of texts" if str in arguments else f"list, each a {_taken(arguments[0])}"
+    if dataclasses.is_dataclass(hint):
+        return f"settings of `{typing.cast(Any, hint).name}`"
     return _NAMES[hint]
 
 
@@ -154,4 +156,6 @@ def _default(field: dataclasses.Field[Any]) -> str:
         return "must be given"
     if isinstance(value, (tuple, frozenset)):
         value = sorted(value) if isinstance(value, frozenset) else list(value)
+    if any(map(dataclasses.is_dataclass, [value, *(value if isinstance(value, list) else [])])):
+        return "written by `combine`"
     return f"`{value if isinstance(value, str) and value else json.dumps(value)}`"

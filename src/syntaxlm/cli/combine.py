@@ -21,7 +21,7 @@ def add_combine(commands: Any) -> None:
         " the same normaliser.",
         epilog="example: syntaxlm combine pcfg-1 pcfg-2 --scorer lstm -o combined",
     )
-    parser.add_input("parsers", nargs="+", type=Path, metavar="PCFG", help="model folders of neural PCFGs")
+    parser.add_input("parsers", nargs="+", type=Path, metavar="MODEL", help="model folders of neural PCFGs")
     parser.add_input(
         "--scorer",
         required=True,

@@ -1,0 +1,84 @@
+"""The models that are part of the package."""
+
+from __future__ import annotations
+
+import shutil
+import zipfile
+
+import pytest
+
+import syntaxlm
+from syntaxlm.cli import main
+from syntaxlm.errors import InputError
+from syntaxlm.model_io import read_model
+from syntaxlm.shipped import find_model, shipped_names
+
+MOST_BYTES = 15_000_000  # of all shipped models in the wheel
+SENTENCE = "The keys to the cabinet are on the table."
+NAMES = ["en", "en-fast"]
+FILES = {"config.json", "vocabulary.json", "weights.safetensors", "README.md"}
+
+
+@pytest.fixture(scope="module")
+def en():
+    return syntaxlm.load("en")
+
+
+def constituents(parse):
+    words = parse.tree.words
+    return {" ".join(words[span.start : span.end]) for span in parse.tree.constituents}
+
+
+def test_the_shipped_models_fit_into_the_wheel(tmp_path):
+    assert shipped_names() == NAMES
+    with zipfile.ZipFile(tmp_path / "wheel", "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in NAMES:
+            files = list(find_model(name).iterdir())
+            assert {"config.json", "vocabulary.json", "weights.safetensors", "README.md"} == {
+                path.name for path in files
+            }
+            for path in files:
+                archive.write(path, f"{name}/{path.name}")
+    assert (tmp_path / "wheel").stat().st_size < MOST_BYTES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_phrases_of_a_plain_sentence_are_constituents(name):
+    parse = syntaxlm.load(name).parse(SENTENCE)
+    assert {"the cabinet", "to the cabinet", "on the table"} <= constituents(parse)
+
+
+def test_surprisals_add_up_and_mark_unknown_words(en):
+    text = "The unflaggable dog sleeps."
+    found = en.surprisal(text)
+    assert sum(row.surprisal for row in found) == pytest.approx(-en.log_prob(text) / 0.6931471805599453, rel=1e-4)
+    by_word = {row.word: row for row in found}
+    assert not by_word["unflaggable"].in_vocabulary
+    assert by_word["unflaggable"].token == "<unk:able>"
+    assert by_word["dog"].in_vocabulary
+
+
+def test_agreement_is_learned(en):
+    good, bad = en.log_prob(["The authors are here.", "The authors is here."])
+    assert good > bad
+
+
+def test_commands_take_the_name_of_a_shipped_model(capsys):
+    assert main(["parse", "en", SENTENCE, "--format", "brackets"]) == 0
+    assert "(X the cabinet)" in capsys.readouterr().out
+    assert main(["models", "info", "en", "--json"]) == 0
+    assert '"combination"' in capsys.readouterr().out
+
+
+def test_a_folder_comes_before_a_shipped_model(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert find_model("en").name == "en"
+    assert find_model("en").is_absolute()
+    shutil.copytree(find_model("en-fast"), "en")
+    assert not find_model("en").is_absolute()
+    assert read_model("en").name == "simple-pcfg"
+
+
+def test_a_wrong_name_lists_the_shipped_models():
+    with pytest.raises(InputError, match="or the name of a shipped model: en, en-fast"):
+        syntaxlm.load("de")
