@@ -7,9 +7,6 @@ import io
 import sys
 import tracemalloc
 
-import pandas.testing
-import polars.testing
-import pyarrow.parquet
 import pytest
 
 from syntaxlm.errors import InputError
@@ -37,6 +34,10 @@ def results():
 
 
 def test_parquet_files_have_the_rows_and_types_of_data_frames(tmp_path, monkeypatch):
+    import pandas.testing
+    import polars.testing
+    import pyarrow
+
     path = tmp_path / "rows.parquet"
     found = results()
     for result in found:
@@ -52,15 +53,19 @@ def test_parquet_files_have_the_rows_and_types_of_data_frames(tmp_path, monkeypa
 
 
 def test_every_column_has_its_meaning_in_the_file(tmp_path):
+    from pyarrow.parquet import read_schema
+
     result = language_model(fresh("lstm")).surprisal("the cat")
     result.to_parquet(tmp_path / "rows.parquet")
-    schema = pyarrow.parquet.read_schema(tmp_path / "rows.parquet")
+    schema = read_schema(tmp_path / "rows.parquet")
     assert schema.metadata[b"syntaxlm.table"] == b"surprisals"
     assert schema.field("surprisal").metadata[b"description"].startswith(b"surprisal in bits")
 
 
 def test_rows_are_written_while_they_come_with_bounded_memory(tmp_path):
     """Many rows take the memory of one row group: neither rows nor columns pile up."""
+    from pyarrow.parquet import ParquetFile
+
     path, sizes = tmp_path / "rows.parquet", []
 
     def rows(count):
@@ -75,7 +80,7 @@ def test_rows_are_written_while_they_come_with_bounded_memory(tmp_path):
     tracemalloc.stop()
     assert sizes == sorted(set(sizes))  # the file grows before the last row is made
     assert peak < 2e6  # bytes; all rows take more than 10 million
-    file = pyarrow.parquet.ParquetFile(path)
+    file = ParquetFile(path)
     assert (file.num_row_groups, file.metadata.num_rows) == (50, 50_000)
     assert file.read_row_group(49)["number"].to_pylist()[-1] == 49_999
 

@@ -7,7 +7,6 @@ import io
 import json
 from pathlib import Path
 
-import pyarrow.parquet
 import pytest
 
 from syntaxlm import cli
@@ -81,6 +80,8 @@ def test_every_command_that_prints_figures_has_formats_and_a_short_form(command)
 
 @pytest.mark.parametrize("command", TABLES)
 def test_tsv_csv_and_parquet_have_the_same_rows(run, command, tmp_path):
+    from pyarrow.parquet import read_table
+
     tables = {}
     for kind, delimiter in (("tsv", "\t"), ("csv", ",")):
         path = tmp_path / f"rows.{kind}"
@@ -88,7 +89,7 @@ def test_tsv_csv_and_parquet_have_the_same_rows(run, command, tmp_path):
         assert run(command, "--format", kind) == path.read_text(encoding="utf-8")
         tables[kind] = list(csv.reader(io.StringIO(path.read_text(encoding="utf-8"), newline=""), delimiter=delimiter))
     assert run(command, "-o", tmp_path / "rows.parquet") == ""
-    table = pyarrow.parquet.read_table(tmp_path / "rows.parquet")
+    table = read_table(tmp_path / "rows.parquet")
     header, *rows = tables["tsv"]
     assert tables["csv"] == tables["tsv"]
     assert header == table.column_names
@@ -136,10 +137,12 @@ def test_formats_that_cannot_be_written_are_reported_first(capsys, tmp_path, mon
 
 
 def test_scores_in_parquet_are_exact_and_keep_the_columns_of_the_input(folders, tmp_path, capsys):
+    from pyarrow.parquet import read_table
+
     (tmp_path / "items.tsv").write_text("item\ttext\n1\tthe cat\n2\ta dog\n")
     words = ["score", folders["MODEL"], str(tmp_path / "items.tsv"), "--column", "text"]
     assert cli.main([*words, "-o", str(tmp_path / "rows.parquet"), "--quiet"]) == 0
-    rows = pyarrow.parquet.read_table(tmp_path / "rows.parquet").to_pylist()
+    rows = read_table(tmp_path / "rows.parquet").to_pylist()
     assert [row["item"] for row in rows] == ["1"] * 3 + ["2"] * 3
     assert any(row["surprisal"] != round(row["surprisal"], 6) for row in rows)
     capsys.readouterr()

@@ -17,7 +17,7 @@ from syntaxlm.training.checkpoint import CHECKPOINT, TrainerState, own_tensors, 
 from syntaxlm.training.recipe import read_recipe
 from syntaxlm.training.schedule import build_optimiser
 from syntaxlm.training.trainer import METRICS
-from tests.training.two_processes import forking, in_two_processes
+from tests.training.two_processes import forked, in_two_processes, torchrun
 
 
 def written(tmp_path: Path, data: dict) -> Path:
@@ -65,15 +65,15 @@ def test_two_processes_give_the_gradient_of_one_and_resume_with_their_own_column
     runs = [trainer._run(one, tmp_path / "one", watch)]
     with runs[0].start():
         single = trainer._trained(runs[0], one)
-    with forking() as launch:
-        output = in_two_processes(tmp_path, recipe, tmp_path / "two", stop=6, launch=launch)
-        for rank in (0, 1):
-            for name, gradient in torch.load(output / f"gradient-{rank}").items():
-                torch.testing.assert_close(gradient, gradients[0][name], rtol=1e-4, atol=1e-6)
-        checkpoint = safetensors.torch.load_file(tmp_path / "two" / CHECKPOINT)
-        assert checkpoint["state/hidden"].shape[1] == 2
-        assert checkpoint["process 1/state/hidden"].shape[1] == 3
-        in_two_processes(tmp_path, recipe, tmp_path / "two", stop=0, launch=launch)
+    launch = torchrun if torch.cuda.is_available() else forked
+    output = in_two_processes(tmp_path, recipe, tmp_path / "two", stop=6, launch=launch)
+    for rank in (0, 1):
+        for name, gradient in torch.load(output / f"gradient-{rank}").items():
+            torch.testing.assert_close(gradient, gradients[0][name], rtol=1e-4, atol=1e-6)
+    checkpoint = safetensors.torch.load_file(tmp_path / "two" / CHECKPOINT)
+    assert checkpoint["state/hidden"].shape[1] == 2
+    assert checkpoint["process 1/state/hidden"].shape[1] == 3
+    in_two_processes(tmp_path, recipe, tmp_path / "two", stop=0, launch=launch)
     result = json.loads((tmp_path / "two" / "result.json").read_text())
     assert result["steps"] == single.steps
     assert result["valid"]["nats"] == pytest.approx(single.valid.nats, rel=1e-3)

@@ -31,7 +31,7 @@ def folder(larger_toy, tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def result(larger_toy, folder):
-    settings = StopTraining(epochs=12, learning_rate=0.01, batch_words=128)
+    settings = StopTraining(epochs=6, learning_rate=0.02, batch_words=128)
     files = (larger_toy / f"{part}.conllu" for part in ("train", "valid", "test"))
     weights = (folder / WEIGHTS).read_bytes()
     result = train_stops(folder, *files, settings)

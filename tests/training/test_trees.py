@@ -305,7 +305,7 @@ def test_a_report_and_a_comparison_with_a_model_of_text_are_made(toy, tmp_path):
     recipes = {"trees": recipe_of(toy, schedule={"epochs": 1}), "lstm": toy.recipe("lstm", schedule={"epochs": 1})}
     comparison = compare(recipes, tmp_path / "both", 1, lambda recipe: nullcontext(lambda event: None))
     assert not comparison.faults
-    assert comparison.rows[0].epoch_tokens == sum(map(len, dependency_trees(toy / "train.conllu")))
+    assert comparison.recipes[0].epoch_tokens == sum(map(len, dependency_trees(toy / "train.conllu")))
     assert any("words given their trees" in note for note in comparison.notes)
     report = write_report(tmp_path / "both" / "trees" / "seed-1", tmp_path / "page")
     page = report.path.read_text(encoding="utf-8")

@@ -1,20 +1,17 @@
 """Training in two processes. Each records the weights, the gradient and the random numbers of its steps.
 
-torchrun starts this module as a program; with --forks it starts the two processes itself.
+torchrun starts this module as a program.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -48,43 +45,23 @@ def torchrun(arguments: list[str]) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@contextmanager
-def forking() -> Iterator[Launcher]:
-    """A launcher that imports torch once for all the processes it starts, with the environment of torchrun."""
-    command = [sys.executable, "-m", MODULE, "--forks"]
-    pipe = subprocess.PIPE
-    with (
-        tempfile.TemporaryFile("w+") as errors,
-        subprocess.Popen(
-            command, stdin=pipe, stdout=pipe, stderr=errors, text=True, env=_environment(), cwd=ROOT
-        ) as process,
-    ):
+def forked(arguments: list[str]) -> None:
+    """Starts two forks of this process, which has imported torch already, with the environment of torchrun.
 
-        def launch(arguments: list[str]) -> None:
-            print(json.dumps(arguments), file=process.stdin, flush=True)
-            codes = process.stdout.readline().strip()
-            errors.seek(0)
-            assert codes == "[0, 0]", f"exit codes {codes}\n{errors.read()}"
-
-        yield launch
+    Not after autograd has used a GPU: a fork cannot use its threads.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    children = [_fork(rank, port, arguments) for rank in (0, 1)]
+    codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+    assert codes == [0, 0], f"exit codes {codes}"
 
 
 def _environment() -> dict[str, str]:
     return os.environ | {"OMP_NUM_THREADS": "1"}
 
 
-def main() -> None:
-    if sys.argv[1] != "--forks":
-        train(*sys.argv[1:])
-        return
-    for line in sys.stdin:
-        with socket.create_server(("127.0.0.1", 0)) as server:
-            port = server.getsockname()[1]
-        children = [_forked(rank, port, json.loads(line)) for rank in (0, 1)]
-        print([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children], flush=True)
-
-
-def _forked(rank: int, port: int, arguments: list[str]) -> int:
+def _fork(rank: int, port: int, arguments: list[str]) -> int:
     """Starts a process that trains; returns its id."""
     child = os.fork()
     if child:
@@ -95,14 +72,13 @@ def _forked(rank: int, port: int, arguments: list[str]) -> int:
     os.environ.update({name: str(value) for name, value in (sizes | place).items()})
     code = 1
     try:
-        sys.stdout = sys.stderr  # the exit codes alone go to stdout
         train(*arguments)
         code = 0
     except BaseException:
         sys.excepthook(*sys.exc_info())
     finally:
         sys.stderr.flush()
-        os._exit(code)
+        os._exit(code)  # without the cleaning up of the tests
 
 
 def train(recipe: str, folder: str, records: str, stop: str) -> None:
@@ -133,4 +109,4 @@ def train(recipe: str, folder: str, records: str, stop: str) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    train(*sys.argv[1:])
