@@ -11,21 +11,27 @@ Writes the model folders `en` and `en-fast` of the package src/syntaxlm/shipped,
 from __future__ import annotations
 
 import argparse
+import json
+from contextlib import nullcontext
 from pathlib import Path
 
 import torch
 
 import syntaxlm.shipped
 from shipping.english_text import write_english
+from syntaxlm.files import write_text
 from syntaxlm.model_io import combine, read_model, write_model
+from syntaxlm.text_files import read_lines
+from syntaxlm.training.focusing import focus
 from syntaxlm.training.recipe import read_recipe
 from syntaxlm.training.result import RESULT
 from syntaxlm.training.trainer import resume, train
 
-PARSERS = {"pcfg-1": ("simple-pcfg-en", 1), "pcfg-2": ("simple-pcfg-en", 2)}
-SCORER = "lstm-1"
-MEMBERS = PARSERS | {SCORER: ("lstm-en", 1), "fast-1": ("simple-pcfg-en-fast", 1)}
-"""Folder in RUNS: the recipe and the seed."""
+SEEDS = (1, 2, 3)
+AVERAGED = 2  # grammars in `en`: those with the lowest validation perplexity; three do not fit into 15 MB
+SCORER, FAST = "lstm-1", "fast"
+SHORT = 22  # words and marks; the sentences from which the small grammar learns
+FOCUS = 2.0  # nats, `model.focus`
 
 SHIPPED = Path(syntaxlm.shipped.__file__).parent
 
@@ -41,16 +47,35 @@ def main() -> None:
     train_text, valid_text = text / "train.txt", text / "valid.txt"
     if not (train_text.exists() and valid_text.exists()):
         write_english(options.data, text)
-    for name, (recipe, seed) in MEMBERS.items():
-        _train(options.runs / name, recipe, seed, train_text, valid_text)
+    for seed in SEEDS:
+        _train(options.runs / f"pcfg-{seed}", "simple-pcfg-en", seed, train_text, valid_text)
+    _train(options.runs / SCORER, "lstm-en", 1, train_text, valid_text)
+    train_fast(options.runs)
     write_shipped(options.runs)
+
+
+def train_fast(runs: Path) -> None:
+    """Trains the small grammar on the short sentences, focused on the trees of all grammars."""
+    text, short = runs / "data", runs / "data" / "short.txt"
+    if not short.exists():
+        lines = (line for _, line in read_lines(text / "train.txt"))
+        write_text("".join(f"{line}\n" for line in lines if len(line.split()) <= SHORT), short)
+    settings = {"text.train": str(short), "text.valid": str(text / "valid.txt"), "model.end_bias": 0.0}
+    recipe = read_recipe("simple-pcfg-en-fast", settings)
+    parsers = [runs / f"pcfg-{seed}" for seed in SEEDS]
+    focus(recipe, runs / FAST, 0, FOCUS, parsers, lambda recipe: nullcontext(lambda event: None), print)
 
 
 def write_shipped(runs: Path) -> None:
     """Writes the shipped model folders from the finished runs, with weights in bfloat16."""
-    parsers = [read_model(runs / name) for name in PARSERS]
+    folders = sorted((runs / f"pcfg-{seed}" for seed in SEEDS), key=_valid_loss)[:AVERAGED]
+    parsers = [read_model(folder) for folder in sorted(folders)]
     write_model(SHIPPED / "en", combine(parsers, read_model(runs / SCORER)), torch.bfloat16)
-    write_model(SHIPPED / "en-fast", read_model(runs / "fast-1"), torch.bfloat16)
+    write_model(SHIPPED / "en-fast", read_model(runs / FAST / "focused"), torch.bfloat16)
+
+
+def _valid_loss(folder: Path) -> float:
+    return float(json.loads((folder / RESULT).read_text(encoding="utf-8"))["valid"]["loss"])
 
 
 def _train(folder: Path, recipe: str, seed: int, train_text: Path, valid_text: Path) -> None:

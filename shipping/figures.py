@@ -21,6 +21,7 @@ from syntaxlm.errors import InputError
 from syntaxlm.files import to_json, write_text
 from syntaxlm.model_io import read_model
 from syntaxlm.parsing.parse import parse_lines
+from syntaxlm.text.reader import AUTO_STYLE
 from syntaxlm.text_files import read_lines
 
 RESULTS = Path(__file__).parents[1] / "results" / "shipped"
@@ -70,9 +71,9 @@ def _time(model: str) -> None:
 
     stored = read_model(model)
     lines = [line for _, line in read_lines(EWT)][:TIMED_SENTENCES]
-    parse_lines(stored, lines[:100])
+    parse_lines(stored, lines[:100], style=AUTO_STYLE)
     begin = time.perf_counter()
-    parse_lines(stored, lines)
+    parse_lines(stored, lines, style=AUTO_STYLE)
     seconds = time.perf_counter() - begin
     figures = {"sentences": len(lines), "text": EWT, "threads": torch.get_num_threads()}
     figures["sentences_per_second"] = round(len(lines) / seconds, 1)

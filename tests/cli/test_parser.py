@@ -36,6 +36,7 @@ NOT_PATHS = {
 }
 # Options with different help texts, because their one meaning applies to different content.
 SEVERAL_HELPS = {
+    "--words": "table with one displayed word per row",
     "--also": "another model; may be repeated: ",
     "--details": "write ",
     "--output": "",  # files and folders of many kinds
@@ -98,8 +99,9 @@ def test_every_command_is_quiet_on_request_and_has_an_output_a_help_and_an_examp
     parser = LEAVES[name]
     known = {name for option in options(parser) for name in option.option_strings}
     assert {"-q", "--quiet"} <= known
-    assert ({"-o", "--output"} <= known) == (name not in {"tune stops", "serve"})  # its model's folder; a page
-    without_results = {"draw", "recipes show", "completion", "serve"}
+    without_output = {"tune stops", "serve", "models push"}  # the model's folder; a page; the hub
+    assert ({"-o", "--output"} <= known) == (name not in without_output)
+    without_results = {"draw", "recipes show", "completion", "serve", "models download", "models push"}
     assert ("--json" in known) == (name not in without_results)
     assert parser.description[0].isupper()
     assert parser.epilog.startswith(f"example: syntaxlm {name}")

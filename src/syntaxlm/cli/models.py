@@ -76,7 +76,7 @@ def _add_push(kinds: Any) -> None:
     parser.add_input("folder", type=Path, metavar="FOLDER", help="model folder, written by train")
     parser.add_argument("name", metavar="NAME", help="repository, user/name; it is created if necessary")
     parser.add_argument("--licence", metavar="NAME", help="licence of the model, such as mit, cc-by-4.0 or other")
-    parser.add_argument("--language", action="append", metavar="CODE", help="language, such as en; may be repeated")
+    parser.add_argument("--language", action="append", metavar="NAME", help="language, such as en; may be repeated")
     parser.add_argument("--data", metavar="TEXT", help="training data and their terms, for the card")
     parser.add_argument("--description", metavar="TEXT", help="what the model is for, for the card")
     parser.add_argument(

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from syntaxlm.trees import TieBreaking
 
 MODEL_HELP = (
-    "model folder, written by train; or a repository of the Hugging Face hub, user/name; or, to score text, a causal"
-    " language model of the library transformers, hf:NAME"
+    "model folder, written by train; a shipped model, such as en; a repository of the Hugging Face hub, user/name;"
+    " or, to score text, a causal language model of the library transformers, hf:NAME"
 )
 TREEBANK_HELP = "bracket file, folder of bracket files, or quoted pattern"
 

@@ -182,7 +182,7 @@ def add_displayed_words(parser: Parser) -> None:
     """The options of `score` for displayed words."""
     parser.add_input(
         "--words", metavar="FILE",
-        help="instead of TEXT: a table with one displayed word per row; print one row per displayed word",
+        help="table with one displayed word per row, read instead of TEXT; print one row per displayed word",
     )  # fmt: skip
     add_word_column(parser)
     add_text_columns(parser)
