@@ -179,7 +179,7 @@ def pcfg_trees() -> str:
     rows = (
         [
             _run_name(name),
-            str(_number_of_seeds(found["wsj"].get(name))),
+            str(_number_of_seeds(next(one[name] for one in found.values() if name in one))),
             *(_f1(found[ending].get(name)) for ending, _ in _SETS),
         ]
         for name in names
