@@ -31,9 +31,8 @@ def add_models(commands: Any) -> None:
         "folder",
         nargs="?",
         type=Path,
-        default=Path(),
         metavar="FOLDER",
-        help="folder to search; default: the current folder",
+        help="folder to search; default: the current folder, with the shipped models first",
     )
     add_figures(parser, rows=True)
     parser.set_defaults(run=_list)
@@ -183,16 +182,18 @@ def _list(options: argparse.Namespace) -> None:
 
     from syntaxlm.errors import InputError, OldSettingWarning
     from syntaxlm.reports.models import describe, model_folders
+    from syntaxlm.shipped import shipped_names
 
-    models = []
+    folder = options.folder or Path()
+    models = [] if options.folder else [describe(name) | {"folder": name} for name in shipped_names()]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OldSettingWarning)  # of many folders; models info prints those of one
-        for folder in model_folders(options.folder):
+        for path in model_folders(folder):
             try:
-                models.append(describe(folder))
+                models.append(describe(path))
             except InputError as error:
-                models.append({"folder": str(folder), "error": str(error).splitlines()[0]})
-    print_result(Listing(options.folder, models), options)
+                models.append({"folder": str(path), "error": str(error).splitlines()[0]})
+    print_result(Listing(folder, models), options)
 
 
 def _info(options: argparse.Namespace) -> None:
