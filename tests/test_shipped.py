@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import zipfile
 
@@ -68,6 +69,13 @@ def test_commands_take_the_name_of_a_shipped_model(capsys):
     assert "(X the cabinet)" in capsys.readouterr().out
     assert main(["models", "info", "en", "--json"]) == 0
     assert '"combination"' in capsys.readouterr().out
+
+
+def test_shipped_models_are_listed_first(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(find_model("en-fast"), "mine")
+    assert main(["models", "list", "--json"]) == 0
+    assert [one["folder"] for one in json.loads(capsys.readouterr().out)["models"]] == [*NAMES, "mine"]
 
 
 def test_a_folder_comes_before_a_shipped_model(tmp_path, monkeypatch):

@@ -318,6 +318,22 @@ def shipped_speed() -> str:
     return table(["model", "sentences per second", "sentences", "threads"], rows)
 
 
+def unknown_words() -> str:
+    """What classes of unknown words change, from the reports of `shipping.unknown_words` and `evaluate parse`."""
+    rows = []
+    texts = {"simple-pcfg": ("small SN-PCFG", "EWT"), "kn5": ("5-grams", "EWT"), "kn5-valid": ("5-grams", "validation")}
+    for name, (model, text) in texts.items():
+        report = json.loads((RESULTS / "shipped" / f"unknown-words-{name}.json").read_text(encoding="utf-8"))
+        for key, words in (("words", "all"), ("words_after_unknown_words", "after an unknown word")):
+            means = report["mean_surprisal" + key.removeprefix("words")]
+            rows.append(
+                [f"{model}, bits per known word of {text}, {words} ({report[key]:,})", *(f"{x:.2f}" for x in means)]
+            )
+    f1 = [percent(run("shipped", "wsj", name).f1) for name in ("with-classes", "without-classes")]
+    rows.append(["small SN-PCFG, F1 on the WSJ sample", *f1])
+    return table(["", "with classes", "without"], rows)
+
+
 def earlier_trees() -> str:
     """All F1 figures without a stored report: one row per recipe, treebank and decoder."""
     rows: dict[tuple[str, ...], dict[int | None, list[str]]] = {}
@@ -360,6 +376,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "shipped-trees": shipped_trees,
     "shipped-perplexity": shipped_perplexity,
     "shipped-speed": shipped_speed,
+    "unknown-words": unknown_words,
     "earlier-trees": earlier_trees,
     "earlier-perplexity": earlier_perplexity,
     "long-dependencies": long_dependencies,

@@ -36,6 +36,8 @@ NOT_PATHS = {
 }
 # Options with different help texts, because their one meaning applies to different content.
 SEVERAL_HELPS = {
+    "--frequencies": "",
+    "--revision": "",
     "--words": "table with one displayed word per row",
     "--also": "another model; may be repeated: ",
     "--details": "write ",

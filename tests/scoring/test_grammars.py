@@ -154,7 +154,7 @@ def test_the_error_for_token_scores_of_a_bound_lists_the_types_that_have_them(te
     stored = fresh("compound-pcfg")
     fault = (
         r"^this compound-pcfg model gives no token probabilities, so {} cannot use it\. Model types that can:"
-        r" prpn, lstm, on-lstm, palm, simple-pcfg, tensor-pcfg, neural-pcfg, ngram, tree-rnn\.$"
+        r" prpn, lstm, on-lstm, palm, simple-pcfg, tensor-pcfg, neural-pcfg, ngram, tree-rnn, combination\.$"
     )
     with pytest.raises(InputError, match=fault.format("scoring of tokens")):
         list(surprisals(stored, LINES))

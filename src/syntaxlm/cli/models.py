@@ -76,14 +76,14 @@ def _add_push(kinds: Any) -> None:
     parser.add_argument("name", metavar="NAME", help="repository, user/name; it is created if necessary")
     parser.add_argument("--licence", metavar="NAME", help="licence of the model, such as mit, cc-by-4.0 or other")
     parser.add_argument("--language", action="append", metavar="NAME", help="language, such as en; may be repeated")
-    parser.add_argument("--data", metavar="TEXT", help="training data and their terms, for the card")
-    parser.add_argument("--description", metavar="TEXT", help="what the model is for, for the card")
+    parser.add_argument("--data", metavar="NAME", help="training data and their terms, for the card")
+    parser.add_argument("--description", metavar="NAME", help="what the model is for, for the card")
     parser.add_argument(
         "--private", action=argparse.BooleanOptionalAction, help="make a new repository private; default: as in your"
         " account"
     )  # fmt: skip
     parser.add_argument("--revision", metavar="BRANCH", help="branch; default: the main branch")
-    parser.add_argument("--message", metavar="TEXT", help="commit message")
+    parser.add_argument("--message", metavar="NAME", help="commit message")
     parser.set_defaults(run=_push)
 
 

@@ -51,7 +51,7 @@ class CombinationConfig(Settings, section="model"):
     parsers: Annotated[tuple[ParserConfig, ...], Field(min_length=1)] = (
         SimplePCFGConfig(),
     )  # the grammars whose span probabilities are averaged
-    vocabulary_sizes: tuple[Count, ...] = (3,)  # of the parsers
+    vocabulary_sizes: tuple[Count, ...] = (10_000,)  # of the parsers
     scorer: ScorerConfig = field(default_factory=LSTMConfig)  # the language model
 
     def contradictions(self) -> list[str]:

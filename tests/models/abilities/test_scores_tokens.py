@@ -167,7 +167,7 @@ def test_hidden_states_are_what_the_decoder_reads_at_each_real_step(name):
     model = built(name)
     for batch in (read(6, 3), ragged(6, (6, 4, 1))):
         scores = model.token_log_probs(batch)
-        every_word = torch.log_softmax(model.decoder(scores.hidden), dim=-1)
+        every_word = torch.log_softmax(getattr(model, "scorer", model).decoder(scores.hidden), dim=-1)
         expected = every_word.gather(1, batch.targets[batch.mask()][:, None])[:, 0]
         torch.testing.assert_close(scores.log_probs[batch.mask()], expected)
 
