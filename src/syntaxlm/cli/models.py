@@ -82,7 +82,7 @@ def _add_push(kinds: Any) -> None:
         "--private", action=argparse.BooleanOptionalAction, help="make a new repository private; default: as in your"
         " account"
     )  # fmt: skip
-    parser.add_argument("--revision", metavar="BRANCH", help="branch; default: the main branch")
+    parser.add_argument("--revision", metavar="R", help="branch; default: the main branch")
     parser.add_argument("--message", metavar="NAME", help="commit message")
     parser.set_defaults(run=_push)
 

@@ -54,13 +54,14 @@ def model_card(bundle: ModelBundle, name: str, facts: CardFacts, weight_bytes: i
         front["license"] = facts.licence
     if facts.language is not None:
         front["language"] = [facts.language] if isinstance(facts.language, str) else list(facts.language)
+    package = "'syntaxlm[hub]'" if "/" in name else "syntaxlm"
     sections = [
         f"---\n{yaml.safe_dump(front, sort_keys=False, allow_unicode=True)}---\n",
         f"# {name.rpartition('/')[2]}\n",
         *([] if facts.description is None else [facts.description.strip() + "\n"]),
         "A model of syntaxlm, a toolkit of language models that learn syntax.\n",
         "## How to use\n",
-        f"Install syntaxlm: `pip install 'syntaxlm[hub]'`. Then:\n\n```python\n{_usage(bundle, name)}```\n",
+        f"Install syntaxlm: `pip install {package}`. Then:\n\n```python\n{_usage(bundle, name)}```\n",
         "## Model\n",
         _table(_model_rows(bundle, weight_bytes)),
         "## Settings\n",
