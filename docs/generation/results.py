@@ -327,6 +327,31 @@ def shipped_speed() -> str:
     return table(["model", "sentences per second", "sentences", "threads"], rows)
 
 
+READING_MODELS = {
+    "kn5": "5-grams, `kn5-en`",
+    "lstm-1": "LSTM, `lstm-en`",
+    "on-lstm-1": "ON-LSTM, `on-lstm-en`, 13 minutes",
+    "prpn-1": "PRPN, `prpn-en`, 13 minutes",
+    "pcfg-1": "SN-PCFG, `simple-pcfg-en`, seed 1",
+    "pcfg-2": "SN-PCFG, `simple-pcfg-en`, seed 2",
+    "en": "shipped `en`",
+}
+
+
+def reading_times() -> str:
+    """How well surprisals predict the reading times of Natural Stories."""
+    report = json.loads((RESULTS / "reading-times" / "natural-stories.json").read_text(encoding="utf-8"))
+    rows = []
+    for one in report["models"]:
+        gain = one["delta_log_likelihood"]
+        value, low, high = (f"{1000 * gain[key]:.2f}" for key in ("value", "low", "high"))
+        rows.append(
+            [READING_MODELS[one["model"]], one["context"], f"{one['mean_surprisal']:.2f}", value, f"{low} to {high}"]
+        )
+    heads = ["model", "context", "mean surprisal, bits", "delta log-likelihood, 10^-3 nats per word", "95% interval"]
+    return table(heads, rows)
+
+
 def unknown_words() -> str:
     """What classes of unknown words change, from the reports of `shipping.unknown_words` and `evaluate parse`."""
     rows = []
@@ -386,6 +411,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "shipped-perplexity": shipped_perplexity,
     "shipped-speed": shipped_speed,
     "unknown-words": unknown_words,
+    "reading-times": reading_times,
     "earlier-trees": earlier_trees,
     "earlier-perplexity": earlier_perplexity,
     "long-dependencies": long_dependencies,

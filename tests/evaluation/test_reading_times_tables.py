@@ -212,3 +212,15 @@ def test_invalid_frequencies_are_reported(write, content, reported):
     with pytest.raises(InputError) as error:
         Frequencies.read(write(content, "list.tsv"))
     assert reported in str(error.value)
+
+
+def test_times_beyond_the_limit_and_repeated_columns_are_refused(tmp_path):
+    path = tmp_path / "times.tsv"
+    path.write_text("word\ttime\na\t1e308\n")
+    with pytest.raises(
+        InputError, match=r"line 2: found '1e308' in column time; expected a number up to 1,000,000,000"
+    ):
+        Table.read(path).numbers("time", "--time-column")
+    frame = pd.DataFrame([["a", "b"]], columns=["word", "word"])
+    with pytest.raises(InputError, match="more than one column is named 'word'"):
+        Table.read(frame)

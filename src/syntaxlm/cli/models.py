@@ -182,10 +182,10 @@ def _list(options: argparse.Namespace) -> None:
 
     from syntaxlm.errors import InputError, OldSettingWarning
     from syntaxlm.reports.models import describe, model_folders
-    from syntaxlm.shipped import shipped_names
+    from syntaxlm.shipped import shipped_folder, shipped_names
 
     folder = options.folder or Path()
-    models = [] if options.folder else [describe(name) | {"folder": name} for name in shipped_names()]
+    models = [] if options.folder else [describe(shipped_folder(name)) | {"folder": name} for name in shipped_names()]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OldSettingWarning)  # of many folders; models info prints those of one
         for path in model_folders(folder):

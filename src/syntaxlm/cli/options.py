@@ -111,7 +111,10 @@ def given_text(options: argparse.Namespace) -> str | GivenText:
             return file
     elif options.text is not None:
         raise InputError(f"found both {options.text} and --text; expected either a file or a sentence")
-    return GivenText(tuple((options.sentence or options.text).splitlines()))
+    given = options.text if options.sentence is None else options.sentence
+    if not given.strip():
+        raise InputError("the sentence is empty; expected words")
+    return GivenText(tuple(given.splitlines()))
 
 
 def add_also(parser: Parser, meaning: str) -> None:

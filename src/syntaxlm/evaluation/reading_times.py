@@ -473,6 +473,11 @@ def _analysed(
     for reason, flags in reasons.items():
         excluded[reason] = int((left & flags).sum())
         left &= ~flags
+    if left.any() and np.ptp(times.values[left]) == 0:
+        raise InputError(
+            f"{times.source}: all analysed times of column {times.column} are {times.values[left][0]:g}; a regression"
+            " needs times that differ"
+        )
     return left, excluded
 
 

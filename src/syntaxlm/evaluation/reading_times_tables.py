@@ -27,6 +27,7 @@ Integers = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.float64]
 
 MISSING = frozenset(["", "NA", "NaN", "nan", "N/A", "null", "None", "."])  # cells without a number
+LARGEST = 1e9  # number in a table: far above any time in milliseconds, and safe in sums of squares
 _SHOWN = 3  # keys or columns in a message
 
 
@@ -83,7 +84,11 @@ class Table:
         kept = tuple(tuple(map(_cell_of, row)) for row in rows)
         if not kept:
             raise InputError("the data frame has no rows; expected at least one")
-        return cls("the data frame", tuple(map(str, frame.columns)), kept)
+        names = tuple(map(str, frame.columns))
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise InputError(f"the data frame: more than one column is named {twice[0]!r}; expected unique names")
+        return cls("the data frame", names, kept)
 
     def place(self, row: int) -> str:
         """The place of a row (from 0) for messages."""
@@ -110,9 +115,11 @@ class Table:
                 found[row] = float(cell)
             except ValueError:
                 found[row] = np.inf
-            if not math.isfinite(found[row]):
+            if not abs(found[row]) <= LARGEST:
+                limit = f" up to {LARGEST:,.0f}" if math.isfinite(found[row]) else ""
                 raise InputError(
-                    f"{self.place(row)}: found {cell!r} in column {name}; expected a number, or NA if it is missing"
+                    f"{self.place(row)}: found {cell!r} in column {name}; expected a number{limit}, or NA if it is"
+                    " missing"
                 )
         return found
 

@@ -13,12 +13,17 @@ def shipped_names() -> list[str]:
     return sorted(path.parent.name for path in _FOLDER.glob(f"*/{_CONFIG}"))
 
 
+def shipped_folder(name: str) -> Path:
+    """The folder of a shipped model."""
+    return _FOLDER / name
+
+
 def find_model(name_or_folder: str | Path) -> Path:
-    """The folder of a model. A folder that exists comes before a shipped model of the same name.
+    """The folder of a model. A model folder that exists comes before a shipped model of the same name.
 
     name_or_folder: the name of a shipped model, such as "en", or a folder, which need not exist.
     """
     folder = Path(name_or_folder)
-    if not folder.exists() and str(name_or_folder) in shipped_names():
-        return _FOLDER / folder
+    if not (folder / _CONFIG).exists() and str(name_or_folder) in shipped_names():
+        return shipped_folder(str(name_or_folder))
     return folder

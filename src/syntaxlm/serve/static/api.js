@@ -66,7 +66,7 @@ function operation(path, method, one) {
   const inner = [...referenced(resolved(answer))].map((link) => element("div", {}, element("h4", {}, link.split("/").at(-1)), fields({ $ref: link })));
   if (inner.length) made.append(element("details", {}, element("summary", {}, "Types"), ...inner));
   const errors = Object.entries(one.responses).filter(([status]) => status !== "200").map(([status, { description }]) => `${status}: ${description}`);
-  made.append(element("p", { class: "hint" }, `Errors have a detail. ${errors.join("; ")}.`));
+  if (errors.length) made.append(element("p", { class: "hint" }, `Errors have a detail. ${errors.join("; ")}.`));
   made.append(trial(path, method, body));
   return made;
 }
