@@ -18,25 +18,30 @@ install: $(VENV)/installed
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
+	@touch $@
+
+# What the tests need besides, all optional dependencies included.
+$(VENV)/installed-test: $(VENV)/installed
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[test]"
 	@touch $@
 
 quickstart: install
 	$(BIN)/syntaxlm quickstart --model-type $(MODEL) --output runs/quickstart-$$(date +%Y%m%d-%H%M%S)
 
-test: install
+test: $(VENV)/installed-test
 	$(MAKE) --no-print-directory --jobs 2 lint pytest
 
 test-all: $(VENV)/installed-docs
 	$(MAKE) --no-print-directory --jobs 2 lint pytest-all
 
-pytest: install
+pytest: $(VENV)/installed-test
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
 pytest-all: $(VENV)/installed-docs
 	SYNTAXLM_LONG_TESTS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal -m "long or not long"
 
-lint: install
+lint: $(VENV)/installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -49,7 +54,7 @@ benchmark: install test
 docs: $(VENV)/installed-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
-$(VENV)/installed-docs: $(VENV)/installed
+$(VENV)/installed-docs: $(VENV)/installed-test
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[docs]"
 	@touch $@
 
