@@ -21,9 +21,9 @@ $(VENV)/installed: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
 	@touch $@
 
-# What the tests need besides, all optional dependencies included.
+# What the tests need besides, all optional dependencies included; bytecode is compiled when it is first imported.
 $(VENV)/installed-test: $(VENV)/installed
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[test]"
+	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable ".[test]"
 	@touch $@
 
 quickstart: install
