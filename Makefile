@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 .PHONY: help install quickstart test test-all pytest pytest-all lint benchmark docs clean
 
 help:
-	@echo "make quickstart   install, then train and parse the built-in corpus (MODEL=simple-pcfg)"
+	@echo "make quickstart   install, parse with the shipped model, train on the built-in corpus (MODEL=simple-pcfg)"
 	@echo "make test         install, then run the tests"
 	@echo "make test-all     the long tests, too"
 	@echo "make lint         ruff, mypy, imports between packages, wording"

@@ -32,7 +32,7 @@ SENTENCES = (
     "She saw the man with the telescope.",
     "The horse raced past the barn fell.",
     "The company said it expects sales to rise in the second half of the year.",
-    "The woman who lived near the river told her children a story about a dog that had lost its way home.",
+    "The woman who lived near the river read her children a story about a dog that had lost its way home.",
 )
 _PARSE = """async (sentence) => {
   const results = document.getElementById("results");

@@ -60,7 +60,7 @@ def train_fast(runs: Path) -> None:
     if not short.exists():
         lines = (line for _, line in read_lines(text / "train.txt"))
         write_text("".join(f"{line}\n" for line in lines if len(line.split()) <= SHORT), short)
-    settings = {"text.train": str(short), "text.valid": str(text / "valid.txt"), "model.end_bias": 0.0}
+    settings = {"text.train": str(short), "text.valid": str(text / "valid.txt")}
     recipe = read_recipe("simple-pcfg-en-fast", settings)
     parsers = [runs / f"pcfg-{seed}" for seed in SEEDS]
     focus(recipe, runs / FAST, 0, FOCUS, parsers, lambda recipe: nullcontext(lambda event: None), print)

@@ -10,6 +10,7 @@ import csv
 import io
 import math
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -51,14 +52,14 @@ class Table:
         return replace(self, columns={**self.columns, **{name: Column("text", meaning) for name in names}})
 
 
-class HasRows:
+class HasRows(ABC):
     """A result with rows. A subclass has `table`, and `rows` that yield a value or None for each of its columns."""
 
     table: Table
 
+    @abstractmethod
     def rows(self) -> Iterator[Row]:
         """The rows of files and data frames."""
-        raise NotImplementedError
 
     def to_dataframe(self) -> Any:
         """The rows as a pandas.DataFrame or, if pandas is not installed, a polars.DataFrame.

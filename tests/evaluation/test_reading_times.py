@@ -26,6 +26,7 @@ from syntaxlm.evaluation.reading_times_regression import (
 )
 from syntaxlm.evaluation.reading_times_tables import Table, displayed_words, join_times
 from syntaxlm.evaluation.reading_times_words import score_words, word_table
+from syntaxlm.result_tables import format_rows
 from syntaxlm.scoring.surprisal import surprisals
 from syntaxlm.text.reader import AUTO_STYLE
 from syntaxlm.text.vocabulary import Vocabulary
@@ -139,14 +140,18 @@ def test_the_table_has_all_columns_of_the_input_and_values_of_previous_words():
     assert found.summary == "4 words, 1 unknown (25.0%)"
 
 
-@pytest.mark.parametrize(("format", "separator"), [("tsv", "\t"), ("csv", ",")])
+@pytest.mark.parametrize(("format", "separator"), [("tabs", "\t"), ("commas", ",")])
 def test_the_formats_of_the_table_have_the_same_content(format, separator):
     found = word_table(fresh("ngram"), frame(['"the,', "cat"]))
-    lines = list(csv.DictReader(io.StringIO("".join(found.lines(format))), delimiter=separator))
-    values = [json.loads(line) for line in found.lines("json")]
-    assert values == list(found.rows())
-    expected = [{name: reading_times_words._text_of(value) for name, value in row.items()} for row in values]
-    assert lines == expected
+    lines = list(
+        csv.DictReader(io.StringIO("".join(format_rows(found.rows(), found.table, format))), delimiter=separator)
+    )
+    (first, second), rows = lines, list(found.rows())
+    assert [first.keys(), second.keys()] == [row.keys() for row in rows]
+    assert [line["word"] for line in lines] == ['"the,', "cat"]
+    assert [line["in_vocabulary"] for line in lines] == [str(row["in_vocabulary"]).lower() for row in rows]
+    assert first["previous_surprisal"] == ""
+    assert float(second["previous_surprisal"]) == pytest.approx(rows[0]["surprisal"], abs=1e-6)
     assert list(found.to_dataframe()["word"]) == ['"the,', "cat"]
 
 

@@ -347,16 +347,22 @@ def print_result(result: Any, options: argparse.Namespace) -> None:
 
 def write_rows(rows: Iterable[Row], table: Table, options: argparse.Namespace) -> None:
     """Writes rows as they come, as TSV, CSV, JSON lines or Parquet, to `--output`."""
-    from syntaxlm.result_tables import format_rows, write_parquet
+    from syntaxlm.result_tables import write_parquet
 
     if options.format == "parquet":
         write_parquet(rows, table, options.output)
         return
     with text_output(options.output) as file:
-        if options.format == "json":
-            file.writelines(to_json(row) + "\n" for row in rows)
-        else:
-            file.writelines(format_rows(rows, table, "tabs" if options.format == "tsv" else "commas"))
+        file.writelines(lines_of_rows(rows, table, options.format))
+
+
+def lines_of_rows(rows: Iterable[Row], table: Table, format: str) -> Iterable[str]:
+    """Lines with their ends. format: tsv or csv, with a header, or json, one object per line."""
+    from syntaxlm.result_tables import format_rows
+
+    if format == "json":
+        return (to_json(row) + "\n" for row in rows)
+    return format_rows(rows, table, "tabs" if format == "tsv" else "commas")
 
 
 def print_summary(result: Any, options: argparse.Namespace, head: str = "") -> None:

@@ -13,6 +13,7 @@ from syntaxlm.cli.options import (
     add_seed,
     add_theme,
     add_treebank_style,
+    lines_of_rows,
     load_model,
     model_names,
     print_result,
@@ -24,14 +25,13 @@ from syntaxlm.cli.parser import Parser
 from syntaxlm.errors import InputError
 
 if TYPE_CHECKING:
-    from syntaxlm.evaluation.reading_times_words import TableFormat
     from syntaxlm.scoring.surprisal import Context
 
 FREQUENCIES_HELP = (
     "word frequencies: a list with a word and its count per line, separated by a tab, or a plain text whose words are"
     " counted, such as the models' training text"
 )
-_SUFFIXES: dict[str, TableFormat] = {".csv": "csv", ".json": "json", ".jsonl": "json"}
+_SUFFIXES = {".csv": "csv", ".json": "json", ".jsonl": "json"}
 
 
 def add_reading_times(kinds: Any) -> None:
@@ -143,7 +143,7 @@ def context_of(options: argparse.Namespace) -> Context | None:
     return contexts[options.carry_state]
 
 
-def table_format(path: Path | None) -> TableFormat:
+def table_format(path: Path | None) -> str:
     """The format of a table by the extension of its file."""
     return "tsv" if path is None else _SUFFIXES.get(path.suffix.lower(), "tsv")
 
@@ -171,8 +171,9 @@ def _reading_times(options: argparse.Namespace) -> None:
         settings=settings,
     )  # fmt: skip
     if options.details is not None:
+        words = report.word_table()
         with text_output(options.details) as file:
-            file.writelines(report.word_table().lines(table_format(options.details)))
+            file.writelines(lines_of_rows(words.rows(), words.table, table_format(options.details)))
     if options.picture is not None:
         report.write_picture(options.picture, options.theme)
     print_result(report, options)

@@ -12,13 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from syntaxlm.data.tables import names_beside
-from syntaxlm.dataframes import dataframe
 from syntaxlm.errors import InputError, InputWarning
 from syntaxlm.evaluation.reading_times_frequencies import Frequencies
 from syntaxlm.evaluation.reading_times_tables import (
@@ -28,10 +27,9 @@ from syntaxlm.evaluation.reading_times_tables import (
     displayed_words,
     lagged,
 )
-from syntaxlm.files import to_json
 from syntaxlm.model_io import ModelBundle
 from syntaxlm.progress import progress_bar
-from syntaxlm.result_tables import Column, ColumnType, format_cells, format_comma_separated
+from syntaxlm.result_tables import Column, ColumnType, HasRows
 from syntaxlm.result_tables import Table as ResultTable
 from syntaxlm.scoring.surprisal import Context, WordSurprisal, surprisals
 from syntaxlm.text.reader import AUTO_STYLE
@@ -40,7 +38,6 @@ from syntaxlm.text.treebank_style import TreebankStyle
 LONGEST = 100  # words of a sentence for models of whole sentences, whose time grows with the cube of the length
 FEW_FREQUENT = 0.5  # share of the displayed words that a frequency list should have
 
-TableFormat = Literal["tsv", "csv", "json"]
 _BREAKS = (",", ";", ":", "—", "--", ")")  # a long sentence is split after a word that ends in one of these
 
 
@@ -149,7 +146,7 @@ def _scored(
 
 
 @dataclass(frozen=True)
-class WordTable:
+class WordTable(HasRows):
     """One row per displayed word: the columns of the input, then these, each with that of previous words.
 
     word (of running text), sentence_number, word_in_sentence, word_in_group: from 1.
@@ -178,37 +175,16 @@ class WordTable:
         return list(self.rows())
 
     @property
-    def table(self) -> ResultTable:
-        """The types of the columns, for Parquet files."""
+    def table(self) -> ResultTable:  # type: ignore[override]  # the columns depend on the input
+        """The columns, with the types of their values."""
         columns = {name: Column(_type_of(values), "") for name, values in self.columns.items()}
         return ResultTable("displayed words", "displayed word", columns)
-
-    def to_dataframe(self) -> Any:
-        """The rows as a data frame. Raises InputError if neither pandas nor polars is installed."""
-        return dataframe(self.rows(), list(self.columns))
-
-    def lines(self, format: TableFormat = "tsv") -> Iterator[str]:
-        """The rows as lines of text with line ends: with a header for tsv and csv, JSON lines for json."""
-        if format == "json":
-            yield from (to_json(row) + "\n" for row in self.rows())
-            return
-        write = format_comma_separated if format == "csv" else format_cells
-        yield write(self.columns) + "\n"
-        yield from (write(map(_text_of, row)) + "\n" for row in zip(*self.columns.values(), strict=True))
 
 
 def _type_of(values: Sequence[Any]) -> ColumnType:
     """The type of a column's values; number if all are missing."""
     types: dict[type, ColumnType] = {bool: "boolean", int: "integer", float: "number", str: "text"}
     return types[type(next((value for value in values if value is not None), 0.0))]
-
-
-def _text_of(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)
 
 
 def word_table(

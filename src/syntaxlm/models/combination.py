@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import torch
 from pydantic import Field
@@ -35,12 +35,12 @@ from syntaxlm.models.pcfg import (
 from syntaxlm.models.prpn import PRPNConfig
 from syntaxlm.settings import Count, Settings
 
-ParserConfig = Annotated[
-    SimplePCFGConfig | TensorPCFGConfig | NeuralPCFGConfig | CompoundPCFGConfig, Field(discriminator="name")
-]
-PARSER_TYPES = ("simple-pcfg", "tensor-pcfg", "neural-pcfg", "compound-pcfg")
-SCORER_TYPES = ("lstm", "on-lstm", "prpn", "palm")
-ScorerConfig = Annotated[LSTMConfig | ONLSTMConfig | PRPNConfig | PaLMConfig, Field(discriminator="name")]
+_Parser = SimplePCFGConfig | TensorPCFGConfig | NeuralPCFGConfig | CompoundPCFGConfig
+_Scorer = LSTMConfig | ONLSTMConfig | PRPNConfig | PaLMConfig
+ParserConfig = Annotated[_Parser, Field(discriminator="name")]
+ScorerConfig = Annotated[_Scorer, Field(discriminator="name")]
+PARSER_TYPES: tuple[str, ...] = tuple(kind.name for kind in get_args(_Parser))
+SCORER_TYPES: tuple[str, ...] = tuple(kind.name for kind in get_args(_Scorer))
 
 
 @dataclass(frozen=True)

@@ -96,7 +96,7 @@ def _run(jobs: list[_Job]) -> None:
         else:  # only one of them may be wrong
             for job in jobs:
                 _run([job])
-    except BaseException as error:  # reported by the request; the thread goes on with the next job
+    except BaseException as error:  # the request reports it, and the thread computes the next job
         for job in jobs:
             job.result.set_exception(error)
     else:

@@ -57,12 +57,8 @@ class Vocabulary:
         ids: dict[str, int] = {token: number for number, token in enumerate(self.tokens)}
         self._check(ids)
         self.unknown_id, self.begin_id, self.end_id = ids[unknown], ids[begin], ids[end]
-        prefix, suffix = _class_token(unknown, "|").split("|")
-        classes = {
-            token[len(prefix) : len(token) - len(suffix)]: number
-            for token, number in ids.items()
-            if token.startswith(prefix) and token.endswith(suffix) and len(token) > len(prefix) + len(suffix)
-        }
+        names = ((_class_name(unknown, token), number) for token, number in ids.items())
+        classes = {name: number for name, number in names if name}
         self.unknown_ids: tuple[int, ...] = (self.unknown_id, *sorted(classes.values()))
         self._unknown = frozenset(self.unknown_ids)
         in_text = {token: number for token, number in ids.items() if token not in (begin, end)}
@@ -194,7 +190,13 @@ class Vocabulary:
 
 def _class_token(unknown: str, name: str) -> str:
     """The token of a class of unknown words: <unk> and "ing" give <unk:ing>."""
-    return f"{unknown[:-1]}:{name}>" if unknown.endswith(">") else f"{unknown}:{name}"
+    return f"{unknown.removesuffix('>')}:{name}" + ">" * unknown.endswith(">")
+
+
+def _class_name(unknown: str, token: str) -> str:
+    """The inverse of `_class_token`; "" for other tokens."""
+    start, end = f"{unknown.removesuffix('>')}:", ">" * unknown.endswith(">")
+    return token[len(start) : len(token) - len(end)] if token.startswith(start) and token.endswith(end) else ""
 
 
 def _classes_of(word: str) -> Iterator[str]:
