@@ -261,6 +261,24 @@ def test_the_command_writes_and_reports_both_files(book, paragraphs, tmp_path, c
     assert "no: cannot be read" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("options", "written"),
+    [
+        ([], ["“It doesn’t matter,” he said.", "Wait!"]),
+        (["--contractions", "split"], ["“It does n't matter,” he said.", "Wait!"]),
+        (["--punctuation", "split", "--contractions", "split"], ["“ It does n't matter , ” he said .", "Wait !"]),
+        (["--punctuation", "drop"], ["It doesn’t matter he said", "Wait"]),
+    ],
+)
+def test_sentences_are_written_as_in_treebanks_if_requested(options, written, book, tmp_path):
+    train = tmp_path / "train.txt"
+    assert (
+        cli.main(["data", "sentences", str(book("“It doesn’t matter,” he said. Wait!")), "-o", str(train), *options])
+        == 0
+    )
+    assert train.read_text().splitlines() == written
+
+
 @pytest.mark.skipif(not GUM.is_dir(), reason=f"no treebank with the text of its sentences in {GUM}")
 def test_sentences_of_fiction_are_found_where_people_put_their_ends():
     documents: dict[str, list[str]] = {}

@@ -23,6 +23,7 @@ from syntaxlm.data import english_abbreviations
 from syntaxlm.errors import InputError
 from syntaxlm.files import refuse_overwriting, replaced, split_lines
 from syntaxlm.progress import progress_bar
+from syntaxlm.text.treebank_style import AS_WRITTEN, TreebankStyle
 from syntaxlm.text_files import read_bytes, read_whole_text, source_name
 
 LEARNT = 5_000_000  # characters of all books together from which abbreviations are learned: about 8 seconds
@@ -300,6 +301,7 @@ def write_sentences(
     lines_are_paragraphs: bool = False,
     encoding: str = "utf-8",
     abbreviations: Sequence[str] = (),
+    style: TreebankStyle = AS_WRITTEN,
 ) -> SentencesSummary:
     """Write the sentences of books in order, one per line. The files are UTF-8 and written atomically.
 
@@ -307,6 +309,7 @@ def write_sentences(
         `train`. With None, all paragraphs go to `train`.
     lines_are_paragraphs, encoding: see `read_paragraphs`.
     abbreviations: see `Splitter.learn`.
+    style: how punctuation and contractions are separated from words; by default, they are kept as written.
     Raises InputError if a book cannot be read or has no sentence, if an output file is given twice or would overwrite a
     book, if the share is not between 0 and 1, and if the encoding is unknown.
     """
@@ -323,21 +326,21 @@ def write_sentences(
     written_aside = None
     if valid is not None:
         written_aside = _write(
-            (one for one, is_aside in zip(paragraphs, aside, strict=True) if is_aside), splitter, valid
+            (one for one, is_aside in zip(paragraphs, aside, strict=True) if is_aside), splitter, style, valid
         )
     kept = (one for one, is_aside in zip(paragraphs, aside, strict=True) if not is_aside)
-    written = _write(progress_bar(kept, "splitting, paragraphs", len(paragraphs) - sum(aside)), splitter, train)
+    written = _write(progress_bar(kept, "splitting, paragraphs", len(paragraphs) - sum(aside)), splitter, style, train)
     notices = sum(book.has_notice for book in books)
     return SentencesSummary(
         written, written_aside, len(books), len(paragraphs), notices, splitter.abbreviations, splitter.is_english
     )
 
 
-def _write(paragraphs: Iterable[str], splitter: Splitter, path: str | Path) -> WrittenText:
+def _write(paragraphs: Iterable[str], splitter: Splitter, style: TreebankStyle, path: str | Path) -> WrittenText:
     count = words = 0
     with replaced(Path(path)) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as file:
         for paragraph in paragraphs:
-            for sentence in splitter(paragraph):
+            for sentence in filter(None, map(style, splitter(paragraph))):
                 file.write(sentence + "\n")
                 count, words = count + 1, words + len(sentence.split())
         if not count:

@@ -175,3 +175,6 @@ class TreebankStyle:
             ending.insert(0, Piece(offset + found.start(), offset + len(word), found[0].replace("’", "'")))
             word = word[: found.start()]
         return [Piece(offset, offset + len(word), word), *ending]
+
+
+AS_WRITTEN = TreebankStyle()
