@@ -40,6 +40,10 @@ def percent(figure: Figure) -> str:
     return f"{100 * figure.mean:.1f}" + (f" ± {100 * figure.std:.1f}" if figure.std is not None else "")
 
 
+def perplexity(figure: Figure) -> str:
+    return f"{figure.mean:.1f}" + (f" ± {figure.std:.1f}" if figure.std is not None else "")
+
+
 def seeds(count: int) -> str:
     return f"{count} seed" + "s" * (count > 1)
 
@@ -71,6 +75,14 @@ def shown(one: dict[str, Any]) -> str:
         report = baselines(one["baselines"])
         figures = (f"{_TITLES[name]} {percent(of_baseline(report, name))}" for name in BASELINES)
         return ", ".join(figures) + f" ({report['sentences']:,} sentences)"
+    if "training" in one:
+        trained = run(one["training"], "training", one["run"])
+        figure, epochs = trained.perplexity(one["text"]), Figure.of(r["epochs"] for r in trained.reports.values())
+        return f"{one['system']} {perplexity(figure)} ({seeds(len(trained.reports))}, {epochs.mean:.0f} epochs)"
+    if "completion" in one:
+        answered = run("completion", "holmes", one["completion"])
+        accuracy = Figure.of(report["models"][0]["all"]["accuracy"] for report in answered.reports.values())
+        return f"{one['system']} {percent(accuracy)}"
     if "trees" in one or "reports" in one:
         found = f1_of(one)
         model = earlier(one["earlier"]).model if "earlier" in one else one["system"]
@@ -79,9 +91,8 @@ def shown(one: dict[str, Any]) -> str:
     file = earlier(one["earlier"])
     for old in file.perplexity:
         if (old.part, old.reading) == (one["text"], one["reading"]):
-            figure, count = old.figure, len(file.seeds)
-            spread = f" ± {figure.std:.1f}" if figure.std is not None else ""
-            return f"{file.model} {figure.mean:.1f}{spread}" + (f" ({seeds(count)})" if count else "")
+            count = len(file.seeds)
+            return f"{file.model} {perplexity(old.figure)}" + (f" ({seeds(count)})" if count else "")
     raise ValueError(f"results/earlier/{one['earlier']}.json: no perplexity of {one['text']}, {one['reading']}")
 
 
