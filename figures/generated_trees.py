@@ -17,20 +17,27 @@ from syntaxlm.drawing import svg
 from syntaxlm.drawing.dependencies import dependency_picture
 from syntaxlm.drawing.svg import Picture
 from syntaxlm.errors import InputError
-from syntaxlm.generation.trees import TreeSampling, generate_trees
+from syntaxlm.generation.stop_io import read_stops
+from syntaxlm.generation.trees import generate_trees
 from syntaxlm.model_io import ModelBundle
+from syntaxlm.models.stop_classifiers import Stops
 from syntaxlm.trees.tree import DependencyTree
 
 MOST_SAMPLED = 1000
 
 
-def sampled(model: ModelBundle, count: int, least_words: int, sampling: TreeSampling) -> list[DependencyTree]:
-    """The first `count` sampled trees with at least `least_words` words.
+def sampled(
+    model: ModelBundle, stops: Stops, count: int, least_words: int, most_words: int, temperature: float, seed: int
+) -> list[DependencyTree]:
+    """The first `count` sampled trees with `least_words` to `most_words` words.
 
     Raises InputError like `generate_trees`, and if there are fewer among MOST_SAMPLED.
     """
     found: list[DependencyTree] = []
-    for one in generate_trees(model, MOST_SAMPLED, sampling):
+    drawn = generate_trees(
+        model, stops, MOST_SAMPLED, temperature=temperature, seed=seed, maximum_words=most_words, redraw=True
+    )
+    for one in drawn:
         if len(one.tree) >= least_words:
             found.append(one.tree)
         if len(found) == count:
@@ -59,9 +66,12 @@ def main() -> tuple[Picture, argparse.Namespace]:
     parser.add_argument("--temperature", type=float, default=0.7, metavar="T", help="default 0.7")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="default 1")
     chosen = parser.parse_args()
-    sampling = TreeSampling(chosen.temperature, seed=chosen.seed, maximum_words=chosen.max_words, redraw=True)
-    named = shared.named(chosen.models)
-    trees = {name: sampled(load(path), chosen.trees, chosen.min_words, sampling) for name, path in named}
+    sizes = chosen.trees, chosen.min_words, chosen.max_words
+    models = {name: (path, load(path)) for name, path in shared.named(chosen.models)}
+    trees = {
+        name: sampled(model, read_stops(path, model), *sizes, chosen.temperature, chosen.seed)
+        for name, (path, model) in models.items()
+    }
     return picture(trees), chosen
 
 

@@ -79,7 +79,7 @@ def picture(series: Mapping[str, Sequence[Point]]) -> Picture:
         {**series, **published}, "Splits of untrained and trained models", "left splits, %", "right splits, %",
         [((0, 100), (100, 0))],
     )  # fmt: skip
-    note = ["Dotted line: every split is left or right."]
+    note = ["Dashed line: every split is left or right."]
     return stacked([chart, shared.lines(note)], chart.title, gap=0)
 
 

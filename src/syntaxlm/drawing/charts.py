@@ -110,7 +110,7 @@ def scatter_chart(
     y_label: str = "",
     lines: Sequence[tuple[Point, Point]] = (),
 ) -> Picture:
-    """Points (x, y) by series, in a square; each series has a marker and a colour. lines: drawn as guides.
+    """Points (x, y) by series, in a square; each series has a marker and a colour. lines: from point to point, dashed.
 
     Both axes start at 0 or below. Raises ValueError for more series than there are colours.
     """
@@ -123,7 +123,7 @@ def scatter_chart(
     )
     parts = frame.elements()
     parts += [
-        svg.line(frame.across(start[0]), frame.up(start[1]), frame.across(end[0]), frame.up(end[1]), "guide")
+        svg.line(frame.across(start[0]), frame.up(start[1]), frame.across(end[0]), frame.up(end[1]), "level")
         for start, end in lines
     ]
     for place, (name, some) in enumerate(series.items()):
