@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from figures import shared
-from syntaxlm.drawing.charts import line_chart
+from syntaxlm.drawing.charts import Point, line_chart
 from syntaxlm.drawing.svg import Picture, stacked
 from syntaxlm.errors import InputError
 from syntaxlm.files import parse_json, read_stored_text
@@ -62,10 +62,12 @@ def read_results(folder: str | Path) -> tuple[dict[str, list[Result]], float]:
 
 def picture(results: Mapping[str, Sequence[Result]], chance: float) -> Picture:
     """The figure. chance: the accuracy of guessing in percent."""
-    lines = {model: [(one.novels, one.accuracy) for one in some] for model, some in results.items()}
+    lines: dict[str, list[Point]] = {
+        model: [(one.novels, one.accuracy) for one in some] for model, some in results.items()
+    }
     intervals = {model: [(one.novels, one.low, one.high) for one in some] for model, some in results.items()}
     # One series for all published models: a missing value between two points leaves them unconnected.
-    published = [(PUBLISHED_NOVELS, value) for value in PUBLISHED.values()]
+    published: list[Point] = [(PUBLISHED_NOVELS, value) for value in PUBLISHED.values()]
     gaps = [(float("nan"), float("nan"))] * len(published)
     lines["published"] = [point for pair in zip(published, gaps, strict=True) for point in pair]
     chart = line_chart(

@@ -27,6 +27,7 @@ from syntaxlm.drawing.text import UNKNOWN
 from syntaxlm.drawing.tree import tree_picture
 from syntaxlm.errors import InputError
 from syntaxlm.layers.dropout import drop_weights
+from syntaxlm.layers.recurrent_stack import RecurrentLayer
 from syntaxlm.model_io import ModelBundle
 from syntaxlm.models.backbone import NeuralModel
 from syntaxlm.models.batches import TokenBatch
@@ -64,6 +65,8 @@ def master_gates(model: ModelBundle, tokens: Sequence[str]) -> list[MasterGates]
     rows, inputs = backbone.enter(backbone.embed(network.embedding, batch.tokens), batch)
     found = []
     for layer, states in zip(backbone.stack.layers, backbone.stack(inputs, rows, None).layers, strict=True):
+        assert isinstance(layer, RecurrentLayer)
+        assert layer.chunk is not None
         count = layer.size // layer.chunk
         recurrent = drop_weights(layer.recurrent_weight, layer.weight_drop, layer.rescaled, False)[: 2 * count]
         before = torch.cat([torch.zeros_like(states[:1]), states[:-1]])
