@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from figures import (
 )
 from syntaxlm.errors import InputError
 from syntaxlm.models.batches import TokenBatch
+from tests.docs.examples import ROOT
 from tests.drawing.reading import drawn, of_role, read_svg, styled_roles, tooltip, used_roles
 from tests.fresh_models import fresh, layered
 from tests.generation.growing_models import grown
@@ -173,3 +175,35 @@ def test_a_figure_is_written_in_the_format_of_its_extension(tmp_path, monkeypatc
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
     with pytest.raises(SystemExit, match=r"expected \.svg or \.png"):
         draw(tmp_path / "curves.gif")
+
+
+@pytest.mark.parametrize(
+    ("name", "main", "arguments"),
+    [
+        ("palm-splits", palm_splits.main, ["--stored", "results/palm-splits/wsj.json"]),
+        (
+            "stop-classifiers",
+            stop_classifiers.main,
+            [
+                f"{title}, TreeRNN=results/stops/{data}-tree-rnn-{reads}.json"
+                for data, title in (("gum", "GUM"), ("novel", "War and Peace"))
+                for reads in ("states", "states-and-words")
+            ],
+        ),
+    ],
+)
+def test_a_picture_of_the_documentation_is_that_of_the_stored_results(name, main, arguments, tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(sys, "argv", [name, *arguments, "-o", str(tmp_path / "new.svg")])
+    shared.run(main)
+    assert (tmp_path / "new.svg").read_text() == (ROOT / "docs" / "images" / f"{name}.svg").read_text()
+
+
+def test_the_pictures_of_the_page_are_small_and_follow_the_theme():
+    names = re.findall(r"\]\(images/([a-z-]+\.svg)\)", (ROOT / "docs" / "figures.md").read_text())
+    assert len(names) == 7
+    for name in names:
+        document = (ROOT / "docs" / "images" / name).read_text()
+        assert len(document.encode()) < 100_000
+        assert "prefers-color-scheme:dark" in document
+        assert used_roles(document) <= styled_roles(document)
