@@ -83,12 +83,14 @@ def picture(
             )
         )
     ends = [f"{name}: best {_ends(seeds)}" for name, seeds in curves.items()]
-    return svg.stacked([svg.beside(panels), shared.lines(["; ".join(ends)])], title, gap=0)
+    return svg.stacked([svg.beside(panels), shared.lines(ends)], title, gap=0)
 
 
 def _ends(seeds: Sequence[Curve]) -> str:
-    """The best perplexity of each seed, with its updates."""
-    return ", ".join(f"{curve.best:.1f} ({curve.minutes[-1]:.0f} minutes)" for curve in seeds)
+    """The best perplexity of each seed, with its updates and minutes so far."""
+    return ", ".join(
+        f"{curve.best:.1f} ({curve.updates[-1]:,} updates, {curve.minutes[-1]:.0f} minutes)" for curve in seeds
+    )
 
 
 def _points(curve: Curve, x_label: str, most: float) -> list[Point]:
