@@ -69,6 +69,8 @@ def f1_of(one: dict[str, Any]) -> Trees:
 
 def shown(one: dict[str, Any]) -> str:
     """A stored figure as text, with model, decoder and seeds, or what the notebook records."""
+    if "picture" in one:
+        return f"{one['shows']} ([picture](figures.md#{one['picture']}))"
     if "notebook" in one:
         return f"{one['figures']} ([notebook](notebook.md#{one['notebook']}))"
     if "baselines" in one:

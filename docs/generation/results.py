@@ -35,7 +35,7 @@ from docs.generation.stored_results import (
 )
 
 ROOT = Path(__file__).parents[2]
-_NAMES = ("results.md", "papers.md", "notebook.md", "guides/shipped-models.md")
+_NAMES = ("results.md", "papers.md", "figures.md", "notebook.md", "guides/shipped-models.md")
 PAGES = [ROOT / "README.md", *(ROOT / "docs" / name for name in _NAMES)]
 _BLOCK = re.compile(r"(<!-- results: (?P<name>\S+) -->\n).*?(<!-- end of results -->)", re.DOTALL)
 _MODELS = {"README.md": "docs/models", "shipped-models.md": "../models"}  # the folder of the models' pages
@@ -368,6 +368,38 @@ def unknown_words() -> str:
     return table(["", "with classes", "without"], rows)
 
 
+STOP_QUESTIONS = ("add left", "add right", "add next left", "add next right")
+STOP_DATA = {"gum": "GUM, gold trees", "novel": "War and Peace, automatic trees"}
+STOP_MODELS = {"tree-rnn": "TreeRNN", "ltree-rnn": "LTreeRNN"}
+STOP_PUBLISHED = {"always stop": (72.2, 70.3, 78.9, 82.9), "states": (84.2, 83.7, 86.0, 90.3)}
+
+
+def stop_classifiers() -> str:
+    """Accuracy of the classifiers of where trees end on test trees, from the reports of `tune stops`."""
+    rows = []
+    for data, title in STOP_DATA.items():
+        reports = {
+            (model, report["reads"]): report
+            for model in STOP_MODELS
+            for path in sorted((RESULTS / "stops").glob(f"{data}-{model}-*.json"))
+            for report in [json.loads(path.read_text(encoding="utf-8"))]
+        }
+        tests = [report["test"] for report in reports.values()]
+        if not tests:
+            continue
+        where = f"{title} ({tests[0]['words']:,} words)"
+        always = [f"{100 * tests[0]['every_word'][question]['always_stop']:.1f}" for question in STOP_QUESTIONS]
+        rows.append([where, "", "always stop", *always])
+        for (model, reads), test in zip(reports, tests, strict=True):
+            scores = [f"{100 * test['every_word'][question]['accuracy']:.1f}" for question in STOP_QUESTIONS]
+            rows.append([where, STOP_MODELS[model], reads.replace("-", " "), *scores])
+    rows += [
+        ["Penn Treebank, published", "TreeRNN" if read != "always stop" else "", read, *map(str, scores)]
+        for read, scores in STOP_PUBLISHED.items()
+    ]
+    return table(["test trees", "model", "classifiers read", *STOP_QUESTIONS], rows)
+
+
 def earlier_trees() -> str:
     """All F1 figures without a stored report: one row per recipe, treebank and decoder."""
     rows: dict[tuple[str, ...], dict[int | None, list[str]]] = {}
@@ -412,6 +444,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "shipped-speed": shipped_speed,
     "unknown-words": unknown_words,
     "reading-times": reading_times,
+    "stop-classifiers": stop_classifiers,
     "earlier-trees": earlier_trees,
     "earlier-perplexity": earlier_perplexity,
     "long-dependencies": long_dependencies,

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syntaxlm.drawing import bar_chart, bar_chart_svg, line_chart, line_chart_svg
-from syntaxlm.drawing.charts import tick_text, ticks
+from syntaxlm.drawing import bar_chart, bar_chart_svg, line_chart, line_chart_svg, scatter_chart
+from syntaxlm.drawing.charts import log_ticks, tick_text, ticks
 
 from .reading import drawn, of_role, read_svg, styled_roles, tooltip, used_roles
 
@@ -138,3 +138,44 @@ def test_a_line_with_one_point_starts_at_0():
     small = {drawn(label) for label in of_role(root, "small")}
     assert {"0.0", "1.0"} <= small
     assert not any(label.startswith("-") for label in small)
+
+
+@given(st.floats(1e-6, 1e6), st.floats(1.001, 1e6))
+def test_logarithmic_ticks_cover_the_values(low, factor):
+    found = log_ticks(low, low * factor)
+    assert found[0] <= low * (1 + 1e-6)
+    assert found[-1] >= low * factor * (1 - 1e-6)
+    assert list(found) == sorted(set(found))
+
+
+def test_equal_factors_are_equal_distances_on_a_logarithmic_axis():
+    chart = line_chart({"a": [(1, 100), (10, 200), (100, 400)]}, "title", log_x=True, log_y=True)
+    (x0, y0), (x1, y1), (x2, y2) = points_of(of_role(read_svg(chart.svg()), "line-0")[-1])
+    assert x1 - x0 == pytest.approx(x2 - x1, abs=0.2)
+    assert y0 - y1 == pytest.approx(y1 - y2, abs=0.2)
+    with pytest.raises(ValueError, match="found 0 on a logarithmic axis"):
+        line_chart({"a": [(0, 1), (1, 1)]}, "title", log_x=True)
+
+
+def test_levels_and_intervals_are_within_the_axes():
+    chart = line_chart({"a": [(1, 5)]}, "title", levels={"chance": 1.0}, intervals={"a": [(1, 4, 9)]})
+    root = read_svg(chart.svg())
+    (level,) = of_role(root, "level")
+    upright = [line for line in of_role(root, "axis") if line.get("x1") == line.get("x2")]
+    heights = {abs(float(line.get("y1", "")) - float(line.get("y2", ""))) for line in upright}
+    assert "chance" in {drawn(text) for text in of_role(root, "small")}
+    assert max(heights) > 50
+    assert float(level.get("y1", "")) == float(level.get("y2", "")) <= chart.height
+
+
+def test_the_points_of_a_scatter_plot_are_in_a_square_and_every_series_has_its_marker():
+    chart = scatter_chart(
+        {"a": [(0, 0), (100, 50)], "b": [(50, 100)]}, "title", "left", "right", [((0, 100), (100, 0))]
+    )
+    root = read_svg(chart.svg())
+    first, last = (mark for mark in of_role(root, "area-0") if tooltip(mark))
+    across = float(last.get("cx", "")) - float(first.get("cx", ""))
+    up = float(first.get("cy", "")) - float(last.get("cy", ""))
+    assert across == pytest.approx(2 * up, abs=0.2)
+    assert [tooltip(mark) for mark in of_role(root, "area-1") if tooltip(mark)] == ["b: 50, 100"]
+    assert {mark.tag.rpartition("}")[2] for mark in of_role(root, "area-1")} == {"path"}

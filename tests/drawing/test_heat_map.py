@@ -72,3 +72,16 @@ def test_labels_of_a_map_of_forty_words_do_not_overlap():
     root = read_svg(heat_map_svg(np.ones((40, 40)), words, words, "map"))
     rows = [float(label.get("y", "")) for label in of_role(root, "label")[:40]]
     assert min(after - before for before, after in pairwise(rows)) > 12
+
+
+def test_equal_neighbours_of_a_compact_map_are_one_rectangle_and_zero_has_none():
+    matrix = [[1.0, 0.0], [1.0, 0.5], [0.5, np.nan]]
+    root = read_svg(heat_map(matrix, ["a", "b", "c"], ["x", "y"], "map", compact=True).svg())
+    (frame,) = of_role(root, "frame")
+    sides = {name: float(frame.get(name, "")) for name in ("x", "y", "width", "height")}
+    cell = sides["width"] / 2
+    inside = [one for one in of_role(root, "cell") if float(one.get("width", "")) == cell]
+    found = [(float(one.get("height", "")) / cell, float(one.get("fill-opacity", ""))) for one in inside]
+    assert found == [(2, 1.0), (1, 0.5), (1, 0.5)]
+    assert not any(tooltip(one) for one in inside)
+    assert sides["height"] == 3 * cell

@@ -1,6 +1,6 @@
 """Pictures of trees, distances, gates, attention and charts, as SVG, HTML and PNG. Imports no torch and no model."""
 
-from syntaxlm.drawing.charts import bar_chart, bar_chart_svg, line_chart, line_chart_svg
+from syntaxlm.drawing.charts import bar_chart, bar_chart_svg, line_chart, line_chart_svg, scatter_chart
 from syntaxlm.drawing.dependencies import dependency_picture, dependency_svg
 from syntaxlm.drawing.heat_map import heat_map, heat_map_svg
 from syntaxlm.drawing.page import Section, facts_html, html_page
@@ -25,6 +25,7 @@ __all__ = [
     "line_chart",
     "line_chart_svg",
     "png",
+    "scatter_chart",
     "stacked",
     "tree_picture",
     "tree_svg",

@@ -1,4 +1,4 @@
-"""Line charts and bar charts with axes, ticks and a legend.
+"""Line charts, scatter plots and bar charts with axes, ticks and a legend.
 
 Not drawn with matplotlib because its SVG has fixed colours (no dark mode), no tooltips, and ids that clash when two
 charts are on one page; its charts cannot be stacked with trees, and take 0.5 s or more each, where these take 1 ms.
@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Literal
 
 from syntaxlm.drawing import svg
 from syntaxlm.drawing.layout import MARGIN
@@ -23,8 +24,14 @@ LABEL = 28  # characters of a bar's name; longer ones are shortened in the middl
 MARKED = 40  # points: longer lines have no markers
 KEY = 24.0  # pixels: width of a colour sample in the legend
 TURNED = 40.0  # degrees: rotation of names wider than their group
+SQUARE = 420.0  # pixels: sides of the plot area of a scatter plot
+RADIUS = 4.5  # pixels: half the size of a scatter plot's markers
+CAP = 3.0  # pixels: half the width of the ends of an interval
+MOST_LOG_TICKS = 7
 
 Point = tuple[float, float]
+Interval = tuple[float, float, float]
+Sample = Literal["line", "bar", "marker"]
 
 
 def line_chart_svg(
@@ -41,28 +48,51 @@ def bar_chart_svg(
     return bar_chart(names, series, title, y_label).svg(theme)
 
 
-def line_chart(series: Mapping[str, Sequence[Point]], title: str, x_label: str = "", y_label: str = "") -> Picture:
+def line_chart(
+    series: Mapping[str, Sequence[Point]],
+    title: str,
+    x_label: str = "",
+    y_label: str = "",
+    *,
+    log_x: bool = False,
+    log_y: bool = False,
+    from_zero: bool = False,
+    levels: Mapping[str, float] | None = None,
+    intervals: Mapping[str, Sequence[Interval]] | None = None,
+    width: float = WIDTH,
+) -> Picture:
     """One line per named series of points (x, y), in the given order; a non-finite value interrupts the line.
 
-    The y axis may start above 0. Raises ValueError for more series than there are colours.
+    log_x, log_y: logarithmic axes, for positive values.  from_zero: whether the x axis starts at 0.
+    levels: horizontal lines by name, at these y.  intervals: by series, vertical lines (x, low, high).
+    width: of the plot area, in pixels.
+    The y axis may start above 0. Raises ValueError for more series than there are colours, and for a value that is not
+    positive on a logarithmic axis.
     """
     _check_count(series)
+    levels, intervals = levels or {}, intervals or {}
     points = [point for line in series.values() for point in line if all(map(math.isfinite, point))]
-    first, last = min((x for x, _ in points), default=0.0), max((x for x, _ in points), default=1.0)
-    x_ticks = ticks(0.0 if first == last > 0 else first, last)  # from 0 if all points have the same x
-    y_ticks = ticks(min((y for _, y in points), default=0), max((y for _, y in points), default=1))
-    frame = _Frame.of(series, title, x_label, y_label, WIDTH, y_ticks, below=20, of_lines=True)
-    left, right = x_ticks[0], x_ticks[-1]
-
-    def across(x: float) -> float:
-        return frame.left + (x - left) / (right - left) * frame.width
-
+    ends = [end for one in intervals.values() for _, low, high in one for end in (low, high)]
+    xs, heights = [x for x, _ in points], [*(y for _, y in points), *levels.values(), *ends]
+    if from_zero or (len(set(xs)) == 1 and xs[0] > 0 and not log_x):
+        xs.append(0.0)
+    x_axis = _Axis.over(xs, log_x)
+    frame = _Frame.of(
+        series, title, x_label, y_label, width, _Axis.over(heights, log_y), below=20, sample="line", x_axis=x_axis
+    )
+    across = frame.across
     parts = frame.elements()
-    for x in x_ticks:
-        parts.append(svg.line(across(x), frame.foot, across(x), frame.foot + 4, "axis"))
-        parts.append(svg.text(across(x), frame.foot + 16, tick_text(x, x_ticks), "small", "middle"))
+    for name, level in levels.items():
+        y = frame.up(level)
+        parts.append(svg.line(frame.left, y, frame.left + frame.width, y, "level"))
+        parts.append(svg.text(frame.left + 4, y + 12 if y + 16 < frame.foot else y - 4, name, "small"))
     for place, (name, line) in enumerate(series.items()):
         marked = len(line) <= MARKED
+        for x, low, high in intervals.get(name, ()):
+            parts.append(svg.line(across(x), frame.up(low), across(x), frame.up(high), "axis"))
+            parts += [
+                svg.line(across(x) - CAP, frame.up(end), across(x) + CAP, frame.up(end), "axis") for end in (low, high)
+            ]
         for run in _finite_runs(line):
             placed = [(across(x), frame.up(y)) for x, y in run]
             if len(placed) > 1:
@@ -71,6 +101,50 @@ def line_chart(series: Mapping[str, Sequence[Point]], title: str, x_label: str =
                 tooltips = [f"{name}: {x:g}, {y:.4g}" for x, y in run]
                 parts += [svg.circle(*at, 3, f"area-{place}", text) for at, text in zip(placed, tooltips, strict=True)]
     return frame.picture(parts)
+
+
+def scatter_chart(
+    series: Mapping[str, Sequence[Point]],
+    title: str,
+    x_label: str = "",
+    y_label: str = "",
+    lines: Sequence[tuple[Point, Point]] = (),
+) -> Picture:
+    """Points (x, y) by series, in a square; each series has a marker and a colour. lines: from point to point, dashed.
+
+    Both axes start at 0 or below. Raises ValueError for more series than there are colours.
+    """
+    _check_count(series)
+    points = [point for some in series.values() for point in some]
+    both = [*points, *(point for ends in lines for point in ends)]
+    x_axis, y_axis = (_Axis.over([0.0, *(point[side] for point in both)]) for side in (0, 1))
+    frame = _Frame.of(
+        series, title, x_label, y_label, SQUARE, y_axis, below=20, sample="marker", x_axis=x_axis, height=SQUARE
+    )
+    parts = frame.elements()
+    parts += [
+        svg.line(frame.across(start[0]), frame.up(start[1]), frame.across(end[0]), frame.up(end[1]), "level")
+        for start, end in lines
+    ]
+    for place, (name, some) in enumerate(series.items()):
+        parts += [_marker(place, frame.across(x), frame.up(y), f"{name}: {x:.4g}, {y:.4g}") for x, y in some]
+    return frame.picture(parts)
+
+
+def _marker(place: int, x: float, y: float, tooltip: str = "") -> str:
+    """The marker of a series: circle, square, diamond, triangle, and again."""
+    role, half = f"area-{place}", RADIUS
+    if place % 4 == 0:
+        return svg.circle(x, y, half, role, tooltip)
+    corners: list[tuple[float, float]] = {
+        1: [(-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)],
+        2: [(0.0, -1.3), (1.3, 0.0), (0.0, 1.3), (-1.3, 0.0)],
+        3: [(0.0, -1.2), (1.2, 1.0), (-1.2, 1.0)],
+    }[place % 4]
+    steps: list[str | float] = []
+    for across, down in corners:
+        steps += ["L" if steps else "M", x + half * across, y + half * down]
+    return svg.path([*steps, "Z"], role, tooltip)
 
 
 def bar_chart(names: Sequence[str], series: Mapping[str, Sequence[float]], title: str, y_label: str = "") -> Picture:
@@ -84,7 +158,7 @@ def bar_chart(names: Sequence[str], series: Mapping[str, Sequence[float]], title
         if len(values) != len(names):
             raise ValueError(f"series {name!r} has {len(values)} values for {len(names)} names")
     finite = [value for values in series.values() for value in values if math.isfinite(value)]
-    y_ticks = ticks(min([0.0, *finite]), max([0.0, *finite], default=1.0))
+    y_axis = _Axis(ticks(min([0.0, *finite]), max([0.0, *finite], default=1.0)))
     shown = [shortened(visible(name), LABEL) for name in names]
     group = max(GROUP, BAR * len(series) * 1.4)
     width = max(min(WIDTH, len(names) * 140.0), len(names) * group)
@@ -95,7 +169,7 @@ def bar_chart(names: Sequence[str], series: Mapping[str, Sequence[float]], title
     below = widest * math.sin(angle) + 20 if turned else 22.0
     # Rotated names extend to the left of the first group.
     reach = widest * math.cos(angle) - group / 2 if turned else 0.0
-    frame = _Frame.of(series, title, "", y_label, width, y_ticks, below, reach)
+    frame = _Frame.of(series, title, "", y_label, width, y_axis, below, reach)
 
     parts = frame.elements()
     bar = _bar_width(group, len(series))
@@ -136,8 +210,33 @@ def _group(
 
 
 @dataclass(frozen=True)
+class _Axis:
+    """ticks: in ascending order; the axis extends from the first to the last.  log: whether it is logarithmic."""
+
+    ticks: tuple[float, ...]
+    log: bool = False
+
+    @classmethod
+    def over(cls, values: Sequence[float], log: bool = False) -> _Axis:
+        """The axis that covers some values. Raises ValueError for one that is not positive, if log."""
+        low, high = min(values, default=1.0 if log else 0.0), max(values, default=1.0)
+        if log and low <= 0:
+            raise ValueError(f"found {low:g} on a logarithmic axis; expected positive values")
+        return cls(log_ticks(low, high) if log else ticks(low, high), log)
+
+    def share(self, value: float) -> float:
+        """The place of a value: 0 at the first tick, 1 at the last."""
+        value, low, high = (math.log(one) if self.log else one for one in (value, self.ticks[0], self.ticks[-1]))
+        return (value - low) / (high - low)
+
+
+@dataclass(frozen=True)
 class _Frame:
-    """Axes, title and legend, in pixels. left, head, foot: edges of the plot area. below: height of the x labels."""
+    """Axes, title and legend, in pixels.
+
+    left, head: edges of the plot area; width, height: its size. below: height of the x labels. sample: what the legend
+    shows of a series. x_axis: None for bars.
+    """
 
     title: str
     names: tuple[str, ...]
@@ -146,9 +245,11 @@ class _Frame:
     left: float
     width: float
     head: float
+    height: float
     below: float
-    y_ticks: tuple[float, ...]
-    of_lines: bool
+    y_axis: _Axis
+    sample: Sample
+    x_axis: _Axis | None
 
     @classmethod
     def of(
@@ -158,53 +259,67 @@ class _Frame:
         x_label: str,
         y_label: str,
         width: float,
-        y_ticks: tuple[float, ...],
+        y_axis: _Axis,
         below: float,
         reach: float = 0.0,
-        of_lines: bool = False,
+        sample: Sample = "bar",
+        x_axis: _Axis | None = None,
+        height: float = HEIGHT,
     ) -> _Frame:
-        figures = max(text_width(tick_text(y, y_ticks), TEXT_SIZES["small"]) for y in y_ticks)
+        figures = max(text_width(tick_text(y, y_axis.ticks), TEXT_SIZES["small"]) for y in y_axis.ticks)
         left = max(MARGIN + figures + 10 + (18 if y_label else 0), reach + MARGIN)
         names = tuple(series) if len(series) > 1 else ()
         rows = len(_legend_rows(names, width))
         head = MARGIN + (24 if title else 4) + 20 * rows + 6
-        return cls(title, names, x_label, y_label, left, width, head, below, y_ticks, of_lines)
+        return cls(title, names, x_label, y_label, left, width, head, height, below, y_axis, sample, x_axis)
 
     @property
     def foot(self) -> float:
-        return self.head + HEIGHT
+        return self.head + self.height
+
+    def across(self, x: float) -> float:
+        assert self.x_axis is not None
+        return self.left + self.x_axis.share(x) * self.width
 
     def up(self, y: float) -> float:
-        low, high = self.y_ticks[0], self.y_ticks[-1]
-        return self.foot - (y - low) / (high - low) * HEIGHT
+        return self.foot - self.y_axis.share(y) * self.height
 
     def elements(self) -> list[str]:
-        """Title, legend, y axis with its grid, x axis, labels."""
+        """Title, legend, y axis with its grid, x axis with its ticks, labels."""
         parts = [svg.text(MARGIN, MARGIN + TEXT_SIZES["title"], self.title, "title")] if self.title else []
         y = MARGIN + (24 if self.title else 4)
         for row in _legend_rows(self.names, self.width):
             x = self.left
             for place, name in row:
-                parts.append(
-                    svg.polyline([(x, y + 9), (x + KEY, y + 9)], f"line-{place}")
-                    if self.of_lines
-                    else svg.rectangle(x + KEY - 12, y + 3, 12, 12, f"area-{place}")
-                )
+                parts.append(self._key(place, x, y))
                 parts.append(svg.text(x + KEY + 6, y + 13, name, "note"))
                 x += _legend_width(name)
             y += 20
-        for tick in self.y_ticks:
+        for tick in self.y_axis.ticks:
             at = self.up(tick)
             parts.append(svg.line(self.left, at, self.left + self.width, at, "axis" if tick == 0 else "grid"))
-            parts.append(svg.text(self.left - 6, at + 3.5, tick_text(tick, self.y_ticks), "small", "end"))
+            parts.append(svg.text(self.left - 6, at + 3.5, tick_text(tick, self.y_axis.ticks), "small", "end"))
         parts.append(svg.line(self.left, self.foot, self.left + self.width, self.foot, "axis"))
+        x_ticks = () if self.x_axis is None else self.x_axis.ticks
+        for tick in x_ticks:
+            at = self.across(tick)
+            parts.append(svg.line(at, self.foot, at, self.foot + 4, "axis"))
+            parts.append(svg.text(at, self.foot + 16, tick_text(tick, x_ticks), "small", "middle"))
         if self.y_label:
-            middle = self.head + HEIGHT / 2
+            middle = self.head + self.height / 2
             parts.append(svg.text(MARGIN + 8, middle, self.y_label, "note", "middle", -90))
         if self.x_label:
             x = self.left + self.width / 2
             parts.append(svg.text(x, self.foot + self.below + 12, self.x_label, "note", "middle"))
         return parts
+
+    def _key(self, place: int, x: float, y: float) -> str:
+        """What the legend shows before the name of a series, KEY wide."""
+        if self.sample == "line":
+            return svg.polyline([(x, y + 9), (x + KEY, y + 9)], f"line-{place}")
+        if self.sample == "marker":
+            return _marker(place, x + KEY / 2, y + 9)
+        return svg.rectangle(x + KEY - 12, y + 3, 12, 12, f"area-{place}")
 
     def picture(self, parts: Sequence[str]) -> Picture:
         height = self.foot + self.below + (18 if self.x_label else 0) + MARGIN
@@ -253,6 +368,21 @@ def ticks(low: float, high: float, about: int = 5) -> tuple[float, ...]:
     step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= rough * 0.999)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     return tuple(place * step for place in range(first, last + 1))
+
+
+def log_ticks(low: float, high: float) -> tuple[float, ...]:
+    """Round numbers that cover `low` to `high`, both positive: the most of 10, of 10, 20 and 50, and so on, up to
+    MOST_LOG_TICKS, or else powers of ten.
+    """
+    powers = range(math.floor(math.log10(low)) - 1, math.ceil(math.log10(high)) + 2)
+    for factors in ((1, 1.5, 2, 3, 5, 7), (1, 2, 5), (1,)):
+        values = [factor * 10.0**power for power in powers for factor in factors]
+        first = max(place for place, value in enumerate(values) if value <= low * (1 + 1e-9))
+        last = next(place for place, value in enumerate(values) if value >= high * (1 - 1e-9))
+        found = tuple(values[first : max(last, first + 1) + 1])
+        if len(found) <= MOST_LOG_TICKS:
+            break
+    return found
 
 
 def tick_text(value: float, among: Sequence[float]) -> str:

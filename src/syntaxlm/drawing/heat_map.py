@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import chain
+from itertools import chain, pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ LABEL = 28  # characters of a label; longer ones are shortened in the middle
 CELL, ROOMY_CELL, SMALL_CELL = 20.0, 32.0, 15.0  # pixels: default, with its value inside, in large maps
 MOST_WITH_VALUES, LARGE = 12, 24  # rows or columns: up to 12, cells show values; above 24, cells are small
 TURNED = 65.0  # degrees: rotation of column labels wider than their cells
+STRENGTHS = 12  # of the colour in compact maps
 DARK = 0.72  # cells with at least this share of the full colour have their value in the background's colour
 
 Matrix = npt.NDArray[np.floating] | Sequence[Sequence[float]]
@@ -47,12 +48,14 @@ def heat_map(
     row_axis: str = "",
     column_axis: str = "",
     mirrored: bool | None = None,
+    compact: bool = False,
 ) -> Picture:
     """One cell per value: the larger the value, the stronger the colour; negative values have another colour.
 
     matrix: (rows, columns); NaN and infinity have no cell. The largest absolute value has the full colour.
     row_axis, column_axis: what rows and columns are, for the caption below the map.
     mirrored: whether the first column is on the right; None: if most labels are in a right-to-left script.
+    compact: no values and tooltips, and fewer shades, so that equal neighbours are one rectangle: for small files.
     Raises ValueError if labels and matrix have different sizes.
     """
     values = np.asarray(matrix, np.float64)
@@ -64,7 +67,7 @@ def heat_map(
     columns = [shortened(visible(label), LABEL) for label in column_labels]
     if mirrored is None:
         mirrored = right_to_left(chain(rows, columns))
-    return _Map(values, rows, columns, title, row_axis, column_axis, mirrored).picture()
+    return _Map(values, rows, columns, title, row_axis, column_axis, mirrored, compact).picture()
 
 
 class _Map:
@@ -79,11 +82,13 @@ class _Map:
         row_axis: str,
         column_axis: str,
         mirrored: bool,
+        compact: bool,
     ) -> None:
+        self.compact = compact
         self.values, self.rows, self.columns = values, rows, columns
         self.title, self.row_axis, self.column_axis = title, row_axis, column_axis
         most = max(values.shape)
-        self.with_values = most <= MOST_WITH_VALUES
+        self.with_values = most <= MOST_WITH_VALUES and not compact
         self.cell = ROOMY_CELL if self.with_values else CELL if most <= LARGE else SMALL_CELL
         self.mirrored = mirrored
         finite = np.abs(values[np.isfinite(values)])
@@ -91,7 +96,7 @@ class _Map:
 
         self.row_room = max((self._width(label) for label in rows), default=0.0) + 8
         widest = max((self._width(label) for label in columns), default=0.0)
-        self.turned = widest > self.cell - 4
+        self.turned = widest > self.cell - 4 and any(len(label) > 1 for label in columns)
         angle = math.radians(TURNED)
         self.column_room = widest * math.sin(angle) + 14 if self.turned else 20.0
         self.top = MARGIN + TEXT_SIZES["title"] + 10 + self.column_room
@@ -127,7 +132,8 @@ class _Map:
     def picture(self) -> Picture:
         anchor: Anchor = "end" if self.mirrored else "start"
         heading = svg.text(self.across(MARGIN), MARGIN + TEXT_SIZES["title"], self.title, "title", anchor)
-        parts = [heading, *self._labels(), *self._cells(), *self._legend()]
+        cells = self._runs() if self.compact else self._cells()
+        parts = [heading, *self._labels(), *cells, *self._legend()]
         return Picture(self.width, self.bottom + 44, tuple(parts), self.title, self.legend[2])
 
     def _labels(self) -> list[str]:
@@ -165,6 +171,23 @@ class _Map:
             if self.with_values and text_width(shown, TEXT_SIZES["small"]) <= self.cell - 2:
                 role = "inverse" if share > DARK else "figure"
                 parts.append(svg.text(x + self.cell / 2, y + self.cell / 2 + 3.5, shown, role, "middle"))
+        return parts
+
+    def _runs(self) -> list[str]:
+        """The cells of a compact map: a rectangle per column and run of rows with one shade, in a frame."""
+        scale = STRENGTHS / self.largest if self.largest else 0.0
+        shades = np.round(np.nan_to_num(self.values * scale, posinf=0.0, neginf=0.0)).astype(int)
+        columns, rows = len(self.columns), len(self.rows)
+        left = self.across(self.start) - (columns * self.cell if self.mirrored else 0)
+        parts = [svg.rectangle(left, self.top, columns * self.cell, rows * self.cell, "frame")]
+        for j, column in enumerate(shades.T):
+            x = self.across(self.start + j * self.cell) - (self.cell if self.mirrored else 0)
+            bounds = [0, *(np.flatnonzero(np.diff(column)) + 1).tolist(), rows]
+            for begin, end in pairwise(bounds):
+                if end > begin and (shade := int(column[begin])):
+                    role = "negative" if shade < 0 else "cell"
+                    y, height = self.top + begin * self.cell, (end - begin) * self.cell
+                    parts.append(svg.rectangle(x, y, self.cell, height, role, opacity=abs(shade) / STRENGTHS))
         return parts
 
     def _legend(self) -> list[str]:

@@ -1,0 +1,68 @@
+"""Options, headings and files of the figures."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from syntaxlm.drawing.layout import MARGIN
+from syntaxlm.drawing.png import png
+from syntaxlm.drawing.svg import TEXT_SIZES, Picture, stacked, text
+from syntaxlm.drawing.text import text_width
+from syntaxlm.errors import InputError
+from syntaxlm.files import replaced, write_text
+
+LINE = 18.0  # pixels: height of a line of a note
+
+
+def options(description: str | None) -> argparse.ArgumentParser:
+    """A parser with the options of all figures."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="picture: .svg or .png")
+    parser.add_argument("--theme", choices=["auto", "light", "dark"], default="auto", help="default: auto")
+    return parser
+
+
+def run(main: Callable[[], tuple[Picture, argparse.Namespace]]) -> None:
+    """Draw a figure and write its file. An InputError ends the program with its message."""
+    try:
+        picture, chosen = main()
+        write(picture, chosen)
+    except InputError as error:
+        sys.exit(f"error: {error}")
+
+
+def write(picture: Picture, chosen: argparse.Namespace) -> None:
+    """Write a picture in the format of the file's extension. Raises InputError for another extension."""
+    path: Path = chosen.output
+    if path.suffix == ".svg":
+        write_text(picture.svg(chosen.theme), path)
+    elif path.suffix == ".png":
+        content = png(picture, chosen.theme)
+        with replaced(path) as temporary:
+            temporary.write_bytes(content)
+    else:
+        raise InputError(f"{path}: found the extension {path.suffix!r}; expected .svg or .png")
+    print(f"{path}: {path.stat().st_size:,} bytes", file=sys.stderr)
+
+
+def named(given: Sequence[str]) -> list[tuple[str, str]]:
+    """(name, path) of arguments NAME=PATH; the path alone is named by its last part."""
+    found = (one.partition("=") for one in given)
+    return [(name, path) if equals else (Path(name).name, name) for name, equals, path in found]
+
+
+def lines(texts: Sequence[str], role: str = "note") -> Picture:
+    """Lines of text below each other. role: note, heading or title."""
+    size = TEXT_SIZES[role]
+    width = max((text_width(one, size) * 1.1 for one in texts), default=0.0) + 2 * MARGIN
+    elements = tuple(text(MARGIN, LINE * (row + 1), one, role) for row, one in enumerate(texts))
+    return Picture(width, LINE * len(texts) + 6, elements, " ".join(texts))
+
+
+def headed(picture: Picture, heading: str, role: str = "heading") -> Picture:
+    """A picture below a heading."""
+    both = stacked([lines([heading], role), picture], picture.title, gap=0)
+    return Picture(both.width, both.height, both.elements, picture.title, picture.description)
