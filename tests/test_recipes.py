@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from syntaxlm.data.treebanks import read_treebank, write_tags
 from syntaxlm.errors import OldSettingWarning
 from syntaxlm.training.recipe import Recipe, read_recipe
 from syntaxlm.training.recipe_files import find_recipe, shipped_recipes
@@ -78,7 +79,7 @@ def test_every_recipe_trains_with_small_sizes(path, toy, few, tmp_path, runs):
         runs[key] = trained_small(path, whole, few if "pcfg" in whole.model.name else toy, tmp_path / "run")
     result, losses = runs[key]
     if result.counted is not None:  # in one step
-        assert result.valid.perplexity < 300
+        assert result.valid is None or result.valid.perplexity < 300
         return
     assert result.steps >= 5
     assert losses[-1] < losses[0]
@@ -88,6 +89,11 @@ def trained_small(path: Path, whole: Recipe, toy: Toy, folder: Path) -> tuple[Tr
     """A few steps of a recipe with small sizes, on the built-in corpus."""
     suffix = "conllu" if whole.reads == "trees" else "txt"
     overrides = [(f"text.{part}", str(toy / f"{part}.{suffix}")) for part in ("train", "valid", "test")]
+    if whole.text.normaliser.units == "tags":
+        for part in ("train", "valid", "test"):
+            path_of_tags = folder.parent / f"{part}.tagged.txt"
+            write_tags(read_treebank(toy / f"{part}.mrg"), path_of_tags)
+            overrides.append((f"text.{part}", str(path_of_tags)))
     overrides.append(("run.accelerator", "cpu"))
     if whole.optimiser.warmup_steps:
         overrides.append(("optimiser.warmup_steps", "2"))

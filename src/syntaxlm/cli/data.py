@@ -8,6 +8,7 @@ from typing import Any
 from syntaxlm.cli.logic import add_data_logic
 from syntaxlm.cli.options import (
     add_json,
+    add_max_words,
     add_output,
     add_preprocessing,
     add_seed,
@@ -89,6 +90,7 @@ def _add_extraction(parser: Parser, tagged: bool) -> None:
     )  # fmt: skip
     add_output(parser, "the text")
     add_preprocessing(parser, "ptb-keep")
+    add_max_words(parser)
     add_json(parser)
     parser.set_defaults(run=_data_extracted, tagged=tagged)
 
@@ -131,5 +133,5 @@ def _data_extracted(options: argparse.Namespace) -> None:
 
     with status("reading"), output_path(options.output) as path:
         treebank = read_treebank(options.treebank, options.preprocessing)
-        written = write_tags(treebank, path) if options.tagged else write_words(treebank, path)
+        written = (write_tags if options.tagged else write_words)(treebank, path, options.max_words)
     print_summary(written, options, f"{options.output or 'standard output'}: ")
