@@ -23,7 +23,7 @@ TABLES = {
     "syntaxlm.evaluation.completion_report:COMPLETION_ACCURACIES": ["evaluate completion"],
     "syntaxlm.evaluation.logical_inference:INFERENCE_ACCURACIES": ["evaluate logic"],
     "syntaxlm.evaluation.reranking:RERANKING_SCORES": ["rerank"],
-    "syntaxlm.training.comparing:COMPARED_RECIPES": ["compare"],
+    "syntaxlm.training.comparison:COMPARED_RECIPES": ["compare"],
     "syntaxlm.scoring.cache_tuning:CACHE_TRIALS": ["tune cache"],
     "syntaxlm.reports.grammar:GRAMMAR_ENTRIES": ["grammar"],
     "syntaxlm.cli.models:MODEL_FOLDERS": ["models list"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import os
@@ -448,6 +449,12 @@ def test_compare_trains_prints_the_table_and_resumes(run, refused, toy, tmp_path
         [f"tiny-{name}", text] for name in ("prpn", "lstm") for text in ("valid", "test")
     ]
     assert float(table[2][2]) == pytest.approx(figures["rows"][0]["test"]["perplexity"]["mean"])
+    code, out, err = run(*command, *settings, "--trees", toy / "test.mrg", "--max-words", "20", "--format", "tsv")
+    rows = list(csv.DictReader(io.StringIO(out), delimiter="\t"))
+    assert {(row["recipe"], row["role"]) for row in rows} >= {("tiny-prpn", "recipe"), ("right branching", "baseline")}
+    assert {row["recipe"] for row in rows if not row["f1"]} == {"tiny-lstm"}
+    assert all(float(row["sentences_per_second"]) > 0 for row in rows if row["recipe"] == "tiny-prpn")
+    assert "valid perplexity" not in err, "trained again"
     assert "schedule.minutes: found 5.0, expected 9.0" in refused(*command, "--schedule.epochs", "1", "--minutes", "9")
     assert "--seeds: found 0" in refused(*command, "--seeds", "0")
     assert "schedule.minutes: found -1" in refused(*command, "--minutes", "-1")

@@ -13,10 +13,11 @@ HEAVY = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "arguments", [["--help"], ["--version"], ["train", "--help"], ["draw", "--help"], ["completion", "bash"]]
-)
-def test_help_and_completion_load_no_heavy_library(arguments):
+NOT_NEEDED = {"fastapi", "lightning", "pandas", "polars", "pyarrow", "scipy", "spacy", "statsmodels", "transformers"}
+
+
+def imported_by(arguments):
+    """Runs a command in a new process. Returns its standard output and the modules that it imported."""
     program = (
         "import sys\n"
         "from syntaxlm.cli import main\n"
@@ -26,5 +27,27 @@ def test_help_and_completion_load_no_heavy_library(arguments):
         "    print(*sys.modules, file=sys.stderr)\n"
     )
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert "syntaxlm" in result.stdout
-    assert HEAVY & set(result.stderr.split()) == set()
+    return result.stdout, set(result.stderr.split())
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["--version"], ["train", "--help"], ["draw", "--help"], ["completion", "bash"]]
+)
+def test_help_and_completion_load_no_heavy_library(arguments):
+    out, modules = imported_by(arguments)
+    assert "syntaxlm" in out
+    assert HEAVY & modules == set()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "further"),
+    [
+        (["models", "list", "recipes"], {"nltk"}),
+        (["parse", "en-fast", "The old man the boats."], set()),  # a tree, which nltk draws
+        (["parse", "en-fast", "The old man the boats.", "--format", "brackets"], {"nltk"}),
+    ],
+)
+def test_commands_that_do_not_train_load_only_what_they_need(arguments, further):
+    out, modules = imported_by([*arguments, "--quiet"])
+    assert out
+    assert (NOT_NEEDED | further) & modules == set()

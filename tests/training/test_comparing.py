@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import signal
 import statistics
@@ -13,10 +14,14 @@ import yaml
 from syntaxlm.errors import InputError
 from syntaxlm.files import held
 from syntaxlm.model_io import read_model
-from syntaxlm.training import seeds
-from syntaxlm.training.comparing import COMPARISON, compare, read_recipes
-from syntaxlm.training.result import RESULT, read_result
-from syntaxlm.training.trainer import RECIPE, Event, resume, train
+from syntaxlm.parsing.evaluation import evaluate_parsing
+from syntaxlm.training import seeds, treebank_scores
+from syntaxlm.training.comparing import COMPARISON, compare, read_recipes, with_tagged_text
+from syntaxlm.training.comparison import Comparison, Row
+from syntaxlm.training.result import RESULT, CriterionValue, read_result
+from syntaxlm.training.trainer import RECIPE, Event, LanguageModelTask, resume, train
+from syntaxlm.training.treebank_scores import BASELINES, TREES, TreebankEvaluation
+from syntaxlm.trees import PROTOCOLS
 
 
 def watching(recipe):
@@ -232,3 +237,152 @@ def test_several_processes_are_reported(two, tmp_path, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(InputError, match="one process"):
         compare(two, tmp_path, 1, watching)
+
+
+@pytest.fixture
+def parsed(monkeypatch):
+    """Records the models that parse the treebank."""
+    names, real = [], treebank_scores.structure_of
+
+    def counted(stored, *arguments, **named):
+        names.append(stored.name)
+        return real(stored, *arguments, **named)
+
+    monkeypatch.setattr(treebank_scores, "structure_of", counted)
+    return names
+
+
+def test_models_that_parse_are_scored_once_beside_baselines(two, toy, tmp_path, parsed, monkeypatch):
+    monkeypatch.setattr(treebank_scores, "SENTENCES_AT_ONCE", 4)  # the 15 sentences in several parts
+    trees = TreebankEvaluation(toy / "test.mrg")
+    first = compare(two, tmp_path / "out", 1, watching, trees=trees)
+    assert set(parsed) == {"prpn"}
+    folder = tmp_path / "out" / "prpn" / "seed-1"
+    for limit, name in ((None, "f1"), (10, "short_f1")):
+        protocol = dataclasses.replace(PROTOCOLS["wsj-test"], max_words=limit)
+        report = evaluate_parsing(read_model(folder), toy / "test.mrg", protocol, random_weights=0)
+        assert first.recipes[0].tree_figure(name).mean == report.scores[report.chosen].f1
+        for baseline, found in zip(first.baselines, ("left", "right", "random"), strict=True):
+            expected = getattr(report.baselines, found)
+            assert getattr(baseline, name) == (expected.mean if found == "random" else expected.f1)
+    (score,) = first.recipes[0].tree_scores
+    assert (score.decoder, score.layer, score.parsed) == ("biased", 1, 15)
+    assert score.sentences_per_second == 15 / score.seconds
+    assert first.recipes[1].trees == (None,)
+    assert first.to_dict()["rows"][1]["treebank"] is None
+    lines = str(first).splitlines()
+    assert [line.split()[0] for line in lines[:6]] == ["recipe", "prpn", "lstm", "left", "right", "random"]
+    assert lines[2].split()[1:4] == ["-", "-", "-"]
+
+    parsed.clear()
+    monkeypatch.setattr(treebank_scores, "read_treebank", None)  # nothing is read again
+    again = compare(two, tmp_path / "out", 1, watching, trees=TreebankEvaluation(toy / "test.mrg"))
+    assert parsed == []
+    assert again.to_dict() == first.to_dict()
+
+
+def test_a_stored_score_is_used_only_if_all_it_depends_on_is_the_same(two, toy, tmp_path, parsed):
+    recipes = {"prpn": two["prpn"]}
+    treebank = tmp_path / "gold.mrg"
+    treebank.write_text((toy / "test.mrg").read_text())
+
+    def parsings(**settings):
+        parsed.clear()
+        comparison = compare(recipes, tmp_path / "out", 1, watching, trees=TreebankEvaluation(treebank, **settings))
+        assert not comparison.faults
+        return len(parsed)
+
+    assert parsings() > 0
+    assert parsings() == 0
+    assert parsings(preprocessing="none") > 0
+    assert parsings(protocol=PROTOCOLS["evalb"]) > 0
+    assert parsings() > 0
+    (tmp_path / "out" / "prpn" / "seed-1" / TREES).write_text("{")
+    (tmp_path / "out" / BASELINES).write_text("[]")
+    assert parsings() > 0
+    assert parsings() == 0
+    treebank.write_text("".join((toy / "test.mrg").read_text().splitlines(keepends=True)[:-1]))
+    assert parsings() > 0
+
+
+def test_an_interrupted_evaluation_is_repeated_and_training_is_not(two, toy, tmp_path, trainings, monkeypatch):
+    def interrupted(*arguments, **named):
+        raise KeyboardInterrupt
+
+    trees = TreebankEvaluation(toy / "test.mrg")
+    with monkeypatch.context() as patch:
+        patch.setattr(treebank_scores, "structure_of", interrupted)
+        stopped = compare(two, tmp_path, 1, watching, trees=trees)
+    assert stopped.stopped
+    assert [len(row.runs) for row in stopped.recipes] == [1, 0]
+    done = compare(two, tmp_path, 1, watching, trees=trees)
+    assert trainings == [("train", "seed-1"), ("train", "seed-3")]
+    assert done.recipes[0].tree_scores
+
+
+def test_a_treebank_that_a_model_cannot_read_is_a_fault_and_the_run_is_kept(two, tmp_path):
+    (tmp_path / "gold.mrg").write_text("(S (NN zzz) (VP (VB yyy) (NN xxx)))\n")
+    comparison = compare(two, tmp_path / "out", 1, watching, trees=TreebankEvaluation(tmp_path / "gold.mrg"))
+    ((place, message),) = comparison.faults.items()
+    assert place.endswith("seed-1")
+    assert "3 of 3 words are unknown to the model" in message
+    assert [len(row.runs) for row in comparison.recipes] == [1, 1]
+
+
+def test_a_treebank_that_cannot_be_read_is_reported_before_training(two, tmp_path, trainings):
+    (tmp_path / "gold.mrg").write_text("(S (NN a\n")
+    with pytest.raises(InputError, match=r"gold\.mrg"):
+        compare(two, tmp_path / "out", 1, watching, trees=TreebankEvaluation(tmp_path / "gold.mrg"))
+    with pytest.raises(InputError, match="standard input; expected a file"):
+        TreebankEvaluation("-")
+    with pytest.raises(InputError, match="missing"):
+        TreebankEvaluation(tmp_path / "missing.mrg")
+    assert trainings == []
+    assert not (tmp_path / "out").exists()
+
+
+def test_recipes_that_read_tags_have_their_own_text_and_their_own_half_of_the_table(toy, tmp_path):
+    tags = toy.recipe("lstm", text={"normaliser": {"units": "tags"}})
+    words = toy.recipe("lstm")
+    tagged = {"train": "train.tagged", "valid": "valid.tagged"}
+    text = with_tagged_text(tags, tagged).text
+    assert (text.train, text.valid, text.test) == ("train.tagged", "valid.tagged", None)
+    assert with_tagged_text(words, tagged) == words
+    with pytest.raises(InputError, match="valid is missing"):
+        with_tagged_text(tags, {"train": "train.tagged"})
+    comparison = Comparison(tmp_path, [Row("one", words), Row("two", tags), Row("three", words)], 1)
+    assert [line.split("  ")[0] for line in str(comparison).splitlines()] == [
+        "recipe (words)", "one", "three", "", "recipe (tags)", "two"
+    ]  # fmt: skip
+    assert comparison.notes == []
+
+
+def test_different_texts_are_reported_before_training_by_content(toy, few, tmp_path):
+    copy = tmp_path / "copy.txt"
+    copy.write_bytes((toy / "train.txt").read_bytes())
+    refused = {"batches": {"maximum_words": 1}}
+    same = {"one": toy.recipe("lstm", **refused), "two": toy.recipe("lstm", text={"train": str(copy)}, **refused)}
+    assert compare(same, tmp_path / "same", 1, watching).text_notes == []
+    other = same | {"two": toy.recipe("lstm", text={"train": str(few / "train.txt")}, **refused)}
+    with pytest.warns(match=r"different texts \(text\.train\), so neither perplexity nor F1 is comparable: one:"):
+        notes = compare(other, tmp_path / "other", 1, watching).notes
+    assert len(notes) == 1
+
+
+def test_models_without_probabilities_have_their_criterion_and_no_perplexity(few, tmp_path, monkeypatch):
+    monkeypatch.setattr("syntaxlm.training.trainer.ScoresSentences", CriterionValue)  # no model is an instance
+    comparison = compare({"own": few.recipe("prpn", schedule={"epochs": 1})}, tmp_path, 1, watching)
+    (row,) = comparison.recipes
+    (run,) = row.runs
+    assert run.valid is run.test is None
+    assert run.criterion == read_result(run.folder).criterion
+    assert "negative log-likelihood" in str(run)
+    data = row.to_dict()
+    assert data["valid"]["perplexity"] is None
+    assert data["criterion"]["mean"] == run.criterion.value
+    task = LanguageModelTask(row.recipe, "cpu")
+    task.model = read_model(run.folder).model
+    assert task.validate().value == pytest.approx(run.criterion.value)
+    rows = list(comparison.rows())
+    assert [(one["text"], one["perplexity"]) for one in rows] == [("valid", None), ("test", None)]
+    assert rows[0]["seconds"] == run.seconds

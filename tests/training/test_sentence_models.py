@@ -17,7 +17,7 @@ from syntaxlm.models.pcfg import SentencePCFG
 from syntaxlm.reports.report import page_of
 from syntaxlm.reports.run import read_run
 from syntaxlm.scoring.perplexity import evaluate_text
-from syntaxlm.training.comparing import Comparison, Row
+from syntaxlm.training.comparison import Comparison, Row
 from syntaxlm.training.data import TextTrainingData
 from syntaxlm.training.recipe import Recipe, recipe_from
 from syntaxlm.training.result import RESULT

@@ -12,10 +12,13 @@ from syntaxlm.files import refuse_overwriting, replaced
 from syntaxlm.model_io import ModelBundle
 from syntaxlm.settings import Overrides
 from syntaxlm.training import comparing, trainer
-from syntaxlm.training.comparing import Comparison, read_recipes
+from syntaxlm.training.comparing import read_recipes, with_tagged_text
+from syntaxlm.training.comparison import Comparison
 from syntaxlm.training.recipe import Recipe, read_recipe, with_overrides
 from syntaxlm.training.result import TrainingResult
 from syntaxlm.training.run_log import ProgressCallback
+from syntaxlm.training.treebank_scores import TreebankEvaluation
+from syntaxlm.trees import PROTOCOLS, GoldPreprocessing, Protocol
 
 
 def train(
@@ -46,24 +49,34 @@ def compare(
     minutes: float | None = None,
     *,
     callback: ProgressCallback | None = None,
+    trees: str | Path | None = None,
+    protocol: Protocol = PROTOCOLS["wsj-test"],
+    preprocessing: GoldPreprocessing | str | Path = "ptb-keep",
+    tagged: Mapping[str, str] | None = None,
 ) -> Comparison:
-    """Train several recipes on the same text with the same seeds, and compare their perplexities.
+    """Train several recipes on the same text with the same seeds, and compare their perplexities and trees.
 
     If called again with the same folder, it reads finished runs, resumes an interrupted run and trains the others.
     recipes: names of shipped recipes or YAML files; or a dict from names for the comparison to recipes.
     folder: where the runs, `folder/recipe/seed-S`, and comparison.json are written.  seeds: number of runs per recipe.
     overrides: settings to replace in all recipes, see `read_recipe`.  minutes: training time per run.
     callback: called with each event of every run.
-    Raises InputError for wrong settings, and if the folder contains runs with other settings. Failed runs are reported
-    in `faults` of the result.
+    trees: gold trees, a file, folder or pattern, on which models that parse are evaluated by their default decoders;
+        None: no F1.  protocol, preprocessing: of this evaluation.
+    tagged: texts of the recipes that read tags, by part: {"train": ..., "valid": ...}; None: as in the recipes.
+    Raises InputError for wrong settings, for gold trees that cannot be read, and if the folder contains runs with other
+    settings. Failed runs are reported in `faults` of the result.
     """
     if isinstance(recipes, Mapping):
         limit = {} if minutes is None else {"schedule.minutes": minutes}
-        read = {name: _recipe(_recipe(one, overrides), limit) for name, one in recipes.items()}
+        read = {
+            name: with_tagged_text(_recipe(_recipe(one, overrides), limit), tagged) for name, one in recipes.items()
+        }
     else:
-        read = read_recipes(list(map(str, recipes)), overrides or (), minutes)
+        read = read_recipes(list(map(str, recipes)), overrides or (), minutes, tagged)
     watch: ProgressCallback = callback or (lambda event: None)
-    return comparing.compare(read, Path(folder), seeds, lambda recipe: nullcontext(watch))
+    evaluation = None if trees is None else TreebankEvaluation(trees, protocol, preprocessing)
+    return comparing.compare(read, Path(folder), seeds, lambda recipe: nullcontext(watch), trees=evaluation)
 
 
 def _recipe(recipe: Recipe | str | Path, overrides: Overrides | None) -> Recipe:

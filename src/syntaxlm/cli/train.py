@@ -9,7 +9,16 @@ import sys
 from functools import partial
 from typing import Any
 
-from syntaxlm.cli.options import add_also, add_json, add_training_device, print_figures, training_device
+from syntaxlm.cli.options import (
+    TREEBANK_HELP,
+    add_also,
+    add_json,
+    add_preprocessing,
+    add_protocol,
+    add_training_device,
+    print_figures,
+    training_device,
+)
 from syntaxlm.errors import InputError
 
 
@@ -45,10 +54,11 @@ def add_compare(commands: Any) -> None:
         "compare",
         help="train several recipes under one budget and print a table",
         description="Train every recipe with N seeds into DIR/RECIPE/seed-S, and print the mean and standard deviation"
-        " of perplexity over seeds (of bits per character for character-level models). Settings given by their dotted"
-        " names apply to all recipes. The same command resumes a stopped comparison; finished runs are not repeated."
-        " DIR/comparison.json has all figures.",
-        epilog="example: syntaxlm compare prpn-toy lstm-toy -o runs/toys --minutes 2 --seeds 3",
+        " of perplexity over seeds (of bits per character for character-level models). With --trees, also print the F1"
+        " of all models that parse, beside left branching, right branching and random trees. Settings given by their"
+        " dotted names apply to all recipes. The same command resumes a stopped comparison; finished runs are not"
+        " repeated. DIR/comparison.json has all figures.",
+        epilog="example: syntaxlm compare prpn-toy lstm-toy -o runs/toys --minutes 2 --seeds 3 --trees toy/test.mrg",
     )
     parser.add_input(
         "recipes",
@@ -67,6 +77,17 @@ def add_compare(commands: Any) -> None:
         metavar="N",
         help="train each recipe N times, with seeds run.seed, run.seed + 1 and so on; default 1",
     )
+    parser.add_input(
+        "--trees", metavar="TREEBANK",
+        help=f"evaluate the models that parse on these gold trees, each by its default decoder: {TREEBANK_HELP}"
+    )  # fmt: skip
+    add_protocol(parser)
+    add_preprocessing(parser, "ptb-keep")
+    for part, needed in (("train", ""), ("valid", ""), ("test", "; default: none")):
+        parser.add_input(
+            f"--tagged-{part}", metavar="FILE",
+            help=f"text.{part} of the recipes that read tags: tagged text, word_TAG{needed}",
+        )  # fmt: skip
     add_training_device(parser)
     add_json(parser, rows=True)
     parser.set_defaults(run=_compare, takes_overrides=True)
@@ -197,14 +218,20 @@ def _ended(result: Any, stopped: bool, options: argparse.Namespace) -> int:
 
 
 def _compare(options: argparse.Namespace) -> int:
+    from syntaxlm.parsing.evaluation import protocol_named
     from syntaxlm.progress import error_console
     from syntaxlm.training.comparing import compare, read_recipes
     from syntaxlm.training.display import ProgressDisplay
+    from syntaxlm.training.treebank_scores import TreebankEvaluation
 
     if options.seeds < 1:
         raise InputError(f"--seeds: found {options.seeds}; expected 1 or more")
     overrides = [*options.overrides, *training_device(options)]
-    recipes = read_recipes(options.recipes, overrides, options.minutes)
+    parts = {part: getattr(options, f"tagged_{part}") for part in ("train", "valid", "test")}
+    tagged = {part: path for part, path in parts.items() if path is not None}
+    recipes = read_recipes(options.recipes, overrides, options.minutes, tagged)
+    protocol = protocol_named(options.protocol, options.max_words)
+    trees = None if options.trees is None else TreebankEvaluation(options.trees, protocol, options.preprocessing)
     console = error_console()
     comparison = compare(
         recipes,
@@ -212,6 +239,7 @@ def _compare(options: argparse.Namespace) -> int:
         options.seeds,
         lambda one: ProgressDisplay(one.schedule, console),
         partial(console.print, soft_wrap=True, markup=False),
+        trees,
     )
     print_figures(comparison, options)
     if comparison.faults:

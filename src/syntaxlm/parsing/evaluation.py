@@ -131,8 +131,8 @@ def evaluate_parsing(
         )
     rule = find_preprocessing(clean_up)
     read = read_treebank(treebank, rule)
-    gold = _gold_trees_of(read, rule)
-    structures = [structure_of(one, _tokens_for(one, read), labels=not also) for one in models]
+    gold = gold_trees_of(read, rule)
+    structures = [structure_of(one, tokens_for(one, read), labels=not also) for one in models]
     predicted = {_joined(rules): _trees(structures, rules, layers, ties) for rules in _ways(models, chosen)}
     report = _report(predicted, _joined(chosen), gold, protocol, len(models))
     if also:
@@ -146,7 +146,7 @@ def evaluate_parsing(
     )
 
 
-def _tokens_for(stored: ModelBundle, treebank: Treebank) -> list[list[str]]:
+def tokens_for(stored: ModelBundle, treebank: Treebank) -> list[list[str]]:
     """Returns the tokens of a treebank for a model, see `treebank_tokens`.
 
     For a model that reads tags, raises InputError if more than half of the tags are unknown, and warns of fewer.
@@ -258,7 +258,7 @@ def evaluate_trees(
     Raises InputError if the sentences differ in number or length.
     """
     rule = find_preprocessing(clean_up)
-    gold_side = _gold_trees_of(read_treebank(gold, rule), rule)
+    gold_side = gold_trees_of(read_treebank(gold, rule), rule)
     trees = read_brackets(predicted)
     if list(map(len, trees)) != list(map(len, gold_side.trees)):
         trees = _matched(trees, str(predicted), gold_side, rule)
@@ -280,6 +280,7 @@ def _matched(trees: list[Tree], source: str, gold: GoldTrees, rule: GoldPreproce
     return list(read_matching(cleaned, gold.trees, *sides, GOLD_ADVICE))
 
 
-def _gold_trees_of(read: Treebank, rule: GoldPreprocessing) -> GoldTrees:
+def gold_trees_of(read: Treebank, rule: GoldPreprocessing) -> GoldTrees:
+    """Returns the gold trees of a treebank that was read with a preprocessing. Raises InputError as `gold_trees`."""
     trees = gold_trees(read)
     return GoldTrees(trees, SpanSets.of(trees), [sentence.number for sentence in read], read.source, rule.name)

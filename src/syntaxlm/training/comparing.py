@@ -1,235 +1,57 @@
 """Comparison of several recipes, trained with the same budget and several seeds each.
 
 A comparison is a folder with the runs in folder/RECIPE/seed-S and the results so far in folder/comparison.json. If it
-is started again, finished runs are read, an interrupted run is resumed, and missing runs are trained.
+is started again, finished runs are read, an interrupted run is resumed, and missing runs are trained. F1 on a treebank
+is computed after each run and stored in its folder.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.treebanks import dependency_trees
-from syntaxlm.errors import InputError
-from syntaxlm.files import held, make_folder, to_json, write_text
-from syntaxlm.model_io import VOCABULARY, read_model
-from syntaxlm.result_tables import Column, HasRows, Table
-from syntaxlm.scoring.perplexity import LanguageModelScore
+from syntaxlm.errors import InputError, InputWarning
+from syntaxlm.files import held, make_folder, remove_empty, to_json, write_text
+from syntaxlm.model_io import VOCABULARY, ModelBundle, find_device, read_model
+from syntaxlm.models.abilities import TrainsByGradient
 from syntaxlm.settings import Overrides
 from syntaxlm.text.vocabulary import Vocabulary
-from syntaxlm.training.recipe import Recipe, read_recipe
+from syntaxlm.training.comparison import Comparison, Row
+from syntaxlm.training.fingerprints import fingerprint
+from syntaxlm.training.recipe import Recipe, read_recipe, with_overrides
 from syntaxlm.training.recipe_files import find_recipe
-from syntaxlm.training.result import Figure, TrainingResult
+from syntaxlm.training.result import TrainingResult
 from syntaxlm.training.seeds import Watching, check_settings, seeded, train_or_resume
 from syntaxlm.training.trainer import refuse_run
+from syntaxlm.training.treebank_scores import TreebankEvaluation, TreebankScore
 
 COMPARISON = "comparison.json"
 
-
-@dataclass(frozen=True)
-class Row:
-    """The finished runs of one recipe.
-
-    parameters: number of trainable parameters; tied parameters are counted once.
-    epoch_tokens: number of tokens that are predicted in an epoch of training.
-    """
-
-    name: str
-    recipe: Recipe
-    runs: tuple[TrainingResult, ...] = ()
-    parameters: int | None = None
-    epoch_tokens: int | None = None
-
-    def scores(self, text: str) -> list[LanguageModelScore]:
-        """Returns the score of each finished run on a text, "valid" or "test"."""
-        found = [getattr(run, text) for run in self.runs]
-        return [score for score in found if score is not None]
-
-    def figure(self, text: str, measure: str) -> Figure | None:
-        """Returns a statistic over the finished runs, if any.  measure: "perplexity" or "bits_per_character"."""
-        return Figure.of([getattr(score, measure) for score in self.scores(text)])
-
-    @property
-    def epochs(self) -> Figure | None:
-        return Figure.of([run.epochs for run in self.runs])
-
-    @property
-    def minutes(self) -> Figure | None:
-        return Figure.of([run.seconds / 60 for run in self.runs])
-
-    @property
-    def tokens_per_second(self) -> Figure | None:
-        """Training speed, including the time for validation."""
-        tokens = self.epoch_tokens
-        if tokens is None:
-            return None
-        return Figure.of([run.epochs * tokens / run.seconds for run in self.runs if run.seconds])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns all figures for JSON."""
-        texts = {
-            text: {measure: _plain(self.figure(text, measure)) for measure in ("perplexity", "bits_per_character")}
-            for text in ("valid", "test")
-        }
-        costs = {name: _plain(getattr(self, name)) for name in ("epochs", "minutes", "tokens_per_second")}
-        counts = {"parameters": self.parameters, "epoch_tokens": self.epoch_tokens}
-        return {"recipe": self.name} | texts | counts | costs | {"runs": [run.to_dict() for run in self.runs]}
+# What cannot be compared between recipes that read different texts.
+_DEPENDS_ON = {
+    "train": "neither perplexity nor F1 is comparable",
+    "valid": "their perplexities on it are not comparable",
+    "test": "their perplexities on it are not comparable",
+}
 
 
-def _plain(figure: Figure | None) -> dict[str, Any] | None:
-    return None if figure is None else {"mean": figure.mean, "std": figure.std, "count": figure.count}
-
-
-COMPARED_RECIPES = Table(
-    "comparison of recipes",
-    "recipe and text",
-    {
-        "recipe": Column("text", "name of the recipe"),
-        "text": Column("text", "valid or test"),
-        "perplexity": Column("number", "mean perplexity over the finished runs"),
-        "perplexity_std": Column("number", "sample standard deviation over runs"),
-        "bits_per_character": Column("number", "mean bits per character over the finished runs"),
-        "bits_per_character_std": Column("number", "sample standard deviation over runs"),
-        "runs": Column("integer", "number of finished runs"),
-        "seeds": Column("integer", "requested number of runs"),
-        "parameters": Column("integer", "number of trainable parameters"),
-        "epochs": Column("number", "mean number of epochs"),
-        "minutes": Column("number", "mean training time in minutes"),
-        "tokens_per_second": Column("number", "mean training speed, with validation"),
-    },
-)
-
-
-@dataclass(frozen=True)
-class Comparison(HasRows):
-    """The results of a comparison.
-
-    recipes: the runs of each recipe.
-    seeds: requested number of seeds.
-    faults: error messages of the runs that failed, by folder.
-    stopped: whether training was interrupted.
-    """
-
-    folder: Path
-    recipes: list[Row]
-    seeds: int
-    faults: dict[str, str] = field(default_factory=dict)
-    stopped: bool = False
-
-    table = COMPARED_RECIPES
-
-    @property
-    def measure(self) -> str:
-        """The measure of the table: bits per character if any model is a character-level model, else perplexity."""
-        characters = any(row.recipe.text.normaliser.units == "characters" for row in self.recipes)
-        return "bits_per_character" if characters else "perplexity"
-
-    @property
-    def notes(self) -> list[str]:
-        """Reasons why the figures of some recipes are not directly comparable."""
-        notes = []
-        readings = {row.name: _reading(row.recipe) for row in self.recipes}
-        if len(set(readings.values())) > 1:
-            of_rows = "; ".join(f"{name}: {reading}" for name, reading in readings.items())
-            notes.append(f"the recipes read the text in different ways: {of_rows}")
-        for text in ("valid", "test"):
-            counts = {}
-            for row in self.recipes:
-                for score in row.scores(text)[:1]:
-                    of_measure = score.characters if self.measure == "bits_per_character" else score.tokens
-                    counts[row.name] = of_measure, score.unknown
-            if len(set(counts.values())) > 1:
-                unit = "characters" if self.measure == "bits_per_character" else "tokens"
-                of_rows = ", ".join(
-                    f"{name} {count:,} ({unknown:,} unknown)" for name, (count, unknown) in counts.items()
-                )
-                notes.append(f"{text}: the recipes predict different {unit}: {of_rows}")
-        for row in self.recipes:
-            scores = [*row.scores("valid"), *row.scores("test")]
-            if scores and scores[0].likelihood_estimate:
-                notes.append(f"{row.name}: figures are estimates, {scores[0].likelihood_estimate}")
-        return notes
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns all figures for JSON."""
-        return {
-            "schema_version": 2,  # 1 had "deviation" for "std"
-            "folder": str(self.folder),
-            "measure": self.measure,
-            "seeds": self.seeds,
-            "rows": [row.to_dict() for row in self.recipes],
-            "notes": self.notes,
-            "faults": self.faults,
-            "stopped": self.stopped,
-        }
-
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """A row for each recipe and text with a result, with the columns of `COMPARED_RECIPES`."""
-        for recipe in self.recipes:
-            costs = {name: getattr(recipe, name) for name in ("epochs", "minutes", "tokens_per_second")}
-            for text in ("valid", "test"):
-                perplexity, bits = (recipe.figure(text, name) for name in ("perplexity", "bits_per_character"))
-                if perplexity is None or bits is None:
-                    continue
-                yield {
-                    "recipe": recipe.name,
-                    "text": text,
-                    "perplexity": perplexity.mean,
-                    "perplexity_std": perplexity.std,
-                    "bits_per_character": bits.mean,
-                    "bits_per_character_std": bits.std,
-                    "runs": perplexity.count,
-                    "seeds": self.seeds,
-                    "parameters": recipe.parameters,
-                    **{name: figure and figure.mean for name, figure in costs.items()},
-                }
-
-    def __str__(self) -> str:
-        decimals = 3 if self.measure == "bits_per_character" else 2
-        name = self.measure.replace("_", " ")
-        heads = ["recipe", f"valid {name}", f"test {name}", "parameters", "epochs", "minutes", "tokens/s", "seeds"]
-        lines = [heads] + [
-            [
-                row.name,
-                _shown(row.figure("valid", self.measure), decimals),
-                _shown(row.figure("test", self.measure), decimals),
-                "-" if row.parameters is None else f"{row.parameters:,}",
-                _shown(row.epochs and dataclasses.replace(row.epochs, count=1), 2),
-                _shown(row.minutes and dataclasses.replace(row.minutes, count=1), 1),
-                _shown(row.tokens_per_second and dataclasses.replace(row.tokens_per_second, count=1), 0),
-                f"{len(row.runs)} of {self.seeds}",
-            ]
-            for row in self.recipes
-        ]
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        table = [
-            "  ".join([cells[0].ljust(widths[0]), *map(str.rjust, cells[1:], widths[1:])]).rstrip() for cells in lines
-        ]
-        notes = [f"note: {note}" for note in self.notes]
-        stopped = ["Training stopped; a checkpoint is saved. Resume with the same command."] if self.stopped else []
-        return "\n".join([*table, *notes, *stopped])
-
-
-def _reading(recipe: Recipe) -> str:
-    """Describes how a recipe's model reads text."""
-    return "words given their trees" if recipe.reads == "trees" else str(recipe.mode)
-
-
-def _shown(figure: Figure | None, decimals: int) -> str:
-    return "-" if figure is None else figure.shown(decimals)
-
-
-def read_recipes(names: Sequence[str], overrides: Overrides = (), minutes: float | None = None) -> dict[str, Recipe]:
+def read_recipes(
+    names: Sequence[str],
+    overrides: Overrides = (),
+    minutes: float | None = None,
+    tagged: Mapping[str, str] | None = None,
+) -> dict[str, Recipe]:
     """Reads recipes and returns them by name, without folder and extension.
 
     names: recipe files or names of shipped recipes.
     overrides: settings that replace those of every recipe, see `read_recipe`.
     minutes: training time of every recipe; None: as in the recipe.
+    tagged: see `with_tagged_text`.
     Raises InputError with the errors of all recipes, for two recipes with the same name, and for missing texts.
     """
     settings: Overrides
@@ -244,7 +66,7 @@ def read_recipes(names: Sequence[str], overrides: Overrides = (), minutes: float
             stem = find_recipe(name).stem
             if stem in recipes:
                 raise InputError(f"{name}: found two recipes with the name {stem}; expected different names")
-            recipes[stem] = read_recipe(name, settings)
+            recipes[stem] = with_tagged_text(read_recipe(name, settings), tagged)
             text = recipes[stem].text
             for key, path in (("train", text.train), ("valid", text.valid), ("test", text.test)):
                 if path is not None and not os.path.exists(path):
@@ -256,20 +78,35 @@ def read_recipes(names: Sequence[str], overrides: Overrides = (), minutes: float
     return recipes
 
 
+def with_tagged_text(recipe: Recipe, tagged: Mapping[str, str] | None) -> Recipe:
+    """Returns a recipe that reads tags with these texts, and other recipes unchanged.
+
+    tagged: files of tagged text by part: "train", "valid" and, if there is one, "test"; None or empty: no change.
+    Raises InputError if "train" or "valid" is missing.
+    """
+    if not tagged or recipe.reads == "trees" or recipe.text.normaliser.units != "tags":
+        return recipe
+    if missing := [part for part in ("train", "valid") if part not in tagged]:
+        raise InputError(f"tagged text: {' and '.join(missing)} is missing; expected files to train and to validate")
+    return with_overrides(recipe, {f"text.{part}": tagged.get(part) for part in ("train", "valid", "test")})
+
+
 def compare(
     recipes: Mapping[str, Recipe],
     folder: Path,
     seeds: int,
     watching: Watching,
     say: Callable[[str], None] = lambda line: None,
+    trees: TreebankEvaluation | None = None,
 ) -> Comparison:
     """Trains every recipe with seeds run.seed, run.seed + 1, ..., one run after the other, and writes comparison.json.
 
     recipes: recipes by name.  folder: the folder of the comparison.  seeds: number of seeds of each recipe.
     watching: returns a context manager with a progress callback for a recipe.  say: prints a line of progress.
+    trees: the treebank that finished models which parse are evaluated on; None: no F1.
     If a run fails, the others are trained all the same, and its error message is in `faults`. If a run is interrupted,
-    no further run is started.
-    Raises InputError before training if a folder holds a run with other settings.
+    no further run is started. Warns if the recipes read different texts or may have different vocabularies.
+    Raises InputError before training if a folder holds a run with other settings, or if the treebank cannot be read.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise InputError("found several processes (torchrun); compare trains in one process. Start it without torchrun")
@@ -281,18 +118,28 @@ def compare(
     }
     for (_, run_folder), recipe in runs.items():
         check_settings(run_folder, recipe)
-    make_folder(folder)
+    notes = _text_notes(recipes)
+    for note in [*notes, *_vocabulary_notes(recipes)]:
+        warnings.warn(InputWarning(note), stacklevel=2)
+    made = make_folder(folder)
     with held(folder):
-        return _compare(recipes, runs, folder, seeds, watching, say)
+        try:
+            baselines = [] if trees is None else trees.baselines(folder)
+        except BaseException:
+            remove_empty(made)
+            raise
+        described = None if trees is None else trees.to_dict()
+        empty = Comparison(folder, [], seeds, treebank=described, baselines=baselines, text_notes=notes)
+        return _compare(recipes, runs, empty, watching, say, trees)
 
 
 def _compare(
     recipes: Mapping[str, Recipe],
     runs: Mapping[tuple[str, Path], Recipe],
-    folder: Path,
-    seeds: int,
+    comparison: Comparison,
     watching: Watching,
     say: Callable[[str], None],
+    trees: TreebankEvaluation | None,
 ) -> Comparison:
     """Implements `compare` in a folder that is locked.  runs: recipes by name and run folder."""
     rows = {name: Row(name, recipe) for name, recipe in recipes.items()}
@@ -305,25 +152,98 @@ def _compare(
             result = train_or_resume(run_folder, recipe, watching)
             stopped = result.stopped
             if not stopped:
-                rows[name] = _with_run(rows[name], result, epochs_counted)
+                stored = read_model(result.folder)
+                rows[name] = _with_run(rows[name], result, stored, epochs_counted)
+                if trees is not None:
+                    try:
+                        rows[name] = _with_trees(rows[name], _score(trees, stored, recipe, result.folder))
+                    except KeyboardInterrupt:
+                        stopped = True
         except InputError as error:
             faults[str(run_folder)] = str(error)
             say(str(error))
-        comparison = Comparison(folder, list(rows.values()), seeds, faults, stopped)
-        write_text(to_json(comparison.to_dict(), indent=2) + "\n", folder / COMPARISON, stored=True)
+        comparison = dataclasses.replace(comparison, recipes=list(rows.values()), faults=faults, stopped=stopped)
+        write_text(to_json(comparison.to_dict(), indent=2) + "\n", comparison.folder / COMPARISON, stored=True)
         if stopped:
             break
     return comparison
 
 
-def _with_run(row: Row, result: TrainingResult, counted: dict[str, int]) -> Row:
+def _with_run(row: Row, result: TrainingResult, stored: ModelBundle, counted: dict[str, int]) -> Row:
     """Returns the row with another finished run.  counted: cached numbers of tokens per epoch, by settings."""
-    stored = read_model(result.folder)
     key = repr((row.recipe.text.train, row.recipe.text.normaliser, row.recipe.batches))
     if key not in counted:
         counted[key] = _epoch_tokens(row.recipe, result.folder)
-    parameters = stored.model.parameter_count
-    return dataclasses.replace(row, runs=(*row.runs, result), parameters=parameters, epoch_tokens=counted[key])
+    vocabulary = stored.vocabulary
+    return dataclasses.replace(
+        row,
+        runs=(*row.runs, result),
+        parameters=stored.model.parameter_count,
+        epoch_tokens=counted[key],
+        vocabulary=frozenset(vocabulary.tokens) - {vocabulary.begin, vocabulary.end},
+        trees=(*row.trees, None),
+    )
+
+
+def _with_trees(row: Row, score: TreebankScore | None) -> Row:
+    """Returns the row with the treebank score of its last run."""
+    return dataclasses.replace(row, trees=(*row.trees[:-1], score))
+
+
+def _score(trees: TreebankEvaluation, stored: ModelBundle, recipe: Recipe, folder: Path) -> TreebankScore | None:
+    """Scores a model on the device that trained it. Models that are trained by counting stay on the CPU."""
+    if isinstance(stored.model, TrainsByGradient):
+        stored = stored.to(find_device(recipe.run.accelerator))
+    return trees.score(stored, folder)
+
+
+def _text_notes(recipes: Mapping[str, Recipe]) -> list[str]:
+    """Returns a note for each part of the text that differs between recipes that read the same units.
+
+    Texts are compared by content. Dependency trees are not compared with plain text.
+    """
+    notes, hashes = [], {}
+    for units, of_units in _by_units(recipes).items():
+        for part, consequence in _DEPENDS_ON.items():
+            paths = {name: getattr(recipe.text, part) for name, recipe in of_units.items()}
+            for path in paths.values():
+                if path is not None and path not in hashes:
+                    found = fingerprint({part: path}, [part] if units == "dependency trees" else [])
+                    hashes[path] = tuple(found[part].values())
+            if len({hashes.get(path) for path in paths.values()}) > 1:
+                listed = "; ".join(f"{name}: {path or 'none'}" for name, path in paths.items())
+                notes.append(f"the recipes have different texts (text.{part}), so {consequence}: {listed}")
+    return notes
+
+
+def _vocabulary_notes(recipes: Mapping[str, Recipe]) -> list[str]:
+    """Returns a note for each setting of vocabulary and normaliser that differs between recipes with the same units."""
+    notes = []
+    for of_units in _by_units(recipes).values():
+        settings = {
+            name: {
+                **{f"text.normaliser.{key}": value for key, value in recipe.text.normaliser.to_dict().items()},
+                **{f"text.vocabulary.{key}": value for key, value in vars(recipe.text.vocabulary).items()},
+            }
+            for name, recipe in of_units.items()
+        }
+        for key in next(iter(settings.values())):
+            values = {name: of_recipe[key] for name, of_recipe in settings.items()}
+            if len(set(map(repr, values.values()))) > 1:
+                listed = "; ".join(f"{name}: {value}" for name, value in values.items())
+                notes.append(
+                    f"the recipes have different settings of the vocabulary ({key}), so their perplexities may not be"
+                    f" comparable: {listed}"
+                )
+    return notes
+
+
+def _by_units(recipes: Mapping[str, Recipe]) -> dict[str, dict[str, Recipe]]:
+    """Groups recipes by what their models read."""
+    groups: dict[str, dict[str, Recipe]] = {}
+    for name, recipe in recipes.items():
+        groups.setdefault(Row(name, recipe).reads, {})[name] = recipe
+    return groups
 
 
 def _epoch_tokens(recipe: Recipe, folder: Path) -> int:

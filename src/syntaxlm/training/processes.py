@@ -10,14 +10,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from lightning.fabric import Fabric
-from lightning.fabric.strategies import DDPStrategy
 from torch import Tensor
 
 from syntaxlm.errors import InputError
-
-for _name in ("lightning.fabric", "lightning.pytorch"):  # their messages repeat the recipe
-    logging.getLogger(_name).setLevel(logging.WARNING)
 
 
 class Processes:
@@ -35,6 +30,12 @@ class Processes:
                 f"run.accelerator: found {accelerator}, which is not available; expected an accelerator that torch can"
                 " use on this machine, or auto"
             )
+        # Importing Lightning takes seconds, and most users of this package's recipes and results do not train.
+        from lightning.fabric import Fabric
+        from lightning.fabric.strategies import DDPStrategy
+
+        for name in ("lightning.fabric", "lightning.pytorch"):  # their messages repeat the recipe
+            logging.getLogger(name).setLevel(logging.WARNING)
         parallel = int(os.environ.get("WORLD_SIZE", "1")) > 1
         self.fabric = Fabric(
             accelerator=accelerator,

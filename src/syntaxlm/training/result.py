@@ -22,10 +22,26 @@ _LARGEST = 1e300  # larger numbers in a result are rejected: arithmetic on them 
 
 
 @dataclass(frozen=True)
+class CriterionValue:
+    """The value of a model's own criterion on the validation text.
+
+    name: such as "negative log-likelihood".  unit: such as "nats per token".
+    """
+
+    name: str
+    unit: str
+    value: float
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.value:.4f} {self.unit}"
+
+
+@dataclass(frozen=True)
 class TrainingResult:
     """The result of a training run: its folder, its length, and the scores of the best weights.
 
     valid, test: scores on the validation and test text; None if there are none.
+    criterion: for a model without probabilities, its own criterion on the validation text; None for other models.
     stopped: whether the run was interrupted before its end.
     averaged: whether the best weights are an average over optimiser steps.
     supervised: number of training sentences with a gold tree, and number of all training sentences; None for training
@@ -45,13 +61,15 @@ class TrainingResult:
     supervised: tuple[int, int] | None = None
     counted: dict[str, Any] | None = None
     trees: TreeFigures | None = None
+    criterion: CriterionValue | None = None
 
     def to_dict(self) -> dict[str, Any]:
         scores = {name: score and score.to_dict() for name, score in (("valid", self.valid), ("test", self.test))}
         rest = {name: getattr(self, name) for name in ("steps", "epochs", "seconds", "stopped", "averaged")}
         trees = self.supervised and dict(zip(("sentences", "of"), self.supervised, strict=True))
         shape = self.trees and dataclasses.asdict(self.trees) | {"warning": self.trees.warning}
-        found = {"supervised": trees, "counted": self.counted, "trees": shape}
+        criterion = self.criterion and dataclasses.asdict(self.criterion)
+        found = {"supervised": trees, "counted": self.counted, "trees": shape, "criterion": criterion}
         return {"folder": str(self.folder)} | scores | rest | found
 
     def __str__(self) -> str:
@@ -73,6 +91,8 @@ class TrainingResult:
         for name, score in (("valid", self.valid), ("test", self.test)):
             if score is not None:
                 lines.append(f"{name}: " + str(score).replace("\n", "\n  "))
+        if self.criterion is not None:
+            lines.append(f"valid: {self.criterion}")
         if self.trees is not None:
             lines.append(str(self.trees))
         return "\n".join(lines)
@@ -106,6 +126,7 @@ def read_result(folder: Path) -> TrainingResult:
             supervised=None if trees is None else (_count(trees["sentences"]), _count(trees["of"])),
             counted=counted,
             trees=_tree_figures(data.get("trees")),
+            criterion=_criterion(data.get("criterion")),
         )
     except (InputError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(
@@ -120,6 +141,16 @@ def _tree_figures(data: Any) -> TreeFigures | None:
     return TreeFigures(
         _amount(data["right_branching"]), _amount(data["left_branching"]), symbols, _count(data["sentences"])
     )
+
+
+def _criterion(data: Any) -> CriterionValue | None:
+    """Null stands for an infinite value."""
+    if data is None:
+        return None
+    value = math.inf if data["value"] is None else float(data["value"])
+    if not isinstance(data["name"], str) or not isinstance(data["unit"], str) or isinstance(data["value"], str):
+        raise ValueError("expected a criterion with name, unit and a number")
+    return CriterionValue(data["name"], data["unit"], value)
 
 
 def _score(data: Any) -> LanguageModelScore:

@@ -35,7 +35,7 @@ from syntaxlm.training.counting import CountingLoop
 from syntaxlm.training.data import TrainingData, fingerprint_texts, read_training_data
 from syntaxlm.training.processes import process_group
 from syntaxlm.training.recipe import Recipe, recipe_from
-from syntaxlm.training.result import RESULT, TrainingResult
+from syntaxlm.training.result import RESULT, CriterionValue, TrainingResult
 from syntaxlm.training.run import Run, refuse_run
 from syntaxlm.training.run_folder import METRICS, RECIPE
 from syntaxlm.training.run_log import Event, ProgressCallback
@@ -193,10 +193,14 @@ def _trained(run: Run, recipe: Recipe) -> TrainingResult:
     if not run.train():
         return TrainingResult(*run.place, stopped=True)
     best = task.placed(read_model(run.folder).model, run.processes.device)
-    valid = test = None
+    valid = test = criterion = None
     if isinstance(best, ScoresSentences):
         valid = task.score(best, task.data.valid)
         test = None if task.data.test is None else task.score(best, task.data.test)
+    else:
+        task.model = best
+        found = task.validate()
+        criterion = CriterionValue(found.criterion.name, found.criterion.unit, found.value)
     supervision = task.data.supervision
     result = TrainingResult(
         *run.place,
@@ -206,6 +210,7 @@ def _trained(run: Run, recipe: Recipe) -> TrainingResult:
         supervised=None if supervision is None else (supervision.count, len(task.data.train)),
         counted=run.loop.figures if isinstance(run.loop, CountingLoop) else None,
         trees=task.tree_figures(best),
+        criterion=criterion,
     )
     run.write(to_json(result.to_dict(), indent=2) + "\n", RESULT)
     return result

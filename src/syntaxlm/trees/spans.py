@@ -220,3 +220,11 @@ def joined(sets: Sequence[SpanSets]) -> SpanSets:
     order = np.argsort(np.concatenate([one.sentences() for one in sets]), kind="stable")
     starts, ends = (np.concatenate([getattr(one, name) for one in sets])[order] for name in ("starts", "ends"))
     return SpanSets(sets[0].lengths, offsets_of(np.asarray(counts, np.int64)), starts, ends)
+
+
+def concatenated(sets: Sequence[SpanSets]) -> SpanSets:
+    """Combines the spans of several groups of sentences, one group after the other, without labels."""
+    lengths = np.concatenate([one.lengths for one in sets])
+    counts = np.concatenate([np.diff(one.offsets) for one in sets])
+    starts, ends = (np.concatenate([getattr(one, name) for one in sets]) for name in ("starts", "ends"))
+    return SpanSets(lengths, offsets_of(counts), starts, ends)

@@ -1,0 +1,263 @@
+"""F1 of trained models on a treebank, computed once per model and stored in its folder.
+
+A stored score is used again as long as everything it depends on is unchanged: the model, the sentences and trees of the
+treebank, the preprocessing, the protocol, the decoder and the device.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from syntaxlm.data.treebanks import Treebank, read_treebank, treebank_files
+from syntaxlm.errors import InputError
+from syntaxlm.files import parse_json, read_stored, to_json, write_text
+from syntaxlm.model_io import CONFIG, LABELS, VOCABULARY, WEIGHTS, ModelBundle
+from syntaxlm.models.abilities import Parses
+from syntaxlm.parsing.evaluation import MOST_UNKNOWN_TAGS, gold_trees_of, tokens_for
+from syntaxlm.parsing.report import GoldTrees
+from syntaxlm.parsing.structure import Rule, layer_of, rules_for, structure_of
+from syntaxlm.text_files import STANDARD_INPUT
+from syntaxlm.training.fingerprints import fingerprint
+from syntaxlm.trees import (
+    DECODING_RULES,
+    PROTOCOLS,
+    GoldPreprocessing,
+    Protocol,
+    SpanSets,
+    baseline_scores,
+    find_preprocessing,
+    score,
+)
+from syntaxlm.trees.spans import concatenated
+
+TREES, BASELINES = "trees.json", "baselines.json"
+SHORT = 10  # words; F1 is also computed for sentences of up to this length
+SENTENCES_AT_ONCE = 1 << 12  # sentences whose structure is in memory at the same time
+
+_FORMAT = 1  # raised when a change of syntaxlm changes scores
+
+
+@dataclass(frozen=True)
+class TreebankScore:
+    """F1 of a model on a treebank, by its default decoder.
+
+    f1: unlabelled F1, 0 to 1.  short_f1: that of the sentences of up to `SHORT` words; None if there are none.
+    sentences, short_sentences: numbers of scored sentences.
+    decoder: the decoder.  layer: the layer of the distances; None if the trees are not decoded from distances.
+    device: the device that parsed.
+    parsed: number of parsed sentences, all of the treebank.
+    seconds: wall-clock time of parsing, from tokens to trees, without reading, scoring and loading the model.
+    """
+
+    f1: float
+    short_f1: float | None
+    sentences: int
+    short_sentences: int
+    decoder: str
+    layer: int | None
+    device: str
+    parsed: int
+    seconds: float
+
+    @property
+    def sentences_per_second(self) -> float:
+        return self.parsed / self.seconds
+
+    def to_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self) | {"sentences_per_second": self.sentences_per_second}
+
+
+@dataclass(frozen=True)
+class TreebankBaseline:
+    """F1 of trees that need no model.
+
+    name: such as "right branching".  f1, short_f1: see `TreebankScore`; for random trees the mean over seeds.
+    std, short_std: sample standard deviation over seeds; None without seeds.
+    seeds: number of seeds; None without seeds.
+    """
+
+    name: str
+    f1: float
+    short_f1: float | None
+    std: float | None = None
+    short_std: float | None = None
+    seeds: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+
+class TreebankEvaluation:
+    """The evaluation of models on one treebank.
+
+    treebank: a file, folder or pattern.  preprocessing: the gold-tree preprocessing: a name, a YAML file or a rule.
+    Raises InputError for standard input, which can be read only once, for missing files, and for an unknown
+    preprocessing.
+    """
+
+    def __init__(
+        self,
+        treebank: str | Path,
+        protocol: Protocol = PROTOCOLS["wsj-test"],
+        preprocessing: GoldPreprocessing | str | Path = "ptb-keep",
+    ) -> None:
+        self.source, self.protocol = str(treebank), protocol
+        self.preprocessing = find_preprocessing(preprocessing)
+        if self.source == STANDARD_INPUT:
+            raise InputError("the treebank is standard input; expected a file, because a comparison may read it again")
+        treebank_files(self.source)
+
+    @property
+    def short_protocol(self) -> Protocol:
+        """The protocol, for sentences of up to `SHORT` words."""
+        limit = self.protocol.max_words
+        return dataclasses.replace(self.protocol, max_words=SHORT if limit is None else min(limit, SHORT))
+
+    def to_dict(self) -> dict[str, Any]:
+        protocol = dataclasses.asdict(self.protocol)
+        return {"source": self.source, "preprocessing": self.preprocessing.name, "protocol": protocol}
+
+    def score(self, stored: ModelBundle, folder: Path) -> TreebankScore | None:
+        """Returns the score of a model, from its folder or computed and stored there; None for a model that does not
+        parse.
+
+        stored: the model, on the device that parses.
+        Raises InputError if the model cannot read the treebank.
+        """
+        if not isinstance(stored.model, Parses):
+            return None
+        rule, layer = rules_for([stored], None)[0], layer_of(stored, None)
+        key = self._key | {"model": _model_hashes(folder), "decoder": str(rule), "layer": layer}
+        key["device"] = str(stored.device)
+        values = _stored_or_computed(
+            folder / TREES, key, lambda: dataclasses.asdict(self._parse_and_score(stored, rule, layer))
+        )
+        return TreebankScore(**values)
+
+    def baselines(self, folder: Path) -> list[TreebankBaseline]:
+        """Returns left branching, right branching and random trees, from a folder or computed and stored there."""
+        found = _stored_or_computed(folder / BASELINES, self._key, lambda: [one.to_dict() for one in self._baselines()])
+        return [TreebankBaseline(**one) for one in found]
+
+    @cached_property
+    def _treebank(self) -> Treebank:
+        return read_treebank(self.source, self.preprocessing)
+
+    @cached_property
+    def _gold(self) -> GoldTrees:
+        return gold_trees_of(self._treebank, self.preprocessing)
+
+    @cached_property
+    def _key(self) -> dict[str, Any]:
+        """What every score depends on. Tags of the preprocessing are sorted, because sets have no order."""
+        files = fingerprint({"treebank": self.source}, ["treebank"])["treebank"]
+        rule = {
+            name: sorted(value) if isinstance(value, frozenset) else value
+            for name, value in vars(self.preprocessing).items()
+        }
+        return {
+            "format": _FORMAT,
+            "treebank": list(files.values()),
+            "preprocessing": rule,
+            "protocol": dataclasses.asdict(self.protocol),
+        }
+
+    def _parse_and_score(self, stored: ModelBundle, rule: Rule, layer: int) -> TreebankScore:
+        tokens = tokens_for(stored, self._treebank)
+        _check_known(stored, tokens, self.source)
+        spans, seconds = _timed_parse(stored, tokens, rule, layer)
+        f1, sentences = self._f1(spans, self.protocol)
+        short_f1, short_sentences = self._f1(spans, self.short_protocol)
+        if f1 is None:
+            raise InputError(f"{self.source}: protocol {self.protocol}: found no sentence to score")
+        return TreebankScore(
+            f1,
+            short_f1,
+            sentences,
+            short_sentences,
+            str(rule),
+            layer if rule in DECODING_RULES else None,
+            str(stored.device),
+            len(tokens),
+            seconds,
+        )
+
+    def _f1(self, spans: SpanSets, protocol: Protocol) -> tuple[float | None, int]:
+        """F1 and number of scored sentences; None without sentences."""
+        if not protocol.scored(self._gold.spans.lengths).any():
+            return None, 0
+        found = score(spans, self._gold.spans, protocol, details=False)
+        return found.f1, found.sentences
+
+    def _baselines(self) -> Iterator[TreebankBaseline]:
+        spans = self._gold.spans
+        every = baseline_scores(spans, self.protocol, biased_bound=False)
+        short = None
+        if self.short_protocol.scored(spans.lengths).any():
+            short = baseline_scores(spans, self.short_protocol, biased_bound=False)
+        yield TreebankBaseline("left branching", every.left.f1, None if short is None else short.left.f1)
+        yield TreebankBaseline("right branching", every.right.f1, None if short is None else short.right.f1)
+        of_short = (None, None) if short is None else (short.random.mean, short.random.std)
+        random = every.random
+        yield TreebankBaseline("random trees", random.mean, of_short[0], random.std, of_short[1], random.count)
+
+
+def _timed_parse(
+    stored: ModelBundle, tokens: Sequence[Sequence[str]], rule: Rule, layer: int
+) -> tuple[SpanSets, float]:
+    """Parses sentences, some thousands at a time. Returns their trees and the seconds that this took."""
+    structure_of(stored, tokens[:1], labels=False).decode(rule, layer)  # what happens once per process is not timed
+    parts, rest = [], iter(tokens)
+    started = time.perf_counter()
+    while some := list(islice(rest, SENTENCES_AT_ONCE)):
+        parts.append(structure_of(stored, some, labels=False).decode(rule, layer))
+    seconds = time.perf_counter() - started
+    return concatenated(parts), seconds
+
+
+def _check_known(stored: ModelBundle, tokens: Sequence[Sequence[str]], source: str) -> None:
+    """Raises InputError if most words of a treebank are unknown to a model, as they are to a character-level model."""
+    counts = [stored.vocabulary.knows(token) for sentence in tokens for token in sentence]
+    unknown = counts.count(False)
+    if unknown > MOST_UNKNOWN_TAGS * len(counts):
+        units = stored.normaliser.units
+        raise InputError(
+            f"{source}: {unknown:,} of {len(counts):,} words are unknown to the model, which reads {units}; expected a"
+            f" treebank of such {units}"
+        )
+
+
+def _model_hashes(folder: Path) -> dict[str, str]:
+    """SHA-256 hashes of the files that make up the model in a folder."""
+    names = [name for name in (CONFIG, VOCABULARY, LABELS, WEIGHTS) if (folder / name).exists()]
+    hashes = {}
+    for name in names:
+        with open(folder / name, "rb") as file:
+            hashes[name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return hashes
+
+
+def _stored_or_computed(path: Path, key: dict[str, Any], compute: Callable[[], Any]) -> Any:
+    """Returns the value of a file if its key is the same, otherwise computes it and writes the file.
+
+    A damaged file is replaced.
+    """
+    key = parse_json(to_json(key), str(path))  # as it is read back
+    if path.exists():
+        try:
+            content = parse_json(read_stored(path), str(path))
+            if isinstance(content, dict) and content.get("key") == key:
+                return content["value"]
+        except (InputError, KeyError):
+            pass
+    value = compute()
+    write_text(to_json({"key": key, "value": value}, indent=2) + "\n", path, stored=True)
+    return value
