@@ -1,0 +1,17 @@
+"""Projective dependency trees under the dependency model with valence: `log_partition`, counts, most probable trees."""
+
+from syntaxlm.ops.dmv import reference
+from syntaxlm.ops.dmv.fast import best_heads, expected_counts, log_partition
+from syntaxlm.ops.dmv.types import ADJACENT, LEFT, RIGHT, ZERO, Decisions
+
+__all__ = [
+    "ADJACENT",
+    "LEFT",
+    "RIGHT",
+    "ZERO",
+    "Decisions",
+    "best_heads",
+    "expected_counts",
+    "log_partition",
+    "reference",
+]
