@@ -11,7 +11,7 @@ import torch
 from syntaxlm.errors import InputError
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.dmv import DMV, DMVConfig, build, harmonic_counts
-from syntaxlm.ops.dmv import ADJACENT, LEFT, RIGHT
+from syntaxlm.ops.dmv import LEFT, RIGHT
 from tests.golden import FOLDERS
 from tests.models.variants import BOS, EOS, closed_sentences
 
@@ -99,7 +99,7 @@ def test_the_likelihood_never_falls(valence):
 
 
 def test_harmonic_start_of_one_sentence():
-    """Words 3 4 5: the word in the middle depends on the others equally; a word at the end, 2 to 1 on the closer one."""
+    """The word in the middle depends on the others equally; a word at the end, 2 to 1 on the closer one."""
     model = DMV(DMVConfig(), 8)
     model.accumulate(batch_of([[3, 4, 5]]))
     model.maximise()

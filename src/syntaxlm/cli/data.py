@@ -89,6 +89,9 @@ def _add_extraction(parser: Parser, tagged: bool) -> None:
     )  # fmt: skip
     add_output(parser, "the text")
     add_preprocessing(parser, "ptb-keep")
+    parser.add_argument(
+        "--max-words", type=int, metavar="N", help="leave out longer sentences (measured after preprocessing)"
+    )
     add_json(parser)
     parser.set_defaults(run=_data_extracted, tagged=tagged)
 
@@ -126,10 +129,12 @@ def _data_text8(options: argparse.Namespace) -> None:
 
 
 def _data_extracted(options: argparse.Namespace) -> None:
-    from syntaxlm.data.treebanks import read_treebank, write_tags, write_words
+    from syntaxlm.data.treebanks import read_treebank, up_to, write_tags, write_words
     from syntaxlm.progress import status
 
     with status("reading"), output_path(options.output) as path:
         treebank = read_treebank(options.treebank, options.preprocessing)
+        if options.max_words is not None:
+            treebank = up_to(treebank, options.max_words)
         written = write_tags(treebank, path) if options.tagged else write_words(treebank, path)
     print_summary(written, options, f"{options.output or 'standard output'}: ")

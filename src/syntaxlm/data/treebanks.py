@@ -25,6 +25,7 @@ from syntaxlm.data.tagged import tagged_lines
 from syntaxlm.errors import InputError
 from syntaxlm.files import write_text
 from syntaxlm.progress import progress_bar
+from syntaxlm.settings import check_number
 from syntaxlm.text.normaliser import TAG_MARK, Normaliser, split_tag, split_words
 from syntaxlm.text_files import (
     COMPRESSED_SUFFIXES,
@@ -163,6 +164,15 @@ def dependency_trees(path: str | Path, clean_up: GoldPreprocessing | str | Path 
         prefix = "" if len(files) == 1 else f"{file.path.name} "
         for number, tree in enumerate(iterate_dependencies(file.path, file.suffix, file.lines), 1):
             yield tree if tree.name else replace(tree, name=f"{prefix}{number}")
+
+
+def up_to(treebank: Treebank, maximum_words: int) -> Treebank:
+    """The sentences of at most `maximum_words` words. Raises InputError for a limit below 1, and if there is none."""
+    check_number("maximum words", maximum_words, 1)
+    kept = tuple(sentence for sentence in treebank if len(sentence) <= maximum_words)
+    if not kept:
+        raise InputError(f"{treebank.source}: found no sentence of at most {maximum_words} words")
+    return replace(treebank, sentences=kept)
 
 
 def treebank_tokens(treebank: Treebank, normaliser: Normaliser) -> list[list[str]]:

@@ -213,8 +213,8 @@ class SampledSentence(Protocol):
     """A sentence sampled from a model, with its tree.
 
     words: vocabulary ids.  spans: in pre-order, (first word, last word, index into `LabelsSpans.labels`) of each
-    constituent of two or more words; both words are inclusive, and the index is -1 for no label.  word_labels: an index into `LabelsSpans.labels` for
-    each word; empty for a sentence without labels.
+    constituent of two or more words; both words are inclusive; the index is -1 for no label.  word_labels: an index
+    into `LabelsSpans.labels` for each word; empty for a sentence without labels.
     """
 
     @property

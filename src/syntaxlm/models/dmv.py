@@ -20,9 +20,16 @@ import torch
 from torch import Tensor
 
 from syntaxlm.errors import InputError
-from syntaxlm.models.abilities import Heads, Model, ParsesDependencies, SamplesSentences, ScoresSentences, TrainsByCounting
+from syntaxlm.models.abilities import (
+    Heads,
+    Model,
+    ParsesDependencies,
+    SamplesSentences,
+    ScoresSentences,
+    TrainsByCounting,
+)
 from syntaxlm.models.batches import TokenBatch
-from syntaxlm.models.pcfg.sampling import Sample, draw_from
+from syntaxlm.models.pcfg.sampling import Sample, Sums, draw_from
 from syntaxlm.models.pcfg.words import BOS, EOS, SPECIALS, of_vocabulary
 from syntaxlm.ops.dmv import ADJACENT, LEFT, RIGHT, ZERO, Decisions, best_heads, expected_counts, log_partition
 from syntaxlm.settings import NonNegative, Settings
@@ -87,7 +94,7 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, ParsesDepe
                 log_probs, counts = expected_counts(self._decisions(words))
                 self._log_likelihood += float(log_probs.sum())
             else:
-                counts = harmonic_counts(*words.shape, device=words.device)
+                counts = harmonic_counts(len(words), words.shape[1], words.device)
             self.add_counts(words, counts)
         self._tokens += batch.token_count()
 
@@ -131,7 +138,7 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, ParsesDepe
 
     @torch.no_grad()
     def sentence_log_probs(self, batch: TokenBatch) -> Tensor:
-        """Natural log-probability of exactly these words, (B,); -inf for impossible sentences and those without words."""
+        """Natural log-probability of exactly these words, (B,); -inf if impossible, and for sentences without words."""
         result = self.root.new_full((batch.sentence_count(),), -torch.inf, dtype=torch.float64)
         for words, columns in self._groups(batch):
             found = log_partition(self._decisions(words))
@@ -165,32 +172,37 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, ParsesDepe
     def sample(
         self, count: int, maximum_words: int, generator: np.random.Generator, *, omitted: int = 0
     ) -> list[Sample]:
-        """Samples dependency trees from the root. The spans are the constituents: each head with all its descendants."""
+        """Samples dependency trees from the root. The spans are each head with all its descendants."""
         words = torch.tensor([of_vocabulary(word) for word in range(self.vocabulary_size - SPECIALS)])
         root = self.root.cpu()[words].cumsum(0).numpy()
 
-        def draw(sums: np.ndarray[Any, np.dtype[np.float64]]) -> int | None:
+        def draw(sums: Sums) -> int | None:
             nothing = sums[-1] <= (sums[omitted - 1] if omitted else 0.0)
             return None if nothing else of_vocabulary(draw_from(sums, generator, omitted))
 
         def tree() -> Sample | None:
-            first = draw(root)
-            # Words with their heads; the dependents of a word are drawn when it is reached.
-            tokens, before, after = [first], [[]], [[]]  # type: ignore[var-annotated]
+            """A tree, or None if it would have too many words, or a word that cannot be replaced."""
+            tokens: list[int] = []
+            before: list[list[int]] = []
+            after: list[list[int]] = []
+
+            def add(drawn: int | None) -> bool:
+                if drawn is None or len(tokens) == maximum_words:
+                    return False
+                tokens.append(drawn)
+                before.append([])
+                after.append([])
+                return True
+
+            if not add(draw(root)):
+                return None
             for head, token in enumerate(tokens):  # grows during the loop
-                if token is None:
-                    return None
                 for side, dependents in ((LEFT, before[head]), (RIGHT, after[head])):
-                    sums = None
+                    sums = self.choose[token, side].cpu()[words].cumsum(0).numpy()
                     while generator.random() >= float(self.stop[token, side, 0 if dependents else ADJACENT]):
-                        if len(tokens) == maximum_words:
-                            return None
-                        if sums is None:
-                            sums = self.choose[token, side].cpu()[words].cumsum(0).numpy()
                         dependents.append(len(tokens))
-                        tokens.append(draw(sums))
-                        before.append([])
-                        after.append([])
+                        if not add(draw(sums)):
+                            return None
             return _in_order(tokens, before, after)
 
         found = []

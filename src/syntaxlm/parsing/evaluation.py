@@ -94,7 +94,7 @@ def gold_trees(treebank: Treebank) -> list[Tree]:
 
 def evaluate_parsing(
     stored: ModelBundle,
-    treebank: str | Path,
+    treebank: str | Path | Treebank,
     protocol: Protocol = PROTOCOLS["wsj-test"],
     decoder: Rule | None = None,
     clean_up: GoldPreprocessing | str | Path = "ptb-keep",
@@ -106,7 +106,7 @@ def evaluate_parsing(
     """Parses the sentences of a treebank with a model and scores the trees.
 
     The trees are decoded with every decoder of the model that is not costly.
-    treebank: a file, folder or pattern.
+    treebank: a file, folder or pattern; or what was read with the same preprocessing.
     protocol: the evaluation protocol.
     decoder: the decoder to report in detail, which may be costly; None: the model's default.
     clean_up: the gold-tree preprocessing: a name, a YAML file or a rule.
@@ -130,9 +130,9 @@ def evaluate_parsing(
             " random weights."
         )
     rule = find_preprocessing(clean_up)
-    read = read_treebank(treebank, rule)
+    read = treebank if isinstance(treebank, Treebank) else read_treebank(treebank, rule)
     gold = _gold_trees_of(read, rule)
-    structures = [structure_of(one, _tokens_for(one, read), labels=not also) for one in models]
+    structures = [structure_of(one, tokens_for(one, read), labels=not also) for one in models]
     predicted = {_joined(rules): _trees(structures, rules, layers, ties) for rules in _ways(models, chosen)}
     report = _report(predicted, _joined(chosen), gold, protocol, len(models))
     if also:
@@ -146,7 +146,7 @@ def evaluate_parsing(
     )
 
 
-def _tokens_for(stored: ModelBundle, treebank: Treebank) -> list[list[str]]:
+def tokens_for(stored: ModelBundle, treebank: Treebank) -> list[list[str]]:
     """Returns the tokens of a treebank for a model, see `treebank_tokens`.
 
     For a model that reads tags, raises InputError if more than half of the tags are unknown, and warns of fewer.

@@ -1,7 +1,8 @@
 """The structure that models compute for sentences, and the decoders that turn it into trees.
 
 Models have different types of structure: distances between words, by layer; scores of spans; probabilities of spans,
-optionally with labels; or heads of words. Each type has its own decoders (`Rule`). Other modules only use the name of a decoder.
+optionally with labels; or heads of words. Each type has its own decoders (`Rule`). Other modules only use the name of a
+decoder.
 """
 
 from __future__ import annotations

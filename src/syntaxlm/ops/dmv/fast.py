@@ -9,9 +9,9 @@ item is a span and the end of it that is the head (Eisner 1996). For the half of
     complete[h, j] = open[h, j] + stop[h, 0]       complete[h, h] = stop[h, ADJACENT]
 
 All spans of one width are computed at once, and so are both directions: left halves are right halves of the reversed
-sentence. Charts are [direction, sentence, position, width]; the wider the one part of a span, the narrower the other, so
-the sum over all divisions of all spans is a sum over the last dimension of a chart and a reversed chart. Counts and best
-trees are gradients of the sum and of the maximum, which autograd computes by the outside pass.
+sentence. Charts are [direction, sentence, position, width]; the wider the one part of a span, the narrower the other,
+so the sum over all divisions of all spans is a sum over the last dimension of a chart and a reversed chart. Counts and
+best trees are gradients of the sum and of the maximum, which autograd computes by the outside pass.
 """
 
 from __future__ import annotations
