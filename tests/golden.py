@@ -16,6 +16,7 @@ from syntaxlm.ops.span_attention import SpanWeights
 FOLDERS = [Path(__file__).parent / "golden_data", *map(Path, filter(None, [os.environ.get("SYNTAXLM_GOLDEN")]))]
 PRPN_FILES = sorted(path for folder in FOLDERS for path in folder.glob("prpn_*.npz"))
 ON_LSTM_FILES = sorted(path for folder in FOLDERS for path in folder.glob("on_lstm*.npz"))
+CCM_FILES = sorted(path for folder in FOLDERS for path in folder.glob("ccm*.npz"))
 PALM_FILES = sorted(path for folder in FOLDERS for path in folder.glob("palm*.npz"))
 
 _READER = {

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from syntaxlm.data.treebanks import read_treebank, up_to, write_tags
+from syntaxlm.data.treebanks import read_treebank, write_tags
 from syntaxlm.errors import OldSettingWarning
 from syntaxlm.training.recipe import Recipe, read_recipe
 from syntaxlm.training.recipe_files import find_recipe, shipped_recipes
@@ -79,7 +79,7 @@ def test_every_recipe_trains_with_small_sizes(path, toy, few, tmp_path, runs):
         runs[key] = trained_small(path, whole, few if whole.model.name.endswith("-pcfg") else toy, tmp_path / "run")
     result, losses = runs[key]
     if result.counted is not None:  # in one step
-        assert result.valid.perplexity < 400
+        assert result.valid is None or result.valid.perplexity < 400
         return
     assert result.steps >= 5
     assert losses[-1] < losses[0]
@@ -91,7 +91,7 @@ def trained_small(path: Path, whole: Recipe, toy: Toy, folder: Path) -> tuple[Tr
     overrides = [(f"text.{part}", str(toy / f"{part}.{suffix}")) for part in ("train", "valid", "test")]
     if whole.text.normaliser.units == "tags":
         tagged = folder.parent / "train.tagged.txt"
-        write_tags(up_to(read_treebank(toy / "train.mrg"), 10), tagged)
+        write_tags(read_treebank(toy / "train.mrg"), tagged, 10)
         overrides = [(f"text.{part}", str(tagged)) for part in ("train", "valid")]
     overrides.append(("run.accelerator", "cpu"))
     if whole.optimiser.warmup_steps:

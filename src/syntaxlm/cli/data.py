@@ -8,6 +8,7 @@ from typing import Any
 from syntaxlm.cli.logic import add_data_logic
 from syntaxlm.cli.options import (
     add_json,
+    add_max_words,
     add_output,
     add_preprocessing,
     add_seed,
@@ -89,9 +90,7 @@ def _add_extraction(parser: Parser, tagged: bool) -> None:
     )  # fmt: skip
     add_output(parser, "the text")
     add_preprocessing(parser, "ptb-keep")
-    parser.add_argument(
-        "--max-words", type=int, metavar="N", help="leave out longer sentences (measured after preprocessing)"
-    )
+    add_max_words(parser)
     add_json(parser)
     parser.set_defaults(run=_data_extracted, tagged=tagged)
 
@@ -129,12 +128,10 @@ def _data_text8(options: argparse.Namespace) -> None:
 
 
 def _data_extracted(options: argparse.Namespace) -> None:
-    from syntaxlm.data.treebanks import read_treebank, up_to, write_tags, write_words
+    from syntaxlm.data.treebanks import read_treebank, write_tags, write_words
     from syntaxlm.progress import status
 
     with status("reading"), output_path(options.output) as path:
         treebank = read_treebank(options.treebank, options.preprocessing)
-        if options.max_words is not None:
-            treebank = up_to(treebank, options.max_words)
-        written = write_tags(treebank, path) if options.tagged else write_words(treebank, path)
+        written = (write_tags if options.tagged else write_words)(treebank, path, options.max_words)
     print_summary(written, options, f"{options.output or 'standard output'}: ")

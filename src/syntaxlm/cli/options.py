@@ -195,6 +195,10 @@ def add_protocol(parser: Parser) -> None:
     parser.add_argument(
         "--protocol", default="wsj-test", metavar="NAME", help="wsj-test (default), prpn, wsj10, wsj40 or evalb"
     )
+    add_max_words(parser)
+
+
+def add_max_words(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max-words", type=int, metavar="N", help="omit longer sentences (measured after preprocessing)"
     )

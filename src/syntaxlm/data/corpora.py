@@ -38,16 +38,22 @@ CHUNK = 2**20  # words buffered before they are written
 _FORMAT = 2  # version of the cache; caches with another version are ignored
 
 
-def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
+def read_lines(path: str | Path, tagged: bool = False) -> Iterator[tuple[int, str]]:
     """Return the numbered lines of a text, from `text_files.read_lines`.
 
+    tagged: whether the lines should be tagged text, for messages.
     Raises InputError like that function, and if the file name has the suffix of a treebank.
     """
     suffix = content_suffix(path)
     if suffix in NO_TEXT_SUFFIXES:
+        text, extracted, command = (
+            ("tagged text", "tags", f"data tags {path} -o FILE.tagged.txt")
+            if tagged
+            else ("plain text", "words", f"data words {path} -o FILE")
+        )
         raise InputError(
-            f"{path}: found a name that ends in {suffix}, a treebank; expected plain text, one sentence per line."
-            f" Extract its words with: syntaxlm data words {path} -o FILE"
+            f"{path}: found a name that ends in {suffix}, a treebank; expected {text}, one sentence per line."
+            f" Extract its {extracted} with: syntaxlm {command}"
         )
     return text_files.read_lines(path)
 
@@ -76,7 +82,7 @@ def read_sentences(
         return tagged_lines(str(path), given, warn) if reads_tags else given
     if not (reads_tags or is_tagged(path)):
         return read_lines(path)
-    lines = tagged_lines(source_name(path), read_lines(path), warn)
+    lines = tagged_lines(source_name(path), read_lines(path, reads_tags), warn)
     return lines if reads_tags else ((number, without_tags(line)) for number, line in lines)
 
 

@@ -166,15 +166,6 @@ def dependency_trees(path: str | Path, clean_up: GoldPreprocessing | str | Path 
             yield tree if tree.name else replace(tree, name=f"{prefix}{number}")
 
 
-def up_to(treebank: Treebank, maximum_words: int) -> Treebank:
-    """The sentences of at most `maximum_words` words. Raises InputError for a limit below 1, and if there is none."""
-    check_number("maximum words", maximum_words, 1)
-    kept = tuple(sentence for sentence in treebank if len(sentence) <= maximum_words)
-    if not kept:
-        raise InputError(f"{treebank.source}: found no sentence of at most {maximum_words} words")
-    return replace(treebank, sentences=kept)
-
-
 def treebank_tokens(treebank: Treebank, normaliser: Normaliser) -> list[list[str]]:
     """Return the tokens that a model reads for each sentence. `Normaliser.word` gives one token per word.
 
@@ -209,6 +200,7 @@ class WrittenWords:
     joined: the number of words that contain white space, which is removed.
     blank: the number of words that consist of white space; they are left out.
     emptied: the number of sentences without a word after preprocessing; they are left out.
+    longer: the number of sentences that are longer than the limit; they are left out.
     """
 
     sentences: int
@@ -216,6 +208,7 @@ class WrittenWords:
     joined: int
     blank: int
     emptied: int
+    longer: int = 0
 
     def to_dict(self) -> dict[str, int]:
         return asdict(self)
@@ -228,25 +221,29 @@ class WrittenWords:
             notes.append(f"{self.blank:,} words consist only of white space and are left out")
         if self.emptied:
             notes.append(f"{self.emptied:,} sentences without a word after preprocessing are left out")
+        if self.longer:
+            notes.append(f"{self.longer:,} longer sentences are left out")
         return "   ".join(notes)
 
 
-def write_words(treebank: Treebank, path: str | Path) -> WrittenWords:
+def write_words(treebank: Treebank, path: str | Path, maximum_words: int | None = None) -> WrittenWords:
     """Write the words of a treebank as plain training text, one sentence per line.
+
+    maximum_words: longer sentences are left out; None: no limit.
 
     White space within a word is removed, because it would split the word when the text is read. The word then equals
     the word that `treebank_tokens` reads. The file is written atomically. Raises InputError.
     """
-    return _write(treebank, path, lambda sentence: sentence.words)
+    return _write(treebank, path, lambda sentence: sentence.words, maximum_words)
 
 
-def write_tags(treebank: Treebank, path: str | Path) -> WrittenWords:
+def write_tags(treebank: Treebank, path: str | Path, maximum_words: int | None = None) -> WrittenWords:
     """Write a treebank as tagged text (`word_TAG` tokens), one sentence per line, to train models that read tags.
 
-    Words are written as in `write_words`. Raises InputError, also if a word has no tag, or a tag that contains an
+    Words and maximum_words: see `write_words`. Raises InputError, also if a word has no tag, or a tag that contains an
     underscore or white space. The message then names the sentence.
     """
-    return _write(treebank, path, lambda sentence: _tagged_words(sentence, treebank.source))
+    return _write(treebank, path, lambda sentence: _tagged_words(sentence, treebank.source), maximum_words)
 
 
 def _tagged_words(sentence: TreebankSentence, source: str) -> list[str]:
@@ -262,10 +259,20 @@ def _tagged_words(sentence: TreebankSentence, source: str) -> list[str]:
     return tagged
 
 
-def _write(treebank: Treebank, path: str | Path, words_of: Callable[[TreebankSentence], Sequence[str]]) -> WrittenWords:
+def _write(
+    treebank: Treebank,
+    path: str | Path,
+    words_of: Callable[[TreebankSentence], Sequence[str]],
+    maximum_words: int | None,
+) -> WrittenWords:
+    if maximum_words is not None:
+        check_number("maximum words", maximum_words, 1)
     lines: list[str] = []
-    words = joined = blank = 0
+    words = joined = blank = longer = 0
     for sentence in treebank:
+        if maximum_words is not None and len(sentence) > maximum_words:
+            longer += 1
+            continue
         read = words_of(sentence)
         written = ["".join(split_words(word)) for word in read]
         joined += sum(0 < len(new) < len(word) for new, word in zip(written, read, strict=True))
@@ -275,9 +282,11 @@ def _write(treebank: Treebank, path: str | Path, words_of: Callable[[TreebankSen
         if kept:
             lines.append(" ".join(kept) + "\n")
     if not lines:
-        raise InputError(f"{treebank.source}: found no word to write")
+        within = f" in sentences of up to {maximum_words} words" if longer else ""
+        raise InputError(f"{treebank.source}: found no word to write{within}")
     write_text("".join(lines), path)
-    return WrittenWords(len(lines), words, joined, blank, len(treebank.emptied) + len(treebank) - len(lines))
+    emptied = len(treebank.emptied) + len(treebank) - longer - len(lines)
+    return WrittenWords(len(lines), words, joined, blank, emptied, longer)
 
 
 class _File(NamedTuple):

@@ -86,14 +86,18 @@ class Loss:
     state: State = None
 
 
-class TrainsByGradient(ABC):
-    """Has a loss that gradient descent minimises. In evaluation mode the loss is the validation criterion."""
+class HasLoss(ABC):
+    """Has a loss. In evaluation mode it is the validation criterion of a model without sentence scores."""
 
     criterion: ClassVar[Criterion] = NATS_PER_TOKEN
 
     @abstractmethod
     def loss(self, batch: Any, state: State = None) -> Loss:
         """The loss of a batch that continues from `state`."""
+
+
+class TrainsByGradient(HasLoss):
+    """Has a loss that gradient descent minimises."""
 
 
 class TrainsByCounting(ABC):
@@ -471,6 +475,7 @@ class GeneratesTrees(Model, ScoresTokens):
 
 
 LACKS: dict[type, str] = {
+    HasLoss: "has no loss",
     TrainsByGradient: "is not trained by gradient descent",
     TrainsByCounting: "is not trained by counting",
     AnnealsLoss: "has a loss that does not change during training",

@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import Field
 
 from syntaxlm.errors import InputError
-from syntaxlm.models import backbone, combination, dmv, lstm, ngram, on_lstm, palm, pcfg, prpn, tree_rnn
+from syntaxlm.models import backbone, ccm, combination, dmv, lstm, ngram, on_lstm, palm, pcfg, prpn, tree_rnn
 from syntaxlm.models.abilities import LACKS, EncodesSentences, Model, TrainsByCounting, TrainsByGradient
 from syntaxlm.models.batches import Reads
 from syntaxlm.models.sizes import shapes_of
@@ -24,6 +24,7 @@ ModelConfig = Annotated[
     | pcfg.NeuralPCFGConfig
     | pcfg.CompoundPCFGConfig
     | ngram.NGramConfig
+    | ccm.CCMConfig
     | dmv.DMVConfig
     | tree_rnn.TreeRNNConfig
     | combination.CombinationConfig,
@@ -84,6 +85,7 @@ MODELS: dict[str, ModelType] = {
     "neural-pcfg": ModelType(pcfg.NeuralPCFGConfig, pcfg.build, (pcfg.PCFG,)),
     "compound-pcfg": ModelType(pcfg.CompoundPCFGConfig, pcfg.build, (pcfg.SentencePCFG,)),
     "ngram": ModelType(ngram.NGramConfig, ngram.build, (ngram.NGramModel,)),
+    "ccm": ModelType(ccm.CCMConfig, ccm.build, (ccm.CCM,)),
     "dmv": ModelType(dmv.DMVConfig, dmv.build, (dmv.DMV,)),
     "tree-rnn": ModelType(tree_rnn.TreeRNNConfig, tree_rnn.build, (tree_rnn.TreeRNN,)),
     "combination": ModelType(

@@ -82,7 +82,7 @@ class CountingLoop:
         return self.log.folder or "training"
 
     def _after_round(self) -> None:
-        """Validates, keeps the weights if they are the best, and writes the log.
+        """Validates, keeps the weights if they are the best or the recipe keeps the last ones, and writes the log.
 
         If there are several rounds, it also writes a checkpoint.
         """
@@ -94,9 +94,12 @@ class CountingLoop:
                 f" {trainer.epoch}; expected a finite number. Earlier checkpoints are intact: resume the run from the"
                 " last one with other data or settings."
             )
-        best = trainer.best_loss is None or found.cost < trainer.best_loss
+        lowest = trainer.best_loss if trainer.lowest_loss is None else trainer.lowest_loss
+        best = lowest is None or found.cost < lowest
         trainer.without_best = 0 if best else trainer.without_best + 1
         if best:
+            trainer.lowest_loss = found.cost
+        if best or self.recipe.schedule.keep == "last":
             trainer.best_loss, trainer.best_step, trainer.best_epoch = found.cost, trainer.epoch, self.epochs
             log.keep_weights(self.task)
         if patience is not None and trainer.without_best >= patience:

@@ -92,7 +92,7 @@ _AVERAGING = {
     "restarts": "weight averaging restarts (fine-tuning)",
     "ends": "fine-tuning ends",
 }
-_SHOWN = ("train_loss", "valid_loss", "valid_perplexity", "valid_accuracy")
+_SHOWN = ("log_likelihood", "train_loss", "valid_loss", "valid_perplexity", "valid_accuracy")
 
 
 def _figure(name: str, value: float) -> str:

@@ -63,7 +63,8 @@ class TrainingResult:
         averaged = ", averaged weights" if self.averaged else ""
         spent = f"{self.steps:,} steps, {self.epochs:.2f} epochs, {self.seconds / 60:.1f} minutes"
         if self.counted is not None:
-            spent = f"counted in {self.seconds:.1f} seconds"
+            rounds = f"{self.epochs:.0f} rounds" if self.epochs > 1 else "counted"
+            spent = f"{rounds} in {self.seconds:.1f} seconds"
         lines = [f"{self.folder}: {spent}{averaged}"]
         found = {name.replace("_", " "): values for name, values in (self.counted or {}).items() if values}
         lines += [f"{name}: {_numbers(values)}" for name, values in found.items()]

@@ -16,6 +16,8 @@ from syntaxlm.model_io import LABELS, VOCABULARY, ModelBundle, ModelSettings, re
 from syntaxlm.models.abilities import (
     NATS_PER_TOKEN,
     AnnealsLoss,
+    Criterion,
+    HasLoss,
     Model,
     Parses,
     ScoresSentences,
@@ -40,6 +42,9 @@ from syntaxlm.training.run_log import Event, ProgressCallback
 from syntaxlm.training.task import Task, Validation
 
 __all__ = ["METRICS", "RECIPE", "Event", "ProgressCallback", "read_run_recipe", "refuse_run", "resume", "train"]
+
+
+NO_VALIDATION = Validation(Criterion("no criterion", "none"), 0.0)
 
 
 def train(recipe: Recipe, folder: str | Path, callback: ProgressCallback | None = None) -> TrainingResult:
@@ -107,24 +112,26 @@ class LanguageModelTask(Task):
         return len(batch.tokens) / settings.bptt if settings.variable_bptt else 1.0
 
     def validate(self) -> Validation:
-        """Evaluates the model's criterion; for models that score sentences, the negative log-likelihood per token."""
+        """Evaluates the model's criterion; for models that score sentences, the negative log-likelihood per token.
+
+        A model without either is trained by counting in one round; its criterion is 0.
+        """
         if not isinstance(self.model, ScoresSentences):
-            return self._validate_by_loss()
+            return self._validate_by_loss(self.model) if isinstance(self.model, HasLoss) else NO_VALIDATION
         loss = self.score(self.model, self.data.valid).loss
         figures = {"valid_loss": loss, "valid_perplexity": math.exp(min(loss, 700.0))}
         return Validation(NATS_PER_TOKEN, loss, figures)
 
     @torch.no_grad()
-    def _validate_by_loss(self) -> Validation:
+    def _validate_by_loss(self, model: HasLoss) -> Validation:
         """Computes the loss on the validation data in evaluation mode, for models without probabilities."""
-        assert isinstance(self.model, TrainsByGradient)
         self.model.eval()
         total = count = 0.0
         for batch in self.data.validation_batches(self.recipe):
-            loss = self.model.loss(batch.to(self.model.device))
+            loss = model.loss(batch.to(self.model.device))
             total, count = total + float(loss.total), count + loss.count
         value = total / count
-        return Validation(self.model.criterion, value, {"valid_loss": value})
+        return Validation(model.criterion, value, {"valid_loss": value})
 
     def score(self, model: Model, corpus: Corpus) -> LanguageModelScore:
         """Evaluates a model on a corpus, which is read as in training."""

@@ -1,0 +1,375 @@
+"""The constituent-context model of Klein & Manning 2002, trained by EM.
+
+Every span of a sentence has a yield, its words, and a context, the pair of words around it. The model draws a binary
+tree B uniformly, then the yield and the context of every span, given whether the span is a constituent:
+
+    P(s, B) = P(B) prod over spans (i, j) of P(yield(i, j) | B_ij) P(context(i, j) | B_ij)
+
+Yields overlap, so the sum of P(s) over all sentences is far below 1: P(s) compares trees and parameters, but is no
+probability of the sentence. The model therefore has a loss, but no sentence scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from syntaxlm.errors import InputError
+from syntaxlm.models.abilities import (
+    Criterion,
+    FindsBestTrees,
+    HasLoss,
+    LabelledSpans,
+    Loss,
+    Model,
+    SpanMarginals,
+    TrainsByCounting,
+)
+from syntaxlm.models.batches import State, TokenBatch
+from syntaxlm.ops import charts
+from syntaxlm.settings import Positive, Settings
+from syntaxlm.trees.charts import checked_length, spans_in
+
+CONSTITUENT, DISTITUENT = 0, 1
+_SPANS = 1 << 22  # in the charts of a group of sentences
+
+
+@dataclass(frozen=True)
+class CCMConfig(Settings, section="model"):
+    """Settings of the constituent-context model."""
+
+    name: Literal["ccm"] = "ccm"
+    constituent_smoothing: Positive = 2.0  # added to the count of every yield and context as a constituent
+    distituent_smoothing: Positive = 8.0  # added to the count of every yield and context as a distituent
+
+
+class Group(NamedTuple):
+    """Sentences of one length from a batch. Spans are rows of charts, see `syntaxlm.trees.charts`.
+
+    words: (n, B) int64.  columns: (B,) int64, their columns in the batch.
+    """
+
+    words: Tensor
+    columns: Tensor
+
+
+class _Types(NamedTuple):
+    """Of every span, the number of its yield and of its context: (n(n + 1)/2, B) each."""
+
+    yields: Tensor
+    contexts: Tensor
+
+
+class CCM(Model, TrainsByCounting, HasLoss, FindsBestTrees):
+    """Tables of yields and contexts, and the posterior probabilities of brackets under them.
+
+    The first round determines the N yields and M contexts of the model. The row of a table after the last one is that
+    of an unseen yield or context; its only count is the smoothing.
+
+    yields: (N,) rising keys; a yield is another one, its parent, and a word. The key is (parent + 1) V + word, with a
+        parent of -1 for yields of one word.
+    contexts: (M,) rising keys: left (V + 1) + right, where the boundary of a sentence is V.
+    yield_log_probs: (2, N + 1), context_log_probs: (2, M + 1): natural log-probabilities given that the span is a
+        constituent, and given that it is none.
+    """
+
+    reads = "sentences"
+    criterion: ClassVar[Criterion] = Criterion("negative log-likelihood of yields and contexts", "nats per span")
+    structure_type = SpanMarginals
+    yields: Tensor
+    contexts: Tensor
+    yield_log_probs: Tensor
+    context_log_probs: Tensor
+
+    def __init__(self, config: CCMConfig, vocabulary_size: int) -> None:
+        super().__init__()
+        self.config, self.vocabulary_size = config, vocabulary_size
+        for name in ("yields", "contexts"):
+            self.register_buffer(name, torch.zeros(0, dtype=torch.int64))
+        for name in ("yield_log_probs", "context_log_probs"):
+            self.register_buffer(name, torch.zeros(2, 1, dtype=torch.float64))
+        self._clear()
+
+    def _clear(self) -> None:
+        self._waiting: list[tuple[Tensor, Tensor]] = []  # words and posteriors of the first round
+        self._yield_counts = torch.zeros_like(self.yield_log_probs)
+        self._context_counts = torch.zeros_like(self.context_log_probs)
+        self._log_likelihood, self._spans = 0.0, 0
+
+    # ---- training
+
+    def accumulate(self, batch: TokenBatch) -> None:
+        """Adds the expected counts of whole sentences; in the first round, under the random-split distribution."""
+        for words, _ in self._groups(batch):
+            if not self.is_trained:
+                self._count(words, random_split_marginals(len(words), words.shape[1]).to(words.device))
+                continue
+            types = self._types(words)
+            found = charts.marginals(self._log_weights(types))
+            self._log_likelihood += float(self._log_likelihoods(types, found.log_totals).sum())
+            self._count(words, found.spans, types)
+
+    def accumulate_posteriors(self, batch: TokenBatch, posteriors: Tensor) -> None:
+        """Adds the counts of whole sentences, given the probability that each span is a constituent.
+
+        For models that combine the CCM with another one and compute the posteriors jointly.
+        posteriors: (B, n, n + 1), indexed by first word and by the word after the last, from 0; 1 for single words and
+            whole sentences. Values where there is no span are ignored.
+        """
+        for words, columns in self._groups(batch):
+            starts, ends = _spans_in(len(words), words.device)
+            self._count(words, posteriors[columns][:, starts, ends].T.to(self.yield_log_probs))
+
+    def maximise(self) -> dict[str, Any]:
+        """Sets the tables to the smoothed relative frequencies of the counts.
+
+        Returns, after the first round, the log-likelihood of the text before the update, with P(B) = 1 / number of
+        binary trees, and as the objective what EM minimises: the negative of its sum with the logarithm of the
+        smoothing's prior, per span. The numbers of distinct yields and contexts are returned after every round.
+        Raises InputError without counts.
+        """
+        spans = self._spans
+        if not spans:
+            raise InputError("constituent-context model: found nothing to count; expected a sentence or more")
+        figures: dict[str, Any] = {}
+        if self._waiting:
+            self._index()
+        elif self._log_likelihood:
+            figures = {
+                "log_likelihood": self._log_likelihood,
+                "objective": -(self._log_likelihood + self._log_prior()) / spans,
+            }
+        smoothing = self._smoothing()
+        for table, counts in (
+            (self.yield_log_probs, self._yield_counts),
+            (self.context_log_probs, self._context_counts),
+        ):
+            totals = (counts[:, :-1] + smoothing).sum(1, keepdim=True)
+            counts[:, -1] = 0
+            table.copy_(((counts + smoothing) / totals).log())
+        self._clear()
+        return figures | {"yields": len(self.yields), "contexts": len(self.contexts)}
+
+    def loss(self, batch: TokenBatch, state: State = None) -> Loss:
+        """The negative log-likelihood of yields and contexts of whole sentences, over all binary trees."""
+        total, count, items = self.yield_log_probs.new_zeros(()), 0, 0
+        for words, _ in self._groups(batch):
+            types = self._types(words)
+            total = total - self._log_likelihoods(types, charts.total(self._log_weights(types))).sum()
+            count, items = count + types.yields.numel(), items + words.shape[1]
+        return Loss(total, count, items)
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether the yields and contexts are known."""
+        return bool(len(self.yields))
+
+    def _smoothing(self) -> Tensor:
+        """(2, 1): pseudo-counts of a yield or context as a constituent and as a distituent."""
+        config = self.config
+        return self.yield_log_probs.new_tensor([[config.constituent_smoothing], [config.distituent_smoothing]])
+
+    def _log_prior(self) -> float:
+        """The logarithm of the Dirichlet prior whose pseudo-counts are the smoothing, without its constant."""
+        tables = self.yield_log_probs[:, :-1], self.context_log_probs[:, :-1]
+        return sum(float((self._smoothing() * table).sum()) for table in tables)
+
+    def _count(self, words: Tensor, posteriors: Tensor, types: _Types | None = None) -> None:
+        """Adds the counts of sentences of one length. posteriors: (n(n + 1)/2, B)."""
+        self._spans += posteriors.numel()
+        if not self.is_trained:
+            self._waiting.append((words, posteriors))
+            return
+        weights = posteriors.flatten().clamp(0, 1)  # sums of probabilities may slightly exceed 1
+        for numbers, counts in zip(
+            types or self._types(words), (self._yield_counts, self._context_counts), strict=True
+        ):
+            size = counts.shape[1]
+            seen = numbers.flatten()
+            counts[CONSTITUENT] += torch.bincount(seen, weights, size)
+            counts[DISTITUENT] += torch.bincount(seen, 1 - weights, size)
+
+    def _index(self) -> None:
+        """Numbers the yields and contexts of the first round, and counts them."""
+        waiting = self._waiting
+        keys, count = [], 0
+        parents = [words.new_full(words.shape, -1) for words, _ in waiting]
+        for width in range(1, max(len(words) for words, _ in waiting) + 1):
+            ends = [words[width - 1 :] for words, _ in waiting]
+            own = [
+                self._yield_keys(parent[: len(end)], end).flatten() for parent, end in zip(parents, ends, strict=True)
+            ]
+            distinct, numbers = torch.unique(torch.cat(own), return_inverse=True)
+            parts = (numbers + count).split([len(part) for part in own])
+            parents = [part.view_as(end) for part, end in zip(parts, ends, strict=True)]
+            keys.append(distinct)
+            count += len(distinct)
+        self.yields = torch.cat(keys)
+        self.contexts = torch.unique(torch.cat([self._context_keys(words).flatten() for words, _ in waiting]))
+        self.yield_log_probs = self.yield_log_probs.new_zeros(2, len(self.yields) + 1)
+        self.context_log_probs = self.context_log_probs.new_zeros(2, len(self.contexts) + 1)
+        self._clear()
+        for words, posteriors in waiting:
+            self._count(words, posteriors)
+
+    # ---- spans
+
+    def log_span_weights(self, batch: TokenBatch, closed: bool = False) -> Tensor:
+        """The log of phi = P(yield | c) P(context | c) / (P(yield | d) P(context | d)) of every span.
+
+        closed: whether the batch's tokens include EOS.
+        Returns (B, n, n + 1), indexed by first word and by the word after the last, from 0; 0 where there is no span.
+        A tree's posterior is proportional to the product of phi over its spans.
+        """
+        longest, columns = self._size(batch, closed)
+        found = self.yield_log_probs.new_zeros(columns, longest, longest + 1)
+        for words, chosen in self._groups(batch, closed):
+            starts, ends = _spans_in(len(words), words.device)
+            found[chosen[:, None], starts, ends] = self._log_weights(self._types(words)).T
+        return found
+
+    def _types(self, words: Tensor) -> _Types:
+        """The yields and contexts of sentences of one length, as rows of the tables."""
+        numbers = words.new_full(words.shape, -1)
+        yields = []
+        for width in range(1, len(words) + 1):
+            ends = words[width - 1 :]
+            numbers = _places(self.yields, self._yield_keys(numbers[: len(ends)], ends))
+            yields.append(numbers)
+        return _Types(torch.cat(yields), _places(self.contexts, self._context_keys(words)))
+
+    def _yield_keys(self, parents: Tensor, words: Tensor) -> Tensor:
+        """An unseen parent, whose number is N, gives a key above all others."""
+        return (parents + 1) * self.vocabulary_size + words
+
+    def _context_keys(self, words: Tensor) -> Tensor:
+        """The keys of all spans: (n, B) -> (n(n + 1)/2, B)."""
+        starts, ends = _spans_in(len(words), words.device)
+        boundary = words.new_full((1, words.shape[1]), self.vocabulary_size)
+        padded = torch.cat([boundary, words, boundary])
+        return padded[starts] * (self.vocabulary_size + 1) + padded[ends + 1]
+
+    def _log_weights(self, types: _Types) -> Tensor:
+        """The log of phi as a chart, (n(n + 1)/2, B)."""
+        yields, contexts = (table[CONSTITUENT] - table[DISTITUENT] for table in self._tables())
+        return yields[types.yields] + contexts[types.contexts]
+
+    def _log_likelihoods(self, types: _Types, log_totals: Tensor) -> Tensor:
+        """log P(s), (B,), from the log of the sum over trees of the product of phi."""
+        yields, contexts = (table[DISTITUENT] for table in self._tables())
+        without = (yields[types.yields] + contexts[types.contexts]).sum(0)
+        return log_totals + without - log_tree_count(checked_length(types.yields))
+
+    def _tables(self) -> tuple[Tensor, Tensor]:
+        return self.yield_log_probs, self.context_log_probs
+
+    # ---- structure
+
+    def structure(self, batch: TokenBatch) -> SpanMarginals:
+        longest, columns = self._size(batch, closed=True)
+        values = self.yield_log_probs.new_zeros(columns, max(1, longest), max(1, longest))
+        for words, chosen in self._groups(batch, closed=True):
+            length = len(words)
+            starts, ends = _spans_in(length, words.device)
+            found = charts.marginals(self._log_weights(self._types(words))).spans[length:]
+            values[chosen[:, None], starts[length:], ends[length:] - 1] = found.T.clamp(0, 1)
+        return SpanMarginals(values)
+
+    def best_trees(self, batch: TokenBatch) -> list[LabelledSpans]:
+        _, columns = self._size(batch, closed=True)
+        trees: list[LabelledSpans] = [[] for _ in range(columns)]
+        for words, chosen in self._groups(batch, closed=True):
+            starts, ends = _spans_in(len(words), words.device)
+            best = charts.best(self._log_weights(self._types(words))).spans.T
+            for column, spans in zip(chosen.tolist(), best, strict=True):
+                trees[column] = [
+                    (start, end - 1, -1)
+                    for start, end in zip(starts[spans].tolist(), ends[spans].tolist(), strict=True)
+                ]
+        return trees
+
+    # ---- batches
+
+    @staticmethod
+    def _lengths(batch: TokenBatch, closed: bool) -> Tensor:
+        """(B,) number of words of each column. closed: whether its tokens include EOS."""
+        steps, columns = batch.tokens.shape
+        lengths = torch.full((columns,), steps) if batch.lengths is None else batch.lengths
+        return (lengths - (2 if closed else 1)).clamp(min=0)
+
+    def _size(self, batch: TokenBatch, closed: bool) -> tuple[int, int]:
+        """The number of words of the longest sentence, and the number of sentences."""
+        lengths = self._lengths(batch, closed)
+        return int(lengths.max()), len(lengths)
+
+    def _groups(self, batch: TokenBatch, closed: bool = False) -> Iterator[Group]:
+        """The sentences of a batch with a word or more, by length, in groups whose charts fit in memory."""
+        lengths = self._lengths(batch, closed)
+        for length in lengths[lengths > 0].unique().tolist():
+            chosen = (lengths == length).nonzero().flatten().to(batch.tokens.device)
+            for columns in chosen.split(max(1, _SPANS // (length * (length + 1) // 2))):
+                yield Group(batch.tokens[1 : length + 1, columns], columns)
+
+    def resize_buffers(self, tensors: Mapping[str, Tensor]) -> list[str]:
+        """Resizes the tables to the stored numbers of yields and contexts. Returns error messages."""
+        faults = []
+        for keys, table, bound in (
+            ("yields", "yield_log_probs", self.vocabulary_size),
+            ("contexts", "context_log_probs", (self.vocabulary_size + 1) ** 2),
+        ):
+            if keys not in tensors or tensors[keys].dim() != 1:
+                continue  # reported with the other wrong shapes
+            stored = tensors[keys]
+            size = len(stored)
+            setattr(self, keys, getattr(self, keys).new_empty(size))
+            setattr(self, table, getattr(self, table).new_empty(2, size + 1))
+            if stored.is_meta or not size:  # only shapes are known
+                continue
+            limit = bound * (size if keys == "yields" else 1)
+            if not bool((stored[1:] > stored[:-1]).all()) or int(stored[0]) < 0 or int(stored[-1]) >= limit:
+                faults.append(f"{keys} must increase from 0 to below {limit}")
+        self._clear()
+        return faults
+
+
+def random_split_marginals(length: int, columns: int) -> Tensor:
+    """Probabilities of spans in a tree that is split at random places, from the top: (n(n + 1)/2, B), float64.
+
+    This is the distribution of trees before the first round; it has more balanced trees than the uniform one. The
+    places between words are then in a random order, and a span is a constituent if those at its ends come before those
+    inside it: of a span of w words, probability 2 / (w (w + 1)), or 1 / w at an end of the sentence.
+    """
+    starts, ends = _spans_in(length, torch.device("cpu"))
+    widths = (ends - starts).double()
+    at_start, at_end = starts == 0, ends == length
+    inner = torch.where(at_start | at_end, 1 / widths, 2 / (widths * (widths + 1)))
+    return torch.where(at_start & at_end, 1.0, inner)[:, None].expand(-1, columns)
+
+
+@lru_cache(maxsize=64)
+def _spans_in(length: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """The start and end of each row's span in a chart of n words."""
+    starts, ends = (torch.from_numpy(places.copy()).to(device) for places in spans_in(length))
+    return starts, ends
+
+
+def log_tree_count(length: int) -> float:
+    """The natural logarithm of the number of binary trees of n words, the Catalan number of n - 1."""
+    n = torch.tensor(float(length), dtype=torch.float64)
+    return float(torch.lgamma(2 * n - 1) - torch.lgamma(n) - torch.lgamma(n + 1))
+
+
+def _places(keys: Tensor, wanted: Tensor) -> Tensor:
+    """Positions among rising keys; their number for a key that is not there."""
+    places = torch.searchsorted(keys, wanted)
+    found = torch.cat([keys, keys.new_full((1,), -1)])[places] == wanted
+    return torch.where(found, places, len(keys))
+
+
+def build(config: CCMConfig, vocabulary_size: int) -> CCM:
+    return CCM(config, vocabulary_size)
