@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
 from syntaxlm.ops import dmv
 from syntaxlm.ops.dmv import ZERO, Decisions, reference
+from syntaxlm.trees.head_decoding import decode_heads
 
 
 def random_decisions(sentences: int, words: int, seed: int = 1, impossible: float = 0.0) -> Decisions:
@@ -78,3 +80,45 @@ def test_an_impossible_sentence_has_the_tree_of_the_fewest_impossible_decisions(
     assert log_probs < ZERO / 2
     assert tuple(heads.tolist()) == reference.best_heads(decisions)
     assert log_probs > 1.5 * ZERO
+
+
+@pytest.mark.parametrize("words", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("impossible", [0.0, 0.2])
+def test_trees_with_weighted_constituents_are_those_of_the_enumeration(words, impossible):
+    decisions = random_decisions(3, words, seed=words, impossible=impossible)
+    weights = torch.randn(3, words, words + 1, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    values, counts, posteriors = dmv.expected_counts_with_spans(decisions, weights)
+    heads = dmv.best_heads_with_spans(decisions, weights)
+    trees = list(reference.projective_trees(words))
+    binary = decode_heads(np.concatenate(trees), np.full(len(trees), words), "heads-binary")
+    spans = [binary.sentence(number) | {(word, word + 1) for word in range(words)} for number in range(len(trees))]
+    for index in range(3):
+        own = one(decisions, index)
+        totals = torch.stack(
+            [
+                reference.tree_log_prob(own, tree) + sum(weights[index, start, end] for start, end in constituents)
+                for tree, constituents in zip(trees, spans, strict=True)
+            ]
+        )
+        assert values[index].item() == pytest.approx(totals.logsumexp(0).item(), rel=1e-12)
+        assert tuple(heads[index].tolist()) == trees[int(totals.argmax())]
+        shares = totals.softmax(0)
+        expected = torch.zeros(words, words + 1, dtype=torch.float64)
+        for share, constituents in zip(shares, spans, strict=True):
+            for start, end in constituents:
+                expected[start, end] += share
+        torch.testing.assert_close(posteriors[index], expected, rtol=0, atol=1e-9)
+        arcs = torch.zeros(words + 1, words, dtype=torch.float64)
+        for share, tree in zip(shares, trees, strict=True):
+            arcs[list(tree), range(words)] += share
+        torch.testing.assert_close(counts.arcs[index], arcs[1:], rtol=0, atol=1e-9)
+        torch.testing.assert_close(counts.root[index], arcs[0], rtol=0, atol=1e-9)
+
+
+def test_without_weights_the_trees_are_those_of_the_halves():
+    decisions = random_decisions(2, 9)
+    values, counts, _ = dmv.expected_counts_with_spans(decisions, torch.zeros(2, 9, 10, dtype=torch.float64))
+    expected_values, expected = dmv.expected_counts(decisions)
+    torch.testing.assert_close(values, expected_values)
+    for found, part in zip(counts, expected, strict=True):
+        torch.testing.assert_close(found, part)

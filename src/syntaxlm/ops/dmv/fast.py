@@ -72,15 +72,15 @@ def _reduced(decisions: Decisions, reduced: Reduction) -> Tensor:
         complete_by_end = complete_by_end[:, :, 1:]
         # Both reversals of the other direction: its positions count from the other end of the sentence.
         new = arcs.diagonal(width, 2, 3) + reduced(ready + complete.flip(0, 2, 3))
-        attached = _appended(attached, new)
+        attached = appended(attached, new)
         still_open = reduced(attached + complete_by_end.flip(-1))
-        ready = _appended(ready, still_open + go[:, :, :-width, 0])
+        ready = appended(ready, still_open + go[:, :, :-width, 0])
         stopped = still_open + stop[:, :, :-width, 0]
-        complete, complete_by_end = _appended(complete, stopped), _appended(complete_by_end, stopped)
+        complete, complete_by_end = appended(complete, stopped), appended(complete_by_end, stopped)
         to_end.append(stopped[:, :, -1])
     to_last, to_first = torch.stack(to_end, -1)  # (B, n) by width: of the heads n - 1, n - 2, ... and 0, 1, ...
     return reduced(root + to_last.flip(-1) + to_first)
 
 
-def _appended(chart: Tensor, column: Tensor) -> Tensor:
+def appended(chart: Tensor, column: Tensor) -> Tensor:
     return torch.cat([chart, column[..., None]], -1)
