@@ -11,7 +11,7 @@ generated. The algorithms are in `ops.dmv`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -89,9 +89,9 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, ParsesDepe
 
     def accumulate(self, batch: TokenBatch) -> None:
         """Adds the expected counts of whole sentences; in the first round, those of the harmonic start."""
-        for words, _ in self._groups(batch):
+        for words, _ in self.groups(batch):
             if self.started:
-                log_probs, counts = expected_counts(self._decisions(words))
+                log_probs, counts = expected_counts(self.decisions(words))
                 self._log_likelihood += float(log_probs.sum())
             else:
                 counts = harmonic_counts(len(words), words.shape[1], words.device)
@@ -140,8 +140,8 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, ParsesDepe
     def sentence_log_probs(self, batch: TokenBatch) -> Tensor:
         """Natural log-probability of exactly these words, (B,); -inf if impossible, and for sentences without words."""
         result = self.root.new_full((batch.sentence_count(),), -torch.inf, dtype=torch.float64)
-        for words, columns in self._groups(batch):
-            found = log_partition(self._decisions(words))
+        for words, columns in self.groups(batch):
+            found = log_partition(self.decisions(words))
             result[columns] = found.masked_fill(found < ZERO / 2, -torch.inf)
         return result
 
@@ -153,16 +153,16 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, ParsesDepe
 
         If a sentence is impossible, the most probable of the trees with the fewest impossible decisions.
         """
-        heads = torch.full((batch.sentence_count(), _longest(batch)), -1, device=self.device)
-        for words, columns in self._groups(batch, closed=True):
-            heads[columns, : words.shape[1]] = best_heads(self._decisions(words))[1]
+        heads = torch.full((batch.sentence_count(), longest_of(batch)), -1, device=self.device)
+        for words, columns in self.groups(batch, closed=True):
+            heads[columns, : words.shape[1]] = best_heads(self.decisions(words))[1]
         return Heads(heads)
 
     def arc_marginals(self, batch: TokenBatch) -> Tensor:
-        longest = _longest(batch)
+        longest = longest_of(batch)
         result = self.root.new_zeros(batch.sentence_count(), longest + 1, longest)
-        for words, columns in self._groups(batch, closed=True):
-            _, counts = expected_counts(self._decisions(words))
+        for words, columns in self.groups(batch, closed=True):
+            _, counts = expected_counts(self.decisions(words))
             size = words.shape[1]
             result[columns, : size + 1, :size] = torch.cat([counts.root[:, None], counts.arcs], 1)
         return result
@@ -217,10 +217,13 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, ParsesDepe
 
     # ---- arguments of the algorithms
 
-    def _groups(self, batch: TokenBatch, closed: bool = False) -> Iterator[Group]:
+    def groups(
+        self, batch: TokenBatch, closed: bool = False, most: Callable[[int], int] = lambda length: _CHART // length**3
+    ) -> Iterator[Group]:
         """The sentences with words in groups of one length, of which the charts fit in memory.
 
         closed: whether the tokens include EOS. BOS and EOS inside a sentence are read as unknown words.
+        most: the number of sentences of one length in a group; at least one is taken.
         """
         columns, lengths = _columns(batch, closed)
         tokens = batch.tokens[1:].T
@@ -228,11 +231,11 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, ParsesDepe
         for length in lengths.unique().tolist():
             if length:
                 same = columns[lengths == length]
-                for part in same.split(max(1, _CHART // length**3)):
+                for part in same.split(max(1, most(length))):
                     part = part.to(tokens.device)
                     yield Group(tokens[part, :length], part)
 
-    def _decisions(self, words: Tensor) -> Decisions:
+    def decisions(self, words: Tensor) -> Decisions:
         """Log-probabilities of the decisions in sentences of one length. words: (b, n)."""
         arcs = self.choose[words[:, :, None], _sides(words), words[:, None]]
         stop = self.stop[words]
@@ -281,7 +284,7 @@ def _columns(batch: TokenBatch, closed: bool) -> tuple[Tensor, Tensor]:
     return torch.arange(columns), (lengths - (2 if closed else 1)).clamp(min=0)
 
 
-def _longest(batch: TokenBatch) -> int:
+def longest_of(batch: TokenBatch) -> int:
     """The number of words of the longest sentence of a batch with BOS and EOS, at least 1."""
     return max(1, int(_columns(batch, closed=True)[1].max()))
 
