@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from docs.generation.markdown import table
 from docs.generation.papers import (
@@ -35,7 +36,7 @@ from docs.generation.stored_results import (
 )
 
 ROOT = Path(__file__).parents[2]
-_NAMES = ("results.md", "papers.md", "notebook.md", "guides/shipped-models.md")
+_NAMES = ("results.md", "papers.md", "notebook.md", "guides/shipped-models.md", "models/ccm.md")
 PAGES = [ROOT / "README.md", *(ROOT / "docs" / name for name in _NAMES)]
 _BLOCK = re.compile(r"(<!-- results: (?P<name>\S+) -->\n).*?(<!-- end of results -->)", re.DOTALL)
 _MODELS = {"README.md": "docs/models", "shipped-models.md": "../models"}  # the folder of the models' pages
@@ -400,7 +401,36 @@ def earlier_perplexity() -> str:
     return table(["model", "recipe", "text", "read", "validation", "test"], cells)
 
 
+def ccm() -> str:
+    """CCM on the sentences of up to 10 words of the WSJ sample, by two protocols, beside the published figures."""
+    protocols = ("wsj10", "evalb10")
+
+    def reports(text: str) -> list[dict[str, Any]]:
+        return [json.loads((RESULTS / "ccm" / f"{text}-{one}.json").read_text(encoding="utf-8")) for one in protocols]
+
+    baselines_of = [report["baselines"] for report in reports("wsj")]
+    rows = [
+        [name, count, units, *(percent(report["f1_by_decoder"]["viterbi"]) for report in reports(text))]
+        for name, text, count, units in (
+            ("CCM, WSJ sample", "wsj", "555", "tags"),
+            ("CCM, WSJ sample and MASC", "masc-and-wsj", "12,246", "tags"),
+            ("CCM, WSJ sample", "words", "555", "words"),
+        )
+    ]
+    for name, key in (("right branching", "right"), ("left branching", "left"), ("binary upper bound", "binary_bound")):
+        rows.append([name, "", "", *(percent(one[key]) for one in baselines_of)])
+    for name, count, units, f1 in (
+        ("published: CCM", "7,422", "tags", "71.9"),
+        ("published: right branching", "", "", "61.7"),
+        ("published: left branching", "", "", "28.7"),
+        ("published: binary upper bound", "", "", "88.1"),
+    ):
+        rows.append([name, count, units, "", f1])
+    return table(["trained on", "sentences", "reads", "F1, `wsj10`", "F1, `evalb`, up to 10 words"], rows)
+
+
 BLOCKS: dict[str, Callable[[], str]] = {
+    "ccm": ccm,
     "overview": overview,
     "pcfg-trees": pcfg_trees,
     "pcfg-seeds": pcfg_seeds,
