@@ -8,13 +8,14 @@ import string
 import pytest
 
 from syntaxlm.model_io import ModelBundle, ModelSettings
+from syntaxlm.models.abilities import ScoresSentences
 from syntaxlm.models.batches import TextMode
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
-from tests.models.variants import SENTENCE_VARIANTS, TEXT_MODELS, WORDS, built, config_of
+from tests.models.variants import SENTENCE_VARIANTS, TEXT_MODELS, WORDS, built, config_of, names_with
 
 every_model = pytest.mark.parametrize("name", TEXT_MODELS)
-every_sentence_model = pytest.mark.parametrize("name", list(SENTENCE_VARIANTS))
+every_sentence_model = pytest.mark.parametrize("name", names_with(ScoresSentences, among=list(SENTENCE_VARIANTS)))
 
 KNOWN = {
     "tags": "DT NN VBZ , . JJ",

@@ -38,9 +38,9 @@ class MutualInformationParser(Model, TrainsByCounting, Parses):
     def __init__(self, config: MutualInformationConfig, vocabulary_size: int) -> None:
         super().__init__()
         self.config, self.vocabulary_size = config, vocabulary_size
-        self.register_buffer("pairs", torch.zeros(0, dtype=torch.int64))
-        self.register_buffer("pair_counts", torch.zeros(0))
-        self.register_buffer("counts", torch.zeros(2, vocabulary_size))
+        self.register_buffer("pairs", torch.full((1,), -1))  # before training: a pair that does not occur
+        self.register_buffer("pair_counts", torch.zeros(1))
+        self.register_buffer("counts", torch.ones(2, vocabulary_size))
         self._seen: list[Tensor] = []
 
     def accumulate(self, batch: TokenBatch) -> None:

@@ -19,7 +19,7 @@ from syntaxlm.generation.stop_io import write_stops
 from syntaxlm.generation.top_down import sample_with_trees
 from syntaxlm.generation.trees import generate_trees
 from syntaxlm.model_io import write_model
-from syntaxlm.models.abilities import ScoresTokens
+from syntaxlm.models.abilities import ScoresSentences, ScoresTokens
 from syntaxlm.parsing.evaluation import evaluate_parsing, protocol_named
 from syntaxlm.parsing.parse import parse_lines, parse_lines_together
 from syntaxlm.parsing.structure import rules_of
@@ -28,10 +28,11 @@ from tests.api.models import language_model
 from tests.fresh_models import OPEN, SENTENCES, STREAM, fresh, layered
 from tests.generation.growing_models import grown
 from tests.grammar_models import grammar
-from tests.models.variants import SENTENCE_VARIANTS, TEXT_MODELS
+from tests.models.variants import SENTENCE_VARIANTS, TEXT_MODELS, names_with
 
 SENTENCE = "the old cat sees a dog"
 TEXTS = [SENTENCE, "", "a dog", "  ", "the", "the cat , the dog ."]
+SENTENCE_SCORERS = names_with(ScoresSentences, among=list(SENTENCE_VARIANTS))
 PARSERS = [name for name in [*TEXT_MODELS, *SENTENCE_VARIANTS] if rules_of(fresh(name).model)]
 
 
@@ -117,7 +118,7 @@ def test_one_string_is_not_a_stream(prpn):
 
 @pytest.mark.parametrize(
     ("name", "mode"),
-    [*itertools.product(TEXT_MODELS, [SENTENCES, STREAM, OPEN]), *((name, SENTENCES) for name in SENTENCE_VARIANTS)],
+    [*itertools.product(TEXT_MODELS, [SENTENCES, STREAM, OPEN]), *((name, SENTENCES) for name in SENTENCE_SCORERS)],
 )
 def test_surprisals_add_up_to_the_log_probability_and_this_to_the_perplexity(name, mode):
     nlp = language_model(fresh(name, mode))

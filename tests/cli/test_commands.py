@@ -496,7 +496,7 @@ def test_a_treebank_of_other_tags_is_written_as_words_and_scored(run, refused, t
     assert "2 sentences   5 words   1 sentences without a word" in out
     assert words.read_text() == "el gato\ny un pez\n"
     figures = json.loads(run("data", "words", bank, "-o", words, "--preprocessing", rule, "--json")[1])
-    assert figures == {"sentences": 2, "words": 5, "joined": 0, "blank": 0, "emptied": 1}
+    assert figures == {"sentences": 2, "words": 5, "joined": 0, "blank": 0, "emptied": 1, "longer": 0}
     for arguments in (["parse", trained.prpn, bank], ["trees", bank, bank]):
         code, out, err = run("evaluate", *arguments, "--preprocessing", rule, "--details", rows)
         assert code == 0, err

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from syntaxlm.data import corpora
-from syntaxlm.data.corpora import EncodedCorpus, count_tokens, read_lines
+from syntaxlm.data.corpora import EncodedCorpus, count_tokens, read_lines, read_sentences
 from syntaxlm.errors import InputError
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
@@ -230,3 +230,5 @@ def test_a_file_with_the_name_of_a_treebank_is_refused_as_text(name, tmp_path):
     (tmp_path / name).write_text("a b\n")
     with pytest.raises(InputError, match=f"{name}: found a name that ends in .*syntaxlm data words"):
         next(read_lines(tmp_path / name))
+    with pytest.raises(InputError, match=f"{name}: .* expected tagged text, .*syntaxlm data tags"):
+        next(read_sentences(tmp_path / name, Normaliser(units="tags")))

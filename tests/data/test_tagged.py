@@ -59,6 +59,18 @@ def test_a_tagged_file_is_a_treebank_without_trees(text, tmp_path):
     assert (tmp_path / "words.txt").read_text() == "the old_cat sat\nPRP sleeps\n"
 
 
+def test_longer_sentences_are_left_out_and_counted(text, tmp_path):
+    treebank = read_treebank(text, "ptb-keep")
+    written = write_tags(treebank, tmp_path / "short.tagged.txt", 2)
+    assert (tmp_path / "short.tagged.txt").read_text() == "PRP_PRP sleeps_VBZ\n"
+    assert (written.sentences, written.longer, written.emptied) == (1, 1, 0)
+    assert str(written) == "1 sentences   2 words   1 longer sentences are left out"
+    with pytest.raises(InputError, match="found no word to write in sentences of up to 1 words"):
+        write_words(treebank, tmp_path / "none.txt", 1)
+    with pytest.raises(InputError, match="maximum words: found 0; expected 1 to"):
+        write_words(treebank, tmp_path / "none.txt", 0)
+
+
 def test_trees_without_tags_are_refused(tmp_path):
     (tmp_path / "trees.mrg").write_text("(S (NP (DT the) (NN cat)) (VP sat down))\n")
     treebank = read_treebank(tmp_path / "trees.mrg")

@@ -141,6 +141,16 @@ def test_the_weights_kept_are_those_of_the_best_round(whole, tmp_path):
     assert (tmp_path / "best" / WEIGHTS).read_bytes() == (whole / WEIGHTS).read_bytes()
 
 
+def test_the_weights_of_the_last_round_are_kept_if_the_recipe_asks_for_them(tmp_path):
+    costs = [3.0, 1.0, 2.0, 2.5]
+    for keep, kept in (("best", 2), ("last", 4)):
+        _, run = started(tmp_path / keep, costs=list(costs), epochs=4, keep=keep)
+        assert run.log.trainer.best_epoch == kept
+        started(tmp_path / f"{keep}-alone", costs=[4.0, 3.0, 2.0, 1.0], epochs=kept)
+        assert (tmp_path / keep / WEIGHTS).read_bytes() == (tmp_path / f"{keep}-alone" / WEIGHTS).read_bytes()
+        assert [line["best"] for line in lines_of(tmp_path / keep)] == [True, True, False, False]
+
+
 @pytest.mark.parametrize("stops", [(1,), (3,), (2, 3, 5), tuple(range(1, ROUNDS))])
 def test_a_run_stopped_between_rounds_and_resumed_has_the_weights_of_an_uninterrupted_one(whole, tmp_path, stops):
     folder = tmp_path / "run"
