@@ -270,7 +270,7 @@ def _sides(words: Tensor) -> Tensor:
 
 def _logarithm(probabilities: Tensor) -> Tensor:
     values = probabilities.double()
-    return torch.where(values > 0, values.log(), ZERO)
+    return torch.where(values == 0, ZERO, values.log())  # NaN stays NaN
 
 
 def _shares(counts: Tensor, totals: Tensor, before: Tensor) -> Tensor:
