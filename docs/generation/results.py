@@ -36,7 +36,9 @@ from docs.generation.stored_results import (
 )
 
 ROOT = Path(__file__).parents[2]
-_NAMES = ("results.md", "papers.md", "figures.md", "notebook.md", "guides/shipped-models.md", "models/ccm.md")
+_NAMES = (
+    "results.md", "papers.md", "figures.md", "notebook.md", "guides/shipped-models.md", "models/ccm.md", "models/dmv.md",
+)  # fmt: skip
 PAGES = [ROOT / "README.md", *(ROOT / "docs" / name for name in _NAMES)]
 _BLOCK = re.compile(r"(<!-- results: (?P<name>\S+) -->\n).*?(<!-- end of results -->)", re.DOTALL)
 _MODELS = {"README.md": "docs/models", "shipped-models.md": "../models"}  # the folder of the models' pages
@@ -461,7 +463,44 @@ def ccm() -> str:
     return table(["trained on", "sentences", "reads", "F1, `wsj10`", "F1, `evalb`, up to 10 words"], rows)
 
 
+def dmv() -> str:
+    """DMV and its variants on the sentences of up to 10 words of the WSJ sample, beside the published figures."""
+
+    def report(name: str, kind: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((RESULTS / "dmv" / f"{name}-{kind}.json").read_text(encoding="utf-8"))
+        return found
+
+    rows = []
+    for title, name, count in (
+        ("DMV, WSJ sample", "dmv-wsj10", "555"),
+        ("DMV, WSJ sample and MASC", "dmv-masc10", "11,962"),
+        ("DMV+CCM, WSJ sample", "dmv-ccm-wsj10", "555"),
+        ("DEP-PCFG, WSJ sample", "dep-pcfg-wsj10", "555"),
+        ("DEP-PCFG, WSJ sample and MASC", "dep-pcfg-masc10", "11,962"),
+    ):
+        heads = report(name, "attachment")
+        f1 = [report(name, kind)["f1_by_decoder"]["heads-binary"] for kind in ("by-wsj10", "by-evalb10")]
+        rows.append([title, count, *map(percent, (heads["directed"], heads["undirected"], *f1))])
+    attached = report("dmv-wsj10", "attachment")["baselines"]
+    for title, key in (
+        ("head is the next word", "next_word"),
+        ("head is the previous word", "previous_word"),
+        ("random projective trees", "random"),
+    ):
+        rows.append([title, "", percent(attached[key]["directed"]), percent(attached[key]["undirected"]), "", ""])
+    trees_of = [report("dmv-wsj10", kind)["baselines"] for kind in ("by-wsj10", "by-evalb10")]
+    rows.append(["right branching", "", "", "", *(percent(one["right"]) for one in trees_of)])
+    rows += [
+        ["published: DMV", "7,422", "43.2", "63.7", "", ""],
+        ["published: DMV+CCM", "7,422", "47.5", "64.5", "", "77.6"],
+        ["published: DEP-PCFG", "7,422", "", "", "", "48.2"],
+    ]
+    titles = ["trained on", "sentences", "directed", "undirected", "F1, `wsj10`", "F1, `evalb`, up to 10 words"]
+    return table(titles, rows)
+
+
 BLOCKS: dict[str, Callable[[], str]] = {
+    "dmv": dmv,
     "ccm": ccm,
     "overview": overview,
     "pcfg-trees": pcfg_trees,

@@ -17,6 +17,7 @@ TABLES = {
     "syntaxlm.generation.trees:GENERATED_TREES": ["generate"],
     "syntaxlm.scoring.perplexity:PERPLEXITIES": ["evaluate perplexity"],
     "syntaxlm.parsing.report:PARSING_SCORES": ["evaluate parse", "evaluate trees"],
+    "syntaxlm.parsing.dependency_evaluation:DEPENDENCY_SCORES": ["evaluate parse"],
     "syntaxlm.parsing.agreement:MODEL_AGREEMENT": ["evaluate agreement"],
     "syntaxlm.evaluation.boundaries:BOUNDARY_SCORES": ["evaluate boundaries"],
     "syntaxlm.evaluation.pairs:PAIR_ACCURACIES": ["evaluate pairs"],

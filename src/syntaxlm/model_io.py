@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from syntaxlm import display
 from syntaxlm.errors import InputError
 from syntaxlm.files import make_folder, parse_json, read_stored, to_json, write_text
-from syntaxlm.models.abilities import GeneratesTrees, Model, Parses, SpanMarginals, SpanScores
+from syntaxlm.models.abilities import GeneratesTrees, Heads, Model, Parses, SpanMarginals, SpanScores
 from syntaxlm.models.arpa import NGramSummary, read_arpa, write_arpa
 from syntaxlm.models.batches import TextMode
 from syntaxlm.models.combination import PARSER_TYPES, SCORER_TYPES, Combination, CombinationConfig
@@ -129,6 +129,8 @@ def structure_name(model: Model) -> str:
         return "span scores"
     if model.structure_type is SpanMarginals:
         return "span probabilities"
+    if model.structure_type is Heads:
+        return "dependency trees"
     return "distances" if model.distance_layers == 1 else f"distances of {model.distance_layers} layers"
 
 

@@ -133,4 +133,4 @@ def test_trees_are_refused_for_models_that_have_no_grammar(generate):
     code, out, error = generate("--trees")
     assert (code, out) == (2, "")
     assert "this prpn model does not sample whole sentences, so sampling of trees cannot use it." in error
-    assert "Model types that can: simple-pcfg, tensor-pcfg, neural-pcfg, compound-pcfg." in error
+    assert "Model types that can: simple-pcfg, tensor-pcfg, neural-pcfg, compound-pcfg, dmv." in error

@@ -29,7 +29,8 @@ def add_draw(commands: Any) -> None:
         "draw",
         help="draw a sentence's tree, distances, gates and attention",
         description="Draw the tree that a model assigns to a sentence, with syntactic distances as bars or span scores"
-        " as a chart, optionally beside a gold tree and with maps of the model's gates and attention. For a file of"
+        " as a chart, optionally beside a gold tree and with maps of the model's gates and attention. Models of"
+        " dependency trees (dmv) also give arcs over the words. For a file of"
         " dependency trees instead of a model, draw these as arcs over the words. The extension of FILE selects the"
         " format: .svg, .html (a self-contained page), .png (requires the extra draw: pip install 'syntaxlm[draw]';"
         " uses the fonts of this machine), or .tex (trees only, for the LaTeX packages forest and tikz-dependency).",

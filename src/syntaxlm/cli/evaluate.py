@@ -31,7 +31,10 @@ from syntaxlm.cli.significance import add_significance
 from syntaxlm.errors import InputError
 
 if TYPE_CHECKING:
+    from syntaxlm.data.treebanks import Treebank
+    from syntaxlm.model_io import ModelBundle
     from syntaxlm.scoring.cache import CacheSettings
+    from syntaxlm.trees import GoldPreprocessing, Protocol
 
 
 def add_evaluate(commands: Any) -> None:
@@ -84,7 +87,8 @@ def _add_parse(kinds: Any) -> None:
         "parse",
         help="score a model's trees against a treebank",
         description="Parse the words of a treebank, score the trees against the gold trees, and print F1 with baselines"
-        " and upper bounds.",
+        " and upper bounds. For a model of dependency trees (dmv), TREEBANK may have dependency trees; then print"
+        " directed and undirected attachment.",
         epilog="example: syntaxlm evaluate parse MODEL treebank.mrg --preprocessing ud",
     )
     add_model(parser)
@@ -182,19 +186,47 @@ def _cache(options: argparse.Namespace) -> CacheSettings | None:
 
 
 def _parse(options: argparse.Namespace) -> None:
+    from syntaxlm.data.treebanks import read_treebank
+    from syntaxlm.models.abilities import ParsesDependencies
+    from syntaxlm.parsing.dependency_evaluation import has_dependencies
     from syntaxlm.parsing.evaluation import evaluate_parsing, protocol_named
     from syntaxlm.parsing.report import write_sentences
     from syntaxlm.progress import status
+    from syntaxlm.trees import find_preprocessing
 
     refuse_repeated([options.model, *options.also])
     protocol, ties = protocol_named(options.protocol, options.max_words), ties_of(options)
     with status("parsing and scoring"):
+        stored, rule = load_model(options.model, options), find_preprocessing(options.preprocessing)
+        read = read_treebank(options.treebank, rule)
+        if has_dependencies(read) and isinstance(stored.model, ParsesDependencies):
+            _attachment(options, stored, read, protocol, rule)
+            return
         report = evaluate_parsing(
-            load_model(options.model, options), options.treebank, protocol, options.decoder, options.preprocessing,
-            options.layer, [load_model(folder, options) for folder in options.also], options.random_weights, ties,
+            stored, read, protocol, options.decoder, rule, options.layer,
+            [load_model(folder, options) for folder in options.also], options.random_weights, ties,
         )  # fmt: skip
     if options.details:
         write_sentences(report, options.details)
+    print_result(report, options)
+
+
+def _attachment(
+    options: argparse.Namespace, stored: ModelBundle, read: Treebank, protocol: Protocol, rule: GoldPreprocessing
+) -> None:
+    from syntaxlm.parsing.dependency_evaluation import evaluate_attachment, write_scored_heads
+
+    given = {
+        "--also": options.also,
+        "--decoder": options.decoder,
+        "--layer": options.layer is not None,
+        "--random-weights": options.random_weights is not None,
+    }
+    if extra := ", ".join(name for name, is_given in given.items() if is_given):
+        raise InputError(f"{extra}: found dependency trees in {read.source}; expected constituency trees")
+    report = evaluate_attachment(stored, read, protocol, rule)
+    if options.details:
+        write_scored_heads(report, options.details)
     print_result(report, options)
 
 

@@ -33,9 +33,9 @@ def add_generate(commands: Any) -> None:
         "generate",
         help="sample sentences from a model",
         description="Sample sentences from a model and print one per line, in words of the model's vocabulary. Models"
-        " that predict the next word are sampled word by word. Compound PCFGs, and all PCFGs with --trees, are sampled"
-        " top-down. Dependency-tree models are sampled from the root of a tree and require tune stops. json: text,"
-        " tokens, their surprisals in bits, and whether the model ended the sentence.",
+        " that predict the next word are sampled word by word. Compound PCFGs and DMVs, and all PCFGs with --trees, are"
+        " sampled top-down. Dependency-tree models are sampled from the root of a tree and require tune stops. json:"
+        " text, tokens, their surprisals in bits, and whether the model ended the sentence.",
         epilog="example: syntaxlm generate MODEL --sentences 5 --temperature 0.8 --seed 1",
     )
     add_model(parser)
@@ -60,8 +60,8 @@ def add_generate(commands: Any) -> None:
     parser.add_argument("--keep-unknown", action="store_true", help="allow the unknown word to be drawn")
     parser.add_argument(
         "--trees", action="store_true",
-        help="for PCFGs: sample top-down and print each sentence's labelled tree; not with --prompt, --temperature or"
-        " --top-k",
+        help="for PCFGs and DMVs: sample top-down and print each sentence's labelled tree; not with --prompt,"
+        " --temperature or --top-k",
     )  # fmt: skip
     add_format(
         parser, ("text", "json", "conllu", *ROW_FORMATS),

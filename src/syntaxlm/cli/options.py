@@ -226,13 +226,14 @@ def add_decoding(parser: Parser) -> None:
 def add_decoder(parser: Parser) -> None:
     parser.add_argument(
         "--decoder", type=present_decoder,
-        choices=["biased", "unbiased", "greedy-right", "greedy-sum", "cky", "mbr", "viterbi"],
+        choices=["biased", "unbiased", "greedy-right", "greedy-sum", "cky", "mbr", "viterbi", "heads", "heads-binary"],
         help="decoding algorithm. Distances: biased (default), as in published figures, which favours right"
         " branching; unbiased. Span scores: greedy-right (default), which splits where the right span scores highest,"
         " as published; greedy-sum, which splits where both spans together score highest; cky, the tree with the"
         " highest total score. Span probabilities: mbr (default), the tree with the highest sum of span probabilities;"
-        " viterbi, the single most probable tree (slow). With several models, the decoder applies to those that support"
-        " it; the others use their default",
+        " viterbi, the single most probable tree (slow). Dependency trees: heads (default), each head with all its"
+        " descendants; heads-binary, a binary tree in which heads join their right dependents first. With several"
+        " models, the decoder applies to those that support it; the others use their default",
     )  # fmt: skip
 
 

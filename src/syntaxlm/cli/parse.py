@@ -40,15 +40,16 @@ def add_parse(commands: Any) -> None:
         " named .tagged or .tagged.txt. Formats: brackets: (X the (X old cat)), with tags (X (DT the) (NN cat));"
         " json: words, their offsets in the line, tokens, known words, text that was not read, spans and, for a single"
         " model, its distances or the scores or probabilities of the spans;"
-        " latex: for the package forest; svg: a picture of one sentence; tree: drawn with box characters; tsv, csv,"
-        " parquet: a table with one row per constituent of two words or more.",
+        " latex: for the package forest; svg: a picture of one sentence; tree: drawn with box characters; conllu: the"
+        " dependency trees of a model that gives them (dmv); tsv, csv, parquet: a table with one row per constituent of"
+        " two words or more.",
         epilog='example: syntaxlm parse MODEL "the old cat sleeps"',
     )
     add_model(parser)
     add_text(parser)
     add_averaging(parser)
     add_format(
-        parser, ("brackets", "json", "latex", "svg", "tree", *ROW_FORMATS), default=None,
+        parser, ("brackets", "json", "latex", "svg", "tree", "conllu", *ROW_FORMATS), default=None,
         note="Otherwise brackets, or tree for a sentence on the command line",
     )  # fmt: skip
     add_output(parser, "the trees")
@@ -77,6 +78,12 @@ def _parse(options: argparse.Namespace) -> None:
     text = given_text(options)
     options.format = options.format or ("brackets" if isinstance(text, str) else "tree")
     models, names = [load_model(folder, options) for folder in folders], [str(folder) for folder in folders]
+    if options.format == "conllu":
+        from syntaxlm.models.abilities import ParsesDependencies
+
+        if options.also:
+            raise InputError("--format conllu: averaged trees are constituency trees; omit either --format or --also")
+        models[0].require(ParsesDependencies, "--format conllu")
     style = treebank_style(options)
     parsed = parse_text(models, text, options.decoder, options.layer, options.labels, names, ties, style)
     if options.format in ROW_FORMATS:
@@ -93,6 +100,11 @@ def _parse(options: argparse.Namespace) -> None:
 def _formatted(parses: Parses, kind: str, with_unread: bool) -> str:
     if kind == "svg":
         return _picture(parses)
+    if kind == "conllu":
+        from syntaxlm.trees import format_conllu
+
+        found = (parse.dependencies for parse in parses if parse is not None)
+        return "".join(format_conllu(tree) for tree in found if tree is not None)
     if kind == "brackets":
         trees = parses.brackets(with_unread)
     elif kind == "json":

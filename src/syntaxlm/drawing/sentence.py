@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from syntaxlm.drawing import svg
+from syntaxlm.drawing.dependencies import dependency_picture
 from syntaxlm.drawing.heat_map import heat_map
 from syntaxlm.drawing.page import Section, html_page
 from syntaxlm.drawing.svg import Picture, Theme
@@ -18,9 +19,9 @@ from syntaxlm.drawing.tree import tree_picture
 from syntaxlm.drawing.writing import check_format, write_picture
 from syntaxlm.errors import InputError
 from syntaxlm.trees.brackets import format_brackets
-from syntaxlm.trees.latex import format_latex
+from syntaxlm.trees.latex import format_dependency_latex, format_latex
 from syntaxlm.trees.span_decoding import Scores
-from syntaxlm.trees.tree import Tree
+from syntaxlm.trees.tree import DependencyTree, Tree
 
 MAPS_WIDTH = 1750.0  # greatest width of a row of maps in pixels
 READING = "the token being read"
@@ -35,6 +36,7 @@ class Analysis:
     words: as written. tokens: as read by the model. distances: one per word; empty if the tree was not decoded from
     distances. unknown: one per word, whether it is missing from the model's vocabulary. span_scores, marginals: (n, n)
     log scores or probabilities of spans, by first and last word; None if the tree was not decoded from them.
+    dependencies: the dependency tree from which the constituents follow; None if the model gives none.
     """
 
     words: tuple[str, ...]
@@ -44,6 +46,7 @@ class Analysis:
     tree: Tree
     span_scores: Scores | None = field(default=None, compare=False)
     marginals: Scores | None = field(default=None, compare=False)
+    dependencies: DependencyTree | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +99,11 @@ class Drawing:
         notes = [UNKNOWN if unknown else "" for unknown in one.unknown]
         return tree_picture(one.tree, one.distances or None, self.gold, one.words, notes)
 
+    def dependency_pictures(self) -> tuple[Picture, ...]:
+        """The arcs of the dependency tree, if the model gives one."""
+        tree = self.analysis.dependencies
+        return () if tree is None else (dependency_picture(tree),)
+
     def scores_pictures(self) -> tuple[Picture, ...]:
         """The chart of span scores or probabilities, if the tree was decoded from them.
 
@@ -117,10 +125,10 @@ class Drawing:
         return () if self.maps is None else tuple(map_pictures(self.analysis.words, self.maps))
 
     def picture(self) -> Picture:
-        """The tree, then the chart of spans, then the maps, from top to bottom."""
+        """The dependencies, then the tree, then the chart of spans, then the maps, from top to bottom."""
         mirrored = right_to_left(self.analysis.words)
         tree, maps = self.tree_picture(), self.map_pictures()
-        parts = [tree, *self.scores_pictures()]
+        parts = [*self.dependency_pictures(), tree, *self.scores_pictures()]
         if maps:
             parts.append(svg.flowing(maps, MAPS_WIDTH, "Gates and attention", mirrored))
         return tree if len(parts) == 1 else svg.stacked(parts, tree.title, align_right=mirrored)
@@ -134,16 +142,22 @@ class Drawing:
         if self.gold is not None:
             brackets["gold, as brackets"] = format_brackets(self.gold)
         sections = [Section("Tree", (self.tree_picture(), *self.scores_pictures()), note, brackets)]
+        if arcs := self.dependency_pictures():
+            sections.insert(0, Section("Dependencies", arcs))
         if maps := self.map_pictures():
             sections.append(Section("Gates and attention", maps))
         return html_page(" ".join(one.words), sections, theme)
 
     def latex(self) -> str:
-        """The trees for the LaTeX package forest."""
+        """The trees for the LaTeX package forest, and a dependency tree for tikz-dependency."""
         trees = [self.analysis.tree] if self.gold is None else [self.analysis.tree, self.gold]
         names = ("induced", "gold")
         parts = [f"% {name}\n{format_latex(tree)}\n" for name, tree in zip(names, trees, strict=False)]
-        return "% \\usepackage{forest}\n" + "".join(parts)
+        constituents = "% \\usepackage{forest}\n" + "".join(parts)
+        tree = self.analysis.dependencies
+        if tree is None:
+            return constituents
+        return f"% \\usepackage{{tikz-dependency}}\n{format_dependency_latex(tree)}\n{constituents}"
 
     def write(self, path: Path, theme: Theme = "auto") -> None:
         """Write SVG, PNG, HTML or LaTeX, chosen by the file's extension. Raises InputError."""

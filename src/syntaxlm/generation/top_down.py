@@ -13,6 +13,7 @@ from syntaxlm.generation.sampling import MAXIMUM, Sampling, as_text, check_count
 from syntaxlm.model_io import ModelBundle
 from syntaxlm.models.abilities import LabelsSpans, SampledSentence, SamplesSentences
 from syntaxlm.result_tables import Column, HasRows, Table
+from syntaxlm.trees.bracket_text import INDUCED_LABEL
 from syntaxlm.trees.tree import Constituent, Tree
 
 SAMPLED_TREES = Table(
@@ -113,6 +114,9 @@ def _sampled(stored: ModelBundle, count: int, sampling: Sampling) -> Iterator[Se
 
 def tree_of(sampled: SampledSentence, tokens: list[str], labels: list[str]) -> Tree:
     """The tree of a sampled sentence. labels: those of the model."""
-    spans = tuple(Constituent(labels[label], first, last + 1) for first, last, label in sampled.spans)
+    spans = tuple(
+        Constituent(INDUCED_LABEL if label < 0 else labels[label], first, last + 1)
+        for first, last, label in sampled.spans
+    )
     tags = [labels[label] for label in sampled.word_labels] or [""] * len(tokens)
     return Tree(tuple(tokens), tuple(tags), spans)

@@ -217,8 +217,8 @@ class SampledSentence(Protocol):
     """A sentence sampled from a model, with its tree.
 
     words: vocabulary ids.  spans: in pre-order, (first word, last word, index into `LabelsSpans.labels`) of each
-    constituent of two or more words; both words are inclusive.  word_labels: an index into `LabelsSpans.labels` for
-    each word; empty for a sentence without labels.
+    constituent of two or more words; both words are inclusive; the index is -1 for no label.  word_labels: an index
+    into `LabelsSpans.labels` for each word; empty for a sentence without labels.
     """
 
     @property
@@ -283,7 +283,17 @@ class SpanMarginals:
     labels: Tensor | None = None
 
 
-Structure = Distances | SpanScores | SpanMarginals
+@dataclass(frozen=True)
+class Heads:
+    """The most probable dependency tree.
+
+    values: (B, n) int64, position of each word's head, counted from 1; 0 for the root, -1 on padding.
+    """
+
+    values: Tensor
+
+
+Structure = Distances | SpanScores | SpanMarginals | Heads
 """A parser's output for a batch. The decoders of each type are in `parsing.structure`."""
 
 
@@ -295,7 +305,7 @@ class Parses(ABC):
     default_layer: the layer used if none is given, counted from 1.
     """
 
-    structure_type: type[Distances | SpanScores | SpanMarginals]
+    structure_type: type[Distances | SpanScores | SpanMarginals | Heads]
     distance_layers: int = 0
     default_layer: int = 1
 
@@ -320,6 +330,24 @@ class FindsBestTrees(Parses):
     @abstractmethod
     def best_trees(self, batch: TokenBatch) -> list[LabelledSpans]:
         """The best tree of each column. The batch has whole sentences with BOS and EOS."""
+
+
+class ParsesDependencies(Parses):
+    """Gives projective dependency trees. The constituents of the structure follow from them."""
+
+    structure_type = Heads
+
+    @abstractmethod
+    def arc_marginals(self, batch: TokenBatch) -> Tensor:
+        """The posterior probability of each arc: (B, n + 1, n).
+
+        Row 0 is the probability that a word is the root, row h that its head is word h, counted from 1. 0 on padding.
+        The batch has whole sentences with BOS and EOS.
+        """
+
+    @abstractmethod
+    def structure(self, batch: TokenBatch) -> Heads:
+        """The most probable dependency tree of each sentence."""
 
 
 LabelledSpans = list[tuple[int, int, int]]
@@ -457,6 +485,7 @@ LACKS: dict[type, str] = {
     PredictsNextToken: "does not predict the next token",
     SamplesSentences: "does not sample whole sentences",
     Parses: "does not parse",
+    ParsesDependencies: "gives no dependency trees",
     LabelsSpans: "does not label spans",
     FindsBestTrees: "does not find the most probable trees (Viterbi)",
     HasGrammar: "has no grammar",
@@ -471,6 +500,7 @@ LACKS: dict[type, str] = {
 
 ABILITIES: dict[str, tuple[type, ...]] = {
     "parsing": (Parses,),
+    "dependencies": (ParsesDependencies,),
     "sentence scores": (ScoresSentences,),
     "surprisal": (ScoresTokens,),
     "generation": (PredictsNextToken, SamplesSentences, GeneratesTrees),

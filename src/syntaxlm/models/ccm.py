@@ -259,10 +259,20 @@ class CCM(Model, TrainsByCounting, HasLoss, FindsBestTrees):
         yields, contexts = (table[CONSTITUENT] - table[DISTITUENT] for table in self._tables())
         return yields[types.yields] + contexts[types.contexts]
 
+    def distituent_log_probs(self, words: Tensor) -> Tensor:
+        """Log-probability of all yields and contexts of sentences of one length as distituents: (n, B) -> (B,).
+
+        Added to the logarithm of the product of phi over the spans of a tree B, it is log P(s | B).
+        """
+        return self._as_distituents(self._types(words))
+
+    def _as_distituents(self, types: _Types) -> Tensor:
+        yields, contexts = (table[DISTITUENT] for table in self._tables())
+        return (yields[types.yields] + contexts[types.contexts]).sum(0)
+
     def _log_likelihoods(self, types: _Types, log_totals: Tensor) -> Tensor:
         """log P(s), (B,), from the log of the sum over trees of the product of phi."""
-        yields, contexts = (table[DISTITUENT] for table in self._tables())
-        without = (yields[types.yields] + contexts[types.contexts]).sum(0)
+        without = self._as_distituents(types)
         return log_totals + without - log_tree_count(checked_length(types.yields))
 
     def _tables(self) -> tuple[Tensor, Tensor]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import Field
 
 from syntaxlm.errors import InputError
-from syntaxlm.models import backbone, ccm, combination, lstm, ngram, on_lstm, palm, pcfg, prpn, tree_rnn
+from syntaxlm.models import backbone, ccm, combination, dmv, dmv_ccm, lstm, ngram, on_lstm, palm, pcfg, prpn, tree_rnn
 from syntaxlm.models.abilities import LACKS, EncodesSentences, Model, TrainsByCounting, TrainsByGradient
 from syntaxlm.models.batches import Reads
 from syntaxlm.models.sizes import shapes_of
@@ -25,6 +25,8 @@ ModelConfig = Annotated[
     | pcfg.CompoundPCFGConfig
     | ngram.NGramConfig
     | ccm.CCMConfig
+    | dmv.DMVConfig
+    | dmv_ccm.DMVCCMConfig
     | tree_rnn.TreeRNNConfig
     | combination.CombinationConfig,
     Field(discriminator="name"),
@@ -85,6 +87,8 @@ MODELS: dict[str, ModelType] = {
     "compound-pcfg": ModelType(pcfg.CompoundPCFGConfig, pcfg.build, (pcfg.SentencePCFG,)),
     "ngram": ModelType(ngram.NGramConfig, ngram.build, (ngram.NGramModel,)),
     "ccm": ModelType(ccm.CCMConfig, ccm.build, (ccm.CCM,)),
+    "dmv": ModelType(dmv.DMVConfig, dmv.build, (dmv.DMV,)),
+    "dmv-ccm": ModelType(dmv_ccm.DMVCCMConfig, dmv_ccm.build, (dmv_ccm.DMVCCM,)),
     "tree-rnn": ModelType(tree_rnn.TreeRNNConfig, tree_rnn.build, (tree_rnn.TreeRNN,)),
     "combination": ModelType(
         combination.CombinationConfig,

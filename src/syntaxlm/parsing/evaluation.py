@@ -14,6 +14,7 @@ import torch
 from syntaxlm.data.treebanks import Treebank, read_treebank, treebank_tokens
 from syntaxlm.errors import InputError, InputWarning
 from syntaxlm.model_io import ModelBundle
+from syntaxlm.models.abilities import ParsesDependencies
 from syntaxlm.models.registry import build_model
 from syntaxlm.parsing.report import GoldTrees, ParsingReport, RandomWeights
 from syntaxlm.parsing.structure import (
@@ -68,15 +69,21 @@ def protocol_named(name: str, max_words: int | None = None) -> Protocol:
 
 
 def _report(
-    predicted: dict[str, SpanSets], chosen: str, gold: GoldTrees, protocol: Protocol, models: int = 1
+    predicted: dict[str, SpanSets],
+    chosen: str,
+    gold: GoldTrees,
+    protocol: Protocol,
+    models: int = 1,
+    all_gold: SpanSets | None = None,
 ) -> ParsingReport:
+    """all_gold: also the sentences that the protocol excludes; the random baselines are drawn for all of them."""
     spans = gold.spans
     scores = {name: score(one, spans, protocol) for name, one in predicted.items()}
     branching_right = score(right(spans.lengths), spans, protocol, details=False)
     return ParsingReport(
         scores,
         chosen,
-        baseline_scores(spans, protocol),
+        baseline_scores(spans if all_gold is None else all_gold, protocol),
         {name: paired_bootstrap(one, branching_right) for name, one in scores.items()},
         predicted,
         gold,
@@ -94,7 +101,7 @@ def gold_trees(treebank: Treebank) -> list[Tree]:
 
 def evaluate_parsing(
     stored: ModelBundle,
-    treebank: str | Path,
+    treebank: str | Path | Treebank,
     protocol: Protocol = PROTOCOLS["wsj-test"],
     decoder: Rule | None = None,
     clean_up: GoldPreprocessing | str | Path = "ptb-keep",
@@ -106,7 +113,7 @@ def evaluate_parsing(
     """Parses the sentences of a treebank with a model and scores the trees.
 
     The trees are decoded with every decoder of the model that is not costly.
-    treebank: a file, folder or pattern.
+    treebank: a file, folder or pattern; or what was read with the same preprocessing.
     protocol: the evaluation protocol.
     decoder: the decoder to report in detail, which may be costly; None: the model's default.
     clean_up: the gold-tree preprocessing: a name, a YAML file or a rule.
@@ -130,11 +137,15 @@ def evaluate_parsing(
             " random weights."
         )
     rule = find_preprocessing(clean_up)
-    read = read_treebank(treebank, rule)
+    read = treebank if isinstance(treebank, Treebank) else read_treebank(treebank, rule)
     gold = gold_trees_of(read, rule)
+    all_gold = gold.spans
+    if protocol.max_words is not None and any(isinstance(one.model, ParsesDependencies) for one in models):
+        read = _up_to(read, protocol.max_words)  # longer sentences take much longer and are not scored
+        gold = gold_trees_of(read, rule)
     structures = [structure_of(one, tokens_for(one, read), labels=not also) for one in models]
     predicted = {_joined(rules): _trees(structures, rules, layers, ties) for rules in _ways(models, chosen)}
-    report = _report(predicted, _joined(chosen), gold, protocol, len(models))
+    report = _report(predicted, _joined(chosen), gold, protocol, len(models), all_gold)
     if also:
         return report
     return dataclasses.replace(
@@ -144,6 +155,12 @@ def evaluate_parsing(
         random_weights=_random_weights(stored, read, report, protocol, layers[0], random_weights),
         labels=_labels(structures[0], chosen[0], gold, protocol),
     )
+
+
+def _up_to(treebank: Treebank, words: int) -> Treebank:
+    """The sentences that are not longer than the limit; all, if there is none, so that scoring reports it."""
+    short = tuple(sentence for sentence in treebank if len(sentence) <= words)
+    return dataclasses.replace(treebank, sentences=short or treebank.sentences)
 
 
 def tokens_for(stored: ModelBundle, treebank: Treebank) -> list[list[str]]:

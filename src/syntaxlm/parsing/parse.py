@@ -23,7 +23,8 @@ from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.trees import DECODING_RULES, SpanSets, TieBreaking, Tree, average, format_brackets, format_spans, trees_of
 from syntaxlm.trees.matching import beginning
 from syntaxlm.trees.span_decoding import Scores, SpanScores
-from syntaxlm.trees.tree import Constituent
+from syntaxlm.trees.spans import Positions
+from syntaxlm.trees.tree import Constituent, DependencyTree
 
 CONSTITUENTS = Table(
     "constituents",
@@ -59,6 +60,7 @@ class Parse(HasRows):
     offsets: start and end of each word in the line, in code points.
     known: whether each word is in the model's vocabulary.
     not_read: parts of the line that the model does not read, such as punctuation, with their start and end.
+    heads: the position of each word's head, from 1, 0 for the root; empty if the model gives no dependency trees.
     """
 
     number: int
@@ -72,8 +74,17 @@ class Parse(HasRows):
     offsets: list[tuple[int, int]] = field(default_factory=list)
     known: list[bool] = field(default_factory=list)
     not_read: list[NotRead] = field(default_factory=list)
+    heads: list[int] = field(default_factory=list)
 
     table = CONSTITUENTS
+
+    @property
+    def dependencies(self) -> DependencyTree | None:
+        """The dependency tree, with part-of-speech tags if the model reads tags; None if the model gives none."""
+        if not self.heads:
+            return None
+        tree = self.tree
+        return DependencyTree(tree.words, tree.tags, tuple(self.heads), ("",) * len(tree), str(self.number))
 
     @property
     def complete_tree(self) -> Tree:
@@ -92,6 +103,8 @@ class Parse(HasRows):
         rest["offsets"] = [list(place) for place in self.offsets]
         rest["known"] = self.known
         rest["not_read"] = [part._asdict() for part in self.not_read]
+        if self.heads:
+            rest["heads"] = self.heads
         rest["spans"] = [[part.start, part.end] for part in constituents]
         if self.word_labels is not None:
             rest["labels"] = [part.label for part in constituents]
@@ -143,6 +156,8 @@ class Parses:
     tagged: whether the tokens are tags, which are the part-of-speech tags of the trees.
     labelled: whether spans and single words have induced labels.
     lines, reader: the original lines, and the reader of the (first) model.
+    heads: position of the head of every word in its line, from 1, 0 for the root, line after line; None if the model
+        gives no dependency trees, and for averages.
     """
 
     words: list[list[str]]
@@ -156,6 +171,7 @@ class Parses:
     labelled: bool = False
     lines: Sequence[str] = ()
     reader: TextReader | None = None
+    heads: Positions | None = None
 
     def brackets(self, with_unread: bool = False) -> list[str]:
         """Returns the tree of each line in bracket notation; "" for a line without words.
@@ -177,6 +193,7 @@ class Parses:
         """Yields the parse of each line; None for a line without words."""
         trees = iter(self._trees())
         values = self.distances.tolist()
+        heads = [] if self.heads is None else self.heads.tolist()
         end = sentence = 0
         for number, (words, tokens) in enumerate(zip(self.words, self.tokens, strict=True), self.first):
             if not words:
@@ -203,6 +220,7 @@ class Parses:
                 [(part.start, part.end) for part in aligned if part.token is not None],
                 [] if self.reader is None else list(map(self.reader.vocabulary.knows, tokens)),
                 [NotRead(part.written, part.start, part.end) for part in aligned if part.token is None],
+                heads[start:end],
             )
 
     def _trees(self) -> list[Tree]:
@@ -276,6 +294,7 @@ def parse_lines(
         first,
         structure.span_scores,
         marginals=structure.marginals,
+        heads=structure.heads,
         **given,
     )
 

@@ -1,7 +1,8 @@
 """The structure that models compute for sentences, and the decoders that turn it into trees.
 
-Models have different types of structure: distances between words, by layer; scores of spans; or probabilities of spans,
-optionally with labels. Each type has its own decoders (`Rule`). Other modules only use the name of a decoder.
+Models have different types of structure: distances between words, by layer; scores of spans; probabilities of spans,
+optionally with labels; or heads of words. Each type has its own decoders (`Rule`). Other modules only use the name of a
+decoder.
 """
 
 from __future__ import annotations
@@ -23,12 +24,13 @@ from syntaxlm.batches import SentenceBatches
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.errors import InputError, InputWarning
 from syntaxlm.model_io import ModelBundle
-from syntaxlm.models.abilities import Distances, FindsBestTrees, LabelsSpans, Model, Parses, SpanMarginals
+from syntaxlm.models.abilities import Distances, FindsBestTrees, Heads, LabelsSpans, Model, Parses, SpanMarginals
 from syntaxlm.models.abilities import SpanScores as BatchSpanScores
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.progress import progress_bar
 from syntaxlm.trees import DECODING_RULES, DecodingRule, SpanSets, average, decode
 from syntaxlm.trees.bracket_text import INDUCED_LABEL
+from syntaxlm.trees.head_decoding import HEAD_RULES, HeadRule, decode_heads
 from syntaxlm.trees.matching import beginning
 from syntaxlm.trees.span_decoding import SPAN_RULES, SpanRule, SpanScores, decode_spans, places_of
 from syntaxlm.trees.spans import AnyIntegers, Flags, Integers, Positions, gathered, offsets_of
@@ -41,8 +43,8 @@ TRIED_WORDS = 100  # words that are parsed for this
 
 MarginalRule = Literal["mbr", "viterbi"]
 MARGINAL_RULES: tuple[MarginalRule, ...] = get_args(MarginalRule)
-Rule = DecodingRule | SpanRule | MarginalRule
-RULES: tuple[Rule, ...] = (*DECODING_RULES, *SPAN_RULES, *MARGINAL_RULES)
+Rule = DecodingRule | SpanRule | MarginalRule | HeadRule
+RULES: tuple[Rule, ...] = (*DECODING_RULES, *SPAN_RULES, *MARGINAL_RULES, *HEAD_RULES)
 COSTLY_RULES: tuple[Rule, ...] = ("viterbi",)  # need another, slow pass over the text: used only on request
 Values: TypeAlias = npt.NDArray[np.float32]
 
@@ -59,6 +61,8 @@ class Structure:
         without labels, or if labels were not requested.
     find_best_trees: computes the most probable tree of each sentence, with labels and single words; None for a model
         that cannot.
+    heads: (words,), sentence after sentence, position of each word's head in its sentence, from 1, 0 for the root; None
+        for a model without dependency trees.
     """
 
     lengths: Integers
@@ -68,12 +72,14 @@ class Structure:
     labels: Positions | None = None
     label_names: tuple[str, ...] = ()
     find_best_trees: Callable[[], SpanSets] | None = None
+    heads: Positions | None = None
 
     def decode(self, rule: Rule, layer: int = 1) -> SpanSets:
         """Returns the trees of a decoder: all spans of two words or more, without labels.
 
         rule: a decoder of the model. `mbr` returns the tree with the largest sum of marginals (minimum Bayes risk),
-            `viterbi` the most probable tree, which is computed on first use.
+            `viterbi` the most probable tree, which is computed on first use. `heads` and `heads-binary` return the
+            constituents of the most probable dependency tree, see `decode_heads`.
         layer: layer of the distances, from 1, for decoders of distances.
         """
         if rule in DECODING_RULES:
@@ -85,6 +91,9 @@ class Structure:
             best = self._best_trees
             kept = best.ends - best.starts > 1
             return gathered(self.lengths, [(best.sentences()[kept], best.starts[kept], best.ends[kept])])
+        if rule in HEAD_RULES:
+            assert self.heads is not None
+            return decode_heads(self.heads, self.lengths, rule)
         assert self.marginals is not None
         return average([self.marginals])
 
@@ -122,6 +131,7 @@ RULES_OF: dict[type, tuple[Rule, ...]] = {
     Distances: DECODING_RULES,
     BatchSpanScores: SPAN_RULES,
     SpanMarginals: MARGINAL_RULES,
+    Heads: HEAD_RULES,
 }
 
 
@@ -197,7 +207,10 @@ def _structure(stored: ModelBundle, corpus: EncodedCorpus, labelled: bool = Fals
     model, lengths = stored.require(Parses, "parsing"), corpus.lengths
     distances = np.zeros((model.distance_layers, corpus.word_count), np.float32)
     scores = labels = None
-    if model.structure_type is not Distances:
+    heads = None
+    if model.structure_type is Heads:
+        heads = np.zeros(corpus.word_count, np.int32)
+    elif model.structure_type is not Distances:
         scores = SpanScores(lengths, _room_for_spans(lengths, np.float32))
     names = tuple(model.labels) if isinstance(model, LabelsSpans) else ()
     read = model.structure
@@ -213,6 +226,12 @@ def _structure(stored: ModelBundle, corpus: EncodedCorpus, labelled: bool = Fals
             steps = np.arange(inner.shape[1])[:, None]
             real = steps < words
             distances[:, (corpus.offsets[indices] + steps)[real]] = inner[:, real]
+        elif isinstance(found, Heads):
+            assert heads is not None
+            values = found.values.cpu().numpy()
+            steps = np.arange(values.shape[1])
+            real = steps < words[:, None]
+            heads[(corpus.offsets[indices][:, None] + steps)[real]] = values[real]
         elif isinstance(found, BatchSpanScores):
             assert scores is not None
             scores.values[scores.places(indices)] = _spans_of_words(found.values, words)
@@ -223,7 +242,7 @@ def _structure(stored: ModelBundle, corpus: EncodedCorpus, labelled: bool = Fals
                 assert found.labels is not None
                 _place(found.labels.int(), labels, scores.offsets[indices], words)
     if model.structure_type is not SpanMarginals:
-        return Structure(lengths, distances, scores)
+        return Structure(lengths, distances, scores, heads=heads)
     assert scores is not None
     last = np.arange(lengths.sum()) - np.repeat(offsets_of(lengths)[:-1], lengths)
     scores.values[np.repeat(scores.offsets[:-1], lengths) + last * (last + 1) // 2] = 1  # single words

@@ -17,7 +17,7 @@ from syntaxlm.text.reader import AS_TOKENISED
 from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.trees.decoding import DECODING_RULES
 from syntaxlm.trees.spans import trees_of
-from syntaxlm.trees.tree import Tree
+from syntaxlm.trees.tree import DependencyTree, Tree
 
 
 def analyse(
@@ -46,6 +46,7 @@ def analyse(
         parse.tree,
         parse.span_scores,
         parse.marginals,
+        parse.dependencies,
     )
 
 
@@ -60,8 +61,12 @@ def _analyse_words(
     leaves = [tokens] if stored.normaliser.units == "tags" else None
     (tree,) = trees_of(structure.decode(rule, layer), [words], leaves)
     distances = structure.distances[layer - 1].tolist() if rule in DECODING_RULES else []
-    charts = (None if one is None else one.chart(0) for one in (structure.span_scores, structure.marginals))
-    return Analysis(tuple(words), tuple(tokens), tuple(distances), _unknown(stored, tokens), tree, *charts)
+    scores, marginals = (None if one is None else one.chart(0) for one in (structure.span_scores, structure.marginals))
+    dependencies = None
+    if structure.heads is not None:
+        dependencies = DependencyTree(tree.words, tree.tags, tuple(structure.heads.tolist()), ("",) * len(tree))
+    unknown = _unknown(stored, tokens)
+    return Analysis(tuple(words), tuple(tokens), tuple(distances), unknown, tree, scores, marginals, dependencies)
 
 
 def _unknown(stored: ModelBundle, tokens: Sequence[str]) -> tuple[bool, ...]:

@@ -7,10 +7,20 @@ import dataclasses
 import pytest
 import torch
 
-from syntaxlm.models.abilities import Distances, FindsBestTrees, LabelsSpans, Parses, SpanMarginals, SpanScores
+from syntaxlm.models.abilities import (
+    Distances,
+    FindsBestTrees,
+    Heads,
+    LabelsSpans,
+    Parses,
+    ParsesDependencies,
+    SpanMarginals,
+    SpanScores,
+)
 from syntaxlm.models.backbone import NeuralParser
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.parsing.structure import RULES_OF, rules_of, structure_of
+from syntaxlm.trees import DependencyTree, dependency_faults
 from tests.fresh_models import KNOWN, fresh
 from tests.models.variants import (
     BOS,
@@ -30,8 +40,10 @@ from tests.parsing.span_models import bracketing
 BRACKETS = {"brackets": True, "brackets without labels": False}  # test models that give span probabilities
 NAMES = [*names_with(Parses), *BRACKETS]
 OF_MARGINALS = [name for name in NAMES if name in BRACKETS or built(name).structure_type is SpanMarginals]
+OF_HEADS = names_with(ParsesDependencies)
 every_model = pytest.mark.parametrize("name", NAMES)
-every_sentence_model = every(Parses, among=list(SENTENCE_VARIANTS))
+every_sentence_model = pytest.mark.parametrize("name", [name for name in SENTENCE_VARIANTS if name not in OF_HEADS])
+every_dependency_model = every(ParsesDependencies)
 every_left_to_right_model = every(NeuralParser)
 SENTENCES = [KNOWN["words"].split()[:length] for length in (1, 2, 3, 4, 6, 10)] + [["old"] * 7]
 
@@ -42,8 +54,8 @@ def parser(name):
 
 
 def real_values(structure, batch):
-    """The values at real steps, (layers, n) or (n, m); of spans, all values."""
-    if isinstance(structure, SpanMarginals):
+    """The values at real steps, (layers, n) or (n, m); of spans and heads, all values."""
+    if isinstance(structure, SpanMarginals | Heads):
         return structure.values
     mask = batch.mask()
     return structure.values[:, mask] if isinstance(structure, Distances) else structure.values[mask]
@@ -54,7 +66,7 @@ def complete(model, batch):
     return model.labelled_structure(batch) if isinstance(model, LabelsSpans) else model.structure(batch)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in OF_MARGINALS])
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in (*OF_MARGINALS, *OF_HEADS)])
 @pytest.mark.parametrize(("steps", "columns"), [(1, 1), (7, 3), (20, 2)])
 def test_structure_has_the_type_and_shape_that_the_model_declares(name, steps, columns):
     model = built(name)
@@ -115,7 +127,7 @@ def test_best_trees_are_binary_and_labelled_by_models_with_labels(name):
 
 @every_model
 def test_padding_and_other_sentences_never_change_the_structure_of_a_sentence(name):
-    lengths = (9, 7, 5, 3) if name in OF_MARGINALS else (9, 7, 5, 1)
+    lengths = (9, 7, 5, 3) if name in (*OF_MARGINALS, *OF_HEADS) else (9, 7, 5, 1)
     model, batch = parser(name), ragged(9, lengths)
     together = model.structure(batch).values
     for column, length in enumerate(batch.lengths.tolist()):
@@ -125,6 +137,8 @@ def test_padding_and_other_sentences_never_change_the_structure_of_a_sentence(na
             found, expected = together[:, :length, column], alone[:, :, 0]
         elif model.structure_type is SpanMarginals:
             found, expected = together[column, : length - 2, : length - 2], alone[0]
+        elif name in OF_HEADS:
+            found, expected = together[column, : length - 2], alone[0]
         else:
             longest = alone.shape[2]
             found, expected = together[:length, column, :longest], alone[:, 0]
@@ -236,6 +250,29 @@ def test_span_marginals_do_not_depend_on_targets_or_padding(name):
     assert torch.equal(model.structure(batch).values, model.structure(other).values)
 
 
+@every_dependency_model
+@pytest.mark.parametrize("lengths", [(5, 3, 2, 1), (4,), (1, 1), (2, 0)], ids=str)
+def test_heads_are_projective_trees_and_arcs_have_probabilities(name, lengths):
+    model, batch = built(name), closed_sentences(lengths)
+    found, marginals = model.structure(batch), model.arc_marginals(batch)
+    assert type(found) is model.structure_type is Heads
+    assert model.distance_layers == 0
+    assert found.values.shape == (len(lengths), max(lengths))
+    assert found.values.dtype == torch.int64
+    assert marginals.shape == (len(lengths), max(lengths) + 1, max(lengths))
+    assert not marginals.requires_grad
+    for heads, chart, length in zip(found.values, marginals, lengths, strict=True):
+        blank = ("",) * length
+        tree = DependencyTree(blank, blank, tuple(heads[:length].tolist()), blank)
+        assert not length or dependency_faults(tree) == []
+        assert (heads[length:] == -1).all()
+        assert ((chart >= 0) & (chart <= 1 + 1e-12)).all()
+        assert not chart[length + 1 :].any()
+        assert not chart[:, length:].any()
+        torch.testing.assert_close(chart[:, :length].sum(0), torch.ones(length, dtype=chart.dtype))
+        assert float(chart[0].sum()) == pytest.approx(min(length, 1)), "one root"
+
+
 @every(FindsBestTrees)
 def test_best_trees_are_binary_and_independent_of_other_sentences(name):
     model, batch = built(name), closed_sentences()
@@ -256,7 +293,7 @@ def crossing(spans: set[tuple[int, int]]) -> bool:
 
 
 @every_model
-def test_every_decoder_gives_a_binary_tree_of_every_sentence(name):
+def test_every_decoder_gives_a_tree_of_every_sentence_and_all_but_one_a_binary_tree(name):
     stored = dataclasses.replace(fresh("lstm"), model=parser(name))
     found = structure_of(stored, SENTENCES)
     rules = RULES_OF[stored.model.structure_type]
@@ -269,7 +306,8 @@ def test_every_decoder_gives_a_binary_tree_of_every_sentence(name):
             assert trees.lengths.tolist() == [len(sentence) for sentence in SENTENCES]
             for number, sentence in enumerate(SENTENCES):
                 spans = {(start, end) for start, end in trees.sentence(number) if end - start > 1}
-                assert len(spans) == len(sentence) - 1, "a binary tree has one constituent fewer than words"
+                binary = len(sentence) - 1  # a binary tree has one constituent fewer than words
+                assert len(spans) == binary or (rule == "heads" and len(spans) < binary)
                 assert len(sentence) == 1 or (0, len(sentence)) in spans
                 assert all(0 <= start < end <= len(sentence) for start, end in spans)
                 assert not crossing(spans)

@@ -1,0 +1,325 @@
+"""The dependency model with valence (Klein & Manning 2004), trained by EM, and DEP-PCFG (Carroll & Charniak 1992).
+
+A root word is drawn; then every word draws its dependents on the left and on the right, closest first. Before each it
+decides whether to stop, which depends on the word, the side, and whether there is no dependent on that side yet:
+
+    P(tree) = P(root) prod over h, side, a of P(go | h, side, adjacent) P(a | h, side) * P(stop | h, side, adjacent)
+
+The sum over all projective trees is the probability of a sentence of exactly these words: no end of the sentence is
+generated. The algorithms are in `ops.dmv`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from syntaxlm.errors import InputError
+from syntaxlm.models.abilities import (
+    Heads,
+    Model,
+    ParsesDependencies,
+    SamplesSentences,
+    ScoresSentences,
+    TrainsByCounting,
+)
+from syntaxlm.models.batches import TokenBatch
+from syntaxlm.models.pcfg.sampling import Sample, Sums, draw_from
+from syntaxlm.models.pcfg.words import BOS, EOS, SPECIALS, of_vocabulary
+from syntaxlm.ops.dmv import ADJACENT, LEFT, RIGHT, ZERO, Decisions, best_heads, expected_counts, log_partition
+from syntaxlm.settings import NonNegative, Settings
+
+_LARGEST_TABLE = 1 << 28  # most probabilities of dependents
+_CHART = 1 << 22  # most divisions of spans of a group of sentences, all with gradients in memory
+_TRIES = 1000  # attempts to sample a sentence that is short enough
+
+
+@dataclass(frozen=True)
+class DMVConfig(Settings, section="model"):
+    """Settings of the dependency model with valence."""
+
+    name: Literal["dmv"] = "dmv"
+    valence: bool = True  # whether stopping depends on the presence of a dependent on the side; false: DEP-PCFG
+    smoothing: NonNegative = 0.0  # added to the expected count of every decision in each round; 0: none
+
+
+class Group(NamedTuple):
+    """Sentences of one length from a batch.  words: (b, n).  columns: (b,) their columns in the batch."""
+
+    words: Tensor
+    columns: Tensor
+
+
+class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, ParsesDependencies):
+    """Probabilities of roots, dependents and stopping. Uniform before training.
+
+    The first round sets them from the harmonic start, which prefers short arcs; each further round is one of EM.
+
+    root: (V,).  choose: (V, 2, V) by head, side and dependent.  stop: (V, 2, 2) by head, side and whether the head has
+    no dependent there yet, as in `Decisions`.  started: 1 after the first round.
+    """
+
+    reads = "sentences"
+    root: Tensor
+    choose: Tensor
+    stop: Tensor
+    started: Tensor
+
+    def __init__(self, config: DMVConfig, vocabulary_size: int) -> None:
+        super().__init__()
+        self.config, self.vocabulary_size = config, vocabulary_size
+        words = torch.ones(vocabulary_size, dtype=torch.float64)
+        words[BOS] = words[EOS] = 0
+        self.register_buffer("root", words / words.sum())
+        self.register_buffer("choose", self.root.repeat(vocabulary_size, 2, 1))
+        self.register_buffer("stop", torch.full((vocabulary_size, 2, 2), 0.5, dtype=torch.float64))
+        self.register_buffer("started", torch.zeros((), dtype=torch.int64))
+        self._clear()
+
+    def _clear(self) -> None:
+        self._counts: Decisions | None = None
+        self._log_likelihood, self._tokens = 0.0, 0
+
+    # ---- training
+
+    def accumulate(self, batch: TokenBatch) -> None:
+        """Adds the expected counts of whole sentences; in the first round, those of the harmonic start."""
+        for words, _ in self.groups(batch):
+            if self.started:
+                log_probs, counts = expected_counts(self.decisions(words))
+                self._log_likelihood += float(log_probs.sum())
+            else:
+                counts = harmonic_counts(len(words), words.shape[1], words.device)
+            self.add_counts(words, counts)
+        self._tokens += batch.token_count()
+
+    def add_counts(self, words: Tensor, counts: Decisions) -> None:
+        """Adds the counts of the decisions in sentences of one length. words: (b, n)."""
+        if self._counts is None:
+            tables = (self.root, self.choose, self.stop, self.stop)
+            self._counts = Decisions(*(torch.zeros_like(table) for table in tables))
+        flat = words.flatten()
+        self._counts.root.index_add_(0, flat, counts.root.flatten())
+        self._counts.stop.index_add_(0, flat, counts.stop.flatten(0, 1))
+        self._counts.go.index_add_(0, flat, counts.go.flatten(0, 1))
+        heads, dependents = words[:, :, None], words[:, None]
+        places = (heads * 2 + _sides(words)) * self.vocabulary_size + dependents
+        self._counts.arcs.view(-1).index_add_(0, places.flatten(), counts.arcs.flatten())
+
+    def maximise(self) -> dict[str, Any]:
+        """Sets the probabilities to the shares of the counts; those of words without counts are unchanged.
+
+        The first round, which only counts the harmonic start, has no objective.
+        """
+        if self._counts is None:
+            raise InputError("dependency model: found nothing to estimate from; expected a sentence or more")
+        root, arcs, stop, go = self._counts
+        if not self.config.valence:
+            stop, go = (part.sum(-1, keepdim=True).expand(-1, -1, 2) for part in (stop, go))
+        if self.config.smoothing:
+            words = self.config.smoothing * (torch.arange(self.vocabulary_size, device=self.device) != BOS)
+            words[EOS] = 0
+            root, arcs = root + words, arcs + words
+            stop, go = stop + self.config.smoothing, go + self.config.smoothing
+        self.root.copy_(_shares(root, root.sum(), self.root))
+        self.choose.copy_(_shares(arcs, arcs.sum(-1, keepdim=True), self.choose))
+        self.stop.copy_(_shares(stop, stop + go, self.stop))
+        figures = {"objective": -self._log_likelihood / max(1, self._tokens)} if self.started else {}
+        self.started.fill_(1)
+        self._clear()
+        return figures
+
+    # ---- probabilities
+
+    @torch.no_grad()
+    def sentence_log_probs(self, batch: TokenBatch) -> Tensor:
+        """Natural log-probability of exactly these words, (B,); -inf if impossible, and for sentences without words."""
+        result = self.root.new_full((batch.sentence_count(),), -torch.inf, dtype=torch.float64)
+        for words, columns in self.groups(batch):
+            found = log_partition(self.decisions(words))
+            result[columns] = found.masked_fill(found < ZERO / 2, -torch.inf)
+        return result
+
+    # ---- structure
+
+    @torch.no_grad()
+    def structure(self, batch: TokenBatch) -> Heads:
+        """The most probable dependency tree of each sentence.
+
+        If a sentence is impossible, the most probable of the trees with the fewest impossible decisions.
+        """
+        heads = torch.full((batch.sentence_count(), longest_of(batch)), -1, device=self.device)
+        for words, columns in self.groups(batch, closed=True):
+            heads[columns, : words.shape[1]] = best_heads(self.decisions(words))[1]
+        return Heads(heads)
+
+    def arc_marginals(self, batch: TokenBatch) -> Tensor:
+        longest = longest_of(batch)
+        result = self.root.new_zeros(batch.sentence_count(), longest + 1, longest)
+        for words, columns in self.groups(batch, closed=True):
+            _, counts = expected_counts(self.decisions(words))
+            size = words.shape[1]
+            result[columns, : size + 1, :size] = torch.cat([counts.root[:, None], counts.arcs], 1)
+        return result
+
+    # ---- sampling
+
+    def sample(
+        self, count: int, maximum_words: int, generator: np.random.Generator, *, omitted: int = 0
+    ) -> list[Sample]:
+        """Samples dependency trees from the root. The spans are each head with all its descendants."""
+        words = torch.tensor([of_vocabulary(word) for word in range(self.vocabulary_size - SPECIALS)])
+        root = self.root.cpu()[words].cumsum(0).numpy()
+
+        def draw(sums: Sums) -> int | None:
+            nothing = sums[-1] <= (sums[omitted - 1] if omitted else 0.0)
+            return None if nothing else of_vocabulary(draw_from(sums, generator, omitted))
+
+        def tree() -> Sample | None:
+            """A tree, or None if it would have too many words, or a word that cannot be replaced."""
+            tokens: list[int] = []
+            before: list[list[int]] = []
+            after: list[list[int]] = []
+
+            def add(drawn: int | None) -> bool:
+                if drawn is None or len(tokens) == maximum_words:
+                    return False
+                tokens.append(drawn)
+                before.append([])
+                after.append([])
+                return True
+
+            if not add(draw(root)):
+                return None
+            for head, token in enumerate(tokens):  # grows during the loop
+                for side, dependents in ((LEFT, before[head]), (RIGHT, after[head])):
+                    sums = self.choose[token, side].cpu()[words].cumsum(0).numpy()
+                    while generator.random() >= float(self.stop[token, side, 0 if dependents else ADJACENT]):
+                        dependents.append(len(tokens))
+                        if not add(draw(sums)):
+                            return None
+            return _in_order(tokens, before, after)
+
+        found = []
+        for _ in range(count):
+            drawn = next((one for one in (tree() for _ in range(_TRIES)) if one is not None), None)
+            if drawn is None:
+                raise InputError(
+                    f"none of {_TRIES:,} sampled sentences has at most {maximum_words} words; allow longer sentences"
+                )
+            found.append(drawn)
+        return found
+
+    # ---- arguments of the algorithms
+
+    def groups(
+        self, batch: TokenBatch, closed: bool = False, most: Callable[[int], int] = lambda length: _CHART // length**3
+    ) -> Iterator[Group]:
+        """The sentences with words in groups of one length, of which the charts fit in memory.
+
+        closed: whether the tokens include EOS. BOS and EOS inside a sentence are read as unknown words.
+        most: the number of sentences of one length in a group; at least one is taken.
+        """
+        columns, lengths = _columns(batch, closed)
+        tokens = batch.tokens[1:].T
+        tokens = tokens.masked_fill((tokens == BOS) | (tokens == EOS), 0)
+        for length in lengths.unique().tolist():
+            if length:
+                same = columns[lengths == length]
+                for part in same.split(max(1, most(length))):
+                    part = part.to(tokens.device)
+                    yield Group(tokens[part, :length], part)
+
+    def decisions(self, words: Tensor) -> Decisions:
+        """Log-probabilities of the decisions in sentences of one length. words: (b, n)."""
+        arcs = self.choose[words[:, :, None], _sides(words), words[:, None]]
+        stop = self.stop[words]
+        return Decisions(*(_logarithm(part) for part in (self.root[words], arcs, stop, 1 - stop)))
+
+
+def harmonic_counts(sentences: int, words: int, device: torch.device | str | None = None) -> Decisions:
+    """The counts of the harmonic start, in sentences of one length.
+
+    Each word is the root with mass 1 / n, and depends on every other word with mass proportional to 1 / distance. Each
+    word stops once on each side, and goes on as often as the mass of its dependents says, whether adjacent or not.
+    """
+    places = torch.arange(words, dtype=torch.float64, device=device)
+    distances = (places[:, None] - places).abs()
+    closeness = torch.where(distances > 0, 1 / distances, 0)
+    arcs = closeness / closeness.sum(0).clamp(min=1e-300) * (1 - 1 / words)
+    go = torch.stack([arcs.tril().sum(1), arcs.triu().sum(1)], -1)
+    every = (
+        torch.full_like(places, 1 / words),
+        arcs,
+        torch.ones(words, 2, 2, dtype=torch.float64, device=device),
+        go[..., None].expand(-1, -1, 2),
+    )
+    return Decisions(*(part.expand(sentences, *part.shape).contiguous() for part in every))
+
+
+def _sides(words: Tensor) -> Tensor:
+    """(n, n) the side of each head, in rows, on which each dependent is."""
+    places = torch.arange(words.shape[1], device=words.device)
+    return torch.where(places > places[:, None], RIGHT, LEFT)
+
+
+def _logarithm(probabilities: Tensor) -> Tensor:
+    values = probabilities.double()
+    return torch.where(values == 0, ZERO, values.log())  # NaN stays NaN
+
+
+def _shares(counts: Tensor, totals: Tensor, before: Tensor) -> Tensor:
+    return torch.where(totals > 0, counts / totals, before)
+
+
+def _columns(batch: TokenBatch, closed: bool) -> tuple[Tensor, Tensor]:
+    """The columns of a batch, and the number of words of each, (B,)."""
+    steps, columns = batch.tokens.shape
+    lengths = torch.full((columns,), steps) if batch.lengths is None else batch.lengths.cpu()
+    return torch.arange(columns), (lengths - (2 if closed else 1)).clamp(min=0)
+
+
+def longest_of(batch: TokenBatch) -> int:
+    """The number of words of the longest sentence of a batch with BOS and EOS, at least 1."""
+    return max(1, int(_columns(batch, closed=True)[1].max()))
+
+
+def _in_order(tokens: list[int], before: list[list[int]], after: list[list[int]]) -> Sample:
+    """The sentence of a tree. before, after: the dependents of each word, closest first. The first word is the root."""
+    words: list[int] = []
+    spans: list[list[int]] = []
+    # What is still to be written, the next one last: subtrees, words, and the ends of spans.
+    waiting: list[tuple[str, int]] = [("subtree", 0)]
+    while waiting:
+        kind, place = waiting.pop()
+        if kind == "word":
+            words.append(tokens[place])
+        elif kind == "end":
+            spans[place][1] = len(words) - 1
+        else:
+            if before[place] or after[place]:
+                spans.append([len(words), -1])
+                waiting.append(("end", len(spans) - 1))
+            waiting += [("subtree", one) for one in after[place][::-1]]
+            waiting.append(("word", place))
+            waiting += [("subtree", one) for one in before[place]]
+    return Sample(tuple(words), tuple((first, last, -1) for first, last in spans))
+
+
+def build(config: DMVConfig, vocabulary_size: int) -> DMV:
+    """A model with uniform probabilities. Raises InputError for a vocabulary without words, or one too large."""
+    if vocabulary_size <= SPECIALS:
+        raise InputError(f"the vocabulary of {vocabulary_size} tokens has no words that a dependency tree could have")
+    if 2 * vocabulary_size**2 > _LARGEST_TABLE:
+        most = int((_LARGEST_TABLE / 2) ** 0.5)
+        raise InputError(
+            f"found a vocabulary of {vocabulary_size:,} tokens, a table of {2 * vocabulary_size**2:,} pairs of head and"
+            f" dependent; expected at most {most:,} tokens: set text.vocabulary.maximum_size, or read tags"
+            " (text.normaliser.units: tags)"
+        )
+    return DMV(config, vocabulary_size)

@@ -1,0 +1,135 @@
+"""The dependency model with valence combined with the constituent-context model (DMV+CCM, Klein & Manning 2004).
+
+The score of a sentence s with a dependency tree D is the product of both models, where B is the binary tree in which a
+head joins its right dependents first, closest first, then its left ones:
+
+    score(s, D) = P_DMV(s, D) P_CCM(s | B)
+
+Each word is generated several times, so the score compares trees and parameters, but is no probability. EM computes the
+posterior of the trees under the product and re-estimates both models from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from syntaxlm.allocation import memory_size
+from syntaxlm.errors import InputError
+from syntaxlm.models import ccm, dmv
+from syntaxlm.models.abilities import Criterion, HasLoss, Heads, Loss, Model, ParsesDependencies, TrainsByCounting
+from syntaxlm.models.batches import State, TokenBatch
+from syntaxlm.ops.dmv import Decisions, best_heads_with_spans, expected_counts_with_spans
+from syntaxlm.settings import NonNegative, Positive, Settings
+
+_CHART = 1 << 20  # most heads of divisions of spans of a group of sentences, all with gradients in memory
+_BYTES = 64  # in all charts, for each of them
+
+
+@dataclass(frozen=True)
+class DMVCCMConfig(Settings, section="model"):
+    """Settings of DMV+CCM: those of both models."""
+
+    name: Literal["dmv-ccm"] = "dmv-ccm"
+    valence: bool = True  # DMV: whether stopping depends on the presence of a dependent on the side
+    smoothing: NonNegative = 0.0  # DMV: added to the expected count of every decision in each round; 0: none
+    constituent_smoothing: Positive = 2.0  # CCM: added to the count of every yield and context as a constituent
+    distituent_smoothing: Positive = 8.0  # CCM: added to the count of every yield and context as a distituent
+
+
+class DMVCCM(Model, TrainsByCounting, HasLoss, ParsesDependencies):
+    """Both models. The first round starts each as if it were alone; each further round is one of EM of the product."""
+
+    reads = "sentences"
+    criterion: ClassVar[Criterion] = Criterion("negative logarithm of the product of DMV and CCM", "nats per word")
+
+    def __init__(self, config: DMVCCMConfig, vocabulary_size: int) -> None:
+        super().__init__()
+        self.config, self.vocabulary_size = config, vocabulary_size
+        self.dmv = dmv.build(dmv.DMVConfig(valence=config.valence, smoothing=config.smoothing), vocabulary_size)
+        self.ccm = ccm.build(
+            ccm.CCMConfig(
+                constituent_smoothing=config.constituent_smoothing, distituent_smoothing=config.distituent_smoothing
+            ),
+            vocabulary_size,
+        )
+
+    def resize_buffers(self, tensors: Mapping[str, Tensor]) -> list[str]:
+        """Resizes the tables of the CCM, whose sizes depend on the training text. Returns error messages."""
+        own = {name.removeprefix("ccm."): one for name, one in tensors.items() if name.startswith("ccm.")}
+        return self.ccm.resize_buffers(own)
+
+    # ---- training
+
+    def accumulate(self, batch: TokenBatch) -> None:
+        """Adds the expected counts of whole sentences; in the first round, those of the starts of both models."""
+        if not self.dmv.started:
+            self.dmv.accumulate(batch)
+            self.ccm.accumulate(batch)
+            return
+        longest = len(batch.tokens)
+        posteriors = self.dmv.root.new_zeros(batch.sentence_count(), longest, longest + 1)
+        for group, decisions, weights in self._groups(batch):
+            _, counts, spans = expected_counts_with_spans(decisions, weights)
+            self.dmv.add_counts(group.words, counts)
+            posteriors[group.columns, : spans.shape[1], : spans.shape[2]] = spans
+        self.ccm.accumulate_posteriors(batch, posteriors)
+
+    def maximise(self) -> dict[str, Any]:
+        """Sets the tables of both models from the counts. Returns the numbers of yields and contexts of the CCM."""
+        self.dmv.maximise()
+        return self.ccm.maximise()
+
+    @torch.no_grad()
+    def loss(self, batch: TokenBatch, state: State = None) -> Loss:
+        """The negative logarithm of the sum of scores over all dependency trees of whole sentences.
+
+        Sentences that are impossible for the DMV count with its logarithm of 0, a large finite number.
+        """
+        total, count, items = self.dmv.root.new_zeros(()), 0, 0
+        for group, decisions, weights in self._groups(batch):
+            sums, _, _ = expected_counts_with_spans(decisions, weights)
+            total = total - sums.sum() - self.ccm.distituent_log_probs(group.words.T).sum()
+            count, items = count + group.words.numel(), items + len(group.words)
+        return Loss(total, count, items)
+
+    # ---- structure
+
+    def arc_marginals(self, batch: TokenBatch) -> Tensor:
+        longest = dmv.longest_of(batch)
+        result = self.dmv.root.new_zeros(batch.sentence_count(), longest + 1, longest)
+        for group, decisions, weights in self._groups(batch, closed=True):
+            _, counts, _ = expected_counts_with_spans(decisions, weights)
+            size = group.words.shape[1]
+            result[group.columns, : size + 1, :size] = torch.cat([counts.root[:, None], counts.arcs], 1)
+        return result
+
+    def structure(self, batch: TokenBatch) -> Heads:
+        heads = torch.full((batch.sentence_count(), dmv.longest_of(batch)), -1, device=self.device)
+        for group, decisions, weights in self._groups(batch, closed=True):
+            heads[group.columns, : group.words.shape[1]] = best_heads_with_spans(decisions, weights)
+        return Heads(heads)
+
+    def _groups(self, batch: TokenBatch, closed: bool = False) -> Iterator[tuple[dmv.Group, Decisions, Tensor]]:
+        """Sentences of one length, log-probabilities of their decisions, and log-weights of their spans, (b, n, n + 1).
+
+        Raises InputError for a sentence that is too long for the memory.
+        """
+        weights = self.ccm.log_span_weights(batch, closed)
+        for group in self.dmv.groups(batch, closed, lambda length: _CHART // length**3):
+            length = group.words.shape[1]
+            if length**4 * _BYTES > memory_size():
+                raise InputError(
+                    f"a sentence of {length:,} words: its chart needs about {length**4 * _BYTES / 2**30:,.0f} GiB of"
+                    " memory, because dmv-ccm models combine all spans with all heads. Split it, or use a dmv model"
+                )
+            yield group, self.dmv.decisions(group.words), weights[group.columns, :length, : length + 1].double()
+
+
+def build(config: DMVCCMConfig, vocabulary_size: int) -> DMVCCM:
+    """A model before training. Raises InputError for a vocabulary without words, or one too large."""
+    return DMVCCM(config, vocabulary_size)

@@ -1,0 +1,258 @@
+"""Attachment scores of a model's dependency trees against a dependency treebank, with baselines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from syntaxlm.data.treebanks import Treebank, read_treebank
+from syntaxlm.errors import InputError
+from syntaxlm.files import to_json, write_text
+from syntaxlm.model_io import ModelBundle
+from syntaxlm.models.abilities import ParsesDependencies
+from syntaxlm.ops.dmv import Decisions, expected_counts
+from syntaxlm.parsing.evaluation import tokens_for
+from syntaxlm.parsing.structure import structure_of
+from syntaxlm.result_tables import Column, HasRows, Table
+from syntaxlm.trees import PROTOCOLS, GoldPreprocessing, Protocol, find_preprocessing
+from syntaxlm.trees.spans import AnyIntegers, Integers, offsets_of
+
+SCHEMA_VERSION = 1  # of `AttachmentReport.to_dict`
+
+Fractions = npt.NDArray[np.float64]
+
+DEPENDENCY_SCORES = Table(
+    "attachment scores",
+    "set of dependency trees: those of the model, or a baseline",
+    {
+        "trees": Column("text", "predicted, or name of the baseline"),
+        "role": Column("text", "predicted or baseline"),
+        "directed": Column("number", "share of words with the correct head, 0 to 1"),
+        "undirected": Column("number", "the same, if an arc in the other direction is correct, too"),
+        "sentences": Column("integer", "number of scored sentences"),
+        "words": Column("integer", "number of scored words"),
+        "protocol": Column("text", "name of the protocol, which selects the sentences"),
+        "preprocessing": Column("text", "gold-tree preprocessing"),
+        "treebank": Column("text", "file of the gold trees"),
+    },
+)
+
+
+@dataclass(frozen=True)
+class Attachment:
+    """Attachment of a set of dependency trees, 0 to 1.
+
+    directed: share of words with the correct head.
+    undirected: share of words that are connected to their head by an arc of the gold tree, in either direction; the
+        root counts as correct if it is the root of the gold tree.
+    """
+
+    directed: float
+    undirected: float
+
+
+@dataclass(frozen=True)
+class ScoredHeads:
+    """One sentence with its heads, counted from 1; 0 is the root.
+
+    number: the number of the sentence in the treebank before preprocessing, from 1.
+    directed, undirected: number of words that count as correct.
+    """
+
+    number: int
+    words: tuple[str, ...]
+    predicted: tuple[int, ...]
+    gold: tuple[int, ...]
+    directed: int
+    undirected: int
+
+
+@dataclass(frozen=True, eq=False)
+class AttachmentReport(HasRows):
+    """Attachment of a model's dependency trees, with baselines.
+
+    next_word, previous_word: trees in which each word's head is the next (previous) word.
+    random: the expected value under the uniform distribution over projective trees with one root.
+    protocol: selects the sentences by their length; the rest of it does not apply to dependencies.
+    """
+
+    predicted: Attachment
+    next_word: Attachment
+    previous_word: Attachment
+    random: Attachment
+    sentences: Sequence[ScoredHeads]
+    protocol: Protocol
+    treebank: str
+    preprocessing: str
+
+    table = DEPENDENCY_SCORES
+
+    @property
+    def word_count(self) -> int:
+        return sum(len(sentence.words) for sentence in self.sentences)
+
+    @property
+    def baselines(self) -> dict[str, Attachment]:
+        return {"next_word": self.next_word, "previous_word": self.previous_word, "random": self.random}
+
+    def to_dict(self) -> dict[str, Any]:
+        """The scores for JSON, as fractions from 0 to 1."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "protocol": self.protocol.name,
+            "max_words": self.protocol.max_words,
+            "treebank": self.treebank,
+            "preprocessing": self.preprocessing,
+            "sentences": len(self.sentences),
+            "words": self.word_count,
+            **asdict(self.predicted),
+            "baselines": {name: asdict(one) for name, one in self.baselines.items()},
+        }
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """The rows of the table, with the columns of `DEPENDENCY_SCORES`."""
+        for name, one in {"predicted": self.predicted, **self.baselines}.items():
+            yield {
+                "trees": name.replace("_", " "),
+                "role": "predicted" if one is self.predicted else "baseline",
+                **asdict(one),
+                "sentences": len(self.sentences),
+                "words": self.word_count,
+                "protocol": self.protocol.name,
+                "preprocessing": self.preprocessing,
+                "treebank": self.treebank,
+            }
+
+    def __str__(self) -> str:
+        lengths = [len(sentence.words) for sentence in self.sentences]
+        titles = {
+            "most probable trees": self.predicted,
+            "head is the next word": self.next_word,
+            "head is the previous word": self.previous_word,
+            "random projective trees, uniform (expected value)": self.random,
+        }
+        return "\n".join(
+            [
+                f"{self.treebank}   preprocessing {self.preprocessing}   protocol {self.protocol.name}   sentences"
+                f" {len(lengths)} ({min(lengths)} to {max(lengths)} words)   words {self.word_count}",
+                "",
+                "directed attachment   undirected",
+                *(f"{100 * one.directed:19.1f}{100 * one.undirected:13.1f}   {name}" for name, one in titles.items()),
+            ]
+        )
+
+
+def has_dependencies(treebank: Treebank) -> bool:
+    """Whether the sentences have dependency trees and no constituency trees."""
+    return all(sentence.heads is not None and sentence.tree is None for sentence in treebank)
+
+
+def evaluate_attachment(
+    stored: ModelBundle,
+    treebank: str | Path | Treebank,
+    protocol: Protocol = PROTOCOLS["wsj-test"],
+    clean_up: GoldPreprocessing | str | Path = "ptb-keep",
+) -> AttachmentReport:
+    """Parses the sentences of a dependency treebank with a model and scores the heads of the words.
+
+    treebank: a file, folder or pattern; or what was read with the same preprocessing.
+    protocol: selects the sentences by their length. Those of one word are left out, unless the protocol counts them.
+    clean_up: the gold-tree preprocessing. Dependents of a dropped word are attached to its head, or if it was the root,
+        to its first remaining dependent, which becomes the root.
+    Raises InputError for a model that gives no dependency trees, for a treebank without them, and like `read_treebank`.
+    """
+    stored.require(ParsesDependencies, "evaluation on dependency trees")
+    rule = find_preprocessing(clean_up)
+    read = treebank if isinstance(treebank, Treebank) else read_treebank(treebank, rule)
+    if any(sentence.heads is None for sentence in read):
+        raise InputError(f"{read.source}: found sentences without heads; expected dependency trees")
+    lengths = np.array([len(sentence) for sentence in read])
+    chosen = [sentence for sentence, one in zip(read, protocol.scored(lengths), strict=True) if one]
+    if not chosen:
+        raise InputError(f"protocol {protocol}: found no sentence to score among {len(read)} of {read.source}")
+    kept = Treebank(tuple(chosen), read.source)
+    lengths = np.array([len(sentence) for sentence in kept])
+    predicted = structure_of(stored, tokens_for(stored, kept), labels=False).heads
+    assert predicted is not None
+    gold = np.concatenate([np.array(sentence.heads) for sentence in kept])
+    places, own_lengths = _places(lengths), np.repeat(lengths, lengths)
+    directed, undirected = attached(predicted, gold, lengths)
+    ends = offsets_of(lengths)[1:-1]
+    own_parts = zip(*(np.split(one, ends) for one in (predicted, gold, directed, undirected)), strict=True)
+    scored = [
+        ScoredHeads(
+            sentence.number,
+            sentence.words,
+            tuple(heads.tolist()),
+            tuple(gold_heads.tolist()),
+            int(correct.sum()),
+            int(connected.sum()),
+        )
+        for sentence, (heads, gold_heads, correct, connected) in zip(kept, own_parts, strict=True)
+    ]
+    return AttachmentReport(
+        _mean((directed, undirected)),
+        _mean(attached(np.where(places < own_lengths, places + 1, 0), gold, lengths)),
+        _mean(attached(places - 1, gold, lengths)),
+        _mean(_random(gold, lengths)),
+        scored,
+        protocol,
+        kept.source,
+        rule.name,
+    )
+
+
+def attached(predicted: AnyIntegers, gold: AnyIntegers, lengths: Integers) -> tuple[Fractions, Fractions]:
+    """Whether each word is attached correctly, directed and undirected: (words,) each, 0 or 1.
+
+    predicted, gold: (words,) heads from 1, 0 for the root, sentence after sentence.
+    """
+    first = np.repeat(offsets_of(lengths)[:-1], lengths)
+    directed = predicted == gold
+    of_predicted = gold[first + np.maximum(predicted, 1) - 1]  # the gold head of each predicted head
+    undirected = directed | ((predicted > 0) & (of_predicted == _places(lengths)))
+    return directed.astype(np.float64), undirected.astype(np.float64)
+
+
+def _random(gold: AnyIntegers, lengths: Integers) -> tuple[Fractions, Fractions]:
+    """Probabilities that words are attached correctly by a random projective tree: (words,) each."""
+    charts = {length: _uniform_marginals(length) for length in np.unique(lengths).tolist()}
+    offsets = offsets_of(lengths)
+    directed, reversed_ = np.zeros(len(gold)), np.zeros(len(gold))
+    for number, length in enumerate(lengths.tolist()):
+        chart, own = charts[length], slice(int(offsets[number]), int(offsets[number + 1]))
+        heads, words = gold[own], np.arange(length)
+        directed[own] = chart[heads, words]
+        (dependents,) = np.nonzero(heads)
+        np.add.at(reversed_[own], heads[dependents] - 1, chart[dependents + 1, heads[dependents] - 1])
+    return directed, directed + reversed_
+
+
+def _uniform_marginals(length: int) -> Fractions:
+    """(n + 1, n) the share of projective trees with one root that have each arc; row 0 is the root."""
+    sizes = [(1, length), (1, length, length), (1, length, 2, 2), (1, length, 2, 2)]
+    _, counts = expected_counts(Decisions(*(torch.zeros(size, dtype=torch.float64) for size in sizes)))
+    shares: Fractions = torch.cat([counts.root, counts.arcs[0]]).numpy()
+    return shares
+
+
+def _mean(values: tuple[Fractions, Fractions]) -> Attachment:
+    directed, undirected = values
+    return Attachment(float(directed.mean()), float(undirected.mean()))
+
+
+def _places(lengths: Integers) -> Integers:
+    """(words,) position of each word in its sentence, from 1."""
+    places: Integers = np.arange(1, lengths.sum() + 1) - np.repeat(offsets_of(lengths)[:-1], lengths)
+    return places
+
+
+def write_scored_heads(report: AttachmentReport, path: str | Path) -> None:
+    """Writes every scored sentence as JSON lines, atomically. Raises InputError if the file cannot be written."""
+    write_text("".join(to_json(asdict(sentence)) + "\n" for sentence in report.sentences), path)
