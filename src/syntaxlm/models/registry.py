@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import Field
 
 from syntaxlm.errors import InputError
-from syntaxlm.models import backbone, combination, lstm, ngram, on_lstm, palm, pcfg, prpn, tree_rnn
+from syntaxlm.models import backbone, combination, diora, lstm, ngram, on_lstm, palm, pcfg, prpn, tree_rnn
 from syntaxlm.models.abilities import LACKS, EncodesSentences, Model, TrainsByCounting, TrainsByGradient
 from syntaxlm.models.batches import Reads
 from syntaxlm.models.sizes import shapes_of
@@ -23,6 +23,7 @@ ModelConfig = Annotated[
     | pcfg.TensorPCFGConfig
     | pcfg.NeuralPCFGConfig
     | pcfg.CompoundPCFGConfig
+    | diora.DIORAConfig
     | ngram.NGramConfig
     | tree_rnn.TreeRNNConfig
     | combination.CombinationConfig,
@@ -82,6 +83,7 @@ MODELS: dict[str, ModelType] = {
     "tensor-pcfg": ModelType(pcfg.TensorPCFGConfig, pcfg.build, (pcfg.PCFG,)),
     "neural-pcfg": ModelType(pcfg.NeuralPCFGConfig, pcfg.build, (pcfg.PCFG,)),
     "compound-pcfg": ModelType(pcfg.CompoundPCFGConfig, pcfg.build, (pcfg.SentencePCFG,)),
+    "diora": ModelType(diora.DIORAConfig, diora.build, (diora.DIORA,), diora.build_encoder),
     "ngram": ModelType(ngram.NGramConfig, ngram.build, (ngram.NGramModel,)),
     "tree-rnn": ModelType(tree_rnn.TreeRNNConfig, tree_rnn.build, (tree_rnn.TreeRNN,)),
     "combination": ModelType(
