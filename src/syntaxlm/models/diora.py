@@ -58,7 +58,10 @@ class _Composition(nn.Module):
         super().__init__()
         shapes = (size, 2 * size), (size,), (size, size), (size,), (size, size)
         self.parts = nn.ParameterDict(
-            {name: nn.Parameter(torch.empty(shape)) for name, shape in zip(diora.Composition._fields, shapes, strict=True)}
+            {
+                name: nn.Parameter(torch.empty(shape))
+                for name, shape in zip(diora.Composition._fields, shapes, strict=True)
+            }
         )
         for part in self.parts.values():
             nn.init.normal_(part)

@@ -29,6 +29,13 @@ INLINE const void *from(const void *values, const int half, integer at) {
     return (const char *)values + at * (half ? 2 : 4);
 }
 
+/* `kept` if `value` is positive, else 0, without a branch, which would not be vectorised. */
+INLINE float if_positive(float value, float kept) {
+    union { float value; uint32_t bits; } u = {kept};
+    u.bits &= -(uint32_t)(value > 0);
+    return u.value;
+}
+
 /* hidden = relu(F + G); scores = Q . H + both spans' scores. F and Q are the halves of a row of `first`. */
 INLINE void combine(const Level *l, const void *first, const void *second, const float *vectors,
                     const float *first_scores, const float *second_scores, void *hidden, float *scores,
@@ -94,8 +101,7 @@ INLINE void mix_backward(const Level *l, void *product, const float *weights, co
                 }
                 weight_grads[p] = dot;
                 for (integer d = 0; d < size; d++) {
-                    float value = get(z, half, d);
-                    put(z, half, d, (value > 0 ? weight : 0) * grad[d]);
+                    put(z, half, d, if_positive(get(z, half, d), weight * grad[d]));
                 }
             }
         }
@@ -121,8 +127,7 @@ INLINE void combine_backward(const Level *l, const void *first, const float *vec
             float *restrict dg = second_grads + j * size, *restrict dh = vector_grads + j * size;
             float score = score_grads[b * l->pairs + p];
             for (integer d = 0; d < size; d++) {
-                float value = get(x, half, d), grad = get(dx, half, d);
-                grad = value > 0 ? grad : 0;
+                float grad = if_positive(get(x, half, d), get(dx, half, d));
                 df[d] += grad;
                 dg[d] += grad;
             }

@@ -8,6 +8,7 @@ graph per width would copy the charts and add up weight gradients in small produ
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -16,11 +17,11 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import linear
 
-from syntaxlm.ops.diora.kernels import Kernels, Operands, kernels_for
+from syntaxlm.ops.diora.kernels import Operands, kernels_for
 from syntaxlm.ops.diora.levels import Level, inside_levels, outside_levels, span_count
 from syntaxlm.ops.diora.reference import TINY
 from syntaxlm.ops.diora.types import Composition
-from syntaxlm.ops.products import product_dtype, product_of_sums
+from syntaxlm.ops.products import product_dtype
 
 
 def inside(leaves: Tensor, composition: Composition) -> Tensor:
@@ -52,8 +53,8 @@ def split_scores(leaves: Tensor, composition: Composition) -> Tensor:
 class _Step(NamedTuple):
     """What a level's backward pass needs, for K pairs of each of m spans.
 
-    hidden: (B, K * m, D), the second layer's input; product: (B, K * m, D), its output before the ReLU; both empty if
-    no backward pass follows.  scores, weights: (B, K * m).  norms: (B, m, 1).
+    hidden: (R, D), the second layer's input; product: (R, D), its output before the ReLU; both empty if no backward pass
+    follows. Their first B * K * m rows are pairs, the others are padding.  scores, weights: (B, K * m).  norms: (B, m, 1).
     """
 
     hidden: Tensor
@@ -70,6 +71,40 @@ class _Chart(NamedTuple):
     scores: Tensor
     operands: Operands
     steps: list[_Step]
+
+
+def _rows(count: int, size: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Room for `count` rows, and for padding, which is 0: (R, size).
+
+    oneDNN, which computes bfloat16 products on the CPU, compiles a kernel for every number of rows. This takes
+    milliseconds, and every length, width and number of sentences has its own number. So there are few: 8 per doubling.
+    """
+    padded = count
+    if dtype == torch.bfloat16 and device.type == "cpu":
+        step = max(16, 1 << max(0, count.bit_length() - 4))
+        padded = -(-count // step) * step
+    rows = torch.empty(padded, size, dtype=dtype, device=device)
+    rows[count:] = 0
+    return rows
+
+
+def _flat(vectors: Tensor, dtype: torch.dtype) -> Tensor:
+    """The vectors as rows, with padding: (B, m, D) -> (R, D)."""
+    columns, cells, size = vectors.shape
+    rows = _rows(columns * cells, size, dtype, vectors.device)
+    rows[: columns * cells].view(vectors.shape).copy_(vectors)
+    return rows
+
+
+def _per_row(product: Callable[[Tensor], Tensor], vectors: Tensor, dtype: torch.dtype) -> Tensor:
+    """A product with every vector: (B, m, D) -> (B, m, F)."""
+    columns, cells, _ = vectors.shape
+    return product(_flat(vectors, dtype))[: columns * cells].view(columns, cells, -1)
+
+
+def _weight_grads(grads: Tensor, vectors: Tensor, dtype: torch.dtype) -> Tensor:
+    """The gradient of a product's weight: (B, S, F), (B, S, D) -> (F, D)."""
+    return (_flat(grads, dtype).T @ _flat(vectors, dtype)).to(grads.dtype)
 
 
 class _Composer:
@@ -89,18 +124,20 @@ class _Composer:
 
     def as_first(self, vectors: Tensor) -> Tensor:
         """`Operands.first` of spans: (B, m, D) -> (B, m, 2D)."""
-        return linear(vectors.to(self.dtype), self.first, self.first_bias)
+        return _per_row(lambda rows: linear(rows, self.first, self.first_bias), vectors, self.dtype)
 
     def as_second(self, vectors: Tensor) -> Tensor:
         """`Operands.second` of spans: (B, m, D) -> (B, m, D)."""
-        return linear(vectors.to(self.dtype), self.second)
+        return _per_row(lambda rows: linear(rows, self.second), vectors, self.dtype)
 
     def compose(self, level: Level, operands: Operands, keep: bool) -> tuple[Tensor, Tensor, _Step]:
         """The vectors, (B, m, D), and the scores, (B, m), of a level's spans.
 
         keep: whether a backward pass follows.
         """
-        hidden, scores = self.kernels.combine(level, operands)
+        columns, _, size = operands.vectors.shape
+        hidden = _rows(columns * level.pairs, size, self.dtype, operands.vectors.device)
+        scores = self.kernels.combine(level, operands, hidden)
         product = linear(hidden, self.weight, self.bias)
         weights = scores.unflatten(1, (level.ways, level.cells)).softmax(1).flatten(1)
         mixed = self.kernels.mix(level, product, weights)
@@ -125,12 +162,21 @@ class _Gradients:
 
     def of_vectors(self, first: Tensor | None, second: Tensor) -> Tensor:
         """Gradients of spans' vectors, (B, m, D), from those of `Operands.first` and `Operands.second`."""
-        dtype = self.composer.dtype
-        found = second.to(dtype) @ self.composer.second
-        return found if first is None else found + first.to(dtype) @ self.composer.first
+        composer = self.composer
+        found = _per_row(lambda rows: rows @ composer.second, second, composer.dtype)
+        if first is None:
+            return found
+        return found + _per_row(lambda rows: rows @ composer.first, first, composer.dtype)
 
     def add_level(
-        self, level: Level, step: _Step, operands: Operands, vectors: Tensor, grads: Tensor, totals: Tensor, into: Operands
+        self,
+        level: Level,
+        step: _Step,
+        operands: Operands,
+        vectors: Tensor,
+        grads: Tensor,
+        totals: Tensor,
+        into: Operands,
     ) -> None:
         """Adds the gradients of the level's operands to `into`, and those of the second layer to their sums.
 
@@ -138,24 +184,24 @@ class _Gradients:
         """
         kernels, split = self.composer.kernels, (level.ways, level.cells)
         grads = (grads - vectors * (vectors * grads).sum(-1, keepdim=True)) / step.norms
-        products, of_weights = kernels.mix_backward(level, step.product, step.weights, grads)
+        rows = step.product
+        of_weights = kernels.mix_backward(level, rows, step.weights, grads)
+        rows[step.weights.numel() :] = 0
         weights = step.weights.unflatten(1, split)
         of_weights = of_weights.unflatten(1, split) + totals[:, None] * step.scores.unflatten(1, split)
         of_scores = weights * (of_weights - (weights * of_weights).sum(1, keepdim=True) + totals[:, None])
-        rows = products.flatten(0, 1)
-        self.second_layer += rows.T @ step.hidden.flatten(0, 1)
-        self.second_bias += rows.sum(0, dtype=self.second_bias.dtype)
-        hidden_grads = (rows @ self.composer.weight).view(products.shape)
-        kernels.combine_backward(level, operands, step.hidden, hidden_grads, of_scores.flatten(1), into)
+        self.second_layer += rows.T @ step.hidden
+        self.second_bias += rows.new_ones(len(rows)) @ rows
+        kernels.combine_backward(level, operands, step.hidden, rows @ self.composer.weight, of_scores.flatten(1), into)
 
     def add_second_half(self, second: Tensor, vectors: Tensor) -> None:
         """Adds the gradients of the first layer's half for second vectors. (B, S, D) each."""
-        self.second_half += product_of_sums(second.to(self.composer.dtype).flatten(0, 1), vectors.flatten(0, 1))
+        self.second_half += _weight_grads(second, vectors, self.composer.dtype)
 
     def of_composition(self, inner: _Chart) -> Composition:
         """The gradients of the weights, after all passes."""
         size = inner.vectors.shape[2]
-        first = product_of_sums(self.first.to(self.composer.dtype).flatten(0, 1), inner.vectors.flatten(0, 1))
+        first = _weight_grads(self.first, inner.vectors, self.composer.dtype)
         return Composition(
             torch.cat([first[:size], self.second_half], 1),
             self.first[..., :size].sum((0, 1)),
@@ -234,7 +280,7 @@ class _Passes(torch.autograd.Function):
         else:
             root = _outside_backward(ctx.length, inner, outer, grad, other, scores)
             if other is not own:
-                vectors += other.first.to(other.composer.dtype) @ other.composer.first
+                vectors += _per_row(lambda rows: rows @ other.composer.first, other.first, other.composer.dtype)
         second = torch.zeros_like(vectors)
         into = Operands(own.first, scores, second, vectors, scores)
         levels = inside_levels(ctx.length, grad.device)
@@ -264,6 +310,6 @@ def _outside_backward(
         at = level.own
         vectors[:, at] += gradients.of_vectors(None, second[:, at])
         gradients.add_level(level, step, outer.operands, outer.vectors[:, at], vectors[:, at], scores[:, at], into)
-    vectors[:, -1] += gradients.of_vectors(None, second[:, -1])
+    vectors[:, -1:] += gradients.of_vectors(None, second[:, -1:])
     gradients.add_second_half(second, outer.vectors)
     return vectors[:, -1].sum(0)

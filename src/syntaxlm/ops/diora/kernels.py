@@ -35,19 +35,28 @@ class Operands(NamedTuple):
 
 
 class Kernels(Protocol):
-    """The functions of one level."""
+    """The functions of one level. Rows of pairs are (R, D): B * K * m rows, and then rows of padding."""
 
-    def combine(self, level: Level, operands: Operands) -> tuple[Tensor, Tensor]:
-        """relu(F + G) of all pairs, (B, K * m, D), and their scores Q . h + scores of both spans, (B, K * m)."""
+    def combine(self, level: Level, operands: Operands, hidden: Tensor) -> Tensor:
+        """Writes relu(F + G) of all pairs into `hidden`, (R, D).
+
+        Returns their scores Q . h + scores of both spans, (B, K * m).
+        """
 
     def mix(self, level: Level, product: Tensor, weights: Tensor) -> Tensor:
-        """The weighted sum of relu(product) over the pairs of each span: (B, K * m, D), (B, K * m) -> (B, m, D)."""
+        """The weighted sum of relu(product) over the pairs of each span: (R, D), (B, K * m) -> (B, m, D)."""
 
-    def mix_backward(self, level: Level, product: Tensor, weights: Tensor, grads: Tensor) -> tuple[Tensor, Tensor]:
-        """Gradients of `product`, which may be overwritten by them, and of `weights`."""
+    def mix_backward(self, level: Level, product: Tensor, weights: Tensor, grads: Tensor) -> Tensor:
+        """Replaces `product` by its gradients, without padding. Returns those of `weights`."""
 
     def combine_backward(
-        self, level: Level, operands: Operands, hidden: Tensor, hidden_grads: Tensor, score_grads: Tensor, into: Operands
+        self,
+        level: Level,
+        operands: Operands,
+        hidden: Tensor,
+        hidden_grads: Tensor,
+        score_grads: Tensor,
+        into: Operands,
     ) -> None:
         """Adds the gradients of the operands to `into`."""
 
@@ -55,29 +64,37 @@ class Kernels(Protocol):
 class EagerKernels:
     """In torch, on any device and in any dtype."""
 
-    def combine(self, level: Level, operands: Operands) -> tuple[Tensor, Tensor]:
+    def combine(self, level: Level, operands: Operands, hidden: Tensor) -> Tensor:
         size = operands.vectors.shape[2]
         first = operands.first[:, level.firsts]
-        hidden = (first[..., :size] + operands.second[:, level.seconds]).relu_()
+        found = (first[..., :size] + operands.second[:, level.seconds]).relu_().flatten(0, 1)
+        hidden[: len(found)] = found
         scores = (first[..., size:] * operands.vectors[:, level.seconds]).sum(-1)
-        scores += operands.first_scores[:, level.firsts] + operands.second_scores[:, level.seconds]
-        return hidden, scores
+        return scores + operands.first_scores[:, level.firsts] + operands.second_scores[:, level.seconds]
 
     def mix(self, level: Level, product: Tensor, weights: Tensor) -> Tensor:
-        split = level.ways, level.cells
-        return (product.relu().unflatten(1, split) * weights.unflatten(1, split)[..., None]).sum(1)
+        weights = weights.unflatten(1, (level.ways, level.cells))
+        return (_of_pairs(product, weights).relu() * weights[..., None]).sum(1)
 
-    def mix_backward(self, level: Level, product: Tensor, weights: Tensor, grads: Tensor) -> tuple[Tensor, Tensor]:
-        positive = product.unflatten(1, (level.ways, level.cells)).relu()
-        weight_grads = (positive * grads[:, None]).sum(-1).flatten(1)
-        products = weights.view(positive.shape[:-1])[..., None] * grads[:, None] * (positive > 0)
-        return products.flatten(1, 2).to(product.dtype), weight_grads
+    def mix_backward(self, level: Level, product: Tensor, weights: Tensor, grads: Tensor) -> Tensor:
+        weights = weights.unflatten(1, (level.ways, level.cells))
+        rows = _of_pairs(product, weights)
+        positive, grads = rows.relu(), grads[:, None]
+        weight_grads = (positive * grads).sum(-1).flatten(1)
+        rows.copy_(weights[..., None] * grads * (positive > 0))
+        return weight_grads
 
     def combine_backward(
-        self, level: Level, operands: Operands, hidden: Tensor, hidden_grads: Tensor, score_grads: Tensor, into: Operands
+        self,
+        level: Level,
+        operands: Operands,
+        hidden: Tensor,
+        hidden_grads: Tensor,
+        score_grads: Tensor,
+        into: Operands,
     ) -> None:
         size = operands.vectors.shape[2]
-        grads = hidden_grads.to(into.second.dtype) * (hidden > 0)
+        grads = _of_pairs(hidden_grads, score_grads).to(into.second.dtype) * (_of_pairs(hidden, score_grads) > 0)
         into.first[..., :size].index_add_(1, level.firsts, grads)
         into.second.index_add_(1, level.seconds, grads)
         scores = score_grads[..., None]
@@ -85,6 +102,11 @@ class EagerKernels:
         into.vectors.index_add_(1, level.seconds, scores * operands.first[:, level.firsts, size:])
         into.first_scores.index_add_(1, level.firsts, score_grads)
         into.second_scores.index_add_(1, level.seconds, score_grads)
+
+
+def _of_pairs(rows: Tensor, like: Tensor) -> Tensor:
+    """A view of the rows of pairs, without padding: (R, D) -> (..., D), for pairs in the shape of `like`."""
+    return rows[: like.numel()].view(*like.shape, -1)
 
 
 class _Level(ctypes.Structure):
@@ -105,46 +127,49 @@ class NativeKernels:
     def __init__(self, library: ctypes.CDLL) -> None:
         self.library = library
 
-    def combine(self, level: Level, operands: Operands) -> tuple[Tensor, Tensor]:
-        columns, _, size = operands.vectors.shape
-        hidden = operands.first.new_empty(columns, level.pairs, size)
-        scores = operands.vectors.new_empty(columns, level.pairs)
+    def combine(self, level: Level, operands: Operands, hidden: Tensor) -> Tensor:
+        scores = operands.vectors.new_empty(len(operands.vectors), level.pairs)
         first, first_scores, second, vectors, second_scores = operands
-        self._call(
-            "diora_combine", level, operands.vectors, hidden.dtype,
-            first, second, vectors, first_scores, second_scores, hidden, scores,
-        )  # fmt: skip
-        return hidden, scores
+        given = self._level(level, vectors, hidden.dtype)
+        self._call("diora_combine", given, first, second, vectors, first_scores, second_scores, hidden, scores)
+        return scores
 
     def mix(self, level: Level, product: Tensor, weights: Tensor) -> Tensor:
-        mixed = weights.new_empty(len(product), level.cells, product.shape[2])
-        self._call("diora_mix", level, product, product.dtype, product, weights.contiguous(), mixed)
+        mixed = weights.new_empty(len(weights), level.cells, product.shape[1])
+        self._call("diora_mix", self._level(level, mixed, product.dtype), product, weights, mixed)
         return mixed
 
-    def mix_backward(self, level: Level, product: Tensor, weights: Tensor, grads: Tensor) -> tuple[Tensor, Tensor]:
+    def mix_backward(self, level: Level, product: Tensor, weights: Tensor, grads: Tensor) -> Tensor:
         weight_grads = torch.empty_like(weights)
-        self._call(
-            "diora_mix_backward", level, product, product.dtype, product, weights, grads.contiguous(), weight_grads
-        )
-        return product, weight_grads
+        given = self._level(level, grads, product.dtype)
+        self._call("diora_mix_backward", given, product, weights, grads.contiguous(), weight_grads)
+        return weight_grads
 
     def combine_backward(
-        self, level: Level, operands: Operands, hidden: Tensor, hidden_grads: Tensor, score_grads: Tensor, into: Operands
+        self,
+        level: Level,
+        operands: Operands,
+        hidden: Tensor,
+        hidden_grads: Tensor,
+        score_grads: Tensor,
+        into: Operands,
     ) -> None:
         self._call(
-            "diora_combine_backward", level, operands.vectors, hidden.dtype,
-            operands.first, operands.vectors, hidden, hidden_grads, score_grads,
+            "diora_combine_backward", self._level(level, operands.vectors, hidden.dtype),
+            operands.first, operands.vectors, hidden, hidden_grads, score_grads.contiguous(),
             into.first, into.second, into.vectors, into.first_scores, into.second_scores,
         )  # fmt: skip
 
-    def _call(self, name: str, level: Level, like: Tensor, dtype: torch.dtype, *tensors: Tensor) -> None:
-        """like: a tensor (B, S, D), or (B, pairs, D) for functions that read no charts."""
+    def _level(self, level: Level, like: Tensor, dtype: torch.dtype) -> _Level:
+        """like: a chart, (B, S, D); any (B, _, D) for functions that read no chart.  dtype: of the products."""
         columns, spans, size = like.shape
-        given = _Level(
+        return _Level(
             columns, spans, size, level.pairs, level.ways, level.cells, dtype == torch.bfloat16, torch.get_num_threads(),
             address(level.firsts), address(level.seconds),
         )  # fmt: skip
-        getattr(self.library, name)(ctypes.byref(given), *map(address, tensors))
+
+    def _call(self, name: str, level: _Level, *tensors: Tensor) -> None:
+        getattr(self.library, name)(ctypes.byref(level), *map(address, tensors))
 
 
 def kernels_for(product: torch.dtype, leaves: Tensor) -> Kernels:

@@ -63,7 +63,9 @@ def inside_outside(
 
 def _combined(parts: list[tuple[Cell, Cell]], composition: Composition) -> tuple[Cell, Tensor]:
     """The mean of the compositions of pairs of cells, weighted by the softmax of their scores, and the scores."""
-    scores = torch.stack([one.vector @ composition.score @ other.vector + one.score + other.score for one, other in parts])
+    scores = torch.stack(
+        [one.vector @ composition.score @ other.vector + one.score + other.score for one, other in parts]
+    )
     vectors = torch.stack([_composed(one.vector, other.vector, composition) for one, other in parts])
     weights = scores.softmax(0)
     return Cell(normalize(weights @ vectors, dim=0, eps=TINY), weights @ scores), scores
