@@ -36,8 +36,9 @@ def inside(leaves: Tensor, composition: Composition) -> Tensor:
 def outside(leaves: Tensor, root: Tensor, composition: Composition, outer: Composition | None = None) -> Tensor:
     """The outside vectors of words, from the inside and the outside pass: (B, n, D).
 
-    leaves: (B, n, D), the inside vectors of the words, of norm 1.  root: (D,), the outside vector of a sentence, of norm
-    1.  composition: of the inside pass.  outer: of the outside pass; None: the same one.
+    leaves: (B, n, D), the inside vectors of the words, of norm 1.
+    root: (D,), the outside vector of a sentence, of norm 1.
+    composition: of the inside pass.  outer: of the outside pass; None: the same one.
     """
     vectors: Tensor = _Passes.apply(leaves, root, *composition, *(outer or ()))
     return vectors
@@ -53,8 +54,9 @@ def split_scores(leaves: Tensor, composition: Composition) -> Tensor:
 class _Step(NamedTuple):
     """What a level's backward pass needs, for K pairs of each of m spans.
 
-    hidden: (R, D), the second layer's input; product: (R, D), its output before the ReLU; both empty if no backward pass
-    follows. Their first B * K * m rows are pairs, the others are padding.  scores, weights: (B, K * m).  norms: (B, m, 1).
+    hidden: (R, D), the second layer's input; product: (R, D), its output before the ReLU. Their first B * K * m rows are
+        pairs, the others are padding. Both are empty if no backward pass follows.
+    scores, weights: (B, K * m).  norms: (B, m, 1).
     """
 
     hidden: Tensor

@@ -163,10 +163,9 @@ class NativeKernels:
     def _level(self, level: Level, like: Tensor, dtype: torch.dtype) -> _Level:
         """like: a chart, (B, S, D); any (B, _, D) for functions that read no chart.  dtype: of the products."""
         columns, spans, size = like.shape
-        return _Level(
-            columns, spans, size, level.pairs, level.ways, level.cells, dtype == torch.bfloat16, torch.get_num_threads(),
-            address(level.firsts), address(level.seconds),
-        )  # fmt: skip
+        sizes = columns, spans, size, level.pairs, level.ways, level.cells
+        pointers = address(level.firsts), address(level.seconds)
+        return _Level(*sizes, dtype == torch.bfloat16, torch.get_num_threads(), *pointers)
 
     def _call(self, name: str, level: _Level, *tensors: Tensor) -> None:
         getattr(self.library, name)(ctypes.byref(level), *map(address, tensors))

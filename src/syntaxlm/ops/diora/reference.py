@@ -1,4 +1,4 @@
-"""DIORA's inside and outside recursions as in the paper, one span and one split at a time, differentiated by autograd."""
+"""DIORA's inside and outside recursions as in the paper, one split at a time, differentiated by autograd."""
 
 from __future__ import annotations
 
