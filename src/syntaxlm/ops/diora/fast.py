@@ -54,7 +54,7 @@ def split_scores(leaves: Tensor, composition: Composition) -> Tensor:
 class _Step(NamedTuple):
     """What a level's backward pass needs, for K pairs of each of m spans.
 
-    hidden: (R, D), the second layer's input; product: (R, D), its output before the ReLU. Their first B * K * m rows are
+    hidden: (R, D), the second layer's input; product: (R, D), its output before the ReLU. The first B * K * m rows are
         pairs, the others are padding. Both are empty if no backward pass follows.
     scores, weights: (B, K * m).  norms: (B, m, 1).
     """
