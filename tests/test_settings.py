@@ -294,7 +294,7 @@ def test_models_of_whole_sentences_refuse_streams_and_sentences_without_eos(name
     stream = fault_of({"model": {"name": name}, "batches.carry_state": True})
     assert stream == f"my.yaml: batches.carry_state: found true; expected false: {name} models read whole sentences"
     ends = fault_of({"model": {"name": name}, "batches.predict_eos": False})
-    assert ends == f"my.yaml: batches.predict_eos: found false; expected true: {name} models predict ends of sentences"
+    assert ends == f"my.yaml: batches.predict_eos: found false; expected true: {name} models read ends of sentences"
 
 
 def test_a_curriculum_requires_batches_of_sentences():

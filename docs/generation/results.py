@@ -37,7 +37,8 @@ from docs.generation.stored_results import (
 
 ROOT = Path(__file__).parents[2]
 _NAMES = (
-    "results.md", "papers.md", "figures.md", "notebook.md", "guides/shipped-models.md", "models/ccm.md", "models/dmv.md",
+    "results.md", "papers.md", "figures.md", "notebook.md", "guides/shipped-models.md", "models/ccm.md",
+    "models/dmv.md",
 )  # fmt: skip
 PAGES = [ROOT / "README.md", *(ROOT / "docs" / name for name in _NAMES)]
 _BLOCK = re.compile(r"(<!-- results: (?P<name>\S+) -->\n).*?(<!-- end of results -->)", re.DOTALL)

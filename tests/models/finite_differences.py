@@ -9,7 +9,7 @@ from torch import Tensor, nn
 DIRECTIONS, STEP = 3, 1e-6
 
 
-def assert_gradients_agree(model: nn.Module, loss: Callable[[], Tensor]) -> None:
+def assert_gradients_agree(model: nn.Module, loss: Callable[[], Tensor], step: float = STEP) -> None:
     """loss: deterministic, of the model in float64; its gradient is stored in the parameters.
 
     Each parameter's direction is scaled by its gradient, so that every parameter contributes to the sum.
@@ -23,10 +23,10 @@ def assert_gradients_agree(model: nn.Module, loss: Callable[[], Tensor]) -> None
             drawn = torch.randn(weight.shape, generator=generator, dtype=torch.float64)
             slope = abs(float((weight.grad * drawn).sum()))
             directions[name] = drawn / max(slope, 0.1 * float(weight.grad.norm()), 0.1)
-        expected = _difference(parameters, directions, loss)
+        expected = _difference(parameters, directions, loss, step)
         if sum(_slope(parameters[name], one) for name, one in directions.items()) != _near(expected):
             for name, one in directions.items():  # find the parameter
-                assert _slope(parameters[name], one) == _near(_difference(parameters, {name: one}, loss)), name
+                assert _slope(parameters[name], one) == _near(_difference(parameters, {name: one}, loss, step)), name
             pytest.fail("the gradient of all parameters together differs from finite differences")
 
 
@@ -40,14 +40,14 @@ def _slope(weight: nn.Parameter, direction: Tensor) -> float:
 
 
 def _difference(
-    parameters: dict[str, nn.Parameter], directions: dict[str, Tensor], loss: Callable[[], Tensor]
+    parameters: dict[str, nn.Parameter], directions: dict[str, Tensor], loss: Callable[[], Tensor], step: float
 ) -> float:
     values = []
     with torch.no_grad():
         for sign in (1, -1):
             for name, direction in directions.items():
-                parameters[name].add_(sign * STEP * direction)
+                parameters[name].add_(sign * step * direction)
             values.append(float(loss()))
             for name, direction in directions.items():
-                parameters[name].sub_(sign * STEP * direction)
-    return (values[0] - values[1]) / (2 * STEP)
+                parameters[name].sub_(sign * step * direction)
+    return (values[0] - values[1]) / (2 * step)

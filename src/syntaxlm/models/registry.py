@@ -9,7 +9,21 @@ from typing import Annotated, Any, TypeVar
 from pydantic import Field
 
 from syntaxlm.errors import InputError
-from syntaxlm.models import backbone, ccm, combination, dmv, dmv_ccm, lstm, ngram, on_lstm, palm, pcfg, prpn, tree_rnn
+from syntaxlm.models import (
+    backbone,
+    ccm,
+    combination,
+    diora,
+    dmv,
+    dmv_ccm,
+    lstm,
+    ngram,
+    on_lstm,
+    palm,
+    pcfg,
+    prpn,
+    tree_rnn,
+)
 from syntaxlm.models.abilities import LACKS, EncodesSentences, Model, TrainsByCounting, TrainsByGradient
 from syntaxlm.models.batches import Reads
 from syntaxlm.models.sizes import shapes_of
@@ -23,6 +37,7 @@ ModelConfig = Annotated[
     | pcfg.TensorPCFGConfig
     | pcfg.NeuralPCFGConfig
     | pcfg.CompoundPCFGConfig
+    | diora.DIORAConfig
     | ngram.NGramConfig
     | ccm.CCMConfig
     | dmv.DMVConfig
@@ -85,6 +100,7 @@ MODELS: dict[str, ModelType] = {
     "tensor-pcfg": ModelType(pcfg.TensorPCFGConfig, pcfg.build, (pcfg.PCFG,)),
     "neural-pcfg": ModelType(pcfg.NeuralPCFGConfig, pcfg.build, (pcfg.PCFG,)),
     "compound-pcfg": ModelType(pcfg.CompoundPCFGConfig, pcfg.build, (pcfg.SentencePCFG,)),
+    "diora": ModelType(diora.DIORAConfig, diora.build, (diora.DIORA,), diora.build_encoder),
     "ngram": ModelType(ngram.NGramConfig, ngram.build, (ngram.NGramModel,)),
     "ccm": ModelType(ccm.CCMConfig, ccm.build, (ccm.CCM,)),
     "dmv": ModelType(dmv.DMVConfig, dmv.build, (dmv.DMV,)),

@@ -169,8 +169,15 @@ class TextTrainingData(TrainingData):
         )
 
     def validation_batches(self, recipe: Recipe) -> Iterable[Any]:
+        cut = recipe.batches
         return SentenceBatches(
-            self.valid, self.vocabulary, TOKEN_BUDGET, False, 0, predict_eos=recipe.batches.predict_eos
+            self.valid,
+            self.vocabulary,
+            TOKEN_BUDGET,
+            shuffle=False,
+            seed=0,
+            maximum_words=cut.maximum_words,
+            predict_eos=cut.predict_eos,
         ).iterate()
 
     def full_pass(self, recipe: Recipe) -> Iterable[TokenBatch]:

@@ -221,7 +221,7 @@ class Recipe(Settings):
         if batches.carry_state:
             faults.append(f"batches.carry_state: found true; expected false: {name} models read whole sentences")
         if not batches.predict_eos:
-            faults.append(f"batches.predict_eos: found false; expected true: {name} models predict ends of sentences")
+            faults.append(f"batches.predict_eos: found false; expected true: {name} models read ends of sentences")
         return faults
 
 

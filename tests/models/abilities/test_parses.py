@@ -43,6 +43,7 @@ OF_MARGINALS = [name for name in NAMES if name in BRACKETS or built(name).struct
 OF_HEADS = names_with(ParsesDependencies)
 every_model = pytest.mark.parametrize("name", NAMES)
 every_sentence_model = pytest.mark.parametrize("name", [name for name in SENTENCE_VARIANTS if name not in OF_HEADS])
+every_labelling_model = every(LabelsSpans, among=list(SENTENCE_VARIANTS))
 every_dependency_model = every(ParsesDependencies)
 every_left_to_right_model = every(NeuralParser)
 SENTENCES = [KNOWN["words"].split()[:length] for length in (1, 2, 3, 4, 6, 10)] + [["old"] * 7]
@@ -59,11 +60,6 @@ def real_values(structure, batch):
         return structure.values
     mask = batch.mask()
     return structure.values[:, mask] if isinstance(structure, Distances) else structure.values[mask]
-
-
-def complete(model, batch):
-    """The structure, with labels if the model has them."""
-    return model.labelled_structure(batch) if isinstance(model, LabelsSpans) else model.structure(batch)
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in (*OF_MARGINALS, *OF_HEADS)])
@@ -199,32 +195,42 @@ def test_structure_equals_that_of_a_full_forward_pass(name):
             torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
 
 
+EVERY_LENGTHS = pytest.mark.parametrize("lengths", [(5, 3, 2, 1), (4,), (1, 1), (2, 0)], ids=str)
+
+
+def spans_of_words(size: int, length: int) -> torch.Tensor:
+    """(n, n), whether each span is of a sentence of this length."""
+    words = torch.zeros(size, size, dtype=torch.bool)
+    words[:length, :length] = True
+    return words.triu()
+
+
 @every_sentence_model
-@pytest.mark.parametrize("lengths", [(5, 3, 2, 1), (4,), (1, 1), (2, 0)], ids=str)
+@EVERY_LENGTHS
 def test_span_marginals_are_of_spans_of_whole_sentences(name, lengths):
     model = built(name)
-    found = complete(model, closed_sentences(lengths))
+    found = model.structure(closed_sentences(lengths))
     assert type(found) is model.structure_type is SpanMarginals
-    assert torch.equal(model.structure(closed_sentences(lengths)).values, found.values)
     assert model.distance_layers == 0
-    shape = len(lengths), max(lengths), max(lengths)
-    assert found.values.shape == shape
+    assert found.values.shape == (len(lengths), max(lengths), max(lengths))
     assert not found.values.requires_grad
     for values, length in zip(found.values, lengths, strict=True):
-        words = torch.zeros(shape[1:], dtype=torch.bool)
-        words[:length, :length] = True
-        spans = words.triu()
-        longer = spans.triu(1)
+        longer = spans_of_words(max(lengths), length).triu(1)
         assert not values[~longer].any()
         assert ((values[longer] > 0) & (values[longer] <= 1 + 1e-12)).all()
         assert float(values.sum()) == pytest.approx(max(0, length - 1)), "the spans of a binary tree"
-    if not isinstance(model, LabelsSpans):
-        return
-    assert found.labels.shape == shape
+
+
+@every_labelling_model
+@EVERY_LENGTHS
+def test_labels_are_of_spans_of_whole_sentences(name, lengths):
+    model = built(name)
+    found = model.labelled_structure(closed_sentences(lengths))
+    assert torch.equal(model.structure(closed_sentences(lengths)).values, found.values)
+    assert found.labels.shape == found.values.shape
     assert found.labels.dtype == torch.int64
     for labels, length in zip(found.labels, lengths, strict=True):
-        spans = torch.ones(shape[1:], dtype=torch.bool).triu()
-        spans[:, length:] = False
+        spans = spans_of_words(max(lengths), length)
         assert (labels[~spans] == -1).all()
         assert ((labels[spans] >= 0) & (labels[spans] < len(model.labels))).all()
         assert len(set(model.labels)) == len(model.labels)
@@ -233,10 +239,13 @@ def test_span_marginals_are_of_spans_of_whole_sentences(name, lengths):
 @every_sentence_model
 def test_padding_and_other_sentences_never_change_span_marginals(name):
     model, batch = built(name), closed_sentences()
-    together = complete(model, batch)
+    read = (
+        model.labelled_structure if isinstance(model, LabelsSpans) else model.structure
+    )  # with labels if there are any
+    together = read(batch)
     for column, length in enumerate(batch.lengths.tolist()):
         part, words = (slice(length), slice(column, column + 1)), length - 2
-        alone = complete(model, TokenBatch(batch.tokens[part], batch.targets[part]))
+        alone = read(TokenBatch(batch.tokens[part], batch.targets[part]))
         torch.testing.assert_close(together.values[column, :words, :words], alone.values[0], rtol=0, atol=1e-12)
         if isinstance(model, LabelsSpans):
             assert torch.equal(together.labels[column, :words, :words], alone.labels[0])

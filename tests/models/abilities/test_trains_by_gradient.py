@@ -10,7 +10,7 @@ import torch
 
 from syntaxlm.models.abilities import NATS_PER_TOKEN, HasHiddenStates, ScoresTokens, TrainsByCounting, TrainsByGradient
 from syntaxlm.models.registry import is_trained
-from tests.models.finite_differences import assert_gradients_agree
+from tests.models.finite_differences import STEP, assert_gradients_agree
 from tests.models.variants import (
     EVERY,
     SENTENCE_VARIANTS,
@@ -37,11 +37,12 @@ def rates_of(name: str) -> dict[str, float]:
 
 @every_model
 def test_a_loss_is_a_sum_with_its_count(name):
-    batch = batch_for(name)
-    found = built(name).train().loss(batch)
+    model, batch = built(name).train(), batch_for(name)
+    found = model.loss(batch)
     assert found.total.shape == ()
     assert found.total.requires_grad
-    assert (found.count, found.items) == (batch.token_count(), batch.sentence_count())
+    ends = batch.sentence_count() if model.criterion.unit == "nats per word" else 0
+    assert (found.count, found.items) == (batch.token_count() - ends, batch.sentence_count())
     assert all(penalty.shape == () for penalty in found.penalties.values())
 
 
@@ -79,7 +80,8 @@ def test_the_gradient_in_evaluation_agrees_with_finite_differences(name):
     model = built(name)
     batch = ragged(7, (7, 5, 3, 1)) if name in VARIANTS else batch_for(name)
     model.loss(batch).total.backward()
-    assert_gradients_agree(model, lambda: model.loss(batch).total)
+    step = 1e-7 if name == "diora" else STEP  # a smaller one crosses fewer kinks of ReLUs
+    assert_gradients_agree(model, lambda: model.loss(batch).total, step)
 
 
 @every(TrainsByGradient, HasHiddenStates, text=True)

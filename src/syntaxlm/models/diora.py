@@ -1,0 +1,227 @@
+"""DIORA: a sentence's parts are composed into its vector, and each word is predicted from all the others.
+
+Drozdov, Verga, Yadav, Iyyer, McCallum 2019, "Unsupervised Latent Tree Induction with Deep Inside-Outside Recursive
+Autoencoders". Where the paper is silent, this is the authors' program with the options of their README. DIORA is an
+autoencoder: it gives no probability of a sentence, because each word is predicted from words on both sides.
+Shapes: T time, B sentences, n words, E embedding size, D features of a vector, V vocabulary size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from syntaxlm.models.abilities import (
+    Criterion,
+    EncodesSentences,
+    Encoding,
+    FindsBestTrees,
+    LabelledSpans,
+    Loss,
+    Model,
+    NeedsTextCounts,
+    SpanMarginals,
+    TextCounts,
+    TrainsByGradient,
+)
+from syntaxlm.models.batches import State, TokenBatch
+from syntaxlm.ops import charts, diora
+from syntaxlm.ops.softmax import target_log_probs
+from syntaxlm.settings import Settings, Size
+from syntaxlm.trees.charts import spans_in
+
+_GROUP = 1 << 23  # most features of the pairs of one width, of sentences that are composed together
+
+
+@dataclass(frozen=True)
+class DIORAConfig(Settings, section="model"):
+    """Settings of DIORA."""
+
+    name: Literal["diora"] = "diora"
+    embedding_size: Size = 400  # features of a word's embedding
+    hidden_size: Size = 400  # D, features of a span's vector and of the hidden layer that composes two
+    shared: bool = True  # the outside pass composes with the weights of the inside pass
+    negatives: Annotated[int, Field(ge=0, le=1_000_000)] = 100  # words drawn per batch for the loss; 0: full softmax
+
+
+class _Composition(nn.Module):
+    """The weights of `ops.diora.Composition`; standard normal at the start."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        shapes = (size, 2 * size), (size,), (size, size), (size,), (size, size)
+        self.parts = nn.ParameterDict(
+            {
+                name: nn.Parameter(torch.empty(shape))
+                for name, shape in zip(diora.Composition._fields, shapes, strict=True)
+            }
+        )
+        for part in self.parts.values():
+            nn.init.normal_(part)
+
+    def forward(self) -> diora.Composition:
+        return diora.Composition(*(self.parts[name] for name in diora.Composition._fields))
+
+
+class DIORAEncoder(Model, EncodesSentences):
+    """The inside pass. A sentence's vector is its inside vector."""
+
+    reads = "sentences"
+
+    def __init__(self, config: DIORAConfig, vocabulary_size: int) -> None:
+        super().__init__()
+        self.vocabulary_size, self.feature_size = vocabulary_size, config.hidden_size
+        self.embedding = nn.Embedding(vocabulary_size, config.embedding_size)
+        self.leaf = nn.Linear(config.embedding_size, config.hidden_size)
+        self.composition = _Composition(config.hidden_size)
+        nn.init.normal_(self.embedding.weight, std=config.embedding_size**-0.5)
+        nn.init.normal_(self.leaf.weight)
+        nn.init.zeros_(self.leaf.bias)
+
+    def encode(self, batch: TokenBatch) -> Encoding:
+        """The inside vector of each column; all its tokens are words."""
+        steps, columns = batch.tokens.shape
+        lengths = [steps] * columns if batch.lengths is None else batch.lengths.tolist()
+        groups = self._groups(batch.tokens, lengths)
+        return Encoding(torch.cat([diora.inside(self._leaves(words), self.composition()) for _, words in groups]))
+
+    def _leaves(self, words: Tensor) -> Tensor:
+        """The inside vectors of words, (..., D), of norm 1."""
+        return _of_norm_1(self.leaf(self.embedding(words)).tanh().to(self.embedding.weight.dtype))
+
+    def _groups(self, tokens: Tensor, lengths: list[int]) -> Iterator[tuple[slice, Tensor]]:
+        """Sentences of one length that are composed together: their columns, and their words, (B, n).
+
+        tokens: (T, B), longest sentence first.  lengths: number of words of each; those without words are left out.
+        """
+        start = 0
+        for length, columns in groupby(lengths):
+            end = start + len(list(columns))
+            together = max(1, _GROUP // (max(1, length) ** 2 * self.feature_size // 4 + 1))
+            for first in range(start, end if length else start, together):
+                own = slice(first, min(first + together, end))
+                yield own, tokens[:length, own].T
+            start = end
+
+
+class DIORA(DIORAEncoder, TrainsByGradient, NeedsTextCounts, FindsBestTrees):
+    """An autoencoder of sentences. Trees are scored by the inside pass: by the sum of the scores of their splits."""
+
+    criterion = Criterion("reconstruction loss", "nats per word")
+    structure_type = SpanMarginals
+    unigrams: Tensor
+
+    def __init__(self, config: DIORAConfig, vocabulary_size: int) -> None:
+        super().__init__(config, vocabulary_size)
+        self.negatives = config.negatives
+        self.outside_composition = None if config.shared else _Composition(config.hidden_size)
+        self.root = nn.Parameter(torch.randn(config.hidden_size))
+        self.decoder = nn.Linear(config.hidden_size, config.embedding_size, bias=False)
+        nn.init.normal_(self.decoder.weight)
+        self.register_buffer("unigrams", torch.full((vocabulary_size,), 1 / vocabulary_size).log())
+
+    def setup(self, counts: TextCounts) -> None:
+        """Sets the log-probabilities of words without context (add-1/2 smoothing)."""
+        smoothed = counts.words.double() + 0.5
+        self.unigrams.copy_((smoothed / smoothed.sum()).log())
+
+    def loss(self, batch: TokenBatch, state: State = None) -> Loss:
+        """Cross-entropy of each word given its outside vector; in training, among itself and sampled words.
+
+        The logit of a word is its score plus its log unigram probability. Negatives are drawn by that probability, so
+        it cancels in training, and the full softmax is what training estimates.
+        """
+        outer = None if self.outside_composition is None else self.outside_composition()
+        root, composition = _of_norm_1(self.root), self.composition()
+        rows, targets = [], []
+        for _, words in self._sentences(batch, extra=1):
+            vectors = diora.outside(self._leaves(words), root, composition, outer)
+            rows.append(vectors.flatten(0, 1))
+            targets.append(words.flatten())
+        if not rows:
+            return Loss(0 * self.root.sum(), 0, batch.sentence_count())
+        words = torch.cat(targets)
+        predicted = self.decoder(torch.cat(rows))
+        total = self._sampled(predicted, words) if self.training and self.negatives else self._full(predicted, words)
+        return Loss(total, len(words), batch.sentence_count())
+
+    def _full(self, predicted: Tensor, words: Tensor) -> Tensor:
+        """The summed loss of a softmax over all words. predicted: (N, E); words: (N,)."""
+        return -target_log_probs(predicted, self.embedding.weight, self.unigrams, words).sum()
+
+    def _sampled(self, predicted: Tensor, words: Tensor) -> Tensor:
+        """The summed loss of a softmax over each word and the same sampled words."""
+        drawn = torch.multinomial(self.unigrams.exp(), self.negatives, replacement=True)
+        own = (predicted * self.embedding(words)).sum(-1, keepdim=True)
+        scores = torch.cat([own, predicted @ self.embedding(drawn).T], 1).to(self.embedding.weight.dtype)
+        return (scores.logsumexp(1) - scores[:, 0]).sum()
+
+    # ---- structure
+
+    @torch.no_grad()
+    def structure(self, batch: TokenBatch) -> SpanMarginals:
+        """The probability of every span if trees have probabilities proportional to exp(sum of split scores)."""
+        longest = max(1, len(batch.tokens) - 2)
+        values = self.unigrams.new_zeros(batch.sentence_count(), longest, longest)
+        for columns, length, scores in self._split_scores(batch):
+            found = charts.marginals(_no_weights(scores, length), scores).spans[length:].clamp(0, 1)
+            start, last = _longer_spans(length, self.device)
+            values[columns, start, last] = found.T.to(values.dtype)
+        return SpanMarginals(values)
+
+    @torch.no_grad()
+    def best_trees(self, batch: TokenBatch) -> list[LabelledSpans]:
+        """The tree of each column with the largest sum of split scores (CKY), without labels."""
+        found: list[LabelledSpans] = [[] for _ in range(batch.sentence_count())]
+        for columns, length, scores in self._split_scores(batch):
+            spans = charts.best(_no_weights(scores, length), scores).spans[length:]
+            start, last = (part.tolist() for part in _longer_spans(length, self.device))
+            words = [(word, word, -1) for word in range(length)]
+            for column, own in enumerate(spans.T, columns.start):
+                found[column] = [*((start[one], last[one], -1) for one in own.nonzero()[:, 0].tolist()), *words]
+        return found
+
+    def _split_scores(self, batch: TokenBatch) -> Iterator[tuple[slice, int, Tensor]]:
+        """Columns of sentences of one length, their number of words, and the scores of their splits, in float64.
+
+        The sums of many large scores would not be exact enough in float32.
+        """
+        for columns, words in self._sentences(batch, extra=2):
+            scores = diora.split_scores(self._leaves(words), self.composition())
+            yield columns, words.shape[1], scores.double()
+
+    def _sentences(self, batch: TokenBatch, extra: int) -> Iterator[tuple[slice, Tensor]]:
+        """Like `_groups`, of the words after BOS.  extra: number of steps of a sentence that are not words."""
+        steps, columns = batch.tokens.shape
+        lengths = [steps] * columns if batch.lengths is None else batch.lengths.tolist()
+        return self._groups(batch.tokens[1:], [max(0, length - extra) for length in lengths])
+
+
+def _of_norm_1(vectors: Tensor) -> Tensor:
+    return normalize(vectors, dim=-1, eps=1e-8)
+
+
+def _no_weights(scores: Tensor, length: int) -> Tensor:
+    """Span weights of 0, for the chart algorithms: (n(n + 1)/2, B)."""
+    return scores.new_zeros(length * (length + 1) // 2, scores.shape[1])
+
+
+def _longer_spans(length: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """The first and last words of the spans of two or more words, in the order of a chart."""
+    start, end = (torch.tensor(part[length:], device=device) for part in spans_in(length))
+    return start, end - 1
+
+
+def build(config: DIORAConfig, vocabulary_size: int) -> DIORA:
+    return DIORA(config, vocabulary_size)
+
+
+def build_encoder(config: DIORAConfig, vocabulary_size: int) -> DIORAEncoder:
+    return DIORAEncoder(config, vocabulary_size)
