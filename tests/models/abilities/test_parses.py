@@ -241,7 +241,7 @@ def test_padding_and_other_sentences_never_change_span_marginals(name):
     model, batch = built(name), closed_sentences()
     read = (
         model.labelled_structure if isinstance(model, LabelsSpans) else model.structure
-    )  # with labels if there are any
+    )
     together = read(batch)
     for column, length in enumerate(batch.lengths.tolist()):
         part, words = (slice(length), slice(column, column + 1)), length - 2
