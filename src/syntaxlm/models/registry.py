@@ -9,7 +9,19 @@ from typing import Annotated, Any, TypeVar
 from pydantic import Field
 
 from syntaxlm.errors import InputError
-from syntaxlm.models import backbone, combination, lstm, ngram, on_lstm, palm, pcfg, prpn, tree_rnn
+from syntaxlm.models import (
+    backbone,
+    combination,
+    gumbel_tree_lstm,
+    lstm,
+    ngram,
+    on_lstm,
+    palm,
+    pcfg,
+    prpn,
+    rl_spinn,
+    tree_rnn,
+)
 from syntaxlm.models.abilities import LACKS, EncodesSentences, Model, TrainsByCounting, TrainsByGradient
 from syntaxlm.models.batches import Reads
 from syntaxlm.models.sizes import shapes_of
@@ -25,6 +37,8 @@ ModelConfig = Annotated[
     | pcfg.CompoundPCFGConfig
     | ngram.NGramConfig
     | tree_rnn.TreeRNNConfig
+    | gumbel_tree_lstm.GumbelTreeLSTMConfig
+    | rl_spinn.RLSPINNConfig
     | combination.CombinationConfig,
     Field(discriminator="name"),
 ]
@@ -59,6 +73,11 @@ def _neural(config: type, make: Callable[[Any], backbone.Backbone], *classes: ty
     )
 
 
+def _encoder(config: type, build: Callable[[Any, int], Any], kind: type[Model]) -> ModelType:
+    """A model type that only encodes sentences and parses, and is trained in a pair classifier."""
+    return ModelType(config, build, (kind,), build)
+
+
 def _build_scorer(config: Any, vocabulary_size: int) -> backbone.NeuralModel:
     model = MODELS[config.name].build(config, vocabulary_size)
     assert isinstance(model, backbone.NeuralModel)
@@ -84,6 +103,10 @@ MODELS: dict[str, ModelType] = {
     "compound-pcfg": ModelType(pcfg.CompoundPCFGConfig, pcfg.build, (pcfg.SentencePCFG,)),
     "ngram": ModelType(ngram.NGramConfig, ngram.build, (ngram.NGramModel,)),
     "tree-rnn": ModelType(tree_rnn.TreeRNNConfig, tree_rnn.build, (tree_rnn.TreeRNN,)),
+    "gumbel-tree-lstm": _encoder(
+        gumbel_tree_lstm.GumbelTreeLSTMConfig, gumbel_tree_lstm.build, gumbel_tree_lstm.GumbelTreeLSTM
+    ),
+    "rl-spinn": _encoder(rl_spinn.RLSPINNConfig, rl_spinn.build, rl_spinn.RLSPINN),
     "combination": ModelType(
         combination.CombinationConfig,
         lambda settings, size: combination.build(settings, size, _build_scorer),
