@@ -57,62 +57,67 @@ class GumbelTreeLSTM(Model, EncodesSentences, Parses):
         self.query = nn.Parameter(torch.randn(config.hidden_size) / config.hidden_size**0.5)
 
     def encode(self, batch: TokenBatch) -> Encoding:
-        leaves, counts = self._leaves(batch.tokens), batch.columns_by_length()
-        roots = self._sampled_roots(leaves, counts) if self.training else self._best_roots(leaves, counts)[0]
+        leaves = self._leaves(batch)
+        roots = self._sampled_roots(leaves) if self.training else self._best_roots(leaves)[0]
         return Encoding(roots.chunk(2, -1)[0])
 
     def structure(self, batch: TokenBatch) -> SpanMarginals:
         """The spans of the tree of the best merges have probability 1. BOS and EOS are not read."""
-        words = batch.inner()
-        return SpanMarginals(self._best_roots(self._leaves(words.tokens), words.columns_by_length())[1])
+        return SpanMarginals(self._best_roots(self._leaves(batch.inner()))[1])
 
-    def _leaves(self, tokens: Tensor) -> Tensor:
-        """(T, B) -> (T, B, 2D)."""
-        embedded = dropout(self.embedding(tokens), self.config.dropout, self.training)
+    def _leaves(self, batch: TokenBatch) -> list[Tensor]:
+        """The states of the leaves of all sentences of each length n from 0 to T, (n, sentences, 2D)."""
+        embedded = dropout(self.embedding(batch.tokens), self.config.dropout, self.training)
         if isinstance(self.leaf, nn.Linear):
-            return self.leaf(embedded)
-        state, leaves = None, []
-        for inputs in embedded:
-            state = self.leaf(inputs, state)
-            leaves.append(torch.cat(state, -1))
-        return torch.stack(leaves)
+            leaves = self.leaf(embedded)
+        else:
+            state, steps = None, []
+            for inputs in embedded:
+                state = self.leaf(inputs, state)
+                steps.append(torch.cat(state, -1))
+            leaves = torch.stack(steps)
+        counts = batch.columns_by_length()
+        sizes = [count - longer for count, longer in zip(counts, [*counts[1:], 0], strict=True)]
+        parts = leaves.split(sizes[::-1], 1)[::-1]
+        return [part[:length] for length, part in enumerate(parts)]
 
     def _scores(self, parents: Tensor) -> Tensor:
         """(m - 1, A, 2D) -> (m - 1, A): the query's product with the hidden states of the proposed parents."""
         scores: Tensor = parents.chunk(2, -1)[0] @ self.query
         return scores
 
-    def _sampled_roots(self, leaves: Tensor, counts: list[int]) -> Tensor:
-        """The roots of sampled trees, (B, 2D). counts: see `TokenBatch.columns_by_length`."""
-        nodes = leaves[:, :0]
-        for length in range(len(leaves), 1, -1):
-            nodes = torch.cat([nodes, leaves[:length, nodes.shape[1] : counts[length]]], 1)
+    def _sampled_roots(self, leaves: list[Tensor]) -> Tensor:
+        """The roots of sampled trees, (B, 2D). leaves: by length."""
+        nodes = leaves[-1][:, :0]
+        for new in leaves[:1:-1]:
+            nodes = torch.cat([nodes, new], 1)
             parents = self.cell(nodes[:-1], nodes[1:])
             chosen = gumbel_softmax(self._scores(parents), self.config.temperature, hard=True, dim=0)[..., None]
             merged = chosen.cumsum(0)  # 1 from the chosen pair on: what follows moves one place to the left
             nodes = (1 - merged) * nodes[:-1] + chosen * parents + (merged - chosen) * nodes[1:]
-        return torch.cat([nodes[0], leaves[0, nodes.shape[1] :]])
+        return torch.cat([nodes[0], leaves[1][0]])
 
-    def _best_roots(self, leaves: Tensor, counts: list[int]) -> tuple[Tensor, Tensor]:
+    def _best_roots(self, leaves: list[Tensor]) -> tuple[Tensor, Tensor]:
         """The roots of the trees of the best merges, (B, 2D), and the spans of these trees, (B, T, T) of 0 and 1."""
-        steps, columns, _ = leaves.shape
-        spans = leaves.new_zeros(columns, steps, steps)
-        places = torch.arange(steps + 1, device=leaves.device)
-        nodes, parents = leaves[:, :0], leaves[1:, :0]
-        starts = places[:, None].expand(-1, columns)[:, :0]  # first word of each node, and the end of the sentence
+        longest = leaves[-1]
+        steps, device = len(longest), longest.device
+        spans = longest.new_zeros(sum(part.shape[1] for part in leaves), steps, steps)
+        words = torch.arange(steps + 1, device=device)[:, None]
+        nodes, parents = longest[:, :0], longest[1:, :0]
+        starts = words[:, :0]  # the first word of each node, and the end of the sentence
         for length in range(steps, 1, -1):
-            new = leaves[:length, nodes.shape[1] : counts[length]]
+            new = leaves[length]
             nodes, parents = torch.cat([nodes, new], 1), torch.cat([parents, self.cell(new[:-1], new[1:])], 1)
-            starts = torch.cat([starts, places[: length + 1, None].expand(-1, new.shape[1])], 1)
-            best, active = self._scores(parents).argmax(0), torch.arange(counts[length], device=leaves.device)
-            spans[active, starts[best, active], starts[best + 2, active] - 1] = 1
-            parent = parents[best, active]
+            starts = torch.cat([starts, words[: length + 1].expand(-1, new.shape[1])], 1)
+            best, column = self._scores(parents).argmax(0), torch.arange(nodes.shape[1], device=device)
+            spans[column, starts[best, column], starts[best + 2, column] - 1] = 1
+            parent = parents[best, column]
             nodes, parents, starts = _without(nodes, best + 1), _without(parents, best), _without(starts, best + 1)
-            nodes[best, active] = parent
+            nodes[best, column] = parent
             for changed in (best - 1, best) if length > 2 else ():
-                at = changed.clamp(0, length - 3)
-                parents[at, active] = self.cell(nodes[at, active], nodes[at + 1, active])
-        return torch.cat([nodes[0], leaves[0, nodes.shape[1] :]]), spans
+                place = changed.clamp(0, length - 3)
+                parents[place, column] = self.cell(nodes[place, column], nodes[place + 1, column])
+        return torch.cat([nodes[0], leaves[1][0]]), spans
 
 
 def _without(values: Tensor, place: Tensor) -> Tensor:

@@ -111,7 +111,7 @@ class RLSPINN(Model, LearnsFromRewards, Parses):
                 tracking = tuple(part[:active] for part in tracking)
                 log_probs, entropies, lengths = log_probs[:active], entropies[:active], lengths[:active]
             column = torch.arange(active, device=leaves.device)
-            front, top, second = buffer[read, column], stack[size - 1, column], stack[size - 2, column]
+            front, (top, second) = buffer[read, column], stack[torch.stack([size - 1, size - 2]), column]
             hidden = [state.chunk(2, -1)[0] for state in (front, top, second)]
             tracking = self.tracker(torch.cat(hidden, -1), tracking)
             logits = self.policy(tracking[0])[:, 0]  # log-odds of REDUCE
