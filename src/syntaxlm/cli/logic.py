@@ -59,8 +59,8 @@ def _data(options: argparse.Namespace) -> None:
 
 
 def _evaluate(options: argparse.Namespace) -> None:
-    from syntaxlm.evaluation.logical_inference import evaluate_inference, read_classifier
-    from syntaxlm.model_io import find_device
+    from syntaxlm.evaluation.logical_inference import evaluate_inference
+    from syntaxlm.model_io import find_device, read_classifier
     from syntaxlm.progress import status
 
     device = find_device(options.device or "cpu")

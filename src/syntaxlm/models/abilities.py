@@ -408,7 +408,7 @@ class Encoding:
     decisions: Decisions | None = None
 
 
-class EncodesSentences(ABC):
+class EncodesSentences(Model, ABC):
     """Encodes a sentence as a vector. feature_size: F."""
 
     feature_size: int

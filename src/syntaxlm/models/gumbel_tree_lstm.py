@@ -1,8 +1,8 @@
 """Gumbel Tree-LSTM: a sentence encoder that chooses a binary tree, trained only by the task above it.
 
 Choi, Yoo, Lee 2018, "Learning to Compose Task-Specific Tree Structures". At each step, all pairs of adjacent nodes
-propose a parent, a query vector scores the parents, and one pair is merged; the other nodes are copied. Training samples
-the pair by the straight-through Gumbel-softmax; evaluation takes the best one.
+propose a parent, a query vector scores the parents, and one pair is merged; the other nodes are copied. Training
+samples the pair by the straight-through Gumbel-softmax; evaluation takes the best one.
 
 Sentences of a batch start merging one after the other, the longest first, so that all of them have the same number of
 nodes at every step and need no mask. In evaluation, only the parents that a merge changes are computed again.
@@ -20,7 +20,7 @@ from torch.nn.functional import gumbel_softmax
 
 from syntaxlm.layers.dropout import dropout
 from syntaxlm.layers.tree_lstm import TreeLSTMCell
-from syntaxlm.models.abilities import EncodesSentences, Encoding, Model, Parses, SpanMarginals
+from syntaxlm.models.abilities import EncodesSentences, Encoding, Parses, SpanMarginals
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.settings import Fraction, Positive, Settings, Size
 
@@ -38,7 +38,7 @@ class GumbelTreeLSTMConfig(Settings, section="model"):
     init_range: Positive = 0.1  # initial embeddings: uniform in (-init_range, init_range)
 
 
-class GumbelTreeLSTM(Model, EncodesSentences, Parses):
+class GumbelTreeLSTM(EncodesSentences, Parses):
     """Gumbel Tree-LSTM. A sentence's vector is the hidden state of the root of its tree."""
 
     structure_type = SpanMarginals

@@ -70,10 +70,8 @@ class PairClassifier(Model, TrainsByGradient):
     def __init__(self, config: ModelConfig, settings: ClassifierSettings, tokens: int, classes: int) -> None:
         super().__init__()
         self.vocabulary_size = tokens
-        encoder = build_encoder(config, tokens)
-        features = 4 * encoder.feature_size
-        assert isinstance(encoder, nn.Module)
-        self.encoder = encoder
+        self.encoder = build_encoder(config, tokens)
+        features = 4 * self.encoder.feature_size
         self.layers = nn.Sequential(
             nn.Dropout(settings.dropout),
             nn.Linear(features, settings.hidden_size),
@@ -84,7 +82,7 @@ class PairClassifier(Model, TrainsByGradient):
 
     def forward(self, pairs: PairBatch) -> tuple[Tensor, Encoding]:
         """Returns logits, (B, L), and the encoding of all sentences."""
-        encoding: Encoding = self.encoder.encode(pairs.sentences)
+        encoding = self.encoder.encode(pairs.sentences)
         left, right = encoding.features[pairs.places].chunk(2)
         features = torch.cat([left, right, left * right, (left - right).abs()], dim=-1)
         return self.layers(features), encoding
@@ -92,7 +90,7 @@ class PairClassifier(Model, TrainsByGradient):
     def loss(self, batch: PairBatch, state: State = None) -> Loss:
         """Cross-entropy in training mode; number of correct answers in evaluation mode.
 
-        The reward of an encoder that learns from rewards is the log-probability of the pair's class, for both sentences.
+        An encoder that learns from rewards gets the log-probability of the pair's class for each of its sentences.
         """
         assert batch.classes is not None, "training batches must have classes"
         logits, encoding = self(batch)

@@ -22,7 +22,7 @@ from syntaxlm.models import (
     rl_spinn,
     tree_rnn,
 )
-from syntaxlm.models.abilities import LACKS, EncodesSentences, Model, TrainsByCounting, TrainsByGradient
+from syntaxlm.models.abilities import LACKS, Distances, EncodesSentences, Model, TrainsByCounting, TrainsByGradient
 from syntaxlm.models.batches import Reads
 from syntaxlm.models.sizes import shapes_of
 
@@ -66,7 +66,9 @@ def _neural(config: type, make: Callable[[Any], backbone.Backbone], *classes: ty
     """A model type with a backbone. make: builds the backbone from settings."""
 
     def encoder(settings: Any, size: int) -> backbone.NeuralEncoder:
-        return backbone.NeuralEncoder(make(settings), size, settings.embedding_size, settings.init_range)
+        read = make(settings)
+        kind = backbone.ParsingEncoder if read.structure_type is Distances else backbone.NeuralEncoder
+        return kind(read, size, settings.embedding_size, settings.init_range)
 
     return ModelType(
         config, lambda settings, size: backbone.neural_model(make(settings), settings, size), classes, encoder

@@ -1,8 +1,8 @@
 """RL-SPINN: a sentence encoder that builds a binary tree by shift and reduce, trained by the task above it.
 
-Yogatama, Blunsom, Dyer, Grefenstette, Ling 2017, "Learning to Compose Words into Sentences with Reinforcement Learning",
-with the tracking LSTM of SPINN (Bowman et al. 2016). The actions are sampled in training and learned by REINFORCE from
-the reward of each sentence; in evaluation the more probable action is taken.
+Yogatama, Blunsom, Dyer, Grefenstette, Ling 2017, "Learning to Compose Words into Sentences with Reinforcement
+Learning", with the tracking LSTM of SPINN (Bowman et al. 2016). The actions are sampled in training and learned by
+REINFORCE from the reward of each sentence; in evaluation the more probable action is taken.
 
 All sentences of a batch take their actions together. Shapes: T steps, B sentences, A of them that are not finished,
 D features, K features of the tracking LSTM.
@@ -19,7 +19,7 @@ from torch.nn.functional import logsigmoid, softplus
 
 from syntaxlm.layers.dropout import dropout
 from syntaxlm.layers.tree_lstm import TreeLSTMCell
-from syntaxlm.models.abilities import Decisions, Encoding, LearnsFromRewards, Model, Parses, SpanMarginals
+from syntaxlm.models.abilities import Decisions, Encoding, LearnsFromRewards, Parses, SpanMarginals
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.settings import Fraction, NonNegative, Positive, Settings, Size
 
@@ -53,10 +53,12 @@ class _Trees:
     decisions: Decisions
 
 
-class RLSPINN(Model, LearnsFromRewards, Parses):
+class RLSPINN(LearnsFromRewards, Parses):
     """RL-SPINN. A sentence's vector is the hidden state of the root of its tree."""
 
     structure_type = SpanMarginals
+    baseline: Tensor  # moving average of rewards
+    updates: Tensor  # of the baseline
 
     def __init__(self, config: RLSPINNConfig, vocabulary_size: int) -> None:
         super().__init__()
@@ -68,7 +70,7 @@ class RLSPINN(Model, LearnsFromRewards, Parses):
         self.policy = nn.Linear(config.tracking_size, 1)
         self.cell = TreeLSTMCell(config.hidden_size, config.tracking_size)
         self.register_buffer("baseline", torch.zeros(()))
-        self.register_buffer("updates", torch.zeros((), dtype=torch.int64))  # of the baseline
+        self.register_buffer("updates", torch.zeros((), dtype=torch.int64))
 
     def encode(self, batch: TokenBatch) -> Encoding:
         trees = self._trees(batch)

@@ -9,8 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from syntaxlm.errors import InputError
-from syntaxlm.evaluation.logical_inference import CLASSIFIER, FORMAT, InferenceSettings
-from syntaxlm.model_io import CONFIG, VOCABULARY, WEIGHTS, ModelSettings, check_folder, read_config, structure_name
+from syntaxlm.model_io import (
+    CLASSIFIER,
+    CLASSIFIER_FORMAT,
+    CONFIG,
+    VOCABULARY,
+    WEIGHTS,
+    ModelSettings,
+    PairClassifierSettings,
+    check_folder,
+    read_config,
+    structure_name,
+)
 from syntaxlm.model_io import FORMAT as MODEL_FORMAT
 from syntaxlm.models.abilities import Parses, TrainsByCounting, abilities_of
 from syntaxlm.models.registry import model_shapes
@@ -75,7 +85,7 @@ def describe(folder: str | Path, full: bool = False) -> dict[str, Any]:
 
 
 def _describe_classifier(folder: Path, full: bool) -> dict[str, Any]:
-    settings = read_config(InferenceSettings, folder / CLASSIFIER, FORMAT)
+    settings = read_config(PairClassifierSettings, folder / CLASSIFIER, CLASSIFIER_FORMAT)
     found: dict[str, Any] = {
         "folder": str(folder),
         "model_type": settings.model.name,
