@@ -58,7 +58,12 @@ def sections() -> dict[str, type]:
 
 def all_settings() -> list[Setting]:
     """Every setting that a recipe can have."""
-    found = [one for name in MODELS if is_trained(MODELS[name].config()) for one in model_settings(name)]
+    found = [
+        one
+        for name in MODELS
+        if is_trained(MODELS[name].config()) or MODELS[name].encoder
+        for one in model_settings(name)
+    ]
     return found + [one for name, kind in sections().items() for one in settings_of(kind, f"{name}.")]
 
 

@@ -189,3 +189,41 @@ def test_the_commands_make_pairs_train_and_evaluate(capsys, tmp_path, monkeypatc
     assert "not a pair classifier" in capsys.readouterr().err
     assert cli.main(["data", "logic", "-o", "other", "--pairs", "0"]) == 2
     assert "expected 1 or more" in capsys.readouterr().err
+
+
+SENTENCES = """model: {{name: {name}, embedding_size: 6, hidden_size: 8, init_range: 1}}
+pairs: {{task: sentences, train: pairs.tsv, valid: pairs.tsv, test: pairs.tsv, normaliser: {{lower_case: true}}}}
+classifier: {{hidden_size: 8, dropout: 0}}
+training: {{batch_size: 4, learning_rate: 0.02, epochs: 2, accelerator: cpu}}
+"""
+
+
+@pytest.mark.parametrize("name", ["gumbel-tree-lstm", "rl-spinn", "prpn"])
+def test_a_classifier_of_sentence_pairs_is_trained_evaluated_and_parses(capsys, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    pairs = [f"The {one} dog\ta {one} cat sleeps\t{'yes' if one == 'old' else 'no'}" for one in ("old", "new") * 5]
+    (tmp_path / "pairs.tsv").write_text("\n".join(pairs) + "\n")
+    (tmp_path / "pairs.yaml").write_text(SENTENCES.format(name=name))
+    assert cli.main(["train", "pairs.yaml", "-o", "run", "--json"]) == 0
+    trained = json.loads(capsys.readouterr().out)
+    assert trained["test"]["by_label"].keys() == {"no", "yes"}
+    assert cli.main(["evaluate", "classifier", "run", "pairs.tsv", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == trained["test"]
+    assert cli.main(["parse", "run", "The OLD dog sleeps", "--format", "brackets"]) == 0
+    assert capsys.readouterr().out.count("(X") == 3
+    (tmp_path / "gold.mrg").write_text("(S (NP (DT The) (JJ old) (NN dog)) (VP (VBZ sleeps)))\n")
+    assert cli.main(["evaluate", "parse", "run", "gold.mrg", "--json"]) == 0
+    assert cli.main(["draw", "run", "The old dog sleeps", "-o", "tree.svg"]) == 0
+    assert cli.main(["score", "run", "gold.mrg"]) == 2
+    assert "gives no token probabilities" in capsys.readouterr().err
+    assert cli.main(["evaluate", "logic", "run", "pairs.tsv"]) == 2
+    assert "Use evaluate classifier" in capsys.readouterr().err
+    (tmp_path / "other.tsv").write_text("a dog\ta cat\tmaybe\n")
+    assert cli.main(["evaluate", "classifier", "run", "other.tsv"]) == 2
+    assert "other.tsv, line 1: found the label 'maybe'" in capsys.readouterr().err
+
+
+def test_an_encoder_without_a_loss_of_its_own_is_refused_as_a_language_model(tmp_path, capsys):
+    (tmp_path / "text.yaml").write_text("model: {name: rl-spinn}\ntext: {train: a.txt, valid: a.txt}\n")
+    assert cli.main(["train", str(tmp_path / "text.yaml"), "-o", str(tmp_path / "run")]) == 2
+    assert "expected a recipe with a section pairs" in capsys.readouterr().err

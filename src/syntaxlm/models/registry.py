@@ -148,6 +148,11 @@ def is_trained(config: ModelConfig) -> bool:
     return any(issubclass(one, (TrainsByGradient, TrainsByCounting)) for one in MODELS[config.name].classes)
 
 
+def encodes(config: ModelConfig) -> bool:
+    """Whether models of this type can be the encoder of a pair classifier."""
+    return MODELS[config.name].encoder is not None
+
+
 def reads(config: ModelConfig) -> Reads:
     """The type of batches that a model with these settings reads."""
     return MODELS[config.name].reads

@@ -24,6 +24,7 @@ from syntaxlm.model_io import (
 from syntaxlm.model_io import FORMAT as MODEL_FORMAT
 from syntaxlm.models.abilities import Parses, TrainsByCounting, abilities_of
 from syntaxlm.models.registry import model_shapes
+from syntaxlm.models.sizes import shapes_of
 from syntaxlm.parsing.structure import rules_of
 from syntaxlm.shipped import find_model
 from syntaxlm.text.vocabulary import Vocabulary
@@ -89,7 +90,10 @@ def _describe_classifier(folder: Path, full: bool) -> dict[str, Any]:
     found: dict[str, Any] = {
         "folder": str(folder),
         "model_type": settings.model.name,
-        "abilities": ["logical inference"],
+        "abilities": [
+            "logical inference" if settings.task == "logic" else "pair classification",
+            *(["parsing"] if isinstance(shapes_of(lambda: settings.build(1)).encoder, Parses) else []),
+        ],
         "parameters": None,
         "bytes": _weight_bytes(folder),
         "trained_on": None,
