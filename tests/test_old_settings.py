@@ -17,8 +17,17 @@ from syntaxlm import old_settings
 from syntaxlm.cli import build_parser, main
 from syntaxlm.cli.parser import Parser
 from syntaxlm.errors import InputError, OldSettingWarning
-from syntaxlm.evaluation.logical_inference import CLASSIFIER, FORMAT, InferenceSettings
-from syntaxlm.model_io import CONFIG, VOCABULARY, ModelSettings, read_config, read_model, write_model
+from syntaxlm.model_io import (
+    CLASSIFIER,
+    CLASSIFIER_FORMAT,
+    CONFIG,
+    VOCABULARY,
+    ModelSettings,
+    PairClassifierSettings,
+    read_config,
+    read_model,
+    write_model,
+)
 from syntaxlm.models.batches import TextMode
 from syntaxlm.old_settings import (
     OLD_COMMANDS,
@@ -30,7 +39,7 @@ from syntaxlm.old_settings import (
     rename_old_settings,
 )
 from syntaxlm.settings import override
-from syntaxlm.training.logical_inference import read_inference_recipe
+from syntaxlm.training.pair_classifier import read_pair_recipe
 from syntaxlm.training.recipe import read_recipe, recipe_from
 from syntaxlm.training.trainer import RECIPE, read_run_recipe
 from syntaxlm.trees.span_decoding import SPAN_RULES
@@ -98,7 +107,7 @@ def test_the_old_setting_of_a_recipe_of_logical_inference_is_read_with_a_warning
     path = tmp_path / "old.yaml"
     data = {"model": {"name": "on-lstm", "activation": 3.5}, "pairs": {"train": "a", "valid": "b"}}
     path.write_text(yaml.safe_dump(put(data, "training.clip", 0.125)))
-    recipe, warning = warned(read_inference_recipe, path)
+    recipe, warning = warned(read_pair_recipe, path)
     assert (recipe.training.gradient_clip, recipe.model.ar) == (0.125, 3.5)
     assert "training.clip is now training.gradient_clip" in warning
 
@@ -135,7 +144,7 @@ def test_an_old_setting_of_a_classifier_folder_is_read_with_a_warning(tmp_path, 
     data: dict[str, Any] = {"model": {"name": "on-lstm"}, "classifier": {}, "format": 1}
     path = tmp_path / CLASSIFIER
     path.write_text(json.dumps(put(data, old, VALUES[old])))
-    settings, warning = warned(read_config, InferenceSettings, path, FORMAT)
+    settings, warning = warned(read_config, PairClassifierSettings, path, CLASSIFIER_FORMAT)
     assert get(settings, OLD_SETTINGS[old]) == VALUES[old]
     assert f"{old} is now {OLD_SETTINGS[old]}" in warning
 

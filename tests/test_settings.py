@@ -17,7 +17,7 @@ from syntaxlm.models.prpn import PRPNConfig
 from syntaxlm.models.registry import MODELS
 from syntaxlm.scoring.cache import CacheSettings
 from syntaxlm.settings import override, read_yaml
-from syntaxlm.training.logical_inference import InferenceRecipe
+from syntaxlm.training.pair_classifier import PairRecipe
 from syntaxlm.training.recipe import Recipe, read_recipe, recipe_from
 from syntaxlm.training.stops import StopTraining
 
@@ -189,7 +189,7 @@ def settings_classes(kind: type) -> set[type]:
     return {kind}.union(*(settings_classes(hints[f.name]) for f in fields(kind) if is_dataclass(hints[f.name])))
 
 
-CLASSES = settings_classes(Recipe) | settings_classes(InferenceRecipe) | {kind.config for kind in MODELS.values()}
+CLASSES = settings_classes(Recipe) | settings_classes(PairRecipe) | {kind.config for kind in MODELS.values()}
 
 
 @pytest.mark.parametrize("kind", sorted(CLASSES | {StopTraining, CacheSettings, Sampling}, key=str))

@@ -19,7 +19,7 @@ from docs.generation.markdown import plain, table
 from syntaxlm.models.registry import MODELS, ModelConfig, is_trained
 from syntaxlm.old_settings import OLD_DECODERS, OLD_OPTIONS, OLD_SETTINGS
 from syntaxlm.settings import limits_of, range_of
-from syntaxlm.training.logical_inference import InferenceRecipe
+from syntaxlm.training.pair_classifier import PairRecipe
 from syntaxlm.training.recipe import Recipe
 
 _UNLIMITED = 2**31 - 1  # an upper limit that is only there to refuse mistyped numbers
@@ -58,7 +58,12 @@ def sections() -> dict[str, type]:
 
 def all_settings() -> list[Setting]:
     """Every setting that a recipe can have."""
-    found = [one for name in MODELS if is_trained(MODELS[name].config()) for one in model_settings(name)]
+    found = [
+        one
+        for name in MODELS
+        if is_trained(MODELS[name].config()) or MODELS[name].encoder
+        for one in model_settings(name)
+    ]
     return found + [one for name, kind in sections().items() for one in settings_of(kind, f"{name}.")]
 
 
@@ -83,7 +88,7 @@ def section_tables() -> str:
 
 def inference_table() -> str:
     """The settings of recipes of logical inference, the model's aside."""
-    return settings_table(settings_of(InferenceRecipe))
+    return settings_table(settings_of(PairRecipe))
 
 
 def old_names_table() -> str:

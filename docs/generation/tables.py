@@ -23,6 +23,7 @@ TABLES = {
     "syntaxlm.evaluation.pairs:PAIR_ACCURACIES": ["evaluate pairs"],
     "syntaxlm.evaluation.completion_report:COMPLETION_ACCURACIES": ["evaluate completion"],
     "syntaxlm.evaluation.logical_inference:INFERENCE_ACCURACIES": ["evaluate logic"],
+    "syntaxlm.evaluation.pair_classification:CLASSIFIER_ACCURACIES": ["evaluate classifier"],
     "syntaxlm.evaluation.reranking:RERANKING_SCORES": ["rerank"],
     "syntaxlm.training.comparison:COMPARED_RECIPES": ["compare"],
     "syntaxlm.scoring.cache_tuning:CACHE_TRIALS": ["tune cache"],

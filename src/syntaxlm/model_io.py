@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from syntaxlm import display
 from syntaxlm.errors import InputError
@@ -19,8 +21,9 @@ from syntaxlm.models.arpa import NGramSummary, read_arpa, write_arpa
 from syntaxlm.models.batches import TextMode
 from syntaxlm.models.combination import PARSER_TYPES, SCORER_TYPES, Combination, CombinationConfig
 from syntaxlm.models.ngram import NGramModel
+from syntaxlm.models.pair_classifier import ClassifierSettings, PairClassifier
 from syntaxlm.models.registry import ModelConfig, build_model, model_shapes, require
-from syntaxlm.models.sizes import without_memory
+from syntaxlm.models.sizes import shapes_of, without_memory
 from syntaxlm.settings import Settings, T, read_settings
 from syntaxlm.shipped import find_model, shipped_names
 from syntaxlm.tensor_files import TensorFile, check_finite, read_tensors, refuse, renamed, tensor_faults, write_tensors
@@ -34,6 +37,11 @@ SHOWN = 5  # model folders in a message
 FORMAT = 2
 LARGEST_CONFIG = 1 << 24  # bytes
 
+CLASSIFIER, CLASSIFIER_FORMAT = "classifier.json", 3
+_LOGIC_LABELS = tuple("<>=|^v#")  # of classifiers before format 3, which are of logical inference
+_LOGIC_TOKENS = (*"()abcdef", "and", "or", "not")
+
+Operators = Annotated[int, Field(ge=0, le=1000)]  # number of operators of a formula
 Ability = TypeVar("Ability")
 Bundle = TypeVar("Bundle", bound="ModelBundle")
 
@@ -58,12 +66,17 @@ class ModelSettings(Settings):
 
 @dataclass(frozen=True)
 class ModelBundle:
-    """A model with its settings and vocabulary.  labels: of dependency edges; None for a model that reads text."""
+    """A model with its settings and vocabulary.
+
+    labels: of dependency edges; None for a model that reads text.
+    is_encoder: whether the model is the encoder of a pair classifier, which has no decoder of words.
+    """
 
     model: Model
     settings: ModelSettings
     vocabulary: Vocabulary
     labels: Vocabulary | None = None
+    is_encoder: bool = False
 
     @property
     def normaliser(self) -> Normaliser:
@@ -154,6 +167,10 @@ def write_model(folder: Path, stored: ModelBundle, dtype: torch.dtype | None = N
     """
     if stored.vocabulary.is_open:
         raise InputError(f"{folder}: a {stored.name} model cannot be saved as a model folder; load it by name, hf:NAME")
+    if stored.is_encoder:
+        raise InputError(
+            f"{folder}: the encoder of a pair classifier cannot be saved without it; copy the classifier's folder"
+        )
     write_settings(folder, stored.settings, stored.vocabulary, stored.labels)
     write_weights(folder, stored.model, stored.vocabulary, dtype)
 
@@ -242,11 +259,14 @@ def check_folder(folder: Path) -> None:
 def read_model(folder: str | Path) -> ModelBundle:
     """Reads a model folder. The model is in evaluation mode on the CPU.
 
-    folder: a folder, or the name of a shipped model. A folder that exists comes before a shipped model.
+    folder: a folder, or the name of a shipped model. A folder that exists comes before a shipped model. The model of a
+    pair classifier's folder is its encoder.
     The weights are checked against settings and vocabulary before memory is allocated.
     Raises InputError naming the file that is missing, damaged, or does not fit the others.
     """
     folder = find_model(folder)
+    if (folder / CLASSIFIER).exists():
+        return read_classifier(folder).encoder
     check_folder(folder)
     settings = read_config(ModelSettings, folder / CONFIG, FORMAT)
     vocabulary = Vocabulary.read(folder / VOCABULARY)
@@ -272,6 +292,117 @@ def read_model(folder: str | Path) -> ModelBundle:
             f"{weights}: the weights have {model.label_count} labels, but {folder / LABELS} has {len(labels)}"
         )
     return ModelBundle(model.eval(), settings, vocabulary, labels)
+
+
+# ---- pair classifiers
+
+PairTask = Literal["logic", "sentences"]
+"""The format of files of pairs: formulas as written by `syntaxlm data logic`; or sentence1, sentence2, label."""
+
+
+@dataclass(frozen=True)
+class PairClassifierSettings(Settings):
+    """The contents of `classifier.json`.
+
+    labels: the labels in the order of the classes.
+    maximum_operators: largest number of operators in the training pairs of formulas.
+    """
+
+    model: ModelConfig
+    classifier: ClassifierSettings
+    task: PairTask = "logic"
+    labels: tuple[str, ...] = _LOGIC_LABELS
+    normaliser: Normaliser = field(default_factory=Normaliser)
+    maximum_operators: Operators = 6
+    format: int = CLASSIFIER_FORMAT
+
+    def build(self, tokens: int) -> PairClassifier:
+        """Returns a classifier with new random weights. tokens: vocabulary size."""
+        return PairClassifier(self.model, self.classifier, tokens, len(self.labels))
+
+
+@dataclass(frozen=True)
+class StoredClassifier:
+    """A pair classifier with its settings and vocabulary."""
+
+    classifier: PairClassifier
+    settings: PairClassifierSettings
+    vocabulary: Vocabulary
+
+    @property
+    def encoder(self) -> ModelBundle:
+        """The encoder as a model that reads text."""
+        settings = ModelSettings(self.settings.model, self.settings.normaliser, predict_eos=False)
+        return ModelBundle(self.classifier.encoder, settings, self.vocabulary, is_encoder=True)
+
+
+def logic_vocabulary() -> Vocabulary:
+    """The tokens of formulas, then the special tokens."""
+    return Vocabulary([*_LOGIC_TOKENS, "<unk>", "<s>", "</s>"])
+
+
+def write_classifier_settings(folder: Path, settings: PairClassifierSettings, vocabulary: Vocabulary) -> None:
+    """Writes the JSON files of a classifier's folder. The folder is created if it does not exist."""
+    make_folder(folder)
+    write_text(to_json(dataclasses.asdict(settings), indent=2) + "\n", folder / CLASSIFIER, stored=True)
+    vocabulary.write(folder / VOCABULARY)
+
+
+def write_classifier_weights(folder: Path, classifier: PairClassifier) -> None:
+    """Writes the weights of a classifier to its folder, atomically."""
+    write_tensors(folder / WEIGHTS, {name: tensor.cpu() for name, tensor in classifier.state_dict().items()})
+
+
+def read_classifier(folder: str | Path) -> StoredClassifier:
+    """Reads the pair classifier in a folder, in evaluation mode on the CPU.
+
+    Raises InputError with the file that is missing or damaged, or that does not fit the other files.
+    """
+    folder = Path(folder)
+    path = folder / CLASSIFIER
+    if not path.exists():
+        raise InputError(
+            f"{folder}: not a pair classifier: {CLASSIFIER} is missing. Train one with syntaxlm train and a recipe for"
+            " sentence pairs"
+        )
+    settings = read_config(PairClassifierSettings, path, CLASSIFIER_FORMAT)
+    weights = folder / WEIGHTS
+    if not weights.exists():
+        raise InputError(
+            f"{folder}: {WEIGHTS} is missing: training has not reached its first validation. Resume it with"
+            f" syntaxlm train --resume {folder}"
+        )
+    is_old = not (folder / VOCABULARY).exists()  # before format 3, when formulas had no special tokens
+    vocabulary = logic_vocabulary() if is_old else Vocabulary.read(folder / VOCABULARY)
+    try:
+        shapes = shapes_of(lambda: settings.build(len(_LOGIC_TOKENS) if is_old else len(vocabulary)))
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+    misfit = f"the weights do not fit {CLASSIFIER} and the vocabulary"
+
+    def check(file: TensorFile) -> None:
+        refuse(file.path, misfit, tensor_faults(distinct_tensors(shapes), renamed(file.stored, _name_in_classifier)))
+
+    tensors = renamed(read_tensors(weights, check)[0], _name_in_classifier)
+    if is_old:
+        missing = len(vocabulary) - len(_LOGIC_TOKENS)
+        tensors[_EMBEDDING] = pad(tensors[_EMBEDDING], (0, 0, 0, missing))
+    classifier = settings.build(len(vocabulary))
+    put_tensors(classifier, tensors, str(weights), misfit)
+    return StoredClassifier(classifier.eval(), settings, vocabulary)
+
+
+_EMBEDDING = "encoder.embedding.weight"
+
+
+def _name_in_classifier(name: str) -> str:
+    """Returns the present name of a classifier's weight, which may have another name in format 1."""
+    if name.startswith(("embedding.", "core.")):
+        return f"encoder.{present_name(name)}"
+    return name
+
+
+# ---- weights
 
 
 def _check_shapes(shapes: Model, file: TensorFile) -> None:

@@ -35,6 +35,7 @@ TABLES = {
     "evaluate pairs": "MODEL pairs.jsonl",
     "evaluate completion": "MODEL questions.txt answers.txt --also stored/lstm --weights 0.5",
     "evaluate logic": "stored/logic-lstm logic/test.tsv",
+    "evaluate classifier": "stored/logic-lstm logic/test.tsv",
     "tune cache": "MODEL toy/valid.txt",
 }
 

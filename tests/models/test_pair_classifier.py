@@ -45,7 +45,7 @@ def test_pairs_in_a_batch_are_classified_independently_from_their_last_tokens(na
 @pytest.mark.parametrize("name", [name for name in ENCODERS if name != "prpn"])
 def test_every_weight_learns_and_penalties_are_those_of_the_encoder(name):
     model = classifier(name).train()
-    logits, penalties = model(PairBatch.of(LEFT, RIGHT))
-    assert set(penalties) == (set() if name.startswith("lstm") else {"ar", "tar"})
+    logits, encoding = model(PairBatch.of(LEFT, RIGHT))
+    assert set(encoding.penalties) == (set() if name.startswith("lstm") else {"ar", "tar"})
     torch.nn.functional.cross_entropy(logits, torch.tensor([0, 1, 3])).backward()
     assert all(weight.grad is not None and weight.grad.abs().sum() > 0 for weight in model.parameters())

@@ -19,14 +19,23 @@ from syntaxlm.data.parse_candidates import read_candidates
 from syntaxlm.errors import InputError, InputWarning, OldSettingWarning
 from syntaxlm.evaluation.boundaries import evaluate_boundaries
 from syntaxlm.evaluation.completion import evaluate_completion, scored_questions
-from syntaxlm.evaluation.logical_inference import EncodedPairs, evaluate_inference, read_classifier
+from syntaxlm.evaluation.logical_inference import evaluate_inference
+from syntaxlm.evaluation.pair_classification import EncodedPairs
 from syntaxlm.evaluation.pairs import evaluate_pairs, scored_pairs
 from syntaxlm.evaluation.reranking import evaluate_reranking, rerank
 from syntaxlm.generation.sentences import generate
 from syntaxlm.generation.stop_io import read_stops
 from syntaxlm.generation.stops import evaluate_stops, tree_corpus
 from syntaxlm.generation.trees import generate_trees
-from syntaxlm.model_io import ModelBundle, distinct_tensors, export_arpa, import_arpa, read_model, write_model
+from syntaxlm.model_io import (
+    ModelBundle,
+    distinct_tensors,
+    export_arpa,
+    import_arpa,
+    read_classifier,
+    read_model,
+    write_model,
+)
 from syntaxlm.models.abilities import GeneratesTrees, Parses, SpanScores
 from syntaxlm.models.batches import TextMode
 from syntaxlm.parsing.evaluation import evaluate_parsing, evaluate_trees, protocol_named
@@ -41,7 +50,7 @@ from syntaxlm.scoring.perplexity import evaluate_text
 from syntaxlm.scoring.surprisal import WordSurprisal, surprisals
 from syntaxlm.scoring.tree_scores import tree_log_probs, tree_surprisals
 from syntaxlm.text.treebank_style import TreebankStyle
-from syntaxlm.training.logical_inference import read_inference_recipe
+from syntaxlm.training.pair_classifier import read_pair_recipe
 from syntaxlm.training.recipe import read_recipe
 from syntaxlm.training.result import read_result
 from syntaxlm.training.trainer import resume, train
@@ -51,7 +60,7 @@ __all__ = [
     "InputWarning",
     "OldSettingWarning",
     "read_classifier",
-    "read_inference_recipe",
+    "read_pair_recipe",
     "read_recipe",
     "write_report",
 ]  # as they are
@@ -291,7 +300,7 @@ def logic(folder: str, path: str) -> dict[str, Any]:
     """Figures, answers, and the logits of the classes < > = | ^ v # of each pair, all pairs in one batch."""
     stored = read_classifier(folder)
     report = evaluate_inference(stored, path)
-    pairs = EncodedPairs(report.pairs)
+    pairs = EncodedPairs(report.pairs, stored.settings, stored.vocabulary)
     with torch.no_grad():
         logits = stored.classifier(pairs.batch(range(len(pairs))))[0]
     return {"figures": report.to_dict(), "answers": list(report.answers), "logits": logits.double().tolist()}

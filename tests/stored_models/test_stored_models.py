@@ -167,9 +167,7 @@ def test_stored_recipe_trains_the_same_weights(name: str, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("name", FOLDERS)
 def test_each_stored_file_is_read_with_one_warning_that_names_its_old_settings(name: str) -> None:
-    readers = (
-        [calls.read_inference_recipe, calls.read_classifier] if name not in MODELS else [calls.read_recipe, calls.read]
-    )
+    readers = [calls.read_pair_recipe, calls.read_classifier] if name not in MODELS else [calls.read_recipe, calls.read]
     for reader, old in zip(readers, ("recipe.yaml", "config.json"), strict=True):
         path = f"models/{name}/recipe.yaml" if old == "recipe.yaml" else f"models/{name}"
         with pytest.warns(calls.OldSettingWarning) as warned:

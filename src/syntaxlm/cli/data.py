@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from syntaxlm.cli.logic import add_data_logic
+from syntaxlm.cli.logic import add_data_logic, add_data_next_sentence
 from syntaxlm.cli.options import (
     add_json,
     add_max_words,
@@ -81,6 +81,7 @@ def add_data(commands: Any) -> None:
     _add_extraction(tags, tagged=True)
     add_data_sentences(kinds)
     add_data_logic(kinds)
+    add_data_next_sentence(kinds)
 
 
 def _add_extraction(parser: Parser, tagged: bool) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from syntaxlm.cli.completion import add_completion
-from syntaxlm.cli.logic import add_evaluate_logic
+from syntaxlm.cli.logic import add_evaluate_classifier, add_evaluate_logic
 from syntaxlm.cli.options import (
     TREEBANK_HELP,
     add_averaging,
@@ -55,6 +55,7 @@ def add_evaluate(commands: Any) -> None:
     add_reading_times(kinds)
     add_significance(kinds)
     add_evaluate_logic(kinds)
+    add_evaluate_classifier(kinds)
 
 
 def _add_perplexity(kinds: Any) -> None:

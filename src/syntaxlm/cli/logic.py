@@ -1,4 +1,4 @@
-"""Logical inference: `data logic`, `evaluate logic`."""
+"""Pair classifiers: `data logic`, `data next-sentence`, `evaluate logic`, `evaluate classifier`."""
 
 from __future__ import annotations
 
@@ -45,6 +45,67 @@ def add_evaluate_logic(kinds: Any) -> None:
     parser.set_defaults(run=_evaluate)
 
 
+def add_data_next_sentence(kinds: Any) -> None:
+    parser = kinds.add_parser(
+        "next-sentence",
+        help="make labelled sentence pairs from a text: does the second sentence follow the first?",
+        description="Make labelled sentence pairs from a text, one sentence per line: half of them are a sentence and"
+        " the next one (label next), half a sentence and another one of the same part of the text (label other). The"
+        " first 90% of the text are for training, the next 5% for validation, the last 5% for testing.",
+        epilog="example: syntaxlm data next-sentence text.txt -o pairs",
+    )
+    parser.add_input("text", metavar="TEXT", help="UTF-8 file, one sentence per line; - for standard input")
+    parser.add_output_folder(
+        "-o", "--output", use="new files", files=["train.tsv", "valid.tsv", "test.tsv"], required=True,
+        help="output folder",
+    )  # fmt: skip
+    parser.add_argument(
+        "--max-words", type=int, default=40, metavar="N", help="omit pairs with a longer sentence; default 40"
+    )
+    add_seed(parser)
+    add_json(parser)
+    parser.set_defaults(run=_data_next_sentence)
+
+
+def add_evaluate_classifier(kinds: Any) -> None:
+    parser = kinds.add_parser(
+        "classifier",
+        help="measure the accuracy of a classifier of sentence pairs",
+        description="Predict the label of every pair of a file with a classifier. Prints accuracy, in all and for each"
+        " label, and for comparison that of the most frequent label. For formulas, evaluate logic also prints accuracy"
+        " by number of operators.",
+        epilog="example: syntaxlm evaluate classifier MODEL pairs.tsv",
+    )
+    parser.add_input("model", metavar="MODEL", type=Path, help="folder of a classifier, written by train")
+    add_device(parser)
+    parser.add_input(
+        "pairs", metavar="PAIRS", help="file of pairs, in the format of the training files; - for standard input"
+    )
+    add_figures(parser, rows=True)
+    parser.set_defaults(run=_evaluate_classifier)
+
+
+def _data_next_sentence(options: argparse.Namespace) -> None:
+    from syntaxlm.data.next_sentence import write_next_sentence_pairs
+    from syntaxlm.progress import status
+
+    with status("writing pairs"):
+        summary = write_next_sentence_pairs(options.text, options.output, options.max_words, options.seed)
+    print_figures(summary, options)
+
+
+def _evaluate_classifier(options: argparse.Namespace) -> None:
+    from syntaxlm.evaluation.pair_classification import evaluate_classifier
+    from syntaxlm.model_io import find_device, read_classifier
+    from syntaxlm.progress import status
+
+    device = find_device(options.device or "cpu")
+    stored = read_classifier(options.model)
+    with status("reading pairs"):
+        report = evaluate_classifier(stored, options.pairs, device)
+    print_result(report, options)
+
+
 def _data(options: argparse.Namespace) -> None:
     from syntaxlm.data.logic import write_logic
     from syntaxlm.progress import status
@@ -59,8 +120,8 @@ def _data(options: argparse.Namespace) -> None:
 
 
 def _evaluate(options: argparse.Namespace) -> None:
-    from syntaxlm.evaluation.logical_inference import evaluate_inference, read_classifier
-    from syntaxlm.model_io import find_device
+    from syntaxlm.evaluation.logical_inference import evaluate_inference
+    from syntaxlm.model_io import find_device, read_classifier
     from syntaxlm.progress import status
 
     device = find_device(options.device or "cpu")

@@ -26,8 +26,8 @@ def add_train(commands: Any) -> None:
     parser = commands.add_parser(
         "train",
         help="train a model from a recipe",
-        description="Train a model from a recipe (a YAML file) into a new folder: a language model or, from a logical"
-        " inference recipe, a classifier for pairs of formulas. Any setting of the recipe can be overridden by its"
+        description="Train a model from a recipe (a YAML file) into a new folder: a language model or, from a recipe"
+        " with a section pairs, a classifier of sentence pairs. Any setting of the recipe can be overridden by its"
         " dotted name: --model.hidden_size 400 --text.train my.txt. Ctrl-C saves and stops (exit code 130). --resume"
         " produces the same weights as an uninterrupted run.",
         epilog="example: syntaxlm train prpn-toy -o runs/toy --schedule.epochs 3",
@@ -137,7 +137,7 @@ def exit_code(stopped: bool) -> int:
 
 def _train(options: argparse.Namespace) -> int:
     from syntaxlm.training.recipe import read_recipe
-    from syntaxlm.training.recipe_files import find_recipe, is_inference_recipe
+    from syntaxlm.training.recipe_files import find_recipe, is_pair_recipe
     from syntaxlm.training.run_folder import RECIPE
 
     if options.resume:
@@ -147,16 +147,16 @@ def _train(options: argparse.Namespace) -> int:
                 "--resume uses the recipe and settings of the run's folder; omit RECIPE, --output, --seeds, --device"
                 " and settings"
             )
-        if is_inference_recipe(options.resume / RECIPE):
-            return _train_inference(options)
+        if is_pair_recipe(options.resume / RECIPE):
+            return _train_classifier(options)
         return _resume(options)
     if not options.recipe or not options.output:
         raise InputError("train: expected either RECIPE and --output DIR, or --resume DIR")
     if options.seeds < 1:
         raise InputError(f"--seeds: found {options.seeds}; expected 1 or more")
     path = find_recipe(options.recipe)
-    if is_inference_recipe(path):
-        return _train_inference(options)
+    if is_pair_recipe(path):
+        return _train_classifier(options)
     from syntaxlm.progress import error_console
     from syntaxlm.training.display import ProgressDisplay
     from syntaxlm.training.seeds import train_seeds
@@ -183,30 +183,30 @@ def _resume(options: argparse.Namespace) -> int:
     return _ended(result, result.stopped, options)
 
 
-def _train_inference(options: argparse.Namespace) -> int:
+def _train_classifier(options: argparse.Namespace) -> int:
     from syntaxlm.progress import error_console
     from syntaxlm.training.display import ProgressDisplay
-    from syntaxlm.training.logical_inference import (
-        read_inference_recipe,
-        read_inference_run,
-        resume_inference,
-        train_inference,
+    from syntaxlm.training.pair_classifier import (
+        read_pair_recipe,
+        read_pair_run,
+        resume_classifier,
+        train_classifier,
     )
 
     if options.seeds != 1:
         raise InputError(
-            "--seeds: not available for logical inference recipes; run train once per seed, with --training.seed"
+            "--seeds: not available for recipes of pair classifiers; run train once per seed, with --training.seed"
         )
     if options.resume:
-        recipe = read_inference_run(options.resume)
+        recipe = read_pair_run(options.resume)
     else:
         overrides = [*options.overrides, *training_device(options, "training.accelerator")]
-        recipe = read_inference_recipe(options.recipe, overrides)
+        recipe = read_pair_recipe(options.recipe, overrides)
     with ProgressDisplay(recipe.schedule, error_console(), "pairs") as display:
         if options.resume:
-            result = resume_inference(options.resume, display)
+            result = resume_classifier(options.resume, display)
         else:
-            result = train_inference(recipe, options.output, display)
+            result = train_classifier(recipe, options.output, display)
     return _ended(result, result.stopped, options)
 
 

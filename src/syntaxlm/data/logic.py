@@ -92,6 +92,10 @@ class FormulaPair:
     right: str
     operators: int
 
+    @property
+    def label(self) -> str:
+        return self.relation
+
 
 def relation(left: int, right: int) -> str:
     """Return the relation between two truth values (`Formula.truth`) that are not constant.

@@ -420,14 +420,27 @@ class HasMaps(ABC):
 
 
 @dataclass(frozen=True)
+class Decisions:
+    """Random decisions of an encoder in training, such as a parser's actions.
+
+    log_probs: (B,), natural log-probability of each sentence's decisions, differentiable.
+    entropies: (B,), entropy of the distributions that they were drawn from, in nats, summed over a sentence.
+    """
+
+    log_probs: Tensor
+    entropies: Tensor
+
+
+@dataclass(frozen=True)
 class Encoding:
-    """Sentence vectors. features: (B, F).  penalties: as in `Loss`."""
+    """Sentence vectors. features: (B, F).  penalties: as in `Loss`.  decisions: None if none were drawn."""
 
     features: Tensor
     penalties: dict[str, Tensor] = field(default_factory=dict)
+    decisions: Decisions | None = None
 
 
-class EncodesSentences(ABC):
+class EncodesSentences(Model, ABC):
     """Encodes a sentence as a vector. feature_size: F."""
 
     feature_size: int
@@ -435,6 +448,17 @@ class EncodesSentences(ABC):
     @abstractmethod
     def encode(self, batch: TokenBatch) -> Encoding:
         """The vector of each sentence."""
+
+
+class LearnsFromRewards(EncodesSentences):
+    """Makes random decisions in training, `Encoding.decisions`, and learns them from their rewards (REINFORCE)."""
+
+    @abstractmethod
+    def policy_terms(self, decisions: Decisions, rewards: Tensor) -> dict[str, Tensor]:
+        """What training adds to the mean loss, by name, already weighted. Called once per training step.
+
+        rewards: (B,), of each sentence; larger is better.
+        """
 
 
 class GeneratesTrees(Model, ScoresTokens):
@@ -491,6 +515,7 @@ LACKS: dict[type, str] = {
     HasGrammar: "has no grammar",
     HasMaps: "has no gates or attention",
     EncodesSentences: "does not encode sentences",
+    LearnsFromRewards: "does not learn from rewards",
     GeneratesTrees: "does not generate dependency trees",
 }
 """The reason given for rejecting a model without each ability, as in "this ngram model does not parse"."""

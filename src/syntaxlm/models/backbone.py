@@ -11,6 +11,7 @@ from typing import Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from syntaxlm.layers.softmax import Decoder
 from syntaxlm.models.abilities import (
@@ -21,7 +22,6 @@ from syntaxlm.models.abilities import (
     HasMaps,
     Loss,
     Maps,
-    Model,
     Parses,
     PredictsNextToken,
     SpanScores,
@@ -79,7 +79,7 @@ class Backbone(nn.Module, ABC):
         return Distances(distances)
 
 
-class NeuralEncoder(Model, EncodesSentences):
+class NeuralEncoder(EncodesSentences):
     """Embedding and backbone. A sentence's vector is the decoder's input after the last token."""
 
     def __init__(self, backbone: Backbone, vocabulary_size: int, embedding_size: int, init_range: float) -> None:
@@ -98,6 +98,21 @@ class NeuralEncoder(Model, EncodesSentences):
     def encode(self, batch: TokenBatch) -> Encoding:
         output = self.read(batch)
         return Encoding(output.hidden[batch.last_rows()], output.penalties)
+
+
+class ParsingEncoder(NeuralEncoder, Parses):
+    """An encoder that also gives distances. It reads the words without BOS and EOS, as in a pair classifier."""
+
+    def __init__(self, backbone: Backbone, vocabulary_size: int, embedding_size: int, init_range: float) -> None:
+        super().__init__(backbone, vocabulary_size, embedding_size, init_range)
+        self.structure_type = Distances
+        self.distance_layers, self.default_layer = backbone.distance_layers, backbone.default_layer
+
+    def structure(self, batch: TokenBatch) -> Distances:
+        """Distances of the words; those of BOS and EOS are 0."""
+        found = self.backbone.structure(batch.inner(), self.embedding)
+        assert isinstance(found, Distances)
+        return Distances(pad(found.values, (0, 0, 1, 1)))
 
 
 class NeuralModel(NeuralEncoder, TrainsByGradient, HasHiddenStates, PredictsNextToken):

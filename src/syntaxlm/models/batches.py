@@ -91,6 +91,21 @@ class TokenBatch:
         rows = self.mask().flatten().cumsum(0).view(steps, columns) - 1
         return rows.gather(0, (self.lengths - 1).to(rows.device)[None])[0]
 
+    def columns_by_length(self) -> list[int]:
+        """For each number of steps from 0 to T, the number of columns with at least so many: the first ones."""
+        steps, columns = self.tokens.shape
+        lengths = torch.full((columns,), steps) if self.lengths is None else self.lengths
+        exactly = torch.bincount(lengths, minlength=steps + 1)
+        return exactly.flip(0).cumsum(0).flip(0).tolist()
+
+    def inner(self) -> TokenBatch:
+        """The words of whole sentences with BOS and EOS: the same batch without the first and last step of a column.
+
+        Targets are left out, and every sentence needs a word.
+        """
+        words = self.tokens[1:-1]
+        return TokenBatch(words, words, None if self.lengths is None else self.lengths - 2, indices=self.indices)
+
     def token_count(self) -> int:
         """Number of predicted tokens."""
         return self.tokens.numel() if self.lengths is None else int(self.lengths.sum())

@@ -25,7 +25,6 @@ from syntaxlm.models.abilities import (
     FindsBestTrees,
     LabelledSpans,
     Loss,
-    Model,
     NeedsTextCounts,
     SpanMarginals,
     TextCounts,
@@ -70,7 +69,7 @@ class _Composition(nn.Module):
         return diora.Composition(*(self.parts[name] for name in diora.Composition._fields))
 
 
-class DIORAEncoder(Model, EncodesSentences):
+class DIORAEncoder(EncodesSentences):
     """The inside pass. A sentence's vector is its inside vector."""
 
     reads = "sentences"

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from syntaxlm.models.abilities import Criterion, Encoding, Loss, Model, TrainsByGradient
+from syntaxlm.models.abilities import Criterion, Encoding, LearnsFromRewards, Loss, Model, TrainsByGradient
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.registry import ModelConfig, build_encoder
 from syntaxlm.settings import Fraction, Settings, Size
@@ -70,10 +70,8 @@ class PairClassifier(Model, TrainsByGradient):
     def __init__(self, config: ModelConfig, settings: ClassifierSettings, tokens: int, classes: int) -> None:
         super().__init__()
         self.vocabulary_size = tokens
-        encoder = build_encoder(config, tokens)
-        features = 4 * encoder.feature_size
-        assert isinstance(encoder, nn.Module)
-        self.encoder = encoder
+        self.encoder = build_encoder(config, tokens)
+        features = 4 * self.encoder.feature_size
         self.layers = nn.Sequential(
             nn.Dropout(settings.dropout),
             nn.Linear(features, settings.hidden_size),
@@ -82,18 +80,26 @@ class PairClassifier(Model, TrainsByGradient):
             nn.Linear(settings.hidden_size, classes),
         )
 
-    def forward(self, pairs: PairBatch) -> tuple[Tensor, dict[str, Tensor]]:
-        """Returns logits, (B, L), and the encoder's penalties to add to the training loss."""
-        encoding: Encoding = self.encoder.encode(pairs.sentences)
+    def forward(self, pairs: PairBatch) -> tuple[Tensor, Encoding]:
+        """Returns logits, (B, L), and the encoding of all sentences."""
+        encoding = self.encoder.encode(pairs.sentences)
         left, right = encoding.features[pairs.places].chunk(2)
         features = torch.cat([left, right, left * right, (left - right).abs()], dim=-1)
-        return self.layers(features), encoding.penalties
+        return self.layers(features), encoding
 
     def loss(self, batch: PairBatch, state: State = None) -> Loss:
-        """Cross-entropy in training mode; number of correct answers in evaluation mode."""
+        """Cross-entropy in training mode; number of correct answers in evaluation mode.
+
+        An encoder that learns from rewards gets the log-probability of the pair's class for each of its sentences.
+        """
         assert batch.classes is not None, "training batches must have classes"
-        logits, penalties = self(batch)
+        logits, encoding = self(batch)
         count = len(batch.classes)
         if not self.training:
             return Loss((logits.argmax(-1) == batch.classes).sum(), count, count)
-        return Loss(cross_entropy(logits, batch.classes, reduction="sum"), count, count, penalties)
+        nats, penalties = cross_entropy(logits, batch.classes, reduction="none"), encoding.penalties
+        if encoding.decisions is not None:
+            assert isinstance(self.encoder, LearnsFromRewards)
+            rewards = torch.empty_like(nats).repeat(2).index_put((batch.places,), -nats.detach().repeat(2))
+            penalties = penalties | self.encoder.policy_terms(encoding.decisions, rewards)
+        return Loss(nats.sum(), count, count, penalties)

@@ -16,15 +16,17 @@ from syntaxlm.models import (
     diora,
     dmv,
     dmv_ccm,
+    gumbel_tree_lstm,
     lstm,
     ngram,
     on_lstm,
     palm,
     pcfg,
     prpn,
+    rl_spinn,
     tree_rnn,
 )
-from syntaxlm.models.abilities import LACKS, EncodesSentences, Model, TrainsByCounting, TrainsByGradient
+from syntaxlm.models.abilities import LACKS, Distances, EncodesSentences, Model, TrainsByCounting, TrainsByGradient
 from syntaxlm.models.batches import Reads
 from syntaxlm.models.sizes import shapes_of
 
@@ -43,6 +45,8 @@ ModelConfig = Annotated[
     | dmv.DMVConfig
     | dmv_ccm.DMVCCMConfig
     | tree_rnn.TreeRNNConfig
+    | gumbel_tree_lstm.GumbelTreeLSTMConfig
+    | rl_spinn.RLSPINNConfig
     | combination.CombinationConfig,
     Field(discriminator="name"),
 ]
@@ -70,11 +74,18 @@ def _neural(config: type, make: Callable[[Any], backbone.Backbone], *classes: ty
     """A model type with a backbone. make: builds the backbone from settings."""
 
     def encoder(settings: Any, size: int) -> backbone.NeuralEncoder:
-        return backbone.NeuralEncoder(make(settings), size, settings.embedding_size, settings.init_range)
+        read = make(settings)
+        kind = backbone.ParsingEncoder if read.structure_type is Distances else backbone.NeuralEncoder
+        return kind(read, size, settings.embedding_size, settings.init_range)
 
     return ModelType(
         config, lambda settings, size: backbone.neural_model(make(settings), settings, size), classes, encoder
     )
+
+
+def _encoder(config: type, build: Callable[[Any, int], Any], kind: type[Model]) -> ModelType:
+    """A model type that only encodes sentences and parses, and is trained in a pair classifier."""
+    return ModelType(config, build, (kind,), build)
 
 
 def _build_scorer(config: Any, vocabulary_size: int) -> backbone.NeuralModel:
@@ -106,6 +117,10 @@ MODELS: dict[str, ModelType] = {
     "dmv": ModelType(dmv.DMVConfig, dmv.build, (dmv.DMV,)),
     "dmv-ccm": ModelType(dmv_ccm.DMVCCMConfig, dmv_ccm.build, (dmv_ccm.DMVCCM,)),
     "tree-rnn": ModelType(tree_rnn.TreeRNNConfig, tree_rnn.build, (tree_rnn.TreeRNN,)),
+    "gumbel-tree-lstm": _encoder(
+        gumbel_tree_lstm.GumbelTreeLSTMConfig, gumbel_tree_lstm.build, gumbel_tree_lstm.GumbelTreeLSTM
+    ),
+    "rl-spinn": _encoder(rl_spinn.RLSPINNConfig, rl_spinn.build, rl_spinn.RLSPINN),
     "combination": ModelType(
         combination.CombinationConfig,
         lambda settings, size: combination.build(settings, size, _build_scorer),
@@ -143,6 +158,11 @@ def require(model: object, ability: type[Ability], name: str, use: str) -> Abili
 def is_trained(config: ModelConfig) -> bool:
     """Whether models of this type are trained; a combination is made of trained models."""
     return any(issubclass(one, (TrainsByGradient, TrainsByCounting)) for one in MODELS[config.name].classes)
+
+
+def encodes(config: ModelConfig) -> bool:
+    """Whether models of this type can be the encoder of a pair classifier."""
+    return MODELS[config.name].encoder is not None
 
 
 def reads(config: ModelConfig) -> Reads:

@@ -15,7 +15,7 @@ from syntaxlm.data.treebanks import Treebank, read_treebank, treebank_tokens
 from syntaxlm.errors import InputError, InputWarning
 from syntaxlm.model_io import ModelBundle
 from syntaxlm.models.abilities import ParsesDependencies
-from syntaxlm.models.registry import build_model
+from syntaxlm.models.registry import build_encoder, build_model
 from syntaxlm.parsing.report import GoldTrees, ParsingReport, RandomWeights
 from syntaxlm.parsing.structure import (
     COSTLY_RULES,
@@ -254,7 +254,8 @@ def with_fresh_weights(stored: ModelBundle, seed: int) -> ModelBundle:
     device = stored.model.device
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = build_model(stored.settings.model, len(stored.vocabulary))
+        build = build_encoder if stored.is_encoder else build_model
+        model = build(stored.settings.model, len(stored.vocabulary))
     return dataclasses.replace(stored, model=model.eval().to(device))
 
 

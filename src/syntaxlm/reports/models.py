@@ -9,11 +9,22 @@ from pathlib import Path
 from typing import Any
 
 from syntaxlm.errors import InputError
-from syntaxlm.evaluation.logical_inference import CLASSIFIER, FORMAT, InferenceSettings
-from syntaxlm.model_io import CONFIG, VOCABULARY, WEIGHTS, ModelSettings, check_folder, read_config, structure_name
+from syntaxlm.model_io import (
+    CLASSIFIER,
+    CLASSIFIER_FORMAT,
+    CONFIG,
+    VOCABULARY,
+    WEIGHTS,
+    ModelSettings,
+    PairClassifierSettings,
+    check_folder,
+    read_config,
+    structure_name,
+)
 from syntaxlm.model_io import FORMAT as MODEL_FORMAT
 from syntaxlm.models.abilities import Parses, TrainsByCounting, abilities_of
 from syntaxlm.models.registry import model_shapes
+from syntaxlm.models.sizes import shapes_of
 from syntaxlm.parsing.structure import rules_of
 from syntaxlm.shipped import find_model
 from syntaxlm.text.vocabulary import Vocabulary
@@ -75,11 +86,14 @@ def describe(folder: str | Path, full: bool = False) -> dict[str, Any]:
 
 
 def _describe_classifier(folder: Path, full: bool) -> dict[str, Any]:
-    settings = read_config(InferenceSettings, folder / CLASSIFIER, FORMAT)
+    settings = read_config(PairClassifierSettings, folder / CLASSIFIER, CLASSIFIER_FORMAT)
     found: dict[str, Any] = {
         "folder": str(folder),
         "model_type": settings.model.name,
-        "abilities": ["logical inference"],
+        "abilities": [
+            "logical inference" if settings.task == "logic" else "pair classification",
+            *(["parsing"] if isinstance(shapes_of(lambda: settings.build(1)).encoder, Parses) else []),
+        ],
         "parameters": None,
         "bytes": _weight_bytes(folder),
         "trained_on": None,

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from syntaxlm.models.batches import Reads, TextMode
-from syntaxlm.models.registry import ModelConfig, is_trained, reads
+from syntaxlm.models.registry import ModelConfig, encodes, is_trained, reads
 from syntaxlm.settings import (
     Count,
     Fraction,
@@ -172,9 +172,14 @@ class Recipe(Settings):
         """Returns a message for each setting that contradicts another section."""
         faults: list[str] = []
         if not is_trained(self.model):
+            advice = (
+                "is trained as the encoder of a pair classifier; expected a recipe with a section pairs, not text"
+                if encodes(self.model)
+                else "is made of trained models by syntaxlm combine"
+            )
             faults.append(
-                f"model.name: found {self.model.name}; expected a model type that is trained. syntaxlm combine makes"
-                " such a model of trained ones"
+                f"model.name: found {self.model.name}; expected a model type that is trained on text."
+                f" {self.model.name} {advice}"
             )
         supervision, trees = getattr(self.model, "supervision", 0.0), self.text.trees
         if trees is not None and not supervision:

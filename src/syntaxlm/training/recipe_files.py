@@ -9,8 +9,8 @@ from syntaxlm.errors import InputError
 from syntaxlm.files import read_text
 
 
-def is_inference_recipe(path: Path) -> bool:
-    """Whether a file is a recipe for logical inference, which has a section `pairs`.
+def is_pair_recipe(path: Path) -> bool:
+    """Whether a file is a recipe for a pair classifier, which has a section `pairs`.
 
     Raises InputError if the file is not valid YAML.
     """

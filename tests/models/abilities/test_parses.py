@@ -239,9 +239,7 @@ def test_labels_are_of_spans_of_whole_sentences(name, lengths):
 @every_sentence_model
 def test_padding_and_other_sentences_never_change_span_marginals(name):
     model, batch = built(name), closed_sentences()
-    read = (
-        model.labelled_structure if isinstance(model, LabelsSpans) else model.structure
-    )
+    read = model.labelled_structure if isinstance(model, LabelsSpans) else model.structure
     together = read(batch)
     for column, length in enumerate(batch.lengths.tolist()):
         part, words = (slice(length), slice(column, column + 1)), length - 2

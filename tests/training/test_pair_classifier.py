@@ -10,18 +10,12 @@ import pytest
 import torch
 
 from syntaxlm import cli
-from syntaxlm.data.logic import FormulaPair, read_formula_pairs, write_logic, write_pairs
+from syntaxlm.data.logic import RELATIONS, FormulaPair, read_formula_pairs, write_logic, write_pairs
 from syntaxlm.errors import InputError, OldSettingWarning
-from syntaxlm.evaluation.logical_inference import (
-    CLASSIFIER,
-    EncodedPairs,
-    InferenceReport,
-    answers,
-    evaluate_inference,
-    read_classifier,
-)
-from syntaxlm.model_io import WEIGHTS
-from syntaxlm.training.logical_inference import read_inference_recipe, train_inference
+from syntaxlm.evaluation.logical_inference import InferenceReport, evaluate_inference
+from syntaxlm.evaluation.pair_classification import answers
+from syntaxlm.model_io import CLASSIFIER, WEIGHTS, StoredClassifier, logic_vocabulary, read_classifier
+from syntaxlm.training.pair_classifier import read_pair_recipe, train_classifier
 from syntaxlm.training.recipe_files import shipped_recipes
 from syntaxlm.training.run_log import METRICS
 
@@ -47,20 +41,26 @@ def small(logic, name="on-lstm-small", **settings):
         "training.accelerator": "cpu", "training.epochs": 10, **settings,
     }  # fmt: skip
     recipe = shipped_recipes() / "logic" / f"{name}.yaml"
-    return read_inference_recipe(recipe, [(key, str(value)) for key, value in overrides.items()])
+    return read_pair_recipe(recipe, [(key, str(value)) for key, value in overrides.items()])
+
+
+def untrained(recipe):
+    """A classifier of formulas with random weights."""
+    settings, vocabulary = recipe.folder_settings(tuple(RELATIONS)), logic_vocabulary()
+    return StoredClassifier(settings.build(len(vocabulary)), settings, vocabulary)
 
 
 def test_a_learning_rate_far_too_high_stops_training_and_names_the_setting(logic, tmp_path):
     recipe = small(logic, **{"training.learning_rate": "1e30"})
     with pytest.raises(InputError, match=r"training diverged at step \d(?s:.*)a lower training\.learning_rate"):
-        train_inference(recipe, tmp_path / "run")
+        train_classifier(recipe, tmp_path / "run")
     assert not (tmp_path / "run" / WEIGHTS).exists()
 
 
 @pytest.mark.parametrize("name", ["on-lstm-small", "lstm-small"])
 def test_accuracy_rises_above_the_majority_class_and_the_folder_has_the_best_weights(logic, tmp_path, name):
     events = []
-    result = train_inference(small(logic, name), tmp_path / "run", events.append)
+    result = train_classifier(small(logic, name), tmp_path / "run", events.append)
     pairs = read_formula_pairs(logic / "short.tsv")
     stored = read_classifier(tmp_path / "run")
     report = evaluate_inference(stored, logic / "short.tsv")
@@ -78,19 +78,19 @@ def test_accuracy_rises_above_the_majority_class_and_the_folder_has_the_best_wei
 def test_a_run_is_made_again_by_its_seed_and_its_recipe_and_differs_by_another(logic, tmp_path):
     def weights(name, **settings):
         recipe = small(logic, **{"training.epochs": 1, "classifier.dropout": 0.3, **settings})
-        train_inference(recipe, tmp_path / name)
+        train_classifier(recipe, tmp_path / name)
         return read_classifier(tmp_path / name).classifier.state_dict()
 
     first, again, other = weights("first"), weights("again"), weights("other", **{"training.seed": 2})
     assert all(torch.equal(tensor, again[name]) for name, tensor in first.items())
     assert not torch.equal(first["encoder.embedding.weight"], other["encoder.embedding.weight"])
-    kept = read_inference_recipe(tmp_path / "first" / "recipe.yaml")
+    kept = read_pair_recipe(tmp_path / "first" / "recipe.yaml")
     assert kept == small(logic, **{"training.epochs": 1, "classifier.dropout": 0.3})
 
 
 def test_long_pairs_are_left_out_of_training_and_time_ends_it(logic, tmp_path):
     settings = {"pairs.train": logic / "test.tsv", "pairs.valid": logic / "test.tsv", "pairs.maximum_operators": 2}
-    result = train_inference(small(logic, **settings, **{"training.minutes": 1e-9}), tmp_path / "run")
+    result = train_classifier(small(logic, **settings, **{"training.minutes": 1e-9}), tmp_path / "run")
     assert result.epochs == 1
     assert "trained on up to 2 operators" in str(result)
     assert result.test is not None
@@ -99,10 +99,10 @@ def test_long_pairs_are_left_out_of_training_and_time_ends_it(logic, tmp_path):
 
 
 def test_the_answer_to_a_pair_does_not_depend_on_its_batch(logic, tmp_path):
-    classifier = small(logic).settings.build()
+    stored = untrained(small(logic))
     pairs = read_formula_pairs(logic / "test.tsv")
-    together = answers(classifier, EncodedPairs(pairs))
-    assert together == [answers(classifier, EncodedPairs([pair]))[0] for pair in pairs]
+    together = answers(stored, pairs)
+    assert together == tuple(answers(stored, [pair])[0] for pair in pairs)
 
 
 def test_the_report_has_scores_by_operators_and_relation_and_the_baseline():
@@ -127,13 +127,13 @@ def test_the_report_has_scores_by_operators_and_relation_and_the_baseline():
 def test_every_shipped_recipe_is_valid_and_described(path):
     with warnings.catch_warnings():
         warnings.simplefilter("error", OldSettingWarning)
-        assert read_inference_recipe(f"logic/{path.stem}").settings.model.name == "on-lstm"
+        assert read_pair_recipe(f"logic/{path.stem}").model
     assert path.read_text().startswith("# Logical inference")
 
 
 def test_the_small_recipes_have_equal_numbers_of_parameters_to_a_thousandth():
     counts = [
-        sum(weight.numel() for weight in read_inference_recipe(f"logic/{name}").settings.build().parameters())
+        sum(weight.numel() for weight in untrained(read_pair_recipe(f"logic/{name}")).classifier.parameters())
         for name in ("on-lstm-small", "lstm-small")
     ]
     assert counts[0] == pytest.approx(counts[1], rel=1e-3)
@@ -148,20 +148,20 @@ def test_all_errors_of_a_recipe_are_reported_together(logic):
     assert "model.embedding_size: found 0; expected 1 or more" in said
     with pytest.raises(InputError, match=r"training\.epoch: no such setting\. Did you mean training\.epochs\?"):
         small(logic, **{"training.epoch": 3})
-    with pytest.raises(InputError, match=r"logic/lsmt: no such recipe file\. Shipped .* logic/lstm, "):
-        read_inference_recipe("logic/lsmt")
+    with pytest.raises(InputError, match=r"logic/lsmt: no such recipe file\. Did you mean logic/lstm\?"):
+        read_pair_recipe("logic/lsmt")
 
 
 def test_used_and_damaged_folders_and_long_pairs_are_reported(logic, tmp_path):
     folder = tmp_path / "run"
     with pytest.raises(InputError, match="found no pair with 0 operators or fewer"):
-        train_inference(small(logic, **{"pairs.train": logic / "test.tsv", "pairs.maximum_operators": 0}), folder)
+        train_classifier(small(logic, **{"pairs.train": logic / "test.tsv", "pairs.maximum_operators": 0}), folder)
     assert not folder.exists()
     with pytest.raises(InputError, match=rf"not a pair classifier: {CLASSIFIER} is missing"):
         read_classifier(tmp_path)
-    train_inference(small(logic, **{"training.epochs": 1}), folder)
+    train_classifier(small(logic, **{"training.epochs": 1}), folder)
     with pytest.raises(InputError, match=rf"already holds a classifier \({CLASSIFIER}\)"):
-        train_inference(small(logic), folder)
+        train_classifier(small(logic), folder)
     settings = json.loads((folder / CLASSIFIER).read_text())
     settings["classifier"]["hidden_size"] = 33
     (folder / CLASSIFIER).write_text(json.dumps(settings))
@@ -189,3 +189,41 @@ def test_the_commands_make_pairs_train_and_evaluate(capsys, tmp_path, monkeypatc
     assert "not a pair classifier" in capsys.readouterr().err
     assert cli.main(["data", "logic", "-o", "other", "--pairs", "0"]) == 2
     assert "expected 1 or more" in capsys.readouterr().err
+
+
+SENTENCES = """model: {{name: {name}, embedding_size: 6, hidden_size: 8, init_range: 1}}
+pairs: {{task: sentences, train: pairs.tsv, valid: pairs.tsv, test: pairs.tsv, normaliser: {{lower_case: true}}}}
+classifier: {{hidden_size: 8, dropout: 0}}
+training: {{batch_size: 4, learning_rate: 0.02, epochs: 2, accelerator: cpu}}
+"""
+
+
+@pytest.mark.parametrize("name", ["gumbel-tree-lstm", "rl-spinn", "prpn"])
+def test_a_classifier_of_sentence_pairs_is_trained_evaluated_and_parses(capsys, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    pairs = [f"The {one} dog\ta {one} cat sleeps\t{'yes' if one == 'old' else 'no'}" for one in ("old", "new") * 5]
+    (tmp_path / "pairs.tsv").write_text("\n".join(pairs) + "\n")
+    (tmp_path / "pairs.yaml").write_text(SENTENCES.format(name=name))
+    assert cli.main(["train", "pairs.yaml", "-o", "run", "--json"]) == 0
+    trained = json.loads(capsys.readouterr().out)
+    assert trained["test"]["by_label"].keys() == {"no", "yes"}
+    assert cli.main(["evaluate", "classifier", "run", "pairs.tsv", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == trained["test"]
+    assert cli.main(["parse", "run", "The OLD dog sleeps", "--format", "brackets"]) == 0
+    assert capsys.readouterr().out.count("(X") == 3
+    (tmp_path / "gold.mrg").write_text("(S (NP (DT The) (JJ old) (NN dog)) (VP (VBZ sleeps)))\n")
+    assert cli.main(["evaluate", "parse", "run", "gold.mrg", "--json"]) == 0
+    assert cli.main(["draw", "run", "The old dog sleeps", "-o", "tree.svg"]) == 0
+    assert cli.main(["score", "run", "the old dog"]) == 2
+    assert "gives no token probabilities" in capsys.readouterr().err
+    assert cli.main(["evaluate", "logic", "run", "pairs.tsv"]) == 2
+    assert "Use evaluate classifier" in capsys.readouterr().err
+    (tmp_path / "other.tsv").write_text("a dog\ta cat\tmaybe\n")
+    assert cli.main(["evaluate", "classifier", "run", "other.tsv"]) == 2
+    assert "other.tsv, line 1: found the label 'maybe'" in capsys.readouterr().err
+
+
+def test_an_encoder_without_a_loss_of_its_own_is_refused_as_a_language_model(tmp_path, capsys):
+    (tmp_path / "text.yaml").write_text("model: {name: rl-spinn}\ntext: {train: a.txt, valid: a.txt}\n")
+    assert cli.main(["train", str(tmp_path / "text.yaml"), "-o", str(tmp_path / "run")]) == 2
+    assert "expected a recipe with a section pairs" in capsys.readouterr().err

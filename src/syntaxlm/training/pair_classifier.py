@@ -1,10 +1,11 @@
-"""Training of a pair classifier for logical inference, which predicts the relation of two formulas."""
+"""Training of a pair classifier: of sentence pairs with labels, or of pairs of formulas (logical inference)."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -13,22 +14,29 @@ import numpy as np
 import torch
 from pydantic import Field
 
-from syntaxlm.data.logic import TRAINED_OPERATORS, FormulaPair, read_formula_pairs
+from syntaxlm.data.logic import RELATIONS, TRAINED_OPERATORS, FormulaPair
 from syntaxlm.errors import InputError
-from syntaxlm.evaluation.logical_inference import (
-    CLASSIFIER,
+from syntaxlm.evaluation.logical_inference import InferenceReport, evaluate_inference
+from syntaxlm.evaluation.pair_classification import (
+    ClassificationReport,
     EncodedPairs,
-    InferenceReport,
-    InferenceSettings,
+    Pair,
+    classes_of,
+    evaluate_classifier,
+    read_pairs,
+)
+from syntaxlm.files import read_stored_text, to_json
+from syntaxlm.model_io import (
+    CLASSIFIER,
     Operators,
-    answers,
-    evaluate_inference,
+    PairClassifierSettings,
+    PairTask,
+    logic_vocabulary,
     read_classifier,
     write_classifier_settings,
     write_classifier_weights,
 )
-from syntaxlm.files import read_stored_text, to_json
-from syntaxlm.models.pair_classifier import ClassifierSettings, PairBatch, PairClassifier
+from syntaxlm.models.pair_classifier import ClassifierSettings, PairBatch
 from syntaxlm.models.registry import ModelConfig
 from syntaxlm.settings import (
     Count,
@@ -42,10 +50,12 @@ from syntaxlm.settings import (
     read_sections,
     read_settings,
 )
+from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.fingerprints import fingerprint
 from syntaxlm.training.processes import process_group
-from syntaxlm.training.recipe import OptimiserSettings, RunSettings, ScheduleSettings
-from syntaxlm.training.recipe_files import find_recipe, shipped_recipes
+from syntaxlm.training.recipe import OptimiserSettings, RunSettings, ScheduleSettings, VocabularySettings
+from syntaxlm.training.recipe_files import find_recipe
 from syntaxlm.training.result import RESULT
 from syntaxlm.training.run import Run
 from syntaxlm.training.run_folder import RECIPE
@@ -55,12 +65,23 @@ from syntaxlm.training.task import Task, Validation
 
 @dataclass(frozen=True)
 class PairFiles(Settings, section="pairs"):
-    """Files of formula pairs, as written by `syntaxlm data logic`. Paths are relative to the working directory."""
+    """Files of pairs, and how they are read. Paths are relative to the working directory.
+
+    Labels and vocabulary are those of the training file; for formulas they are fixed.
+    """
 
     train: str  # file
     valid: str  # file; the weights with the highest accuracy on it are kept
     test: str | None = None  # file; only measured, at the end
-    maximum_operators: Operators = TRAINED_OPERATORS  # longer pairs of train and valid are left out
+    task: PairTask = "logic"  # format: logic: as written by data logic; sentences: sentence1, sentence2, label
+    maximum_operators: Operators = TRAINED_OPERATORS  # logic: longer pairs of train and valid are left out
+    normaliser: Normaliser = field(default_factory=Normaliser)  # sentences: how words are read
+    vocabulary: VocabularySettings = field(default_factory=VocabularySettings)  # sentences
+
+    def contradictions(self) -> list[str]:
+        if self.task == "logic" and self.normaliser != Normaliser():
+            return ["normaliser: found settings; expected none, or pairs.task: sentences: formulas have fixed tokens"]
+        return []
 
 
 @dataclass(frozen=True)
@@ -80,8 +101,8 @@ class TrainingSettings(Settings, section="training"):
 
 
 @dataclass(frozen=True)
-class InferenceRecipe(Settings):
-    """A recipe for logical inference. Its sections are encoder, classifier, files and training."""
+class PairRecipe(Settings):
+    """A recipe for a pair classifier. Its sections are model (the encoder), pairs, classifier and training."""
 
     model: ModelConfig
     pairs: PairFiles
@@ -117,13 +138,16 @@ class InferenceRecipe(Settings):
     def to_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
 
-    @property
-    def settings(self) -> InferenceSettings:
-        return InferenceSettings(self.model, self.classifier, self.pairs.maximum_operators)
+    def folder_settings(self, labels: Sequence[str]) -> PairClassifierSettings:
+        """The settings that are stored with the classifier. labels: in the order of the classes."""
+        files = self.pairs
+        return PairClassifierSettings(
+            self.model, self.classifier, files.task, tuple(labels), files.normaliser, files.maximum_operators
+        )
 
 
 @dataclass(frozen=True)
-class InferenceResult:
+class ClassifierResult:
     """The result of training.
 
     weights: number of parameters.  valid: validation accuracy of the weights that are kept, 0 to 1.
@@ -135,7 +159,7 @@ class InferenceResult:
     epochs: int
     seconds: float
     valid: float
-    test: InferenceReport | None = None
+    test: InferenceReport | ClassificationReport | None = None
     stopped: bool = False
 
     def to_dict(self) -> dict[str, Any]:
@@ -151,34 +175,27 @@ class InferenceResult:
         return "\n".join([*lines, str(self.test)] if self.test else lines)
 
 
-def read_inference_recipe(path: str | Path, overrides: Overrides | None = None) -> InferenceRecipe:
+def read_pair_recipe(path: str | Path, overrides: Overrides | None = None) -> PairRecipe:
     """Reads a recipe: a YAML file, or the name of a shipped recipe ("logic/on-lstm").
 
     overrides: settings that replace those of the recipe, by dotted names.
     Raises InputError with all errors of the recipe.
     """
-    path = _found(path)
-    return read_settings(InferenceRecipe, read_sections(path, overrides or [], "model, pairs"), str(path))
+    path = find_recipe(path)
+    return read_settings(PairRecipe, read_sections(path, overrides or [], "model, pairs"), str(path))
 
 
-def _found(name: str | Path) -> Path:
-    shipped = [f"logic/{path.stem}" for path in sorted((shipped_recipes() / "logic").glob("*.yaml"))]
-    if str(name) not in shipped and not Path(name).exists():
-        raise InputError(f"{name}: no such recipe file. Shipped recipes for logical inference: {', '.join(shipped)}")
-    return find_recipe(name)
-
-
-def read_inference_run(folder: str | Path) -> InferenceRecipe:
+def read_pair_run(folder: str | Path) -> PairRecipe:
     """Reads the recipe of the run in a folder. Raises InputError if there is none."""
     path = Path(folder) / RECIPE
     if not path.exists():
         raise InputError(f"{folder}: no run to resume: {RECIPE} is missing")
-    return read_settings(InferenceRecipe, parse_yaml(read_stored_text(path), path), str(path))
+    return read_settings(PairRecipe, parse_yaml(read_stored_text(path), path), str(path))
 
 
-def train_inference(
-    recipe: InferenceRecipe, folder: str | Path, callback: ProgressCallback | None = None
-) -> InferenceResult:
+def train_classifier(
+    recipe: PairRecipe, folder: str | Path, callback: ProgressCallback | None = None
+) -> ClassifierResult:
     """Trains a pair classifier in a new folder and keeps the weights with the best validation accuracy.
 
     folder: the new folder.  callback: called with the progress of the run.
@@ -194,39 +211,47 @@ def train_inference(
             return _trained(run, recipe)
 
 
-def resume_inference(folder: str | Path, callback: ProgressCallback | None = None) -> InferenceResult:
+def resume_classifier(folder: str | Path, callback: ProgressCallback | None = None) -> ClassifierResult:
     """Resumes a run from its last checkpoint, or from its start if it has none."""
-    recipe = read_inference_run(folder)
+    recipe = read_pair_run(folder)
     with process_group():
         run = _run(recipe, Path(folder), callback)
         with run.resume():
             return _trained(run, recipe)
 
 
-class InferenceTask(Task):
+class PairClassifierTask(Task):
     """A pair classifier with its training and validation pairs."""
 
     rate_setting = "training.learning_rate"
     clip_setting = "training.gradient_clip"
 
-    def __init__(self, recipe: InferenceRecipe, device: torch.device) -> None:
+    def __init__(self, recipe: PairRecipe, device: torch.device) -> None:
         self.recipe, files = recipe, recipe.pairs
-        most = files.maximum_operators
-        self.train, self.valid = (EncodedPairs(_short_pairs(path, most)) for path in (files.train, files.valid))
-        if files.test:
-            read_formula_pairs(files.test)  # reports an error in the file before training
-        self.model: PairClassifier = recipe.settings.build().to(device)
+        train = _read(files, files.train)
+        self.labels = tuple(RELATIONS) if files.task == "logic" else tuple(sorted({pair.label for pair in train}))
+        if len(self.labels) < 2:
+            raise InputError(f"{files.train}: found the label {self.labels[0]} only; expected two labels or more")
+        self.vocabulary = logic_vocabulary() if files.task == "logic" else _vocabulary(files, train)
+        self.settings = recipe.folder_settings(self.labels)
+        self.train, self.valid = (
+            EncodedPairs(pairs, self.settings, self.vocabulary)
+            for pairs in (train, _read(files, files.valid, self.labels))
+        )
+        if files.test:  # reports an error in the file before training
+            read_pairs(files.test, files.task, files.normaliser, self.labels)
+        self.model = self.settings.build(len(self.vocabulary)).to(device)
 
     def batches(self, rank: int, ranks: int) -> PairBatches:
         return PairBatches(self.train, self.recipe.training.batch_size, self.recipe.run.seed, rank, ranks)
 
     def validate(self) -> Validation:
-        found = torch.tensor(answers(self.model, self.valid, self.model.device))
-        accuracy = float((found == self.valid.relations).double().mean())
+        found = torch.tensor(classes_of(self.model, self.valid, self.model.device))
+        accuracy = float((found == self.valid.classes).double().mean())
         return Validation(self.model.criterion, accuracy, {"valid_accuracy": accuracy})
 
     def write_settings(self, folder: Path) -> None:
-        write_classifier_settings(folder, self.recipe.settings)
+        write_classifier_settings(folder, self.settings, self.vocabulary)
 
     def write_weights(self, folder: Path) -> None:
         write_classifier_weights(folder, self.model)
@@ -254,23 +279,24 @@ class PairBatches:
             yield self.pairs.batch(mine[number * self.size : (number + 1) * self.size].tolist())
 
 
-def _run(recipe: InferenceRecipe, folder: Path, callback: ProgressCallback | None) -> Run:
+def _run(recipe: PairRecipe, folder: Path, callback: ProgressCallback | None) -> Run:
     files = {f"pairs.{name}": getattr(recipe.pairs, name) for name in ("train", "valid", "test")}
-    return Run(recipe, folder, lambda device: InferenceTask(recipe, device), lambda: fingerprint(files), callback)
+    return Run(recipe, folder, lambda device: PairClassifierTask(recipe, device), lambda: fingerprint(files), callback)
 
 
-def _trained(run: Run, recipe: InferenceRecipe) -> InferenceResult:
+def _trained(run: Run, recipe: PairRecipe) -> ClassifierResult:
     """Trains a prepared run. Unless it was interrupted, evaluates the best weights and writes the result."""
     finished = run.train()
     folder, _, epochs, seconds = run.place
     stored, test = read_classifier(folder), recipe.pairs.test
-    result = InferenceResult(
+    evaluate = evaluate_inference if stored.settings.task == "logic" else evaluate_classifier
+    result = ClassifierResult(
         folder,
         stored.classifier.parameter_count,
         math.ceil(epochs),
         seconds,
         -(run.log.trainer.best_loss or 0.0),
-        evaluate_inference(stored, test) if test and finished else None,
+        evaluate(stored, test) if test and finished else None,
         stopped=not finished,
     )
     if finished:
@@ -278,9 +304,22 @@ def _trained(run: Run, recipe: InferenceRecipe) -> InferenceResult:
     return result
 
 
-def _short_pairs(path: str, most: int) -> list[FormulaPair]:
-    """Reads the pairs of a file with up to `most` operators. Raises InputError if there are none."""
-    pairs = [pair for pair in read_formula_pairs(path) if pair.operators <= most]
+def _read(files: PairFiles, path: str, labels: Sequence[str] | None = None) -> Sequence[Pair]:
+    """Reads pairs for training: of formulas, those with up to `maximum_operators`. Raises InputError if there are none.
+
+    labels: allowed labels of sentence pairs; None: any.
+    """
+    most = files.maximum_operators
+    found = read_pairs(path, files.task, files.normaliser, labels)
+    pairs = [pair for pair in found if not isinstance(pair, FormulaPair) or pair.operators <= most]
     if not pairs:
         raise InputError(f"{path}: found no pair with {most} operators or fewer (pairs.maximum_operators)")
     return pairs
+
+
+def _vocabulary(files: PairFiles, pairs: Sequence[Pair]) -> Vocabulary:
+    counts: Counter[str] = Counter()
+    for pair in pairs:
+        counts.update(files.normaliser.tokens(pair.left))
+        counts.update(files.normaliser.tokens(pair.right))
+    return Vocabulary.build(counts, **vars(files.vocabulary))
