@@ -81,6 +81,10 @@ def shown(one: dict[str, Any]) -> str:
         trained = run(one["training"], "training", one["run"])
         figure, epochs = trained.perplexity(one["text"]), Figure.of(r["epochs"] for r in trained.reports.values())
         return f"{one['system']} {perplexity(figure)} ({seeds(len(trained.reports))}, {epochs.mean:.0f} epochs)"
+    if "attachment" in one:
+        attached = json.loads((RESULTS / "dmv" / f"{one['attachment']}-attachment.json").read_text(encoding="utf-8"))
+        directed, undirected = (percent(Figure(attached[name])) for name in ("directed", "undirected"))
+        return f"{one['system']} {directed} directed, {undirected} undirected ({attached['sentences']:,} sentences)"
     if "completion" in one:
         answered = run("completion", "holmes", one["completion"])
         accuracy = Figure.of(report["models"][0]["all"]["accuracy"] for report in answered.reports.values())
