@@ -66,6 +66,12 @@ def test_a_misspelt_key_is_reported_with_file_and_closest_match(key, nearest):
     assert fault_of({key: 1}) == f"my.yaml: {key}: no such setting. Did you mean {nearest}?"
 
 
+@pytest.mark.parametrize("value", ["32", 32])
+def test_a_precision_is_read_as_text_or_as_the_number_that_yaml_makes_of_it(value):
+    assert read_recipe("lstm-toy", {"run.precision": value}).run.precision == "32"
+    assert "run.precision: found 16" in fault_of({"run.precision": 16})
+
+
 def test_an_unknown_key_without_a_close_match_lists_the_available_keys():
     assert fault_of({"run.zzzzz": 1}) == (
         "my.yaml: run.zzzzz: no such setting. There are: seed, precision, accelerator, checkpoint_seconds, log_steps."

@@ -86,8 +86,8 @@ def shown(one: dict[str, Any]) -> str:
         directed, undirected = (percent(Figure(attached[name])) for name in ("directed", "undirected"))
         return f"{one['system']} {directed} directed, {undirected} undirected ({attached['sentences']:,} sentences)"
     if "completion" in one:
-        answered = run("completion", "holmes", one["completion"])
-        accuracy = Figure.of(report["models"][0]["all"]["accuracy"] for report in answered.reports.values())
+        answered = json.loads((RESULTS / "completion" / f"{one['completion']}.json").read_text(encoding="utf-8"))
+        accuracy = Figure(answered["models"][0]["all"]["accuracy"])
         return f"{one['system']} {percent(accuracy)}"
     if "trees" in one or "reports" in one:
         found = f1_of(one)

@@ -16,6 +16,7 @@ from figures import (
     generated_trees,
     induced_trees,
     learning_curves,
+    logical_inference,
     on_lstm_gates,
     palm_splits,
     prpn_characters,
@@ -162,6 +163,21 @@ def test_accuracy_is_drawn_by_model_and_number_of_novels(tmp_path):
         completion_curve.read_results(tmp_path)
 
 
+def test_accuracy_on_logical_inference_is_the_mean_over_seeds(tmp_path):
+    for name, values in (("lstm-1", (0.9, 0.5)), ("lstm-2", (0.7, 0.5)), ("prpn-1", (0.8, 0.6))):
+        cells = {str(count): {"accuracy": value, "majority": 0.4} for count, value in enumerate(values, 1)}
+        test = {"maximum_operators_trained": 1, "by_operators": cells, "longer": {"accuracy": values[1]}}
+        (tmp_path / f"{name}.json").write_text(json.dumps({"test": test}))
+    reports = logical_inference.read_reports(tmp_path)
+    assert list(reports) == ["prpn", "lstm"]
+    document = logical_inference.picture(reports).svg()
+    tooltips = [tooltip(mark) for mark in of_role(read_svg(document), "area-1") if tooltip(mark)]
+    assert tooltips == ["lstm: 1, 80", "lstm: 2, 50"]
+    (tmp_path / "gru-1.json").write_text('{"test": null}')
+    with pytest.raises(InputError, match=r"gru-1\.json: expected ENCODER-SEED\.json"):
+        logical_inference.read_reports(tmp_path)
+
+
 def test_a_figure_is_written_in_the_format_of_its_extension(tmp_path, monkeypatch):
     write_metrics(tmp_path / "run", [400.0, 200.0])
 
@@ -180,6 +196,8 @@ def test_a_figure_is_written_in_the_format_of_its_extension(tmp_path, monkeypatc
 @pytest.mark.parametrize(
     ("name", "main", "arguments"),
     [
+        ("completion-curve", completion_curve.main, ["results/completion"]),
+        ("logical-inference", logical_inference.main, ["results/logic"]),
         ("palm-splits", palm_splits.main, ["--stored", "results/palm-splits/wsj.json"]),
         (
             "stop-classifiers",
@@ -201,7 +219,7 @@ def test_a_picture_of_the_documentation_is_that_of_the_stored_results(name, main
 
 def test_the_pictures_of_the_page_are_small_and_follow_the_theme():
     names = re.findall(r"\]\(images/([a-z-]+\.svg)\)", (ROOT / "docs" / "figures.md").read_text())
-    assert len(names) == 7
+    assert len(names) == 8
     for name in names:
         document = (ROOT / "docs" / "images" / name).read_text()
         assert len(document.encode()) < 100_000

@@ -281,6 +281,16 @@ def test_models_that_parse_are_scored_once_beside_baselines(two, toy, tmp_path, 
     assert again.to_dict() == first.to_dict()
 
 
+def test_sentences_over_the_limit_of_the_protocol_are_not_parsed(two, toy, tmp_path):
+    protocol = dataclasses.replace(PROTOCOLS["wsj-test"], max_words=8)
+    trees = TreebankEvaluation(toy / "test.mrg", protocol)
+    found = compare({"prpn": two["prpn"]}, tmp_path / "out", 1, watching, trees=trees)
+    report = evaluate_parsing(read_model(tmp_path / "out/prpn/seed-1"), toy / "test.mrg", protocol, random_weights=0)
+    (score,) = found.recipes[0].tree_scores
+    assert score.f1 == report.scores[report.chosen].f1
+    assert score.sentences <= score.parsed < 15
+
+
 def test_a_stored_score_is_used_only_if_all_it_depends_on_is_the_same(two, toy, tmp_path, parsed):
     recipes = {"prpn": two["prpn"]}
     treebank = tmp_path / "gold.mrg"

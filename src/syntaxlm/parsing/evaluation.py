@@ -141,7 +141,7 @@ def evaluate_parsing(
     gold = gold_trees_of(read, rule)
     all_gold = gold.spans
     if protocol.max_words is not None and any(isinstance(one.model, ParsesDependencies) for one in models):
-        read = _up_to(read, protocol.max_words)  # longer sentences take much longer and are not scored
+        read = sentences_up_to(read, protocol.max_words)  # longer sentences take much longer and are not scored
         gold = gold_trees_of(read, rule)
     structures = [structure_of(one, tokens_for(one, read), labels=not also) for one in models]
     predicted = {_joined(rules): _trees(structures, rules, layers, ties) for rules in _ways(models, chosen)}
@@ -157,8 +157,8 @@ def evaluate_parsing(
     )
 
 
-def _up_to(treebank: Treebank, words: int) -> Treebank:
-    """The sentences that are not longer than the limit; all, if there is none, so that scoring reports it."""
+def sentences_up_to(treebank: Treebank, words: int) -> Treebank:
+    """The sentences of up to this many words; all sentences if there is none, so that scoring reports it."""
     short = tuple(sentence for sentence in treebank if len(sentence) <= words)
     return dataclasses.replace(treebank, sentences=short or treebank.sentences)
 

@@ -154,8 +154,8 @@ COMPARED_RECIPES = Table(
         "decoder": Column("text", "decoder of the trees, the default of the model; and the layer, for distances"),
         "sentences_per_second": Column(
             "number",
-            "sentences of the treebank, divided by the wall-clock time of parsing them, without loading the model,"
-            " reading and scoring",
+            "sentences of the treebank, up to the limit of length if there is one, divided by the wall-clock time of"
+            " parsing them, without loading the model, reading and scoring",
         ),
         "treebank": Column("text", "file of the gold trees"),
         "protocol": Column("text", "name of the protocol"),

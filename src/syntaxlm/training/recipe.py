@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from syntaxlm.models.batches import Reads, TextMode
 from syntaxlm.models.registry import ModelConfig, encodes, is_trained, reads
@@ -131,12 +131,20 @@ class ScheduleSettings(Settings, section="schedule"):
     validations_per_epoch: Count = 1  # the last one at the end of the epoch
 
 
+def _as_text(value: object) -> object:
+    """YAML reads 32 as a number."""
+    return str(value) if value == 32 and not isinstance(value, bool) else value
+
+
+Precision = Annotated[Literal["32", "bf16-mixed"], BeforeValidator(_as_text)]
+
+
 @dataclass(frozen=True)
 class RunSettings(Settings, section="run"):
     """Settings of the run itself."""
 
     seed: Seed = 1  # random seed of initial weights, dropout and order of batches
-    precision: Literal["32", "bf16-mixed"] = "32"  # bf16-mixed: products in bfloat16, weights and states in float32
+    precision: Precision = "32"  # bf16-mixed: products in bfloat16, weights and states in float32
     accelerator: Literal["auto", "cpu", "cuda", "mps"] = "auto"  # auto: the fastest one available
     checkpoint_seconds: NonNegative = 120.0  # time between checkpoints; a killed run loses the steps since the last one
     log_steps: Count = 100  # steps between lines of metrics.jsonl

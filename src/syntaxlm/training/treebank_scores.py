@@ -21,7 +21,7 @@ from syntaxlm.errors import InputError
 from syntaxlm.files import parse_json, read_stored, to_json, write_text
 from syntaxlm.model_io import CONFIG, LABELS, VOCABULARY, WEIGHTS, ModelBundle
 from syntaxlm.models.abilities import Parses
-from syntaxlm.parsing.evaluation import MOST_UNKNOWN_TAGS, gold_trees_of, tokens_for
+from syntaxlm.parsing.evaluation import MOST_UNKNOWN_TAGS, gold_trees_of, sentences_up_to, tokens_for
 from syntaxlm.parsing.report import GoldTrees
 from syntaxlm.parsing.structure import Rule, layer_of, rules_for, structure_of
 from syntaxlm.text_files import STANDARD_INPUT
@@ -42,7 +42,7 @@ TREES, BASELINES = "trees.json", "baselines.json"
 SHORT = 10  # words; F1 is also computed for sentences of up to this length
 SENTENCES_AT_ONCE = 1 << 12  # sentences whose structure is in memory at the same time
 
-_FORMAT = 1  # raised when a change of syntaxlm changes scores
+_FORMAT = 2  # raised when a change of syntaxlm changes scores
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class TreebankScore:
     sentences, short_sentences: numbers of scored sentences.
     decoder: the decoder.  layer: the layer of the distances; None if the trees are not decoded from distances.
     device: the device that parsed.
-    parsed: number of parsed sentences, all of the treebank.
+    parsed: number of parsed sentences: all of the treebank that are not longer than the protocol's limit.
     seconds: wall-clock time of parsing, from tokens to trees, without reading, scoring and loading the model.
     """
 
@@ -149,7 +149,9 @@ class TreebankEvaluation:
 
     @cached_property
     def _treebank(self) -> Treebank:
-        return read_treebank(self.source, self.preprocessing)
+        """The sentences that the protocol scores; others are not parsed."""
+        read, limit = read_treebank(self.source, self.preprocessing), self.protocol.max_words
+        return read if limit is None else sentences_up_to(read, limit)
 
     @cached_property
     def _gold(self) -> GoldTrees:
