@@ -12,9 +12,9 @@ from syntaxlm.models.abilities import ScoresSentences
 from syntaxlm.models.batches import TextMode
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
-from tests.models.variants import SENTENCE_VARIANTS, TEXT_MODELS, WORDS, built, config_of, names_with
+from tests.models.variants import SENTENCE_VARIANTS, TOKEN_SCORERS, WORDS, built, config_of, names_with
 
-every_model = pytest.mark.parametrize("name", TEXT_MODELS)
+every_model = pytest.mark.parametrize("name", TOKEN_SCORERS)
 every_sentence_model = pytest.mark.parametrize("name", names_with(ScoresSentences, among=list(SENTENCE_VARIANTS)))
 
 KNOWN = {

@@ -28,7 +28,7 @@ from tests.api.models import language_model
 from tests.fresh_models import OPEN, SENTENCES, STREAM, fresh, layered
 from tests.generation.growing_models import grown
 from tests.grammar_models import grammar
-from tests.models.variants import SENTENCE_VARIANTS, TEXT_MODELS, names_with
+from tests.models.variants import SENTENCE_VARIANTS, TEXT_MODELS, TOKEN_SCORERS, names_with
 
 SENTENCE = "the old cat sees a dog"
 TEXTS = [SENTENCE, "", "a dog", "  ", "the", "the cat , the dog ."]
@@ -118,7 +118,7 @@ def test_one_string_is_not_a_stream(prpn):
 
 @pytest.mark.parametrize(
     ("name", "mode"),
-    [*itertools.product(TEXT_MODELS, [SENTENCES, STREAM, OPEN]), *((name, SENTENCES) for name in SENTENCE_SCORERS)],
+    [*itertools.product(TOKEN_SCORERS, [SENTENCES, STREAM, OPEN]), *((name, SENTENCES) for name in SENTENCE_SCORERS)],
 )
 def test_surprisals_add_up_to_the_log_probability_and_this_to_the_perplexity(name, mode):
     nlp = language_model(fresh(name, mode))

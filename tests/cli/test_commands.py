@@ -449,7 +449,7 @@ def test_compare_trains_prints_the_table_and_resumes(run, refused, toy, tmp_path
         [f"tiny-{name}", text] for name in ("prpn", "lstm") for text in ("valid", "test")
     ]
     assert float(table[2][2]) == pytest.approx(figures["rows"][0]["test"]["perplexity"]["mean"])
-    code, out, err = run(*command, *settings, "--trees", toy / "test.mrg", "--max-words", "20", "--format", "tsv")
+    code, out, err = run(*command, *settings, "--treebank", toy / "test.mrg", "--max-words", "20", "--format", "tsv")
     rows = list(csv.DictReader(io.StringIO(out), delimiter="\t"))
     assert {(row["recipe"], row["role"]) for row in rows} >= {("tiny-prpn", "recipe"), ("right branching", "baseline")}
     assert {row["recipe"] for row in rows if not row["f1"]} == {"tiny-lstm"}

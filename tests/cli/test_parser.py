@@ -37,6 +37,8 @@ NOT_PATHS = {
 # Options with different help texts, because their one meaning applies to different content.
 SEVERAL_HELPS = {
     "--frequencies": "",
+    "--punctuation": "treatment of ",
+    "--contractions": "treatment of n't, 's, 'll and similar: ",
     "--revision": "",
     "--words": "table with one displayed word per row",
     "--also": "another model; may be repeated: ",

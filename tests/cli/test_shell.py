@@ -44,12 +44,15 @@ def test_the_script_names_every_command_and_every_option(scripts, shell):
         (["pa"], {"parse"}),
         (["evaluate", "per"], {"perplexity"}),
         (["evaluate", "parse", "model", "--dec"], {"--decoder"}),
-        (["parse", "model", "--format", ""], {"brackets", "json", "latex", "svg", "tree", "tsv", "csv", "parquet"}),
+        (
+            ["parse", "model", "--format", ""],
+            {"brackets", "conllu", "json", "latex", "svg", "tree", "tsv", "csv", "parquet"},
+        ),
         (["train", "prpn-to"], {"prpn-toy"}),
         (["completion", "z"], {"zsh"}),
         (["--ver"], {"--version"}),
         (["score", "parse", "--carry"], {"--carry-state"}),
-        (["recipes", "show", "logic/on-lstm-"], {"logic/on-lstm-small"}),
+        (["recipes", "show", "logic/on-lstm-"], {"logic/on-lstm-small", "logic/on-lstm-tiny"}),
     ],
     ids=lambda words: " ".join(words if isinstance(words, list) else sorted(words)),
 )

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from syntaxlm.models.abilities import Model, NeedsTextCounts, TextCounts, TrainsByCounting
+from syntaxlm.models.abilities import Model, NeedsTextCounts, ScoresTokens, TextCounts, TrainsByCounting
 from syntaxlm.models.batches import State, TokenBatch, TreeBatch
 from syntaxlm.models.registry import MODELS, ModelConfig, build_model
 from tests.models import tree_variants
@@ -64,6 +64,7 @@ PARTS: dict[str, dict[str, object]] = {
 """Settings that a model type needs."""
 
 TEXT_MODELS = [name for name, kind in MODELS.items() if kind.reads == "tokens"]
+TOKEN_SCORERS = [name for name in TEXT_MODELS if issubclass(MODELS[name].classes[0], ScoresTokens)]
 VARIANTS = {name: (name, PARTS.get(name, {})) for name in TEXT_MODELS} | ablations_of_prpn() | OTHERS
 """Variants that read any text: name -> model type and settings."""
 

@@ -40,11 +40,13 @@ def add_data_sentences(kinds: Any) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--punctuation", choices=["keep", "split", "drop"], default="keep",
-        help="English punctuation marks at the ends of words: keep (default); split, each mark becomes a word; drop",
+        help="treatment of English punctuation marks at the ends of words: keep (default); split, each mark becomes a"
+        " word; drop",
     )  # fmt: skip
     parser.add_argument(
         "--contractions", choices=["keep", "split"], default="keep",
-        help="n't, 's, 'll and similar: keep (default); split, they become separate words, as in treebanks",
+        help="treatment of n't, 's, 'll and similar: keep (default); split, they become separate words, as in"
+        " treebanks",
     )  # fmt: skip
     parser.add_argument("--encoding", default="utf-8", metavar="NAME", help="encoding of the files; default utf-8")
     add_json(parser)

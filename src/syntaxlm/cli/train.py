@@ -54,11 +54,11 @@ def add_compare(commands: Any) -> None:
         "compare",
         help="train several recipes under one budget and print a table",
         description="Train every recipe with N seeds into DIR/RECIPE/seed-S, and print the mean and standard deviation"
-        " of perplexity over seeds (of bits per character for character-level models). With --trees, also print the F1"
+        " of perplexity over seeds (of bits per character for character-level models). With --treebank, also print the F1"
         " of all models that parse, beside left branching, right branching and random trees. Settings given by their"
         " dotted names apply to all recipes. The same command resumes a stopped comparison; finished runs are not"
         " repeated. DIR/comparison.json has all figures.",
-        epilog="example: syntaxlm compare prpn-toy lstm-toy -o runs/toys --minutes 2 --seeds 3 --trees toy/test.mrg",
+        epilog="example: syntaxlm compare prpn-toy lstm-toy -o runs/toys --minutes 2 --seeds 3 --treebank toy/test.mrg",
     )
     parser.add_input(
         "recipes",
@@ -78,7 +78,7 @@ def add_compare(commands: Any) -> None:
         help="train each recipe N times, with seeds run.seed, run.seed + 1 and so on; default 1",
     )
     parser.add_input(
-        "--trees", metavar="TREEBANK",
+        "--treebank", metavar="TREEBANK",
         help=f"evaluate the models that parse on these gold trees, each by its default decoder: {TREEBANK_HELP}"
     )  # fmt: skip
     add_protocol(parser)
@@ -231,7 +231,7 @@ def _compare(options: argparse.Namespace) -> int:
     tagged = {part: path for part, path in parts.items() if path is not None}
     recipes = read_recipes(options.recipes, overrides, options.minutes, tagged)
     protocol = protocol_named(options.protocol, options.max_words)
-    trees = None if options.trees is None else TreebankEvaluation(options.trees, protocol, options.preprocessing)
+    trees = None if options.treebank is None else TreebankEvaluation(options.treebank, protocol, options.preprocessing)
     console = error_console()
     comparison = compare(
         recipes,
