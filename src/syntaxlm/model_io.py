@@ -113,9 +113,9 @@ class ModelBundle:
     def trained_on(self) -> str:
         return "dependency trees" if self.model.reads == "trees" else str(self.mode)
 
-    def require(self, ability: type[Ability], use: str) -> Ability:
-        """The model, typed as having an ability. Raises InputError like `registry.require`."""
-        return require(self.model, ability, self.name, use)
+    def require(self, ability: type[Ability], use: str, alternative: type | None = None) -> Ability:
+        """The model, typed as having an ability. Arguments and InputError: see `registry.require`."""
+        return require(self.model, ability, self.name, use, alternative)
 
     def _repr_html_(self) -> str:
         """The model's type, size and settings as a table, for notebooks."""

@@ -132,8 +132,9 @@ def test_invalid_settings_raise_an_error_before_sampling(lstm, settings, message
 
 def test_a_model_that_does_not_predict_the_next_token_raises_an_error():
     stored = dataclasses.replace(fresh("lstm"), model=MixtureOfUnigrams(2, WORDS))
-    with pytest.raises(InputError, match="does not predict the next token, so generate cannot use it"):
+    with pytest.raises(InputError, match="does not predict the next token, so generate cannot use it") as raised:
         list(generate(stored))
+    assert {"prpn", "compound-pcfg", "dmv"} <= set(str(raised.value).rstrip(".").replace(": ", ", ").split(", "))
 
 
 @every_model

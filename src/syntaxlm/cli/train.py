@@ -54,8 +54,8 @@ def add_compare(commands: Any) -> None:
         "compare",
         help="train several recipes under one budget and print a table",
         description="Train every recipe with N seeds into DIR/RECIPE/seed-S, and print the mean and standard deviation"
-        " of perplexity over seeds (of bits per character for character-level models). With --treebank, also print the F1"
-        " of all models that parse, beside left branching, right branching and random trees. Settings given by their"
+        " of perplexity over seeds (of bits per character for character-level models). With --treebank, also print the"
+        " F1 of all models that parse, beside left branching, right branching and random trees. Settings given by their"
         " dotted names apply to all recipes. The same command resumes a stopped comparison; finished runs are not"
         " repeated. DIR/comparison.json has all figures.",
         epilog="example: syntaxlm compare prpn-toy lstm-toy -o runs/toys --minutes 2 --seeds 3 --treebank toy/test.mrg",

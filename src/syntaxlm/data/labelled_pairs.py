@@ -45,6 +45,9 @@ def read_labelled_pairs(
         cells = [cell.strip() for cell in line.split("\t")]
         if number == 1 and set(COLUMNS) <= set(cells):
             places = [cells.index(name) for name in COLUMNS]
+            repeated = [name for name in COLUMNS if cells.count(name) > 1]
+            if repeated:
+                raise InputError(f"{source}, line 1: found several columns {repeated[0]!r}; expected one")
         elif any(cells):
             pairs.append(_pair_of(cells, places, normaliser, labels, f"{source}, line {number}"))
     if not pairs:
@@ -57,8 +60,8 @@ def _pair_of(
 ) -> LabelledPair:
     if len(cells) <= max(places):
         raise InputError(
-            f"{place}: found {len(cells)} cells; expected at least {max(places) + 1}, with {', '.join(COLUMNS)},"
-            " separated by tabs"
+            f"{place}: number of cells {len(cells)}; expected at least {max(places) + 1}, with"
+            f" {', '.join(COLUMNS)}, separated by tabs"
         )
     left, right, label = (cells[column] for column in places)
     for name, sentence in zip(COLUMNS, (left, right), strict=False):

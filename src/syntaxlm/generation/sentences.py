@@ -115,7 +115,7 @@ def generate(
 @torch.no_grad()
 def _together(stored: ModelBundle, numbers: range, prompt: list[int], sampling: Sampling) -> list[GeneratedSentence]:
     """Samples the sentences with these numbers in one batch, one column per sentence."""
-    model, vocabulary = stored.require(PredictsNextToken, "generate"), stored.vocabulary
+    model, vocabulary = stored.require(PredictsNextToken, "generate", SamplesSentences), stored.vocabulary
     device = stored.model.eval().device
     random = [np.random.default_rng([sampling.seed, number]) for number in numbers]
     read = torch.tensor([vocabulary.begin_id, *prompt])[:, None].repeat(1, len(random))

@@ -141,15 +141,17 @@ def model_types_with(*abilities: type) -> list[str]:
 Ability = TypeVar("Ability")
 
 
-def require(model: object, ability: type[Ability], name: str, use: str) -> Ability:
+def require(model: object, ability: type[Ability], name: str, use: str, alternative: type | None = None) -> Ability:
     """The model, typed as having the ability.
 
-    name: model type.  use: what needs the ability, for the message, such as "score".
+    name: model type.  use: what needs the ability, for the message, such as "score".  alternative: another ability
+    that would do, for the message.
     Raises InputError for a model without the ability; the message lists the model types that have it.
     """
     if isinstance(model, ability):
         return model
-    others = [other for other in model_types_with(ability) if other != name]
+    fit = {*model_types_with(ability), *(model_types_with(alternative) if alternative else ())}
+    others = [other for other in MODELS if other in fit and other != name]
     settings = " with these settings" if name in model_types_with(ability) else ""
     can = f" Model types that can: {', '.join(others)}." if others else ""
     raise InputError(f"this {name} model{settings} {LACKS[ability]}, so {use} cannot use it.{can}")

@@ -101,7 +101,7 @@ class TrainingResult:
 def _numbers(values: Any) -> str:
     """Formats numbers as a row; rows are separated by commas."""
     if not isinstance(values, list):
-        return f"{values:,}"
+        return f"{values:,}" if isinstance(values, int) or abs(values) < 1 else f"{values:,.4f}"
     return (", " if values and isinstance(values[0], list) else "  ").join(map(_numbers, values))
 
 
