@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import torch
@@ -97,6 +99,29 @@ class TokenBatch:
         lengths = torch.full((columns,), steps) if self.lengths is None else self.lengths
         exactly = torch.bincount(lengths, minlength=steps + 1)
         return exactly.flip(0).cumsum(0).flip(0).tolist()
+
+    def word_counts(self, others: int) -> Tensor:
+        """The number of words of each column, (B,), on the CPU.  others: see `by_length`."""
+        steps, columns = self.tokens.shape
+        lengths = torch.full((columns,), steps) if self.lengths is None else self.lengths
+        return (lengths - others).clamp(min=0)
+
+    def by_length(self, others: int, most: Callable[[int], int]) -> Iterator[tuple[slice, Tensor]]:
+        """Sentences of one length together, longest first: their columns, and their words, (b, n).
+
+        others: number of tokens of a column that are not words: 0, 1 (BOS), or 2 (also EOS).
+        most: the number of sentences of a length that are given together; at least one is.
+        Columns without words are left out.
+        """
+        start = 0
+        for length, same in groupby(self.word_counts(others).tolist()):
+            end = start + len(list(same))
+            step = max(1, most(length)) if length else 1
+            for first in range(start, end if length else start, step):
+                own = slice(first, min(first + step, end))
+                words = self.tokens[min(others, 1) :][:length, own].T
+                yield own, words
+            start = end
 
     def inner(self) -> TokenBatch:
         """The words of whole sentences with BOS and EOS: the same batch without the first and last step of a column.

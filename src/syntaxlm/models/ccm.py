@@ -48,18 +48,8 @@ class CCMConfig(Settings, section="model"):
     distituent_smoothing: Positive = 8.0  # added to the count of every yield and context as a distituent
 
 
-class Group(NamedTuple):
-    """Sentences of one length from a batch. Spans are rows of charts, see `syntaxlm.trees.charts`.
-
-    words: (n, B) int64.  columns: (B,) int64, their columns in the batch.
-    """
-
-    words: Tensor
-    columns: Tensor
-
-
 class _Types(NamedTuple):
-    """Of every span, the number of its yield and of its context: (n(n + 1)/2, B) each."""
+    """Of every span, the number of its yield and of its context: (n(n + 1)/2, B) each, see `syntaxlm.trees.charts`."""
 
     yields: Tensor
     contexts: Tensor
@@ -105,7 +95,7 @@ class CCM(Model, TrainsByCounting, HasLoss, FindsBestTrees):
 
     def accumulate(self, batch: TokenBatch) -> None:
         """Adds the expected counts of whole sentences; in the first round, under the random-split distribution."""
-        for words, _ in self._groups(batch):
+        for _, words in self._groups(batch):
             if not self.is_trained:
                 self._count(words, random_split_marginals(len(words), words.shape[1]).to(words.device))
                 continue
@@ -121,7 +111,7 @@ class CCM(Model, TrainsByCounting, HasLoss, FindsBestTrees):
         posteriors: (B, n, n + 1), indexed by first word and by the word after the last, from 0; 1 for single words and
             whole sentences. Values where there is no span are ignored.
         """
-        for words, columns in self._groups(batch):
+        for columns, words in self._groups(batch):
             starts, ends = _spans_in(len(words), words.device)
             self._count(words, posteriors[columns][:, starts, ends].T.to(self.yield_log_probs))
 
@@ -158,7 +148,7 @@ class CCM(Model, TrainsByCounting, HasLoss, FindsBestTrees):
     def loss(self, batch: TokenBatch, state: State = None) -> Loss:
         """The negative log-likelihood of yields and contexts of whole sentences, over all binary trees."""
         total, count, items = self.yield_log_probs.new_zeros(()), 0, 0
-        for words, _ in self._groups(batch):
+        for _, words in self._groups(batch):
             types = self._types(words)
             total = total - self._log_likelihoods(types, charts.total(self._log_weights(types))).sum()
             count, items = count + types.yields.numel(), items + words.shape[1]
@@ -226,11 +216,11 @@ class CCM(Model, TrainsByCounting, HasLoss, FindsBestTrees):
         Returns (B, n, n + 1), indexed by first word and by the word after the last, from 0; 0 where there is no span.
         A tree's posterior is proportional to the product of phi over its spans.
         """
-        longest, columns = self._size(batch, closed)
-        found = self.yield_log_probs.new_zeros(columns, longest, longest + 1)
-        for words, chosen in self._groups(batch, closed):
+        longest = int(batch.word_counts(2 if closed else 1).max())
+        found = self.yield_log_probs.new_zeros(batch.sentence_count(), longest, longest + 1)
+        for columns, words in self._groups(batch, closed):
             starts, ends = _spans_in(len(words), words.device)
-            found[chosen[:, None], starts, ends] = self._log_weights(self._types(words)).T
+            found[columns, starts, ends] = self._log_weights(self._types(words)).T
         return found
 
     def _types(self, words: Tensor) -> _Types:
@@ -281,49 +271,35 @@ class CCM(Model, TrainsByCounting, HasLoss, FindsBestTrees):
     # ---- structure
 
     def structure(self, batch: TokenBatch) -> SpanMarginals:
-        longest, columns = self._size(batch, closed=True)
-        values = self.yield_log_probs.new_zeros(columns, max(1, longest), max(1, longest))
-        for words, chosen in self._groups(batch, closed=True):
+        longest = max(1, int(batch.word_counts(2).max()))
+        values = self.yield_log_probs.new_zeros(batch.sentence_count(), longest, longest)
+        for columns, words in self._groups(batch, closed=True):
             length = len(words)
             starts, ends = _spans_in(length, words.device)
             found = charts.marginals(self._log_weights(self._types(words))).spans[length:]
-            values[chosen[:, None], starts[length:], ends[length:] - 1] = found.T.clamp(0, 1)
+            values[columns, starts[length:], ends[length:] - 1] = found.T.clamp(0, 1)
         return SpanMarginals(values)
 
     def best_trees(self, batch: TokenBatch) -> list[LabelledSpans]:
-        _, columns = self._size(batch, closed=True)
-        trees: list[LabelledSpans] = [[] for _ in range(columns)]
-        for words, chosen in self._groups(batch, closed=True):
+        trees: list[LabelledSpans] = [[] for _ in range(batch.sentence_count())]
+        for columns, words in self._groups(batch, closed=True):
             starts, ends = _spans_in(len(words), words.device)
             best = charts.best(self._log_weights(self._types(words))).spans.T
-            for column, spans in zip(chosen.tolist(), best, strict=True):
+            for column, spans in enumerate(best, columns.start):
                 trees[column] = [
                     (start, end - 1, -1)
                     for start, end in zip(starts[spans].tolist(), ends[spans].tolist(), strict=True)
                 ]
         return trees
 
-    # ---- batches
-
     @staticmethod
-    def _lengths(batch: TokenBatch, closed: bool) -> Tensor:
-        """(B,) number of words of each column. closed: whether its tokens include EOS."""
-        steps, columns = batch.tokens.shape
-        lengths = torch.full((columns,), steps) if batch.lengths is None else batch.lengths
-        return (lengths - (2 if closed else 1)).clamp(min=0)
+    def _groups(batch: TokenBatch, closed: bool = False) -> Iterator[tuple[slice, Tensor]]:
+        """Sentences of one length whose charts fit in memory: their columns, and their words, (n, B).
 
-    def _size(self, batch: TokenBatch, closed: bool) -> tuple[int, int]:
-        """The number of words of the longest sentence, and the number of sentences."""
-        lengths = self._lengths(batch, closed)
-        return int(lengths.max()), len(lengths)
-
-    def _groups(self, batch: TokenBatch, closed: bool = False) -> Iterator[Group]:
-        """The sentences of a batch with a word or more, by length, in groups whose charts fit in memory."""
-        lengths = self._lengths(batch, closed)
-        for length in lengths[lengths > 0].unique().tolist():
-            chosen = (lengths == length).nonzero().flatten().to(batch.tokens.device)
-            for columns in chosen.split(max(1, _SPANS // (length * (length + 1) // 2))):
-                yield Group(batch.tokens[1 : length + 1, columns], columns)
+        closed: whether the tokens include EOS.
+        """
+        for columns, words in batch.by_length(2 if closed else 1, lambda n: _SPANS // (n * (n + 1) // 2)):
+            yield columns, words.T
 
     def resize_buffers(self, tensors: Mapping[str, Tensor]) -> list[str]:
         """Resizes the tables to the stored numbers of yields and contexts. Returns error messages."""

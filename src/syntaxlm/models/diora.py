@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Annotated, Literal
 
 import torch
@@ -86,28 +85,19 @@ class DIORAEncoder(EncodesSentences):
 
     def encode(self, batch: TokenBatch) -> Encoding:
         """The inside vector of each column; all its tokens are words."""
-        steps, columns = batch.tokens.shape
-        lengths = [steps] * columns if batch.lengths is None else batch.lengths.tolist()
-        groups = self._groups(batch.tokens, lengths)
+        groups = self._groups(batch, others=0)
         return Encoding(torch.cat([diora.inside(self._leaves(words), self.composition()) for _, words in groups]))
 
     def _leaves(self, words: Tensor) -> Tensor:
         """The inside vectors of words, (..., D), of norm 1."""
         return _of_norm_1(self.leaf(self.embedding(words)).tanh().to(self.embedding.weight.dtype))
 
-    def _groups(self, tokens: Tensor, lengths: list[int]) -> Iterator[tuple[slice, Tensor]]:
+    def _groups(self, batch: TokenBatch, others: int) -> Iterator[tuple[slice, Tensor]]:
         """Sentences of one length that are composed together: their columns, and their words, (B, n).
 
-        tokens: (T, B), longest sentence first.  lengths: number of words of each; those without words are left out.
+        others: number of tokens of a column that are not words, see `TokenBatch.by_length`.
         """
-        start = 0
-        for length, columns in groupby(lengths):
-            end = start + len(list(columns))
-            together = max(1, _GROUP // (max(1, length) ** 2 * self.feature_size // 4 + 1))
-            for first in range(start, end if length else start, together):
-                own = slice(first, min(first + together, end))
-                yield own, tokens[:length, own].T
-            start = end
+        return batch.by_length(others, lambda length: _GROUP // (length**2 * self.feature_size // 4 + 1))
 
 
 class DIORA(DIORAEncoder, TrainsByGradient, NeedsTextCounts, FindsBestTrees):
@@ -140,7 +130,7 @@ class DIORA(DIORAEncoder, TrainsByGradient, NeedsTextCounts, FindsBestTrees):
         outer = None if self.outside_composition is None else self.outside_composition()
         root, composition = _of_norm_1(self.root), self.composition()
         rows, targets = [], []
-        for _, words in self._sentences(batch, extra=1):
+        for _, words in self._groups(batch, others=1):
             vectors = diora.outside(self._leaves(words), root, composition, outer)
             rows.append(vectors.flatten(0, 1))
             targets.append(words.flatten())
@@ -192,15 +182,9 @@ class DIORA(DIORAEncoder, TrainsByGradient, NeedsTextCounts, FindsBestTrees):
 
         The sums of many large scores would not be exact enough in float32.
         """
-        for columns, words in self._sentences(batch, extra=2):
+        for columns, words in self._groups(batch, others=2):
             scores = diora.split_scores(self._leaves(words), self.composition())
             yield columns, words.shape[1], scores.double()
-
-    def _sentences(self, batch: TokenBatch, extra: int) -> Iterator[tuple[slice, Tensor]]:
-        """Like `_groups`, of the words after BOS.  extra: number of steps of a sentence that are not words."""
-        steps, columns = batch.tokens.shape
-        lengths = [steps] * columns if batch.lengths is None else batch.lengths.tolist()
-        return self._groups(batch.tokens[1:], [max(0, length - extra) for length in lengths])
 
 
 def _of_norm_1(vectors: Tensor) -> Tensor:

@@ -11,9 +11,10 @@ generated. The algorithms are in `ops.dmv`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -31,11 +32,13 @@ from syntaxlm.models.abilities import (
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.pcfg.sampling import Sample, Sums, draw_from
 from syntaxlm.models.pcfg.words import BOS, EOS, SPECIALS, of_vocabulary
+from syntaxlm.models.sizes import check_chart
 from syntaxlm.ops.dmv import ADJACENT, LEFT, RIGHT, ZERO, Decisions, best_heads, expected_counts, log_partition
 from syntaxlm.settings import NonNegative, Settings
 
 _LARGEST_TABLE = 1 << 28  # most probabilities of dependents
 _CHART = 1 << 22  # most divisions of spans of a group of sentences, all with gradients in memory
+_BYTES = 16  # in all charts of a sentence of n words, for each of n^3
 _TRIES = 1000  # attempts to sample a sentence that is short enough
 
 
@@ -48,14 +51,39 @@ class DMVConfig(Settings, section="model"):
     smoothing: NonNegative = 0.0  # added to the expected count of every decision in each round; 0: none
 
 
-class Group(NamedTuple):
-    """Sentences of one length from a batch.  words: (b, n).  columns: (b,) their columns in the batch."""
+class ProjectiveParser(ParsesDependencies):
+    """Finds dependency trees by charts of sentences of one length."""
 
-    words: Tensor
-    columns: Tensor
+    @abstractmethod
+    def best_heads(self, batch: TokenBatch) -> Iterator[tuple[slice, Tensor]]:
+        """Columns of a batch with BOS and EOS, and the heads of their most probable trees, (b, n)."""
+
+    @abstractmethod
+    def posterior_counts(self, batch: TokenBatch) -> Iterator[tuple[slice, Decisions]]:
+        """Columns of a batch with BOS and EOS, and how often each decision is expected."""
+
+    @torch.no_grad()
+    def structure(self, batch: TokenBatch) -> Heads:
+        """The most probable dependency tree of each sentence.
+
+        If a sentence is impossible, the most probable of the trees with the fewest impossible decisions.
+        """
+        heads = torch.full((batch.sentence_count(), _longest(batch)), -1, device=batch.tokens.device)
+        for columns, found in self.best_heads(batch):
+            heads[columns, : found.shape[1]] = found
+        return Heads(heads)
+
+    def arc_marginals(self, batch: TokenBatch) -> Tensor:
+        longest = _longest(batch)
+        size = batch.sentence_count(), longest + 1, longest
+        result = torch.zeros(size, dtype=torch.float64, device=batch.tokens.device)
+        for columns, counts in self.posterior_counts(batch):
+            found = counts.attached
+            result[columns, : found.shape[1], : found.shape[2]] = found
+        return result
 
 
-class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, ParsesDependencies):
+class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, ProjectiveParser):
     """Probabilities of roots, dependents and stopping. Uniform before training.
 
     The first round sets them from the harmonic start, which prefers short arcs; each further round is one of EM.
@@ -89,7 +117,7 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, ParsesDepe
 
     def accumulate(self, batch: TokenBatch) -> None:
         """Adds the expected counts of whole sentences; in the first round, those of the harmonic start."""
-        for words, _ in self.groups(batch):
+        for _, words in self.groups(batch):
             if self.started:
                 log_probs, counts = expected_counts(self.decisions(words))
                 self._log_likelihood += float(log_probs.sum())
@@ -140,32 +168,20 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, ParsesDepe
     def sentence_log_probs(self, batch: TokenBatch) -> Tensor:
         """Natural log-probability of exactly these words, (B,); -inf if impossible, and for sentences without words."""
         result = self.root.new_full((batch.sentence_count(),), -torch.inf, dtype=torch.float64)
-        for words, columns in self.groups(batch):
+        for columns, words in self.groups(batch):
             found = log_partition(self.decisions(words))
             result[columns] = found.masked_fill(found < ZERO / 2, -torch.inf)
         return result
 
     # ---- structure
 
-    @torch.no_grad()
-    def structure(self, batch: TokenBatch) -> Heads:
-        """The most probable dependency tree of each sentence.
+    def best_heads(self, batch: TokenBatch) -> Iterator[tuple[slice, Tensor]]:
+        for columns, words in self.groups(batch, closed=True):
+            yield columns, best_heads(self.decisions(words))[1]
 
-        If a sentence is impossible, the most probable of the trees with the fewest impossible decisions.
-        """
-        heads = torch.full((batch.sentence_count(), longest_of(batch)), -1, device=self.device)
-        for words, columns in self.groups(batch, closed=True):
-            heads[columns, : words.shape[1]] = best_heads(self.decisions(words))[1]
-        return Heads(heads)
-
-    def arc_marginals(self, batch: TokenBatch) -> Tensor:
-        longest = longest_of(batch)
-        result = self.root.new_zeros(batch.sentence_count(), longest + 1, longest)
-        for words, columns in self.groups(batch, closed=True):
-            _, counts = expected_counts(self.decisions(words))
-            size = words.shape[1]
-            result[columns, : size + 1, :size] = torch.cat([counts.root[:, None], counts.arcs], 1)
-        return result
+    def posterior_counts(self, batch: TokenBatch) -> Iterator[tuple[slice, Decisions]]:
+        for columns, words in self.groups(batch, closed=True):
+            yield columns, expected_counts(self.decisions(words))[1]
 
     # ---- sampling
 
@@ -217,23 +233,16 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, ParsesDepe
 
     # ---- arguments of the algorithms
 
-    def groups(
-        self, batch: TokenBatch, closed: bool = False, most: Callable[[int], int] = lambda length: _CHART // length**3
-    ) -> Iterator[Group]:
-        """The sentences with words in groups of one length, of which the charts fit in memory.
+    def groups(self, batch: TokenBatch, closed: bool = False) -> Iterator[tuple[slice, Tensor]]:
+        """Sentences of one length whose charts fit in memory: their columns, and their words, (b, n).
 
         closed: whether the tokens include EOS. BOS and EOS inside a sentence are read as unknown words.
-        most: the number of sentences of one length in a group; at least one is taken.
+        Raises InputError for a sentence that is too long for the memory.
         """
-        columns, lengths = _columns(batch, closed)
-        tokens = batch.tokens[1:].T
-        tokens = tokens.masked_fill((tokens == BOS) | (tokens == EOS), 0)
-        for length in lengths.unique().tolist():
-            if length:
-                same = columns[lengths == length]
-                for part in same.split(max(1, most(length))):
-                    part = part.to(tokens.device)
-                    yield Group(tokens[part, :length], part)
+        for columns, words in words_by_length(batch, closed, _CHART):
+            length = words.shape[1]
+            check_chart(length, length**3 * _BYTES)
+            yield columns, words
 
     def decisions(self, words: Tensor) -> Decisions:
         """Log-probabilities of the decisions in sentences of one length. words: (b, n)."""
@@ -277,16 +286,18 @@ def _shares(counts: Tensor, totals: Tensor, before: Tensor) -> Tensor:
     return torch.where(totals > 0, counts / totals, before)
 
 
-def _columns(batch: TokenBatch, closed: bool) -> tuple[Tensor, Tensor]:
-    """The columns of a batch, and the number of words of each, (B,)."""
-    steps, columns = batch.tokens.shape
-    lengths = torch.full((columns,), steps) if batch.lengths is None else batch.lengths.cpu()
-    return torch.arange(columns), (lengths - (2 if closed else 1)).clamp(min=0)
+def words_by_length(batch: TokenBatch, closed: bool, chart: int) -> Iterator[tuple[slice, Tensor]]:
+    """Sentences of one length: their columns, and their words, (b, n), without BOS and EOS inside a sentence.
+
+    closed: whether the tokens include EOS.  chart: most divisions of spans of the sentences that are given together.
+    """
+    for columns, words in batch.by_length(2 if closed else 1, lambda length: chart // length**3):
+        yield columns, words.masked_fill((words == BOS) | (words == EOS), 0)
 
 
-def longest_of(batch: TokenBatch) -> int:
+def _longest(batch: TokenBatch) -> int:
     """The number of words of the longest sentence of a batch with BOS and EOS, at least 1."""
-    return max(1, int(_columns(batch, closed=True)[1].max()))
+    return max(1, int(batch.word_counts(2).max()))
 
 
 def _in_order(tokens: list[int], before: list[list[int]], after: list[list[int]]) -> Sample:

@@ -18,12 +18,11 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from syntaxlm.allocation import memory_size
-from syntaxlm.errors import InputError
 from syntaxlm.models import ccm, dmv
-from syntaxlm.models.abilities import Criterion, HasLoss, Heads, Loss, Model, ParsesDependencies, TrainsByCounting
+from syntaxlm.models.abilities import Criterion, HasLoss, Loss, Model, TrainsByCounting
 from syntaxlm.models.batches import State, TokenBatch
-from syntaxlm.ops.dmv import Decisions, best_heads_with_spans, expected_counts_with_spans
+from syntaxlm.models.sizes import check_chart
+from syntaxlm.ops.dmv import Decisions, best_heads_with_spans, expected_counts_with_spans, log_partition_with_spans
 from syntaxlm.settings import NonNegative, Positive, Settings
 
 _CHART = 1 << 20  # most heads of divisions of spans of a group of sentences, all with gradients in memory
@@ -41,7 +40,7 @@ class DMVCCMConfig(Settings, section="model"):
     distituent_smoothing: Positive = 8.0  # CCM: added to the count of every yield and context as a distituent
 
 
-class DMVCCM(Model, TrainsByCounting, HasLoss, ParsesDependencies):
+class DMVCCM(Model, TrainsByCounting, HasLoss, dmv.ProjectiveParser):
     """Both models. The first round starts each as if it were alone; each further round is one of EM of the product."""
 
     reads = "sentences"
@@ -73,10 +72,10 @@ class DMVCCM(Model, TrainsByCounting, HasLoss, ParsesDependencies):
             return
         longest = len(batch.tokens)
         posteriors = self.dmv.root.new_zeros(batch.sentence_count(), longest, longest + 1)
-        for group, decisions, weights in self._groups(batch):
-            _, counts, spans = expected_counts_with_spans(decisions, weights)
-            self.dmv.add_counts(group.words, counts)
-            posteriors[group.columns, : spans.shape[1], : spans.shape[2]] = spans
+        for columns, words, weights in self._groups(batch):
+            _, counts, spans = expected_counts_with_spans(self.dmv.decisions(words), weights)
+            self.dmv.add_counts(words, counts)
+            posteriors[columns, : spans.shape[1], : spans.shape[2]] = spans
         self.ccm.accumulate_posteriors(batch, posteriors)
 
     def maximise(self) -> dict[str, Any]:
@@ -91,43 +90,32 @@ class DMVCCM(Model, TrainsByCounting, HasLoss, ParsesDependencies):
         Sentences that are impossible for the DMV count with its logarithm of 0, a large finite number.
         """
         total, count, items = self.dmv.root.new_zeros(()), 0, 0
-        for group, decisions, weights in self._groups(batch):
-            sums, _, _ = expected_counts_with_spans(decisions, weights)
-            total = total - sums.sum() - self.ccm.distituent_log_probs(group.words.T).sum()
-            count, items = count + group.words.numel(), items + len(group.words)
+        for _, words, weights in self._groups(batch):
+            sums = log_partition_with_spans(self.dmv.decisions(words), weights)
+            total = total - sums.sum() - self.ccm.distituent_log_probs(words.T).sum()
+            count, items = count + words.numel(), items + len(words)
         return Loss(total, count, items)
 
     # ---- structure
 
-    def arc_marginals(self, batch: TokenBatch) -> Tensor:
-        longest = dmv.longest_of(batch)
-        result = self.dmv.root.new_zeros(batch.sentence_count(), longest + 1, longest)
-        for group, decisions, weights in self._groups(batch, closed=True):
-            _, counts, _ = expected_counts_with_spans(decisions, weights)
-            size = group.words.shape[1]
-            result[group.columns, : size + 1, :size] = torch.cat([counts.root[:, None], counts.arcs], 1)
-        return result
+    def best_heads(self, batch: TokenBatch) -> Iterator[tuple[slice, Tensor]]:
+        for columns, words, weights in self._groups(batch, closed=True):
+            yield columns, best_heads_with_spans(self.dmv.decisions(words), weights)
 
-    def structure(self, batch: TokenBatch) -> Heads:
-        heads = torch.full((batch.sentence_count(), dmv.longest_of(batch)), -1, device=self.device)
-        for group, decisions, weights in self._groups(batch, closed=True):
-            heads[group.columns, : group.words.shape[1]] = best_heads_with_spans(decisions, weights)
-        return Heads(heads)
+    def posterior_counts(self, batch: TokenBatch) -> Iterator[tuple[slice, Decisions]]:
+        for columns, words, weights in self._groups(batch, closed=True):
+            yield columns, expected_counts_with_spans(self.dmv.decisions(words), weights)[1]
 
-    def _groups(self, batch: TokenBatch, closed: bool = False) -> Iterator[tuple[dmv.Group, Decisions, Tensor]]:
-        """Sentences of one length, log-probabilities of their decisions, and log-weights of their spans, (b, n, n + 1).
+    def _groups(self, batch: TokenBatch, closed: bool = False) -> Iterator[tuple[slice, Tensor, Tensor]]:
+        """Sentences of one length: their columns, their words, (b, n), and log-weights of spans, (b, n, n + 1).
 
         Raises InputError for a sentence that is too long for the memory.
         """
         weights = self.ccm.log_span_weights(batch, closed)
-        for group in self.dmv.groups(batch, closed, lambda length: _CHART // length**3):
-            length = group.words.shape[1]
-            if length**4 * _BYTES > memory_size():
-                raise InputError(
-                    f"a sentence of {length:,} words: its chart needs about {length**4 * _BYTES / 2**30:,.0f} GiB of"
-                    " memory, because dmv-ccm models combine all spans with all heads. Split it, or use a dmv model"
-                )
-            yield group, self.dmv.decisions(group.words), weights[group.columns, :length, : length + 1].double()
+        for columns, words in dmv.words_by_length(batch, closed, _CHART):
+            length = words.shape[1]
+            check_chart(length, length**4 * _BYTES, ", or use a dmv model, which needs less")
+            yield columns, words, weights[columns, :length, : length + 1].double()
 
 
 def build(config: DMVCCMConfig, vocabulary_size: int) -> DMVCCM:

@@ -73,6 +73,18 @@ def without_memory() -> Iterator[None]:
             hook.remove()
 
 
+def check_chart(words: int, size: int, otherwise: str = "") -> None:
+    """Raises InputError if the chart of a sentence, of `size` bytes, does not fit in this machine's memory.
+
+    otherwise: what else than splitting the sentence would do, for the message.
+    """
+    if size > memory_size():
+        raise InputError(
+            f"a sentence of {words:,} words: its chart needs about {size / 2**30:,.0f} GiB, but this machine has"
+            f" {memory_size() / 2**30:,.0f} GiB of memory; split the sentence{otherwise}"
+        )
+
+
 def shapes_of(build: Callable[[], Built]) -> Built:
     """A module without values, on the meta device. Raises InputError if the real one would be too large."""
     with without_memory():

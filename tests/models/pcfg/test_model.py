@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from syntaxlm.errors import InputError
-from syntaxlm.models import pcfg
+from syntaxlm.models import pcfg, sizes
 from syntaxlm.models.abilities import TextCounts
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.pcfg import CompoundPCFGConfig, NeuralPCFGConfig, SimplePCFGConfig, exact
@@ -104,7 +104,7 @@ def test_groups_have_every_sentence_that_is_long_enough_once_within_the_limit():
 def test_a_sentence_too_long_for_memory_raises_an_error_with_its_length(name, monkeypatch):
     model = exact_model(name)
     batch, closed = batch_of([[1] * 40, [1, 2]]), batch_of([[1] * 40, [1, 2]], closed=True)
-    monkeypatch.setattr(implementation, "memory_size", lambda: 50_000)
+    monkeypatch.setattr(sizes, "memory_size", lambda: 50_000)
     for refused in (
         lambda: model.sentence_log_probs(batch),
         lambda: model.token_log_probs(batch),

@@ -19,7 +19,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from syntaxlm.allocation import memory_size
 from syntaxlm.errors import InputError
 from syntaxlm.models.abilities import (
     AnnealsLoss,
@@ -38,6 +37,7 @@ from syntaxlm.models.pcfg.grammars import Grammar, Sentences, Tables
 from syntaxlm.models.pcfg.listing import ListsGrammar
 from syntaxlm.models.pcfg.sampling import Sample, Sampler, draw_from, draw_short
 from syntaxlm.models.pcfg.words import SPECIALS, counts_of_grammar, of_vocabulary, to_grammar
+from syntaxlm.models.sizes import check_chart
 from syntaxlm.ops.inside import (
     Layout,
     Rules,
@@ -286,10 +286,8 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
 
     def _sentences(self, batch: TokenBatch, closed: bool = False) -> Sentences:
         """The words of whole sentences. closed: whether the tokens include EOS."""
-        steps, columns = batch.tokens.shape
-        lengths = torch.full((columns,), steps) if batch.lengths is None else batch.lengths
-        words = (lengths - (2 if closed else 1)).clamp(min=0)
-        kept = (torch.arange(1, steps)[:, None] <= words).to(batch.tokens.device)
+        words = batch.word_counts(2 if closed else 1)
+        kept = (torch.arange(1, len(batch.tokens))[:, None] <= words).to(batch.tokens.device)
         return Sentences(to_grammar(batch.tokens[1:].T[kept.T]), tuple(words.tolist()))
 
     def _groups(self, sentences: Sentences, shortest: int, most: int) -> Iterator[list[int]]:
@@ -304,11 +302,7 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
             if length < shortest:
                 continue
             own = length * (length + 1) // 2 * size
-            if own * _BYTES > memory_size():
-                raise InputError(
-                    f"a sentence of {length:,} words: its chart needs about {own * _BYTES / 2**30:,.0f} GiB, but this"
-                    f" machine has {memory_size() / 2**30:,.0f} GiB of memory; split the sentence"
-                )
+            check_chart(length, own * _BYTES)
             if group and spans + own > most:
                 yield group
                 group, spans = [], 0

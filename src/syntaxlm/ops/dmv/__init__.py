@@ -2,7 +2,7 @@
 
 from syntaxlm.ops.dmv import reference
 from syntaxlm.ops.dmv.fast import best_heads, expected_counts, log_partition
-from syntaxlm.ops.dmv.lexicalised import best_heads_with_spans, expected_counts_with_spans
+from syntaxlm.ops.dmv.lexicalised import best_heads_with_spans, expected_counts_with_spans, log_partition_with_spans
 from syntaxlm.ops.dmv.types import ADJACENT, LEFT, RIGHT, ZERO, Decisions
 
 __all__ = [
@@ -16,5 +16,6 @@ __all__ = [
     "expected_counts",
     "expected_counts_with_spans",
     "log_partition",
+    "log_partition_with_spans",
     "reference",
 ]

@@ -31,12 +31,13 @@ def log_partition(decisions: Decisions) -> Tensor:
 
     decisions: natural log-probabilities, finite: `ZERO` for impossible decisions.
     """
-    return _reduced(decisions, lambda values: values.logsumexp(-1))
+    return _reduced(decisions, log_sum)
 
 
 def expected_counts(decisions: Decisions) -> tuple[Tensor, Decisions]:
     """`log_partition`, (B,), and how often each decision is expected under the posterior of the trees."""
-    return _with_gradients(decisions, lambda values: values.logsumexp(-1))
+    values, counts = with_gradients(lambda *parts: _reduced(Decisions(*parts), log_sum), *decisions)
+    return values, Decisions(*counts)
 
 
 def best_heads(decisions: Decisions) -> tuple[Tensor, Tensor]:
@@ -44,16 +45,25 @@ def best_heads(decisions: Decisions) -> tuple[Tensor, Tensor]:
 
     Heads are counted from 1; that of the root is 0. Of equally probable trees, any one.
     """
-    log_probs, chosen = _with_gradients(decisions, lambda values: values.max(-1).values)
-    return log_probs, torch.cat([chosen.root[:, None], chosen.arcs], 1).argmax(1)
+    log_probs, chosen = with_gradients(lambda *parts: _reduced(Decisions(*parts), largest), *decisions)
+    return log_probs, Decisions(*chosen).attached.argmax(1)
 
 
-def _with_gradients(decisions: Decisions, reduced: Reduction) -> tuple[Tensor, Decisions]:
+def log_sum(values: Tensor) -> Tensor:
+    return values.logsumexp(-1)
+
+
+def largest(values: Tensor) -> Tensor:
+    return values.max(-1).values
+
+
+def with_gradients(function: Callable[..., Tensor], *inputs: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """The values of a function, and the gradients of their sum with respect to each input. Both are detached."""
     with torch.enable_grad():
-        inputs = Decisions(*(part.detach().requires_grad_() for part in decisions))
-        values = _reduced(inputs, reduced)
-        found = torch.autograd.grad(values.sum(), inputs, materialize_grads=True)
-    return values.detach(), Decisions(*found)
+        leaves = [one.detach().requires_grad_() for one in inputs]
+        values = function(*leaves)
+        gradients = torch.autograd.grad(values.sum(), leaves, materialize_grads=True)
+    return values.detach(), gradients
 
 
 def _reduced(decisions: Decisions, reduced: Reduction) -> Tensor:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from syntaxlm.ops.dmv.fast import Reduction, appended
+from syntaxlm.ops.dmv.fast import Reduction, appended, largest, log_sum, with_gradients
 from syntaxlm.ops.dmv.types import ADJACENT, LEFT, RIGHT, ZERO, Decisions
 
 _NEVER = 1e4 * ZERO  # of what is no item; lower than any number of impossible decisions
@@ -30,22 +30,21 @@ def expected_counts_with_spans(decisions: Decisions, weights: Tensor) -> tuple[T
         are in every tree.
     Returns the sums, the counts of decisions, and the probability that each span is a constituent, like `weights`.
     """
-    return _with_gradients(decisions, weights, lambda values: values.logsumexp(-1))
+    values, (posteriors, *counts) = with_gradients(
+        lambda weights, *parts: _reduced(Decisions(*parts), weights, log_sum), weights, *decisions
+    )
+    return values, Decisions(*counts), posteriors
+
+
+def log_partition_with_spans(decisions: Decisions, weights: Tensor) -> Tensor:
+    """The log of the sum over trees alone, (B,)."""
+    return _reduced(decisions, weights, log_sum)
 
 
 def best_heads_with_spans(decisions: Decisions, weights: Tensor) -> Tensor:
     """The heads of the tree with the largest weight (Viterbi): (B, n), from 1, 0 for the root."""
-    _, chosen, _ = _with_gradients(decisions, weights, lambda values: values.max(-1).values)
-    return torch.cat([chosen.root[:, None], chosen.arcs], 1).argmax(1)
-
-
-def _with_gradients(decisions: Decisions, weights: Tensor, reduced: Reduction) -> tuple[Tensor, Decisions, Tensor]:
-    with torch.enable_grad():
-        inputs = Decisions(*(part.detach().requires_grad_() for part in decisions))
-        spans = weights.detach().requires_grad_()
-        values = _reduced(inputs, spans, reduced)
-        *found, posteriors = torch.autograd.grad(values.sum(), [*inputs, spans], materialize_grads=True)
-    return values.detach(), Decisions(*found), posteriors
+    _, chosen = with_gradients(lambda *parts: _reduced(Decisions(*parts), weights, largest), *decisions)
+    return Decisions(*chosen).attached.argmax(1)
 
 
 def _reduced(decisions: Decisions, weights: Tensor, reduced: Reduction) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 LEFT, RIGHT = 0, 1  # the side of a head
@@ -29,3 +30,8 @@ class Decisions(NamedTuple):
     arcs: Tensor
     stop: Tensor
     go: Tensor
+
+    @property
+    def attached(self) -> Tensor:
+        """(B, n + 1, n), by head and dependent; row 0 is the root, row h + 1 the head h."""
+        return torch.cat([self.root[:, None], self.arcs], 1)
