@@ -36,7 +36,10 @@ def baselines(name: str) -> dict[str, Any]:
     return report
 
 
-def percent(figure: Figure) -> str:
+def percent(figure: Figure | float) -> str:
+    """A fraction as percent with one decimal place, with the standard deviation where there is one."""
+    if isinstance(figure, float):
+        return f"{100 * figure:.1f}"
     return f"{100 * figure.mean:.1f}" + (f" ± {100 * figure.std:.1f}" if figure.std is not None else "")
 
 

@@ -49,7 +49,7 @@ def compare(
     minutes: float | None = None,
     *,
     callback: ProgressCallback | None = None,
-    trees: str | Path | None = None,
+    treebank: str | Path | None = None,
     protocol: Protocol = PROTOCOLS["wsj-test"],
     preprocessing: GoldPreprocessing | str | Path = "ptb-keep",
     tagged: Mapping[str, str] | None = None,
@@ -61,7 +61,7 @@ def compare(
     folder: where the runs, `folder/recipe/seed-S`, and comparison.json are written.  seeds: number of runs per recipe.
     overrides: settings to replace in all recipes, see `read_recipe`.  minutes: training time per run.
     callback: called with each event of every run.
-    trees: gold trees, a file, folder or pattern, on which models that parse are evaluated by their default decoders;
+    treebank: gold trees, a file, folder or pattern, on which models that parse are evaluated by their default decoders;
         None: no F1.  protocol, preprocessing: of this evaluation.
     tagged: texts of the recipes that read tags, by part: {"train": ..., "valid": ...}; None: as in the recipes.
     Raises InputError for wrong settings, for gold trees that cannot be read, and if the folder contains runs with other
@@ -75,7 +75,7 @@ def compare(
     else:
         read = read_recipes(list(map(str, recipes)), overrides or (), minutes, tagged)
     watch: ProgressCallback = callback or (lambda event: None)
-    evaluation = None if trees is None else TreebankEvaluation(trees, protocol, preprocessing)
+    evaluation = None if treebank is None else TreebankEvaluation(treebank, protocol, preprocessing)
     return comparing.compare(read, Path(folder), seeds, lambda recipe: nullcontext(watch), trees=evaluation)
 
 

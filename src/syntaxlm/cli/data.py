@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from syntaxlm.cli.logic import add_data_logic, add_data_next_sentence
+from syntaxlm.cli.classifiers import add_data_logic, add_data_next_sentence
 from syntaxlm.cli.options import (
     add_json,
     add_max_words,

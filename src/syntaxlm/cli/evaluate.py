@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from syntaxlm.cli.classifiers import add_evaluate_classifier, add_evaluate_logic
 from syntaxlm.cli.completion import add_completion
-from syntaxlm.cli.logic import add_evaluate_classifier, add_evaluate_logic
 from syntaxlm.cli.options import (
     TREEBANK_HELP,
     add_averaging,

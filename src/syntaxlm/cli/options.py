@@ -249,16 +249,27 @@ def add_seed(parser: Parser, default: int = 0) -> None:
 
 
 def add_treebank_style(parser: Parser) -> None:
-    """Options for ordinary English text, which is not tokenised."""
+    """Options for ordinary English text that a model reads: by default, tokenised as its vocabulary requires."""
+    _add_treebank_style(
+        parser, "auto", ", before the model's normaliser", "auto (default), as the model's vocabulary requires; keep"
+    )
+
+
+def add_treebank_style_of_text(parser: Parser) -> None:
+    """The same options for text that no model reads yet: by default, it is kept."""
+    _add_treebank_style(parser, "keep", "", "keep (default)")
+
+
+def _add_treebank_style(parser: Parser, default: str, where: str, keep: str) -> None:
+    own = ["auto"] if default == "auto" else []
     parser.add_argument(
-        "--punctuation", choices=["auto", "keep", "split", "drop"], default="auto",
-        help="treatment of punctuation marks at the ends of words, before the model's normaliser: auto (default), as"
-        " the model's vocabulary requires; keep; split, each mark becomes a word; drop",
+        "--punctuation", choices=[*own, "keep", "split", "drop"], default=default,
+        help=f"treatment of English punctuation marks at the ends of words{where}: {keep}; split, each mark becomes a"
+        " word; drop",
     )  # fmt: skip
     parser.add_argument(
-        "--contractions", choices=["auto", "keep", "split"], default="auto",
-        help="treatment of n't, 's, 'll and similar: auto (default), as the model's vocabulary requires; keep; split,"
-        " they become separate words, as in treebanks",
+        "--contractions", choices=[*own, "keep", "split"], default=default,
+        help=f"treatment of n't, 's, 'll and similar: {keep}; split, they become separate words, as in treebanks",
     )  # fmt: skip
 
 

@@ -6,7 +6,15 @@ import argparse
 from dataclasses import replace
 from typing import Any
 
-from syntaxlm.cli.options import add_json, add_output, add_seed, output_path, print_summary, treebank_style
+from syntaxlm.cli.options import (
+    add_json,
+    add_output,
+    add_seed,
+    add_treebank_style_of_text,
+    output_path,
+    print_summary,
+    treebank_style,
+)
 
 
 def add_data_sentences(kinds: Any) -> None:
@@ -38,16 +46,7 @@ def add_data_sentences(kinds: Any) -> None:
         "--abbreviation", action="append", default=[], metavar="WORD",
         help="further word whose full stop does not end a sentence, besides the learned ones; may be repeated",
     )  # fmt: skip
-    parser.add_argument(
-        "--punctuation", choices=["keep", "split", "drop"], default="keep",
-        help="treatment of English punctuation marks at the ends of words: keep (default); split, each mark becomes a"
-        " word; drop",
-    )  # fmt: skip
-    parser.add_argument(
-        "--contractions", choices=["keep", "split"], default="keep",
-        help="treatment of n't, 's, 'll and similar: keep (default); split, they become separate words, as in"
-        " treebanks",
-    )  # fmt: skip
+    add_treebank_style_of_text(parser)
     parser.add_argument("--encoding", default="utf-8", metavar="NAME", help="encoding of the files; default utf-8")
     add_json(parser)
     parser.set_defaults(run=_sentences)

@@ -6,7 +6,6 @@ Bowman, Manning, Potts 2015, section 3; Shen et al. 2019 (ON-LSTM), section 5.4 
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +15,9 @@ import torch
 
 from syntaxlm.data.logic import RELATIONS, FormulaPair, read_formula_pairs
 from syntaxlm.errors import InputError
-from syntaxlm.evaluation.pair_classification import AccuracyScore, answers, scored
+from syntaxlm.evaluation.pair_classification import AccuracyScore, AnsweredPairs, answers
 from syntaxlm.model_io import StoredClassifier
-from syntaxlm.result_tables import Column, HasRows, Table
+from syntaxlm.result_tables import Column, Table
 
 INFERENCE_ACCURACIES = Table(
     "logical inference",
@@ -35,24 +34,16 @@ INFERENCE_ACCURACIES = Table(
 
 
 @dataclass(frozen=True)
-class InferenceReport(HasRows):
-    """A classifier's answers to the pairs of a file.
+class InferenceReport(AnsweredPairs):
+    """A classifier's answers, the predicted relations, scored by number of operators.
 
-    answers: the predicted relation of each pair.
     maximum_operators: largest number of operators in the classifier's training pairs.
     """
 
-    source: str
     pairs: tuple[FormulaPair, ...]
-    answers: tuple[str, ...]
     maximum_operators: int
 
     table = INFERENCE_ACCURACIES
-
-    @property
-    def majority(self) -> str:
-        """The most frequent relation of the file, which the baseline predicts for all pairs."""
-        return Counter(pair.relation for pair in self.pairs).most_common(1)[0][0]
 
     def score(self, operators: range | None = None, relation: str | None = None) -> AccuracyScore:
         """Scores the pairs with these numbers of operators and with this relation; None: any."""
@@ -60,7 +51,7 @@ class InferenceReport(HasRows):
         def kept(pair: FormulaPair) -> bool:
             return (operators is None or pair.operators in operators) and relation in (None, pair.relation)
 
-        return scored(self.pairs, self.answers, self.majority, kept)
+        return self.scored(kept)
 
     def by_operators(self) -> dict[int, AccuracyScore]:
         """Returns the scores for each number of operators in the file."""

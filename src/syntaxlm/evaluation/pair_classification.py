@@ -98,27 +98,43 @@ CLASSIFIER_ACCURACIES = Table(
 
 
 @dataclass(frozen=True)
-class ClassificationReport(HasRows):
+class AnsweredPairs(HasRows):
     """A classifier's answers to the pairs of a file.
 
-    labels: those of the classifier, in the order of its classes.  answers: the predicted label of each pair.
+    answers: the predicted label of each pair.
     """
 
     source: str
-    labels: tuple[str, ...]
     pairs: Sequence[Pair]
     answers: tuple[str, ...]
-
-    table = CLASSIFIER_ACCURACIES
 
     @property
     def majority(self) -> str:
         """The most frequent label of the file, which the baseline predicts for all pairs."""
         return Counter(pair.label for pair in self.pairs).most_common(1)[0][0]
 
+    def scored(self, kept: Callable[[Any], bool]) -> AccuracyScore:
+        """Scores the pairs for which `kept` is true."""
+        majority = self.majority
+        some = [(pair.label, answer) for pair, answer in zip(self.pairs, self.answers, strict=True) if kept(pair)]
+        right = sum(label == answer for label, answer in some)
+        return AccuracyScore(len(some), right, sum(label == majority for label, _ in some))
+
+
+@dataclass(frozen=True)
+class ClassificationReport(AnsweredPairs):
+    """A classifier's answers, scored in all and for each label.
+
+    labels: those of the classifier, in the order of its classes.
+    """
+
+    labels: tuple[str, ...]
+
+    table = CLASSIFIER_ACCURACIES
+
     def score(self, label: str | None = None) -> AccuracyScore:
         """Scores the pairs with this label; None: all pairs."""
-        return scored(self.pairs, self.answers, self.majority, lambda pair: label in (None, pair.label))
+        return self.scored(lambda pair: label in (None, pair.label))
 
     def by_label(self) -> dict[str, AccuracyScore]:
         return {label: self.score(label) for label in self.labels}
@@ -151,13 +167,6 @@ class ClassificationReport(HasRows):
         return "\n".join(lines)
 
 
-def scored(pairs: Sequence[Pair], answers: Sequence[str], majority: str, kept: Callable[[Any], bool]) -> AccuracyScore:
-    """Scores the pairs for which `kept` is true. majority: the label that the baseline predicts."""
-    some = [(pair.label, answer) for pair, answer in zip(pairs, answers, strict=True) if kept(pair)]
-    right, majority_right = (sum(label == one for label, one in some), sum(label == majority for label, _ in some))
-    return AccuracyScore(len(some), right, majority_right)
-
-
 def classes_of(classifier: PairClassifier, pairs: EncodedPairs, device: torch.device | str = "cpu") -> list[int]:
     """Returns the most probable class of every pair, in order. The classifier stays in evaluation mode."""
     classifier.eval()
@@ -186,4 +195,4 @@ def evaluate_classifier(
     """
     settings = stored.settings
     pairs = read_pairs(path, settings.task, settings.normaliser, settings.labels)
-    return ClassificationReport(str(path), settings.labels, pairs, answers(stored, pairs, device))
+    return ClassificationReport(str(path), pairs, answers(stored, pairs, device), settings.labels)

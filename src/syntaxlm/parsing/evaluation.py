@@ -14,7 +14,6 @@ import torch
 from syntaxlm.data.treebanks import Treebank, read_treebank, treebank_tokens
 from syntaxlm.errors import InputError, InputWarning
 from syntaxlm.model_io import ModelBundle
-from syntaxlm.models.abilities import ParsesDependencies
 from syntaxlm.models.registry import build_encoder, build_model
 from syntaxlm.parsing.report import GoldTrees, ParsingReport, RandomWeights
 from syntaxlm.parsing.structure import (
@@ -138,11 +137,9 @@ def evaluate_parsing(
         )
     rule = find_preprocessing(clean_up)
     read = treebank if isinstance(treebank, Treebank) else read_treebank(treebank, rule)
+    all_gold = gold_trees_of(read, rule).spans
+    read = sentences_up_to(read, protocol.max_words)  # longer sentences take much longer and are not scored
     gold = gold_trees_of(read, rule)
-    all_gold = gold.spans
-    if protocol.max_words is not None and any(isinstance(one.model, ParsesDependencies) for one in models):
-        read = sentences_up_to(read, protocol.max_words)  # longer sentences take much longer and are not scored
-        gold = gold_trees_of(read, rule)
     structures = [structure_of(one, tokens_for(one, read), labels=not also) for one in models]
     predicted = {_joined(rules): _trees(structures, rules, layers, ties) for rules in _ways(models, chosen)}
     report = _report(predicted, _joined(chosen), gold, protocol, len(models), all_gold)
@@ -157,8 +154,13 @@ def evaluate_parsing(
     )
 
 
-def sentences_up_to(treebank: Treebank, words: int) -> Treebank:
-    """The sentences of up to this many words; all sentences if there is none, so that scoring reports it."""
+def sentences_up_to(treebank: Treebank, words: int | None) -> Treebank:
+    """The sentences of up to this many words; all sentences if there is none, so that scoring reports it.
+
+    words: None: no limit.
+    """
+    if words is None:
+        return treebank
     short = tuple(sentence for sentence in treebank if len(sentence) <= words)
     return dataclasses.replace(treebank, sentences=short or treebank.sentences)
 

@@ -42,7 +42,7 @@ TREES, BASELINES = "trees.json", "baselines.json"
 SHORT = 10  # words; F1 is also computed for sentences of up to this length
 SENTENCES_AT_ONCE = 1 << 12  # sentences whose structure is in memory at the same time
 
-_FORMAT = 2  # raised when a change of syntaxlm changes scores
+_FORMAT = 1  # raised when a change of syntaxlm changes scores
 
 
 @dataclass(frozen=True)
@@ -148,10 +148,13 @@ class TreebankEvaluation:
         return [TreebankBaseline(**one) for one in found]
 
     @cached_property
+    def _all_sentences(self) -> Treebank:
+        return read_treebank(self.source, self.preprocessing)
+
+    @cached_property
     def _treebank(self) -> Treebank:
         """The sentences that the protocol scores; others are not parsed."""
-        read, limit = read_treebank(self.source, self.preprocessing), self.protocol.max_words
-        return read if limit is None else sentences_up_to(read, limit)
+        return sentences_up_to(self._all_sentences, self.protocol.max_words)
 
     @cached_property
     def _gold(self) -> GoldTrees:
@@ -200,7 +203,7 @@ class TreebankEvaluation:
         return found.f1, found.sentences
 
     def _baselines(self) -> Iterator[TreebankBaseline]:
-        spans = self._gold.spans
+        spans = gold_trees_of(self._all_sentences, self.preprocessing).spans  # random trees are drawn for all
         every = baseline_scores(spans, self.protocol, biased_bound=False)
         short = None
         if self.short_protocol.scored(spans.lengths).any():

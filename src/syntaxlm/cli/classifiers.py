@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syntaxlm.cli.options import add_device, add_figures, add_json, add_seed, print_figures, print_result
 from syntaxlm.errors import InputError
+
+if TYPE_CHECKING:
+    import torch
+
+    from syntaxlm.evaluation.pair_classification import AnsweredPairs
+    from syntaxlm.model_io import StoredClassifier
 
 
 def add_data_logic(kinds: Any) -> None:
@@ -18,16 +25,13 @@ def add_data_logic(kinds: Any) -> None:
         " holds between them. Training and validation pairs have up to 6 operators, test pairs 1 to 12.",
         epilog="example: syntaxlm data logic -o logic",
     )
-    parser.add_output_folder(
-        "-o", "--output", use="new files", files=["train.tsv", "valid.tsv", "test.tsv"], required=True,
-        help="output folder",
-    )  # fmt: skip
+    _add_output_folder(parser)
     parser.add_argument(
         "--pairs", type=int, default=100_000, metavar="N", help="number of training pairs; default 100,000"
     )
     add_seed(parser)
     add_json(parser)
-    parser.set_defaults(run=_data)
+    parser.set_defaults(run=_data_logic)
 
 
 def add_evaluate_logic(kinds: Any) -> None:
@@ -42,7 +46,7 @@ def add_evaluate_logic(kinds: Any) -> None:
     add_device(parser)
     parser.add_input("pairs", metavar="PAIRS", help="file of pairs, in the format of data logic; - for standard input")
     add_figures(parser, rows=True)
-    parser.set_defaults(run=_evaluate)
+    parser.set_defaults(run=_evaluate_logic)
 
 
 def add_data_next_sentence(kinds: Any) -> None:
@@ -55,10 +59,7 @@ def add_data_next_sentence(kinds: Any) -> None:
         epilog="example: syntaxlm data next-sentence text.txt -o pairs",
     )
     parser.add_input("text", metavar="TEXT", help="UTF-8 file, one sentence per line; - for standard input")
-    parser.add_output_folder(
-        "-o", "--output", use="new files", files=["train.tsv", "valid.tsv", "test.tsv"], required=True,
-        help="output folder",
-    )  # fmt: skip
+    _add_output_folder(parser)
     parser.add_argument(
         "--max-words", type=int, default=40, metavar="N", help="omit pairs with a longer sentence; default 40"
     )
@@ -85,6 +86,13 @@ def add_evaluate_classifier(kinds: Any) -> None:
     parser.set_defaults(run=_evaluate_classifier)
 
 
+def _add_output_folder(parser: Any) -> None:
+    parser.add_output_folder(
+        "-o", "--output", use="new files", files=["train.tsv", "valid.tsv", "test.tsv"], required=True,
+        help="output folder",
+    )  # fmt: skip
+
+
 def _data_next_sentence(options: argparse.Namespace) -> None:
     from syntaxlm.data.next_sentence import write_next_sentence_pairs
     from syntaxlm.progress import status
@@ -94,19 +102,7 @@ def _data_next_sentence(options: argparse.Namespace) -> None:
     print_figures(summary, options)
 
 
-def _evaluate_classifier(options: argparse.Namespace) -> None:
-    from syntaxlm.evaluation.pair_classification import evaluate_classifier
-    from syntaxlm.model_io import find_device, read_classifier
-    from syntaxlm.progress import status
-
-    device = find_device(options.device or "cpu")
-    stored = read_classifier(options.model)
-    with status("reading pairs"):
-        report = evaluate_classifier(stored, options.pairs, device)
-    print_result(report, options)
-
-
-def _data(options: argparse.Namespace) -> None:
+def _data_logic(options: argparse.Namespace) -> None:
     from syntaxlm.data.logic import write_logic
     from syntaxlm.progress import status
 
@@ -119,13 +115,26 @@ def _data(options: argparse.Namespace) -> None:
     print_figures(summary, options)
 
 
-def _evaluate(options: argparse.Namespace) -> None:
+def _evaluate_logic(options: argparse.Namespace) -> None:
     from syntaxlm.evaluation.logical_inference import evaluate_inference
+
+    _evaluate(options, evaluate_inference)
+
+
+def _evaluate_classifier(options: argparse.Namespace) -> None:
+    from syntaxlm.evaluation.pair_classification import evaluate_classifier
+
+    _evaluate(options, evaluate_classifier)
+
+
+def _evaluate(
+    options: argparse.Namespace, evaluate: Callable[[StoredClassifier, str, torch.device], AnsweredPairs]
+) -> None:
     from syntaxlm.model_io import find_device, read_classifier
     from syntaxlm.progress import status
 
     device = find_device(options.device or "cpu")
     stored = read_classifier(options.model)
     with status("reading pairs"):
-        report = evaluate_inference(stored, options.pairs, device)
+        report = evaluate(stored, options.pairs, device)
     print_result(report, options)
