@@ -13,6 +13,7 @@ from torch import nn
 from syntaxlm.ops import fused, on_lstm
 from syntaxlm.ops.native import usable
 from syntaxlm.ops.on_lstm import CellWeights, fast
+from syntaxlm.ops.on_lstm.native import SOURCE
 from syntaxlm.ops.on_lstm.reference import cumax
 from syntaxlm.ops.on_lstm.steps import backward_step, forward_step
 
@@ -74,7 +75,7 @@ def test_fast_form_equals_reference_in_value_state_and_every_gradient(case, form
     """The torch form in float64 and the compiled form in float32 are compared with the reference in float64."""
     counts, size, chunk = CASES[case]
     compiled = form != "torch"
-    if compiled and usable(fast._SOURCE, torch.float32) is None:
+    if compiled and usable(SOURCE, torch.float32) is None:
         pytest.skip("no C compiler")
     threads(2 if form.endswith("2 threads") else 1)
     columns = counts[0] + (case == "a column without a step")

@@ -1,19 +1,99 @@
-"""One step of the recurrence, forward and backward, except its matrix product.
+"""The steps of the recurrence in torch, forward and backward, except their matrix products.
 
-These are pure functions of tensors, so that each can be compiled into one or two kernels: on a GPU every torch operator
+A step is a pure function of tensors, so that it can be compiled into one or two kernels: on a GPU every torch operator
 launches its own kernel, about thirty per step, and the launches dominate the time of a step.
 
-Shapes: D neurons, C neurons per chunk, K = D / C master gates, F gates; r rows, the columns that are real at the step.
+Shapes: B batch, D neurons, C neurons per chunk, K = D / C master gates, F gates; n real tokens; r rows, the columns
+that are real at a step.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from syntaxlm.ops.fused import fused
+from syntaxlm.ops.on_lstm.types import Gradients, Kept, Made
+
+
+class TorchForward:
+    """See `types.Forward`. input_gates: (n, F); hidden, cell: (B, D); chunk: C; counts: columns of each step."""
+
+    def __init__(
+        self, input_gates: Tensor, hidden: Tensor, cell: Tensor, chunk: int | None, counts: Sequence[int]
+    ) -> None:
+        self._input_gates, self._chunk, self._counts = input_gates, chunk, counts
+        self._starts = (0, *accumulate(counts))
+        self._low, self._cell, self._first = hidden.to(input_gates.dtype), cell.detach(), cell
+        self._befores: list[Tensor] = []
+        self._steps: list[Step] = []
+
+    def before(self, t: int) -> Tensor:
+        return self._low[: self._counts[t]]
+
+    def step(self, t: int, product: Tensor) -> None:
+        gates = self._input_gates[self._starts[t] : self._starts[t + 1]]
+        self._befores.append(self.before(t))
+        step = forward_step(gates, product, self._cell[: self._counts[t]], self._chunk, gates.dtype)
+        self._steps.append(step)
+        self._low, self._cell = step.low, step.cell
+
+    def made(self) -> Made:
+        cells = torch.cat([self._first, *(step.cell for step in self._steps)])
+        kept, none = Kept(torch.cat(self._befores), cells, self._joined("gates")), cells.new_empty(0)
+        if self._chunk is None:
+            return Made(kept, self._joined("hidden"), none, none)
+        kept, means = (
+            kept._replace(softmaxes=self._joined("softmaxes"), sums=self._joined("sums")),
+            self._joined("means"),
+        )
+        return Made(kept, self._joined("hidden"), 1 - means[:, 1], 1 - means[:, 0])
+
+    def _joined(self, name: str) -> Tensor:
+        return torch.cat([getattr(step, name) for step in self._steps])
+
+
+class TorchBackward:
+    """See `types.Backward`."""
+
+    def __init__(self, kept: Kept, grads: Gradients, counts: Sequence[int]) -> None:
+        self._kept, self._grads, self._counts = kept, grads, counts
+        self._starts, self._columns = (0, *accumulate(counts)), len(grads.cells)
+        self._gate_grads: list[Tensor] = []
+        self._cell_grads: Tensor | None = None
+
+    def step(self, t: int, product: Tensor | None) -> Tensor:
+        kept, columns, count = self._kept, self._columns, self._counts[t]
+        now = slice(self._starts[t], self._starts[t + 1])
+        then = slice(columns + now.start, columns + now.stop)
+        earlier = 0 if t == 0 else columns + self._starts[t - 1]
+        gate_grad, self._cell_grads = backward_step(
+            kept.cells[earlier : earlier + count],
+            kept.cells[then],
+            kept.gates[now],
+            None if kept.softmaxes is None else kept.softmaxes[now],
+            None if kept.sums is None else kept.sums[now],
+            self._grads.states[now],
+            with_ended(product, self._grads.hidden, count),
+            with_ended(self._cell_grads, self._grads.cells, count),
+            kept.befores.dtype,
+        )
+        self._gate_grads.append(gate_grad)
+        return gate_grad
+
+    def ended(self) -> tuple[Tensor, Tensor]:
+        return torch.cat(self._gate_grads[::-1]), with_ended(self._cell_grads, self._grads.cells, self._columns)
+
+
+def with_ended(rows: Tensor | None, ended: Tensor, count: int) -> Tensor:
+    """Rows of the columns that continue, followed by those of columns that ended, up to `count` rows."""
+    if rows is None:
+        return ended[:count]
+    return rows if len(rows) == count else torch.cat([rows, ended[len(rows) : count]])
 
 
 class Step(NamedTuple):

@@ -1,9 +1,9 @@
-"""Types shared by all versions of the recurrence: a layer's weights and its output."""
+"""Types shared by all versions of the recurrence: a layer's weights, its output, and what backward needs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from torch import Tensor
 
@@ -44,3 +44,68 @@ class Recurrence(NamedTuple):
     state: tuple[Tensor, Tensor]
     distances: Tensor | None
     input_distances: Tensor | None
+
+
+class Kept(NamedTuple):
+    """Tensors for backward. befores: (n, D), hidden state before each row's step, in the dtype of products.
+
+    cells: (B + n, D), starting with those before the first step. gates: activated, (n, F) from C, (n, 4D) from torch,
+    which stores softmaxes and sums of the master gates, (n, 2, K) each, separately.
+    """
+
+    befores: Tensor
+    cells: Tensor
+    gates: Tensor
+    softmaxes: Tensor | None = None
+    sums: Tensor | None = None
+
+
+class Made(NamedTuple):
+    """Results of the steps of a sequence; other fields as in `Recurrence`."""
+
+    kept: Kept
+    states: Tensor
+    distances: Tensor
+    input_distances: Tensor
+
+
+class Gradients(NamedTuple):
+    """Gradients that the steps of a sequence are given.
+
+    states: of all hidden states as outputs, (n, D).  hidden, cells: of the last states of all columns, (B, D) each.
+    """
+
+    states: Tensor
+    hidden: Tensor
+    cells: Tensor
+
+
+class Forward(Protocol):
+    """The steps of a sequence, without their matrix products, which the caller computes between them."""
+
+    def before(self, t: int) -> Tensor:
+        """The hidden states before step t, (r, D), in the dtype of products."""
+        ...
+
+    def step(self, t: int, product: Tensor) -> None:
+        """Step t. product: the recurrent side of its logits, (r, F)."""
+        ...
+
+    def made(self) -> Made:
+        """The results, after the last step."""
+        ...
+
+
+class Backward(Protocol):
+    """The steps of a sequence backward, from the last to the first."""
+
+    def step(self, t: int, product: Tensor | None) -> Tensor:
+        """The gradient of the logits of step t, (r, F), in the dtype of products.
+
+        product: that of the hidden states through step t + 1; None at the last step.
+        """
+        ...
+
+    def ended(self) -> tuple[Tensor, Tensor]:
+        """After the first step: the gradients of all logits, (n, F), and of the first cells, (B, D)."""
+        ...
