@@ -20,6 +20,7 @@ from figures import (
     on_lstm_gates,
     palm_splits,
     prpn_characters,
+    scale,
     shared,
     stop_classifiers,
 )
@@ -225,3 +226,21 @@ def test_the_pictures_of_the_page_are_small_and_follow_the_theme():
         assert len(document.encode()) < 100_000
         assert "prefers-color-scheme:dark" in document
         assert used_roles(document) <= styled_roles(document)
+
+
+def test_the_cost_by_size_has_a_line_for_each_system_and_task(tmp_path):
+    def point(task: str, size: int, rate: float) -> dict[str, object]:
+        figures = {"seconds": 2.0, "tokens_per_second": rate, "memory": 2**30 * size}
+        return {"kind": "length", "task": task, "system": "PRPN", "size": size, **figures}
+
+    file = tmp_path / "growth.json"
+    file.write_text(
+        json.dumps({"points": [point("train", 20, 50.0), point("parse", 10, 900.0), point("train", 10, 90.0)]})
+    )
+    document = scale.picture(scale.read_points(file, "length"), "length").svg("light")
+    assert {"PRPN, train", "PRPN, parse", "words of a sentence", "memory, GiB"} <= set(texts(document))
+    with pytest.raises(InputError, match="found no points of the kind size"):
+        scale.read_points(file, "size")
+    file.write_text("[]")
+    with pytest.raises(InputError, match=r"growth\.json: .* expected the output of benchmarks\.scale"):
+        scale.read_points(file, "length")
