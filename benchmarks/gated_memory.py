@@ -3,7 +3,7 @@
 A step is forward, loss over the vocabulary, backward, clipping and optimiser. In one run:
 - the fast form, in float32 and bf16-mixed;
 - the reference: the same model with the op's per-step autograd loop and a plain softmax, in float32;
-- nn.LSTM: a language model of the same embedding, hidden size and layers, in float32.
+- nn.LSTM: a language model of the same embedding, hidden size and layers, in both precisions.
 
 words: the published word model, E 800, H 1200, 2 layers, T 35, B 64, V 10,000.
 sentences: the parsing model, E 200, H 400, on real sentences, counting real tokens. The reference reads batches of 64
@@ -83,6 +83,7 @@ def words(rounds: int) -> list[Row]:
         contestant(prpn, batches, "fast", "32"),
         contestant(prpn, batches, "reference", "32", gated_memory.reference),
         contestant(lstm, batches, "nn.LSTM", "32"),
+        contestant(lstm, batches, "nn.LSTM", "bf16-mixed"),
     ]
     return race("words E800 H1200 T35 B64", contestants, rounds, "reference", "nn.LSTM")
 
@@ -117,6 +118,7 @@ def sentences(rounds: int, text: Path) -> list[Row]:
         contestant(PRPNConfig(), samples["mixed"], "fast", "32"),
         contestant(PRPNConfig(), as_they_come, "reference", "32", gated_memory.reference, real),
         contestant(LSTMConfig(), samples["alike"], "nn.LSTM", "32"),
+        contestant(LSTMConfig(), samples["alike"], "nn.LSTM", "bf16-mixed"),
     ]
     return race(f"sentences E200 H400, {name}", contestants, rounds, "reference", "nn.LSTM")
 

@@ -124,7 +124,7 @@ def speeds(case: Case, precision: str, device: torch.device, rounds: int) -> lis
         if device.type == "cuda":
             contestants += captured(case, ours, precision) + captured(case, theirs, precision)
         timed = [_repeated(one, REPEATS, device) for one in contestants]
-        return race(str(case), timed, rounds, "uncompiled", "nn.LSTM", precision)
+        return race(str(case), timed, rounds, "uncompiled", "nn.LSTM", precision, device.type == "cpu")
 
 
 @contextmanager

@@ -7,19 +7,26 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
 
 import torch
 from rich.console import Console
 from rich.table import Table
+
+from benchmarks.products import products_of
 
 PROCESSOR = torch.device("cpu")
 
 
 @dataclass(frozen=True)
 class Row:
-    """One line of a benchmark. Ratios are of tokens per second, in the same run."""
+    """One line of a benchmark. Ratios are of tokens per second, in the same run.
+
+    ratio_to_lstm: to nn.LSTM in the same precision, if it is timed in it.
+    in_products: share of a step's time that its matrix products take. share_of_peak: what they would take at the rate
+    of a product of 2048 x 2048 in the same run, relative to the time of the step. Both None if unknown.
+    """
 
     case: str
     form: str
@@ -27,6 +34,8 @@ class Row:
     tokens_per_second: float
     ratio_to_reference: float
     ratio_to_lstm: float
+    in_products: float | None = None
+    share_of_peak: float | None = None
 
 
 @dataclass(frozen=True)
@@ -47,11 +56,18 @@ def refuse_failing_tests(*paths: str) -> None:
 
 
 def race(
-    case: str, contestants: list[Contestant], rounds: int, reference: str, lstm: str, precision: str = "32"
+    case: str,
+    contestants: list[Contestant],
+    rounds: int,
+    reference: str,
+    lstm: str,
+    precision: str = "32",
+    on_cpu: bool = True,
 ) -> list[Row]:
     """Times the contestants in turn, round after round, so that all are affected by the same noise.
 
-    reference, lstm: the versions, at `precision`, to which ratios are computed.
+    reference, lstm: the versions to which ratios are computed: the reference at `precision`, the LSTM at the precision
+    of the row, or at `precision` if it is not timed in it. On the CPU, the products of a step are measured, too.
     """
     seconds: dict[int, list[float]] = {place: [] for place in range(len(contestants))}
     for number in range(rounds + 1):
@@ -60,19 +76,28 @@ def race(
             contestant.step()
             if number:  # the first round warms up
                 seconds[place].append(time.perf_counter() - started)
-    speeds = [one.tokens / statistics.median(seconds[place]) for place, one in enumerate(contestants)]
+    medians = [statistics.median(seconds[place]) for place in range(len(contestants))]
+    speeds = {(one.form, one.precision): one.tokens / median for one, median in zip(contestants, medians, strict=True)}
+    rates = {dtype: 1e9 * matrix_rate(dtype) for dtype in (torch.float32, torch.bfloat16)} if on_cpu else {}
+    rows = []
+    for one, median in zip(contestants, medians, strict=True):
+        speed = speeds[one.form, one.precision]
+        same = speeds.get((lstm, one.precision), speeds[lstm, precision])
+        row = Row(case, one.form, one.precision, speed, speed / speeds[reference, precision], speed / same)
+        in_products, share_of_peak = _products(one, median, rates) if on_cpu else (None, None)
+        rows.append(replace(row, in_products=in_products, share_of_peak=share_of_peak))
+    return rows
 
-    def speed_of(form: str) -> float:
-        return next(
-            speed
-            for one, speed in zip(contestants, speeds, strict=True)
-            if one.form == form and one.precision == precision
-        )
 
-    return [
-        Row(case, one.form, one.precision, speed, speed / speed_of(reference), speed / speed_of(lstm))
-        for one, speed in zip(contestants, speeds, strict=True)
-    ]
+def _products(
+    one: Contestant, seconds: float, rates: Mapping[torch.dtype, float]
+) -> tuple[float, float] | tuple[None, None]:
+    """Shares of the time of a step: of its products, and of them at the best rate; None if they are not known."""
+    found = products_of(one.step)
+    if not found.complete or not found.operations.keys() <= rates.keys():
+        return None, None
+    best = sum(count / rates[dtype] for dtype, count in found.operations.items())
+    return found.seconds / seconds, best / seconds
 
 
 def matrix_rate(dtype: torch.dtype, size: int = 2048, device: torch.device = PROCESSOR) -> float:
@@ -93,11 +118,12 @@ def show(rows: list[Row], as_json: bool, device: torch.device = PROCESSOR) -> No
     if as_json:
         print(json.dumps([asdict(row) for row in rows], indent=1))
         return
-    table = Table("case", "form", "precision", "tokens/s", "x reference", "x nn.LSTM")
+    table = Table("case", "form", "precision", "tokens/s", "x reference", "x nn.LSTM", "in products", "of peak")
     for row in rows:
         ratios = f"{row.ratio_to_reference:.2f}", f"{row.ratio_to_lstm:.2f}"
-        table.add_row(row.case, row.form, row.precision, f"{row.tokens_per_second:,.0f}", *ratios)
-    Console(width=110).print(table)
+        shares = ["" if share is None else f"{share:.0%}" for share in (row.in_products, row.share_of_peak)]
+        table.add_row(row.case, row.form, row.precision, f"{row.tokens_per_second:,.0f}", *ratios, *shares)
+    Console(width=130).print(table)
     where = torch.cuda.get_device_name() if device.type == "cuda" else f"{torch.get_num_threads()} threads"
     rates = [matrix_rate(dtype, device=device) for dtype in (torch.float32, torch.bfloat16)]
     print(
