@@ -13,7 +13,6 @@ from typing import Any, Literal, overload
 
 import torch
 
-from syntaxlm import model_io
 from syntaxlm.api.results import Results, SentenceSurprisal
 from syntaxlm.errors import InputError
 from syntaxlm.evaluation.completion import evaluate_completion
@@ -32,9 +31,10 @@ from syntaxlm.generation.stop_io import STOPS, read_stops, write_stops
 from syntaxlm.generation.top_down import SentenceWithTree, refuse_word_settings, sample_with_trees
 from syntaxlm.generation.trees import GeneratedTree, generate_trees
 from syntaxlm.hub.card import CardFacts, has_card, write_card
-from syntaxlm.hub.repositories import check_repository_name, is_repository_name, read_repository, upload
-from syntaxlm.hub.transformers import PREFIX, read_transformers
-from syntaxlm.model_io import ModelBundle, find_device, write_model
+from syntaxlm.hub.loading import read_named
+from syntaxlm.hub.names import check_repository_name
+from syntaxlm.hub.repositories import upload
+from syntaxlm.model_io import ModelBundle, write_model
 from syntaxlm.models.batches import TextMode
 from syntaxlm.parsing.evaluation import evaluate_parsing, protocol_named
 from syntaxlm.parsing.parse import CONSTITUENTS, Parse, Parses, parse_lines, parse_lines_together
@@ -519,17 +519,8 @@ def load(
     that of `hf auth login` or HF_TOKEN.
     Raises InputError if there is no such model or it is damaged, and if the device is not available.
     """
-    found = find_device(device)  # before the slow reading
-    folder = Path(name_or_folder).expanduser()
-    if isinstance(name_or_folder, str) and name_or_folder.startswith(PREFIX):
-        stored = read_transformers(name_or_folder.removeprefix(PREFIX), found, revision, token)
-        return LanguageModel(**vars(stored))
-    if isinstance(name_or_folder, str) and is_repository_name(name_or_folder) and not folder.exists():
-        stored = read_repository(name_or_folder, revision, token)
-        return LanguageModel(**vars(stored)).to(found)
-    if revision is not None:
-        raise InputError(f"revision {revision}: found the folder {folder}; only repositories have revisions")
-    return LanguageModel(**vars(model_io.read_model(folder)), folder=folder).to(found)
+    stored, folder = read_named(name_or_folder, device, revision, token)
+    return LanguageModel(**vars(stored), folder=folder)
 
 
 def _texts(text: str | Iterable[str]) -> Iterator[str]:

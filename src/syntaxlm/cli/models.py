@@ -203,7 +203,8 @@ def _info(options: argparse.Namespace) -> None:
 
 
 def _download(options: argparse.Namespace) -> None:
-    from syntaxlm.hub.repositories import check_repository_name, download, fetch
+    from syntaxlm.hub.names import check_repository_name
+    from syntaxlm.hub.repositories import download, fetch
 
     check_repository_name(options.name)
     if options.output is None:

@@ -77,9 +77,9 @@ def training_device(options: argparse.Namespace, setting: str = "run.accelerator
 
 def load_model(name_or_folder: Path, options: argparse.Namespace) -> ModelBundle:
     """The model that `syntaxlm.load` finds, on the device of `--device`."""
-    from syntaxlm.api.model import load
+    from syntaxlm.hub.loading import read_named
 
-    return load(str(name_or_folder), options.device or "cpu")
+    return read_named(str(name_or_folder), options.device or "cpu")[0]
 
 
 def add_text(parser: Parser) -> None:

@@ -8,7 +8,6 @@ it has been loaded. The environment variable HF_ENDPOINT names another hub.
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -30,18 +29,6 @@ NEEDED = (CONFIG, VOCABULARY, WEIGHTS)
 MODEL_FILES = (*NEEDED, LABELS, STOPS, STOP_WEIGHTS)
 FILES = (*MODEL_FILES, CARD)
 LARGEST = 1 << 34  # bytes of a repository's model files: 16 GiB
-_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
-
-
-def is_repository_name(name: str) -> bool:
-    """Whether a name has the form of a repository's name: "user/name"."""
-    return _NAME.fullmatch(name) is not None
-
-
-def check_repository_name(name: str) -> None:
-    """Raises InputError for a name that does not have the form of a repository's name."""
-    if not is_repository_name(name):
-        raise InputError(f"{name}: not the name of a repository; expected user/name")
 
 
 def read_repository(name: str, revision: str | None = None, token: str | None = None) -> ModelBundle:

@@ -11,6 +11,7 @@ import torch
 from safetensors import SafetensorError
 
 from syntaxlm.errors import InputError
+from syntaxlm.hub.names import PREFIX
 from syntaxlm.model_io import ModelBundle, ModelSettings
 from syntaxlm.models.registry import ModelConfig
 from syntaxlm.models.transformer import CausalTransformer, TransformersConfig, WordTokenizer
@@ -18,7 +19,6 @@ from syntaxlm.progress import error_console, status
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.open_vocabulary import OpenVocabulary
 
-PREFIX = "hf:"
 LARGEST_WINDOW = 2048  # sub-tokens; longer windows take much memory and hardly change surprisals of words
 _BYTES_OF_SPACE = ("Ġ", "Ċ", "ĉ", "č", "ċ", "Č")  # space, line feed, tab, ... in tokenizers of bytes
 _OTHER_SPACE = ("▁", "<0x20>", "<0x0A>", "<0x09>", "<0x0D>")  # in tokenizers of characters
