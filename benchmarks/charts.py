@@ -165,7 +165,7 @@ def show(rows: list[dict[str, Any]], as_json: bool) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.charts", description=__doc__.split("\n")[0])
     parser.add_argument("--against", type=Path, metavar="FOLDER", help="source folder (src) of another version")
-    parser.add_argument("--json", action="store_true", help="print a JSON list of objects")
+    parser.add_argument("--json", action="store_true", help="print a JSON object")
     parser.add_argument("--rounds", type=int, default=9, help="timed rounds; their median counts (default 9)")
     parser.add_argument("--answer", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()

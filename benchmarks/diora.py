@@ -64,7 +64,7 @@ def from_left_to_right(size: int) -> Contestant:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.diora", description=__doc__.split("\n")[0])
     parser.add_argument("--sizes", type=int, nargs="+", default=[128, 400], help="features of a vector")
-    parser.add_argument("--json", action="store_true", help="print a JSON list of objects")
+    parser.add_argument("--json", action="store_true", help="print a JSON object")
     parser.add_argument("--rounds", type=int, default=5, help="timed rounds; their median counts (default 5)")
     options = parser.parse_args()
     refuse_failing_tests("tests/ops/test_diora.py")

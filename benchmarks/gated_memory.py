@@ -125,7 +125,7 @@ def sentences(rounds: int, text: Path) -> list[Row]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gated_memory", description=__doc__.split("\n")[0])
-    parser.add_argument("--json", action="store_true", help="print a JSON list of objects")
+    parser.add_argument("--json", action="store_true", help="print a JSON object")
     parser.add_argument("--rounds", type=int, default=3, help="timed rounds; their median counts (default 3)")
     parser.add_argument("--case", choices=["words", "sentences"], help="run only this case")
     parser.add_argument("--text", type=Path, default=TEXT, help="text with one sentence per line")

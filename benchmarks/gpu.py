@@ -243,8 +243,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             torch.cuda.empty_cache()
     grammars = inside.measured(options.rounds, inside.TINY if options.tiny else inside.Sizes(), device)
     if not options.json:
-        show(rows, False, device)
-        inside.show(grammars, device)
+        show(rows + grammars, False, device)
     try:
         run = longest_run(options, device) if options.minutes else None
     except InputError as error:

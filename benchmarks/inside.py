@@ -10,17 +10,14 @@ nothing.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 import torch
-from rich.console import Console
-from rich.table import Table
 
-from benchmarks.timing import refuse_failing_tests
+from benchmarks.timing import Row, refuse_failing_tests, show
 from syntaxlm.allocation import keep_freed_memory
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.pcfg import PCFG, SPECIALS
@@ -44,17 +41,6 @@ class Sizes:
 
 
 TINY = Sizes(8, 16, 8, 30, 4, 6)
-
-
-@dataclass(frozen=True)
-class Row:
-    """One line. With one CPU thread, its CPU time is measured, so that other processes matter less."""
-
-    form: str
-    precision: str
-    tokens_per_second: float
-    ratio_to_reference: float
-    share_of_peak: float | None
 
 
 def sentences(words: int, count: int, shortest: int, longest: int) -> Sentences:
@@ -143,6 +129,8 @@ def peak(dtype: torch.dtype, device: torch.device, size: int = 2048) -> float:
 
 
 def measured(rounds: int, sizes: Sizes, device: torch.device) -> list[Row]:
+    """With one CPU thread, its CPU time is measured, so that other processes matter less."""
+    case = f"SN-PCFG {sizes.nonterminals} nonterminals"
     batch = sentences(sizes.words, sizes.sentences, 2, sizes.longest)
     few = sentences(sizes.words, 2, min(8, sizes.longest), min(8, sizes.longest))
     forms = [("compiled", "bf16-mixed"), ("compiled", "32"), ("torch", "32")]
@@ -155,18 +143,9 @@ def measured(rounds: int, sizes: Sizes, device: torch.device) -> list[Row]:
         taken = seconds(step(form, precision, sizes, batch, device), 1 if slow else rounds, device)
         rate = peak(torch.bfloat16 if precision == "bf16-mixed" else torch.float32, device)
         speed = len(batch.words) / taken
-        rows.append(Row(form, precision, speed, speed / base, product_operations(sizes, batch) / taken / rate))
-    return [*rows, Row("reference", "32", base, 1.0, None)]
-
-
-def show(rows: list[Row], device: torch.device) -> None:
-    table = Table("form", "precision", "tokens/s", "x reference", "share of peak")
-    for row in rows:
-        share = "" if row.share_of_peak is None else f"{row.share_of_peak:.0%}"
-        table.add_row(row.form, row.precision, f"{row.tokens_per_second:,.0f}", f"{row.ratio_to_reference:.1f}", share)
-    Console(width=110).print(table)
-    where = torch.cuda.get_device_name() if device.type == "cuda" else f"{torch.get_num_threads()} threads"
-    print(f"simple-pcfg; torch {torch.__version__}, {where}")
+        share = product_operations(sizes, batch) / taken / rate
+        rows.append(Row(case, form, precision, speed, speed / base, None, share_of_peak=share))
+    return [*rows, Row(case, "reference", "32", base, 1.0, None)]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -190,11 +169,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         count = options.nonterminals
         sizes = replace(usual, nonterminals=count, preterminals=2 * count, sentences=options.sentences)
     rows = measured(options.rounds, sizes, device)
-    if options.json:
-        found = {"sizes": asdict(sizes), "threads": torch.get_num_threads(), "rows": list(map(asdict, rows))}
-        print(json.dumps(found, indent=1))
-    else:
-        show(rows, device)
+    show(rows, options.json, device)
 
 
 if __name__ == "__main__":

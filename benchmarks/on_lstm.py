@@ -74,7 +74,7 @@ def model_of(config: ONLSTMConfig, form: str) -> NeuralModel:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.on_lstm", description=__doc__.split("\n")[0])
-    parser.add_argument("--json", action="store_true", help="print a JSON list of objects")
+    parser.add_argument("--json", action="store_true", help="print a JSON object")
     parser.add_argument("--rounds", type=int, default=3, help="timed rounds; their median counts (default 3)")
     parser.add_argument("--case", choices=list(CASES), help="run only this case")
     options = parser.parse_args()

@@ -9,16 +9,12 @@ backward of span attention alone, at these sizes: compiled, in torch, and the re
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from functools import partial
 
 import torch
-from rich.console import Console
-from rich.table import Table
 
-from benchmarks.timing import Contestant, race, refuse_failing_tests
+from benchmarks.timing import Contestant, Row, race, refuse_failing_tests, show
 from benchmarks.training import WORDS, contestant
 from syntaxlm.layers.span_attention import SpanAttention
 from syntaxlm.models import on_lstm, palm
@@ -57,18 +53,6 @@ PALM = PaLMConfig(
     embedding_dropout=0.1,
     weight_drop=0.45,
 )
-
-
-@dataclass(frozen=True)
-class Row:
-    """One line. time_of_baseline: time per token relative to the AWD-LSTM in the same precision; None for the op."""
-
-    case: str
-    form: str
-    precision: str
-    tokens_per_second: float
-    ratio_to_reference: float
-    time_of_baseline: float | None
 
 
 def model_of(form: str) -> NeuralModel:
@@ -119,48 +103,18 @@ def ops() -> list[Contestant]:
     return [Contestant(form, precision, step(form, precision), STEPS * COLUMNS) for form, precision in forms]
 
 
-def measured(case: str, contestants: list[Contestant], baseline: str, rounds: int) -> list[Row]:
-    """baseline: the version to which times are compared in each precision; "" for none."""
-    raced = race(case, contestants, rounds, "reference", baseline or "reference")
-    speeds = {row.precision: row.tokens_per_second for row in raced if row.form == baseline}
-    return [
-        Row(
-            case,
-            row.form,
-            row.precision,
-            row.tokens_per_second,
-            row.ratio_to_reference,
-            speeds[row.precision] / row.tokens_per_second if baseline else None,
-        )
-        for row in raced
-    ]
-
-
-def show(rows: list[Row], as_json: bool) -> None:
-    if as_json:
-        print(json.dumps([asdict(row) for row in rows], indent=1))
-        return
-    table = Table("case", "form", "precision", "tokens/s", "x reference", "time of AWD-LSTM")
-    for row in rows:
-        time = "" if row.time_of_baseline is None else f"{row.time_of_baseline:.2f}"
-        speeds = f"{row.tokens_per_second:,.0f}", f"{row.ratio_to_reference:.2f}"
-        table.add_row(row.case, row.form, row.precision, *speeds, time)
-    Console(width=110).print(table)
-    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.palm", description=__doc__.split("\n")[0])
-    parser.add_argument("--json", action="store_true", help="print a JSON list of objects")
+    parser.add_argument("--json", action="store_true", help="print a JSON object")
     parser.add_argument("--rounds", type=int, default=3, help="timed rounds; their median counts (default 3)")
     parser.add_argument("--case", choices=["model", "op"], help="run only this case")
     options = parser.parse_args()
     refuse_failing_tests("tests/ops/test_span_attention.py", "tests/models/test_palm.py")
     rows: list[Row] = []
     if options.case != "op":
-        rows += measured("model", models(), "AWD-LSTM", options.rounds)
+        rows += race("model", models(), options.rounds, "reference", "AWD-LSTM")
     if options.case != "model":
-        rows += measured("op", ops(), "", options.rounds)
+        rows += race("op", ops(), options.rounds, "reference", None)
     show(rows, options.json)
 
 

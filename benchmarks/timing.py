@@ -17,13 +17,14 @@ from rich.table import Table
 from benchmarks.products import products_of
 
 PROCESSOR = torch.device("cpu")
+SCHEMA_VERSION = 1
 
 
 @dataclass(frozen=True)
 class Row:
     """One line of a benchmark. Ratios are of tokens per second, in the same run.
 
-    ratio_to_lstm: to nn.LSTM in the same precision, if it is timed in it.
+    ratio_to_lstm: to the LSTM in the same precision, if it is timed in it; None without an LSTM.
     in_products: share of a step's time that its matrix products take. share_of_peak: what they would take at the rate
     of a product of 2048 x 2048 in the same run, relative to the time of the step. Both None if unknown.
     """
@@ -33,7 +34,7 @@ class Row:
     precision: str
     tokens_per_second: float
     ratio_to_reference: float
-    ratio_to_lstm: float
+    ratio_to_lstm: float | None
     in_products: float | None = None
     share_of_peak: float | None = None
 
@@ -60,7 +61,7 @@ def race(
     contestants: list[Contestant],
     rounds: int,
     reference: str,
-    lstm: str,
+    lstm: str | None,
     precision: str = "32",
     on_cpu: bool = True,
 ) -> list[Row]:
@@ -82,8 +83,9 @@ def race(
     rows = []
     for one, median in zip(contestants, medians, strict=True):
         speed = speeds[one.form, one.precision]
-        same = speeds.get((lstm, one.precision), speeds[lstm, precision])
-        row = Row(case, one.form, one.precision, speed, speed / speeds[reference, precision], speed / same)
+        same = None if lstm is None else speeds.get((lstm, one.precision), speeds[lstm, precision])
+        ratios = speed / speeds[reference, precision], None if same is None else speed / same
+        row = Row(case, one.form, one.precision, speed, *ratios)
         in_products, share_of_peak = _products(one, median, rates) if on_cpu else (None, None)
         rows.append(replace(row, in_products=in_products, share_of_peak=share_of_peak))
     return rows
@@ -114,18 +116,22 @@ def matrix_rate(dtype: torch.dtype, size: int = 2048, device: torch.device = PRO
 
 
 def show(rows: list[Row], as_json: bool, device: torch.device = PROCESSOR) -> None:
-    """Prints a table, or a JSON list of objects."""
+    """Prints a table, or a JSON object with the rows, the machine's matrix speed and the number of threads."""
+    rates = [matrix_rate(dtype, device=device) for dtype in (torch.float32, torch.bfloat16)]
+    threads = torch.get_num_threads()
     if as_json:
-        print(json.dumps([asdict(row) for row in rows], indent=1))
+        speeds = dict(zip(("32", "bf16-mixed"), rates, strict=True))
+        facts = {"schema_version": SCHEMA_VERSION, "torch": torch.__version__, "device": device.type}
+        rest = {"threads": threads, "gflops": speeds, "rows": [asdict(row) for row in rows]}
+        print(json.dumps(facts | rest, indent=1))
         return
-    table = Table("case", "form", "precision", "tokens/s", "x reference", "x nn.LSTM", "in products", "of peak")
+    table = Table("case", "form", "precision", "tokens/s", "x reference", "x LSTM", "in products", "of peak")
     for row in rows:
-        ratios = f"{row.ratio_to_reference:.2f}", f"{row.ratio_to_lstm:.2f}"
+        ratios = ["" if ratio is None else f"{ratio:.2f}" for ratio in (row.ratio_to_reference, row.ratio_to_lstm)]
         shares = ["" if share is None else f"{share:.0%}" for share in (row.in_products, row.share_of_peak)]
         table.add_row(row.case, row.form, row.precision, f"{row.tokens_per_second:,.0f}", *ratios, *shares)
     Console(width=130).print(table)
-    where = torch.cuda.get_device_name() if device.type == "cuda" else f"{torch.get_num_threads()} threads"
-    rates = [matrix_rate(dtype, device=device) for dtype in (torch.float32, torch.bfloat16)]
+    where = torch.cuda.get_device_name() if device.type == "cuda" else f"{threads} threads"
     print(
         f"torch {torch.__version__}, {where}; products of 2048 x 2048: "
         f"{rates[0]:.0f} GFLOP/s in float32, {rates[1]:.0f} in bfloat16"

@@ -95,7 +95,7 @@ def contestants(trees: TreeBatch, vocabulary: int) -> list[Contestant]:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.tree_rnn", description=__doc__.split("\n")[0])
     parser.add_argument("--trees", metavar="FILE", help="dependency trees to sample a batch from")
-    parser.add_argument("--json", action="store_true", help="print a JSON list of objects")
+    parser.add_argument("--json", action="store_true", help="print a JSON object")
     parser.add_argument("--rounds", type=int, default=5, help="timed rounds; their median counts (default 5)")
     options = parser.parse_args()
     refuse_failing_tests("tests/models/test_tree_rnn.py", "tests/layers/test_noise_contrastive.py")
