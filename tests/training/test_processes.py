@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import signal
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,13 +14,14 @@ import torch
 import yaml
 
 from syntaxlm.errors import InputError
+from syntaxlm.model_io import WEIGHTS
 from syntaxlm.models.registry import build_model
 from syntaxlm.training import trainer
 from syntaxlm.training.checkpoint import CHECKPOINT, TrainerState, own_tensors, read_checkpoint, write_checkpoint
 from syntaxlm.training.recipe import read_recipe
 from syntaxlm.training.schedule import build_optimiser
 from syntaxlm.training.trainer import METRICS
-from tests.training.two_processes import forked, in_two_processes, torchrun
+from tests.training.two_processes import LOST, exit_codes, forked, in_two_processes, torchrun
 
 
 def written(tmp_path: Path, data: dict) -> Path:
@@ -46,7 +50,8 @@ def test_two_processes_stay_equal_and_their_loss_falls_and_they_resume_each_with
     assert json.loads((run / "result.json").read_text())["stopped"] is False
 
 
-def test_two_processes_give_the_gradient_of_one_and_resume_with_their_own_columns(toy, tmp_path):
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_two_processes_give_the_gradient_of_one_and_resume_with_their_own_columns(toy, tmp_path, nodes):
     """LSTM without dropout, stream mode, 5 columns: a process has 2 or 3 of them."""
     data = toy.recipe_data(
         "lstm",
@@ -65,7 +70,7 @@ def test_two_processes_give_the_gradient_of_one_and_resume_with_their_own_column
     runs = [trainer._run(one, tmp_path / "one", watch)]
     with runs[0].start():
         single = trainer._trained(runs[0], one)
-    launch = torchrun if torch.cuda.is_available() else forked
+    launch = torchrun if torch.cuda.is_available() else partial(forked, nodes=nodes)
     output = in_two_processes(tmp_path, recipe, tmp_path / "two", stop=6, launch=launch)
     for rank in (0, 1):
         for name, gradient in torch.load(output / f"gradient-{rank}").items():
@@ -77,6 +82,29 @@ def test_two_processes_give_the_gradient_of_one_and_resume_with_their_own_column
     result = json.loads((tmp_path / "two" / "result.json").read_text())
     assert result["steps"] == single.steps
     assert result["valid"]["nats"] == pytest.approx(single.valid.nats, rel=1e-3)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="forks cannot use a GPU")
+@pytest.mark.parametrize(
+    "lost", [pytest.param(signal.SIGKILL, id="dies"), pytest.param(signal.SIGSTOP, id="hangs", marks=pytest.mark.long)]
+)
+def test_if_one_node_is_lost_the_other_ends_with_a_message_and_both_resume(toy, tmp_path, capfd, monkeypatch, lost):
+    monkeypatch.setenv(LOST, str(int(lost)))
+    data = toy.recipe_data("lstm", batches={"carry_state": True, "batch_size": 4}, schedule={"epochs": 1})
+    recipe, run = written(tmp_path, data | {"run": {"checkpoint_seconds": 0, "process_timeout": 5}}), tmp_path / "run"
+    codes: list[int] = []
+
+    def launch(arguments: list[str]) -> None:
+        codes.extend(exit_codes(arguments, nodes=2))
+
+    in_two_processes(tmp_path, recipe, run, stop=-5, launch=launch)
+    assert codes == [1, -signal.SIGKILL]
+    message = r"InputError: process 0 of 2: the connection to another process of the run failed: .* train --resume"
+    assert re.search(message, capfd.readouterr().err)
+    in_two_processes(tmp_path, recipe, run, stop=0, launch=partial(forked, nodes=2))
+    whole = tmp_path / "whole"
+    in_two_processes(tmp_path, recipe, whole, launch=partial(forked, nodes=2))
+    assert (run / WEIGHTS).read_bytes() == (whole / WEIGHTS).read_bytes()
 
 
 @pytest.mark.long

@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 import torch
@@ -19,10 +20,11 @@ class Processes:
     """The processes of a run: one process, or all that torchrun started.
 
     accelerator: "auto", "cpu", "cuda" or "mps".  precision: "32" or "bf16-mixed".
+    wait: longest time in seconds that a process waits for the others.
     Raises InputError for an accelerator that is not available.
     """
 
-    def __init__(self, accelerator: str, precision: str) -> None:
+    def __init__(self, accelerator: str, precision: str, wait: float = 1800.0) -> None:
         if (accelerator == "cuda" and not torch.cuda.is_available()) or (
             accelerator == "mps" and not torch.backends.mps.is_available()
         ):
@@ -41,7 +43,7 @@ class Processes:
             accelerator=accelerator,
             devices=int(os.environ.get("LOCAL_WORLD_SIZE", "1")) if parallel else 1,
             num_nodes=int(os.environ.get("GROUP_WORLD_SIZE", "1")) if parallel else 1,
-            strategy=DDPStrategy(broadcast_buffers=False) if parallel else "auto",
+            strategy=DDPStrategy(broadcast_buffers=False, timeout=timedelta(seconds=wait)) if parallel else "auto",
             precision="bf16-mixed" if precision == "bf16-mixed" else "32-true",
         )
         self.fabric.launch()
@@ -99,12 +101,30 @@ def process_group() -> Iterator[None]:
     """Destroys a process group that was started inside the context.
 
     If its threads were still alive at exit, they could abort Python.
+    Raises InputError if the connection to another process fails inside the context.
     """
     distributed = torch.distributed
     started_before = distributed.is_available() and distributed.is_initialized()
     try:
         yield
+    except RuntimeError as error:
+        if not _is_connection_error(error):
+            raise
+        reason = str(error).strip().partition("\n")[0]
+        raise InputError(
+            f"process {os.environ['RANK']} of {os.environ['WORLD_SIZE']}: the connection to another process of the run"
+            f" failed: {reason}. It was stopped, or its machine or the network is down; all processes of the run end."
+            " The last checkpoint is intact: start all of them again with train --resume"
+        ) from error
     finally:
         if distributed.is_available() and distributed.is_initialized() and not started_before:
             gc.collect()  # the wrapped model refers to the group, and hooks create reference cycles
             distributed.destroy_process_group()
+
+
+def _is_connection_error(error: RuntimeError) -> bool:
+    """Whether another process of the run cannot be reached. Gloo, unlike NCCL, raises a plain RuntimeError."""
+    distributed = torch.distributed
+    if not distributed.is_available() or int(os.environ.get("WORLD_SIZE", "1")) < 2:
+        return False
+    return isinstance(error, distributed.DistError) or "gloo" in str(error).lower() or "Timed out" in str(error)

@@ -148,6 +148,7 @@ class RunSettings(Settings, section="run"):
     accelerator: Literal["auto", "cpu", "cuda", "mps"] = "auto"  # auto: the fastest one available
     checkpoint_seconds: NonNegative = 120.0  # time between checkpoints; a killed run loses the steps since the last one
     log_steps: Count = 100  # steps between lines of metrics.jsonl
+    process_timeout: Positive = 1800.0  # seconds that a process of several waits for the others before the run ends
 
 
 @dataclass(frozen=True)

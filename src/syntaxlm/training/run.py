@@ -57,7 +57,7 @@ class Run:
         callback: ProgressCallback | None = None,
     ) -> None:
         self.recipe, self.folder, self._make_task, self._fingerprint = recipe, folder, make_task, fingerprint
-        self.processes = Processes(recipe.run.accelerator, recipe.run.precision)
+        self.processes = Processes(recipe.run.accelerator, recipe.run.precision, recipe.run.process_timeout)
         self.log = RunLog(folder, callback, self.processes.is_first)
         self._held: HeldFolder | None = None  # in the first process, while the folder is locked
 
