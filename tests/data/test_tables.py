@@ -45,6 +45,14 @@ def test_a_table_of_one_column_is_one(table):
         ("sentence\titem\titem\n", "more than one column is named 'item'"),
         ("item\tsentence\n1\ta\n2\n", "items.tsv, line 3: found 1 cells, expected 2: item, sentence"),
         ("item\tsentence\n1\ta\tb\n", "items.tsv, line 2: found 3 cells"),
+        (
+            'sentence\titem\n"a\ncat"\t1\n',
+            "line 2: found 1 cells, expected 2: sentence, item. Line 2 ends within a cell",
+        ),
+        (
+            'item\tsentence\n1\t"a\n cat"\n',
+            "line 3: found 1 cells, expected 2: item, sentence. Line 2 ends within a cell",
+        ),
     ],
 )
 def test_invalid_tables_are_reported_by_line(table, content, said):

@@ -295,13 +295,17 @@ def test_one_file_raises_an_error(files):
         average_files(files[:1], WSJ)
 
 
-@pytest.mark.parametrize("rule", ["biased", "unbiased"])
 @pytest.mark.parametrize(("length", "count"), [(1, 3), (2, 2), (7, 2), (12, 5), (40, 3)])
-def test_charts_filled_by_width_equal_those_filled_split_by_split(rule, length, count, monkeypatch):
+def test_charts_filled_by_width_equal_those_filled_split_by_split(length, count, monkeypatch):
     weights = np.random.default_rng(length).integers(-2, 4, (length * (length + 1) // 2, count))
     found = []
     for few_words in (0, 10_000):
         monkeypatch.setattr(charts, "_FEW_WORDS", few_words)
-        found.append(charts._best_inside(weights, None, length, rule))
-    for split_by_split, by_width in zip(*found, strict=True):
-        assert (split_by_split == by_width).all()
+        found.append(charts._best_inside(weights, None, length))
+    assert (found[0] == found[1]).all()
+
+
+def test_a_sentence_too_long_for_a_chart_is_refused_before_memory_is_taken():
+    words = charts.MAXIMUM_WORDS + 1
+    with pytest.raises(InputError, match="sentence 2: found 5,001 words; expected at most 5,000"):
+        average([right([3, words]), left([3, words])])

@@ -1,22 +1,29 @@
 import random
 from collections import Counter
+from functools import cache
 
 import numpy as np
 import pytest
 
 from syntaxlm.trees import (
+    DECODING_RULES,
     PROTOCOLS,
+    Constituent,
     SpanSets,
+    Tree,
     balanced,
     baseline_scores,
     biased_upper_bound,
     binary_upper_bound,
+    decode,
+    decoding,
     left,
     random_binary_trees,
     random_trees,
     right,
     trees_of,
 )
+from syntaxlm.trees.decoding import decode_by_definition
 
 from .enumeration import all_biased_trees, all_binary_trees, random_tree
 
@@ -105,14 +112,75 @@ def test_biased_bound_is_the_best_of_all_trees_the_rule_reaches():
         assert len(wanted & bound.sentence(index)) == best
 
 
-def test_biased_bound_of_a_long_sentence_is_a_reachable_tree(monkeypatch):
-    gold = SpanSets.of([random_tree(150, random.Random(2)), random_tree(150, random.Random(3))])
-    whole = biased_upper_bound(gold)
-    monkeypatch.setattr("syntaxlm.trees.charts._CHART_BYTES", 500)  # a sentence at a time
-    pieces = biased_upper_bound(gold)
-    for index in range(2):
-        assert whole.sentence(index) == pieces.sentence(index)
-        assert len(whole.sentence(index)) == 149
+def most_shared(wanted, length):
+    """The most wanted spans that a tree of the biased rule has, by dynamic programming over all spans."""
+
+    @cache
+    def free(start, end):  # any tree of the rule
+        here = (start, end) in wanted
+        splits = (free(start, split) + right_part(split, end) + here for split in range(start + 1, end))
+        return max([right_part(start, end), *splits])
+
+    @cache
+    def right_part(start, end):  # splits after its first word
+        return ((start, end) in wanted) + (free(start + 1, end) if end - start > 1 else 0)
+
+    return free(0, length)
+
+
+def test_biased_bound_of_longer_sentences_equals_the_chart():
+    """Some of these trees have positions where spans end and several start, of which only some can be kept."""
+    gold = SpanSets.of([*(random_tree(length, random.Random(length)) for length in range(7, 60)), wide(40, "both")])
+    bound = biased_upper_bound(gold)
+    shares = []
+    for index, length in enumerate(gold.lengths.tolist()):
+        wanted = inner(gold.sentence(index))
+        shares.append(len(wanted & bound.sentence(index)))
+        assert shares[-1] == most_shared(frozenset(wanted), length)
+        assert len(bound.sentence(index)) == length - 1
+    assert 0 < sum(shares) < sum(len(inner(gold.sentence(index))) for index in range(len(gold)))
+
+
+def wide(words, shape):
+    """A tree whose form is hard for algorithms that compare all spans, or step along them."""
+    half = words // 2
+    spans = {
+        "flat": [(0, words)],
+        "right": [(start, words) for start in range(words - 1)],
+        "left": [(0, end) for end in range(words, 1, -1)],
+        "right, then left": [*((start, words) for start in range(half)), *((half, words - n) for n in range(half - 1))],
+        "both": [(0, words)]
+        + [
+            (8 * place + start, 8 * place + end)
+            for place in range(words // 8)
+            for start, end in ((0, 8), (0, 4), (0, 3), (0, 2), (4, 8), (4, 7), (4, 6))
+        ],
+    }[shape]
+    return Tree(("w",) * words, ("",) * words, tuple(Constituent("X", *span) for span in spans))
+
+
+@pytest.mark.parametrize("shape", ["flat", "right", "left", "right, then left", "both"])
+def test_trees_of_tens_of_thousands_of_words_are_scored(shape):
+    """A table of n x n spans would take gigabytes, and a chart hours."""
+    gold = SpanSets.of([wide(12_000, shape), wide(3, "flat")])
+    scores = baseline_scores(gold, PROTOCOLS["wsj-test"], seeds=[0])
+    assert scores.biased_bound is not None
+    assert scores.binary_bound.by_sentence.matched_spans[0] == len(gold.sentence(0)) - 1
+    matched = scores.biased_bound.by_sentence.matched_spans[0]
+    of_two_groups = most_shared(frozenset(inner(SpanSets.of([wide(64, "both")]).sentence(0))), 64) // 4
+    assert matched == {"flat": 0, "both": 750 * of_two_groups + 1}.get(shape, 11_998)
+
+
+def test_decoding_in_linear_time_equals_the_definition(monkeypatch):
+    """Few rounds of jumps leave most positions to the stack."""
+    monkeypatch.setattr(decoding, "_ROUNDS", 1)
+    source = np.random.default_rng(0)
+    lengths = source.integers(1, 30, 200)
+    distances = source.integers(0, 6, lengths.sum()).astype(float)
+    parts = np.split(distances, np.cumsum(lengths)[:-1])
+    for rule in DECODING_RULES:
+        spans = decode(distances, lengths, rule)
+        assert [spans.sentence(i) for i in range(200)] == [decode_by_definition(part.tolist(), rule) for part in parts]
 
 
 def test_bounds_bound_every_baseline():

@@ -1,9 +1,9 @@
 """Tab-separated tables with a header line and one row per line, as spreadsheets, R and pandas write them.
 
 Cells that contain a tab or a quotation mark are in quotation marks, and quotation marks inside them are doubled. All
-other quotation marks are ordinary characters. `syntaxlm.result_tables.format_cells` writes such lines. This module
-splits the cells itself: the `csv` module would remove the quotation mark of a cell such as `"Yes, he said.` and join
-the cell to the cells after it.
+other quotation marks are ordinary characters. A cell cannot contain a line break.
+`syntaxlm.result_tables.format_cells` writes such lines. This module splits the cells itself: the `csv` module would
+remove the quotation mark of a cell such as `"Yes, he said.` and join the cell to the cells after it.
 """
 
 from __future__ import annotations
@@ -53,15 +53,32 @@ def read_table(path: str | Path, column: str) -> tuple[tuple[str, ...], Iterator
     place = header.index(column)
 
     def rows() -> Iterator[Row]:
+        before = header
         for number, line in lines:
             cells = split_cells(line) if line else [""] * len(header)
             if len(cells) != len(header):
-                raise InputError(
-                    f"{source}, line {number}: found {len(cells)} cells, expected {len(header)}: {', '.join(header)}"
-                )
+                raise wrong_number_of_cells(source, number, cells, before, header)
             yield Row(cells[place], (*cells[:place], *cells[place + 1 :]))
+            before = cells
 
     return (*header[:place], *header[place + 1 :]), rows()
+
+
+def wrong_number_of_cells(
+    source: str, number: int, cells: Sequence[str], before: Sequence[str], header: Sequence[str]
+) -> InputError:
+    """The error for a row with more or fewer cells than the header.
+
+    number: of its line.  before: the cells of the row before it, in which a quoted cell may be continued here.
+    """
+    message = f"{source}, line {number}: found {len(cells)} cells, expected {len(header)}: {', '.join(header)}"
+    for line, row in ((number - 1, before), (number, cells)):
+        if row[-1:] and row[-1].startswith('"') and row[-1].count('"') % 2:
+            return InputError(
+                f"{message}. Line {line} ends within a cell in quotation marks; expected the whole row on one line."
+                " Replace line breaks in cells with spaces"
+            )
+    return InputError(message)
 
 
 def names_beside(columns: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:

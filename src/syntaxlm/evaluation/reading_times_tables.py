@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from syntaxlm.data.tables import split_cells
+from syntaxlm.data.tables import split_cells, wrong_number_of_cells
 from syntaxlm.errors import InputError
 from syntaxlm.text.normaliser import word_spans
 from syntaxlm.text_files import read_lines, source_name
@@ -65,13 +65,13 @@ class Table:
                 f"{source}, line {line}: more than one column is named {twice[0]!r}; expected unique names"
             )
         kept, lines = [], []
+        before = header
         for line, cells in rows:
             if cells in ([], [""]) and len(header) > 1:
                 continue  # an empty line
             if len(cells) != len(header):
-                raise InputError(
-                    f"{source}, line {line}: found {len(cells)} cells, expected {len(header)}: {', '.join(header)}"
-                )
+                raise wrong_number_of_cells(source, line, cells, before, header)
+            before = cells
             kept.append(tuple(cells))
             lines.append(line)
         if not kept:

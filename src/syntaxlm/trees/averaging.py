@@ -43,7 +43,8 @@ def average(
     pseudo-random choice that only depends on the spans of the sentence's trees: reproducible and unbiased. `first`
     takes the first, so words that no prediction brackets become right branching, as in `binary_upper_bound`.
     The order of predictions and the other sentences have no influence.
-    Raises InputError if sentences differ in number or length, weights do not fit, or a probability is not finite.
+    Raises InputError if sentences differ in number or length, weights do not fit, a probability is not finite, or a
+    sentence has more than `charts.MAXIMUM_WORDS` words.
     Goodman 1996, "Parsing algorithms and metrics".
     """
     if not predictions:

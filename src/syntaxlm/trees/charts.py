@@ -23,13 +23,15 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from syntaxlm.trees.decoding import DecodingRule
+from syntaxlm.errors import InputError
 from syntaxlm.trees.spans import Integers, SpanSets, gathered, offsets_of
 from syntaxlm.trees.ties import Hashes, TieBreaking, choose_at_random, seeds_of
 from syntaxlm.trees.ties import tie_priorities as tie_priorities  # imported by `ops.charts`
 
 Chart: TypeAlias = npt.NDArray[Any]
 Floats: TypeAlias = npt.NDArray[np.float64]
+
+MAXIMUM_WORDS = 5000  # of a sentence whose tree is decoded: half a minute, and half a gigabyte of memory
 
 _FEW_WORDS = 1000  # in a group of sentences; below this, the number of operations matters more than their size
 _CHART_BYTES = 2_000_000  # for one group of sentences: about the size of a core's cache
@@ -94,7 +96,7 @@ def best(weights: Chart, split_weights: Chart | None = None, ties: TieBreaking =
     """
     length = checked_length(weights, split_weights)
     groups = [_columns(weights, split_weights, columns) for columns in _groups(length, weights.shape[1])]
-    found = [_best(*group, length, "unbiased", ties, None) for group in groups]
+    found = [_best(*group, length, ties, None) for group in groups]
     return BestTrees(np.concatenate([one.scores for one in found]), np.concatenate([one.spans for one in found], 1))
 
 
@@ -104,18 +106,16 @@ def spans_of(chart: npt.NDArray[np.bool_]) -> SpanSets:
     return gathered(np.full(chart.shape[1], length), [_listed(chart, length)])
 
 
-def best_trees(
-    spans: SpanSets, weights: npt.NDArray[np.integer], rule: DecodingRule = "unbiased", ties: TieBreaking = "first"
-) -> SpanSets:
+def best_trees(spans: SpanSets, weights: npt.NDArray[np.integer], ties: TieBreaking = "first") -> SpanSets:
     """`best` for sentences of any lengths, given the spans whose weight is not 0.
 
     spans: distinct within a sentence; they may cross.  weights: (N,) integers, one per span.
-    rule: `unbiased` allows every binary tree, `biased` those that `decode` can return with that rule.
     ties: see `best`; the choice of `random` also depends on the sentence's spans.
     Returns all spans of two or more words, including the whole sentence: n - 1 for n words.
+    Raises InputError as `best_trees_of_charts`.
     """
     seeds = seeds_of(spans) if ties == "random" else None
-    return best_trees_of_charts(spans.lengths, partial(chart_of_spans, spans, weights), rule, ties, seeds)
+    return best_trees_of_charts(spans.lengths, partial(chart_of_spans, spans, weights), ties, seeds)
 
 
 def chart_of_spans(spans: SpanSets, weights: npt.NDArray[np.integer], chosen: Integers, length: int) -> Chart:
@@ -131,7 +131,6 @@ def chart_of_spans(spans: SpanSets, weights: npt.NDArray[np.integer], chosen: In
 def best_trees_of_charts(
     lengths: Integers,
     chart_of: Callable[[Integers, int], Chart],
-    rule: DecodingRule = "unbiased",
     ties: TieBreaking = "first",
     seeds: Hashes | None = None,
 ) -> SpanSets:
@@ -139,13 +138,25 @@ def best_trees_of_charts(
 
     lengths: (S,).  chart_of: maps the indices of sentences and their common length to their chart.
     seeds: (S,) a seed per sentence on which the choice of `random` also depends.  Returns trees like `best_trees`.
+    Raises InputError for a sentence of more than `MAXIMUM_WORDS` words, before any chart is computed.
     """
+    check_words(lengths)
     found = []
     for length, chosen in equal_lengths(lengths, group_size):
         own = None if seeds is None else seeds[chosen]
-        sentence, start, end = _listed(_best(chart_of(chosen, length), None, length, rule, ties, own).spans, length)
+        sentence, start, end = _listed(_best(chart_of(chosen, length), None, length, ties, own).spans, length)
         found.append((chosen[sentence], start, end))
     return gathered(lengths, found)
+
+
+def check_words(lengths: Integers) -> None:
+    """Raises InputError naming the first sentence of more than `MAXIMUM_WORDS` words."""
+    long = np.flatnonzero(lengths > MAXIMUM_WORDS)
+    if len(long):
+        raise InputError(
+            f"sentence {long[0] + 1}: found {lengths[long[0]]:,} words; expected at most {MAXIMUM_WORDS:,}, because the"
+            " time of this decoding grows with the cube of their number. Split the sentence"
+        )
 
 
 def group_size(length: int) -> int:
@@ -302,51 +313,40 @@ def _span_probabilities(inside: Floats, weights: Chart, split_weights: Chart | N
     return probabilities
 
 
-def _best(
-    weights: Chart, splits: Chart | None, length: int, rule: DecodingRule, ties: TieBreaking, seeds: Hashes | None
-) -> BestTrees:
-    inside, tail = _best_inside(weights, splits, length, rule)
+def _best(weights: Chart, splits: Chart | None, length: int, ties: TieBreaking, seeds: Hashes | None) -> BestTrees:
+    inside = _best_inside(weights, splits, length)
     scores = inside[-1] + weights[:length].sum(0)
     _check_numbers(scores)
-    return BestTrees(scores, _best_spans(inside, tail, splits, length, ties, seeds))
+    return BestTrees(scores, _best_spans(inside, splits, length, ties, seeds))
 
 
-def _best_inside(weights: Chart, split_weights: Chart | None, length: int, rule: DecodingRule) -> tuple[Chart, Chart]:
-    """The maximal weight of a tree over each span, ignoring one-word spans; and the same for right parts.
+def _best_inside(weights: Chart, split_weights: Chart | None, length: int) -> Chart:
+    """The maximal weight of a tree over each span, ignoring one-word spans.
 
-        inside(l, r) = weight(l, r) + max over l < i < r of inside(l, i) + tail(i, r)
-
-    Unbiased: tail is inside. The biased rule splits [l, r) at a word i, l <= i, into (w_<i, (w_i, w_>i)). So a right
-    part must split after its first word, except that any tree may follow a left part of one word (i = l):
-        tail(i, r) = weight(i, r) + inside(i + 1, r), but tail(l + 1, r) in inside(l, r) is inside(l + 1, r)
+    inside(l, r) = weight(l, r) + max over l < i < r of inside(l, i) + inside(i, r)
     """
     number_type = _number_type(weights, split_weights, length)
     weights = weights.astype(number_type, copy=False)
     inside = np.empty(weights.shape, number_type)
-    tail = np.empty(weights.shape, number_type) if rule == "biased" else inside
-    inside[:length] = tail[:length] = 0
-    own, rows, tails = ([chart[block] for block in blocks(length)] for chart in (weights, inside, tail))
+    inside[:length] = 0
+    own, rows = ([chart[block] for block in blocks(length)] for chart in (weights, inside))
     if split_weights is None and (weights.shape[1] == 1 or weights.shape[1] * length < _FEW_WORDS):
-        _fill_by_width(own, rows, tails, length, rule)
-        return inside, tail
+        _fill_by_width(own, rows, length)
+        return inside
     lowest = -np.inf if number_type.kind == "f" else np.iinfo(number_type).min
     for width in range(2, length + 1):
         row = rows[width]
         row[...] = lowest
-        for sums in _split_sums(rows, [*tails[: width - 1], rows[width - 1]], width, length, split_weights):
+        for sums in _split_sums(rows, rows, width, length, split_weights):
             np.maximum(row, sums, out=row)
         row += own[width]
-        if rule == "biased":
-            np.add(own[width], rows[width - 1][1:], out=tails[width])
-    return inside, tail
+    return inside
 
 
-def _fill_by_width(
-    own: Sequence[Chart], rows: Sequence[Chart], tails: Sequence[Chart], length: int, rule: DecodingRule
-) -> None:
+def _fill_by_width(own: Sequence[Chart], rows: Sequence[Chart], length: int) -> None:
     """`_best_inside` of one sentence, or a few short ones: all splits of all spans of one width in one operation.
 
-    own, rows, tails: by width.  The parts of spans are read from square tables, by start or end and by width, where
+    own, rows: by width.  The parts of spans are read from square tables, by start or end and by width, where
     those of one width are slices; n operations then take the place of n^2.
     """
     columns = rows[1].shape[1]
@@ -355,28 +355,22 @@ def _fill_by_width(
     for width in range(2, length + 1):
         count = length - width + 1
         sums = lefts[:count, 1:width] + rights[width:, width - 1 : 0 : -1]
-        rest = lefts[1 : count + 1, width - 1]  # the span without its first word
-        sums[:, 0] = rest
         np.add(sums.max(1), own[width], out=rows[width])
-        if rule == "biased":
-            np.add(own[width], rest, out=tails[width])
-        lefts[:count, width], rights[width:, width] = rows[width], tails[width]
+        lefts[:count, width] = rights[width:, width] = rows[width]
 
 
 def _best_spans(
-    inside: Chart, tail: Chart, split_weights: Chart | None, length: int, ties: TieBreaking, seeds: Hashes | None
+    inside: Chart, split_weights: Chart | None, length: int, ties: TieBreaking, seeds: Hashes | None
 ) -> npt.NDArray[np.bool_]:
     """The chart of the best trees' spans, computed from the widest spans down.
 
     Best splits are only computed for spans of these trees, so no chart of splits is needed.
     """
     count = inside.shape[1]
-    biased = tail is not inside
-    values, tails = inside.ravel(), tail.ravel()
+    values = inside.ravel()
     spans = np.zeros(inside.shape, np.bool_)
     spans[:length] = spans[-1] = True
-    forced = np.zeros_like(spans) if biased else spans  # right parts that must split after their first word
-    marks, forced_marks = spans.ravel(), forced.ravel()
+    marks = spans.ravel()
     left_rows, right_rows = (rows * count for rows in _part_rows(length))
     for width in range(length, 2, -1):  # spans of two words have only one split, and all words are marked
         start, sentence = np.nonzero(spans[blocks(length)[width]])
@@ -384,20 +378,14 @@ def _best_spans(
             continue
         place = start * count + sentence
         lefts, rights = left_rows[width, : width - 1], right_rows[width, : width - 1]
-        right_place = place[:, None] + rights
         sums = values.take(place[:, None] + lefts)
-        sums += values.take(right_place) if not biased else tails.take(right_place)
-        if biased:
-            sums[:, 0] += values.take(right_place[:, 0]) - tails.take(right_place[:, 0])
+        sums += values.take(place[:, None] + rights)
         if split_weights is not None:
             by_split = split_weights[split_blocks(length)[width]].reshape(width - 1, length - width + 1, count)
             sums += by_split[:, start, sentence].T
         split = sums.argmax(1)  # the first, if several are equal
         if ties == "random":
             choose_at_random(split, sums, length, start, None if seeds is None else seeds[sentence])
-        if biased:
-            split[forced[blocks(length)[width]][start, sentence]] = 0
-            forced_marks[place + rights[split]] = split > 0
         marks[place + lefts[split]] = True
         marks[place + rights[split]] = True
     return spans

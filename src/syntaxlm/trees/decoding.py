@@ -4,11 +4,13 @@
 `decode` processes all sentences at once. The span split at a position extends to the nearest larger distances on both
 sides (of equal distances the first counts as larger), so the trees follow from these neighbours. The neighbours of all
 positions are found together: each position starts at the adjacent one and, while the distance there is smaller, jumps
-to that position's own current neighbour. Few positions remain after the first rounds.
+to that position's own current neighbour. Few positions remain after the first rounds; those of sentences with
+thousands of words that remain after many rounds are found word by word.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
@@ -21,6 +23,8 @@ from syntaxlm.trees.spans import Integers, SpanSets, offsets_of
 DecodingRule = Literal["biased", "unbiased"]
 DECODING_RULES: tuple[DecodingRule, ...] = get_args(DecodingRule)
 Distances = npt.NDArray[np.floating]
+
+_ROUNDS = 200  # of jumps of all positions; more than the words of nearly all sentences
 
 
 def decode(distances: Distances, lengths: Integers, rule: DecodingRule) -> SpanSets:
@@ -78,26 +82,50 @@ def _checked(distances: Distances, lengths: Integers, rule: DecodingRule) -> tup
 
 def _nearest_before(distances: Distances, bound: Integers) -> Integers:
     """(W,) the nearest earlier position whose distance is at least as large; `bound` if there is none after it."""
-    nearest = np.arange(-1, len(distances) - 1)
-    active = np.flatnonzero(nearest > bound)
-    while len(active):
-        there = nearest[active]
-        active = active[distances[there] < distances[active]]
-        nearest[active] = nearest[nearest[active]]
-        active = active[nearest[active] > bound[active]]
-    return nearest
+    last = len(distances) - 1
+    return last - _nearest_after(distances[::-1], last - bound[::-1], np.less)[::-1]
 
 
 def nearest_larger_after(distances: npt.NDArray[Any], bound: Integers) -> Integers:
     """(W,) the nearest later position whose distance is larger; `bound` if there is none before it."""
+    return _nearest_after(distances, bound, np.less_equal)
+
+
+def _nearest_after(distances: npt.NDArray[Any], bound: Integers, passes: np.ufunc) -> Integers:
+    """(W,) the nearest later position that does not pass; `bound` if there is none before it.
+
+    passes: compares the distances of a later position and of the position itself.
+    """
     nearest = np.arange(1, len(distances) + 1)
     active = np.flatnonzero(nearest < bound)
-    while len(active):
-        there = nearest[active]
-        active = active[distances[there] <= distances[active]]
+    for _ in range(_ROUNDS):
+        if not len(active):
+            return nearest
+        active = active[passes(distances[nearest[active]], distances[active])]
         nearest[active] = nearest[nearest[active]]
         active = active[nearest[active] < bound[active]]
+    if len(active):
+        nearest[active] = _nearest_by_stack(distances, bound, passes, active)
     return nearest
+
+
+def _nearest_by_stack(distances: npt.NDArray[Any], bound: Integers, passes: np.ufunc, wanted: Integers) -> list[int]:
+    """`_nearest_after` of the wanted positions in linear time, word by word.
+
+    Positions step over each result that is already known one at a time, which would be quadratic for some trees.
+    """
+    first, last = int(wanted[0]), int(bound[wanted[-1]])
+    values, bounds = distances[first:last].tolist(), bound[first:last].tolist()
+    passed = operator.le if passes is np.less_equal else operator.lt
+    found = [0] * len(values)
+    later: list[int] = []
+    for place in reversed(range(len(values))):
+        value = values[place]
+        while later and passed(values[later[-1]], value):
+            later.pop()
+        found[place] = min(first + later[-1], bounds[place]) if later else bounds[place]
+        later.append(place)
+    return [found[place - first] for place in wanted.tolist()]
 
 
 def decode_by_definition(distances: Sequence[float], rule: DecodingRule) -> set[tuple[int, int]]:

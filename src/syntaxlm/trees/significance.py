@@ -249,7 +249,7 @@ class BaselineScores:
 def baseline_scores(
     gold: SpanSets, protocol: Protocol, seeds: Iterable[int] = range(5), biased_bound: bool = True
 ) -> BaselineScores:
-    """Scores all baselines and bounds on the gold sentences.  biased_bound: slow, cubic in sentence length."""
+    """Scores all baselines and bounds on the gold sentences.  biased_bound: whether that bound is computed."""
     gold = gold.select(protocol.scored(gold.lengths))
     lengths = gold.lengths
 

@@ -92,7 +92,8 @@ def decode_spans(scores: SpanScores, rule: SpanRule) -> SpanSets:
     not matter.)  Of equally good splits of a span, the first is taken.
     Returns all spans of two or more words, including the whole sentence: n - 1 for n words.
     O(n^2) time for `greedy-right` and `greedy-sum`, O(n^3) for `cky`, O(n^2) memory.
-    Raises ValueError for an unknown rule, InputError if a score is not a finite number.
+    Raises ValueError for an unknown rule, InputError if a score is not a finite number, and if a sentence has more
+    than `charts.MAXIMUM_WORDS` words for `cky`.
     Peng, Schwartz, Smith 2019 (PaLM), equation 4: `greedy-right`.
     """
     if rule not in SPAN_RULES:
