@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import uuid
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from syntaxlm.errors import InputError
-from syntaxlm.files import UNFINISHED, lock, make_folder, remove_empty, system_error
+from syntaxlm.files import UNFINISHED, lock, make_folder, read_stored_text, remove_empty, system_error
 
 RECIPE, METRICS, INPUTS = "recipe.yaml", "metrics.jsonl", "inputs.json"
+LARGEST_RECIPE = 1 << 20  # bytes
 
 _ATTEMPTS = 100  # to claim a folder that other runs create and, when they are refused, remove
 
@@ -108,6 +110,11 @@ def _create_in_place(path: Path, text: str) -> BinaryIO:
     return file
 
 
+def read_recipe_text(path: Path) -> str:
+    """The content of the recipe of a run. Raises InputError, also for a file that is not a regular one or too large."""
+    return read_stored_text(path, LARGEST_RECIPE)
+
+
 def held(folder: Path) -> HeldFolder:
     """Locks the folder of a run to resume it. Raises InputError if another process uses it."""
     path = folder / RECIPE
@@ -129,3 +136,17 @@ def held(folder: Path) -> HeldFolder:
         file.close()
         raise
     return HeldFolder(folder, file, [])
+
+
+@contextmanager
+def not_training(folder: Path) -> Iterator[None]:
+    """Locks the run of a model folder, if it has one, while its model is used.
+
+    Raises InputError if another process trains it.
+    """
+    run = held(folder) if os.path.lexists(folder / RECIPE) else None
+    try:
+        yield
+    finally:
+        if run is not None:
+            run.release()
