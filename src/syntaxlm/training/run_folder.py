@@ -16,6 +16,10 @@ from syntaxlm.files import UNFINISHED, lock, make_folder, read_stored_text, remo
 RECIPE, METRICS, INPUTS = "recipe.yaml", "metrics.jsonl", "inputs.json"
 LARGEST_RECIPE = 1 << 20  # bytes
 
+_BEFORE_TRAINING = frozenset(  # files that are written after recipe.yaml
+    {INPUTS, METRICS, "config.json", "vocabulary.json", "labels.json", "classifier.json"}
+)
+
 _ATTEMPTS = 100  # to claim a folder that other runs create and, when they are refused, remove
 
 
@@ -24,19 +28,22 @@ class HeldFolder:
     """A run folder that is locked until `release`. The lock of a killed process is released.
 
     made: folders that were created for the claim, innermost first.
+    before: names of the files that were in the folder before the claim.
     """
 
     path: Path
     file: BinaryIO
     made: list[Path]
+    before: frozenset[str] = frozenset()
 
     def release(self) -> None:
         """Releases the lock."""
         self.file.close()
 
     def abandon(self) -> None:
-        """Withdraws a claim before training: removes recipe, hashes, and the folders that were created."""
-        (self.path / INPUTS).unlink(missing_ok=True)
+        """Withdraws a claim before training: removes the files that were written and the folders that were created."""
+        for name in _BEFORE_TRAINING - self.before:
+            (self.path / name).unlink(missing_ok=True)
         if os.name == "nt":  # Windows does not remove open files
             self.release()
         (self.path / RECIPE).unlink(missing_ok=True)
@@ -53,8 +60,9 @@ def claim(folder: Path, recipe: str) -> HeldFolder:
     """
     for _ in range(_ATTEMPTS):
         made = make_folder(folder)
+        before = frozenset(name for name in _BEFORE_TRAINING if os.path.lexists(folder / name))
         try:
-            return HeldFolder(folder, _create(folder / RECIPE, recipe), made)
+            return HeldFolder(folder, _create(folder / RECIPE, recipe), made, before)
         except FileExistsError:
             remove_empty(made)
             raise InputError(
