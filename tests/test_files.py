@@ -9,14 +9,17 @@ import os
 import socket
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from syntaxlm import files
 from syntaxlm.errors import InputError
 from syntaxlm.files import (
     LARGEST_JSON,
     append_stored,
     held,
+    lock,
     open_stored,
     parse_json,
     read_stored,
@@ -101,6 +104,61 @@ def test_a_folder_that_is_a_link_may_be_used(tmp_path):
     assert read_stored(tmp_path / "name" / "file") == b"text"
     with held(tmp_path / "name"):
         pass
+
+
+@posix
+def test_a_link_in_the_hugging_face_cache_is_read_and_never_written_through(tmp_path):
+    """A snapshot has links to ../../blobs. Links to other files, also by way of the blobs, are refused."""
+    repository = tmp_path / "models--user--name"
+    snapshot, blobs = repository / "snapshots" / "c0ffee", repository / "blobs"
+    snapshot.mkdir(parents=True)
+    blobs.mkdir()
+    (blobs / "1234").write_bytes(b"{}")
+    (tmp_path / "outside").write_text("outside")
+    (blobs / "5678").symlink_to(tmp_path / "outside")
+    (blobs / "fifo").symlink_to(tmp_path / "fifo")
+    os.mkfifo(tmp_path / "fifo")
+    (snapshot / "config.json").symlink_to("../../blobs/1234")
+    assert read_stored(snapshot / "config.json") == b"{}"
+    (tmp_path / "model").symlink_to(snapshot)
+    assert read_stored(tmp_path / "model" / "config.json") == b"{}"
+    for use in (
+        lambda path: append_stored(b"more", path),
+        lambda path: truncate_stored(path, 0),
+        lambda path: write_text("text", path, stored=True),
+    ):
+        with pytest.raises(InputError, match="is a link"):
+            use(snapshot / "config.json")
+    for name, target in {"a": "../../blobs/5678", "b": "../../../outside", "c": "../../blobs/fifo"}.items():
+        (snapshot / name).symlink_to(target)
+        with pytest.raises(InputError, match="is a link"):
+            read_stored(snapshot / name)
+    (tmp_path / "config.json").symlink_to(blobs / "1234")
+    with pytest.raises(InputError, match="is a link"):
+        read_stored(tmp_path / "config.json")
+    assert (blobs / "1234").read_bytes() == b"{}"
+    assert (tmp_path / "outside").read_text() == "outside"
+
+
+def test_without_fcntl_a_byte_beyond_the_content_is_locked(tmp_path, monkeypatch):
+    """As on Windows, where other processes cannot read locked bytes."""
+    locked: list[int] = []
+
+    def locking(descriptor: int, mode: int, count: int) -> None:
+        if locked:
+            raise PermissionError(13, "Permission denied")
+        locked.append(os.lseek(descriptor, 0, os.SEEK_CUR))
+
+    monkeypatch.setattr(files, "fcntl", None)
+    monkeypatch.setattr(files, "msvcrt", SimpleNamespace(locking=locking, LK_NBLCK=2))
+    path = tmp_path / "recipe.yaml"
+    path.write_text("a: 1")
+    with open(path, "rb") as first, open(path, "rb") as second:
+        lock(first.fileno(), tmp_path)
+        assert first.read() == b"a: 1"
+        assert locked[0] > 1 << 30
+        with pytest.raises(InputError, match="another process is using this folder"):
+            lock(second.fileno(), tmp_path)
 
 
 def test_a_file_with_two_hard_links_is_refused_and_unchanged(tmp_path):

@@ -1,7 +1,8 @@
 """Reading and writing files: UTF-8 text, errors that name the place, atomic writes, locks.
 
 Files that a user names (texts, recipes, outputs) may be links and pipes. The *stored* files of a model or run folder
-may not: the folder may come from somebody else, so its files must not point outside it, block, or fill memory.
+may not: the folder may come from somebody else, so its files must not point outside it, block, or fill memory. The
+folder itself may be a link, and files may be links as in the cache of the Hugging Face hub.
 """
 
 from __future__ import annotations
@@ -21,14 +22,22 @@ from typing import Any, BinaryIO, cast
 
 from syntaxlm.errors import InputError
 
+fcntl: Any
+msvcrt: Any
 try:
     import fcntl
 except ImportError:  # not on Windows
-    fcntl = None  # type: ignore[assignment]
+    fcntl = None
+try:
+    import msvcrt
+except ImportError:  # only on Windows
+    msvcrt = None
 
 _ONLY_REGULAR = "A model or run folder may contain only regular files."
 
 LARGEST_JSON = 1 << 30  # bytes of a stored JSON or text file; a vocabulary of millions of words has a few dozen MiB
+
+_LOCKED_BYTE = (1 << 31) - 2  # offset of the byte to lock on Windows: beyond the content, which stays readable
 
 UNFINISHED = ".unfinished"  # suffix of half-written files
 SAFETENSORS_UNFINISHED = ".tmp??????"  # pattern of half-written files of the library safetensors
@@ -178,10 +187,23 @@ def open_stored(path: str | Path) -> Iterator[BinaryIO]:
     """Opens a file of a model or run folder for reading.
 
     Only regular files are opened: links are not followed, and pipes, sockets and devices are an error, without waiting.
+    The links of the Hugging Face cache are an exception, see `_cached_file`.
     Raises InputError, including for an OSError in the block.
     """
-    with _opened_stored(path, os.O_RDONLY) as file:
+    with _opened_stored(_cached_file(Path(path)) or path, os.O_RDONLY) as file:
         yield file
+
+
+def _cached_file(path: Path) -> str | None:
+    """Returns the file in `blobs` that a link in a snapshot of the Hugging Face cache points to; None for other paths.
+
+    The cache of a repository has the folders snapshots/COMMIT, with links, and blobs, with the files.
+    """
+    if not os.path.islink(path):
+        return None
+    folder, target = Path(os.path.realpath(path.parent)), os.path.realpath(path)
+    is_cached = folder.parent.name == "snapshots" and os.path.dirname(target) == str(folder.parents[1] / "blobs")
+    return target if is_cached else None
 
 
 @contextmanager
@@ -212,9 +234,9 @@ def read_stored(path: str | Path, most: int = LARGEST_JSON) -> bytes:
         return file.read(most)
 
 
-def read_stored_text(path: str | Path) -> str:
-    """The UTF-8 text of a file of a model or run folder; a byte-order mark is dropped. Raises InputError."""
-    return decode_text(read_stored(path), str(path))
+def read_stored_text(path: str | Path, most: int = LARGEST_JSON) -> str:
+    """The UTF-8 text of a file of a model or run folder, see `read_stored`; a byte-order mark is dropped."""
+    return decode_text(read_stored(path, most), str(path))
 
 
 def append_stored(content: bytes, path: str | Path) -> None:
@@ -242,7 +264,7 @@ def _refuse_shared(file: BinaryIO, path: str | Path) -> None:
 def check_stored(path: str | Path) -> None:
     """Raises InputError if a file to be replaced in a model or run folder is not a regular file."""
     if os.path.lexists(path):
-        with open_stored(path):
+        with _opened_stored(path, os.O_RDONLY):
             pass
 
 
@@ -360,12 +382,21 @@ def held(path: Path) -> Iterator[None]:
 
 
 def lock(descriptor: int, folder: Path) -> None:
-    """Locks an open file until it is closed. Raises InputError naming the folder if another process has locked it."""
-    if fcntl is None:
-        return
+    """Locks an open file until it is closed; the lock of a killed process is released.
+
+    Raises InputError naming the folder if another process has locked the file.
+    """
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+        if fcntl is not None:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        elif msvcrt is not None:
+            position = os.lseek(descriptor, 0, os.SEEK_CUR)
+            os.lseek(descriptor, _LOCKED_BYTE, os.SEEK_SET)
+            try:
+                msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+            finally:
+                os.lseek(descriptor, position, os.SEEK_SET)
+    except (BlockingIOError, PermissionError):  # PermissionError: on Windows
         raise InputError(f"{folder}: another process is using this folder; wait until it ends") from None
     except OSError:
         return  # a network file system without locks

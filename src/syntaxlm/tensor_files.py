@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -221,4 +222,5 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], notes: dict[str, st
             safetensors.torch.save_file({name: t.contiguous() for name, t in tensors.items()}, temporary, notes)
             temporary.chmod(usual_mode)  # safetensors restricts it to the owner
         except safetensors.SafetensorError as error:  # raised if the disk is full
-            raise OSError(str(error)) from error
+            found = re.search(r"\(os error (\d+)\)", str(error))
+            raise OSError(*((int(found[1]), os.strerror(int(found[1]))) if found else (str(error),))) from error

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 import signal
 import statistics
 from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
 import yaml
@@ -15,12 +17,14 @@ from syntaxlm.errors import InputError
 from syntaxlm.files import held
 from syntaxlm.model_io import read_model
 from syntaxlm.parsing.evaluation import evaluate_parsing
+from syntaxlm.settings import read_settings
 from syntaxlm.training import seeds, treebank_scores
 from syntaxlm.training.comparing import COMPARISON, compare, read_recipes, with_tagged_text
 from syntaxlm.training.comparison import Comparison, Row
+from syntaxlm.training.recipe import with_overrides
 from syntaxlm.training.result import RESULT, CriterionValue, read_result
 from syntaxlm.training.trainer import RECIPE, Event, LanguageModelTask, resume, train
-from syntaxlm.training.treebank_scores import BASELINES, TREES, TreebankEvaluation
+from syntaxlm.training.treebank_scores import BASELINES, TREES, TreebankEvaluation, TreebankScore, _stored_or_computed
 from syntaxlm.trees import PROTOCOLS
 
 
@@ -101,6 +105,18 @@ def test_finished_runs_are_read_and_not_trained_again(two, tmp_path, trainings):
     more = compare(two, tmp_path, 2, watching)
     assert trainings == [("train", "seed-2"), ("train", "seed-4")]
     assert [len(row.runs) for row in more.recipes] == [2, 2]
+
+
+def test_a_text_that_changed_after_a_finished_run_is_reported(two, few, tmp_path):
+    texts = {f"text.{part}": shutil.copy(few / f"{part}.txt", tmp_path) for part in ("train", "valid", "test")}
+    recipes = {"lstm": with_overrides(two["lstm"], texts)}
+    compare(recipes, tmp_path / "out", 1, watching)
+    lines = Path(texts["text.valid"]).read_text().splitlines(keepends=True)
+    Path(texts["text.valid"]).write_text("".join(lines[::-1]))
+    again = compare(recipes, tmp_path / "out", 1, watching)
+    (fault,) = again.faults.values()
+    assert "valid.txt: changed since the run started (text.valid)" in fault
+    assert not again.recipes[0].runs
 
 
 def test_an_interrupted_run_is_gone_on_with_and_ends_as_if_it_had_not_been(two, tmp_path, trainings):
@@ -313,6 +329,30 @@ def test_a_stored_score_is_used_only_if_all_it_depends_on_is_the_same(two, toy, 
     assert parsings() == 0
     treebank.write_text("".join((toy / "test.mrg").read_text().splitlines(keepends=True)[:-1]))
     assert parsings() > 0
+
+
+@pytest.mark.parametrize(
+    "change", [{"f1": "high"}, {"f1": None}, {"seconds": 0.0}, {"sentences": None}, {"unheard": 1}, None, [3]],
+)  # fmt: skip
+def test_a_stored_score_with_damaged_values_is_computed_again(tmp_path, change):
+    calls = []
+    right = TreebankScore(0.5, None, 3, 0, "biased", 1, "cpu", 3, 0.1)
+
+    def compute() -> TreebankScore:
+        calls.append(1)
+        return right
+
+    def stored() -> TreebankScore:
+        return _stored_or_computed(path, {"a": 1}, compute, lambda value: read_settings(TreebankScore, value, "file"))
+
+    path = tmp_path / TREES
+    assert stored() == stored() == right
+    assert len(calls) == 1
+    content = json.loads(path.read_text())
+    content["value"] = content["value"] | change if isinstance(change, dict) else change
+    path.write_text(json.dumps(content))
+    assert stored() == stored() == right
+    assert len(calls) == 2
 
 
 def test_an_interrupted_evaluation_is_repeated_and_training_is_not(two, toy, tmp_path, trainings, monkeypatch):

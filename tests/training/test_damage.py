@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 import torch
 
+from syntaxlm.cli import main
 from syntaxlm.errors import InputError
 from syntaxlm.tensor_files import read_tensors, write_tensors
 from syntaxlm.training.checkpoint import CHECKPOINT
 from syntaxlm.training.result import RESULT, read_result
-from syntaxlm.training.run_folder import METRICS, RECIPE
+from syntaxlm.training.run_folder import LARGEST_RECIPE, METRICS, RECIPE
 from syntaxlm.training.trainer import Event, resume, train
 
 
@@ -63,7 +64,10 @@ def assert_refused(folder: Path, *parts: str) -> None:
         ("epoch", -1), ("epoch", "three"), ("epoch", 10**400), ("epoch", 1.5), ("batch", -3), ("steps", None),
         ("seconds", -1.0), ("seconds", float("nan")), ("loss_sum", float("inf")), ("loss_count", True),
         ("best_loss", "low"), ("metrics_bytes", -1), ("finished", "no"), ("plateau", []), ("plateau", {"best": "x"}),
-        ("averaging", 3),        ("averaging", {"losses": ["x"]}), ("unheard", 1),
+        ("averaging", 3),
+        ("averaging", {"losses": ["x"]}), ("averaging", {"began": -5}), ("averaging", {"began": 10**6}),
+        ("averaging", {"restarted": 2}), ("averaging", {"began": 3, "restarted": 2}), ("round_figures", {"a": "x"}),
+        ("round_figures", []), ("unheard", 1),
     ],
 )  # fmt: skip
 def test_a_damaged_field_of_the_progress_is_reported_by_name(run, name, value):
@@ -125,6 +129,9 @@ def test_damaged_groups_of_the_optimiser_are_refused(run, groups):
         ({"optimiser/0/step": torch.tensor(float("nan"))}, "0/step has NaN"),
         ({"average/decoder.bias": torch.zeros(2)}, "embedding.weight is missing"),
         ({"state/hidden": torch.full((2, 8, 16), float("nan"))}, "hidden contains NaN"),
+        ({"state/hidden": torch.zeros(2, 3, 16)}, "carried state does not fit"),
+        ({"state/hidden": torch.zeros(3)}, "carried state does not fit"),
+        ({"state/hidden": None}, "carried state does not fit"),
     ],
 )
 def test_damaged_tensors_of_a_checkpoint_are_refused(run, tensors, reported):
@@ -147,6 +154,36 @@ def test_a_link_and_a_pipe_are_refused_and_what_a_link_points_to_is_not_touched(
     with pytest.raises(InputError, match=re.escape(name)):
         resume(run)
     assert outside.read_bytes() == before
+
+
+def test_averaging_without_averaged_weights_is_refused(run):
+    edit(run, progress={"averaging": {"began": 2}})
+    assert_refused(run, CHECKPOINT, "averag")
+
+
+def test_a_changed_batch_size_is_refused(run):
+    path = run / RECIPE
+    path.write_text(path.read_text().replace("batch_size: 8", "batch_size: 5"))
+    assert_refused(run, CHECKPOINT, "the carried state does not fit the recipe", "recipe.yaml was changed")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="pipes of POSIX")
+@pytest.mark.parametrize("odd", ["pipe", "device", "large"])
+def test_the_command_refuses_a_recipe_that_is_no_regular_file_or_too_large(run, odd, capsys):
+    path = run / RECIPE
+    path.unlink()
+    if odd == "pipe":
+        os.mkfifo(path)
+    elif odd == "device":
+        path.symlink_to("/dev/zero")
+    else:
+        with open(path, "wb") as file:
+            file.truncate(LARGEST_RECIPE + 1)
+    assert main(["train", "--resume", str(run)]) == 2
+    errors = capsys.readouterr().err
+    expected = "expected at most 1,048,576" if odd == "large" else "may contain only regular files"
+    assert f"error: {path}: " in errors
+    assert expected in errors
 
 
 @pytest.mark.skipif(os.name == "nt", reason="links of POSIX")

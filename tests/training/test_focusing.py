@@ -53,6 +53,15 @@ def batch(spans=None) -> TokenBatch:
     return TokenBatch(tokens, targets, torch.tensor([5, 4]), spans=spans)
 
 
+def test_trees_that_would_be_written_outside_the_folder_are_refused(recipe, tmp_path):
+    (tmp_path / "run" / "trees").mkdir(parents=True)
+    (tmp_path / "run" / "trees" / "seed-1.mrg").symlink_to(tmp_path / "outside")
+    with pytest.raises(InputError, match=r"seed-1\.mrg: is a link"):
+        focus(recipe, tmp_path / "run", 2, 5.0, [], watching)
+    assert not (tmp_path / "outside").exists()
+    assert not (tmp_path / "run" / "parsers").exists()
+
+
 def test_a_span_costs_by_how_many_parsers_lack_it():
     """In the first sentence, words 0 and 1 are a span of both parsers, words 1 to 3 of one; the other has none."""
     spans = torch.tensor([[3, 0, 2], [3, 0, 2], [5, 0, 3]])  # step after the last word, column, length
@@ -130,6 +139,11 @@ def test_the_command_goes_from_text_to_a_focused_grammar_and_resumes(recipe, few
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.mrg")} == made, "nothing is parsed twice"
     with pytest.raises(InputError, match=r"holds a run with other settings(.|\n)*move .*focused away first"):
         focus(recipe, folder, 2, 3.0, [], watching)
+    for name in result.parsers:  # a killed process left trees without hashes: they are written again, the same
+        (folder / "trees" / f"{name}.json").unlink()
+    focus(recipe, folder, 2, 5.0, [], watching)
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.mrg")}.keys() == made.keys()
+    made = {path: path.stat().st_mtime_ns for path in folder.rglob("*.mrg")}
     (folder / "focused").rename(tmp_path / "earlier")
     assert focus(recipe, folder, 2, 3.0, [], watching).focused.valid != result.focused.valid
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.mrg")} == made

@@ -15,6 +15,7 @@ from syntaxlm.files import held
 from syntaxlm.generation.stop_io import STOP_WEIGHTS, STOPS, read_stops
 from syntaxlm.model_io import WEIGHTS, read_model
 from syntaxlm.tensor_files import read_tensors, write_tensors
+from syntaxlm.training import run_folder
 from syntaxlm.training.stops import StopTraining, train_stops
 from syntaxlm.training.trainer import train
 from syntaxlm.trees import dependency_faults, read_conllu
@@ -94,6 +95,13 @@ def test_a_folder_that_another_process_uses_is_refused(toy, folder):
     with held(folder), pytest.raises(InputError, match="another process is using this folder"):
         train_stops(folder, toy / "train.conllu", toy / "valid.conllu")
     assert {path.name for path in folder.iterdir()} == before
+
+
+def test_a_folder_whose_model_is_being_trained_is_refused(toy, folder):
+    training = run_folder.held(folder)
+    with pytest.raises(InputError, match="another process is using this folder"):
+        train_stops(folder, toy / "train.conllu", toy / "valid.conllu")
+    training.release()
 
 
 def test_classifiers_of_other_types_and_values_are_refused(folder, result, tmp_path):

@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -106,6 +107,7 @@ def _fork(rank: int, port: int, arguments: list[str], nodes: int) -> int:
 
 def train(recipe: str, folder: str, records: str, stop: str) -> None:
     """Trains, or resumes where stop is 0, and records every step."""
+    warnings.filterwarnings("error", message=".*broadcast_buffers")
     rank, lost = os.environ["RANK"], signal.Signals(int(os.environ.get(LOST, signal.SIGKILL)))
     step = GradientLoop._step
 

@@ -137,8 +137,7 @@ def exit_code(stopped: bool) -> int:
 
 def _train(options: argparse.Namespace) -> int:
     from syntaxlm.training.recipe import read_recipe
-    from syntaxlm.training.recipe_files import find_recipe, is_pair_recipe
-    from syntaxlm.training.run_folder import RECIPE
+    from syntaxlm.training.recipe_files import find_recipe, is_pair_recipe, is_pair_run
 
     if options.resume:
         extra = options.recipe or options.output or options.overrides or options.seeds != 1 or options.device
@@ -147,7 +146,7 @@ def _train(options: argparse.Namespace) -> int:
                 "--resume uses the recipe and settings of the run's folder; omit RECIPE, --output, --seeds, --device"
                 " and settings"
             )
-        if is_pair_recipe(options.resume / RECIPE):
+        if is_pair_run(options.resume):
             return _train_classifier(options)
         return _resume(options)
     if not options.recipe or not options.output:

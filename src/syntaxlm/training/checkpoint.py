@@ -34,6 +34,7 @@ from syntaxlm.tensor_files import (
     write_tensors,
 )
 from syntaxlm.training.averaging import Averaging, WeightAverage
+from syntaxlm.training.result import are_numbers
 from syntaxlm.training.schedule import Plateau
 
 CHECKPOINT = "checkpoint.safetensors"
@@ -143,7 +144,16 @@ def _trainer_state(notes: Mapping[str, str], path: Path) -> TrainerState:
     fields = _note("progress", notes, path)
     if isinstance(fields, dict):
         fields = {_OLD_FIELDS.get(name, name): value for name, value in fields.items()}
-    return read_settings(TrainerState, fields, f"{path}: progress")
+    found = read_settings(TrainerState, fields, f"{path}: progress")
+    began, restarted = found.averaging.began, found.averaging.restarted
+    if (began is None and restarted is not None) or not 0 <= (began or 0) <= (restarted or began or 0) <= found.steps:
+        raise InputError(
+            f"{path}: progress: averaging: found began {began}, restarted {restarted}; expected increasing steps, up to"
+            f" {found.steps}"
+        )
+    if not all(map(are_numbers, found.round_figures.values())):
+        raise InputError(f"{path}: progress: round_figures: expected numbers, or nested lists of numbers")
+    return found
 
 
 _OLD_FIELDS = {"nats": "loss_sum", "tokens": "loss_count"}
@@ -190,6 +200,8 @@ def read_checkpoint(
     tensors, notes = read_tensors(path, check)
     progress, groups = _trainer_state(notes, path), _checked_groups(_note("groups", notes, path), optimiser, path)
     parts = _parts(tensors, rank)
+    if bool(parts["average"]) != (progress.averaging.count(progress.steps) > 0):
+        raise InputError(f"{path}: the averaged weights do not fit the progress (averaging)")
     for name in ("optimiser", "average"):
         check_finite(path, parts[name])
     # Carried states may contain infinite distances, but no NaN.

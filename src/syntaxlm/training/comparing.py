@@ -16,7 +16,7 @@ from pathlib import Path
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.treebanks import dependency_trees
 from syntaxlm.errors import InputError, InputWarning
-from syntaxlm.files import held, make_folder, remove_empty, to_json, write_text
+from syntaxlm.files import held, make_folder, remove_empty, remove_unfinished, to_json, write_text
 from syntaxlm.model_io import VOCABULARY, ModelBundle, find_device, read_model
 from syntaxlm.models.abilities import TrainsByGradient
 from syntaxlm.settings import Overrides
@@ -123,6 +123,7 @@ def compare(
         warnings.warn(InputWarning(note), stacklevel=2)
     made = make_folder(folder)
     with held(folder):
+        remove_unfinished(folder)
         try:
             baselines = [] if trees is None else trees.baselines(folder)
         except BaseException:

@@ -2,8 +2,8 @@
 
 Park & Kim 2024, "Structural Optimization Ambiguity and Simplicity Bias in Unsupervised Neural Grammar Induction". The
 parsers are several seeds of one recipe and, if given, other models. No gold trees are used. The results are in one
-folder: parsers/seed-N, trees/NAME.mrg, agreement.json, focused. If the command is started again, finished steps are
-kept, interrupted ones are resumed, and missing ones are run.
+folder: parsers/seed-N, trees/NAME.mrg and, with their hashes, NAME.json, agreement.json, focused. If the command is
+started again, finished steps are kept, interrupted ones are resumed, and missing ones are run.
 """
 
 from __future__ import annotations
@@ -11,20 +11,34 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from syntaxlm.errors import InputError
-from syntaxlm.files import held, make_folder, replaced, to_json, write_text
+from syntaxlm.files import (
+    check_stored,
+    held,
+    make_folder,
+    parse_json,
+    read_stored,
+    remove_unfinished,
+    replaced,
+    to_json,
+    write_text,
+)
 from syntaxlm.model_io import read_model
 from syntaxlm.models.abilities import Parses
 from syntaxlm.parsing.agreement import Agreement, measure_agreement
 from syntaxlm.parsing.text import parse_text
+from syntaxlm.shipped import find_model
+from syntaxlm.training.fingerprints import fingerprint
 from syntaxlm.training.recipe import Recipe, recipe_from
 from syntaxlm.training.result import TrainingResult
 from syntaxlm.training.seeds import Watching, check_settings, is_finished, seeded, train_or_resume
 from syntaxlm.training.trainer import refuse_run
+from syntaxlm.training.treebank_scores import model_hashes
 
 AGREEMENT = "agreement.json"
 
@@ -104,6 +118,10 @@ def focus(
         check_settings(path, one)
     make_folder(folder / "trees")
     with held(folder):
+        remove_unfinished(folder)
+        remove_unfinished(folder / "trees")
+        for file in files.values():
+            check_stored(file)
         for path, one in runs.items():
             say(f"{path}: {'finished' if is_finished(path) else 'training'}")
             if train_or_resume(path, one, watching).stopped:
@@ -119,9 +137,7 @@ def focus(
         focused = _focused(recipe, [files[name] for name in followed], strength)
         _check_focused(folder / "focused", focused)
         for name, path in followed.items():
-            if not (file := files[name]).exists():
-                say(f"{file}: parsing {recipe.text.train}")
-                _write_trees(path, recipe.text.train, file)
+            _write_trees(path, recipe.text.train, files[name], say)
         say(f"{folder / 'focused'}: {'finished' if is_finished(folder / 'focused') else 'training'}")
         result = train_or_resume(folder / "focused", focused, watching)
     return FocusResult(folder, names, agreement, None if result.stopped else result, omitted)
@@ -155,8 +171,18 @@ def _focused(recipe: Recipe, files: Sequence[Path], strength: float) -> Recipe:
     return recipe_from(data, "the recipe of the focused grammar")
 
 
-def _write_trees(parser: Path, text: str, file: Path) -> None:
-    """Writes a parser's trees of a text atomically, one per line with a word."""
-    with replaced(file) as temporary, open(temporary, "w", encoding="utf-8") as output:
+def _write_trees(parser: Path, text: str, file: Path, say: Callable[[str], None]) -> None:
+    """Writes a parser's trees of a text atomically, one per line with a word.
+
+    Existing trees are kept if parser and text have not changed. Their hashes are beside the trees, in NAME.json.
+    """
+    origin = file.with_suffix(".json")
+    hashes = {"format": 1, "text": fingerprint({"text": text})["text"], "model": model_hashes(find_model(parser))}
+    with suppress(InputError):
+        if file.exists() and parse_json(read_stored(origin), str(origin)) == hashes:
+            return
+    say(f"{file}: parsing {text}")
+    with replaced(file, stored=True) as temporary, open(temporary, "w", encoding="utf-8") as output:
         for parses in parse_text([read_model(parser)], text):
             output.writelines(tree + "\n" for tree in parses.brackets() if tree)
+    write_text(to_json(hashes, indent=2) + "\n", origin, stored=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -92,6 +93,23 @@ class GradientLoop:
             folder, self.task.model, self.optimiser, *place, average=self.average
         )
         self.epoch_batches = self.batches.count(self.trainer.epoch)
+        self._check_state(folder / CHECKPOINT)
+
+    def _check_state(self, path: Path) -> None:
+        """Raises InputError if the model cannot read the next batch with the carried state of a checkpoint."""
+        batch = next(iter(self.batches.iterate(self.trainer.epoch, self.trainer.batch)), None)
+        if self.state is None or batch is None:
+            return
+        device = self.processes.device
+        self.loss.eval()
+        try:
+            with torch.no_grad(), torch.random.fork_rng([device] if device.type == "cuda" else []):
+                self.loss(_Handed(batch.to(device), self.state))
+        except (RuntimeError, KeyError, IndexError, ValueError) as error:
+            raise InputError(
+                f"{path}: the carried state does not fit the recipe: {str(error).splitlines()[0]}. The file is damaged,"
+                f" or {RECIPE} was changed."
+            ) from error
 
     def train(self) -> None:
         """Trains until the schedule ends, or until `stop_requested` is true."""

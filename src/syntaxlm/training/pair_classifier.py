@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ from syntaxlm.evaluation.pair_classification import (
     evaluate_classifier,
     read_pairs,
 )
-from syntaxlm.files import read_stored_text, to_json
+from syntaxlm.files import to_json
 from syntaxlm.model_io import (
     CLASSIFIER,
     Operators,
@@ -58,7 +59,7 @@ from syntaxlm.training.recipe import OptimiserSettings, RunSettings, ScheduleSet
 from syntaxlm.training.recipe_files import find_recipe
 from syntaxlm.training.result import RESULT
 from syntaxlm.training.run import Run
-from syntaxlm.training.run_folder import RECIPE
+from syntaxlm.training.run_folder import RECIPE, read_recipe_text
 from syntaxlm.training.run_log import ProgressCallback
 from syntaxlm.training.task import Task, Validation
 
@@ -188,9 +189,9 @@ def read_pair_recipe(path: str | Path, overrides: Overrides | None = None) -> Pa
 def read_pair_run(folder: str | Path) -> PairRecipe:
     """Reads the recipe of the run in a folder. Raises InputError if there is none."""
     path = Path(folder) / RECIPE
-    if not path.exists():
+    if not os.path.lexists(path):
         raise InputError(f"{folder}: no run to resume: {RECIPE} is missing")
-    return read_settings(PairRecipe, parse_yaml(read_stored_text(path), path), str(path))
+    return read_settings(PairRecipe, parse_yaml(read_recipe_text(path), path), str(path))
 
 
 def train_classifier(

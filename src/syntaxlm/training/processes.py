@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import logging
 import os
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.parallel import DistributedDataParallel
 
 from syntaxlm.errors import InputError
 
@@ -43,7 +45,7 @@ class Processes:
             accelerator=accelerator,
             devices=int(os.environ.get("LOCAL_WORLD_SIZE", "1")) if parallel else 1,
             num_nodes=int(os.environ.get("GROUP_WORLD_SIZE", "1")) if parallel else 1,
-            strategy=DDPStrategy(broadcast_buffers=False, timeout=timedelta(seconds=wait)) if parallel else "auto",
+            strategy=DDPStrategy(**_unsynchronised_buffers(), timeout=timedelta(seconds=wait)) if parallel else "auto",
             precision="bf16-mixed" if precision == "bf16-mixed" else "32-true",
         )
         self.fabric.launch()
@@ -94,6 +96,12 @@ class Processes:
         if self.count > 1:
             torch.distributed.all_gather_object(found, value)
         return found
+
+
+def _unsynchronised_buffers() -> dict[str, Any]:
+    """Returns the argument that keeps buffers of processes apart. Newer versions of torch deprecate the old name."""
+    new, old = "forward_sync_buffers", "broadcast_buffers"
+    return {new if new in inspect.signature(DistributedDataParallel).parameters else old: False}
 
 
 @contextmanager

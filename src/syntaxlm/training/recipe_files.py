@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import os
 from pathlib import Path
 
 from syntaxlm.errors import InputError
 from syntaxlm.files import read_text
+from syntaxlm.training.run_folder import RECIPE, read_recipe_text
 
 
 def is_pair_recipe(path: Path) -> bool:
@@ -14,11 +16,19 @@ def is_pair_recipe(path: Path) -> bool:
 
     Raises InputError if the file is not valid YAML.
     """
-    if not path.exists():
-        return False
+    return path.exists() and _has_pairs(read_text(path), path)
+
+
+def is_pair_run(folder: Path) -> bool:
+    """Whether a folder holds a run of a pair classifier. Raises InputError if its recipe is not valid."""
+    path = folder / RECIPE
+    return os.path.lexists(path) and _has_pairs(read_recipe_text(path), path)
+
+
+def _has_pairs(text: str, path: Path) -> bool:
     from syntaxlm.settings import parse_yaml
 
-    data = parse_yaml(read_text(path), path)
+    data = parse_yaml(text, path)
     return isinstance(data, dict) and "pairs" in data
 
 

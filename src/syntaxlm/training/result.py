@@ -100,6 +100,8 @@ class TrainingResult:
 
 def _numbers(values: Any) -> str:
     """Formats numbers as a row; rows are separated by commas."""
+    if values is None:
+        return "-"
     if not isinstance(values, list):
         return f"{values:,}" if isinstance(values, int) or abs(values) < 1 else f"{values:,.4f}"
     return (", " if values and isinstance(values[0], list) else "  ").join(map(_numbers, values))
@@ -113,7 +115,7 @@ def read_result(folder: Path) -> TrainingResult:
         data = parse_json(content, "JSON")
         valid, test = (None if data[text] is None else _score(data[text]) for text in ("valid", "test"))
         trees, counted = data.get("supervised"), data.get("counted")
-        if counted is not None and not (isinstance(counted, dict) and all(map(_are_numbers, counted.values()))):
+        if counted is not None and not (isinstance(counted, dict) and all(map(are_numbers, counted.values()))):
             raise ValueError("counted does not map names to numbers")
         return TrainingResult(
             folder,
@@ -175,9 +177,11 @@ def _amount(value: Any) -> float:
     return float(value)
 
 
-def _are_numbers(value: Any) -> bool:
-    """Whether a value is a number or a nested list of numbers."""
-    return all(map(_are_numbers, value)) if isinstance(value, list) else type(value) in (int, float)
+def are_numbers(value: Any) -> bool:
+    """Whether a value is a number or a nested list of numbers. None stands for a number that is not finite."""
+    if isinstance(value, list):
+        return all(map(are_numbers, value))
+    return value is None or type(value) in (int, float)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import torch
 import yaml
 
 from syntaxlm.errors import InputError
-from syntaxlm.files import remove_unfinished, write_text
+from syntaxlm.files import append_stored, read_stored, remove_unfinished, write_text
 from syntaxlm.model_io import WEIGHTS
 from syntaxlm.models.abilities import TrainsByCounting
 from syntaxlm.training.checkpoint import CHECKPOINT
@@ -20,7 +20,8 @@ from syntaxlm.training.counting import CountingLoop
 from syntaxlm.training.fingerprints import Fingerprints, check_fingerprints, write_fingerprints
 from syntaxlm.training.gradient import GradientLoop
 from syntaxlm.training.processes import Processes
-from syntaxlm.training.run_folder import INPUTS, RECIPE, HeldFolder, claim, held
+from syntaxlm.training.result import RESULT
+from syntaxlm.training.run_folder import INPUTS, METRICS, RECIPE, HeldFolder, claim, held
 from syntaxlm.training.run_log import ProgressCallback, RunLog
 from syntaxlm.training.signals import on_stop_signals
 from syntaxlm.training.task import Task, TaskRecipe
@@ -71,6 +72,7 @@ class Run:
         with self._holding(self._claim):
             try:
                 self._prepare(new=True)
+                self.processes.on_rank_zero(lambda: append_stored(b"", self.folder / METRICS))
             except BaseException:  # for instance, the data cannot be read: leave the folder as it was
                 if self._held is not None:
                     self._held.abandon()
@@ -126,6 +128,7 @@ class Run:
         refuse_run(self.folder)
         text = yaml.safe_dump(_plain(self.recipe.to_dict()), sort_keys=False, allow_unicode=True)
         self._held = claim(self.folder, text)
+        remove_unfinished(self.folder)  # of a process that was killed before it had claimed the folder
 
     def _hold(self) -> None:
         self._held = held(self.folder)
@@ -151,14 +154,22 @@ class Run:
     def _check_whole(self) -> None:
         """Raises InputError if resuming would overwrite weights: a run without a checkpoint starts from the beginning.
 
-        Counting runs may do so, because they give the same weights again.
+        Counting runs and those without further validations may do so, because they give the same weights again.
         """
+        if isinstance(self.task.model, TrainsByCounting):
+            return
         has_weights, has_checkpoint = ((self.folder / name).exists() for name in (WEIGHTS, CHECKPOINT))
-        if has_weights and not has_checkpoint and not isinstance(self.task.model, TrainsByCounting):
+        if has_weights and not (has_checkpoint or self._killed_at_first_validation()):
             raise InputError(
                 f"{self.folder}: cannot be resumed: {CHECKPOINT} is missing. The folder has {WEIGHTS}, so the model can"
                 " be used; to train again, name another folder."
             )
+
+    def _killed_at_first_validation(self) -> bool:
+        """Whether the process was killed after it had written the first weights, and before the first checkpoint."""
+        if not (self.folder / METRICS).exists() or (self.folder / RESULT).exists():
+            return False
+        return read_stored(self.folder / METRICS).count(b'"event": "valid"') <= 1
 
 
 def _plain(value: Any) -> Any:

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import os
 import uuid
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from syntaxlm.errors import InputError
-from syntaxlm.files import UNFINISHED, lock, make_folder, remove_empty, system_error
+from syntaxlm.files import UNFINISHED, lock, make_folder, read_stored_text, remove_empty, system_error
 
 RECIPE, METRICS, INPUTS = "recipe.yaml", "metrics.jsonl", "inputs.json"
+LARGEST_RECIPE = 1 << 20  # bytes
+
+_BEFORE_TRAINING = frozenset(  # files that are written after recipe.yaml
+    {INPUTS, METRICS, "config.json", "vocabulary.json", "labels.json", "classifier.json"}
+)
 
 _ATTEMPTS = 100  # to claim a folder that other runs create and, when they are refused, remove
 
@@ -22,19 +28,22 @@ class HeldFolder:
     """A run folder that is locked until `release`. The lock of a killed process is released.
 
     made: folders that were created for the claim, innermost first.
+    before: names of the files that were in the folder before the claim.
     """
 
     path: Path
     file: BinaryIO
     made: list[Path]
+    before: frozenset[str] = frozenset()
 
     def release(self) -> None:
         """Releases the lock."""
         self.file.close()
 
     def abandon(self) -> None:
-        """Withdraws a claim before training: removes recipe, hashes, and the folders that were created."""
-        (self.path / INPUTS).unlink(missing_ok=True)
+        """Withdraws a claim before training: removes the files that were written and the folders that were created."""
+        for name in _BEFORE_TRAINING - self.before:
+            (self.path / name).unlink(missing_ok=True)
         if os.name == "nt":  # Windows does not remove open files
             self.release()
         (self.path / RECIPE).unlink(missing_ok=True)
@@ -51,8 +60,9 @@ def claim(folder: Path, recipe: str) -> HeldFolder:
     """
     for _ in range(_ATTEMPTS):
         made = make_folder(folder)
+        before = frozenset(name for name in _BEFORE_TRAINING if os.path.lexists(folder / name))
         try:
-            return HeldFolder(folder, _create(folder / RECIPE, recipe), made)
+            return HeldFolder(folder, _create(folder / RECIPE, recipe), made, before)
         except FileExistsError:
             remove_empty(made)
             raise InputError(
@@ -108,6 +118,11 @@ def _create_in_place(path: Path, text: str) -> BinaryIO:
     return file
 
 
+def read_recipe_text(path: Path) -> str:
+    """The content of the recipe of a run. Raises InputError, also for a file that is not a regular one or too large."""
+    return read_stored_text(path, LARGEST_RECIPE)
+
+
 def held(folder: Path) -> HeldFolder:
     """Locks the folder of a run to resume it. Raises InputError if another process uses it."""
     path = folder / RECIPE
@@ -129,3 +144,17 @@ def held(folder: Path) -> HeldFolder:
         file.close()
         raise
     return HeldFolder(folder, file, [])
+
+
+@contextmanager
+def not_training(folder: Path) -> Iterator[None]:
+    """Locks the run of a model folder, if it has one, while its model is used.
+
+    Raises InputError if another process trains it.
+    """
+    run = held(folder) if os.path.lexists(folder / RECIPE) else None
+    try:
+        yield
+    finally:
+        if run is not None:
+            run.release()

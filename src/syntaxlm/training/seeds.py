@@ -11,6 +11,8 @@ from typing import Any
 
 from syntaxlm.errors import InputError
 from syntaxlm.settings import LARGEST_SEED, check_number
+from syntaxlm.training.data import fingerprint_texts
+from syntaxlm.training.fingerprints import check_fingerprints
 from syntaxlm.training.recipe import Recipe
 from syntaxlm.training.result import RESULT, Figure, TrainingResult, read_result
 from syntaxlm.training.trainer import RECIPE, ProgressCallback, read_run_recipe, resume, train
@@ -81,9 +83,13 @@ def train_seeds(recipe: Recipe, folder: Path, count: int, watching: Watching) ->
 def train_or_resume(folder: Path, recipe: Recipe, watching: Watching) -> TrainingResult:
     """Returns the result of a run. If the folder holds an unfinished run, it is resumed; if it holds none, one is
     trained.
+
+    Raises InputError if the texts have changed since the start of the run, even if it is finished: its result cannot
+    be compared with those of other runs.
     """
     begun = (folder / RECIPE).exists()
     if is_finished(folder):
+        check_fingerprints(folder, fingerprint_texts(recipe))
         return read_result(folder)
     with watching(recipe) as watcher:
         return resume(folder, watcher) if begun else train(recipe, folder, watcher)

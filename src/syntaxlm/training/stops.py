@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from syntaxlm.batches import TreeBatches
-from syntaxlm.files import held
+from syntaxlm.files import held, remove_unfinished
 from syntaxlm.generation.stop_io import read_stops, write_stops
 from syntaxlm.generation.stops import StopBatches, StopReport, score_stops, tree_corpus, tree_model
 from syntaxlm.model_io import ModelBundle, read_model
@@ -19,6 +19,7 @@ from syntaxlm.settings import Count, Positive, Seed, Settings, Size
 from syntaxlm.training.gradient import GradientLoop
 from syntaxlm.training.processes import Processes, process_group
 from syntaxlm.training.recipe import OptimiserSettings, RunSettings, ScheduleSettings
+from syntaxlm.training.run_folder import not_training
 from syntaxlm.training.run_log import ProgressCallback, RunLog
 from syntaxlm.training.task import Task, Validation
 
@@ -108,17 +109,19 @@ def train_stops(
     uses the folder.
     """
     settings = settings or StopTraining()
+    folder = Path(folder)
     bundle = read_model(folder)
     torch.manual_seed(settings.seed)
-    with process_group(), held(Path(folder)):
-        task = StopTask(bundle, Path(folder), train, valid, settings)
+    with process_group(), held(folder), not_training(folder):
+        remove_unfinished(folder)
+        task = StopTask(bundle, folder, train, valid, settings)
         measured = None if test is None else tree_corpus(bundle, test)
-        log = RunLog(None, callback, keep=lambda task: task.write_weights(Path(folder)))
+        log = RunLog(None, callback, keep=lambda task: task.write_weights(folder))
         loop = GradientLoop(task, settings, Processes("cpu", "32"), log)
         loop.train()
         stops = read_stops(folder, bundle)
         return StopResult(
-            Path(folder),
+            folder,
             settings.reads,
             stops.parameter_count,
             math.ceil(log.trainer.best_epoch),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import torch
 
 from syntaxlm.batches import Batches
 from syntaxlm.errors import InputError
-from syntaxlm.files import read_stored_text, to_json
+from syntaxlm.files import to_json
 from syntaxlm.model_io import LABELS, VOCABULARY, ModelBundle, ModelSettings, read_model, write_settings, write_weights
 from syntaxlm.models.abilities import (
     NATS_PER_TOKEN,
@@ -37,7 +38,7 @@ from syntaxlm.training.processes import process_group
 from syntaxlm.training.recipe import Recipe, recipe_from
 from syntaxlm.training.result import RESULT, CriterionValue, TrainingResult
 from syntaxlm.training.run import Run, refuse_run
-from syntaxlm.training.run_folder import METRICS, RECIPE
+from syntaxlm.training.run_folder import METRICS, RECIPE, read_recipe_text
 from syntaxlm.training.run_log import Event, ProgressCallback
 from syntaxlm.training.task import Task, Validation
 
@@ -75,9 +76,9 @@ def resume(folder: str | Path, callback: ProgressCallback | None = None) -> Trai
 def read_run_recipe(folder: str | Path) -> Recipe:
     """Reads the recipe of the run in a folder. Raises InputError if there is none."""
     path = Path(folder) / RECIPE
-    if not path.exists():
+    if not os.path.lexists(path):
         raise InputError(f"{folder}: no run to resume: {RECIPE} is missing")
-    return recipe_from(parse_yaml(read_stored_text(path), path), str(path))
+    return recipe_from(parse_yaml(read_recipe_text(path), path), str(path))
 
 
 class LanguageModelTask(Task):

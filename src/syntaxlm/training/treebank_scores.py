@@ -14,16 +14,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from syntaxlm.data.treebanks import Treebank, read_treebank, treebank_files
 from syntaxlm.errors import InputError
-from syntaxlm.files import parse_json, read_stored, to_json, write_text
+from syntaxlm.files import open_stored, parse_json, read_stored, to_json, write_text
 from syntaxlm.model_io import CONFIG, LABELS, VOCABULARY, WEIGHTS, ModelBundle
 from syntaxlm.models.abilities import Parses
 from syntaxlm.parsing.evaluation import MOST_UNKNOWN_TAGS, gold_trees_of, sentences_up_to, tokens_for
 from syntaxlm.parsing.report import GoldTrees
 from syntaxlm.parsing.structure import Rule, layer_of, rules_for, structure_of
+from syntaxlm.settings import Finite, Positive, read_settings
 from syntaxlm.text_files import STANDARD_INPUT
 from syntaxlm.training.fingerprints import fingerprint
 from syntaxlm.trees import (
@@ -44,6 +45,8 @@ SENTENCES_AT_ONCE = 1 << 12  # sentences whose structure is in memory at the sam
 
 _FORMAT = 1  # raised when a change of syntaxlm changes scores
 
+Stored = TypeVar("Stored")
+
 
 @dataclass(frozen=True)
 class TreebankScore:
@@ -57,15 +60,15 @@ class TreebankScore:
     seconds: wall-clock time of parsing, from tokens to trees, without reading, scoring and loading the model.
     """
 
-    f1: float
-    short_f1: float | None
+    f1: Finite
+    short_f1: Finite | None
     sentences: int
     short_sentences: int
     decoder: str
     layer: int | None
     device: str
     parsed: int
-    seconds: float
+    seconds: Positive
 
     @property
     def sentences_per_second(self) -> float:
@@ -85,10 +88,10 @@ class TreebankBaseline:
     """
 
     name: str
-    f1: float
-    short_f1: float | None
-    std: float | None = None
-    short_std: float | None = None
+    f1: Finite
+    short_f1: Finite | None
+    std: Finite | None = None
+    short_std: Finite | None = None
     seeds: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -135,17 +138,25 @@ class TreebankEvaluation:
         if not isinstance(stored.model, Parses):
             return None
         rule, layer = rules_for([stored], None)[0], layer_of(stored, None)
-        key = self._key | {"model": _model_hashes(folder), "decoder": str(rule), "layer": layer}
+        key = self._key | {"model": model_hashes(folder), "decoder": str(rule), "layer": layer}
         key["device"] = str(stored.device)
-        values = _stored_or_computed(
-            folder / TREES, key, lambda: dataclasses.asdict(self._parse_and_score(stored, rule, layer))
+        path = folder / TREES
+        return _stored_or_computed(
+            path,
+            key,
+            lambda: self._parse_and_score(stored, rule, layer),
+            lambda value: read_settings(TreebankScore, value, str(path)),
         )
-        return TreebankScore(**values)
 
     def baselines(self, folder: Path) -> list[TreebankBaseline]:
         """Returns left branching, right branching and random trees, from a folder or computed and stored there."""
-        found = _stored_or_computed(folder / BASELINES, self._key, lambda: [one.to_dict() for one in self._baselines()])
-        return [TreebankBaseline(**one) for one in found]
+        path = folder / BASELINES
+        return _stored_or_computed(
+            path,
+            self._key,
+            lambda: list(self._baselines()),
+            lambda values: [read_settings(TreebankBaseline, value, str(path)) for value in values],
+        )
 
     @cached_property
     def _all_sentences(self) -> Treebank:
@@ -240,19 +251,22 @@ def _check_known(stored: ModelBundle, tokens: Sequence[Sequence[str]], source: s
         )
 
 
-def _model_hashes(folder: Path) -> dict[str, str]:
+def model_hashes(folder: Path) -> dict[str, str]:
     """SHA-256 hashes of the files that make up the model in a folder."""
     names = [name for name in (CONFIG, VOCABULARY, LABELS, WEIGHTS) if (folder / name).exists()]
     hashes = {}
     for name in names:
-        with open(folder / name, "rb") as file:
-            hashes[name] = hashlib.file_digest(file, "sha256").hexdigest()
+        with open_stored(folder / name) as file:
+            hashes[name] = hashlib.file_digest(cast(Any, file), "sha256").hexdigest()
     return hashes
 
 
-def _stored_or_computed(path: Path, key: dict[str, Any], compute: Callable[[], Any]) -> Any:
+def _stored_or_computed(
+    path: Path, key: dict[str, Any], compute: Callable[[], Stored], read: Callable[[Any], Stored]
+) -> Stored:
     """Returns the value of a file if its key is the same, otherwise computes it and writes the file.
 
+    compute: returns a dataclass, or a list of them.  read: converts the JSON value of the file.
     A damaged file is replaced.
     """
     key = parse_json(to_json(key), str(path))  # as it is read back
@@ -260,9 +274,10 @@ def _stored_or_computed(path: Path, key: dict[str, Any], compute: Callable[[], A
         try:
             content = parse_json(read_stored(path), str(path))
             if isinstance(content, dict) and content.get("key") == key:
-                return content["value"]
-        except (InputError, KeyError):
+                return read(content["value"])
+        except (InputError, KeyError, TypeError):
             pass
     value = compute()
-    write_text(to_json({"key": key, "value": value}, indent=2) + "\n", path, stored=True)
+    plain = [vars(one) for one in value] if isinstance(value, list) else vars(value)
+    write_text(to_json({"key": key, "value": plain}, indent=2) + "\n", path, stored=True)
     return value
