@@ -44,7 +44,7 @@ def test_a_written_model_is_read(toy, tmp_path, name, tied):
     model = build_model(config, len(vocabulary))
     with torch.no_grad():
         for tensor in model.state_dict().values():
-            tensor.copy_(torch.randn(tensor.shape) * 3)
+            tensor.copy_(torch.randn(tensor.shape).abs() * 3)
     write_settings(tmp_path, settings, vocabulary)
     write_weights(tmp_path, model, vocabulary)
     stored = read_model(tmp_path)

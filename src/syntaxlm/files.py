@@ -269,14 +269,28 @@ def check_stored(path: str | Path) -> None:
 
 
 def parse_json(content: bytes | str, source: str) -> Any:
-    """A JSON value. Raises InputError if it is damaged, nested too deeply, or contains NaN or an infinite number."""
+    """A JSON value.
+
+    Raises InputError if it is damaged, nested too deeply, or contains a repeated key, NaN or an infinite number.
+    """
     text = decode_text(content, source) if isinstance(content, bytes) else content
     try:
-        return json.loads(text, parse_constant=_refuse_number, parse_float=_finite)
+        return json.loads(
+            text, parse_constant=_refuse_number, parse_float=_finite, object_pairs_hook=_without_repetition
+        )
     except RecursionError:
         raise InputError(f"{source}: damaged or cut short: nested too deeply") from None
     except ValueError as error:
         raise InputError(f"{source}: damaged or cut short: {error}") from None
+
+
+def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"found the key {key[:40]!r} twice in an object")
+        found[key] = value
+    return found
 
 
 def _refuse_number(text: str) -> float:

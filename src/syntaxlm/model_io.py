@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,17 +17,18 @@ from torch.nn.functional import pad
 from syntaxlm import display
 from syntaxlm.errors import InputError
 from syntaxlm.files import make_folder, parse_json, read_stored, to_json, write_text
+from syntaxlm.layers.value_ranges import value_faults
 from syntaxlm.models.abilities import GeneratesTrees, Heads, Model, Parses, SpanMarginals, SpanScores
 from syntaxlm.models.arpa import NGramSummary, read_arpa, write_arpa
 from syntaxlm.models.batches import TextMode
 from syntaxlm.models.combination import PARSER_TYPES, SCORER_TYPES, Combination, CombinationConfig
 from syntaxlm.models.ngram import NGramModel
 from syntaxlm.models.pair_classifier import ClassifierSettings, PairClassifier
-from syntaxlm.models.registry import ModelConfig, build_model, model_shapes, require
+from syntaxlm.models.registry import ModelConfig, build_model, model_shapes, reads, require
 from syntaxlm.models.sizes import shapes_of, without_memory
 from syntaxlm.settings import Settings, T, read_settings
 from syntaxlm.shipped import find_model, shipped_names
-from syntaxlm.tensor_files import TensorFile, check_finite, read_tensors, refuse, renamed, tensor_faults, write_tensors
+from syntaxlm.tensor_files import TensorFile, read_tensors, refuse, renamed, tensor_faults, write_tensors
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 
@@ -35,13 +37,14 @@ LABELS = "labels.json"  # edge labels, for models that read dependency trees
 OF_VOCABULARY = "vocabulary"  # metadata key of weights: the fingerprint of their vocabulary
 SHOWN = 5  # model folders in a message
 FORMAT = 2
-LARGEST_CONFIG = 1 << 24  # bytes
+LARGEST_CONFIG = 1 << 20  # bytes
 
 CLASSIFIER, CLASSIFIER_FORMAT = "classifier.json", 3
 _LOGIC_LABELS = tuple("<>=|^v#")  # of classifiers before format 3, which are of logical inference
 _LOGIC_TOKENS = (*"()abcdef", "and", "or", "not")
 
 Operators = Annotated[int, Field(ge=0, le=1000)]  # number of operators of a formula
+Labels = Annotated[tuple[str, ...], Field(min_length=1, max_length=10_000)]
 Ability = TypeVar("Ability")
 Bundle = TypeVar("Bundle", bound="ModelBundle")
 
@@ -215,13 +218,20 @@ def read_config(kind: type[T], path: Path, newest: int) -> T:
 
     Old setting names are accepted with a warning. Raises InputError, also for a format above `newest`.
     """
+    return read_settings(kind, _config_data(path, newest), str(path))
+
+
+def _config_data(path: Path, newest: int) -> Any:
+    """The JSON value of a file with an entry `format`, which is `newest` in the result. Raises InputError."""
     data = parse_json(read_stored(path, LARGEST_CONFIG), str(path))
-    form = data.get("format") if isinstance(data, dict) else None
-    if isinstance(form, int) and form > newest:  # checked before the settings, which a newer format may change
-        raise InputError(f"{path}: found format {form}; expected at most {newest}: the file needs a newer syntaxlm")
-    if isinstance(form, int):  # old formats are converted
-        data["format"] = newest
-    return read_settings(kind, data, str(path))
+    if not isinstance(data, dict) or "format" not in data:
+        return data
+    form = data["format"]
+    if type(form) is not int or form < 1:
+        raise InputError(f"{path}: format: found {str(form)[:40]!r}; expected an integer, 1 to {newest}")
+    if form > newest:  # checked before the settings, which a newer format may change
+        raise InputError(f"{path}: found format {form:.4g}; expected at most {newest}: the file needs a newer syntaxlm")
+    return data | {"format": newest}  # old formats are converted
 
 
 def find_device(device: str | torch.device) -> torch.device:
@@ -268,8 +278,9 @@ def read_model(folder: str | Path) -> ModelBundle:
     if (folder / CLASSIFIER).exists():
         return read_classifier(folder).encoder
     check_folder(folder)
-    settings = read_config(ModelSettings, folder / CONFIG, FORMAT)
+    settings = _read_model_settings(folder / CONFIG)
     vocabulary = Vocabulary.read(folder / VOCABULARY)
+    _check_special_tokens(settings, vocabulary, folder / VOCABULARY)
     weights = folder / WEIGHTS
     if not weights.exists():
         raise InputError(f"{folder}: {WEIGHTS} is missing: training has not reached its first validation")
@@ -294,6 +305,39 @@ def read_model(folder: str | Path) -> ModelBundle:
     return ModelBundle(model.eval(), settings, vocabulary, labels)
 
 
+def _read_model_settings(path: Path) -> ModelSettings:
+    """Settings from `config.json`. Raises InputError, also if the model cannot read text in the stored way."""
+    data = _config_data(path, FORMAT)
+    settings = read_settings(ModelSettings, data, str(path))
+    name, model_reads = settings.model.name, reads(settings.model)
+    faults = []
+    if data.get("mode") == "trees" and model_reads != "trees":
+        faults.append(f"mode: found trees; expected sentences, open-sentences or stream: {name} models read text")
+    if settings.carry_state and model_reads != "tokens":
+        what = "dependency trees" if model_reads == "trees" else "whole sentences"
+        faults.append(f"carry_state: found true; expected false: {name} models read {what}")
+    if not settings.predict_eos and (settings.carry_state or model_reads == "sentences"):
+        reason = "a stream has ends of sentences" if settings.carry_state else f"{name} models read ends of sentences"
+        faults.append(f"predict_eos: found false; expected true: {reason}")
+    if model_reads == "trees" and settings.normaliser.units == "characters":
+        faults.append("normaliser.units: found characters; expected words, because dependency trees have words")
+    refuse(path, "the settings contradict each other", faults)
+    return settings
+
+
+_FIRST_IDS = 0, 1, 2
+
+
+def _check_special_tokens(settings: ModelSettings, vocabulary: Vocabulary, path: Path) -> None:
+    """Raises InputError if the special tokens are not the first ones, for models that rely on it."""
+    found = vocabulary.unknown_id, vocabulary.begin_id, vocabulary.end_id
+    if reads(settings.model) == "sentences" and found != _FIRST_IDS:
+        raise InputError(
+            f"{path}: found the unknown token, BOS and EOS at places {found}; expected {_FIRST_IDS}, as"
+            f" {settings.model.name} models have them"
+        )
+
+
 # ---- pair classifiers
 
 PairTask = Literal["logic", "sentences"]
@@ -311,10 +355,14 @@ class PairClassifierSettings(Settings):
     model: ModelConfig
     classifier: ClassifierSettings
     task: PairTask = "logic"
-    labels: tuple[str, ...] = _LOGIC_LABELS
+    labels: Labels = _LOGIC_LABELS
     normaliser: Normaliser = field(default_factory=Normaliser)
     maximum_operators: Operators = 6
     format: int = CLASSIFIER_FORMAT
+
+    def contradictions(self) -> list[str]:
+        label, count = Counter(self.labels).most_common(1)[0]
+        return [f"labels: found {label[:40]!r} {count} times; expected different labels"] if count > 1 else []
 
     def build(self, tokens: int) -> PairClassifier:
         """Returns a classifier with new random weights. tokens: vocabulary size."""
@@ -419,7 +467,7 @@ _MISFIT = "the weights do not fit the settings and the vocabulary ({size} words)
 
 
 def load_weights(model: Model, tensors: Mapping[str, Tensor], source: str) -> None:
-    """Copies named tensors into a model. Raises InputError if they do not fit or contain NaN or infinity."""
+    """Copies named tensors into a model. Raises InputError if they do not fit or have NaN or impossible values."""
     tensors = renamed(tensors, present_name)
     faults = model.resize_buffers(tensors)
     put_tensors(model, tensors, source, _MISFIT.format(size=model.vocabulary_size), faults)
@@ -430,15 +478,15 @@ def put_tensors(
 ) -> None:
     """Copies named tensors into a module. misfit: the message if they do not fit; faults: faults already found.
 
-    Raises InputError if they do not fit or contain NaN or infinity.
+    Raises InputError if they do not fit, and for NaN, infinite or impossible values, see `layers.value_ranges`.
     """
     expected = distinct_tensors(module)
     refuse(source, misfit, [*(faults or []), *tensor_faults(expected, tensors)])
-    # Buffers may contain log-probabilities of impossible events.
-    check_finite(source, tensors, may_be_minus_infinity=[name for name, _ in module.named_buffers()])
     with torch.no_grad():
         for name, tensor in expected.items():
             tensor.copy_(tensors[name])
+    # After the conversion, in which float64 may overflow.
+    refuse(source, "the tensors are unusable", value_faults(module, expected))
 
 
 def present_name(name: str) -> str:

@@ -42,12 +42,15 @@ Size = Annotated[int, Field(ge=1, le=65_536)]  # one dimension of a tensor
 Layers = Annotated[int, Field(ge=1, le=100)]  # number of stacked layers
 Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]  # seed of a random generator
 Fraction = Annotated[float, Field(ge=0, lt=1)]  # dropout rates, decay rates
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Finite = Annotated[float, Field(allow_inf_nan=False)]
+# Numbers outside these limits overflow in the computations, or vanish.
+Positive = Annotated[float, Field(ge=1e-30, le=1e9)]
+NonNegative = Annotated[float, Field(ge=0, le=1e9)]
+Finite = Annotated[float, Field(ge=-1e9, le=1e9)]
 
 _STRICT = pydantic.ConfigDict(strict=True)  # no conversion of types, such as "yes" to true
-_MOST_VALUES = 100_000  # in a YAML file
+_MOST_VALUES = 20_000  # in a file of settings
+_MOST_FAULTS = 20  # shown in a message
+_LONGEST_VALUE = 60  # characters shown of a wrong value
 _MOST_BITS = 4096  # of an integer in a YAML file; Python does not print integers of over 14,000 bits
 
 
@@ -119,8 +122,19 @@ def _faults_of_field(kind: type, name: str, reader: pydantic.TypeAdapter[Any], v
     try:
         reader.validate_python(value)
     except pydantic.ValidationError as error:
-        return [line for fault in error.errors() for line in _lines(kind, {**fault, "loc": (name, *fault["loc"])})]
+        faults = [{**fault, "loc": (name, *fault["loc"])} for fault in _first_faults(error)]
+        return [line for fault in faults for line in _lines(kind, fault)] + _further(error)
     return []
+
+
+def _first_faults(error: pydantic.ValidationError) -> list[Any]:
+    return error.errors(include_url=False)[:_MOST_FAULTS]
+
+
+def _further(error: pydantic.ValidationError) -> list[str]:
+    """A line with the number of faults that are not shown, such as those of the other entries of a long list."""
+    count = error.error_count() - _MOST_FAULTS
+    return [f"and {count:,} more"] if count > 0 else []
 
 
 @cache
@@ -146,17 +160,30 @@ def read_settings(kind: type[T], data: Any, source: str) -> T:
     Raises InputError naming the source, with one line per fault: the dotted key, the value found, the value expected;
     for an unknown key, the closest match.
     """
+    if not _is_small(data):
+        raise InputError(f"{source}: found over {_MOST_VALUES:,} values; expected settings")
     data = rename_old_settings(data, source)
     try:
         settings: T = _reader(typing.cast(typing.Hashable, kind)).validate_json(
             json.dumps(data, default=str)  # a YAML date, such as 2024-01-31, becomes text
         )
     except pydantic.ValidationError as error:
-        lines = [line for fault in error.errors() for line in _lines(kind, fault)]
-        raise InputError(_listed(source, lines)) from None
+        lines = [line for fault in _first_faults(error) for line in _lines(kind, fault)]
+        raise InputError(_listed(source, lines + _further(error))) from None
     except (TypeError, ValueError, RecursionError) as error:
         raise InputError(f"{source}: {error}") from None
     return settings
+
+
+def _is_small(data: Any) -> bool:
+    """Whether nested dicts and lists have at most `_MOST_VALUES` values."""
+    count, waiting = 0, [data]
+    while waiting and count <= _MOST_VALUES:
+        one = waiting.pop()
+        inner = list(one.values()) if isinstance(one, Mapping) else one if isinstance(one, list | tuple) else ()
+        count += len(inner)
+        waiting += inner
+    return count <= _MOST_VALUES
 
 
 def _listed(source: str, faults: Sequence[str]) -> str:
@@ -199,7 +226,8 @@ def _expected(fault: Any, hint: Any) -> str:
     if fault["type"] == "greater_than_equal" and int in _flat(hint):
         return f"{limits['ge']:,} or more"
     if fault["type"] in ("greater_than", "greater_than_equal", "less_than", "less_than_equal", "finite_number"):
-        return range_of(hint) or "a finite number"
+        is_positive = isinstance(fault["input"], int | float) and fault["input"] > 0
+        return _between(limits) if limits == limits_of(Positive) and is_positive else range_of(hint)
     if fault["type"] in ("too_short", "too_long"):
         least, most = limits.get("min_length", 0), limits.get("max_length")
         return f"{least} or more entries" if most is None else f"{least} to {most} entries"
@@ -222,14 +250,16 @@ def range_of(hint: Any) -> str:
         return ""
     if int in _flat(hint):
         return f"{limits['ge']:,} to {limits['le']:,}" if "le" in limits else f"{limits['ge']:,} or more"
-    if limits == {"gt": 0}:
+    if limits == limits_of(Positive):
         return "a positive number"
-    if limits.keys() == {"ge"}:
-        return f"a finite number, {limits['ge']:g} or more"
+    return _between(limits)
+
+
+def _between(limits: Mapping[str, float]) -> str:
     lower = f"from {limits['ge']:g}" if "ge" in limits else f"above {limits['gt']:g} and" if "gt" in limits else ""
     upper = f"to {limits['le']:g}" if "le" in limits else f"under {limits['lt']:g}" if "lt" in limits else ""
     between = " to" if "ge" in limits and "lt" in limits else " up" if "gt" in limits and "le" in limits else ""
-    return f"a number {lower}{between} {upper}"
+    return f"a number {lower}{between} {upper}".rstrip()
 
 
 def limits_of(hint: Any) -> dict[str, Any]:
@@ -254,7 +284,11 @@ def _dotted(*parts: str) -> str:
 
 def _shown(value: Any) -> str:
     text = repr(value) if isinstance(value, float) else json.dumps(value, default=str, ensure_ascii=False)
-    return text if len(text) <= 60 else text[:60] + " ..."
+    return _short(text)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST_VALUE else text[:_LONGEST_VALUE] + " ..."
 
 
 def _followed(kind: Any, place: Sequence[str | int]) -> tuple[str, Any]:
@@ -282,10 +316,13 @@ def _flat(kind: Any) -> list[Any]:
     return [kind]
 
 
-def _hints(kind: Any) -> dict[str, Any]:
+def _hints(kind: Any) -> Mapping[str, Any]:
     """Returns the types of a dataclass's fields, with their limits; an empty dict for other types."""
-    if not dataclasses.is_dataclass(kind):
-        return {}
+    return _hints_of_fields(kind) if dataclasses.is_dataclass(kind) else {}
+
+
+@cache
+def _hints_of_fields(kind: Any) -> dict[str, Any]:
     hints = typing.get_type_hints(kind, include_extras=True)
     return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
 
@@ -441,4 +478,4 @@ def _value_of(key: str, text: str) -> Any:
     try:
         return _yaml_value(text)
     except (yaml.YAMLError, RecursionError):
-        raise InputError(f"--{key}: {text!r} is not a value YAML can read") from None
+        raise InputError(f"--{key}: {_short(repr(text))} is not a value YAML can read") from None

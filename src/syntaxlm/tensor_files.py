@@ -11,7 +11,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BufferedReader
@@ -197,19 +197,12 @@ def refuse(source: str | Path, problem: str, faults: list[str]) -> None:
         raise InputError(f"{source}: {problem}: " + "; ".join(faults[:_SHOWN_FAULTS]) + rest)
 
 
-def check_finite(source: str | Path, tensors: Mapping[str, Tensor], may_be_minus_infinity: Iterable[str] = ()) -> None:
-    """Raises InputError naming tensors with NaN or infinite values.
-
-    may_be_minus_infinity: names of log-probabilities, which may be of impossible events.
-    """
-    faults, log_probs = [], set(may_be_minus_infinity)
+def check_finite(source: str | Path, tensors: Mapping[str, Tensor]) -> None:
+    """Raises InputError naming tensors with NaN or infinite values."""
+    faults = []
     for name, tensor in tensors.items():
-        if not tensor.is_floating_point() or bool(tensor.isfinite().all()):
-            continue
-        if bool(tensor.isnan().any()):
-            faults.append(f"{name} has NaN values")
-        elif name not in log_probs or bool(tensor.isposinf().any()):
-            faults.append(f"{name} has infinite values")
+        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+            faults.append(f"{name} has {'NaN' if bool(tensor.isnan().any()) else 'infinite'} values")
     refuse(source, "the tensors are unusable", faults)
 
 

@@ -151,7 +151,10 @@ def choose(log_probs: Numbers, uniform: Numbers, sampling: Sampling) -> npt.NDAr
     """Samples one token for each column, (B, V) -> (B,); -inf is never chosen.
 
     uniform: (B,), random numbers in [0, 1), compared with the cumulative probabilities of the tokens.
+    Raises InputError for NaN.
     """
+    if np.isnan(log_probs).any():
+        raise InputError("the model returned NaN; its weights are unusable")
     if sampling.temperature == 0:
         return log_probs.argmax(1)
     if sampling.top_k is not None and sampling.top_k < log_probs.shape[1]:

@@ -7,10 +7,13 @@ only roughly normalised; perplexity uses their softmax.
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding, softplus
+
+from syntaxlm.layers.value_ranges import LOG_WEIGHTS, PROBABILITIES
 
 NOISE_POWER = 0.75  # exponent of word frequencies, before they are normalised
 
@@ -25,6 +28,7 @@ class NoiseContrastive(nn.Module):
     cumulative: (V,), cumulative sums of P_n.
     """
 
+    value_ranges: ClassVar = {"log_expected": LOG_WEIGHTS, "cumulative": PROBABILITIES}
     log_expected: Tensor
     cumulative: Tensor
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 
+from syntaxlm.layers.value_ranges import NON_NEGATIVE
 from syntaxlm.ops.layer_norm import layer_norm
 
 
@@ -27,6 +30,8 @@ class RowBatchNorm(nn.BatchNorm1d):
     Rows are real tokens only, as padding must not affect the statistics. A single row has no variance: it is normalised
     with the running statistics and does not update them.
     """
+
+    value_ranges: ClassVar = {"running_var": NON_NEGATIVE}
 
     def forward(self, input: Tensor) -> Tensor:
         rows = input.to(self.weight.dtype)

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from syntaxlm.errors import InputError
+from syntaxlm.layers.value_ranges import LOG_PROBS
 from syntaxlm.models.abilities import (
     Criterion,
     FindsBestTrees,
@@ -71,6 +72,7 @@ class CCM(Model, TrainsByCounting, HasLoss, FindsBestTrees):
     reads = "sentences"
     criterion: ClassVar[Criterion] = Criterion("negative log-likelihood of yields and contexts", "nats per span")
     structure_type = SpanMarginals
+    value_ranges: ClassVar = {"yield_log_probs": LOG_PROBS, "context_log_probs": LOG_PROBS}
     yields: Tensor
     contexts: Tensor
     yield_log_probs: Tensor

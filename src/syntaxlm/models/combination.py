@@ -48,10 +48,10 @@ class CombinationConfig(Settings, section="model"):
     """Settings of a combination of trained models, which `syntaxlm combine` writes. Its vocabulary is the scorer's."""
 
     name: Literal["combination"] = "combination"
-    parsers: Annotated[tuple[ParserConfig, ...], Field(min_length=1)] = (
+    parsers: Annotated[tuple[ParserConfig, ...], Field(min_length=1, max_length=100)] = (
         SimplePCFGConfig(),
     )  # the grammars whose span probabilities are averaged
-    vocabulary_sizes: tuple[Count, ...] = (10_000,)  # of the parsers
+    vocabulary_sizes: Annotated[tuple[Count, ...], Field(min_length=1, max_length=100)] = (10_000,)  # of the parsers
     scorer: ScorerConfig = field(default_factory=LSTMConfig)  # the language model
 
     def contradictions(self) -> list[str]:

@@ -8,15 +8,17 @@ Shapes: T time, B sentences, n words, E embedding size, D features of a vector, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from syntaxlm.layers.value_ranges import LOG_PROBS
 from syntaxlm.models.abilities import (
     Criterion,
     EncodesSentences,
@@ -105,16 +107,18 @@ class DIORA(DIORAEncoder, TrainsByGradient, NeedsTextCounts, FindsBestTrees):
 
     criterion = Criterion("reconstruction loss", "nats per word")
     structure_type = SpanMarginals
+    value_ranges: ClassVar = {"unigrams": LOG_PROBS}
     unigrams: Tensor
 
     def __init__(self, config: DIORAConfig, vocabulary_size: int) -> None:
         super().__init__(config, vocabulary_size)
         self.negatives = config.negatives
         self.outside_composition = None if config.shared else _Composition(config.hidden_size)
-        self.root = nn.Parameter(torch.randn(config.hidden_size))
+        self.root = nn.Parameter(torch.empty(config.hidden_size))
+        nn.init.normal_(self.root)
         self.decoder = nn.Linear(config.hidden_size, config.embedding_size, bias=False)
         nn.init.normal_(self.decoder.weight)
-        self.register_buffer("unigrams", torch.full((vocabulary_size,), 1 / vocabulary_size).log())
+        self.register_buffer("unigrams", torch.full((vocabulary_size,), -math.log(vocabulary_size)))
 
     def setup(self, counts: TextCounts) -> None:
         """Sets the log-probabilities of words without context (add-1/2 smoothing)."""

@@ -14,13 +14,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from syntaxlm.errors import InputError
+from syntaxlm.layers.value_ranges import PROBABILITIES
 from syntaxlm.models.abilities import (
     Heads,
     Model,
@@ -93,6 +94,7 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, Projective
     """
 
     reads = "sentences"
+    value_ranges: ClassVar = {"root": PROBABILITIES, "choose": PROBABILITIES, "stop": PROBABILITIES}
     root: Tensor
     choose: Tensor
     stop: Tensor
@@ -101,10 +103,10 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, Projective
     def __init__(self, config: DMVConfig, vocabulary_size: int) -> None:
         super().__init__()
         self.config, self.vocabulary_size = config, vocabulary_size
-        words = torch.ones(vocabulary_size, dtype=torch.float64)
-        words[BOS] = words[EOS] = 0
-        self.register_buffer("root", words / words.sum())
-        self.register_buffer("choose", self.root.repeat(vocabulary_size, 2, 1))
+        root = torch.full((vocabulary_size,), 1 / (vocabulary_size - SPECIALS), dtype=torch.float64)
+        root[BOS] = root[EOS] = 0
+        self.register_buffer("root", root)
+        self.register_buffer("choose", root.new_empty(vocabulary_size, 2, vocabulary_size).copy_(root))
         self.register_buffer("stop", torch.full((vocabulary_size, 2, 2), 0.5, dtype=torch.float64))
         self.register_buffer("started", torch.zeros((), dtype=torch.int64))
         self._clear()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from syntaxlm.errors import InputError
+from syntaxlm.layers.value_ranges import LOG_PROBS, LOG_WEIGHTS
 from syntaxlm.models.abilities import Model, PredictsNextToken, TokenScores, TrainsByCounting
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.ops import kneser_ney
@@ -51,6 +52,7 @@ class Level(nn.Module):
         values read from a file are written back digit by digit.
     """
 
+    value_ranges: ClassVar = {"log_probs": LOG_PROBS, "back_offs": LOG_WEIGHTS}
     keys: Tensor
     log_probs: Tensor
     back_offs: Tensor

@@ -11,7 +11,7 @@ D features, K features of the tracking LSTM.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +19,7 @@ from torch.nn.functional import logsigmoid, softplus
 
 from syntaxlm.layers.dropout import dropout
 from syntaxlm.layers.tree_lstm import TreeLSTMCell
+from syntaxlm.layers.value_ranges import NON_NEGATIVE
 from syntaxlm.models.abilities import Decisions, Encoding, LearnsFromRewards, Parses, SpanMarginals
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.settings import Fraction, NonNegative, Positive, Settings, Size
@@ -57,6 +58,7 @@ class RLSPINN(LearnsFromRewards, Parses):
     """RL-SPINN. A sentence's vector is the hidden state of the root of its tree."""
 
     structure_type = SpanMarginals
+    value_ranges: ClassVar = {"updates": NON_NEGATIVE}
     baseline: Tensor  # moving average of rewards
     updates: Tensor  # of the baseline
 

@@ -264,7 +264,7 @@ def test_a_vocabulary_without_words_raises_an_error(size):
 def test_settings_with_a_too_large_rule_table_raise_an_error():
     fault = (
         r"model\.nonterminals: found 4096 with 60 preterminals, a table of 70,747,488,256 rules;"
-        r" expected at most 268,435,456, or model\.name simple-pcfg, which needs no table$"
+        r" expected at most 268,435,456, or model\.name simple-pcfg, which needs no full table$"
     )
     for kind in (NeuralPCFGConfig, CompoundPCFGConfig):
         with pytest.raises(InputError, match=fault):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from syntaxlm.allocation import memory_size
 from syntaxlm.errors import InputError
 from syntaxlm.models.pcfg.config import (
     CompoundPCFGConfig,
@@ -24,6 +25,8 @@ __all__ = [
     "build",
 ]
 
+_BYTES = 4  # of a probability
+
 PCFGConfig = SimplePCFGConfig | TensorPCFGConfig | NeuralPCFGConfig | CompoundPCFGConfig
 
 
@@ -32,6 +35,11 @@ def build(config: PCFGConfig, vocabulary_size: int) -> SentencePCFG:
     words = vocabulary_size - SPECIALS
     if words < 2:
         raise InputError(f"the vocabulary of {vocabulary_size} tokens has no words that a grammar could emit")
+    if (size := _BYTES * words * config.preterminals) > memory_size():
+        raise InputError(
+            f"model.preterminals: found {config.preterminals:,}; the probabilities of {words:,} words given each need"
+            f" {size / 2**30:,.1f} GiB; this machine has {memory_size() / 2**30:,.1f} GiB of memory"
+        )
     sizes = config.nonterminals, config.preterminals, words, config.embedding_size
     training = config.end_bias, config.end_bias_epochs, config.focus
     grammar: Grammar

@@ -7,7 +7,7 @@ from typing import Literal
 
 from syntaxlm.settings import NonNegative, Positive, Settings, Size
 
-_LARGEST_TABLE = 1 << 28  # most probabilities of binary rules in a full table
+_LARGEST_TABLE = 1 << 28  # most probabilities of binary rules in one table
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,9 @@ class SimplePCFGConfig(_PCFGConfig, section="model"):
 
     name: Literal["simple-pcfg"] = "simple-pcfg"
 
+    def contradictions(self) -> list[str]:
+        return _table_faults(self, "nonterminals", self.nonterminals * (self.nonterminals + self.preterminals))
+
 
 @dataclass(frozen=True)
 class TensorPCFGConfig(_PCFGConfig, section="model"):
@@ -38,6 +41,9 @@ class TensorPCFGConfig(_PCFGConfig, section="model"):
     nonterminals: Size = 250  # number of constituent symbols
     preterminals: Size = 500  # number of word symbols (preterminals)
     rank: Size = 500  # rank of the binary rule table
+
+    def contradictions(self) -> list[str]:
+        return _table_faults(self, "rank", self.rank * (self.nonterminals + self.preterminals))
 
 
 @dataclass(frozen=True)
@@ -49,7 +55,7 @@ class NeuralPCFGConfig(_PCFGConfig, section="model"):
     preterminals: Size = 60  # number of word symbols (preterminals)
 
     def contradictions(self) -> list[str]:
-        return _table_faults(self)
+        return _full_table_faults(self)
 
 
 @dataclass(frozen=True)
@@ -63,14 +69,22 @@ class CompoundPCFGConfig(_PCFGConfig, section="model"):
     encoder_size: Size = 512  # features of each direction of the BiLSTM that infers the vector, and of its embeddings
 
     def contradictions(self) -> list[str]:
-        return _table_faults(self)
+        return _full_table_faults(self)
 
 
-def _table_faults(config: _PCFGConfig) -> list[str]:
+def _full_table_faults(config: _PCFGConfig) -> list[str]:
     size = config.nonterminals * (config.nonterminals + config.preterminals) ** 2
+    return _table_faults(config, "nonterminals", size, ", or model.name simple-pcfg, which needs no full table")
+
+
+def _table_faults(config: _PCFGConfig, name: str, size: int, otherwise: str = "") -> list[str]:
+    """The error if a table of rules is too large. name: the setting to reduce.  otherwise: what else would do."""
     if size <= _LARGEST_TABLE:
         return []
+    others = f"{config.preterminals} preterminals"
+    if name != "nonterminals":
+        others = f"{config.nonterminals} nonterminals and {others}"
     return [
-        f"nonterminals: found {config.nonterminals} with {config.preterminals} preterminals, a table of {size:,} rules;"
-        f" expected at most {_LARGEST_TABLE:,}, or model.name simple-pcfg, which needs no table"
+        f"{name}: found {getattr(config, name)} with {others}, a table of {size:,} rules;"
+        f" expected at most {_LARGEST_TABLE:,}{otherwise}"
     ]

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from syntaxlm.errors import InputError
+from syntaxlm.layers.value_ranges import LOG_PROBS, PROBABILITIES
 from syntaxlm.models.abilities import (
     AnnealsLoss,
     FindsBestTrees,
@@ -75,6 +76,7 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
     mixes_lengths = True
     structure_type = SpanMarginals
     likelihood_estimate: ClassVar[str | None] = ELBO_AT_MEAN
+    value_ranges: ClassVar = {"one_word_share": PROBABILITIES, "unigrams": LOG_PROBS}
     one_word_share: Tensor
     unigrams: Tensor
     end_scores: Tensor

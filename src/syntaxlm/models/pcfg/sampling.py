@@ -90,10 +90,12 @@ class Sampler:
         return draw_from(left, generator), draw_from(right, generator)
 
     def _cumulated(self, name: str, row: int, shares: Callable[[], Tensor]) -> Sums:
-        """The cumulative sums of a distribution, (n,)."""
+        """The cumulative sums of a distribution, (n,). Raises InputError for NaN."""
         found = self._sums.get((name, row))
         if found is None:
             found = np.cumsum(shares().double().cpu().numpy())
+            if np.isnan(found[-1]):
+                raise InputError("the model returned NaN; its weights are unusable")
             if self._size + len(found) > _KEPT:
                 self._sums.clear()
                 self._size = 0
