@@ -305,11 +305,12 @@ def weights_of(texts: Sequence[str] | None) -> list[float] | None:
         raise InputError(f"--weights: found {found!r}; expected numbers separated by commas, such as 2,1,1") from None
 
 
-def add_output(parser: Parser, what: str) -> None:
-    """`-o/--output FILE`. what: the content of the file."""
+def add_output(parser: Parser, what: str, other: str = "") -> None:
+    """`-o/--output FILE`. what: the content of the file.  other: what else it may name, for the help."""
     parser.add_output(
         "-o", "--output", metavar="FILE",
-        help=f"write {what} to this file (written atomically); default, or -: standard output",
+        help=f"write {what} to this file (written atomically); default, or -: standard output"
+        + (f". Or {other}" if other else ""),
     )  # fmt: skip
 
 
