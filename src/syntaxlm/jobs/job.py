@@ -87,6 +87,7 @@ class JobReport:
     rows, bad_lines: of all shards that are done.
     failed: the shards that are not done.
     seconds: of this run.
+    worker_seconds: processor time of the workers for the shards of this run, without loading the models.
     largest_worker_memory: in bytes, in this run; None if it did no shard.
     """
 
@@ -103,6 +104,7 @@ class JobReport:
     bad_lines: int
     failed: tuple[FailedShard, ...]
     seconds: float
+    worker_seconds: float
     largest_worker_memory: int | None
 
     @property
@@ -189,6 +191,7 @@ def run_job(
             bad_lines=folder.write_bad_lines(shards, job.inputs),
             failed=tuple(run.failed_shards()),
             seconds=time.monotonic() - start,
+            worker_seconds=sum(result.seconds for result in now.values()),
             largest_worker_memory=max((result.memory for result in now.values()), default=None),
         )
         folder.write_report(report.to_dict())

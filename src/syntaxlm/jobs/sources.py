@@ -12,7 +12,6 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from syntaxlm.data.corpora import read_lines
 from syntaxlm.errors import InputError
 from syntaxlm.files import system_error
 from syntaxlm.jobs.lines import BadLine, Lengths, Line, fault, raw_lines, read_line, scan
@@ -201,6 +200,8 @@ def open_source(name: str, column: str | None, id_column: str | None) -> Source:
                 f"{name}: is not a Parquet file, so it has no column {value!r} ({option}); expected a name that ends in"
                 f" {PARQUET}, or no {option}"
             )
+    from syntaxlm.data.corpora import read_lines
+
     read_lines(name)  # raises InputError for the name of a treebank
     return CompressedText(*facts) if is_compressed(name) else PlainText(*facts)
 

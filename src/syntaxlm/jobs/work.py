@@ -1,6 +1,7 @@
 """What a worker does: load the models once, then turn shards into Parquet files.
 
-Settings are sent to workers, which set the number of threads before torch is imported: only functions import it.
+Settings are sent to workers, which set the number of threads before torch is imported: only functions import it, and
+what imports slowly.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from syntaxlm.errors import InputError
 from syntaxlm.jobs.lines import Line
 from syntaxlm.jobs.sources import IdType, Task
 from syntaxlm.result_tables import Column, Row, Table, write_parquet
-from syntaxlm.text.normaliser import without_tags
 from syntaxlm.text.treebank_style import TreebankStyle
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ class ShardResult(NamedTuple):
 
     rows: number of rows written; None if the shard was not written, because of its bad lines.
     bad: number and reason of each bad line.
-    seconds: of the work, without waiting.
+    seconds: processor time.
     memory: the largest memory of the worker so far, in bytes.
     """
 
@@ -218,7 +218,7 @@ class Worker:
 
         Raises InputError if the input cannot be read, or the output cannot be written.
         """
-        start = time.perf_counter()
+        start = time.process_time()
         bad: list[tuple[int, str]] = []
         count = 0
 
@@ -232,8 +232,8 @@ class Worker:
         try:
             write_parquet(rows(), table, Path(self._setup.folder) / task.shard.file_name)
         except _StoppedError:
-            return ShardResult(None, tuple(bad), time.perf_counter() - start, peak_memory())
-        return ShardResult(count, tuple(bad), time.perf_counter() - start, peak_memory())
+            return ShardResult(None, tuple(bad), time.process_time() - start, peak_memory())
+        return ShardResult(count, tuple(bad), time.process_time() - start, peak_memory())
 
     def _rows(self, task: Task, bad: list[tuple[int, str]]) -> Iterator[Row]:
         lines = task.source.lines(task, self._setup.longest)
@@ -253,6 +253,7 @@ class Worker:
     def _written(self, line: Line, task: Task, bad: list[tuple[int, str]]) -> str:
         """The text of a line as the models read it: without tags, if it has tags and they do not read them."""
         from syntaxlm.data.formats import is_tagged
+        from syntaxlm.text.normaliser import without_tags
 
         if self._loaded.reads_tags or not is_tagged(task.source.name):
             return line.text
