@@ -62,9 +62,8 @@ def test_the_rows_of_several_inputs_are_in_order_with_file_and_number(tmp_path, 
 def test_ids_are_copied_to_the_rows(ids, tmp_path):
     path = parquet(tmp_path / "a.parquet", ["a", "a b", "a b c"], ids)
     run(counting(tmp_path, path, id_column="key", lines_per_shard=2))
-    assert [(row["id"], row["sentence"], row["words"]) for row in rows(tmp_path)] == list(
-        zip(ids, [1, 2, 3], [1, 2, 3])
-    )
+    found = [(row["id"], row["sentence"], row["words"]) for row in rows(tmp_path)]
+    assert found == [(id, number, number) for number, id in enumerate(ids, 1)]
 
 
 def test_a_rerun_does_only_what_is_not_done(tmp_path, text):
