@@ -181,3 +181,35 @@ def test_an_input_that_changes_while_it_is_read_stops_the_job(tmp_path, text):
 
     with pytest.raises(InputError, match="changed while the job was running"):
         run_job(job, 1, Changing)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("job.json", "{}", 'expected the entry "settings"'),
+        ("shards.jsonl", "[0]\n", "shards.jsonl: damaged"),
+        ("shards.jsonl", "[0, 7, 1, 4, 0, 9]\n", "shards.jsonl: damaged: wrong numbers"),
+        ("done.jsonl", "[0]\n", "done.jsonl: damaged at byte 0"),
+        ("done.jsonl", "[99, 1, [], 0.1, 5]\n", "done.jsonl: damaged: found other shards"),
+        ("job.json", None, "job.json: is a link"),
+        ("done.jsonl", None, "done.jsonl: is a link"),
+    ],
+)
+def test_damaged_and_linked_files_of_a_job_are_refused(name, content, message, tmp_path, text):
+    job = counting(tmp_path, text)
+    run(job)
+    path = job.folder / name
+    if content is None:
+        path.rename(tmp_path / "elsewhere")
+        path.symlink_to(tmp_path / "elsewhere")
+    else:
+        path.write_text(content)
+    with pytest.raises(InputError, match=message):
+        run(job)
+
+
+def test_a_file_is_no_folder_of_a_job(tmp_path, text):
+    (tmp_path / "job").write_text("mine")
+    with pytest.raises(InputError, match="cannot be made"):
+        run(counting(tmp_path, text))
+    assert (tmp_path / "job").read_text() == "mine"

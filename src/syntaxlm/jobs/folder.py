@@ -21,6 +21,7 @@ from syntaxlm.files import (
     append_stored,
     held,
     make_folder,
+    open_stored,
     parse_json,
     read_stored,
     remove_empty,
@@ -108,21 +109,26 @@ class JobFolder:
         content = {"schema_version": SCHEMA_VERSION, "settings": settings}
         write_text(to_json(content, indent=2) + "\n", self.path / JOB, stored=True)
 
-    def shards(self) -> list[Shard]:
-        """All shards of the job, in order. Raises InputError if their file is damaged."""
+    def shards(self, inputs: int) -> list[Shard]:
+        """All shards of the job, in order. inputs: their number. Raises InputError if the file is damaged."""
         path = self.path / SHARDS
         try:
-            return [Shard(*map(int, json.loads(line))) for line in read_stored(path).splitlines()]
+            shards = [Shard(*map(int, json.loads(line))) for line in read_stored(path).splitlines()]
+            if any(one.number != place or not 0 <= one.source < inputs for place, one in enumerate(shards)):
+                raise ValueError("wrong numbers")
         except (TypeError, ValueError) as error:
             raise InputError(f"{path}: damaged: {error}. Name a new folder.") from None
+        return shards
 
-    def done(self) -> dict[int, ShardResult]:
-        """The results of the shards that are done, by their numbers, without their bad lines."""
-        return {
-            number: result._replace(bad=())
-            for number, result, _ in self._done_lines()
-            if (self.rows / Shard(number, 0, 1, 0, 0, 0).file_name).exists()
-        }
+    def done(self, shards: Sequence[Shard]) -> dict[int, ShardResult]:
+        """The results of the shards that are done, by their numbers, without their bad lines.
+
+        Raises InputError if the list is damaged.
+        """
+        found = {number: result._replace(bad=()) for number, result, _ in self._done_lines()}
+        if found and not 0 <= min(found) <= max(found) < len(shards):
+            raise InputError(f"{self.path / DONE}: damaged: found other shards than in {SHARDS}. Name a new folder.")
+        return {number: one for number, one in found.items() if (self.rows / shards[number].file_name).exists()}
 
     def add_done(self, shard: Shard, result: ShardResult) -> None:
         """Notes that a shard is done; its Parquet file exists."""
@@ -134,15 +140,16 @@ class JobFolder:
         A line that was cut short when the job was killed is removed. A shard may be noted twice.
         """
         path = self.path / DONE
-        if not path.exists():
+        if not os.path.lexists(path):
             return
         place = 0
-        with open(path, "rb") as file:
+        with open_stored(path) as file:
             for line in file:
                 if not line.endswith(b"\n"):
                     break
                 try:
                     number, rows, bad, seconds, memory = json.loads(line)
+                    number = int(number)
                     result = ShardResult(rows, tuple((at, why) for at, why in bad), seconds, memory)
                 except (TypeError, ValueError) as error:
                     raise InputError(f"{path}: damaged at byte {place:,}: {error}. Name a new folder.") from None
@@ -159,7 +166,7 @@ class JobFolder:
         places = {number: place for number, result, place in self._done_lines() if result.bad}
 
         def bad_lines() -> Iterator[BadLine]:
-            with open(self.path / DONE, "rb") as file:
+            with open_stored(self.path / DONE) as file:
                 for number in sorted(places):
                     file.seek(places[number])
                     for line, reason in json.loads(file.readline())[2]:

@@ -168,14 +168,15 @@ def run_job(
             settings = _settings(job, sources, pool.describe())
             if not folder.is_started(settings):
                 folder.start(settings, _plan(job, sources, folder))
-            shards, before = folder.shards(), folder.done()
+            shards = folder.shards(len(sources))
+            before = folder.done(shards)
             if workers is None:
                 workers = own_engine.default_workers() if job.device == "cpu" else 1
             run = _Run(job, sources, folder, shards, before, pool, workers)
             run.run()
         finally:
             pool.close()
-        done = folder.done()
+        done = folder.done(shards)
         now = {number: result for number, result in done.items() if number not in before}
         report = JobReport(
             command=job.options.command,
