@@ -22,19 +22,6 @@ _ONLY_JOBS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def add_texts(parser: Parser) -> None:
-    """TEXT, as `options.add_text`, of which a job may have several."""
-    parser.add_input(
-        "text", nargs="*", metavar="TEXT",
-        help="UTF-8 text file (.gz, .xz and .zst are decompressed), or a sentence: an argument that contains white"
-        " space and does not name a file is read as a sentence. - or no argument: standard input. A job reads one file"
-        " or more, which may also be Parquet files",
-    )  # fmt: skip
-    parser.add_argument(
-        "--text", dest="sentence", metavar="SENTENCE", help="read this sentence, even if a file has this name"
-    )
-
-
 def add_job(parser: Parser) -> None:
     """The options of jobs."""
     parser.add_argument(

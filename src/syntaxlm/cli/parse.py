@@ -16,6 +16,7 @@ from syntaxlm.cli.options import (
     add_decoding,
     add_model,
     add_output,
+    add_text,
     add_treebank_style,
     given_text,
     load_model,
@@ -48,7 +49,7 @@ def add_parse(commands: Any) -> None:
         epilog='example: syntaxlm parse MODEL "the old cat sleeps"',
     )
     add_model(parser)
-    jobs.add_texts(parser)
+    add_text(parser)
     add_averaging(parser)
     add_format(
         parser, ("brackets", "json", "latex", "svg", "tree", "conllu", *ROW_FORMATS), default=None,
@@ -68,14 +69,12 @@ def add_parse(commands: Any) -> None:
     )  # fmt: skip
     jobs.add_job(parser)
     parser.add_argument(
-        "--column", metavar="NAME", help="column of Parquet files with the sentences of a job; default text"
+        "--column", metavar="NAME", help="column with the sentences, if a job reads Parquet files; default text"
     )
     parser.set_defaults(run=_parse)
 
 
 def _parse(options: argparse.Namespace) -> int:
-    from syntaxlm.parsing.text import parse_text
-
     if options.labels and options.also:
         raise InputError("--labels: averaged trees have no labels; omit either --labels or --also")
     ties = ties_of(options)
@@ -83,6 +82,8 @@ def _parse(options: argparse.Namespace) -> int:
     refuse_repeated(folders)
     if jobs.is_job(options):
         return _run_job(options, folders, ties)
+    from syntaxlm.parsing.text import parse_text  # imports torch, which only the workers of a job need
+
     if options.column is not None:
         raise InputError("--column: applies only to jobs that read Parquet files; add --workers N, or omit it")
     text = given_text(options)

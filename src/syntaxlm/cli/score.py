@@ -13,6 +13,7 @@ from syntaxlm.cli.options import (
     add_carry_state,
     add_model,
     add_output,
+    add_text,
     add_treebank_style,
     given_text,
     load_model,
@@ -42,7 +43,7 @@ def add_score(commands: Any) -> None:
         epilog="example: syntaxlm score MODEL items.tsv --column sentence -o surprisals.tsv",
     )
     add_model(parser)
-    jobs.add_texts(parser)
+    add_text(parser)
     add_carry_state(parser)
     parser.add_argument(
         "--column", metavar="NAME",
