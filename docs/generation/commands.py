@@ -32,7 +32,7 @@ Every command has `--help`. `syntaxlm --version` prints the version, `syntaxlm c
 | code | meaning |
 | --- | --- |
 | 0 | the command did what it was asked to do |
-| 1 | the input is correct, but a run failed (`compare`) |
+| 1 | the input is correct, but a run failed (`compare`), or a shard of a [job](../guides/very-large-jobs.md) |
 | 2 | wrong input; one message names file and line, or option |
 | 130 | interrupted by Ctrl-C (SIGINT), also where training saved its state and stopped |
 | 143 | ended by SIGTERM, also where training saved its state and stopped |

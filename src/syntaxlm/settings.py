@@ -295,7 +295,8 @@ def _followed(kind: Any, place: Sequence[str | int]) -> tuple[str, Any]:
     """Returns the dotted key of the location of an error, without the tags of unions, and the type expected there."""
     path = []
     for part in place:
-        inner = next((_hints(option)[part] for option in _flat(kind) if part in _hints(option)), None)
+        name = str(part)
+        inner = next((_hints(option)[name] for option in _flat(kind) if name in _hints(option)), None)
         tagged = next((option for option in _flat(kind) if part in _tags(option)), None)
         if inner is None and tagged is not None:
             kind = tagged
@@ -318,7 +319,7 @@ def _flat(kind: Any) -> list[Any]:
 
 def _hints(kind: Any) -> Mapping[str, Any]:
     """Returns the types of a dataclass's fields, with their limits; an empty dict for other types."""
-    return _hints_of_fields(kind) if dataclasses.is_dataclass(kind) else {}
+    return _hints_of_fields(kind) if isinstance(kind, type) and dataclasses.is_dataclass(kind) else {}
 
 
 @cache

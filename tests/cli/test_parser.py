@@ -33,6 +33,7 @@ NOT_PATHS = {
     "WORDS",
     "SENTENCE",
     "SHELL",
+    "ADDRESS",
 }
 # Options with different help texts, because their one meaning applies to different content.
 SEVERAL_HELPS = {
@@ -41,6 +42,7 @@ SEVERAL_HELPS = {
     "--contractions": "treatment of n't, 's, 'll and similar: ",
     "--revision": "",
     "--words": "table with one displayed word per row",
+    "--column": "column with the sentences, if ",
     "--also": "another model; may be repeated: ",
     "--details": "write ",
     "--output": "",  # files and folders of many kinds
@@ -148,7 +150,7 @@ def test_every_path_is_declared_as_input_or_output(name):
         ("evaluate perplexty M T", "syntaxlm evaluate: error: unknown command 'perplexty'; did you mean perplexity?"),
         ("evaluate --jsn perplexity", "syntaxlm evaluate: error: unrecognized option --jsn"),
         ("parse M T --format latx", "invalid choice: 'latx'; did you mean latex? (choose from brackets, json, latex"),
-        ("parse M T U", "syntaxlm parse: error: unexpected argument 'U'"),
+        ("generate M U", "syntaxlm generate: error: unexpected argument 'U'"),
         ("parse M T --schedule.epochs 3", "unrecognized option --schedule.epochs; this command does not take"),
         ("score M T --device gpu", "argument --device: found 'gpu'; expected cpu, cuda, cuda:N, mps or auto"),
     ],

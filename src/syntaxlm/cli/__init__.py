@@ -53,8 +53,8 @@ INTERRUPTED = 128 + signal.SIGINT
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command; returns the exit code.
 
-    0: success; 1: the input is correct, but runs of a comparison failed; 2: wrong input; 128 + the number of the signal
-    that ended the command, including a training run that saved and stopped.
+    0: success; 1: the input is correct, but runs of a comparison or shards of a job failed; 2: wrong input; 128 + the
+    number of the signal that ended the command, including a training run that saved and stopped.
     """
     if isinstance(sys.stdout, io.TextIOWrapper):  # the output is UTF-8 on every system
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")

@@ -83,11 +83,12 @@ def load_model(name_or_folder: Path, options: argparse.Namespace) -> ModelBundle
 
 
 def add_text(parser: Parser) -> None:
-    """TEXT, a file or a sentence, and `--text`."""
+    """TEXT, files or a sentence, and `--text`."""
     parser.add_input(
-        "text", nargs="?", metavar="TEXT",
+        "text", nargs="*", metavar="TEXT",
         help="UTF-8 text file (.gz, .xz and .zst are decompressed), or a sentence: an argument that contains white"
-        " space and does not name a file is read as a sentence. - or no argument: standard input",
+        " space and does not name a file is read as a sentence. - or no argument: standard input. A job (--workers)"
+        " reads one file or more, which may also be Parquet files",
     )  # fmt: skip
     parser.add_argument(
         "--text", dest="sentence", metavar="SENTENCE", help="read this sentence, even if a file has this name"
@@ -95,7 +96,7 @@ def add_text(parser: Parser) -> None:
 
 
 def given_text(options: argparse.Namespace) -> str | GivenText:
-    """The text of `add_text`: a file, or sentences from the command line, one per line.
+    """The single text of `add_text`: a file, or sentences from the command line, one per line.
 
     Raises InputError if both are given.
     """
@@ -305,11 +306,12 @@ def weights_of(texts: Sequence[str] | None) -> list[float] | None:
         raise InputError(f"--weights: found {found!r}; expected numbers separated by commas, such as 2,1,1") from None
 
 
-def add_output(parser: Parser, what: str) -> None:
-    """`-o/--output FILE`. what: the content of the file."""
+def add_output(parser: Parser, what: str, other: str = "") -> None:
+    """`-o/--output FILE`. what: the content of the file.  other: what else it may name, for the help."""
     parser.add_output(
         "-o", "--output", metavar="FILE",
-        help=f"write {what} to this file (written atomically); default, or -: standard output",
+        help=f"write {what} to this file (written atomically); default, or -: standard output"
+        + (f". Or {other}" if other else ""),
     )  # fmt: skip
 
 

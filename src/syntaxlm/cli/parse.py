@@ -6,8 +6,10 @@ import argparse
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from syntaxlm.cli import jobs
 from syntaxlm.cli.formats import ROW_FORMATS, add_format
 from syntaxlm.cli.options import (
     add_averaging,
@@ -29,6 +31,7 @@ from syntaxlm.files import to_json
 
 if TYPE_CHECKING:
     from syntaxlm.parsing.parse import Parses
+    from syntaxlm.trees import TieBreaking
 
 
 def add_parse(commands: Any) -> None:
@@ -42,7 +45,7 @@ def add_parse(commands: Any) -> None:
         " model, its distances or the scores or probabilities of the spans;"
         " latex: for the package forest; svg: a picture of one sentence; tree: drawn with box characters; conllu: the"
         " dependency trees of a model that gives them (dmv); tsv, csv, parquet: a table with one row per constituent of"
-        " two words or more.",
+        " two words or more. With --workers, a job parses very large texts into a folder of Parquet files.",
         epilog='example: syntaxlm parse MODEL "the old cat sleeps"',
     )
     add_model(parser)
@@ -52,7 +55,7 @@ def add_parse(commands: Any) -> None:
         parser, ("brackets", "json", "latex", "svg", "tree", "conllu", *ROW_FORMATS), default=None,
         note="Otherwise brackets, or tree for a sentence on the command line",
     )  # fmt: skip
-    add_output(parser, "the trees")
+    add_output(parser, "the trees", "the folder of a job")
     add_decoding(parser)
     parser.add_argument(
         "--labels", action="store_true",
@@ -64,17 +67,25 @@ def add_parse(commands: Any) -> None:
         "--show-unread", action="store_true",
         help="restore punctuation that was not read in brackets and LaTeX, with the tag UNREAD",
     )  # fmt: skip
+    jobs.add_job(parser)
+    parser.add_argument(
+        "--column", metavar="NAME", help="column with the sentences, if a job reads Parquet files; default text"
+    )
     parser.set_defaults(run=_parse)
 
 
-def _parse(options: argparse.Namespace) -> None:
-    from syntaxlm.parsing.text import parse_text
-
+def _parse(options: argparse.Namespace) -> int:
     if options.labels and options.also:
         raise InputError("--labels: averaged trees have no labels; omit either --labels or --also")
     ties = ties_of(options)
     folders = [options.model, *options.also]
     refuse_repeated(folders)
+    if jobs.is_job(options):
+        return _run_job(options, folders, ties)
+    from syntaxlm.parsing.text import parse_text  # imports torch, which only the workers of a job need
+
+    if options.column is not None:
+        raise InputError("--column: applies only to jobs that read Parquet files; add --workers N, or omit it")
     text = given_text(options)
     options.format = options.format or ("brackets" if isinstance(text, str) else "tree")
     models, names = [load_model(folder, options) for folder in folders], [str(folder) for folder in folders]
@@ -91,10 +102,21 @@ def _parse(options: argparse.Namespace) -> None:
 
         found = (parse for parses in parsed for parse in parses if parse is not None)
         write_rows((row for parse in found for row in parse.rows()), CONSTITUENTS, options)
-        return
+        return 0
     with text_output(options.output) as file:
         for parses in parsed:
             file.write(_formatted(parses, options.format, options.show_unread))
+    return 0
+
+
+def _run_job(options: argparse.Namespace, models: list[Path], ties: TieBreaking) -> int:
+    from syntaxlm.jobs.work import ParseOptions
+
+    if options.show_unread:
+        raise InputError("--show-unread: applies to brackets and LaTeX, but a job writes tables; omit it")
+    names = jobs.model_names(models)
+    work = ParseOptions(names, treebank_style(options), options.decoder, options.layer, options.labels, ties)
+    return jobs.run(options, work)
 
 
 def _formatted(parses: Parses, kind: str, with_unread: bool) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import tee
 from typing import TYPE_CHECKING, Any
 
+from syntaxlm.cli import jobs
 from syntaxlm.cli.formats import add_format
 from syntaxlm.cli.options import (
     add_carry_state,
@@ -38,7 +39,7 @@ def add_score(commands: Any) -> None:
         " contains dependency trees; a word's surprisal is conditioned on its path in the tree, and ends of sentences"
         " have none. With --words, or for running text with --group, print one row per word that was displayed to"
         " readers, with all columns of the table, and with surprisal, length and frequency of the word and of previous"
-        " words.",
+        " words. With --workers, a job scores very large texts into a folder of Parquet files.",
         epilog="example: syntaxlm score MODEL items.tsv --column sentence -o surprisals.tsv",
     )
     add_model(parser)
@@ -46,21 +47,41 @@ def add_score(commands: Any) -> None:
     add_carry_state(parser)
     parser.add_argument(
         "--column", metavar="NAME",
-        help="column with the sentences, if TEXT is a table (tab-separated, with a header line)"
+        help="column with the sentences, if TEXT is a table (tab-separated, with a header line); in a job, column of"
+        " Parquet files, default text",
     )  # fmt: skip
     add_displayed_words(parser)
-    add_format(parser, ("tsv", "csv", "json", "parquet"), note="json: JSON lines")
+    add_format(
+        parser, ("tsv", "csv", "json", "parquet"), default=None,
+        note="Otherwise tsv; a job always writes Parquet. json: JSON lines",
+    )  # fmt: skip
     add_treebank_style(parser)
-    add_output(parser, "the rows")
+    add_output(parser, "the rows", "the folder of a job")
+    jobs.add_job(parser)
     parser.set_defaults(run=_score)
 
 
-def _score(options: argparse.Namespace) -> None:
+def _score(options: argparse.Namespace) -> int:
+    if jobs.is_job(options):
+        return _run_job(options)
+    options.format = options.format or "tsv"
     if scores_displayed_words(options):
         score_displayed_words(load_model(options.model, options), options)
-        return
+        return 0
     rows, table = _scored(load_model(options.model, options), options)
     write_rows(rows, table, options)
+    return 0
+
+
+def _run_job(options: argparse.Namespace) -> int:
+    from syntaxlm.jobs.work import ScoreOptions
+
+    if options.carry_state:
+        raise InputError("--carry-state: the shards of a job are scored independently; omit it")
+    if scores_displayed_words(options):
+        raise InputError("--words and --group: cannot be used in a job; omit --workers and --engine")
+    names = jobs.model_names([options.model])
+    return jobs.run(options, ScoreOptions(names, treebank_style(options), options.carry_state))
 
 
 def _scored(stored: Any, options: argparse.Namespace) -> tuple[Iterator[Row], Table]:

@@ -45,8 +45,7 @@ def parse_text(
     normalisers = [one.normaliser for one in stored]
     reader = next((one for one in normalisers if one.units == "tags"), normalisers[0])
     lines = (line for _, line in read_sentences(text, reader))
-    of_distances = all(one.require(ParsingModel, "parsing").structure_type is Distances for one in stored)
-    together = PARSED_TOGETHER if of_distances else SCORED_TOGETHER
+    together = lines_together(stored)
     chunks = iter(lambda: list(islice(lines, together)), [])
     first = 1
     size = None if isinstance(text, GivenText) else plain_size(text)
@@ -59,6 +58,12 @@ def parse_text(
         first += len(chunk)
     if first == 1:
         raise no_sentence(text)
+
+
+def lines_together(stored: Sequence[ModelBundle]) -> int:
+    """The number of lines that these models parse at a time. Raises InputError for a model that does not parse."""
+    of_distances = all(one.require(ParsingModel, "parsing").structure_type is Distances for one in stored)
+    return PARSED_TOGETHER if of_distances else SCORED_TOGETHER
 
 
 def _bytes_of(lines: Sequence[str]) -> int:
