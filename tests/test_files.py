@@ -228,6 +228,7 @@ def test_written_json_has_only_valid_json_numbers():
     ("code", "advice"),
     [
         (errno.ENOSPC, "Free some space, or write to another disk."),
+        (errno.EDQUOT, "Free some space, or write to another disk."),
         (errno.EACCES, "Check its permissions and those of the folders above it."),
         (errno.EROFS, "The file system is read-only; choose another folder."),
     ],

@@ -1,4 +1,4 @@
-"""Interrupted commands leave no partial files."""
+"""Interrupted commands leave no partial files. Errors of the operating system name the file."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
+
+from syntaxlm.cli import main
 
 
 @pytest.mark.long
@@ -31,3 +34,17 @@ def test_an_interrupted_parse_leaves_no_temporary_file(trained, tmp_path, number
     assert process.returncode == 128 + number
     assert "Traceback" not in errors
     assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_may_not_be_entered_is_reported_by_name(monkeypatch, capsys):
+    exists = Path.exists
+
+    def refusing(path: Path) -> bool:
+        if path.parent.name == "closed":
+            raise PermissionError(13, "Permission denied", str(path))
+        return exists(path)
+
+    monkeypatch.setattr(Path, "exists", refusing)
+    assert main(["parse", "closed", "a cat"]) == 2
+    expected = "syntaxlm: error: closed/config.json: cannot be opened: Permission denied. Check its permissions"
+    assert capsys.readouterr().err.startswith(expected)

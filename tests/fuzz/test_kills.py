@@ -42,6 +42,14 @@ MOST_LIVES = 20
 TIMES = ("seconds", "minutes", "tokens_per_second", "folder", "metrics_bytes")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def imported() -> None:
+    """Imports here what every fork would otherwise import for itself."""
+    import syntaxlm.training.display
+    import syntaxlm.training.pair_classifier
+    import syntaxlm.training.stops  # noqa: F401
+
+
 def fork(arguments: list[str]) -> int:
     """Starts a command. Returns the process id."""
     child = os.fork()

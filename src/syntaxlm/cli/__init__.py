@@ -37,6 +37,7 @@ from syntaxlm.cli.shell import add_completion_script
 from syntaxlm.cli.train import add_compare, add_focus, add_train
 from syntaxlm.cli.tune import add_tune
 from syntaxlm.errors import InputError, InputWarning, OldSettingWarning
+from syntaxlm.files import system_error
 from syntaxlm.old_settings import rename_old_options
 
 # In the order of the help.
@@ -71,6 +72,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("syntaxlm: interrupted", file=sys.stderr)
         return INTERRUPTED
     except OSError as error:
+        if error.filename is not None:  # for instance, a folder above it may not be entered
+            print(f"syntaxlm: error: {system_error(error.filename, 'opened', error)}", file=sys.stderr)
+            return WRONG_INPUT
         if not isinstance(error, BrokenPipeError):  # all other writing raises InputError
             print(f"syntaxlm: error: standard output: {error.strerror or error}", file=sys.stderr)
             sys.stdout = None  # otherwise the interpreter tries again when it exits
