@@ -174,6 +174,8 @@ def _interface(served: Mapping[str, ServedModel], limits: Limits) -> APIRouter:
 
 def _split(text: str) -> list[str]:
     paragraphs = [" ".join(paragraph.split()) for paragraph in text.splitlines() if paragraph.strip()]
+    if not paragraphs:
+        return []
     splitter = Splitter.learn([paragraphs])
     return [sentence for paragraph in paragraphs for sentence in splitter(paragraph)]
 
