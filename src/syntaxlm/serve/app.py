@@ -14,6 +14,7 @@ from fastapi import APIRouter, FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException as BaseHTTPException
 
 import syntaxlm
 from syntaxlm.api.model import LanguageModel
@@ -217,9 +218,9 @@ def _add_errors(app: FastAPI, limits: Limits) -> None:
         more = f"; and {len(errors) - MOST_FAULTS:,} more errors" if len(errors) > MOST_FAULTS else ""
         return refused(422, "; ".join(map(_fault, errors[:MOST_FAULTS])) + more)
 
-    @app.exception_handler(HTTPException)
+    @app.exception_handler(BaseHTTPException)
     async def refused_by_the_library(request: Request, error: Exception) -> JSONResponse:
-        assert isinstance(error, HTTPException)
+        assert isinstance(error, BaseHTTPException)
         return refused(error.status_code, _unreadable(error) or str(error.detail), error.headers)
 
     @app.exception_handler(OverloadError)
@@ -235,7 +236,7 @@ def _add_errors(app: FastAPI, limits: Limits) -> None:
         return refused(500, str(error))
 
 
-def _unreadable(error: HTTPException) -> str | None:
+def _unreadable(error: BaseHTTPException) -> str | None:
     """What is wrong with a body that is no JSON for the library; None for other errors."""
     cause = error.__cause__
     if isinstance(cause, UnicodeDecodeError):
