@@ -160,8 +160,8 @@ def test_unbalanced_brackets_and_empty_trees_are_refused_by_line(text, found):
 
 def test_constituents_without_words_are_dropped():
     (tree,) = parse_brackets("(S (NP) (VP (A a) (X (Y))))", labelled=True)
-    assert tree.words == ("a", "Y")
-    assert [one.label for one in tree.constituents] == ["S", "VP", "X"]
+    assert tree.words == ("a",)
+    assert [one.label for one in tree.constituents] == ["S", "VP"]
 
 
 def row(number: object, head: object, word: str = "w") -> str:
@@ -189,14 +189,13 @@ def test_heads_out_of_range_and_wrong_ids_are_refused_by_line(tmp_path, text, fo
 def test_cycles_and_many_roots_of_a_long_sentence_are_listed_in_short(tmp_path):
     words = 20_000
     for heads, found in (
-        ([*range(2, words + 1), 1], f"a cycle: words 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20"
-         f" and {words - 20:,} more"),
-        ([0] * words, "several roots: words 1, 2"),
-    ):  # fmt: skip
+        ([*range(2, words + 1), 1], "a cycle: words 1, 2, 3, 4,"),
+        ([0] * words, "several roots: words 1, 2, 3, 4,"),
+    ):
         (tmp_path / "a.conllu").write_text("".join(row(place, head) for place, head in enumerate(heads, 1)))
         (tree,) = read_conllu(tmp_path / "a.conllu")
         faults = dependency_faults(tree)
-        assert any(found in one for one in faults)
+        assert any(found in one and f" and {words - 20:,} more" in one for one in faults)
         assert sum(map(len, faults)) < 400
 
 

@@ -34,12 +34,9 @@ STATUSES = {200, 400, 404, 413, 422}
 
 TEXTS = st.text(max_size=30) | st.lists(st.sampled_from([*ODD_TEXT, "the", " cat", ".", "<script>"])).map("".join)
 NUMBERS = st.sampled_from([0, -1, 1, 2, 2**31, 2**63, -(2**64), 10**400, 1.5, 1e308, float("nan"), float("inf")])
+NAMES = st.sampled_from(["prpn", "simple-pcfg", "biased", "viterbi", "x" * 999])
 VALUES = st.recursive(
-    st.none()
-    | st.booleans()
-    | NUMBERS
-    | TEXTS
-    | st.sampled_from(["prpn", "simple-pcfg", "biased", "viterbi", "x" * 999]),
+    st.one_of(st.none(), st.booleans(), NUMBERS, TEXTS, NAMES),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=2),
     max_leaves=4,
 )

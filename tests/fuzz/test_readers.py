@@ -155,7 +155,8 @@ TABLES = ['item\tsentence\tnote\n1\tthe "old" cat\t\n2\t"a\tb ""c"""\tx\n', "sen
 TABLE_PIECES = ['"', '""', '"\t', '\t"', '"\n', "\t", "sentence", ",", "\r"]
 PAIRS = ['{"sentence_good": "A cat sees.", "sentence_bad": "A cat see.", "UID": "a", "field": "syntax"}\n' * 2]
 BOOKS = [
-    'Mr. B. went to the U.S. (He left the U.S.).\n"Where?" he asked... It rained -- _so_ much; don\'t!\n\n1. A [12] :-)\n'
+    "Mr. B. went to the U.S. (He left the U.S.).\n\n'Where?' he asked... It rained -- _so_ much; don't!\n"
+    "\n1. A [12] :-)\n"
 ]
 TAGGED = ["The_DT old_cat_NN sat_VBD ._.\n\n_PRP 3\\/4_CD -LRB-_-LRB- naïve_JJ\r\n", "友情_N 是_V\u3000鄰居_N\n"]
 TAGGED_PIECES = ["_", "__", " _", "_ ", "_A", "a_", "a_B|C", "_\u200b"]
