@@ -21,6 +21,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Protocol
 
+from syntaxlm.allocation import memory_size
 from syntaxlm.errors import InputError
 from syntaxlm.files import decode_text, system_error
 
@@ -196,7 +197,7 @@ def open_bytes(path: str | Path) -> io.BufferedReader:
 def read_bytes(path: str | Path, most: int = MAXIMUM_TEXT) -> bytes:
     """The whole content of a file, decompressed.
 
-    most: limit in bytes, for decompressed data and standard input; plain files of any size are read.
+    most: limit in bytes, for decompressed data, pipes and standard input; plain files may have the size of the memory.
     Raises InputError as `open_bytes` does, and if the limit is exceeded.
     """
     return b"".join(_limited(path, most))
@@ -219,13 +220,18 @@ def _limited(path: str | Path, most: int) -> Iterator[bytes]:
     with open_bytes(path) as file:
         source = file.raw
         assert isinstance(source, _Source)
+        if source.size is not None and source.size > memory_size():
+            raise InputError(
+                f"{source_name(path)}: has {source.size / 2**30:,.1f} GiB and is read as a whole; this machine has"
+                f" {memory_size() / 2**30:,.1f} GiB of memory. Split it"
+            )
         length = 0
         while piece := file.read1(_PIECE):
             length += len(piece)
             if length > most and not source.is_plain:
                 raise InputError(
-                    f"{source_name(path)}: more than {most / 2**20:,.0f} MiB after decompression, the limit for a file"
-                    " that is read as a whole. Split it, or decompress it: plain files have no limit."
+                    f"{source_name(path)}: more than {most / 2**20:,.0f} MiB after decompression, the limit for what"
+                    " is read as a whole. Split it, or write it to a plain file, which may be larger."
                 )
             yield piece
 
@@ -327,7 +333,9 @@ class _Source(io.RawIOBase):
         except OSError as error:
             raise system_error(self._name, "read", error) from error
         self.compression = self._compression(path, start)
-        self.is_plain = self.compression is None and str(path) != STANDARD_INPUT
+        is_file = str(path) != STANDARD_INPUT and os.path.isfile(path)
+        self.is_plain = self.compression is None and is_file
+        self.size = os.path.getsize(path) if self.is_plain else None
         pieces = chain([start] if start else [], iter(partial(file.read1, _PIECE), b""))
         self._pieces = pieces if self.compression is None else _decompressed(pieces, self.compression.member)
 

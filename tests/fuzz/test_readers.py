@@ -1,6 +1,7 @@
 """Fuzzing of all readers of files: they return a result, or raise an InputError with the name of the file.
 
-A few examples run with the other tests; `make test-all` gives all readers together over a hundred thousand.
+A few examples run with the other tests; `make test-all` gives all readers, and the JSON interface of the page
+(`test_api`), together over two hundred thousand. The seeds are fixed.
 """
 
 from __future__ import annotations
@@ -18,12 +19,16 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from syntaxlm.data.corpora import EncodedCorpus, count_tokens, read_lines, read_sentences
+from syntaxlm.data.pairs import read_pairs
+from syntaxlm.data.sentences import Splitter, read_paragraphs
+from syntaxlm.data.tables import read_table
 from syntaxlm.data.treebanks import read_treebank, treebank_tokens, write_tags, write_words
 from syntaxlm.errors import InputError
 from syntaxlm.files import read_text, split_lines
 from syntaxlm.model_io import export_arpa, import_arpa
 from syntaxlm.settings import override
 from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.recipe import read_recipe
 from syntaxlm.training.recipe_files import shipped_recipes
@@ -47,7 +52,7 @@ from syntaxlm.trees import (
 )
 from tests.fuzz.mutation import mutated
 
-FEW, MANY = 60, 20_000
+FEW, MANY = 60, 16_000
 
 BRACKETS = [
     "( (S (NP-SBJ-1 (DT The) (NN cat)) (VP (VBD sat) (NP (-NONE- *-1))) (. .)) )\n(S (NP (PRP It)) (VP (VBD slept)))\n",
@@ -146,6 +151,13 @@ NORMALISERS = [
     Normaliser(unicode_form="keep", numbers="runs", drop_words=("the", "N")),
 ]
 TAGS = Normaliser(units="tags", drop_punctuation=True)
+TABLES = ['item\tsentence\tnote\n1\tthe "old" cat\t\n2\t"a\tb ""c"""\tx\n', "sentence\na cat\n"]
+TABLE_PIECES = ['"', '""', '"\t', '\t"', '"\n', "\t", "sentence", ",", "\r"]
+PAIRS = ['{"sentence_good": "A cat sees.", "sentence_bad": "A cat see.", "UID": "a", "field": "syntax"}\n' * 2]
+BOOKS = [
+    "Mr. B. went to the U.S. (He left the U.S.).\n\n'Where?' he asked... It rained -- _so_ much; don't!\n"
+    "\n1. A [12] :-)\n"
+]
 TAGGED = ["The_DT old_cat_NN sat_VBD ._.\n\n_PRP 3\\/4_CD -LRB-_-LRB- naïve_JJ\r\n", "友情_N 是_V\u3000鄰居_N\n"]
 TAGGED_PIECES = ["_", "__", " _", "_ ", "_A", "a_", "a_B|C", "_\u200b"]
 
@@ -259,7 +271,29 @@ def tagged(path: Path) -> None:
         assert [line for _, line in read_sentences(path.with_name(path.name + name), TAGS)] == lines
 
 
+def table(path: Path) -> None:
+    with refusal(path):
+        names, rows = read_table(path, "sentence")
+        assert all(len(row.others) == len(names) for row in rows)
+
+
+def pairs(path: Path) -> None:
+    assert all(pair.better and pair.worse for pair in read_pairs([path]))
+
+
+def book(path: Path) -> None:
+    for encoding in ("utf-8", "latin-1", "utf-16"):
+        with refusal(path):
+            paragraphs = read_paragraphs(path, encoding=encoding).paragraphs
+            split = TreebankStyle("split", "split")
+            for sentence in Splitter.learn([paragraphs])(paragraphs[0]):
+                assert split(sentence).strip()
+
+
 READERS = [
+    pytest.param(table, ".tsv", mutated(TABLES, TABLE_PIECES), id="table"),
+    pytest.param(pairs, ".jsonl", mutated(PAIRS, JSON_PIECES), id="pairs"),
+    pytest.param(book, ".txt", mutated(BOOKS), id="book"),
     pytest.param(tagged, ".tagged.txt", mutated(TAGGED, TAGGED_PIECES), id="tagged"),
     pytest.param(brackets, ".mrg", mutated(BRACKETS, BRACKET_PIECES), id="brackets"),
     pytest.param(conllu, ".conllu", mutated(CONLLU, COLUMN_PIECES), id="conllu"),
@@ -277,7 +311,7 @@ def read_all(reader: Callable[[Path], None], path: Path, contents: st.SearchStra
         max_examples=examples,
         deadline=None,
         database=None,
-        derandomize=examples == FEW,
+        derandomize=True,
         phases=[Phase.generate, Phase.shrink],
         suppress_health_check=list(HealthCheck),
     )

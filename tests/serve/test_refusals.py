@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import http.client
 import re
+import socket
 import threading
+from functools import partial
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
 from syntaxlm.errors import InputError
+from syntaxlm.serve import server
 from syntaxlm.serve.app import STATIC, create_app
 from syntaxlm.serve.limits import Limits
 from syntaxlm.serve.models import ServedModel
@@ -244,3 +247,53 @@ def test_script_in_a_sentence_stays_text(client):
     assert "<script" not in found["svg"]
     assert "<img" not in found["svg"]
     assert SENTENCE not in found["svg"]
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b'{"sentences": ["\xff"]}', "the body is not utf-8: found byte 0xff at offset 16; expected JSON in UTF-8"),
+        (b"[" * 100_000 + b"]" * 100_000, "nested too deeply"),
+        (b'{"sentences": ' + b"9" * 5000 + b"}", "the body cannot be read: Exceeds the limit"),
+    ],
+)
+def test_a_body_that_cannot_be_decoded_is_refused_with_the_reason(client, body, message):
+    answer = client.post("/api/parse", content=body, headers={"Content-Type": "application/json"})
+    assert message in detail(answer, 400)
+
+
+@pytest.mark.parametrize("depth", [10, 200, 400, 600, 800, 900, 950])
+def test_nested_values_are_refused(client, depth):
+    body = b'{"sentences": [' + b"[" * depth + b"]" * depth + b"]}"
+    answer = client.post("/api/parse", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code in (400, 422)
+    assert "an array" in answer.text or "nested too deeply" in answer.text
+
+
+def test_messages_about_a_large_request_are_short(client):
+    fields = {f"{'x' * 100}{number}": 1 for number in range(1000)}
+    message = detail(client.post("/api/parse", json=fields), 422)
+    assert message.endswith("and 996 more errors")
+    assert len(message) < 1000
+
+
+@pytest.mark.parametrize("text", ["", " \n\t", "\x85\u2028", ".", "\ufeff"])
+def test_text_without_sentences_has_none(client, text):
+    assert client.post("/api/sentences", json={"text": text}).json()["sentences"] == []
+
+
+def test_slow_clients_are_disconnected(models, monkeypatch):
+    """One sends no request, one half of its headers, one half of its body."""
+    monkeypatch.setattr(server, "HEADER_SECONDS", 0.5)
+    with running(create_app({"lstm": models["lstm"]}, Limits(max_seconds=1))) as address:
+        host = urlsplit(address)
+        half = b"POST /api/parse HTTP/1.1\r\nHost: localhost\r\n"
+        sent = [b"", half, half + b"Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{"]
+        connections = [socket.create_connection((host.hostname, host.port), timeout=30) for _ in sent]
+        for connection, part in zip(connections, sent, strict=True):
+            connection.sendall(part)
+        answers = [b"".join(iter(partial(connection.recv, 10_000), b"")) for connection in connections]
+        assert answers[:2] == [b"", b""]
+        assert answers[2].startswith(b"HTTP/1.1 408")
+        assert b"the request was not received within 1 seconds" in answers[2]
+        assert httpx.get(f"{address}/api/models").status_code == 200

@@ -16,6 +16,8 @@ from syntaxlm.text.treebank_style import TreebankStyle
         ("The cat sleeps.", "The cat sleeps .", "The cat sleeps"),
         ('"Who," he said, "is Mr. Lee?"', '" Who , " he said , " is Mr. Lee ? "', "Who he said is Mr. Lee"),
         ('He said "no."', 'He said " no . "', "He said no"),
+        ("(He left the U.S.).", "( He left the U.S. ) .", "He left the U.S."),
+        ('"(Mr. Lee)." Then', '" ( Mr. Lee ) . " Then', "Mr. Lee Then"),
         ("She left the U.S.", "She left the U.S.", "She left the U.S."),
         ("Well... it's (so-called) 1,000!", "Well ... it's ( so-called ) 1,000 !", "Well it's so-called 1,000"),
         ("<unk> ?", "<unk> ?", "<unk>"),

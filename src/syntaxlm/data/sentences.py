@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import chain, pairwise
+from itertools import chain, pairwise, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +53,7 @@ _LIST_ITEM = re.compile(r"\(?(?:\d{1,3}(?:\.\d{1,2})*|[a-zA-Z]|[ivx]{1,5})[.)]")
 _TAIL = re.compile(  # references and emoticons, which follow the end of their sentence
     r"(?:(?:\[(?:\d+(?:\s*[-–,]\s*\d+)*|\.{3}|…)\]|>?[:;=]['’o-]?[()\[\]DPp/\\|]+|\^_*\^|<3)(?=\s|$)\s*)+"
 )
-_DOTS = re.compile(r"(?:\.{2,}|…)[\"'”’»)\]]*(?P<space>\s+)(?=[\"'“‘«(]*(?P<word>[^\W\d_]+))")
+_DOTS = re.compile(r"(?:(?<!\.)\.{2,}(?!\.)|…)[\"'”’»)\]]*(?P<space>\s+)(?=[\"'“‘«(]*(?P<word>[^\W\d_]+))")
 _OPENING_MARKS = "\"'([{‘“«„¿¡`"
 _AROUND = _OPENING_MARKS + ")]}’”»,;:"
 
@@ -236,7 +236,7 @@ def likely_abbreviations(
     without: Counter[str] = Counter()
     ends: Counter[str] = Counter()
     inside: Counter[str] = Counter()
-    for word, following in zip(words, [*words[1:], ""], strict=True):
+    for word, following in zip_longest(words, words[1:], fillvalue=""):
         bare = word.strip(_AROUND + "!?…").lower()
         stem = bare.removesuffix(".")
         if stem not in candidates:
@@ -402,9 +402,13 @@ def _decoded(path: str | Path, encoding: str) -> str:
                 ) from error
             raise
     try:
-        return read_bytes(path).decode(encoding)
-    except (UnicodeDecodeError, LookupError) as error:
+        text = read_bytes(path).decode(encoding)
+        text.encode()  # some encodings have half surrogate pairs
+    except (UnicodeError, LookupError) as error:
         raise InputError(f"{source_name(path)}: cannot be read as {encoding}: {error}") from error
+    if "\0" in text:
+        raise InputError(f"{source_name(path)}: found a zero character; expected text in {encoding}, or its encoding")
+    return text
 
 
 def _check(paths: Sequence[str | Path], train: str | Path, valid: str | Path | None, encoding: str) -> None:

@@ -23,6 +23,7 @@ LEVEL, BARE_LEVEL = 20.0, 11.0  # pixels between levels, with labels and without
 FOOT = 14.0  # pixels from the bottom of the arcs to the lowest level
 RAISED = 5.0  # pixels between an arc and its label's baseline
 COLUMN = 26.0  # pixels: least width of a word's column
+MAXIMUM_WORDS = 1000  # of a sentence; its arcs take seconds
 ROOT_LABEL = "root"  # label of ROOT's arrow if the file has none
 
 Leg = tuple[int, int]
@@ -77,7 +78,7 @@ class _Span:
 
 
 def lay_out_arcs(tree: DependencyTree) -> ArcLayout:
-    """Lay out a dependency tree. Raises InputError for a word that is its own head."""
+    """Lay out a dependency tree. Raises InputError for a word that is its own head, and for too many words."""
     _check(tree)
     shown = [shortened(visible(word), LONGEST_WORD) for word in tree.words]
     tags = [shortened(visible(tag), LONGEST_LABEL) if tag else "" for tag in tree.tags]
@@ -126,6 +127,11 @@ def _row(shown: Sequence[str], full: Sequence[str], places: Sequence[float], y: 
 
 
 def _check(tree: DependencyTree) -> None:
+    if len(tree) > MAXIMUM_WORDS:
+        raise InputError(
+            f"sentence {tree.name or '(no id)'}: found {len(tree):,} words; expected at most {MAXIMUM_WORDS:,} in a"
+            " picture of arcs"
+        )
     for word, head in enumerate(tree.heads, 1):
         if head == word or not 0 <= head <= len(tree):
             raise InputError(

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from syntaxlm.drawing.svg import TEXT_SIZES
 from syntaxlm.drawing.text import right_to_left, shortened, text_width, visible
+from syntaxlm.errors import InputError
 from syntaxlm.trees.bracket_text import INDUCED_LABEL
 from syntaxlm.trees.tree import Constituent, Tree
 
@@ -25,6 +26,7 @@ ROOMY_WORDS = 24  # longer sentences get narrow columns
 LONGEST_WORD, LONGEST_LABEL = 48, 18  # characters drawn; longer ones are shortened in the middle
 BAR_ZONE = 64.0  # pixels: height of the highest bar
 AXIS = 48.0  # pixels left of the bars for their axis
+MAXIMUM_NODES = 20_000  # words and constituents; the picture of a larger tree takes minutes and shows nothing
 TREE_HEIGHT = 420.0  # pixels: levels of deeper trees are moved closer together
 
 Span = tuple[int, int]
@@ -113,6 +115,8 @@ class TreeLayout:
 
 def columns_of(trees: Sequence[Tree], words: Sequence[str]) -> Columns:
     """Columns wide enough for the words and for the labels and tags of all the trees over them."""
+    for tree in trees:
+        check_size(tree)
     shown = [_word(word) for word in words]
     roomy = COLUMN if len(words) <= ROOMY_WORDS else NARROW_COLUMN
     widths = _widths(trees, [max(roomy, text_width(word, TEXT_SIZES["word"]) + 14) for word in shown])
@@ -162,7 +166,8 @@ def lay_out(
 
     distances: one per word; that of word i is between words i - 1 and i, so the first is not drawn. None: no bars.
     shared: spans that another tree also has. columns: columns shared by several trees; None: fitted to this tree.
-    Raises ValueError if words or distances are not one per word of the tree, and for a non-finite distance.
+    Raises ValueError if words or distances are not one per word of the tree, and for a non-finite distance; InputError
+    for a tree of more than `MAXIMUM_NODES` words and constituents.
     """
     _check(tree, words, distances)
     columns = columns or columns_of([tree], words)
@@ -206,7 +211,18 @@ def lay_out(
     )
 
 
+def check_size(tree: Tree) -> None:
+    """Raises InputError for a tree that is too large for a picture."""
+    nodes = len(tree) + len(tree.constituents)
+    if nodes > MAXIMUM_NODES:
+        raise InputError(
+            f"a tree of {len(tree):,} words and {len(tree.constituents):,} constituents is too large for a picture;"
+            f" expected at most {MAXIMUM_NODES:,} together"
+        )
+
+
 def _check(tree: Tree, words: Sequence[str], distances: Sequence[float] | None) -> None:
+    check_size(tree)
     if len(words) != len(tree):
         raise ValueError(f"found {len(words)} words for a tree over {len(tree)} words")
     if distances is None:

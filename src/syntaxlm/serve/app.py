@@ -14,6 +14,7 @@ from fastapi import APIRouter, FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException as BaseHTTPException
 
 import syntaxlm
 from syntaxlm.api.model import LanguageModel
@@ -37,12 +38,15 @@ STATIC = {
 """Each route, and the file of the package that it returns. Files are read once, when the application is created."""
 
 RETRY_AFTER = "2"  # seconds
+MOST_FAULTS, LONGEST_SHOWN = 5, 80  # errors in a message; characters of a value or a name
 DESCRIPTION = (
     "Trees and surprisals of language models. Requests and answers are JSON in UTF-8. Errors have a detail, which says"
     " what is wrong and what was expected."
 )
 ERRORS: dict[int | str, dict[str, Any]] = {
+    400: {"model": schemas.Error, "description": "The body is not UTF-8, or is nested too deeply"},
     404: {"model": schemas.Error, "description": "No model has this name"},
+    408: {"model": schemas.Error, "description": "The request was sent too slowly"},
     413: {"model": schemas.Error, "description": "The request is too large"},
     422: {"model": schemas.Error, "description": "The request is wrong, or above a limit"},
     503: {"model": schemas.Error, "description": "Too many requests are waiting"},
@@ -71,7 +75,7 @@ def create_app(models: Mapping[str, LanguageModel], limits: Limits | None = None
         title="syntaxlm", version=syntaxlm.__version__, description=DESCRIPTION, lifespan=lifespan,
         openapi_url="/api/openapi.json", docs_url=None, redoc_url=None,
     )  # fmt: skip
-    app.add_middleware(Guard, hosts=hosts, max_body=limits.max_body)
+    app.add_middleware(Guard, hosts=hosts, max_body=limits.max_body, max_seconds=limits.max_seconds)
     _add_errors(app, limits)
     app.include_router(_interface(served, limits))
     folder = files("syntaxlm.serve") / "static"
@@ -150,16 +154,29 @@ def _interface(served: Mapping[str, ServedModel], limits: Limits) -> APIRouter:
         return _validated(schemas.GenerateAnswer, model=model.name, sentences=found)
 
     @router.post(
-        "/sentences", summary="Split running text into sentences", responses={key: ERRORS[key] for key in (413, 422)}
+        "/sentences",
+        summary="Split running text into sentences",
+        responses={key: ERRORS[key] for key in (400, 408, 413, 422, 503)},
     )
     async def sentences(request: schemas.SplitRequest) -> schemas.SplitAnswer:
-        return schemas.SplitAnswer(sentences=await run_in_threadpool(_split, request.text))
+        nonlocal splitting
+        if splitting >= limits.max_waiting:
+            raise OverloadError(f"{splitting} texts are waiting to be split. Try again in a few seconds")
+        splitting += 1
+        try:
+            async with one_at_a_time:
+                return schemas.SplitAnswer(sentences=await run_in_threadpool(_split, request.text))
+        finally:
+            splitting -= 1
 
+    splitting, one_at_a_time = 0, asyncio.Lock()
     return router
 
 
 def _split(text: str) -> list[str]:
     paragraphs = [" ".join(paragraph.split()) for paragraph in text.splitlines() if paragraph.strip()]
+    if not paragraphs:
+        return []
     splitter = Splitter.learn([paragraphs])
     return [sentence for paragraph in paragraphs for sentence in splitter(paragraph)]
 
@@ -197,7 +214,14 @@ def _add_errors(app: FastAPI, limits: Limits) -> None:
     @app.exception_handler(RequestValidationError)
     async def wrong_request(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)
-        return refused(422, "; ".join(map(_fault, error.errors())))
+        errors = error.errors()
+        more = f"; and {len(errors) - MOST_FAULTS:,} more errors" if len(errors) > MOST_FAULTS else ""
+        return refused(422, "; ".join(map(_fault, errors[:MOST_FAULTS])) + more)
+
+    @app.exception_handler(BaseHTTPException)
+    async def refused_by_the_library(request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, BaseHTTPException)
+        return refused(error.status_code, _unreadable(error) or str(error.detail), error.headers)
 
     @app.exception_handler(OverloadError)
     async def overloaded(request: Request, error: Exception) -> JSONResponse:
@@ -212,15 +236,33 @@ def _add_errors(app: FastAPI, limits: Limits) -> None:
         return refused(500, str(error))
 
 
+def _unreadable(error: BaseHTTPException) -> str | None:
+    """What is wrong with a body that is no JSON for the library; None for other errors."""
+    cause = error.__cause__
+    if isinstance(cause, UnicodeDecodeError):
+        found = cause.object[cause.start : cause.start + 1].hex()
+        return f"the body is not {cause.encoding}: found byte 0x{found} at offset {cause.start}; expected JSON in UTF-8"
+    if isinstance(cause, RecursionError):
+        return "the body is nested too deeply; expected a JSON object with the fields of this request"
+    return f"the body cannot be read: {cause}" if isinstance(cause, ValueError) else None
+
+
 def _fault(error: Mapping[str, Any]) -> str:
     """An error of a request as text: the field, and what is wrong with it."""
     if error["type"] == "json_invalid":
         return f"the body is not JSON: {error['ctx']['error']}, at character {error['loc'][-1]}"
-    place = ".".join(map(str, error["loc"][1:])) or "body"
+    place = ".".join(map(str, error["loc"][1:]))[:LONGEST_SHOWN] or "body"
     if error["type"] == "extra_forbidden":
         return f"{place}: no such field"
     if place == "body":
         return "the body is not a JSON object; expected one, with the header Content-Type: application/json"
     if error["type"] == "value_error":
         return f"{place}: {error['ctx']['error']}"
-    return f"{place}: {error['msg'][0].lower()}{error['msg'][1:]}, found {json.dumps(error['input'], default=str)[:80]}"
+    return f"{place}: {error['msg'][0].lower()}{error['msg'][1:]}, found {_shown(error['input'])}"
+
+
+def _shown(value: Any) -> str:
+    """A value of a request, in a message; an array may be nested too deeply to be written."""
+    if isinstance(value, list | dict):
+        return "an array" if isinstance(value, list) else "an object"
+    return json.dumps(value, default=str)[:LONGEST_SHOWN]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 from collections.abc import Sequence
 from urllib.parse import urlsplit
@@ -25,15 +26,16 @@ MOST_DISCARDED = 100 * 2**20  # bytes of a body that is too large that are read,
 
 
 class Guard:
-    """Refuses requests for other hosts, and requests above the size limit; adds security headers to all answers.
+    """Refuses requests for other hosts, too large ones, and slow ones; adds security headers to all answers.
 
     A page of another site can make a browser send requests here under its own host name (DNS rebinding), so a name
     must be known. An address in the header shows that no name was looked up.
     """
 
-    def __init__(self, app: ASGIApp, hosts: Sequence[str], max_body: int) -> None:
-        """hosts: names, besides localhost.  max_body: bytes."""
-        self._app, self._hosts, self._max_body = app, {"localhost", *map(str.lower, hosts)}, max_body
+    def __init__(self, app: ASGIApp, hosts: Sequence[str], max_body: int, max_seconds: float) -> None:
+        """hosts: names, besides localhost.  max_body: bytes.  max_seconds: until the body is received."""
+        self._app, self._hosts = app, {"localhost", *map(str.lower, hosts)}
+        self._max_body, self._max_seconds = max_body, max_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -55,7 +57,13 @@ class Guard:
             )
             await answer(scope, receive, send_with_headers)
             return
-        body = await self._body(receive)
+        try:
+            body = await asyncio.wait_for(self._body(receive), self._max_seconds)
+        except TimeoutError:
+            answer = _refusal(408, f"the request was not received within {self._max_seconds} seconds")
+            answer.headers["Connection"] = "close"
+            await answer(scope, receive, send_with_headers)
+            return
         if body is None:
             answer = _refusal(413, f"the request is too large; expected at most {self._max_body:,} bytes")
             await answer(scope, receive, send_with_headers)

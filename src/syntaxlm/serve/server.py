@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import socket
 import threading
@@ -10,12 +11,14 @@ from contextlib import contextmanager
 
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from syntaxlm.errors import InputError
 from syntaxlm.settings import check_number
 
 MAX_CONNECTIONS = 1000
 KEEP_ALIVE = 15  # seconds
+HEADER_SECONDS = 20.0  # until the headers of a request are received
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -51,6 +54,43 @@ def is_loopback(bound: socket.socket) -> bool:
     return ipaddress.ip_address(bound.getsockname()[0].partition("%")[0]).is_loopback
 
 
+class _Protocol(H11Protocol):
+    """Closes connections whose clients do not send the headers of a request in time; uvicorn waits forever."""
+
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._start()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._has_request():
+            self._stop()
+        elif self._timer is None:
+            self._start()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop()
+        super().connection_lost(exc)
+
+    def _has_request(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _start(self) -> None:
+        self._timer = self.loop.call_later(HEADER_SECONDS, self._give_up)
+
+    def _stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _give_up(self) -> None:
+        self._timer = None
+        if not self._has_request():
+            self.transport.close()
+
+
 class Server(uvicorn.Server):
     """A server that reports when it answers. on_start: called then."""
 
@@ -58,6 +98,7 @@ class Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
+                http=_Protocol,
                 log_level="warning",
                 access_log=False,
                 server_header=False,

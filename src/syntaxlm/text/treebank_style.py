@@ -17,13 +17,17 @@ Punctuation = Literal["keep", "split", "drop", "auto"]
 Contractions = Literal["keep", "split", "auto"]
 
 _OPENING = re.compile(r"``|[\"“”«(\[{¿¡‘]")
-_CLOSING = re.compile(r"(?:\.{2,}|''|[\"“”»)\]},;:?!…]|(?<=[,.;:?!…])['’])$")
+_CLOSING = frozenset('"“”»)]},;:?!…')
+_ENDS = frozenset(",.;:?!…")  # a single quotation mark after one of these closes
+_BEFORE_STOP = frozenset("\"“”»)]}'’")  # a full stop after one of these belongs to no abbreviation
 _SINGLE_QUOTE = re.compile(r"['’]")
 _CURRENCY = re.compile(r"(?:[A-Z]{1,2})?[$£€¥](?=\d)")
 _PERCENT = re.compile(r"(?<=\d)%$")
 _DASH = re.compile(r"--+|—+")
 _CONTRACTION = re.compile(r"(?i)(?<=[^\W\d_])(?:n['’]t|['’](?:s|re|ve|ll|d|m)|(?<=s)['’])$")
 _CANNOT = re.compile(r"(?i)(can)(not)")
+_LONGEST_ENDING = 3  # characters of a contraction
+_LONGEST_KNOWN = 2000  # characters; longer words are not looked up, once for each mark at their ends
 
 
 class Piece(NamedTuple):
@@ -49,10 +53,10 @@ class TreebankStyle:
     """How the words of a line are split before a model's normaliser reads them.
 
     punctuation: treatment of marks at the ends of a word (quotation marks, brackets, , ; : ? ! and two or more dots),
-    of dashes (-- and —) anywhere, of a full stop by itself, and of the full stop of the sentence's last word, unless
-    the word contains another (U.S.). `split`: each becomes a word; `drop`: it is removed. All other full stops belong
-    to abbreviations and are kept, like hyphens and apostrophes. A currency sign before a number and % after it become
-    words in both cases: $ 5, 5 %.
+    of dashes (-- and —) anywhere, of a full stop by itself or after a bracket or quotation mark, and of the full stop
+    of the sentence's last word, unless the word contains another (U.S.). `split`: each becomes a word; `drop`: it is
+    removed. All other full stops belong to abbreviations and are kept, like hyphens and apostrophes. A currency sign
+    before a number and % after it become words in both cases: $ 5, 5 %.
     contractions: `split`: n't, 's, 're, 've, 'll, 'd, 'm, and the apostrophe after a final s become separate words, as
     in the Penn Treebank: does n't, ca n't, wo n't, it 's, the girls '. cannot becomes can not.
     `auto`: as the model's vocabulary requires; see `TextReader`.
@@ -112,11 +116,11 @@ class TreebankStyle:
         closing: list[Piece] = []
 
         def stays() -> bool:
-            return known is not None and start < end and known.has(word[start:end])
+            return known is not None and 0 < end - start <= _LONGEST_KNOWN and known.has(word[start:end])
 
         def close(begin: int) -> None:
             nonlocal end
-            closing.insert(0, self._mark(word, begin, end, offset))
+            closing.append(self._mark(word, begin, end, offset))
             end = begin
 
         while not stays() and (found := _OPENING.match(word, start, end)):
@@ -124,11 +128,11 @@ class TreebankStyle:
             start = found.end()
         may_stop = True
         while start < end:
-            if may_stop and self._ends_in_stop(word[start:end], is_last, known):
+            if may_stop and word[end - 1] == "." and self._ends_in_stop(word[start:end], is_last, known):
                 close(end - 1)
                 may_stop = False
-            elif not stays() and (found := _CLOSING.search(word[:end], start)):
-                close(found.start())
+            elif (begin := _closing_mark(word, start, end)) < end and not stays():
+                close(begin)
             else:
                 break
         if known is not None and not stays():
@@ -144,15 +148,17 @@ class TreebankStyle:
             opening.append(Piece(offset + start, offset + currency.end(), currency[0]))
             start = currency.end()
         if not stays() and start < end and (percent := _PERCENT.search(word[:end], start)):
-            closing.insert(0, Piece(offset + percent.start(), offset + end, percent[0]))
+            closing.append(Piece(offset + percent.start(), offset + end, percent[0]))
             end = percent.start()
-        return [*opening, *self._core(word[start:end], offset + start, known), *closing]
+        return [*opening, *self._core(word[start:end], offset + start, known), *reversed(closing)]
 
     @staticmethod
     def _ends_in_stop(word: str, is_last: bool, known: KnownWords | None) -> bool:
         """Whether a word ends in a full stop that does not belong to an abbreviation."""
         if len(word) < 2 or word[-1] != "." or word[-2] == ".":
             return word == "."
+        if word[-2] in _BEFORE_STOP:
+            return True
         before = word[:-1]
         if known is not None and known.has(word):
             return is_last and known.has(before) and known.is_more_frequent(before, word)
@@ -171,10 +177,23 @@ class TreebankStyle:
         if found := _CANNOT.fullmatch(word):
             return [Piece(offset + found.start(part), offset + found.end(part), found[part]) for part in (1, 2)]
         ending: list[Piece] = []
-        while found := _CONTRACTION.search(word):  # shouldn't've has two
-            ending.insert(0, Piece(offset + found.start(), offset + len(word), found[0].replace("’", "'")))
-            word = word[: found.start()]
-        return [Piece(offset, offset + len(word), word), *ending]
+        end = len(word)
+        while found := _CONTRACTION.search(word, max(0, end - _LONGEST_ENDING), end):  # shouldn't've has two
+            ending.append(Piece(offset + found.start(), offset + end, found[0].replace("’", "'")))
+            end = found.start()
+        return [Piece(offset, offset + end, word[:end]), *reversed(ending)]
+
+
+def _closing_mark(word: str, start: int, end: int) -> int:
+    """Where the closing mark at the end of word[start:end] begins; `end` if there is none."""
+    last = word[end - 1]
+    if last == ".":
+        begin = max(start, len(word[:end].rstrip(".")))
+        return begin if end - begin > 1 else end
+    if end - start > 1 and word.endswith("''", start, end):
+        return end - 2
+    closes = last in _CLOSING or (last in "'’" and end > 1 and word[end - 2] in _ENDS)
+    return end - 1 if closes else end
 
 
 AS_WRITTEN = TreebankStyle()

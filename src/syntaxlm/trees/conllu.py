@@ -6,7 +6,7 @@ Files may be compressed (.gz, .xz, .zst); "-" is standard input.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +18,7 @@ from syntaxlm.trees.tree import DependencyTree
 
 MAXIMUM_SENTENCE = 2**28  # approximate limit of the memory for the lines of one sentence, in bytes
 
+_SHOWN = 20  # number of words in a message
 _ROW = 64  # bytes of memory per line in addition to its characters
 _COLUMNS = 10  # columns of a CoNLL-U word line: ID FORM LEMMA UPOS XPOS FEATS HEAD DEPREL DEPS MISC
 _FEWEST_COLUMNS = 8  # of a CoNLL-X word line: ID FORM LEMMA CPOSTAG POSTAG FEATS HEAD DEPREL; PHEAD PDEPREL may follow
@@ -318,13 +319,17 @@ def dependency_faults(tree: DependencyTree) -> list[str]:
     if not roots:
         faults.append("no root")
     elif len(roots) > 1:
-        faults.append(f"several roots: words {', '.join(map(str, roots))}")
+        faults.append(f"several roots: words {_listed(roots)}")
     cycle = _cycle(tree.heads)
     if cycle:
-        faults.append(f"a cycle: words {', '.join(map(str, cycle))}")
+        faults.append(f"a cycle: words {_listed(cycle)}")
     if not is_projective(tree):
         faults.append("non-projective: arcs cross")
     return faults
+
+
+def _listed(words: Sequence[int]) -> str:
+    return ", ".join(map(str, words[:_SHOWN])) + (f" and {len(words) - _SHOWN:,} more" if len(words) > _SHOWN else "")
 
 
 def _cycle(heads: tuple[int, ...]) -> list[int]:
