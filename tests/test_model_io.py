@@ -238,9 +238,10 @@ def test_settings_of_a_model_too_large_for_memory_raise_an_error(folder, key, va
     assert_error(folder, str(folder / CONFIG))
 
 
-def test_a_newer_config_format_is_reported_first(folder):
-    (folder / CONFIG).write_text(json.dumps({"format": 99, "model": {"name": "mamba"}, "tokeniser": "new"}))
-    assert_error(folder, "found format 99; expected at most 2")
+@pytest.mark.parametrize(("format", "found"), [(99, "99"), (10**400, "10000000000000000000")])
+def test_a_newer_config_format_is_reported_first(folder, format, found):
+    (folder / CONFIG).write_text(json.dumps({"format": format, "model": {"name": "mamba"}, "tokeniser": "new"}))
+    assert_error(folder, f"found format {found}; expected at most 2")
 
 
 @pytest.mark.parametrize(
