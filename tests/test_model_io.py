@@ -3,21 +3,40 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import pickle
+import re
 import shutil
+import warnings
 
 import pytest
 import safetensors.torch
 import torch
 
-from syntaxlm.errors import InputError
+from syntaxlm import cli
+from syntaxlm.errors import InputError, OldSettingWarning
 from syntaxlm.files import UNFINISHED, remove_unfinished, replaced, write_text
-from syntaxlm.model_io import CONFIG, VOCABULARY, WEIGHTS, ModelSettings, read_model, write_settings, write_weights
-from syntaxlm.models.registry import build_model
+from syntaxlm.model_io import (
+    CONFIG,
+    VOCABULARY,
+    WEIGHTS,
+    ModelSettings,
+    PairClassifierSettings,
+    distinct_tensors,
+    load_weights,
+    read_model,
+    write_model,
+    write_settings,
+    write_weights,
+)
+from syntaxlm.models.pair_classifier import ClassifierSettings
+from syntaxlm.models.registry import MODELS, build_model
 from syntaxlm.tensor_files import read_tensors, write_tensors
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
+from tests.fresh_models import fresh
+from tests.models.variants import EVERY, built
 
 
 @pytest.fixture
@@ -219,9 +238,10 @@ def test_settings_of_a_model_too_large_for_memory_raise_an_error(folder, key, va
     assert_error(folder, str(folder / CONFIG))
 
 
-def test_a_newer_config_format_is_reported_first(folder):
-    (folder / CONFIG).write_text(json.dumps({"format": 99, "model": {"name": "mamba"}, "tokeniser": "new"}))
-    assert_error(folder, "found format 99; expected at most 2")
+@pytest.mark.parametrize(("format", "found"), [(99, "99"), (10**400, "10000000000000000000")])
+def test_a_newer_config_format_is_reported_first(folder, format, found):
+    (folder / CONFIG).write_text(json.dumps({"format": format, "model": {"name": "mamba"}, "tokeniser": "new"}))
+    assert_error(folder, f"found format {found}; expected at most 2")
 
 
 @pytest.mark.parametrize(
@@ -263,3 +283,171 @@ def test_an_unwritable_path_raises_an_error(tmp_path, place):
     with pytest.raises(InputError, match="cannot be written"):
         write_text("text", tmp_path / place)
     assert not list(tmp_path.rglob(f"*{UNFINISHED}"))
+
+
+# ---- damaged values
+
+
+@pytest.mark.parametrize(
+    ("value", "found"), [(1e300, "infinite values"), (1e25, "values from ")], ids=["beyond float32", "damaged exponent"]
+)
+def test_finite_weights_that_overflow_raise_an_error(folder, value, found):
+    def change(tensors):
+        tensors["decoder.bias"] = tensors["decoder.bias"].double()
+        tensors["decoder.bias"][3] = value
+        return tensors
+
+    with_weights(folder, change)
+    assert_error(folder, str(folder / WEIGHTS), f"the tensors are unusable: decoder.bias has {found}")
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_tensor_of_every_model_is_checked_for_nan(name):
+    model = built(name)
+    tensors = {key: one.clone() for key, one in distinct_tensors(model).items()}
+    load_weights(model, tensors, "file")
+    for key in [key for key, one in tensors.items() if one.is_floating_point() and one.numel()]:
+        damaged = tensors[key].clone()
+        damaged.view(-1)[-1] = float("nan")
+        with pytest.raises(InputError, match=f"^file: the tensors are unusable: {re.escape(key)} has NaN values$"):
+            load_weights(model, tensors | {key: damaged}, "file")
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_tables_outside_their_range_raise_an_error(name):
+    model = built(name)
+    tensors = {key: one.clone() for key, one in distinct_tensors(model).items()}
+    ranges = {
+        f"{prefix}.{key}" if prefix else key: limits
+        for prefix, part in model.named_modules()
+        for key, limits in getattr(part, "value_ranges", {}).items()
+    }
+    for key, (least, most) in ranges.items():
+        for value in (least - 1, most + 1):
+            if math.isfinite(value) and tensors[key].numel():
+                damaged = tensors[key].clone()
+                damaged.view(-1)[0] = 2 * value
+                with pytest.raises(InputError, match=f"{re.escape(key)} has values from .* expected"):
+                    load_weights(model, tensors | {key: damaged}, "file")
+    expected = {"prpn", "ngram", "ccm", "dmv", "diora", "simple-pcfg"}
+    assert ranges or name not in expected
+
+
+# ---- settings and files that do not fit together
+
+
+def with_config(folder, **changes):
+    data = json.loads((folder / CONFIG).read_text())
+    (folder / CONFIG).write_text(json.dumps(data | changes))
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "fault"),
+    [
+        (
+            "prpn",
+            {"mode": "trees"},
+            "mode: found trees; expected sentences, open-sentences or stream: prpn",
+        ),
+        ("tree-rnn", {"carry_state": True}, "carry_state: found true; expected false: tree-rnn models read dependency"),
+        ("ccm", {"carry_state": True}, "carry_state: found true; expected false: ccm models read whole sentences"),
+        ("dmv", {"predict_eos": False}, "predict_eos: found false; expected true: dmv models read ends of sentences"),
+        ("lstm", {"carry_state": True, "predict_eos": False}, "predict_eos: found false; expected true: a stream has"),
+        ("tree-rnn", {"normaliser": {"units": "characters"}}, "normaliser.units: found characters; expected words"),
+    ],
+)
+def test_settings_that_a_model_type_cannot_have_raise_an_error(tmp_path, name, changes, fault):
+    is_tree = name == "tree-rnn"
+    settings = ModelSettings(MODELS[name].config(), Normaliser(), predict_eos=not is_tree)
+    write_settings(tmp_path, settings, Vocabulary.build({"a": 2}), Vocabulary.build({}) if is_tree else None)
+    if "mode" in changes:
+        data = json.loads((tmp_path / CONFIG).read_text())
+        (tmp_path / CONFIG).write_text(json.dumps({"model": data["model"], "normaliser": data["normaliser"]}))
+    with_config(tmp_path, **changes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OldSettingWarning)
+        assert_error(tmp_path, f"{tmp_path / CONFIG}: the settings contradict each other: {fault}")
+
+
+@pytest.mark.parametrize("format", [0, -1, True, "2", 1.5, None, [2]])
+def test_a_format_that_is_no_version_raises_an_error(folder, format):
+    with_config(folder, format=format)
+    assert_error(folder, f"{folder / CONFIG}: format: found ", "expected an integer, 1 to 2")
+
+
+def test_huge_and_deep_configs_raise_an_error(folder):
+    text = (folder / CONFIG).read_text()
+    (folder / CONFIG).write_text('{"a":' * 50_000 + "1" + "}" * 50_000)
+    assert_error(folder, str(folder / CONFIG), "nested too deeply")
+    with_sections = text.replace('"layers"', '"other": ' + "[" * 150 + "]" * 150 + ', "layers"')
+    (folder / CONFIG).write_text(with_sections)
+    assert_error(folder, str(folder / CONFIG), "model.other: no such setting")
+    (folder / CONFIG).write_text(text)
+    os.truncate(folder / CONFIG, 1 << 30)
+    assert_error(folder, f"{folder / CONFIG}: found 1,073,741,824 bytes; expected at most 1,048,576")
+
+
+def test_a_repeated_key_raises_an_error(folder):
+    text = (folder / CONFIG).read_text()
+    (folder / CONFIG).write_text(text.replace('"layers": 2', '"layers": 2, "layers": 3'))
+    assert_error(folder, str(folder / CONFIG), "found the key 'layers' twice")
+    (folder / CONFIG).write_text(text)
+    content = (folder / VOCABULARY).read_text()
+    (folder / VOCABULARY).write_text(content.replace('"unknown"', '"tokens": [], "unknown"', 1))
+    assert_error(folder, str(folder / VOCABULARY), "found the key 'tokens' twice")
+
+
+def test_a_vocabulary_that_is_far_too_large_raises_an_error_before_a_model_is_built(folder, monkeypatch):
+    content = json.loads((folder / VOCABULARY).read_text())
+    content["tokens"] += [f"w{number}" for number in range(200_000)]
+    (folder / VOCABULARY).write_text(json.dumps(content))
+    monkeypatch.setattr("syntaxlm.model_io.build_model", lambda *_: pytest.fail("a model was built"))
+    assert_error(folder, str(folder / WEIGHTS), "do not fit the settings and the vocabulary (200", "has shape")
+
+
+def test_special_tokens_in_other_places_raise_an_error_for_models_of_whole_sentences(tmp_path):
+    settings = ModelSettings(MODELS["dmv"].config(), Normaliser())
+    write_settings(tmp_path, settings, Vocabulary(["a", "<unk>", "<s>", "</s>"]))
+    assert_error(tmp_path, str(tmp_path / VOCABULARY), "found the unknown token, BOS and EOS at places (1, 2, 3)")
+
+
+def test_weights_exchanged_while_a_folder_is_read_raise_an_error(folder, trained, monkeypatch):
+    read = Vocabulary.read
+
+    def read_and_exchange(path):
+        shutil.copy(trained.prpn / WEIGHTS, folder / WEIGHTS)
+        return read(path)
+
+    monkeypatch.setattr(Vocabulary, "read", read_and_exchange)
+    assert_error(folder, str(folder / WEIGHTS), "the weights do not fit the settings")
+
+
+@pytest.mark.parametrize("name", ["lstm", "ngram"])
+def test_weights_that_claim_a_terabyte_in_a_sparse_file_raise_an_error(tmp_path, name):
+    size = 1 << 40
+    tensor = "decoder.bias" if name == "lstm" else "levels.1.keys"
+    entry = {"dtype": "I64", "shape": [size // 8], "data_offsets": [0, size]}
+    header = json.dumps({tensor: entry}).encode()
+    (tmp_path / WEIGHTS).write_bytes(len(header).to_bytes(8, "little") + header)
+    os.truncate(tmp_path / WEIGHTS, 8 + len(header) + size)
+    vocabulary = Vocabulary.build({"a": 2})
+    write_settings(tmp_path, ModelSettings(MODELS[name].config(), Normaliser()), vocabulary)
+    assert_error(tmp_path, str(tmp_path / WEIGHTS))
+
+
+def test_repeated_labels_of_a_pair_classifier_raise_an_error():
+    model, classifier = MODELS["lstm"].config(), ClassifierSettings()
+    with pytest.raises(InputError, match="labels: found 'yes' 2 times; expected different labels"):
+        PairClassifierSettings(model, classifier, labels=("yes", "no", "yes"))
+    with pytest.raises(InputError, match=r"labels: found .*; expected 1 to 10000 entries"):
+        PairClassifierSettings(model, classifier, labels=())
+
+
+@pytest.mark.parametrize("command", [["score"], ["evaluate", "perplexity"]])
+def test_a_model_without_probabilities_is_refused_before_its_text_is_checked(tmp_path, capsys, command):
+    write_model(tmp_path / "ccm", fresh("ccm", units="tags"))
+    (tmp_path / "untagged.txt").write_text("the cat sees .\n")
+    assert cli.main([*command, str(tmp_path / "ccm"), str(tmp_path / "untagged.txt")]) == 2
+    error = capsys.readouterr().err
+    assert "this ccm model" in error
+    assert "word_TAG" not in error

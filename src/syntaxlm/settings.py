@@ -49,7 +49,7 @@ Finite = Annotated[float, Field(ge=-1e9, le=1e9)]
 
 _STRICT = pydantic.ConfigDict(strict=True)  # no conversion of types, such as "yes" to true
 _MOST_VALUES = 20_000  # in a file of settings
-_MOST_FAULTS = 20  # shown in a message
+_MOST_FAULTS = 10  # shown in a message
 _LONGEST_VALUE = 60  # characters shown of a wrong value
 _MOST_BITS = 4096  # of an integer in a YAML file; Python does not print integers of over 14,000 bits
 
@@ -123,7 +123,8 @@ def _faults_of_field(kind: type, name: str, reader: pydantic.TypeAdapter[Any], v
         reader.validate_python(value)
     except pydantic.ValidationError as error:
         faults = [{**fault, "loc": (name, *fault["loc"])} for fault in _first_faults(error)]
-        return [line for fault in faults for line in _lines(kind, fault)] + _further(error)
+        more = _further(error)
+        return [line for fault in faults for line in _lines(kind, fault)] + [f"{name}: and {more:,} more"] * (more > 0)
     return []
 
 
@@ -131,10 +132,9 @@ def _first_faults(error: pydantic.ValidationError) -> list[Any]:
     return error.errors(include_url=False)[:_MOST_FAULTS]
 
 
-def _further(error: pydantic.ValidationError) -> list[str]:
-    """A line with the number of faults that are not shown, such as those of the other entries of a long list."""
-    count = error.error_count() - _MOST_FAULTS
-    return [f"and {count:,} more"] if count > 0 else []
+def _further(error: pydantic.ValidationError) -> int:
+    """The number of faults that are not shown, such as those of the other entries of a long list."""
+    return max(0, error.error_count() - _MOST_FAULTS)
 
 
 @cache
@@ -169,7 +169,7 @@ def read_settings(kind: type[T], data: Any, source: str) -> T:
         )
     except pydantic.ValidationError as error:
         lines = [line for fault in _first_faults(error) for line in _lines(kind, fault)]
-        raise InputError(_listed(source, lines + _further(error))) from None
+        raise InputError(_listed(source, lines, _further(error))) from None
     except (TypeError, ValueError, RecursionError) as error:
         raise InputError(f"{source}: {error}") from None
     return settings
@@ -186,11 +186,14 @@ def _is_small(data: Any) -> bool:
     return count <= _MOST_VALUES
 
 
-def _listed(source: str, faults: Sequence[str]) -> str:
-    """Formats the faults of one source, one line per fault."""
+def _listed(source: str, faults: Sequence[str], more: int = 0) -> str:
+    """Formats the faults of one source, one line per fault. more: number of further faults."""
     if len(faults) == 1:
         return f"{source}: {faults[0]}"
-    return "\n".join([f"{source}: {len(faults)} settings cannot be used", *(f"  {fault}" for fault in faults)])
+    rest = [f"  and {more:,} more"] * (more > 0)
+    return "\n".join(
+        [f"{source}: {len(faults) + more} settings cannot be used", *(f"  {one}" for one in faults), *rest]
+    )
 
 
 def _lines(kind: type, fault: Any) -> list[str]:

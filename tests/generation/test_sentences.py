@@ -99,6 +99,12 @@ def test_impossible_tokens_are_not_chosen_at_the_boundaries():
     assert choose(log_probs.repeat(2, 0), ends, Sampling()).tolist() == [1, 3]
 
 
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_probabilities_that_are_nan_raise_an_error(temperature):
+    with pytest.raises(InputError, match="the model returned NaN; its weights are unusable"):
+        choose(np.array([[-1.0, float("nan")]]), np.array([0.5]), Sampling(temperature=temperature))
+
+
 def test_characters_become_text_that_reads_as_they_do():
     stored = fresh("prpn", STREAM, units="characters")
     for sentence in generate(stored, 5, "the _", maximum_words=30):

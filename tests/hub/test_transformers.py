@@ -271,6 +271,43 @@ def test_damaged_weights_are_reported(copied):
     refused(copied, "the library transformers cannot load this model")
 
 
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"n_layer": 10**6}, "the model has over 100 weight tensors"),
+        ({"vocab_size": 10**12}, "the model has over .* parameters"),
+        ({"n_positions": -5}, "a model of these sizes cannot be built"),
+        ({"n_head": 0}, "the library transformers cannot load this model"),
+        ({"model_type": [1]}, "the library transformers cannot load this model"),
+        ({"activation_function": "nope"}, "the library transformers cannot load this model"),
+        ([1], "the library transformers cannot load this model"),
+    ],
+)
+def test_damaged_settings_are_reported_in_one_line(copied, monkeypatch, settings, message):
+    monkeypatch.setattr("syntaxlm.models.sizes.MOST_TENSORS", 100)  # the model is not built any further
+    content = json.loads((copied / "config.json").read_text())
+    (copied / "config.json").write_text(json.dumps(content | settings if isinstance(settings, dict) else settings))
+    with pytest.raises(InputError, match=rf"^hf:{copied}: {message}") as caught:
+        syntaxlm.load(f"hf:{copied}")
+    assert len(str(caught.value).splitlines()) == 1
+    assert len(str(caught.value)) < 1000
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_config.json", "generation_config.json"])
+def test_other_damaged_files_are_reported_in_one_line(copied, name):
+    (copied / name).write_text("[1]")
+    refused(copied, "^hf:.*: the library transformers cannot load this model: [^\n]*$")
+
+
+def test_nan_weights_are_refused(copied):
+    from safetensors.torch import load_file, save_file
+
+    weights = {name: tensor.clone() for name, tensor in load_file(copied / "model.safetensors").items()}
+    weights["transformer.ln_f.bias"][0] = float("nan")
+    save_file(weights, copied / "model.safetensors", {"format": "pt"})
+    refused(copied, "the weights are unusable: transformer.ln_f.bias has NaN values")
+
+
 def test_models_of_both_directions_are_refused(copied):
     tokenizer = transformers.AutoTokenizer.from_pretrained(copied)
     config = transformers.BertConfig(

@@ -88,6 +88,7 @@ def _scored(stored: Any, options: argparse.Namespace) -> tuple[Iterator[Row], Ta
     """The rows, one sentence at a time, and their table."""
     from syntaxlm.data import tables
     from syntaxlm.data.corpora import read_sentences
+    from syntaxlm.models.abilities import ScoresTokens
     from syntaxlm.scoring.surprisal import SURPRISALS, Context, WordSurprisal, surprisals
     from syntaxlm.scoring.tree_scores import tree_surprisals
 
@@ -102,6 +103,7 @@ def _scored(stored: Any, options: argparse.Namespace) -> tuple[Iterator[Row], Ta
             )
         scored = ((tables.Row("", ()), words) for words in tree_surprisals(stored, text))
     else:
+        stored.require(ScoresTokens, "scoring of tokens")  # before the text is read
         read: Iterator[tables.Row]
         if options.column is None:
             read = (tables.Row(line, ()) for _, line in read_sentences(text, stored.normaliser))

@@ -8,14 +8,16 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
-from safetensors import SafetensorError
 
 from syntaxlm.errors import InputError
 from syntaxlm.hub.names import PREFIX
+from syntaxlm.layers.value_ranges import value_faults
 from syntaxlm.model_io import ModelBundle, ModelSettings
 from syntaxlm.models.registry import ModelConfig
+from syntaxlm.models.sizes import shapes_of
 from syntaxlm.models.transformer import CausalTransformer, TransformersConfig, WordTokenizer
 from syntaxlm.progress import error_console, status
+from syntaxlm.tensor_files import refuse
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.open_vocabulary import OpenVocabulary
 
@@ -23,6 +25,7 @@ LARGEST_WINDOW = 2048  # sub-tokens; longer windows take much memory and hardly 
 _BYTES_OF_SPACE = ("Ġ", "Ċ", "ĉ", "č", "ċ", "Č")  # space, line feed, tab, ... in tokenizers of bytes
 _OTHER_SPACE = ("▁", "<0x20>", "<0x0A>", "<0x09>", "<0x0D>")  # in tokenizers of characters
 _END_OF_WORD = "</w>"
+_LONGEST_REASON = 300  # characters of an error of the library
 _DIFFERENCE = 1e-3  # of logits that should be equal
 
 
@@ -34,8 +37,8 @@ def read_transformers(
     name: a folder, or a repository of the Hugging Face hub, such as "gpt2".  revision, token: of a repository, see
     `syntaxlm.load`.
     Weights are read from safetensors only, and no code of the repository is run.
-    Raises InputError for a model that cannot be loaded, that is not causal or has no known word boundaries, and if the
-    library is missing.
+    Raises InputError for a model that cannot be loaded, does not fit in memory, has NaN or infinite weights, is not
+    causal or has no known word boundaries, and if the library is missing.
     """
     try:
         import transformers
@@ -51,17 +54,14 @@ def read_transformers(
     try:
         with _quiet(transformers), status(f"loading {PREFIX}{name}"):
             tokenizer = transformers.AutoTokenizer.from_pretrained(place, **options)
-            network, loaded = transformers.AutoModelForCausalLM.from_pretrained(
-                place, use_safetensors=True, output_loading_info=True, **options
-            )
-    except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as error:
-        reason = " ".join(str(error).split())
+            network = _network(transformers, place, name, options).to(device).eval()
+        words = word_tokenizer(tokenizer, name)
+        logit_count = _check_causal(network, words.start, name)
+    except InputError:
+        raise
+    except Exception as error:  # damaged files raise errors of any type in the library
+        reason = " ".join(str(error).split())[:_LONGEST_REASON] or type(error).__name__
         raise InputError(f"{PREFIX}{name}: the library transformers cannot load this model: {reason}") from error
-    if missing := sorted(loaded["missing_keys"]):
-        raise InputError(f"{PREFIX}{name}: the weights are incomplete: {missing[0]} is missing")
-    network = network.float().to(device).eval()
-    words = word_tokenizer(tokenizer, name)
-    logit_count = _check_causal(network, words.start, name)
     config = TransformersConfig(source=name, architecture=type(network).__name__, window=_window(network, tokenizer))
     vocabulary = OpenVocabulary()
     model = CausalTransformer(network, words, vocabulary, config.window, logit_count).to(device).eval()
@@ -69,6 +69,23 @@ def read_transformers(
     # Not in the registry, because it is neither built nor trained here.
     settings = ModelSettings(cast(ModelConfig, config), normaliser, carry_state=False, predict_eos=False)
     return ModelBundle(model, settings, vocabulary)
+
+
+def _network(transformers: Any, place: str, name: str, options: dict[str, Any]) -> Any:
+    """The model with its weights, in float32. Raises InputError, and errors of the library."""
+    config = transformers.AutoConfig.from_pretrained(place, **options)
+    try:
+        shapes_of(lambda: transformers.AutoModelForCausalLM.from_config(config, trust_remote_code=False))
+    except InputError as error:
+        raise InputError(f"{PREFIX}{name}: {error}") from error
+    network, loaded = transformers.AutoModelForCausalLM.from_pretrained(
+        place, use_safetensors=True, output_loading_info=True, **options
+    )
+    if missing := sorted(loaded["missing_keys"]):
+        raise InputError(f"{PREFIX}{name}: the weights are incomplete: {missing[0]} is missing")
+    network = network.float()
+    refuse(f"{PREFIX}{name}", "the weights are unusable", value_faults(network, dict(network.named_parameters())))
+    return network
 
 
 def word_tokenizer(tokenizer: Any, name: str) -> WordTokenizer:

@@ -18,6 +18,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from syntaxlm.layers.dropout import dropout
 from syntaxlm.layers.value_ranges import LOG_PROBS
 from syntaxlm.models.abilities import (
     Criterion,
@@ -34,7 +35,7 @@ from syntaxlm.models.abilities import (
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.ops import charts, diora
 from syntaxlm.ops.softmax import target_log_probs
-from syntaxlm.settings import Settings, Size
+from syntaxlm.settings import Fraction, Settings, Size
 from syntaxlm.trees.charts import spans_in
 
 _GROUP = 1 << 23  # most features of the pairs of one width, of sentences that are composed together
@@ -47,6 +48,7 @@ class DIORAConfig(Settings, section="model"):
     name: Literal["diora"] = "diora"
     embedding_size: Size = 400  # features of a word's embedding
     hidden_size: Size = 400  # D, features of a span's vector and of the hidden layer that composes two
+    dropout: Fraction = 0.0  # of the features of words, and of the outside vectors from which words are predicted
     shared: bool = True  # the outside pass composes with the weights of the inside pass
     negatives: Annotated[int, Field(ge=0, le=1_000_000)] = 100  # words drawn per batch for the loss; 0: full softmax
 
@@ -80,6 +82,7 @@ class DIORAEncoder(EncodesSentences):
         self.vocabulary_size, self.feature_size = vocabulary_size, config.hidden_size
         self.embedding = nn.Embedding(vocabulary_size, config.embedding_size)
         self.leaf = nn.Linear(config.embedding_size, config.hidden_size)
+        self.dropout = config.dropout
         self.composition = _Composition(config.hidden_size)
         nn.init.normal_(self.embedding.weight, std=config.embedding_size**-0.5)
         nn.init.normal_(self.leaf.weight)
@@ -92,7 +95,8 @@ class DIORAEncoder(EncodesSentences):
 
     def _leaves(self, words: Tensor) -> Tensor:
         """The inside vectors of words, (..., D), of norm 1."""
-        return _of_norm_1(self.leaf(self.embedding(words)).tanh().to(self.embedding.weight.dtype))
+        features = dropout(self.leaf(self.embedding(words)).tanh(), self.dropout, self.training)
+        return _of_norm_1(features.to(self.embedding.weight.dtype))
 
     def _groups(self, batch: TokenBatch, others: int) -> Iterator[tuple[slice, Tensor]]:
         """Sentences of one length that are composed together: their columns, and their words, (B, n).
@@ -141,7 +145,7 @@ class DIORA(DIORAEncoder, TrainsByGradient, NeedsTextCounts, FindsBestTrees):
         if not rows:
             return Loss(0 * self.root.sum(), 0, batch.sentence_count())
         words = torch.cat(targets)
-        predicted = self.decoder(torch.cat(rows))
+        predicted = self.decoder(dropout(torch.cat(rows), self.dropout, self.training))
         total = self._sampled(predicted, words) if self.training and self.negatives else self._full(predicted, words)
         return Loss(total, len(words), batch.sentence_count())
 

@@ -219,6 +219,7 @@ def evaluate_text(
     """
     if cache is not None:
         bundle.require(HasHiddenStates, "a neural cache")
+    bundle.require(ScoresSentences, "perplexity")  # before the text is read
     scorer = Scorer.of(bundle, mode)
     if bundle.labels is not None:
         if mode is not None:

@@ -1,0 +1,162 @@
+"""Extreme values of every numeric setting: an error that names the setting, or a model that fits in memory."""
+
+from __future__ import annotations
+
+import copy
+import json
+import typing
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import pytest
+
+from syntaxlm.errors import InputError
+from syntaxlm.model_io import CONFIG, FORMAT, ModelSettings, read_config
+from syntaxlm.models.registry import MODELS, model_shapes
+from syntaxlm.settings import _flat, override, read_settings
+from syntaxlm.training.pair_classifier import PairRecipe
+from syntaxlm.training.recipe import BatchSettings, OptimiserSettings, RunSettings, ScheduleSettings, VocabularySettings
+from syntaxlm.training.recipe import recipe_from as read_recipe
+
+NEVER = [10**400, float("nan"), float("inf"), -1e300, "3", {}, [[]]]
+"""Values that no numeric setting has."""
+
+SOMETIMES = [2**31 - 1, 65_536, 100, -1, 0, True, None, 1.5, 1e9, 1e-320]
+"""Values that are too large, too small or of the wrong type for some settings."""
+
+SECTIONS = {
+    "text.vocabulary": VocabularySettings,
+    "batches": BatchSettings,
+    "optimiser": OptimiserSettings,
+    "schedule": ScheduleSettings,
+    "run": RunSettings,
+}
+
+
+def numbers(kind: Any) -> Iterator[str]:
+    """The names of the numeric settings of a section, lists of numbers included."""
+    hints = typing.get_type_hints(kind, include_extras=True)
+    for field in fields(kind):
+        parts = [
+            part for option in _flat(hints[field.name]) for part in (option, *map(_inner, typing.get_args(option)))
+        ]
+        if int in parts or float in parts:
+            yield field.name
+
+
+def _inner(part: Any) -> Any:
+    return _flat(part)[0]
+
+
+def recipe_of(model: str) -> dict[str, Any]:
+    return {"model": {"name": model}, "text": {"train": "a.txt", "valid": "b.txt"}}
+
+
+def put(data: dict[str, Any], key: str, value: object) -> dict[str, Any]:
+    data = copy.deepcopy(data)
+    place = data
+    *path, last = key.split(".")
+    for part in path:
+        place = place.setdefault(part, {})
+    place[last] = value
+    return data
+
+
+def error_of(read: Any, *arguments: Any) -> str:
+    """The message of the InputError, at most a few lines; "" if there is none. Other errors fail the test."""
+    message = ""
+    try:
+        read(*arguments)
+    except InputError as error:
+        message = str(error)
+    assert len(message) < 2500
+    return message
+
+
+def read_from_command_line(data: dict[str, Any], key: str, value: object) -> None:
+    data = copy.deepcopy(data)
+    override(data, [(key, json.dumps(value))])
+    read_recipe(data, "recipe.yaml")
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_extreme_model_settings_are_refused_by_name_or_fit_in_memory(model, tmp_path):
+    names = [*numbers(MODELS[model].config)]
+    assert names
+    for key, value in ((name, value) for name in names for value in NEVER + SOMETIMES):
+        name = f"model.{key}"
+        data = put(recipe_of(model), name, value)
+        messages = [
+            error_of(read_recipe, data, "recipe.yaml"),
+            error_of(read_from_command_line, recipe_of(model), name, value),
+        ]
+        if value == value and value not in (float("inf"), -float("inf")):  # JSON has no such numbers
+            content = {"model": data["model"], "normaliser": {}, "format": FORMAT}
+            (tmp_path / CONFIG).write_text(json.dumps(content))
+            messages.append(error_of(read_config, ModelSettings, tmp_path / CONFIG, FORMAT))
+        if value in NEVER or value != value:
+            assert all(f"{name}" in message for message in messages), (name, value, messages)
+        if not messages[-1]:
+            error_of(model_shapes, read_settings(ModelSettings, content, "config").model, 1000)
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_extreme_settings_of_the_other_sections_are_refused_by_name(section):
+    names = [*numbers(SECTIONS[section])]
+    assert names
+    for key, value in ((name, value) for name in names for value in NEVER + SOMETIMES):
+        name = f"{section}.{key}"
+        messages = [
+            error_of(read_recipe, put(recipe_of("lstm"), name, value), "recipe.yaml"),
+            error_of(read_from_command_line, recipe_of("lstm"), name, value),
+        ]
+        if value in NEVER or value != value:
+            assert all(name in message for message in messages), (name, value, messages)
+
+
+def test_extreme_settings_of_pair_classifiers_are_refused_by_name():
+    base = {"model": {"name": "lstm"}, "pairs": {"train": "a", "valid": "b"}}
+    hints = typing.get_type_hints(PairRecipe)
+    names = [f"{part}.{key}" for part in ("pairs", "classifier", "training") for key in numbers(hints[part])]
+    assert len(names) > 8
+    assert all(is_dataclass(hints[name.partition(".")[0]]) for name in names)
+    for name, value in ((name, value) for name in names for value in NEVER + SOMETIMES):
+        message = error_of(read_settings, PairRecipe, put(base, name, value), "recipe.yaml")
+        assert name in message or (value in SOMETIMES and value == value), (name, value)
+
+
+@pytest.mark.parametrize("count", [5000, 100_000])
+@pytest.mark.parametrize(
+    ("model", "key"),
+    [
+        ("lstm", "text.focus"), ("lstm", "text.normaliser.drop_words"), ("lstm", "batches.curriculum"),
+        ("on-lstm", "model.layer_sizes"), ("combination", "model.parsers"),
+    ],
+)  # fmt: skip
+def test_long_lists_of_wrong_values_are_refused_in_a_short_message(model, key, count):
+    message = error_of(read_recipe, put(recipe_of(model), key, [-1] * count), "recipe.yaml")
+    if count > 20_000:
+        assert message == "recipe.yaml: found over 20,000 values; expected settings"
+    else:
+        assert key in message
+        assert len(message.splitlines()) <= 12
+
+
+@pytest.mark.parametrize(
+    ("model", "settings", "name"),
+    [
+        ("simple-pcfg", {"nonterminals": 65_536, "preterminals": 65_536}, "nonterminals"),
+        ("tensor-pcfg", {"rank": 65_536, "preterminals": 65_536}, "rank"),
+    ],
+)
+def test_tables_that_grammars_compute_from_their_weights_have_a_limit(model, settings, name):
+    with pytest.raises(InputError, match=rf"^model\.{name}: found 65536 with .*, a table of [\d,]+ rules; expected at"):
+        MODELS[model].config(**settings)
+
+
+def test_probabilities_of_words_that_do_not_fit_in_memory_are_refused(monkeypatch):
+    monkeypatch.setattr("syntaxlm.models.pcfg.memory_size", lambda: 1 << 20)
+    config = MODELS["simple-pcfg"].config(nonterminals=2, preterminals=500)
+    with pytest.raises(InputError, match=r"model\.preterminals: found 500; the probabilities of 998 words given each"):
+        model_shapes(config, 1000)
