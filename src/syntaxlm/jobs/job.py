@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import syntaxlm
 from syntaxlm.errors import InputError
+from syntaxlm.files import remove_unfinished
 from syntaxlm.jobs.engines import Done, Ended, Engine, Event, Failed, Pool
 from syntaxlm.jobs.folder import BAD_LINES, ROWS, SCHEMA_VERSION, JobFolder, is_in
 from syntaxlm.jobs.lines import BadLine
@@ -176,6 +177,7 @@ def run_job(
             run.run()
         finally:
             pool.close()
+            remove_unfinished(folder.rows)  # of workers that were ended
         done = folder.done(shards)
         now = {number: result for number, result in done.items() if number not in before}
         report = JobReport(

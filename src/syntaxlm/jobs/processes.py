@@ -5,6 +5,8 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -91,6 +93,9 @@ def _serve(connection: Connection, setup: Callable[[int], Work], number: int) ->
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported
     with suppress(OSError):  # not Linux
         Path("/proc/self/oom_score_adj").write_text(_KILLED_FIRST)
+    if number > 0:  # warnings are those of the first worker
+        warnings.simplefilter("ignore")
+    warnings.showwarning = lambda message, *_: print(f"syntaxlm: warning: {message}", file=sys.stderr)
     work: Work | None = None
 
     def start() -> Event:
