@@ -462,7 +462,7 @@ def test_compare_trains_prints_the_table_and_resumes(run, refused, toy, tmp_path
 
 
 def test_a_comparison_with_a_run_that_failed_prints_the_others_and_ends_with_1(run, toy, tmp_path):
-    spoiled = toy.recipe_data("lstm", optimiser={"learning_rate": 1e30}, schedule={"epochs": 1})
+    spoiled = toy.recipe_data("lstm", optimiser={"learning_rate": 1e9}, schedule={"epochs": 1})
     for name, data in (("spoiled", spoiled), ("good", toy.recipe_data("lstm", schedule={"epochs": 1}))):
         (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(data))
     code, out, err = run("compare", tmp_path / "spoiled.yaml", tmp_path / "good.yaml", "-o", tmp_path / "out")

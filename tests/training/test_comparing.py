@@ -176,7 +176,7 @@ def test_a_refused_run_leaves_no_folder(toy, two, tmp_path):
 
 
 def test_a_failed_run_is_reported_and_the_others_are_trained(toy, two, tmp_path):
-    spoiled = toy.recipe("lstm", optimiser={"learning_rate": 1e30}, schedule={"epochs": 1})
+    spoiled = toy.recipe("lstm", optimiser={"learning_rate": 1e9}, schedule={"epochs": 1})
     said = []
     comparison = compare({"spoiled": spoiled} | two, tmp_path, 1, watching, said.append)
     ((place, message),) = comparison.faults.items()

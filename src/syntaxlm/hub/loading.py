@@ -6,9 +6,10 @@ from pathlib import Path
 
 import torch
 
+from syntaxlm import model_io
 from syntaxlm.errors import InputError
 from syntaxlm.hub.names import PREFIX, is_repository_name
-from syntaxlm.model_io import ModelBundle, find_device, read_model
+from syntaxlm.model_io import ModelBundle, find_device
 
 
 def read_named(
@@ -30,4 +31,4 @@ def read_named(
         return read_repository(name_or_folder, revision, token).to(found), None
     if revision is not None:
         raise InputError(f"revision {revision}: found the folder {folder}; only repositories have revisions")
-    return read_model(folder).to(found), folder
+    return model_io.read_model(folder).to(found), folder

@@ -153,6 +153,8 @@ def _interface(served: Mapping[str, ServedModel], limits: Limits) -> APIRouter:
         (found,) = await model.compute(object(), [options], lambda items: [model.generate(**item) for item in items])
         return _validated(schemas.GenerateAnswer, model=model.name, sentences=found)
 
+    splitting, one_at_a_time = 0, asyncio.Lock()
+
     @router.post(
         "/sentences",
         summary="Split running text into sentences",
@@ -169,7 +171,6 @@ def _interface(served: Mapping[str, ServedModel], limits: Limits) -> APIRouter:
         finally:
             splitting -= 1
 
-    splitting, one_at_a_time = 0, asyncio.Lock()
     return router
 
 
