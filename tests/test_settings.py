@@ -74,7 +74,8 @@ def test_a_precision_is_read_as_text_or_as_the_number_that_yaml_makes_of_it(valu
 
 def test_an_unknown_key_without_a_close_match_lists_the_available_keys():
     assert fault_of({"run.zzzzz": 1}) == (
-        "my.yaml: run.zzzzz: no such setting. There are: seed, precision, accelerator, checkpoint_seconds, log_steps, process_timeout."
+        "my.yaml: run.zzzzz: no such setting. There are: seed, precision, accelerator, checkpoint_seconds, log_steps,"
+        " process_timeout."
     )
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
+from syntaxlm.layers.value_ranges import LOG_WEIGHTS
 from syntaxlm.models.abilities import Model, ScoresSentences, TrainsByCounting
 from syntaxlm.models.batches import TokenBatch
 
@@ -19,6 +20,7 @@ class MixtureOfUnigrams(Model, TrainsByCounting, ScoresSentences):
 
     priors: Tensor
     words: Tensor
+    value_ranges: ClassVar = {"priors": LOG_WEIGHTS, "words": LOG_WEIGHTS}
 
     def __init__(self, topics: int, vocabulary_size: int, seed: int = 0) -> None:
         super().__init__()
