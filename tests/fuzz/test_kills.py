@@ -113,7 +113,7 @@ def until_killed_often(
         if done >= kills:
             break
     print(
-        f"\nseed {seed}: {done} kills, {life + 1} runs, {early} ended before, {duration:.1f} seconds of CPU time without kills"
+        f"\nseed {seed}: {done} kills, {life + 1} runs, {early} ended before a kill, {duration:.1f} s CPU without kills"
     )
     assert done >= kills
 
