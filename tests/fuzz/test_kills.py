@@ -112,9 +112,7 @@ def until_killed_often(
         check(whole, folder)
         if done >= kills:
             break
-    print(
-        f"\nseed {seed}: {done} kills, {life + 1} runs, {early} ended before, {duration:.1f} seconds of CPU time without kills"
-    )
+    print(f"\nseed {seed}: {done} kills, {life + 1} runs, {early} ended before a kill, {duration:.1f} s of CPU each")
     assert done >= kills
 
 
