@@ -16,7 +16,7 @@ from syntaxlm.serve.limits import Limits
 from tests.api.models import language_model
 from tests.fresh_models import fresh
 from tests.fuzz.mutation import ODD_TEXT, mutated
-from tests.fuzz.test_readers import FEW, JSON_PIECES, MANY
+from tests.fuzz.test_readers import JSON_PIECES
 
 SENTENCE = "the old cat, it sees (a) dog."
 REQUESTS: dict[str, dict[str, Any]] = {
@@ -30,6 +30,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
     },
     "sentences": {"text": f"{SENTENCE} Mr. B. went to the U.S. It rained."},
 }  # fmt: skip
+FEW, MANY = 40, 3000
 STATUSES = {200, 400, 404, 413, 422}
 
 TEXTS = st.text(max_size=30) | st.lists(st.sampled_from([*ODD_TEXT, "the", " cat", ".", "<script>"])).map("".join)

@@ -50,9 +50,9 @@ from syntaxlm.trees import (
     to_nltk,
     write_conllu,
 )
-from tests.fuzz.mutation import mutated
+from tests.fuzz.mutation import mutated, near_valid
 
-FEW, MANY = 60, 16_000
+FEW, MANY = 60, 16_500
 
 BRACKETS = [
     "( (S (NP-SBJ-1 (DT The) (NN cat)) (VP (VBD sat) (NP (-NONE- *-1))) (. .)) )\n(S (NP (PRP It)) (VP (VBD slept)))\n",
@@ -282,7 +282,7 @@ def pairs(path: Path) -> None:
 
 
 def book(path: Path) -> None:
-    for encoding in ("utf-8", "latin-1", "utf-16"):
+    for encoding in ("utf-8", "utf-16"):
         with refusal(path):
             paragraphs = read_paragraphs(path, encoding=encoding).paragraphs
             split = TreebankStyle("split", "split")
@@ -291,18 +291,18 @@ def book(path: Path) -> None:
 
 
 READERS = [
-    pytest.param(table, ".tsv", mutated(TABLES, TABLE_PIECES), id="table"),
-    pytest.param(pairs, ".jsonl", mutated(PAIRS, JSON_PIECES), id="pairs"),
-    pytest.param(book, ".txt", mutated(BOOKS), id="book"),
-    pytest.param(tagged, ".tagged.txt", mutated(TAGGED, TAGGED_PIECES), id="tagged"),
-    pytest.param(brackets, ".mrg", mutated(BRACKETS, BRACKET_PIECES), id="brackets"),
-    pytest.param(conllu, ".conllu", mutated(CONLLU, COLUMN_PIECES), id="conllu"),
-    pytest.param(dp, ".dp", mutated(DP, COLUMN_PIECES), id="dp"),
-    pytest.param(recipe, ".yaml", mutated(RECIPES, YAML_PIECES), id="recipe"),
-    pytest.param(clean_up, ".yaml", mutated(RULES, YAML_PIECES), id="clean-up"),
-    pytest.param(vocabulary, ".json", mutated(VOCABULARY, JSON_PIECES), id="vocabulary"),
-    pytest.param(text, ".txt", mutated(TEXTS), id="text"),
-    pytest.param(arpa, ".arpa", mutated(ARPA, ARPA_PIECES), id="arpa"),
+    pytest.param(table, ".tsv", (TABLES, TABLE_PIECES), id="table"),
+    pytest.param(pairs, ".jsonl", (PAIRS, JSON_PIECES), id="pairs"),
+    pytest.param(book, ".txt", (BOOKS,), id="book"),
+    pytest.param(tagged, ".tagged.txt", (TAGGED, TAGGED_PIECES), id="tagged"),
+    pytest.param(brackets, ".mrg", (BRACKETS, BRACKET_PIECES), id="brackets"),
+    pytest.param(conllu, ".conllu", (CONLLU, COLUMN_PIECES), id="conllu"),
+    pytest.param(dp, ".dp", (DP, COLUMN_PIECES), id="dp"),
+    pytest.param(recipe, ".yaml", (RECIPES, YAML_PIECES), id="recipe"),
+    pytest.param(clean_up, ".yaml", (RULES, YAML_PIECES), id="clean-up"),
+    pytest.param(vocabulary, ".json", (VOCABULARY, JSON_PIECES), id="vocabulary"),
+    pytest.param(text, ".txt", (TEXTS,), id="text"),
+    pytest.param(arpa, ".arpa", (ARPA, ARPA_PIECES), id="arpa"),
 ]
 
 
@@ -326,13 +326,21 @@ def read_all(reader: Callable[[Path], None], path: Path, contents: st.SearchStra
 
 @pytest.mark.parametrize(("reader", "suffix", "contents"), READERS)
 def test_near_valid_files_are_read_or_reported_by_name(tmp_path, reader, suffix, contents):
-    read_all(reader, tmp_path / f"file{suffix}", contents, FEW)
+    read_all(reader, tmp_path / f"file{suffix}", mutated(*contents), FEW)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(("reader", "suffix", "contents"), READERS)
 def test_many_thousand_near_valid_files_are_read_or_reported_by_name(tmp_path, reader, suffix, contents):
-    read_all(reader, tmp_path / f"file{suffix}", contents, MANY)
+    """The seed of a failure is in its message."""
+    path = tmp_path / f"file{suffix}"
+    for seed in range(MANY):
+        path.write_bytes(near_valid(seed, *contents))
+        try:
+            with refusal(path):
+                reader(path)
+        except Exception as error:
+            raise AssertionError(f"seed {seed}") from error
 
 
 @settings(max_examples=FEW, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
