@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from docs.generation.compared import ccm, compared_parsers, dmv, logical_inference
+from docs.generation.compared import ccm, compared_parsers, compared_parsers_in_short, dmv, logical_inference
 from docs.generation.markdown import table
 from docs.generation.papers import (
     baselines,
@@ -433,6 +433,7 @@ def earlier_perplexity() -> str:
 BLOCKS: dict[str, Callable[[], str]] = {
     "logical-inference": logical_inference,
     "compared-parsers": compared_parsers,
+    "compared-parsers-in-short": compared_parsers_in_short,
     "dmv": dmv,
     "ccm": ccm,
     "overview": overview,
