@@ -230,7 +230,9 @@ def _config_data(path: Path, newest: int) -> Any:
     if type(form) is not int or form < 1:
         raise InputError(f"{path}: format: found {str(form)[:40]!r}; expected an integer, 1 to {newest}")
     if form > newest:  # checked before the settings, which a newer format may change
-        raise InputError(f"{path}: found format {str(form)[:20]}; expected at most {newest}: the file needs a newer syntaxlm")
+        raise InputError(
+            f"{path}: found format {str(form)[:20]}; expected at most {newest}: the file needs a newer syntaxlm"
+        )
     return data | {"format": newest}  # old formats are converted
 
 

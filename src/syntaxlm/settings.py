@@ -319,9 +319,9 @@ def _flat(kind: Any) -> list[Any]:
     return [kind]
 
 
-def _hints(kind: Any) -> Mapping[str, Any]:
+def _hints(kind: Any) -> Mapping[Any, Any]:
     """Returns the types of a dataclass's fields, with their limits; an empty dict for other types."""
-    return _hints_of_fields(kind) if dataclasses.is_dataclass(kind) else {}
+    return _hints_of_fields(typing.cast(typing.Hashable, kind)) if dataclasses.is_dataclass(kind) else {}
 
 
 @cache
