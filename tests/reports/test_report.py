@@ -394,6 +394,12 @@ def test_runs_without_validation_or_metrics_are_reported(prpn, run_folder):
     assert "an empty metrics.jsonl" in page_of(prpn, read_run(run_folder), None).left_out["Training"]
 
 
+def test_the_run_of_a_pair_classifier_is_refused(tmp_path):
+    (tmp_path / "recipe.yaml").write_text("model: {name: on-lstm}\npairs: {train: a.tsv, valid: b.tsv}\n")
+    with pytest.raises(InputError, match=r"found the run of a classifier of sentence pairs.* use evaluate classifier"):
+        read_run(tmp_path)
+
+
 def test_an_incomplete_last_line_is_skipped(run_folder):
     path = run_folder / "metrics.jsonl"
     whole = read_metrics(path)

@@ -10,6 +10,7 @@ from syntaxlm.drawing.charts import Point
 from syntaxlm.errors import InputError
 from syntaxlm.files import parse_json, read_stored_text
 from syntaxlm.training.recipe import Recipe
+from syntaxlm.training.recipe_files import is_pair_run
 from syntaxlm.training.result import RESULT, TrainingResult, read_result
 from syntaxlm.training.trainer import METRICS, RECIPE, read_run_recipe
 
@@ -49,7 +50,15 @@ class Run:
 
 
 def read_run(folder: Path) -> Run:
-    """Read the files that exist. Raises InputError for a damaged file, but not for a missing one."""
+    """Read the files that exist. Raises InputError for a damaged file, but not for a missing one.
+
+    Also raises it for the run of a pair classifier, whose files differ.
+    """
+    if is_pair_run(folder):
+        raise InputError(
+            f"{folder}: found the run of a classifier of sentence pairs; expected that of a language model or parser."
+            " For its accuracy, use evaluate classifier"
+        )
     return Run(
         folder,
         read_run_recipe(folder) if (folder / RECIPE).exists() else None,
