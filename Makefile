@@ -3,6 +3,8 @@ PYTHON ?= python3
 MODEL ?= simple-pcfg
 VENV := .venv
 BIN := $(VENV)/bin
+# The tests start hundreds of commands: without stored bytecode, each would compile the package again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help install quickstart test test-all pytest pytest-all lint benchmark docs clean
 

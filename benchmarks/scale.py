@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -32,7 +32,8 @@ from syntaxlm.files import to_json, write_text
 
 SCHEMA_VERSION = 1
 SEED = 0
-MINUTES = 0.4  # training time of a point
+MINUTES = 0.2  # training time of a point
+KINDS = ("text", "vocabulary", "length", "size")
 LENGTH, WORDS, VALID_WORDS = 20, 10_000, 2_000  # defaults: words per sentence, vocabulary, words of validation text
 LETTERS = 5.5  # characters per word of the text, with the space
 MEGABYTES = (1, 3, 10, 30, 100)
@@ -41,6 +42,19 @@ LENGTHS = (10, 20, 40, 80, 160, 400)
 SIZES = {"PRPN": (100, 200, 400, 800), "ON-LSTM": (100, 200, 400, 800, 1200), "SN-PCFG": (128, 256, 512, 1024, 2048)}
 PARSED_WORDS = 40_000  # of the text that is parsed at each length
 MOST_PARSED = 10  # MB
+
+
+class Key(NamedTuple):
+    """What a point measures."""
+
+    kind: str
+    task: str
+    system: str
+    size: int
+
+
+# Measures in an empty folder. Returns wall-clock seconds, tokens per second and the largest resident memory in bytes.
+Measure = Callable[[Path], tuple[float, float, int]]
 
 
 @dataclass(frozen=True)
@@ -59,23 +73,8 @@ class Point:
     memory: int
 
     @property
-    def key(self) -> tuple[str, str, str, int]:
-        return self.kind, self.task, self.system, self.size
-
-
-@dataclass(frozen=True)
-class Work:
-    """A point to measure: a function of an empty folder that measures it."""
-
-    kind: str
-    task: str
-    system: str
-    size: int
-    measure: Callable[[Path], tuple[float, float, int]]
-
-    @property
-    def key(self) -> tuple[str, str, str, int]:
-        return self.kind, self.task, self.system, self.size
+    def key(self) -> Key:
+        return Key(self.kind, self.task, self.system, self.size)
 
 
 def model(system: str, size: int | None = None) -> dict[str, Any]:
@@ -186,28 +185,28 @@ def parse(
     return seconds, words / max(seconds - start, 1e-9), memory
 
 
-def points() -> Iterator[Work]:
-    """Everything that is measured."""
+def points() -> Iterator[tuple[Key, Measure]]:
+    """Everything that is measured, and how."""
     for megabytes in MEGABYTES:
         words = int(megabytes * 1e6 / LETTERS)
         for system in ("Kneser-Ney", "ON-LSTM", "SN-PCFG"):
-            yield Work("text", "train", system, megabytes, partial(train, settings=model(system), words=words))
+            yield Key("text", "train", system, megabytes), partial(train, settings=model(system), words=words)
         if megabytes <= MOST_PARSED:
             parsed = partial(parse, settings=model("PRPN"), length=LENGTH, words=words)
-            yield Work("text", "parse", "PRPN", megabytes, parsed)
+            yield Key("text", "parse", "PRPN", megabytes), parsed
     for size in VOCABULARIES:
         for system in ("LSTM", "ON-LSTM", "PRPN", "SN-PCFG"):
             trained = partial(train, settings=model(system), words=2_000_000, vocabulary=size)
-            yield Work("vocabulary", "train", system, size, trained)
+            yield Key("vocabulary", "train", system, size), trained
     for length in LENGTHS:
         for system in ("ON-LSTM", "PRPN", "SN-PCFG"):
             trained = partial(train, settings=model(system), words=500_000, length=length)
-            yield Work("length", "train", system, length, trained)
-            yield Work("length", "parse", system, length, partial(parse, settings=model(system), length=length))
+            yield Key("length", "train", system, length), trained
+            yield Key("length", "parse", system, length), partial(parse, settings=model(system), length=length)
     for system, sizes in SIZES.items():
         for size in sizes:
             trained = partial(train, settings=model(system, size), words=500_000)
-            yield Work("size", "train", system, size, trained)
+            yield Key("size", "train", system, size), trained
 
 
 def measured(path: Path) -> list[Point]:
@@ -227,23 +226,26 @@ def show(found: list[Point]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kinds", nargs="*", metavar="KIND", choices=["text", "vocabulary", "length", "size", []])
+    parser.add_argument("kinds", nargs="*", metavar="KIND", default=KINDS)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
     options = parser.parse_args()
+    for kind in options.kinds:
+        if kind not in KINDS:
+            parser.error(f"found {kind}; expected some of {', '.join(KINDS)}")
     found = measured(options.output)
-    for work in points():
-        if (options.kinds and work.kind not in options.kinds) or work.key in [one.key for one in found]:
+    for key, measure in points():
+        if key.kind not in options.kinds or key in [one.key for one in found]:
             continue
         with tempfile.TemporaryDirectory() as folder:
-            seconds, rate, memory = work.measure(Path(folder))
-        found.append(Point(*work.key, seconds, rate, memory))
+            seconds, rate, memory = measure(Path(folder))
+        found.append(Point(*key, seconds, rate, memory))
         report = {
             "schema_version": SCHEMA_VERSION,
             "torch": torch.__version__,
             "points": [asdict(one) for one in found],
         }
         write_text(to_json(report, indent=1) + "\n", options.output)
-        print(*work.key, f"{seconds:.1f} s", f"{rate:,.0f} tokens/s", f"{memory / 2**30:.2f} GiB", flush=True)
+        print(*key, f"{seconds:.1f} s", f"{rate:,.0f} tokens/s", f"{memory / 2**30:.2f} GiB", flush=True)
     show(found)
 
 

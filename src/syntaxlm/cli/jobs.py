@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
 FAILED = 1  # exit code if shards failed
 
-# Options that only jobs have, and their defaults.
-_ONLY_JOBS: dict[str, Any] = {
-    "lines_per_shard": 20_000, "bad_lines": "stop", "max_line_bytes": 65_536, "id_column": None, "ray_address": None,
+# Options that only jobs have, and the fields of `Job` that they set.
+_ONLY_JOBS = {
+    "lines_per_shard": "lines_per_shard", "bad_lines": "bad_lines", "max_line_bytes": "longest",
+    "id_column": "id_column", "ray_address": None,
 }  # fmt: skip
 
 
@@ -88,13 +89,10 @@ def run(options: argparse.Namespace, work: Options) -> int:
         raise InputError("a job reads files; expected at least one file as TEXT, and no --text")
     if options.ray_address is not None and options.engine != "ray":
         raise InputError("--ray-address: applies to --engine ray")
-    given = {name: getattr(options, name) for name in _ONLY_JOBS}
-    values = {name: default if given[name] is None else given[name] for name, default in _ONLY_JOBS.items()}
+    values = {field: getattr(options, name) for name, field in _ONLY_JOBS.items() if field is not None}
+    given: dict[str, Any] = {field: value for field, value in values.items() if value is not None}
     device = options.device or "cpu"
-    job = Job(
-        work, tuple(options.text), options.output, options.column, values["id_column"], values["lines_per_shard"],
-        values["max_line_bytes"], values["bad_lines"], device,
-    )  # fmt: skip
+    job = Job(work, tuple(options.text), options.output, options.column, device=device, **given)
     if options.engine == "ray":
         with_ray = partial(
             RayEngine, address=options.ray_address, workers=options.workers, with_gpu=device.startswith("cuda")

@@ -24,7 +24,6 @@ from syntaxlm.result_tables import Column, Row, Table, write_parquet
 from syntaxlm.text.treebank_style import TreebankStyle
 
 if TYPE_CHECKING:
-    from syntaxlm.api.model import LanguageModel
     from syntaxlm.model_io import ModelBundle
     from syntaxlm.parsing.structure import Rule
     from syntaxlm.trees import TieBreaking
@@ -130,10 +129,10 @@ class ScoreOptions(Options):
         return Loaded(rows, LINES_TOGETHER, SURPRISALS, stored.normaliser.units == "tags", (model_hash(stored),))
 
 
-def _load(name: str, device: str) -> LanguageModel:
-    from syntaxlm.api.model import load
+def _load(name: str, device: str) -> ModelBundle:
+    from syntaxlm.hub.loading import read_named
 
-    return load(name, device)
+    return read_named(name, device)[0]
 
 
 def model_hash(stored: ModelBundle) -> str:

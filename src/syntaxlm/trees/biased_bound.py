@@ -2,7 +2,7 @@
 
 The biased rule builds an ordered forest over the words: a word is followed by its descendants, so its block [i, e_i)
 ends where its subtree ends. The spans of the tree are the blocks and, for the children of one word (or the roots), the
-prefixes from the first child to the end of each block. Let a position g "open" if word g - 1 has descendants, which
+prefixes from the first child to the end of each block. Let a position g be "open" if word g - 1 has descendants, which
 means that a group of children starts at g. Then
 
 - a span that ends at an open position is not in the tree, because word g - 1 extends beyond it;
