@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import fcntl
-import functools
 import gc
-import importlib.metadata
 import os
 import shutil
 from collections.abc import Callable
@@ -66,8 +64,6 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     if session.config.getoption("numprocesses", None):  # it only distributes them
         return
     gc.disable()  # until all tests are collected: nearly all that is made before stays
-    # Lightning reads the entry points of all installed packages for every run: a tenth of a run of these tests.
-    importlib.metadata.entry_points = functools.cache(importlib.metadata.entry_points)
     import hypothesis
     import torch
 

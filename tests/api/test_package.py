@@ -14,7 +14,7 @@ import pytest
 import syntaxlm
 from syntaxlm.model_io import read_model
 
-HEAVY = ("lightning", "nltk", "numpy", "pandas", "polars", "pydantic", "torch")
+HEAVY = ("nltk", "numpy", "pandas", "polars", "pydantic", "torch")
 OLD = syntaxlm._OLD_NAMES
 
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 HEAVY = {
-    "jinja2", "lightning", "nltk", "numpy", "pandas", "polars", "pyarrow", "pydantic", "rich", "safetensors", "torch",
+    "jinja2", "nltk", "numpy", "pandas", "polars", "pyarrow", "pydantic", "rich", "safetensors", "torch",
     "yaml",
 }  # fmt: skip
 
@@ -51,3 +51,12 @@ def test_commands_that_do_not_train_load_only_what_they_need(arguments, further)
     out, modules = imported_by([*arguments, "--quiet"])
     assert out
     assert (NOT_NEEDED | further) & modules == set()
+
+
+def test_training_loads_no_library_of_optional_parts(tmp_path):
+    (tmp_path / "text.txt").write_text("a b c\n" * 5)
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text("{model: {name: ngram}, text: {train: text.txt, valid: text.txt}}")
+    _, modules = imported_by(["train", str(recipe), "--output", str(tmp_path / "run")])
+    assert (tmp_path / "run" / "result.json").exists()
+    assert (NOT_NEEDED | {"torch._dynamo"}) & modules == set()

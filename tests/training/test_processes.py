@@ -18,6 +18,7 @@ from syntaxlm.model_io import WEIGHTS
 from syntaxlm.models.registry import build_model
 from syntaxlm.training import trainer
 from syntaxlm.training.checkpoint import CHECKPOINT, TrainerState, own_tensors, read_checkpoint, write_checkpoint
+from syntaxlm.training.processes import Processes
 from syntaxlm.training.recipe import read_recipe
 from syntaxlm.training.schedule import build_optimiser
 from syntaxlm.training.trainer import METRICS
@@ -147,3 +148,21 @@ def test_a_checkpoint_of_two_processes_is_refused_by_one(toy, tmp_path):
         read_checkpoint(tmp_path, model, optimiser)
     for rank, state in enumerate(states):
         assert torch.equal(read_checkpoint(tmp_path, model, optimiser, rank, 2)[0]["hidden"], state["hidden"])
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "environment", "message"),
+    [
+        ("cuda", {}, "run.accelerator: found cuda, which is not available"),
+        ("mps", {"WORLD_SIZE": "2", "RANK": "1"}, "run.accelerator: mps runs one process; found 2"),
+        ("cuda", {"WORLD_SIZE": "3", "RANK": "2", "LOCAL_RANK": "2"}, "found 1 GPUs for at least 3 processes"),
+    ],
+)
+def test_devices_that_do_not_exist_are_reported(monkeypatch, accelerator, environment, message):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: bool(environment))
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(InputError, match=message):
+        Processes(accelerator, "32")

@@ -54,7 +54,7 @@ class CountingLoop:
     def train(self) -> None:
         """Trains in the first process, while the others wait."""
         self.processes.on_rank_zero(self._rounds)
-        self.log.trainer = self.processes.fabric.broadcast(self.log.trainer)
+        self.log.trainer = self.processes.from_first(self.log.trainer)
 
     def _rounds(self) -> None:
         trainer = self.log.trainer

@@ -41,15 +41,20 @@ class _Handed:
 
 
 class _LossModule(nn.Module):
-    """Computes a model's loss in the forward pass, as data parallel wrappers require."""
+    """Computes a model's loss in the forward pass, as data parallel wrappers require, in the precision of the run."""
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, processes: Processes) -> None:
         super().__init__()
-        self.model = model
+        self.model, self._processes = model, processes
 
     def forward(self, handed: _Handed) -> tuple[Tensor, dict[str, Tensor], dict[str, Tensor], tuple[int, int]]:
-        loss: Loss = self.model.loss(handed.batch, handed.state)  # type: ignore[operator]
-        return loss.total, loss.penalties, loss.state or {}, (loss.count, loss.items)
+        with self._processes.autocast():
+            loss: Loss = self.model.loss(handed.batch, handed.state)  # type: ignore[operator]
+        return loss.total.float(), _in_float32(loss.penalties), _in_float32(loss.state or {}), (loss.count, loss.items)
+
+
+def _in_float32(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: one.float() if one.is_floating_point() else one for name, one in tensors.items()}
 
 
 class GradientLoop:
@@ -64,7 +69,7 @@ class GradientLoop:
         self.stop_requested = False
         self.gradient_norm = torch.zeros(())
         self.optimiser = build_optimiser(task.model, recipe.optimiser)
-        self.loss, self.wrapped_optimiser = processes.fabric.setup(_LossModule(task.model), self.optimiser)
+        self.loss = processes.parallel(_LossModule(task.model, processes))
         self.average = WeightAverage(task.model)
         # Processes have the same initial weights, but must draw different dropout masks.
         torch.manual_seed(recipe.run.seed + 1_000_003 * (1 + processes.rank))
@@ -155,14 +160,10 @@ class GradientLoop:
         self._check("the training loss", mean_total / max(1.0, mean_count))
         normaliser = mean_items if settings.loss_normalisation == "sentences" else mean_count
         loss = total / normaliser + sum(penalties.values(), torch.zeros((), device=total.device))
-        self.wrapped_optimiser.zero_grad()
-        processes.fabric.backward(loss)
-        norm = processes.fabric.clip_gradients(
-            self.loss, self.wrapped_optimiser, max_norm=settings.gradient_clip, error_if_nonfinite=False
-        )
-        assert norm is not None
-        self.gradient_norm = norm
-        self.wrapped_optimiser.step()
+        self.optimiser.zero_grad()
+        loss.backward()
+        self.gradient_norm = nn.utils.clip_grad_norm_(self.task.model.parameters(), settings.gradient_clip)
+        self.optimiser.step()
         trainer.steps += 1
         if averaged := trainer.averaging.count(trainer.steps):
             self.average.add(averaged)
@@ -191,7 +192,7 @@ class GradientLoop:
         self._check_gradient()
         training_loss = trainer.loss_sum / max(1, trainer.loss_count)
         with self.average.as_weights():
-            found = self.processes.fabric.broadcast(self.task.validate())
+            found = self.processes.from_first(self.task.validate())
             cost = found.cost
             self._check("the validation loss", cost)
             lowest = trainer.best_loss if trainer.lowest_loss is None else trainer.lowest_loss
@@ -231,7 +232,6 @@ class GradientLoop:
     def _change_to_sgd(self) -> None:
         """Replaces the optimiser by plain SGD, which averaged SGD uses."""
         self.optimiser = build_optimiser(self.task.model, dataclasses.replace(self.recipe.optimiser, kind="sgd"))
-        self.wrapped_optimiser = self.processes.fabric.setup_optimizers(self.optimiser)
 
     def _check_gradient(self) -> None:
         """Raises InputError if the norm of the last gradient is not finite; the weights must not be kept then.

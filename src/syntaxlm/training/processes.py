@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import gc
 import inspect
-import logging
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
-from torch import Tensor
+from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from syntaxlm.errors import InputError
+
+_Value = TypeVar("_Value")
 
 
 class Processes:
@@ -23,6 +24,7 @@ class Processes:
 
     accelerator: "auto", "cpu", "cuda" or "mps".  precision: "32" or "bf16-mixed".
     wait: longest time in seconds that a process waits for the others.
+    rank, count: number of this process, and number of processes.  device: of this process.
     Raises InputError for an accelerator that is not available.
     """
 
@@ -34,37 +36,31 @@ class Processes:
                 f"run.accelerator: found {accelerator}, which is not available; expected an accelerator that torch can"
                 " use on this machine, or auto"
             )
-        # Importing Lightning takes seconds, and most users of this package's recipes and results do not train.
-        from lightning.fabric import Fabric
-        from lightning.fabric.strategies import DDPStrategy
+        self.rank, self.count = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+        self.device = self._device(accelerator)
+        self._precision = torch.bfloat16 if precision == "bf16-mixed" else torch.float32
+        if self.count > 1 and not torch.distributed.is_initialized():
+            backend = "nccl" if self.device.type == "cuda" else "gloo"
+            torch.distributed.init_process_group(backend, timeout=timedelta(seconds=wait))
 
-        for name in ("lightning.fabric", "lightning.pytorch"):  # their messages repeat the recipe
-            logging.getLogger(name).setLevel(logging.WARNING)
-        parallel = int(os.environ.get("WORLD_SIZE", "1")) > 1
-        self.fabric = Fabric(
-            accelerator=accelerator,
-            devices=int(os.environ.get("LOCAL_WORLD_SIZE", "1")) if parallel else 1,
-            num_nodes=int(os.environ.get("GROUP_WORLD_SIZE", "1")) if parallel else 1,
-            strategy=DDPStrategy(**_unsynchronised_buffers(), timeout=timedelta(seconds=wait)) if parallel else "auto",
-            precision="bf16-mixed" if precision == "bf16-mixed" else "32-true",
-        )
-        self.fabric.launch()
-
-    @property
-    def rank(self) -> int:
-        return int(self.fabric.global_rank)
-
-    @property
-    def count(self) -> int:
-        return int(self.fabric.world_size)
+    def _device(self, accelerator: str) -> torch.device:
+        if accelerator == "auto":
+            several = self.count > 1
+            mps = torch.backends.mps.is_available() and not several
+            accelerator = "cuda" if torch.cuda.is_available() else "mps" if mps else "cpu"
+        if accelerator == "mps" and self.count > 1:
+            raise InputError(f"run.accelerator: mps runs one process; found {self.count}. Set it to cpu")
+        if accelerator != "cuda":
+            return torch.device(accelerator)
+        number, gpus = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
+        if number >= gpus:
+            raise InputError(f"found {gpus} GPUs for at least {number + 1} processes; start one process per GPU")
+        torch.cuda.set_device(number)
+        return torch.device("cuda", number)
 
     @property
     def is_first(self) -> bool:
         return self.rank == 0
-
-    @property
-    def device(self) -> torch.device:
-        return self.fabric.device
 
     def on_rank_zero(self, action: Callable[[], None]) -> None:
         """Calls `action` in the first process. If it raises InputError, all processes raise it, so none waits."""
@@ -74,7 +70,7 @@ class Processes:
                 action()
             except InputError as error:
                 fault = str(error)
-        fault = self.fabric.broadcast(fault)
+        fault = self.from_first(fault)
         if fault is not None:
             raise InputError(fault)
 
@@ -86,9 +82,33 @@ class Processes:
         """Returns the mean of each value over all processes."""
         if self.count == 1:
             return list(values)
-        reduced = self.fabric.all_reduce(torch.tensor(values, dtype=torch.float64), reduce_op="mean")
-        assert isinstance(reduced, Tensor)
-        return reduced.tolist()
+        reduced = torch.tensor(values, dtype=torch.float64, device=self.device)
+        torch.distributed.all_reduce(reduced)
+        return (reduced / self.count).tolist()
+
+    def from_first(self, value: _Value) -> _Value:
+        """Returns the value of the first process."""
+        if self.count == 1:
+            return value
+        found = [value]
+        torch.distributed.broadcast_object_list(found)
+        return found[0]
+
+    def wait(self) -> None:
+        """Waits until all processes are here."""
+        if self.count > 1:
+            torch.distributed.barrier()
+
+    def parallel(self, module: nn.Module) -> nn.Module:
+        """A module whose backward pass averages the gradients over all processes."""
+        if self.count == 1:
+            return module
+        devices = [self.device] if self.device.type == "cuda" else None
+        return DistributedDataParallel(module, device_ids=devices, **_unsynchronised_buffers())
+
+    def autocast(self) -> torch.autocast:
+        """The context of a forward pass: matrix products in bfloat16 if the precision is mixed."""
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self._precision == torch.bfloat16)
 
     def gathered(self, value: Any) -> list[Any]:
         """Returns the values of all processes, by rank."""

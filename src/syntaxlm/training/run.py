@@ -100,7 +100,7 @@ class Run:
         if not self.log.trainer.finished:
             with on_stop_signals(request_stop):
                 loop.train()
-        self.processes.fabric.barrier()
+        self.processes.wait()
         return self.log.trainer.finished
 
     @property
