@@ -19,7 +19,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,6 +32,7 @@ from syntaxlm.files import to_json, write_text
 SCHEMA_VERSION = 1
 SEED = 0
 MINUTES = 0.2  # training time of a point
+TOKENS = 700  # of a batch; more for a longer sentence
 KINDS = ("text", "vocabulary", "length", "size")
 LENGTH, WORDS, VALID_WORDS = 20, 10_000, 2_000  # defaults: words per sentence, vocabulary, words of validation text
 LETTERS = 5.5  # characters per word of the text, with the space
@@ -137,13 +137,13 @@ def train(
     recipe: dict[str, Any] = {
         "model": dict(settings),
         "text": {"train": "train.txt", "valid": "valid.txt", "vocabulary": {"minimum_count": 1}},
-        "run": {"precision": "bf16-mixed", "log_steps": 3},
+        "run": {"precision": "bf16-mixed", "log_steps": 1},
     }
     if settings["name"] == "ngram":
         recipe["run"] = {}
     else:
         recipe["schedule"] = {"minutes": MINUTES, "epochs": 1000}
-        recipe["batches"] = {"token_budget": max(700, length + 1), "maximum_words": length}
+        recipe["batches"] = {"token_budget": max(TOKENS, length + 2), "maximum_words": length}
         recipe["text"]["vocabulary"]["maximum_size"] = None
     (folder / "recipe.yaml").write_text(json.dumps(recipe), encoding="utf-8")
     seconds, memory = run(folder, "train", "recipe.yaml", "-o", "run", "-q")
@@ -154,15 +154,11 @@ def train(
 
 
 def _tokens_per_second(log: Path, tokens: int) -> float:
-    """The median rate between logged steps. tokens: of an epoch."""
+    """The rate after the first steps, in which memory is allocated and kernels are compiled. tokens: of an epoch."""
     events = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
     steps = [(event["epoch"], event["seconds"]) for event in events if event["event"] == "step"]
-    rates = [
-        (after[0] - before[0]) * tokens / (after[1] - before[1])
-        for before, after in pairwise(steps)
-        if after[1] > before[1]
-    ]
-    return float(np.median(rates)) if rates else float("nan")
+    (first, begun), (last, ended) = steps[1], steps[-1]
+    return (last - first) * tokens / (ended - begun)
 
 
 def parse(

@@ -54,9 +54,9 @@ def test_commands_that_do_not_train_load_only_what_they_need(arguments, further)
 
 
 def test_training_loads_no_library_of_optional_parts(tmp_path):
-    (tmp_path / "text.txt").write_text("a b c\n" * 5)
-    recipe = tmp_path / "recipe.yaml"
-    recipe.write_text("{model: {name: ngram}, text: {train: text.txt, valid: text.txt}}")
+    text, recipe = tmp_path / "text.txt", tmp_path / "recipe.yaml"
+    text.write_text("a b c\n" * 5)
+    recipe.write_text(f"{{model: {{name: ngram}}, text: {{train: {text}, valid: {text}}}}}")
     _, modules = imported_by(["train", str(recipe), "--output", str(tmp_path / "run")])
     assert (tmp_path / "run" / "result.json").exists()
     assert (NOT_NEEDED | {"torch._dynamo"}) & modules == set()
