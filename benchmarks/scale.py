@@ -32,6 +32,7 @@ from syntaxlm.files import to_json, write_text
 SCHEMA_VERSION = 1
 SEED = 0
 MINUTES = 0.2  # training time of a point
+SLOW = 200_000  # words of a vocabulary that need a minute for some steps
 TOKENS = 700  # of a batch; more for a longer sentence
 KINDS = ("text", "vocabulary", "length", "size")
 LENGTH, WORDS, VALID_WORDS = 20, 10_000, 2_000  # defaults: words per sentence, vocabulary, words of validation text
@@ -131,7 +132,7 @@ def run(folder: Path, *arguments: str) -> tuple[float, int]:
 def train(
     folder: Path, settings: Mapping[str, Any], words: int, length: int = LENGTH, vocabulary: int = WORDS
 ) -> tuple[float, float, int]:
-    """Trains on `words` words for `MINUTES`; models without gradients until they have read the text."""
+    """Trains on `words` words for `MINUTES`, with a large vocabulary for longer; models without gradients until they have read the text."""
     write_sentences(folder / "train.txt", words, length, vocabulary)
     write_sentences(folder / "valid.txt", VALID_WORDS, length, vocabulary, SEED + 1)
     recipe: dict[str, Any] = {
@@ -142,7 +143,7 @@ def train(
     if settings["name"] == "ngram":
         recipe["run"] = {}
     else:
-        recipe["schedule"] = {"minutes": MINUTES, "epochs": 1000}
+        recipe["schedule"] = {"minutes": max(MINUTES, vocabulary / SLOW), "epochs": 1000}
         recipe["batches"] = {"token_budget": max(TOKENS, length + 2), "maximum_words": length}
         recipe["text"]["vocabulary"]["maximum_size"] = None
     (folder / "recipe.yaml").write_text(json.dumps(recipe), encoding="utf-8")
