@@ -6,12 +6,13 @@ BIN := $(VENV)/bin
 # The tests start hundreds of commands: without stored bytecode, each would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install quickstart test test-all pytest pytest-all lint benchmark docs clean
+.PHONY: help install quickstart test test-all test-lowest pytest pytest-all lint benchmark docs clean
 
 help:
 	@echo "make quickstart   install, parse with the shipped model, train on the built-in corpus (MODEL=simple-pcfg)"
 	@echo "make test         install, then run the tests"
 	@echo "make test-all     the long tests, too"
+	@echo "make test-lowest  the tests with the lowest versions of all dependencies"
 	@echo "make lint         ruff, mypy, imports between packages, wording"
 	@echo "make benchmark    speed of the operations, beside their references"
 	@echo "make docs         the documentation as a site: site/index.html"
@@ -37,6 +38,15 @@ test: $(VENV)/installed-test
 test-all: $(VENV)/installed-docs
 	$(MAKE) --no-print-directory --jobs 2 lint pytest-all
 
+# The short tests with the lowest declared version of every dependency; torch as in constraints.txt.
+LOWEST := .venv-lowest
+test-lowest:
+	$(PYTHON) -m venv --clear $(LOWEST)
+	$(PYTHON) -m docs.generation.dependencies > $(LOWEST)/constraints.txt
+	$(LOWEST)/bin/python -m pip install --quiet --no-compile --constraint constraints.txt \
+	  --constraint $(LOWEST)/constraints.txt --editable ".[test]"
+	OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest -n auto --dist worksteal
+
 pytest: $(VENV)/installed-test
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
@@ -61,4 +71,4 @@ $(VENV)/installed-docs: $(VENV)/installed-test
 	@touch $@
 
 clean:
-	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(LOWEST) site .pytest_cache .mypy_cache .ruff_cache

@@ -132,7 +132,10 @@ def run(folder: Path, *arguments: str) -> tuple[float, int]:
 def train(
     folder: Path, settings: Mapping[str, Any], words: int, length: int = LENGTH, vocabulary: int = WORDS
 ) -> tuple[float, float, int]:
-    """Trains on `words` words for `MINUTES`, with a large vocabulary for longer; models without gradients until they have read the text."""
+    """Trains on `words` words for `MINUTES`, with a large vocabulary for longer.
+
+    Models without gradients are trained until they have read the text.
+    """
     write_sentences(folder / "train.txt", words, length, vocabulary)
     write_sentences(folder / "valid.txt", VALID_WORDS, length, vocabulary, SEED + 1)
     recipe: dict[str, Any] = {

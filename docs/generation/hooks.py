@@ -11,7 +11,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 
-from docs.generation import commands, recipes, reference, scoring, settings, tables
+from docs.generation import commands, dependencies, recipes, reference, scoring, settings, tables
 from docs.generation.mathematics import with_mathml
 from docs.generation.notebook import notebook_page
 
@@ -29,6 +29,9 @@ PARTS: dict[str, Callable[..., str]] = {
     "protocols": scoring.protocol_table,
     "preprocessing": scoring.preprocessing_table,
     "preprocessing-settings": scoring.preprocessing_settings,
+    "dependencies": dependencies.dependency_table,
+    "inner-dependencies": dependencies.inner_dependency_table,
+    "developer-dependencies": dependencies.developer_table,
     "file": lambda name: _fenced(DOCS / name),
 }
 _PART = re.compile(r"^<!-- generated: (?P<name>\S+)(?: (?P<argument>\S+))? -->$", re.MULTILINE)

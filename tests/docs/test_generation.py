@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
+import tomllib
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
+from docs.generation import dependencies
 from docs.generation.markdown import plain, table
 from docs.generation.notebook import notebook_page
 from docs.generation.settings import settings_of
 from docs.generation.settings import settings_table as table_of
+
+
+ROOT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
@@ -83,3 +90,19 @@ def test_docstrings_become_markdown():
         "- `lengths`, `mask`: (B,)",
         "    Raises InputError.",
     ]
+
+
+def test_every_dependency_is_listed_with_its_lowest_version_and_licence():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    shown = dependencies.dependency_table()
+    for one in project["dependencies"]:
+        name, _, lowest = one.partition(">=")
+        assert re.search(rf"^\| {name} \| always \| {lowest} \| \S", shown, re.MULTILINE)
+        assert name == "torch" or dependencies.lowest_versions()[name] == lowest
+    assert "torch" not in dependencies.lowest_versions()
+    assert "| pyarrow | `parquet`, `ray` |" in shown
+    assert "not installed here" not in shown
+    inner = dependencies.inner_dependency_table()
+    assert "| pydantic-core | MIT |" in inner
+    assert "| numpy |" not in inner
+    assert "| pytest | MIT |" in dependencies.developer_table()

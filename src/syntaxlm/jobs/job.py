@@ -89,7 +89,7 @@ class JobReport:
     failed: the shards that are not done.
     seconds: of this run.
     worker_seconds: processor time of the workers for the shards of this run, without loading the models.
-    largest_worker_memory: in bytes, in this run; None if it did no shard.
+    largest_worker_memory: in bytes, in this run; None if it did no shard, and on Windows.
     """
 
     command: str
@@ -120,12 +120,13 @@ class JobReport:
         before = f" ({self.done_before:,} in earlier runs)" if self.done_before else ""
         done = self.done_before + self.done_now
         text = f"{done:,} of {self.shards:,} shards done{before}, {self.rows:,} rows in {Path(self.folder) / ROWS}"
-        if self.lines_per_second is not None and self.largest_worker_memory is not None:
-            memory = self.largest_worker_memory / 2**20
+        if self.lines_per_second is not None:
             text += (
                 f"\n{self.lines_now:,} lines in {self.seconds:,.0f} seconds: {self.lines_per_second:,.0f} per second;"
-                f" workers {self.workers}, memory of a worker up to {memory:,.0f} MiB"
+                f" workers {self.workers}"
             )
+        if self.largest_worker_memory is not None:
+            text += f", memory of a worker up to {self.largest_worker_memory / 2**20:,.0f} MiB"
         if self.bad_lines:
             text += f"\n{self.bad_lines:,} bad lines left out; see {Path(self.folder) / BAD_LINES}"
         if self.failed:
@@ -195,7 +196,7 @@ def run_job(
             failed=tuple(run.failed_shards()),
             seconds=time.monotonic() - start,
             worker_seconds=sum(result.seconds for result in now.values()),
-            largest_worker_memory=max((result.memory for result in now.values()), default=None),
+            largest_worker_memory=max((one.memory for one in now.values() if one.memory is not None), default=None),
         )
         folder.write_report(report.to_dict())
     return report

@@ -164,13 +164,13 @@ class ShardResult(NamedTuple):
     rows: number of rows written; None if the shard was not written, because of its bad lines.
     bad: number and reason of each bad line.
     seconds: processor time.
-    memory: the largest memory of the worker so far, in bytes.
+    memory: the largest memory of the worker so far, in bytes; None if it is not known.
     """
 
     rows: int | None
     bad: tuple[tuple[int, str], ...]
     seconds: float
-    memory: int
+    memory: int | None
 
 
 class _StoppedError(Exception):
@@ -277,9 +277,11 @@ class Worker:
         ]
 
 
-def peak_memory() -> int:
-    """The largest memory that this process has had, in bytes."""
-    import resource  # not on Windows
-
+def peak_memory() -> int | None:
+    """The largest memory that this process has had, in bytes; None on Windows."""
+    try:
+        import resource
+    except ImportError:
+        return None
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return used if sys.platform == "darwin" else used * 1024
