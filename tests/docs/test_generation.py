@@ -15,7 +15,6 @@ from docs.generation.notebook import notebook_page
 from docs.generation.settings import settings_of
 from docs.generation.settings import settings_table as table_of
 
-
 ROOT = Path(__file__).parents[2]
 
 
