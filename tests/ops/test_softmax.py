@@ -15,6 +15,8 @@ def test_target_log_probs_equal_log_softmax_and_gather_in_value_and_every_gradie
     """elements: number of logits at a time: one row, a few rows, or all."""
     for chunk in ("FORWARD_CHUNK", "BACKWARD_CHUNK"):
         monkeypatch.setattr(fast, chunk, elements)
+    for fewest in ("FORWARD_ROWS", "BACKWARD_ROWS"):
+        monkeypatch.setattr(fast, fewest, 1)
     torch.manual_seed(0)
     hidden = torch.randn(rows, 5, dtype=torch.float64, requires_grad=True)
     weight = torch.randn(11, 5, dtype=torch.float64, requires_grad=True)
@@ -28,6 +30,14 @@ def test_target_log_probs_equal_log_softmax_and_gather_in_value_and_every_gradie
     wanted = torch.autograd.grad((expected * outer).sum(), (hidden, weight, bias))
     for found, right in zip(gradients, wanted, strict=True):
         torch.testing.assert_close(found, right, rtol=0, atol=1e-13)
+
+
+def test_parts_have_many_rows_even_of_a_large_vocabulary():
+    """With one row in a part, every row would read all weights."""
+    for chunk, fewest in ((fast.FORWARD_CHUNK, fast.FORWARD_ROWS), (fast.BACKWARD_CHUNK, fast.BACKWARD_ROWS)):
+        parts = list(fast._parts(700, 10_000_000, chunk, fewest))
+        assert [part.start for part in parts] == list(range(0, 700, fewest))
+        assert fewest >= 64
 
 
 def test_no_rows_give_no_log_probabilities_and_zero_gradients():

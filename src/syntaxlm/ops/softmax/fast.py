@@ -17,9 +17,10 @@ from syntaxlm.ops.native import address, usable
 from syntaxlm.ops.products import product_dtype
 
 # Logits computed at a time. Forward is fastest if they fit in the processor's caches; in backward every part adds to
-# the whole weight gradient, so few large parts are faster.
-FORWARD_CHUNK = 1 << 21
-BACKWARD_CHUNK = 1 << 23
+# the whole weight gradient, so few large parts are faster. Each part reads all weights: with few rows in a part, time
+# would grow with the square of a large vocabulary.
+FORWARD_CHUNK, FORWARD_ROWS = 1 << 21, 64
+BACKWARD_CHUNK, BACKWARD_ROWS = 1 << 23, 256
 
 _SOURCE = Path(__file__).with_name("softmax.c")
 
@@ -43,7 +44,7 @@ class _TargetLogProbs(torch.autograd.Function):
         result, sums = (torch.empty(len(rows), dtype=weight.dtype, device=rows.device) for _ in range(2))
         keep = any(ctx.needs_input_grad[:3])
         kept = torch.empty(len(rows) if keep else 0, len(weight), dtype=dtype, device=rows.device)
-        for part in _parts(len(rows), len(weight), FORWARD_CHUNK):
+        for part in _parts(len(rows), len(weight), FORWARD_CHUNK, FORWARD_ROWS):
             into = kept[part] if keep else torch.empty(0, dtype=dtype, device=rows.device)
             logits = torch.mm(low_rows[part], low_weight.T, out=into)
             if library is None:
@@ -65,7 +66,7 @@ class _TargetLogProbs(torch.autograd.Function):
         rows_grad = torch.empty_like(rows)
         weight_grad = torch.zeros(weight.shape, dtype=sums.dtype, device=weight.device)
         bias_grad = torch.zeros(len(weight), dtype=sums.dtype, device=weight.device)
-        for part in _parts(len(rows), len(weight), BACKWARD_CHUNK):
+        for part in _parts(len(rows), len(weight), BACKWARD_CHUNK, BACKWARD_ROWS):
             if ctx.library is None:
                 logit_grad = torch.exp((kept[part] + bias).sub_(sums[part, None])).mul_(-grad[part, None])
                 logit_grad.scatter_add_(1, targets[part, None], grad[part, None])
@@ -82,9 +83,9 @@ class _TargetLogProbs(torch.autograd.Function):
         return rows_grad.to(ctx.row_dtype), weight_grad, bias_grad, None
 
 
-def _parts(rows: int, width: int, elements: int) -> Iterator[slice]:
-    """Slices of rows, with `elements` entries each of a (rows, width) matrix."""
-    size = max(1, elements // width)
+def _parts(rows: int, width: int, elements: int, fewest: int) -> Iterator[slice]:
+    """Slices of rows, with `elements` entries each of a (rows, width) matrix, but at least `fewest` rows."""
+    size = max(fewest, elements // width)
     return (slice(start, start + size) for start in range(0, rows, size))
 
 
