@@ -24,6 +24,7 @@ from docs.generation.papers import (
     published,
     significance,
 )
+from docs.generation.speed import aims, command_speed, job_speed, matrix_speed, training_speed
 from docs.generation.stored_results import (
     RESULTS,
     Figure,
@@ -39,7 +40,7 @@ from docs.generation.stored_results import (
 ROOT = Path(__file__).parents[2]
 _NAMES = (
     "results.md", "papers.md", "figures.md", "notebook.md", "guides/shipped-models.md", "models/ccm.md",
-    "models/dmv.md",
+    "models/dmv.md", "reference/speed.md", "guides/very-large-jobs.md",
 )  # fmt: skip
 PAGES = [ROOT / "README.md", *(ROOT / "docs" / name for name in _NAMES)]
 _BLOCK = re.compile(r"(<!-- results: (?P<name>\S+) -->\n).*?(<!-- end of results -->)", re.DOTALL)
@@ -450,6 +451,11 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "stop-classifiers": stop_classifiers,
     "earlier-trees": earlier_trees,
     "earlier-perplexity": earlier_perplexity,
+    "training-speed": training_speed,
+    "matrix-speed": matrix_speed,
+    "speed-aims": aims,
+    "command-speed": command_speed,
+    "job-speed": job_speed,
     "long-dependencies": long_dependencies,
     "significance": significance,
     "rule": rule,

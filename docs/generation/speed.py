@@ -3,27 +3,53 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from docs.generation.markdown import table
 from docs.generation.stored_results import RESULTS
 
-_FORMS = {"nn.LSTM": "`nn.LSTM`", "AWD-LSTM": "AWD-LSTM"}
 _PRECISIONS = {"32": "float32"}
+COMMANDS = "commands"  # the file of benchmarks.commands
+
+
+class _Aim(NamedTuple):
+    """What was aimed at. file, case, forms: rows of a benchmark, of which the best counts.  field: of the row."""
+
+    file: str
+    case: str
+    forms: tuple[str, ...]
+    field: str
+    least: float
+    what: str
+
+
+_AIMS = [
+    _Aim("on_lstm", "published", ("fast",), "share_of_peak", 0.8, "ON-LSTM, published size: share of the peak"),
+    _Aim("on_lstm", "small", ("fast",), "share_of_peak", 0.6, "ON-LSTM, small size: share of the peak"),
+    _Aim("on_lstm", "published", ("fast",), "ratio_to_lstm", 1.0, "ON-LSTM, published size: ratio to `nn.LSTM`"),
+    _Aim("on_lstm", "small", ("fast",), "ratio_to_lstm", 0.8, "ON-LSTM, small size: ratio to `nn.LSTM`"),
+    _Aim("gated_memory", "sentences", ("fast",), "ratio_to_lstm", 0.8, "PRPN, sentences: ratio to `nn.LSTM`"),
+    _Aim("inside", "SN-PCFG", ("compiled",), "share_of_peak", 0.6, "SN-PCFG: share of the peak"),
+]
+
+
+def _benchmarks() -> Iterator[tuple[str, dict[str, Any]]]:
+    """The stored benchmarks of training, by the name of their program."""
+    for path in sorted((RESULTS / "speed").glob("*.json")):
+        if path.stem != COMMANDS:
+            yield path.stem, json.loads(path.read_text(encoding="utf-8"))
 
 
 def training_speed() -> str:
     """Every row of the stored benchmarks of training."""
     rows = []
-    for path in sorted((RESULTS / "speed").glob("*.json")):
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    for _, found in _benchmarks():
         for row in found["rows"]:
-            cells = [row["case"], _FORMS.get(row["form"], row["form"])]
-            cells += [_PRECISIONS.get(row["precision"], row["precision"]), f"{row['tokens_per_second']:,.0f}"]
-            ratios = (row["ratio_to_reference"], row["ratio_to_lstm"])
-            shares = (row["in_products"], row["share_of_peak"])
-            cells += ["" if ratio is None else f"{ratio:.2f}" for ratio in ratios]
-            cells += ["" if share is None else f"{100 * share:.0f}%" for share in shares]
+            form = row["form"].replace("nn.LSTM", "`nn.LSTM`")
+            cells = [row["case"], form, _precision(row), f"{row['tokens_per_second']:,.0f}"]
+            cells += [_ratio(row["ratio_to_reference"]), _ratio(row["ratio_to_lstm"])]
+            cells += [_share(row["in_products"]), _share(row["share_of_peak"])]
             rows.append(cells)
     heads = ["case", "form", "precision", "tokens/s", "to the reference", "to the LSTM", "in products", "of the peak"]
     return table(heads, rows)
@@ -32,8 +58,67 @@ def training_speed() -> str:
 def matrix_speed() -> str:
     """The speed of a matrix product in the run of each benchmark."""
     rows = []
-    for path in sorted((RESULTS / "speed").glob("*.json")):
-        found = json.loads(path.read_text(encoding="utf-8"))
+    for name, found in _benchmarks():
         speeds = [f"{found['gflops'][one]:,.0f}" for one in ("32", "bf16-mixed")]
-        rows.append([f"`benchmarks.{path.stem}`", str(found["threads"]), *speeds])
-    return table(["benchmark", "threads", "float32, GFLOP/s", "bfloat16, GFLOP/s"], rows)
+        rows.append([f"`python -m benchmarks.{name}`", str(found["threads"]), *speeds])
+    return table(["command", "threads", "float32, GFLOP/s", "bfloat16, GFLOP/s"], rows)
+
+
+def aims() -> str:
+    """What was aimed at for training, beside what was measured in each precision."""
+    found = dict(_benchmarks())
+    rows = []
+    for aim in _AIMS:
+        measured = [
+            f"{_share(row[aim.field]) if aim.field == 'share_of_peak' else _ratio(row[aim.field])} ({_precision(row)})"
+            for row in found[aim.file]["rows"]
+            if row["case"].startswith(aim.case) and row["form"] in aim.forms and row[aim.field] is not None
+        ]
+        least = f"{aim.least:.0%}" if aim.field == "share_of_peak" else f"{aim.least:.1f}"
+        rows.append([aim.what, least, ", ".join(measured)])
+    return table(["", "aim", "measured"], rows)
+
+
+def command_speed() -> str:
+    """Every row of the stored benchmark of commands."""
+    found = json.loads((RESULTS / "speed" / f"{COMMANDS}.json").read_text(encoding="utf-8"))
+    rows = []
+    for row in found["commands"]:
+        figure = f"{row['figure']:.2f}" if row["unit"] == "seconds" else f"{row['figure']:,.0f}"
+        rows.append([f"`{row['what']}`", row["kind"], str(row["processes"]), str(row["threads"]), figure, row["unit"]])
+    return table(["what", "measured", "processes", "threads of each", "figure", "unit"], rows)
+
+
+def job_speed() -> str:
+    """Every stored report of a very large job."""
+    rows = []
+    for path in sorted((RESULTS / "scale").glob("job-*.json")):
+        found = json.loads(path.read_text(encoding="utf-8"))
+        report = found["report"]
+        rows.append(
+            [
+                f"`{report['command']}`, `{found['model']}`",
+                report["engine"],
+                str(report["workers"]),
+                f"{report['lines_now']:,}",
+                f"{report['seconds']:,.0f}",
+                f"{report['lines_per_second']:,.0f}",
+                f"{report['lines_now'] / report['worker_seconds']:,.0f}",
+                f"{report['largest_worker_memory'] / 2**20:,.0f} MiB",
+            ]
+        )
+    heads = ["command, model", "engine", "workers", "sentences", "seconds", "sentences/s",
+             "per processor second of a worker", "memory of a worker"]  # fmt: skip
+    return table(heads, rows)
+
+
+def _precision(row: dict[str, Any]) -> str:
+    return _PRECISIONS.get(row["precision"], row["precision"])
+
+
+def _ratio(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
+
+
+def _share(value: float | None) -> str:
+    return "" if value is None else f"{value:.0%}"

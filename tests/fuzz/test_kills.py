@@ -24,6 +24,7 @@ import yaml
 from syntaxlm.cli import main
 from syntaxlm.files import UNFINISHED
 from syntaxlm.generation.stop_io import STOP_WEIGHTS, STOPS
+from syntaxlm.jobs.folder import REPORT, ROWS
 from syntaxlm.tensor_files import read_tensors
 from syntaxlm.training.checkpoint import CHECKPOINT
 from syntaxlm.training.comparing import COMPARISON
@@ -62,25 +63,28 @@ def fork(arguments: list[str]) -> int:
     os._exit(code)
 
 
-def run(arguments: list[str]) -> float:
-    """Runs a command to its end. Returns its CPU time in seconds."""
+def run(arguments: list[str], wall: bool = False) -> float:
+    """Runs a command to its end. Returns its CPU or wall-clock time in seconds."""
+    started = time.monotonic()
     _, status, used = os.wait4(fork(arguments), 0)
     assert os.waitstatus_to_exitcode(status) == 0
-    return used.ru_utime + used.ru_stime
+    return time.monotonic() - started if wall else used.ru_utime + used.ru_stime
 
 
-def killed(arguments: list[str], seconds: float) -> int:
+def killed(arguments: list[str], seconds: float, wall: bool = False) -> int:
     """Starts a command and kills it after some seconds of CPU time, which does not depend on the load of the machine.
 
+    wall: wall-clock time counts instead, for a command whose work other processes do.
     Returns its exit code: -9 if it had not ended before.
     """
     child = fork(arguments)
     clock = (~child << 3) | 2  # CPU-time clock of a process, as by clock_getcpuclockid, which Python lacks
+    started = time.monotonic()
     while True:
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
             return os.waitstatus_to_exitcode(status)
-        if time.clock_gettime(clock) >= seconds:
+        if (time.monotonic() - started if wall else time.clock_gettime(clock)) >= seconds:
             break
         time.sleep(0.001)
     os.kill(child, signal.SIGKILL)
@@ -89,19 +93,19 @@ def killed(arguments: list[str], seconds: float) -> int:
 
 def until_killed_often(
     command: Callable[[Path], list[str]], whole: Path, broken: Path, check: Callable[[Path, Path], None],
-    kills: int, seed: int, intact: Callable[[Path], None] = lambda folder: None,
+    kills: int, seed: int, intact: Callable[[Path], None] = lambda folder: None, wall: bool = False,
 ) -> None:  # fmt: skip
     """Runs a command to its end in one folder and, with kills, in others; compares the results.
 
     command: the arguments that start or resume it in a folder.
-    check: compares two results.  intact: checks what a killed command has left.
+    check: compares two results.  intact: checks what a killed command has left.  wall: see `killed`.
     """
-    duration = run(command(whole))
+    duration = run(command(whole), wall)
     moments, done, early = random.Random(seed), 0, 0
     for life in range(MOST_LIVES):
         folder = broken.with_name(f"{broken.name}-{life}")
         for _ in range(min(KILLS_OF_A_RUN, kills - done)):
-            code = killed(command(folder), moments.uniform(0, duration))
+            code = killed(command(folder), moments.uniform(0, duration), wall)
             intact(folder)
             if code != -signal.SIGKILL:
                 assert code == 0
@@ -112,7 +116,7 @@ def until_killed_often(
         check(whole, folder)
         if done >= kills:
             break
-    print(f"\nseed {seed}: {done} kills, {life + 1} runs, {early} ended before a kill, {duration:.1f} s of CPU each")
+    print(f"\nseed {seed}: {done} kills, {life + 1} runs, {early} ended before a kill, {duration:.1f} seconds each")
     assert done >= kills
 
 
@@ -165,7 +169,7 @@ def test_training_with_kills_ends_as_without(toy, few, tmp_path, kind, seed):
     if kind == "em":
         data["batches"] = {"token_budget": 32768, "maximum_words": 10}
     recipe = written(tmp_path / "recipe.yaml", data)
-    until_killed_often(resumed(recipe), tmp_path / "whole", tmp_path / "broken", same_run, 5, seed)
+    until_killed_often(resumed(recipe), tmp_path / "whole", tmp_path / "broken", same_run, 9, seed)
 
 
 @pytest.mark.parametrize("seed", [2])
@@ -190,7 +194,7 @@ def test_stop_classifiers_with_kills_are_those_without_and_earlier_ones_stay_int
         if (folder / STOP_WEIGHTS).exists():
             assert read_tensors(folder / STOP_WEIGHTS)
 
-    until_killed_often(command, tmp_path / "whole", tmp_path / "broken", same, 3, seed, intact)
+    until_killed_often(command, tmp_path / "whole", tmp_path / "broken", same, 5, seed, intact)
 
 
 @pytest.mark.parametrize("seed", [3])
@@ -212,7 +216,7 @@ def test_a_comparison_with_kills_is_the_one_without(few, tmp_path, seed):
         assert without_times(first) == without_times(second)
         assert not list(other.rglob(f".*{UNFINISHED}"))
 
-    until_killed_often(command, tmp_path / "whole", tmp_path / "broken", same, 4, seed)
+    until_killed_often(command, tmp_path / "whole", tmp_path / "broken", same, 6, seed)
 
 
 @pytest.mark.parametrize("seed", [4])
@@ -235,4 +239,27 @@ def test_trees_with_kills_are_those_without_and_an_earlier_file_is_replaced_only
         if (found := (folder / "trees.txt").read_bytes()) != b"earlier":
             assert found == (tmp_path / "whole" / "trees.txt").read_bytes()
 
-    until_killed_often(command, tmp_path / "whole", tmp_path / "broken", same, 4, seed, intact)
+    until_killed_often(command, tmp_path / "whole", tmp_path / "broken", same, 6, seed, intact)
+
+
+@pytest.mark.parametrize(("engine", "kills", "seed"), [("processes", 4, 5), ("ray", 2, 6)])
+def test_a_job_with_kills_has_the_rows_of_one_without(trained, toy, tmp_path, engine, kills, seed):
+    if engine == "ray":
+        pytest.importorskip("ray")
+    text = tmp_path / "text.txt"
+    text.write_text((toy / "train.txt").read_text() * 60)
+    lines = len(text.read_text().splitlines())
+
+    def command(folder: Path) -> list[str]:
+        shards = ["--lines-per-shard", str(lines // 40), "--workers", "2", "--engine", engine]
+        return ["parse", str(trained.prpn), str(text), *shards, "-o", str(folder)]
+
+    def same(one: Path, other: Path) -> None:
+        names = [path.name for path in sorted((one / ROWS).iterdir())]
+        assert len(names) >= 40
+        assert names == [path.name for path in sorted((other / ROWS).iterdir())]
+        for name in names:
+            assert (one / ROWS / name).read_bytes() == (other / ROWS / name).read_bytes()
+        assert json.loads((other / REPORT).read_text())["lines"] == lines
+
+    until_killed_often(command, tmp_path / "whole", tmp_path / "broken", same, kills, seed, wall=True)
