@@ -1,8 +1,8 @@
 """How cost grows with text, vocabulary, sentence length and model size: python -m benchmarks.scale [KIND ...] -o FILE.
 
 Every point is a command in a process of its own, on one thread, over text drawn at random: sentences of a given length,
-words by Zipf's law. Measured are wall-clock seconds, tokens per second of training after the first steps, and the
-largest resident memory of the process.
+words by Zipf's law. Measured are wall-clock seconds, tokens per second (of training: after the first steps; of parsing
+and n-grams: of processor time), and the largest resident memory of the process.
 KIND: text (1 to 100 MB), vocabulary (10,000 to 200,000 words), length (10 to 400 words), size (of the model).
 FILE: JSON. Points that it has are not measured again, so a stopped run can be continued.
 """
@@ -32,7 +32,7 @@ from syntaxlm.files import to_json, write_text
 SCHEMA_VERSION = 1
 SEED = 0
 MINUTES = 0.2  # training time of a point
-SLOW = 200_000  # words of a vocabulary that need a minute for some steps
+SLOW, LONG = 200_000, 400  # words of a vocabulary, and of a sentence, that need a minute for some steps
 TOKENS = 700  # of a batch; more for a longer sentence
 KINDS = ("text", "vocabulary", "length", "size")
 LENGTH, WORDS, VALID_WORDS = 20, 10_000, 2_000  # defaults: words per sentence, vocabulary, words of validation text
@@ -41,7 +41,7 @@ MEGABYTES = (1, 3, 10, 30, 100)
 VOCABULARIES = (10_000, 20_000, 50_000, 100_000, 200_000)
 LENGTHS = (10, 20, 40, 80, 160, 400)
 SIZES = {"PRPN": (100, 200, 400, 800), "ON-LSTM": (100, 200, 400, 800, 1200), "SN-PCFG": (128, 256, 512, 1024, 2048)}
-PARSED_WORDS = 40_000  # of the text that is parsed at each length
+PARSED_WORDS = 100_000  # of the text that is parsed at each length
 MOST_PARSED = 10  # MB
 
 
@@ -113,8 +113,16 @@ def write_sentences(path: Path, words: int, length: int, vocabulary: int, seed: 
             words -= len(drawn)
 
 
-def run(folder: Path, *arguments: str) -> tuple[float, int]:
-    """Runs a command on one thread. Returns its wall-clock seconds and its largest resident memory, in bytes.
+class Used(NamedTuple):
+    """What a process used: wall-clock seconds, seconds of processor time, and largest resident memory in bytes."""
+
+    seconds: float
+    processor: float
+    memory: int
+
+
+def run(folder: Path, *arguments: str) -> Used:
+    """Runs a command on one thread.
 
     Exits with the output of a command that fails.
     """
@@ -126,13 +134,13 @@ def run(folder: Path, *arguments: str) -> tuple[float, int]:
         _, status, usage = os.wait4(process.pid, 0)
     if status:
         sys.exit(f"{' '.join(arguments)} failed:\n{(folder / 'output.txt').read_text(encoding='utf-8')[-2000:]}")
-    return time.perf_counter() - started, usage.ru_maxrss * 1024
+    return Used(time.perf_counter() - started, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)
 
 
 def train(
     folder: Path, settings: Mapping[str, Any], words: int, length: int = LENGTH, vocabulary: int = WORDS
 ) -> tuple[float, float, int]:
-    """Trains on `words` words for `MINUTES`, with a large vocabulary for longer.
+    """Trains on `words` words for `MINUTES`, with a large vocabulary or long sentences for longer.
 
     Models without gradients are trained until they have read the text.
     """
@@ -146,15 +154,15 @@ def train(
     if settings["name"] == "ngram":
         recipe["run"] = {}
     else:
-        recipe["schedule"] = {"minutes": max(MINUTES, vocabulary / SLOW), "epochs": 1000}
+        recipe["schedule"] = {"minutes": max(MINUTES, vocabulary / SLOW, length / LONG), "epochs": 1000}
         recipe["batches"] = {"token_budget": max(TOKENS, length + 2), "maximum_words": length}
         recipe["text"]["vocabulary"]["maximum_size"] = None
     (folder / "recipe.yaml").write_text(json.dumps(recipe), encoding="utf-8")
-    seconds, memory = run(folder, "train", "recipe.yaml", "-o", "run", "-q")
-    rate = words / seconds
+    used = run(folder, "train", "recipe.yaml", "-o", "run", "-q")
+    rate = words / used.processor
     if settings["name"] != "ngram":
         rate = _tokens_per_second(folder / "run" / "metrics.jsonl", words + words // length)
-    return seconds, rate, memory
+    return used.seconds, rate, used.memory
 
 
 def _tokens_per_second(log: Path, tokens: int) -> float:
@@ -180,9 +188,9 @@ def parse(
     }
     (folder / "recipe.yaml").write_text(json.dumps(recipe), encoding="utf-8")
     run(folder, "train", "recipe.yaml", "-o", "run", "-q")
-    start, _ = run(folder, "parse", "run", "one.txt", "-o", "one.mrg")
-    seconds, memory = run(folder, "parse", "run", "text.txt", "-o", "text.mrg")
-    return seconds, words / max(seconds - start, 1e-9), memory
+    start = run(folder, "parse", "run", "one.txt", "-o", "one.mrg")
+    used = run(folder, "parse", "run", "text.txt", "-o", "text.mrg")
+    return used.seconds, words / (used.processor - start.processor), used.memory
 
 
 def points() -> Iterator[tuple[Key, Measure]]:
@@ -202,7 +210,11 @@ def points() -> Iterator[tuple[Key, Measure]]:
         for system in ("ON-LSTM", "PRPN", "SN-PCFG"):
             trained = partial(train, settings=model(system), words=500_000, length=length)
             yield Key("length", "train", system, length), trained
-            yield Key("length", "parse", system, length), partial(parse, settings=model(system), length=length)
+            words = PARSED_WORDS
+            if system == "SN-PCFG":  # cubic
+                words = max(2 * length, int(words * min(1.0, (LENGTH / length) ** 2)))
+            parsed = partial(parse, settings=model(system), length=length, words=words)
+            yield Key("length", "parse", system, length), parsed
     for system, sizes in SIZES.items():
         for size in sizes:
             trained = partial(train, settings=model(system, size), words=500_000)
