@@ -155,7 +155,11 @@ def test_a_checkpoint_of_two_processes_is_refused_by_one(toy, tmp_path):
     [
         ("cuda", {}, "run.accelerator: found cuda, which is not available"),
         ("mps", {"WORLD_SIZE": "2", "RANK": "1"}, "run.accelerator: mps runs one process; found 2"),
-        ("cuda", {"WORLD_SIZE": "3", "RANK": "2", "LOCAL_RANK": "2"}, "found 1 GPUs for at least 3 processes"),
+        (
+            "cuda",
+            {"WORLD_SIZE": "3", "RANK": "2", "LOCAL_RANK": "2"},
+            "process 3 of this machine has no GPU: found 1; start",
+        ),
     ],
 )
 def test_devices_that_do_not_exist_are_reported(monkeypatch, accelerator, environment, message):

@@ -36,17 +36,17 @@ class Processes:
                 f"run.accelerator: found {accelerator}, which is not available; expected an accelerator that torch can"
                 " use on this machine, or auto"
             )
-        self.rank, self.count = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+        self.count = int(os.environ.get("WORLD_SIZE", "1"))
+        self.rank = int(os.environ["RANK"]) if self.count > 1 else 0
         self.device = self._device(accelerator)
-        self._precision = torch.bfloat16 if precision == "bf16-mixed" else torch.float32
+        self._mixed = precision == "bf16-mixed"
         if self.count > 1 and not torch.distributed.is_initialized():
             backend = "nccl" if self.device.type == "cuda" else "gloo"
             torch.distributed.init_process_group(backend, timeout=timedelta(seconds=wait))
 
     def _device(self, accelerator: str) -> torch.device:
         if accelerator == "auto":
-            several = self.count > 1
-            mps = torch.backends.mps.is_available() and not several
+            mps = torch.backends.mps.is_available() and self.count == 1
             accelerator = "cuda" if torch.cuda.is_available() else "mps" if mps else "cpu"
         if accelerator == "mps" and self.count > 1:
             raise InputError(f"run.accelerator: mps runs one process; found {self.count}. Set it to cpu")
@@ -54,7 +54,10 @@ class Processes:
             return torch.device(accelerator)
         number, gpus = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
         if number >= gpus:
-            raise InputError(f"found {gpus} GPUs for at least {number + 1} processes; start one process per GPU")
+            raise InputError(
+                f"process {number + 1} of this machine has no GPU: found {gpus}; start at most one process per GPU, or"
+                " set run.accelerator to cpu"
+            )
         torch.cuda.set_device(number)
         return torch.device("cuda", number)
 
@@ -108,7 +111,7 @@ class Processes:
 
     def autocast(self) -> torch.autocast:
         """The context of a forward pass: matrix products in bfloat16 if the precision is mixed."""
-        return torch.autocast(self.device.type, torch.bfloat16, enabled=self._precision == torch.bfloat16)
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self._mixed)
 
     def gathered(self, value: Any) -> list[Any]:
         """Returns the values of all processes, by rank."""
