@@ -388,7 +388,7 @@ def log_ticks(low: float, high: float) -> tuple[float, ...]:
 def tick_text(value: float, among: Sequence[float]) -> str:
     """The text of a tick, with as many decimals as the tick spacing needs."""
     step = min((after - before for before, after in pairwise(among)), default=1.0)
-    if max(map(abs, among)) >= 1e6 or step < 1e-4:
+    if max(map(abs, among)) >= 1e8 or step < 1e-4:
         return f"{value:.3g}"
     decimals = max(0, -math.floor(math.log10(step) + 1e-9))
     if round(step * 10**decimals, 6) % 1:  # steps of 2.5
