@@ -10,6 +10,10 @@ from docs.generation.markdown import table
 from docs.generation.stored_results import RESULTS
 
 _PRECISIONS = {"32": "float32"}
+_MODELS = {
+    "diora": "DIORA", "gated_memory": "PRPN", "inside": "SN-PCFG", "on_lstm": "ON-LSTM", "palm": "PaLM",
+    "tree_rnn": "TreeRNN",
+}  # fmt: skip
 COMMANDS = "commands"  # the file of benchmarks.commands
 
 
@@ -44,14 +48,15 @@ def _benchmarks() -> Iterator[tuple[str, dict[str, Any]]]:
 def training_speed() -> str:
     """Every row of the stored benchmarks of training."""
     rows = []
-    for _, found in _benchmarks():
+    for name, found in _benchmarks():
         for row in found["rows"]:
             form = row["form"].replace("nn.LSTM", "`nn.LSTM`")
-            cells = [row["case"], form, _precision(row), f"{row['tokens_per_second']:,.0f}"]
+            cells = [_MODELS[name], row["case"], form, _precision(row), f"{row['tokens_per_second']:,.0f}"]
             cells += [_ratio(row["ratio_to_reference"]), _ratio(row["ratio_to_lstm"])]
             cells += [_share(row["in_products"]), _share(row["share_of_peak"])]
             rows.append(cells)
-    heads = ["case", "form", "precision", "tokens/s", "to the reference", "to the LSTM", "in products", "of the peak"]
+    heads = ["model", "case", "form", "precision", "tokens/s", "to the reference", "to the LSTM", "in products",
+             "of the peak"]  # fmt: skip
     return table(heads, rows)
 
 
