@@ -58,8 +58,8 @@ def starts(rounds: int) -> Iterator[Measured]:
     """Each command in turn, round after round; the median counts."""
     sentence = ["parse", "en-fast", "The old man the boats.", "--quiet"]
     commands = {
-        "syntaxlm --help": [*SYNTAXLM, "--help"],
-        "syntaxlm parse, one sentence": [*SYNTAXLM, *sentence],
+        "--help": [*SYNTAXLM, "--help"],
+        "parse of one sentence": [*SYNTAXLM, *sentence],
         "import torch": [sys.executable, "-c", "import torch"],
     }
     taken: dict[str, list[float]] = {what: [] for what in commands}

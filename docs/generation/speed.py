@@ -90,7 +90,8 @@ def command_speed() -> str:
     rows = []
     for row in found["commands"]:
         figure = f"{row['figure']:.2f}" if row["unit"] == "seconds" else f"{row['figure']:,.0f}"
-        rows.append([f"`{row['what']}`", row["kind"], str(row["processes"]), str(row["threads"]), figure, row["unit"]])
+        what = row["what"] if row["kind"] == "start" else f"`{row['what']}`"
+        rows.append([what, row["kind"], str(row["processes"]), str(row["threads"]), figure, row["unit"]])
     return table(["what", "measured", "processes", "threads of each", "figure", "unit"], rows)
 
 
