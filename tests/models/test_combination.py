@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import json
 
@@ -50,6 +51,15 @@ def marginals(stored):
     return found.marginals.values
 
 
+def rounded(stored):
+    """The model with its weights rounded to bfloat16."""
+    model = copy.deepcopy(stored.model)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.copy_(weight.bfloat16())
+    return dataclasses.replace(stored, model=model)
+
+
 def test_spans_have_the_mean_of_the_grammars_probabilities_and_words_those_of_the_scorer(parts):
     parsers, scorer = parts
     stored = combine(parsers, scorer)
@@ -66,7 +76,7 @@ def test_a_combination_is_read_back_and_halves_its_size_in_bfloat16(parts, tmp_p
     write_model(tmp_path / "half", stored, torch.bfloat16)
     whole, half = read_model(tmp_path / "whole"), read_model(tmp_path / "half")
     assert marginals(whole).tolist() == marginals(stored).tolist()
-    assert marginals(half) == pytest.approx(marginals(stored), abs=0.05)
+    assert marginals(half).tolist() == marginals(rounded(stored)).tolist()
     assert next(half.model.parameters()).dtype == torch.float32
     size = [(tmp_path / name / "weights.safetensors").stat().st_size for name in ("whole", "half")]
     assert size[1] < 0.8 * size[0]
@@ -114,6 +124,6 @@ def test_the_command_writes_a_model_folder(parts, tmp_path, capsys):
     arguments = ["combine", *map(str, folders[:2]), "--scorer", str(folders[2]), "-o", str(output)]
     assert main([*arguments, "--precision", "bfloat16", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["parsers"] == 2
-    assert marginals(read_model(output)) == pytest.approx(marginals(combine(parsers, scorer)), abs=0.05)
+    assert marginals(read_model(output)).tolist() == marginals(rounded(combine(parsers, scorer))).tolist()
     assert main(arguments) == 2
     assert "is not empty" in capsys.readouterr().err

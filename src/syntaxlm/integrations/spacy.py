@@ -11,7 +11,7 @@ The model reads the text of each sentence with its own tokens, which may be shor
 aligned by their characters. Constituents are stored in `doc.spans["syntaxlm"]`, so they are saved with a Doc.
 """
 
-from __future__ import annotations
+# Annotations are evaluated here: spaCy before 3.8.14 cannot read those of a factory that are strings.
 
 import math
 import os
@@ -107,7 +107,7 @@ def make_syntaxlm(
     surprisal: Optional[bool],  # noqa: UP045
     decoder: Optional[str],  # noqa: UP045
     labels: bool,
-) -> SyntaxComponent:
+) -> "SyntaxComponent":
     """Creates the component. The settings are those of `SyntaxComponent`."""
     return SyntaxComponent(name, model, device, parse, surprisal, decoder, labels)
 
@@ -146,7 +146,7 @@ class SyntaxComponent:
         self._process = os.getpid()  # the process that loaded the model
 
     @property
-    def language_model(self) -> LanguageModel:
+    def language_model(self) -> "LanguageModel":
         """The model, which is loaded if necessary. Raises InputError if it cannot be loaded or used here."""
         if self._model is None:
             from syntaxlm.api.model import load
@@ -155,7 +155,7 @@ class SyntaxComponent:
         assert self._model is not None
         return self._model
 
-    def _use(self, model: LanguageModel) -> None:
+    def _use(self, model: "LanguageModel") -> None:
         """Takes a model. Raises InputError if it lacks the ability that a setting requires."""
         from syntaxlm.models.abilities import Parses, ScoresTokens
 
@@ -211,7 +211,7 @@ class SyntaxComponent:
         sentences: Iterator[Span] = doc.sents
         return sentences
 
-    def _prepare_process(self, model: LanguageModel) -> None:
+    def _prepare_process(self, model: "LanguageModel") -> None:
         """Prepares a process that was forked after the model was loaded. Raises InputError for a GPU."""
         if os.getpid() == self._process:
             return
@@ -242,7 +242,7 @@ class SyntaxComponent:
 
         write_model(Path(path), self.language_model)
 
-    def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> SyntaxComponent:
+    def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "SyntaxComponent":
         """Reads the model from a folder written by `to_disk`, instead of the one that the settings name."""
         from syntaxlm.api.model import load
 
@@ -256,7 +256,7 @@ class SyntaxComponent:
             files = {path.name: path.read_bytes() for path in Path(folder).iterdir()}
         return cast(bytes, srsly.msgpack_dumps(files))
 
-    def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()) -> SyntaxComponent:
+    def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()) -> "SyntaxComponent":
         """Reads the result of `to_bytes`. Raises InputError for other files than those of a model."""
         from syntaxlm.model_io import CONFIG, LABELS, VOCABULARY, WEIGHTS
 
@@ -270,7 +270,7 @@ class SyntaxComponent:
             return self.from_disk(folder)
 
 
-def _constituents(sentence: Span, parse: Parse) -> list[Span]:
+def _constituents(sentence: Span, parse: "Parse") -> list[Span]:
     """The constituents of a sentence, itself first, as spans of spaCy's tokens in pre-order.
 
     Tokens that the model does not read belong to the lowest constituent around them, see `Parse.complete_tree`.
@@ -304,7 +304,7 @@ Surprisals = list[tuple[int, float]]
 """The tokens of a sentence that the model read: where each starts, in characters, and its surprisal in bits."""
 
 
-def _surprisals(model: LanguageModel, lines: Sequence[str]) -> Iterator[Surprisals]:
+def _surprisals(model: "LanguageModel", lines: Sequence[str]) -> Iterator[Surprisals]:
     """Yields the surprisals of the tokens of each sentence, without that of its end."""
     from syntaxlm.data.corpora import EncodedCorpus
     from syntaxlm.models.batches import TextMode
