@@ -58,6 +58,13 @@ def system_error(path: str | Path, doing: str, error: OSError) -> InputError:
     return InputError(f"{reason}. {advice}" if (advice := _ADVICE.get(error.errno or 0)) else reason)
 
 
+def named_path(name: str | Path) -> Path:
+    """The file or folder of a name. Raises InputError for an empty name, which would be the current folder."""
+    if not str(name):
+        raise InputError("found an empty name; expected the name of a file or folder. Is a variable not set?")
+    return Path(name)
+
+
 def read_text(path: str | Path) -> str:
     """The text of a small UTF-8 file, such as a recipe; a byte order mark is dropped, line ends are not changed.
 

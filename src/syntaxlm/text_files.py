@@ -175,6 +175,20 @@ def plain_size(path: str | Path) -> int | None:
     return os.path.getsize(path)
 
 
+def check_encodable(text: str, place: str) -> None:
+    """Raises InputError for half of a surrogate pair: no UTF-8 file can contain it, so no result could be written.
+
+    place: name of the text in the message.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"{place}: found {text[error.start]!r} at character {error.start + 1}, half of a surrogate pair or a byte"
+            " that is not UTF-8; expected Unicode text"
+        ) from None
+
+
 def line_bytes(line: str) -> int:
     """Bytes of a line of UTF-8 text, including its line end."""
     return len(line.encode()) + 1

@@ -111,6 +111,32 @@ def test_wrong_options_are_reported_before_a_text_is_read(prpn, options, message
         prpn.pipe(texts(), **options)
 
 
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda model: model.parse("a cat", also=model), TypeError, "also: found .*; expected a list"),
+        (lambda model: model.parse("a cat", also="en"), TypeError, "also: found 'en'; expected a list"),
+        (lambda model: model.pipe(["a cat"], batch_size=1.5), TypeError, r"batch_size: found 1\.5; expected a whole"),
+        (lambda model: model.generate("5"), TypeError, "count: found '5'; expected a whole number"),
+        (lambda model: model.generate(2.5), TypeError, r"count: found 2\.5; expected a whole number"),
+        (lambda model: model.generate(1, prompt=7), TypeError, "prompt: found 7; expected str"),
+        (lambda model: model.parse(["a cat", "a \ud800 cat"]), InputError, r"text 2: found '\\ud800' at character 3"),
+        (lambda model: model.surprisal("a\udcff"), InputError, r"text 1: found '\\udcff' at character 2"),
+        (lambda model: model.log_prob("a\udcff"), InputError, "half of a surrogate pair"),
+        (lambda model: model.perplexity(["a\udcff"]), InputError, "half of a surrogate pair"),
+        (lambda model: model.save_pretrained(""), InputError, "found an empty name"),
+        (lambda _: syntaxlm.load(""), InputError, "found an empty name"),
+        (lambda _: syntaxlm.load("x" * 5000), InputError, r"^x{80} \.\.\.: cannot be read: File name too long"),
+        (lambda _: syntaxlm.train("prpn-toy", ""), InputError, "found an empty name"),
+    ],
+)  # fmt: skip
+def test_wrong_arguments_are_reported(prpn, call, error, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(error, match=message):
+        call(prpn)
+    assert not list(tmp_path.iterdir())
+
+
 def test_one_string_is_not_a_stream(prpn):
     with pytest.raises(TypeError, match="use parse for one text"):
         prpn.pipe(SENTENCE)

@@ -80,3 +80,9 @@ def test_figures_go_to_a_file(capsys, tmp_path):
     assert cli.main(["evaluate", "trees", str(bank), str(bank), "--json", "-o", str(tmp_path / "figures.json")]) == 0
     assert capsys.readouterr().out == ""
     assert (tmp_path / "figures.json").read_text() == printed
+
+
+def test_an_argument_that_is_not_unicode_is_refused(run):
+    code, out, error = run("parse", "the \udcff cat")  # as Python reads the byte 0xff
+    assert (code, out) == (2, "")
+    assert "the sentence: found '\\udcff' at character 5, half of a surrogate pair or a byte that is not UTF-8" in error

@@ -146,6 +146,19 @@ def test_an_output_that_standard_input_reads_is_refused(tmp_path, monkeypatch):
         refuse_overwriting(tmp_path / "other.txt", ["-"])
 
 
+@pytest.mark.parametrize(
+    "words", [["parse", "", "a cat"], ["train", "prpn-toy", "-o", ""], ["score", "en", "a cat", "-o", ""]]
+)
+def test_an_empty_name_is_not_the_current_folder(words, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(words)
+    assert (
+        "found an empty name; expected the name of a file or folder. Is a variable not set?" in capsys.readouterr()[1]
+    )
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_walk_finds_the_outputs_that_there_are():
     found = {(name, names(output)) for name, output in FILE_OUTPUTS}
     assert {("score", "output"), ("evaluate trees", "details"), ("data sentences", "valid-output")} <= found

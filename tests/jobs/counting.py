@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from syntaxlm.errors import InputError
+from syntaxlm.errors import InputError, InputWarning
 from syntaxlm.jobs.engines import Done, Ended, Engine, Event, Ready, answer
 from syntaxlm.jobs.job import Job
 from syntaxlm.jobs.work import Loaded, Options
@@ -25,7 +26,9 @@ class Killed(BaseException):
 
 @dataclass(frozen=True)
 class Counting(Options):
-    """Counts words. A line "refuse" is wrong input; "kill" kills the worker; "kill once" does if it is the first time.
+    """Counts words. A line "refuse" is wrong input, and warned of before if it is "warn, refuse".
+
+    A line "warn" is warned of. "kill" kills the worker; "kill once" does if it is the first time.
 
     noted: a file that remembers this.  inline: the worker is not a process of its own.
     """
@@ -36,7 +39,10 @@ class Counting(Options):
 
     def load(self, device: str) -> Loaded:
         def rows(lines: Sequence[str], first: int) -> list[Row]:
-            if "refuse" in lines:
+            for line in lines:
+                if line.startswith("warn"):
+                    warnings.warn(InputWarning(f"{line!r}: takes long"), stacklevel=2)
+            if "refuse" in lines or "warn, refuse" in lines:
                 raise InputError("refused")
             if "kill" in lines or ("kill once" in lines and not os.path.exists(self.noted)):
                 Path(self.noted).touch()

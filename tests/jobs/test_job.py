@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from syntaxlm.errors import InputError
+from syntaxlm.errors import InputError, InputWarning
 from syntaxlm.files import held
 from syntaxlm.jobs.job import JobReport, run_job
 from tests.jobs.counting import InlineEngine, counting
@@ -84,6 +84,94 @@ def test_a_rerun_does_only_what_is_not_done(tmp_path, text):
     assert len(list((tmp_path / "job" / "rows").iterdir())) == 3
 
 
+def truncated(path):
+    path.write_bytes(b"")
+
+
+def cut_short(path):
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def without_its_middle(path):
+    content = path.read_bytes()
+    path.write_bytes(content[:100] + content[101:])
+
+
+def overwritten_at_its_end(path):
+    path.write_bytes(path.read_bytes()[:-4] + b"\0" * 4)
+
+
+def linked_elsewhere(path):
+    path.unlink()
+    path.symlink_to(path.parents[2] / "elsewhere")
+
+
+def linked_to_a_copy(path):
+    copy = path.parents[2] / "copy"
+    path.rename(copy)
+    path.symlink_to(copy)
+
+
+def linked_to_nothing(path):
+    path.unlink()
+    path.symlink_to(path.parents[2] / "missing")
+
+
+@pytest.mark.parametrize("noted", [True, False])
+@pytest.mark.parametrize(
+    "change",
+    [
+        truncated, cut_short, without_its_middle, overwritten_at_its_end,
+        linked_elsewhere, linked_to_a_copy, linked_to_nothing,
+    ],
+)  # fmt: skip
+def test_a_shard_whose_rows_are_damaged_or_a_link_is_done_again_and_no_link_is_followed(change, noted, tmp_path, text):
+    job = counting(tmp_path, text)
+    run(job)
+    before = rows(tmp_path)
+    (tmp_path / "elsewhere").write_text("mine")
+    path = job.folder / "rows" / "part-0000001.parquet"
+    change(path)
+    if not noted:  # the job was killed before it noted the shard
+        done = job.folder / "done.jsonl"
+        done.write_text("".join(line for line in done.open() if json.loads(line)[0] != 1))
+    report, tasks = run(job)
+    assert (tasks, report.done_before, report.done_now) == ([("a.txt", 5)], 2, 1)
+    assert not path.is_symlink()
+    assert rows(tmp_path) == before
+    assert (tmp_path / "elsewhere").read_text() == "mine"
+    assert not (tmp_path / "missing").exists()
+    assert run(job)[1] == []
+
+
+def test_the_damaged_file_of_a_shard_that_fails_again_is_removed(tmp_path, text):
+    text.write_text("kill once\n")
+    job = counting(tmp_path, text)
+    (tmp_path / "noted").touch()
+    run(job)
+    path = job.folder / "rows" / "part-0000000.parquet"
+    truncated(path)
+    (tmp_path / "noted").unlink()
+
+    class Unlucky(InlineEngine):
+        def give(self, worker, task):
+            (tmp_path / "noted").unlink(missing_ok=True)
+            super().give(worker, task)
+
+    assert len(run_job(job, 1, Unlucky).failed) == 1
+    assert not path.exists()
+
+
+def test_a_folder_of_an_earlier_version_without_file_sizes_is_continued(tmp_path, text):
+    job = counting(tmp_path, text)
+    run(job)
+    done = job.folder / "done.jsonl"
+    done.write_text("".join(json.dumps(json.loads(line)[:5]) + "\n" for line in done.open()))
+    assert run(job)[1] == []
+    truncated(job.folder / "rows" / "part-0000001.parquet")
+    assert run(job)[1] == [("a.txt", 5)]
+
+
 def test_other_settings_are_refused_with_the_difference_once_a_shard_is_done(tmp_path, text):
     run(counting(tmp_path, text))
     with pytest.raises(InputError, match="lines_per_shard: 4 before, 5 now"):
@@ -138,6 +226,31 @@ def test_lines_that_the_model_refuses_fail_their_shard_or_are_left_out(tmp_path)
     assert [row["sentence"] for row in rows(tmp_path)] == [1, 3, 4, 5, 6, 7, 8]
 
 
+def test_a_refused_line_is_not_tried_again_by_another_worker_and_warned_of_once(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("a\nwarn, refuse\nb\nc\nwarn\nd\nrefuse\n")
+    with pytest.warns(InputWarning) as warned:
+        report, tasks = run(counting(tmp_path, path, bad_lines="skip", lines_per_shard=9))
+    assert len(tasks) == 1
+    assert (report.failed, report.bad_lines) == ((), 2)
+    assert [str(one.message) for one in warned] == ["'warn, refuse': takes long", "'warn': takes long"]
+
+
+def test_counts_of_one_are_singular(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"\xff\n")
+    with pytest.raises(InputError, match=r"(?s)^1 bad line, which is listed in .*leave this line out"):
+        run(counting(tmp_path, path))
+    assert "\n1 bad line left out" in str(run(counting(tmp_path, path, bad_lines="skip"))[0])
+    other = tmp_path / "other.txt"
+    other.write_text("refuse\na\n")
+    (tmp_path / "b").mkdir()
+    report, _ = run(counting(tmp_path / "b", other, lines_per_shard=1))
+    assert str(report).startswith("1 of 2 shards done, 1 row in")
+    assert "\n1 line in" in str(report)
+    assert "\n1 shard failed; run the job again to try it again\n" in str(report)
+
+
 def test_a_shard_that_ends_its_worker_is_tried_three_times_after_the_others_and_reported(tmp_path, text):
     text.write_text("kill once\n\n\n\nkill\n\n\n\na\n")
     report, tasks = run(counting(tmp_path, text))
@@ -157,7 +270,8 @@ def test_a_job_stops_when_all_its_first_shards_fail(tmp_path, text):
     [
         ([], {}, "found no input"),
         (["a.txt", "a.txt"], {}, "is given twice"),
-        (["a.txt"], {"lines_per_shard": 0}, "lines per shard: found 0; expected 1 or more"),
+        (["a.txt"], {"lines_per_shard": 0}, "--lines-per-shard: found 0; expected 1 or more"),
+        (["a.txt"], {"longest": -1}, "--max-line-bytes: found -1; expected 1 or more"),
         (["empty.txt"], {}, "found no sentence"),
         (["job/in.txt"], {}, "is in the folder of the job"),
     ],
@@ -169,6 +283,11 @@ def test_wrong_jobs_are_refused(inputs, settings, message, tmp_path, text):
         (tmp_path / "job" / "in.txt").write_text("a\n")
     with pytest.raises(InputError, match=message):
         run(counting(tmp_path, *(tmp_path / name for name in inputs), **settings))
+
+
+def test_a_job_without_workers_is_refused(tmp_path, text):
+    with pytest.raises(InputError, match=r"^--workers: found 0; expected 1 or more$"):
+        run(counting(tmp_path, text), workers=0)
 
 
 def test_an_input_that_changes_while_it_is_read_stops_the_job(tmp_path, text):
@@ -187,12 +306,19 @@ def test_an_input_that_changes_while_it_is_read_stops_the_job(tmp_path, text):
     ("name", "content", "message"),
     [
         ("job.json", "{}", 'expected the entry "settings"'),
-        ("shards.jsonl", "[0]\n", "shards.jsonl: damaged"),
-        ("shards.jsonl", "[0, 7, 1, 4, 0, 9]\n", "shards.jsonl: damaged: wrong numbers"),
-        ("done.jsonl", "[0]\n", "done.jsonl: damaged at byte 0"),
+        ("job.json", '{"settings": {"inputs": 5}}', "job.json: damaged: settings.inputs: found 5; expected a list"),
+        ("job.json", '{"settings": {"inputs": [{"name": "a"}]}}', "job.json: damaged: settings.inputs: found"),
+        ("job.json", '{"settings": {"lines_per_shard": true}}', "found true; expected a whole number"),
+        ("shards.jsonl", "[0]\n", r"shards.jsonl, line 1: damaged: found '\[0\]'; expected the six numbers"),
+        ("shards.jsonl", "[0, 7, 1, 4, 0, 9]\n", "shards.jsonl, line 1: damaged"),
+        ("shards.jsonl", "[0, 0, 1, 4, 0, 9]\nnothing\n", "shards.jsonl, line 2: damaged: found 'nothing'"),
+        ("done.jsonl", "[0]\n", r"done.jsonl, line 1: damaged: found '\[0\]'; expected the number of a shard"),
+        ("done.jsonl", "[0, 1, [], 0.1, 5]\n[1, 1, [2], 0.1, 5]\n", "done.jsonl, line 2: damaged"),
+        ("done.jsonl", "[" * 99_999 + "\n", "done.jsonl, line 1: damaged"),
         ("done.jsonl", "[99, 1, [], 0.1, 5]\n", "done.jsonl: damaged: found other shards"),
         ("job.json", None, "job.json: is a link"),
         ("done.jsonl", None, "done.jsonl: is a link"),
+        ("bad-lines.tsv", None, "bad-lines.tsv: is a link"),
     ],
 )
 def test_damaged_and_linked_files_of_a_job_are_refused(name, content, message, tmp_path, text):
@@ -200,6 +326,7 @@ def test_damaged_and_linked_files_of_a_job_are_refused(name, content, message, t
     run(job)
     path = job.folder / name
     if content is None:
+        path.touch()
         path.rename(tmp_path / "elsewhere")
         path.symlink_to(tmp_path / "elsewhere")
     else:

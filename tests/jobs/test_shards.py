@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import lzma
+import re
 
 import numpy as np
 import pytest
@@ -14,8 +15,8 @@ from hypothesis import strategies as st
 from syntaxlm.errors import InputError
 from syntaxlm.jobs import lines as lines_module
 from syntaxlm.jobs.lines import raw_lines, read_line, scan
-from syntaxlm.jobs.shards import cut
-from syntaxlm.jobs.sources import CompressedText, ParquetColumn, PlainText, open_source
+from syntaxlm.jobs.shards import Shard, cut
+from syntaxlm.jobs.sources import CompressedText, ParquetColumn, PlainText, Task, open_source
 
 TEXT = "\ufeffthe cat\r\n\n é \nlast".encode()
 LINES = ["the cat", "", " é ", "last"]
@@ -137,6 +138,31 @@ def test_columns_of_parquet_are_checked(column, id_column, message, tmp_path):
     path = parquet(tmp_path / "a.parquet", ["a"], [1])
     with pytest.raises(InputError, match=message):
         open_source(str(path), column, id_column)
+
+
+def test_several_columns_with_the_same_name_are_refused(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow.parquet import write_table
+
+    path = tmp_path / "a.parquet"
+    write_table(pyarrow.Table.from_arrays([["a"], ["b"], ["c"]], names=["text", "text", "key"]), path)
+    with pytest.raises(InputError, match=r"a\.parquet: two columns are named 'text'; expected one"):
+        open_source(str(path), None, None)
+    with pytest.raises(InputError, match="two columns are named 'text'"):
+        open_source(str(path), "key", "text")
+
+
+def test_damaged_pages_of_parquet_are_reported_with_the_name_of_the_file(tmp_path):
+    path = parquet(tmp_path / "a.parquet", ["the cat sees the dog"] * 20, row_group_size=20)
+    source = open_source(str(path), None, None)
+    content = bytearray(path.read_bytes())
+    content[30:90] = b"\xff" * 60
+    path.write_bytes(content)
+    message = r"^" + re.escape(str(path)) + r": damaged: \S"
+    with pytest.raises(InputError, match=message):
+        list(source.scan(1000))
+    with pytest.raises(InputError, match=message):
+        list(source.lines(Task(Shard(0, 0, 1, 20, 0, 400), source), 1000))
 
 
 @pytest.mark.parametrize(

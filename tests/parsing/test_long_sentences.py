@@ -24,6 +24,15 @@ def test_a_long_sentence_is_reported_with_the_expected_time(monkeypatch):
         parse_lines(grammar("simple-pcfg"), ["a cat", LINE])
 
 
+def test_a_sentence_too_long_for_any_chart_is_refused_before_memory_is_taken(monkeypatch):
+    model = grammar("simple-pcfg")
+    monkeypatch.setattr(structure, "_room_for_spans", lambda *_: pytest.fail("memory was taken"))
+    with pytest.raises(
+        InputError, match=r"sentence 2 of .* has 30,000 words \(the cat .* \.\.\.\); expected at most 5,000"
+    ):
+        parse_lines(model, ["a cat", LINE * 1000])
+
+
 @pytest.mark.parametrize("error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory")])
 def test_a_sentence_that_does_not_fit_in_memory_is_reported(error, monkeypatch):
     model = grammar("simple-pcfg")

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from syntaxlm.evaluation.reranking import RerankReport, evaluate_reranking
-from syntaxlm.files import refuse_overwriting, replaced
+from syntaxlm.files import named_path, refuse_overwriting, replaced
 from syntaxlm.model_io import ModelBundle
 from syntaxlm.settings import Overrides
 from syntaxlm.training import comparing, trainer
@@ -76,7 +76,7 @@ def compare(
         read = read_recipes(list(map(str, recipes)), overrides or (), minutes, tagged)
     watch: ProgressCallback = callback or (lambda event: None)
     evaluation = None if treebank is None else TreebankEvaluation(treebank, protocol, preprocessing)
-    return comparing.compare(read, Path(folder), seeds, lambda recipe: nullcontext(watch), trees=evaluation)
+    return comparing.compare(read, named_path(folder), seeds, lambda recipe: nullcontext(watch), trees=evaluation)
 
 
 def _recipe(recipe: Recipe | str | Path, overrides: Overrides | None) -> Recipe:

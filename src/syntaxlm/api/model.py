@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from syntaxlm.evaluation.reading_times import (
     evaluate_reading_times,
 )
 from syntaxlm.evaluation.reading_times_words import WordTable, word_table
+from syntaxlm.files import named_path
 from syntaxlm.generation.sampling import Sampling
 from syntaxlm.generation.sentences import GeneratedSentence, generate
 from syntaxlm.generation.stop_io import STOPS, read_stops, write_stops
@@ -47,6 +49,7 @@ from syntaxlm.scoring.surprisal import SURPRISALS, Context, check_context, surpr
 from syntaxlm.text.normaliser import UntaggedTokenError
 from syntaxlm.text.reader import AUTO_STYLE, TextReader
 from syntaxlm.text.treebank_style import TreebankStyle
+from syntaxlm.text_files import check_encodable
 from syntaxlm.trees import PROTOCOLS, GoldPreprocessing, Protocol, TieBreaking, Tree
 
 PARSED_TOGETHER = 2000  # texts read at a time by `parse`: enough for batches of similar length, few enough for memory
@@ -135,11 +138,11 @@ class LanguageModel(ModelBundle):
         """
         if isinstance(texts, str):
             raise TypeError("pipe: expected an iterable of texts, found one string; use parse for one text")
+        _check_integer(batch_size, "batch_size")
         if batch_size < 1:
             raise InputError(f"batch_size: found {batch_size}; expected 1 or more")
-        for one in also:
-            if not isinstance(one, ModelBundle):
-                raise TypeError(f"also: found {one!r}; expected loaded models: syntaxlm.load(...)")
+        if not isinstance(also, Iterable) or not all(isinstance(one, ModelBundle) for one in also):
+            raise TypeError(f"also: found {also!r}; expected a list of loaded models: [syntaxlm.load(...)]")
         if labels and also:
             raise InputError("labels: averaged trees have no labels; omit either also or labels")
         if also:
@@ -211,7 +214,7 @@ class LanguageModel(ModelBundle):
         """
         check_context(context)
         mode = None if context is None else TextMode(context == "carry", self.mode.predict_eos)
-        return evaluate_text(self, text, mode, cache)
+        return evaluate_text(self, text if isinstance(text, str | Path) else _texts(text), mode, cache)
 
     @overload
     def generate(
@@ -249,6 +252,9 @@ class LanguageModel(ModelBundle):
         top_k. Dependency-tree models require stop classifiers in their folder, and no prompt.
         Raises InputError for settings out of range, and if the model does not sample sentences or trees.
         """
+        _check_integer(count, "count")
+        if not isinstance(prompt, str | None):
+            raise TypeError(f"prompt: found {prompt!r}; expected str or None")
         if self.model.reads == "trees":
             if not trees or prompt is not None:
                 found = "trees=False" if not trees else "a prompt"
@@ -419,7 +425,7 @@ class LanguageModel(ModelBundle):
         several.  data: the training data and their terms.  description: what the model is for.
         Raises InputError for the folder of a training run, and if the folder cannot be written.
         """
-        self._save(Path(folder).expanduser(), None, CardFacts(licence, language, data, description))
+        self._save(named_path(folder).expanduser(), None, CardFacts(licence, language, data, description))
 
     def push_to_hub(
         self,
@@ -524,16 +530,24 @@ def load(
 
 
 def _texts(text: str | Iterable[str]) -> Iterator[str]:
-    """One text, or several. Raises TypeError for anything but strings."""
+    """One text, or several. Raises TypeError for anything but strings, InputError for one that is not Unicode text."""
     if isinstance(text, bytes) or not isinstance(text, Iterable):
         raise TypeError(f"found {type(text).__name__}; expected a text or several: str or a list of str")
 
     def checked(number: int, one: str) -> str:
         if not isinstance(one, str):
             raise TypeError(f"text {number}: found {type(one).__name__}; expected str")
+        check_encodable(one, f"text {number}")
         return one
 
     return starmap(checked, enumerate([text] if isinstance(text, str) else text, 1))
+
+
+def _check_integer(value: int, name: str) -> None:
+    try:
+        operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name}: found {value!r}; expected a whole number") from None
 
 
 def _whole(parses: Parses) -> Iterator[Parse]:

@@ -101,6 +101,7 @@ def given_text(options: argparse.Namespace) -> str | GivenText:
     Raises InputError if both are given.
     """
     from syntaxlm.data.corpora import GivenText
+    from syntaxlm.text_files import check_encodable
 
     if options.sentence is None:
         file = "-" if options.text is None else options.text
@@ -115,6 +116,7 @@ def given_text(options: argparse.Namespace) -> str | GivenText:
     given = options.text if options.sentence is None else options.sentence
     if not given.strip():
         raise InputError("the sentence is empty; expected words")
+    check_encodable(given, "the sentence")
     return GivenText(tuple(given.splitlines()))
 
 

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
+from syntaxlm.errors import InputError
+from syntaxlm.files import named_path
+
 Use = Literal["file", "folder", "run", "runs", "empty", "new files"]
 
 
@@ -46,6 +49,8 @@ class Parser(argparse.ArgumentParser):
 
     def add_input(self, *names: str, **settings: Any) -> argparse.Action:
         """Add an argument that names a file or folder that a command reads."""
+        if settings.get("type") is Path:
+            settings["type"] = path_argument
         action = self.add_argument(*names, **settings)
         self.inputs.append(action)
         return action
@@ -65,7 +70,7 @@ class Parser(argparse.ArgumentParser):
         **settings: Any,
     ) -> argparse.Action:
         """Add an argument that names a folder that a command writes to. use, files, marker: see `Output`."""
-        action = self.add_argument(*names, type=Path, metavar="DIR", **settings)
+        action = self.add_argument(*names, type=path_argument, metavar="DIR", **settings)
         self.outputs.append(Output(action, use, tuple(files), marker))
         return action
 
@@ -135,4 +140,12 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 def output_file(text: str) -> Path | None:
     """An output file; None for "-", standard output."""
-    return None if text == "-" else Path(text)
+    return None if text == "-" else path_argument(text)
+
+
+def path_argument(text: str) -> Path:
+    """A file or folder. Raises argparse's error for an empty name."""
+    try:
+        return named_path(text)
+    except InputError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None

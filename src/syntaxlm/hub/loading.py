@@ -8,6 +8,7 @@ import torch
 
 from syntaxlm import model_io
 from syntaxlm.errors import InputError
+from syntaxlm.files import named_path, system_error
 from syntaxlm.hub.names import PREFIX, is_repository_name
 from syntaxlm.model_io import ModelBundle, find_device
 
@@ -20,12 +21,16 @@ def read_named(
 ) -> tuple[ModelBundle, Path | None]:
     """Returns the model that a name stands for, on a device, and its folder if it has one. See `syntaxlm.load`."""
     found = find_device(device)  # before the slow reading
-    folder = Path(name_or_folder).expanduser()
+    folder = named_path(name_or_folder).expanduser()
+    try:
+        exists = folder.exists()
+    except OSError as error:  # such as a name that is too long
+        raise system_error(f"{str(folder)[:80]} ...", "read", error) from error
     if isinstance(name_or_folder, str) and name_or_folder.startswith(PREFIX):
         from syntaxlm.hub.transformers import read_transformers
 
         return read_transformers(name_or_folder.removeprefix(PREFIX), found, revision, token), None
-    if isinstance(name_or_folder, str) and is_repository_name(name_or_folder) and not folder.exists():
+    if isinstance(name_or_folder, str) and is_repository_name(name_or_folder) and not exists:
         from syntaxlm.hub.repositories import read_repository
 
         return read_repository(name_or_folder, revision, token).to(found), None

@@ -2,7 +2,8 @@
 
 - job.json: the settings. It is written last, so a folder without it has no shards yet.
 - shards.jsonl: the shards, one list of numbers per line.
-- done.jsonl: what workers reported, one line per shard that is done. Its Parquet file was written before.
+- done.jsonl: what workers reported, one line per shard that is done. Its Parquet file was written before. The shard is
+  done again if the file is missing or damaged.
 - rows/part-0000000.parquet, ...: the rows, a file per shard.
 - bad-lines.tsv, report.json: written at the end of every run.
 """
@@ -11,7 +12,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import stat
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from typing import Any
 from syntaxlm.errors import InputError
 from syntaxlm.files import (
     append_stored,
+    check_stored,
     held,
     make_folder,
     open_stored,
@@ -27,6 +30,7 @@ from syntaxlm.files import (
     remove_empty,
     remove_unfinished,
     replaced,
+    system_error,
     to_json,
     truncate_stored,
     write_text,
@@ -42,6 +46,26 @@ JOB, SHARDS, DONE, BAD_LINES, REPORT, ROWS = (
 SCHEMA_VERSION = 1
 
 _SHOWN = 8  # differing settings in a message
+_SHOWN_LINE = 60  # characters of a damaged line in a message
+
+# The types of settings, and how messages call them. A list contains values of one type, an object has these entries.
+_TYPES: dict[str, tuple[Any, str]] = {
+    "version": (str, "text"),
+    "command": (str, "text"),
+    "model_sha256": ([str], "a list of texts"),
+    "options": (dict, "an object"),
+    "inputs": (
+        [{"name": str, "bytes": int, "modified": int}],
+        'a list of objects with the entries "name", "bytes" and "modified"',
+    ),
+    "column": ((str, type(None)), "text or null"),
+    "id_column": ((str, type(None)), "text or null"),
+    "lines_per_shard": (int, "a whole number"),
+    "max_line_bytes": (int, "a whole number"),
+}
+
+_MAGIC = b"PAR1"  # the first and last bytes of a Parquet file
+_SMALLEST = 12  # bytes of a Parquet file: the length of its footer, and these bytes twice
 
 
 class JobFolder:
@@ -75,19 +99,27 @@ class JobFolder:
         make_folder(self.rows)
         remove_unfinished(path)
         remove_unfinished(self.rows)
+        for name in (BAD_LINES, REPORT):  # found now, not when the shards have been done
+            check_stored(path / name)
         return self
 
     def is_started(self, settings: Mapping[str, Any]) -> bool:
         """Whether the folder has the shards of a job with these settings.
 
-        Raises InputError naming the differences if it has a job with other settings, of which a shard is done.
+        Raises InputError if job.json is damaged; and, if a shard is done, for other settings, naming the differences.
         """
         if not (self.path / JOB).exists():
             return False
         content = parse_json(read_stored(self.path / JOB), str(self.path / JOB))
         before = content.get("settings") if isinstance(content, dict) else None
         if not isinstance(before, dict):
-            raise InputError(f'{self.path / JOB}: expected the entry "settings". Name a new folder.')
+            raise InputError(f'{self.path / JOB}: damaged: expected the entry "settings". Name a new folder.')
+        for name, (type_, expected) in _TYPES.items():
+            if name in before and not _has_type(before[name], type_):
+                raise InputError(
+                    f"{self.path / JOB}: damaged: settings.{name}: found {_cut(to_json(before[name]))}; expected"
+                    f" {expected}. Name a new folder."
+                )
         found = _differences(before, json.loads(to_json(settings)))
         if not found:
             return True
@@ -101,10 +133,8 @@ class JobFolder:
 
     def start(self, settings: Mapping[str, Any], shards: Sequence[Shard]) -> None:
         """Stores a new job."""
-        for name in (JOB, DONE):
-            (self.path / name).unlink(missing_ok=True)
-        for path in self.rows.glob("part-*.parquet"):
-            path.unlink()
+        for path in (self.path / JOB, self.path / DONE, *self.rows.glob("part-*.parquet")):
+            _remove(path)
         write_text("".join(to_json(shard) + "\n" for shard in shards), self.path / SHARDS, stored=True)
         content = {"schema_version": SCHEMA_VERSION, "settings": settings}
         write_text(to_json(content, indent=2) + "\n", self.path / JOB, stored=True)
@@ -112,23 +142,41 @@ class JobFolder:
     def shards(self, inputs: int) -> list[Shard]:
         """All shards of the job, in order. inputs: their number. Raises InputError if the file is damaged."""
         path = self.path / SHARDS
-        try:
-            shards = [Shard(*map(int, json.loads(line))) for line in read_stored(path).splitlines()]
-            if any(one.number != place or not 0 <= one.source < inputs for place, one in enumerate(shards)):
-                raise ValueError("wrong numbers")
-        except (TypeError, ValueError) as error:
-            raise InputError(f"{path}: damaged: {error}. Name a new folder.") from None
+        shards: list[Shard] = []
+        for line in read_stored(path).splitlines():
+            found = _values(line)
+            if len(found) == len(Shard._fields) and _has_type(found, [int]):
+                shard = Shard(*found)
+                if shard.number == len(shards) and 0 <= shard.source < inputs and shard.first >= 1 and shard.lines >= 1:
+                    shards.append(shard)
+                    continue
+            raise InputError(
+                f"{path}, line {len(shards) + 1:,}: damaged: found {_shown(line)}; expected the six numbers of shard"
+                f" {len(shards):,}. Name a new folder."
+            )
         return shards
 
     def done(self, shards: Sequence[Shard]) -> dict[int, ShardResult]:
         """The results of the shards that are done, by their numbers, without their bad lines.
 
-        Raises InputError if the list is damaged.
+        A shard is done if it was noted and its Parquet file is intact. Raises InputError if the list is damaged, or a
+        file cannot be read.
         """
         found = {number: result._replace(bad=()) for number, result, _ in self._done_lines()}
         if found and not 0 <= min(found) <= max(found) < len(shards):
             raise InputError(f"{self.path / DONE}: damaged: found other shards than in {SHARDS}. Name a new folder.")
-        return {number: one for number, one in found.items() if (self.rows / shards[number].file_name).exists()}
+        return {
+            number: one
+            for number, one in found.items()
+            if _is_intact(self.rows / shards[number].file_name, one.file_size)
+        }
+
+    def remove_not_done(self, shards: Sequence[Shard], done: Container[int]) -> None:
+        """Removes the Parquet files of shards that are not done, such as damaged files. Links are not followed."""
+        names = {shard.file_name for shard in shards if shard.number not in done}
+        for path in list(self.rows.iterdir()):
+            if path.name in names:
+                _remove(path)
 
     def add_done(self, shard: Shard, result: ShardResult) -> None:
         """Notes that a shard is done; its Parquet file exists."""
@@ -144,16 +192,17 @@ class JobFolder:
             return
         place = 0
         with open_stored(path) as file:
-            for line in file:
+            for line_number, line in enumerate(file, 1):
                 if not line.endswith(b"\n"):
                     break
-                try:
-                    number, rows, bad, seconds, memory = json.loads(line)
-                    number = int(number)
-                    result = ShardResult(rows, tuple((at, why) for at, why in bad), seconds, memory)
-                except (TypeError, ValueError) as error:
-                    raise InputError(f"{path}: damaged at byte {place:,}: {error}. Name a new folder.") from None
-                yield number, result, place
+                found = _noted(line)
+                if found is None:
+                    raise InputError(
+                        f"{path}, line {line_number:,}: damaged: found {_shown(line)}; expected the number of a shard,"
+                        " rows, bad lines, seconds, memory and file size. Remove this line to do its shard again, or"
+                        " name a new folder."
+                    )
+                yield *found, place
                 place += len(line)
         if place < path.stat().st_size:
             truncate_stored(path, place)
@@ -178,7 +227,7 @@ class JobFolder:
         """Writes bad lines as a table, or removes the table if there is none. Returns their number."""
         path = self.path / BAD_LINES
         count = 0
-        with replaced(path) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as file:
+        with replaced(path, stored=True) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as file:
             file.write(format_cells(BadLine._fields) + "\n")
             for one in bad_lines:
                 file.write(format_cells([one.file, str(one.line), one.reason.replace("\n", " ")]) + "\n")
@@ -189,6 +238,79 @@ class JobFolder:
 
     def write_report(self, report: Mapping[str, Any]) -> None:
         write_text(to_json(report, indent=2) + "\n", self.path / REPORT, stored=True)
+
+
+def _is_intact(path: Path, size: int | None) -> bool:
+    """Whether a path is a regular file, not a link, that starts and ends like a Parquet file.
+
+    size: its expected size in bytes; None: unknown.
+    Raises InputError if the file cannot be read: it may be intact.
+    """
+    try:
+        status = os.lstat(path)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise system_error(path, "read", error) from error
+    if not stat.S_ISREG(status.st_mode) or status.st_size < _SMALLEST or size not in (None, status.st_size):
+        return False
+    with open_stored(path) as file:
+        start = file.read(len(_MAGIC))
+        file.seek(-len(_MAGIC), os.SEEK_END)
+        return start == file.read() == _MAGIC
+
+
+def _remove(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise system_error(path, "removed", error) from error
+
+
+def _noted(line: bytes) -> tuple[int, ShardResult] | None:
+    """The number of a shard and its result, from a line of done.jsonl; None if it is damaged.
+
+    Earlier versions did not note the size of the Parquet file.
+    """
+    found = _values(line)
+    if len(found) == len(ShardResult._fields):
+        found.append(None)
+    size_type = (int, type(None))
+    types = (int, int, [list], (int, float), size_type, size_type)
+    if len(found) != len(types) or not all(map(_has_type, found, types)):
+        return None
+    number, rows, bad, *rest = found
+    if any(list(map(type, one)) != [int, str] for one in bad):
+        return None
+    return number, ShardResult(rows, tuple((at, why) for at, why in bad), *rest)
+
+
+def _values(line: bytes) -> list[Any]:
+    """The values of a list in JSON; none if it is anything else."""
+    try:
+        found = json.loads(line)
+    except (RecursionError, ValueError):
+        return []
+    return found if isinstance(found, list) else []
+
+
+def _shown(line: bytes) -> str:
+    return repr(_cut(line.decode(errors="replace").strip()))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN_LINE else text[:_SHOWN_LINE] + " ..."
+
+
+def _has_type(value: Any, type_: Any) -> bool:
+    """Whether a value of JSON has a type, one of several types (a tuple), or one of those described at `_TYPES`."""
+    if isinstance(type_, tuple):
+        return any(_has_type(value, one) for one in type_)
+    if isinstance(type_, list):
+        return isinstance(value, list) and all(_has_type(one, type_[0]) for one in value)
+    if isinstance(type_, dict):
+        return isinstance(value, dict) and all(_has_type(value.get(name), inner) for name, inner in type_.items())
+    return type(value) is type_  # not isinstance: true is not a number
 
 
 def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

@@ -119,19 +119,24 @@ class JobReport:
         """Returns some lines of text."""
         before = f" ({self.done_before:,} in earlier runs)" if self.done_before else ""
         done = self.done_before + self.done_now
-        text = f"{done:,} of {self.shards:,} shards done{before}, {self.rows:,} rows in {Path(self.folder) / ROWS}"
+        text = (
+            f"{done:,} of {_counted(self.shards, 'shard')} done{before}, {_counted(self.rows, 'row')} in"
+            f" {Path(self.folder) / ROWS}"
+        )
         if self.lines_per_second is not None:
             text += (
-                f"\n{self.lines_now:,} lines in {self.seconds:,.0f} seconds: {self.lines_per_second:,.0f} per second;"
-                f" workers {self.workers}"
+                f"\n{_counted(self.lines_now, 'line')} in {self.seconds:,.0f} seconds:"
+                f" {self.lines_per_second:,.0f} per second; workers {self.workers}"
             )
         if self.largest_worker_memory is not None:
             text += f", memory of a worker up to {self.largest_worker_memory / 2**20:,.0f} MiB"
         if self.bad_lines:
-            text += f"\n{self.bad_lines:,} bad lines left out; see {Path(self.folder) / BAD_LINES}"
+            text += f"\n{_counted(self.bad_lines, 'bad line')} left out; see {Path(self.folder) / BAD_LINES}"
         if self.failed:
             shown = [f"  {one}" for one in self.failed[:SHOWN]] + ["  ..."] * (len(self.failed) > SHOWN)
-            text += f"\n{len(self.failed):,} shards failed; run the job again to try them again\n" + "\n".join(shown)
+            them = "it" if len(self.failed) == 1 else "them"
+            text += f"\n{_counted(len(self.failed), 'shard')} failed; run the job again to try {them} again\n"
+            text += "\n".join(shown)
         return text
 
 
@@ -172,6 +177,7 @@ def run_job(
                 folder.start(settings, _plan(job, sources, folder))
             shards = folder.shards(len(sources))
             before = folder.done(shards)
+            folder.remove_not_done(shards, before)
             if workers is None:
                 workers = own_engine.default_workers() if job.device == "cpu" else 1
             run = _Run(job, sources, folder, shards, before, pool, workers)
@@ -209,9 +215,9 @@ def _check(job: Job, workers: int | None) -> None:
     if twice:
         raise InputError(f"{twice[0]}: is given twice; expected different inputs")
     for name, value in (
-        ("workers", workers),
-        ("lines per shard", job.lines_per_shard),
-        ("bytes of a line", job.longest),
+        ("--workers", workers),
+        ("--lines-per-shard", job.lines_per_shard),
+        ("--max-line-bytes", job.longest),
     ):
         if value is not None and value < 1:
             raise InputError(f"{name}: found {value}; expected 1 or more")
@@ -276,13 +282,18 @@ def _plan(job: Job, sources: Sequence[Source], folder: JobFolder) -> list[Shard]
     count = folder.write_table_of(noted())
     if count and job.bad_lines == "stop":
         shown = "\n".join(f"  {one}" for one in first) + ("\n  ..." if count > len(first) else "")
+        listed, these = ("which is", "this line") if count == 1 else ("which are", "these lines")
         raise InputError(
-            f"{count:,} bad lines, which are listed in {folder.path / BAD_LINES}; nothing was done:\n{shown}\n"
-            "Correct the input, or leave these lines out with --bad-lines skip."
+            f"{_counted(count, 'bad line')}, {listed} listed in {folder.path / BAD_LINES}; nothing was done:\n{shown}\n"
+            f"Correct the input, or leave {these} out with --bad-lines skip."
         )
     if not shards:
         raise no_sentence(", ".join(job.inputs))
     return shards
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 @dataclass

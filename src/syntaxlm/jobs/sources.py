@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -138,7 +139,7 @@ class ParquetColumn(Source):
         from pyarrow import compute
 
         first = 1
-        with _opened(self.path) as file:
+        with _opened(self.path, self.name) as file:
             for batch in file.iter_batches(_ROWS, columns=[self.column]):
                 texts = batch.column(0).cast(pyarrow.large_string())
                 lengths = compute.binary_length(texts).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -151,7 +152,7 @@ class ParquetColumn(Source):
 
     def lines(self, task: Task, longest: int) -> Iterator[Line]:
         shard = task.shard
-        with _opened(self.path) as file:
+        with _opened(self.path, self.name) as file:
             counts = [file.metadata.row_group(number).num_rows for number in range(file.metadata.num_row_groups)]
             ends = np.cumsum(counts)
             starts = ends - counts
@@ -210,11 +211,15 @@ def _checked_columns(name: str, column: str, id_column: str | None) -> IdType | 
     """Checks the columns of a Parquet file and returns the type of its ids. Raises InputError."""
     from pyarrow import types
 
-    with _opened(name) as file:
+    with _opened(name, name) as file:
         schema = file.schema_arrow
     for one in (column, id_column):
         if one is not None and one not in schema.names:
             raise InputError(f"{name}: no column {one!r}; found {', '.join(schema.names)}")
+        if (count := schema.names.count(one)) > 1:
+            raise InputError(
+                f"{name}: {'two' if count == 2 else count} columns are named {one!r}; expected one. Rename them."
+            )
     found = schema.field(column).type
     if types.is_dictionary(found):
         found = found.value_type
@@ -230,20 +235,33 @@ def _checked_columns(name: str, column: str, id_column: str | None) -> IdType | 
     raise InputError(f"{name}: column {id_column!r} has the type {found}; expected integers or text as ids")
 
 
-def _opened(path: str) -> Any:
-    """A pyarrow.parquet.ParquetFile. Raises InputError."""
+@contextmanager
+def _opened(path: str, name: str) -> Iterator[Any]:
+    """A pyarrow.parquet.ParquetFile.
+
+    name: of the file, for messages.
+    Raises InputError if the file cannot be read or is damaged, also for errors of pyarrow in the block.
+    """
     from syntaxlm.result_tables import check_parquet
 
     check_parquet()
     import pyarrow
     from pyarrow.parquet import ParquetFile
 
+    problem = "not a Parquet file, or damaged"
     try:
-        return ParquetFile(path)
-    except OSError as error:
-        raise system_error(path, "read", error) from error
-    except pyarrow.ArrowInvalid as error:
-        raise InputError(f"{path}: not a Parquet file, or damaged: {error}") from error
+        with ParquetFile(path) as file:
+            problem = "damaged"
+            yield file
+    except pyarrow.ArrowMemoryError:
+        raise
+    except (OSError, pyarrow.ArrowException, UnicodeDecodeError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise system_error(name, "read", error) from error
+        if isinstance(error, pyarrow.ArrowNotImplementedError):  # such as an unknown compression
+            problem = "cannot be read"
+        reason = "".join(sign if sign.isprintable() else "?" for sign in str(error).split("\n")[0])
+        raise InputError(f"{name}: {problem}: {reason}") from error
 
 
 def _bytes_of(texts: Any) -> list[bytes | None]:

@@ -10,6 +10,7 @@ import hashlib
 import json
 import sys
 import time
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -165,12 +166,14 @@ class ShardResult(NamedTuple):
     bad: number and reason of each bad line.
     seconds: processor time.
     memory: the largest memory of the worker so far, in bytes; None if it is not known.
+    file_size: of the Parquet file, in bytes; None if it is not known.
     """
 
     rows: int | None
     bad: tuple[tuple[int, str], ...]
     seconds: float
     memory: int | None
+    file_size: int | None = None
 
 
 class _StoppedError(Exception):
@@ -228,11 +231,12 @@ class Worker:
                 yield row
 
         table = job_table(self._loaded.table, self._setup.id_type)
+        path = Path(self._setup.folder) / task.shard.file_name
         try:
-            write_parquet(rows(), table, Path(self._setup.folder) / task.shard.file_name)
+            write_parquet(rows(), table, path)
         except _StoppedError:
             return ShardResult(None, tuple(bad), time.process_time() - start, peak_memory())
-        return ShardResult(count, tuple(bad), time.process_time() - start, peak_memory())
+        return ShardResult(count, tuple(bad), time.process_time() - start, peak_memory(), path.stat().st_size)
 
     def _rows(self, task: Task, bad: list[tuple[int, str]]) -> Iterator[Row]:
         lines = task.source.lines(task, self._setup.longest)
@@ -262,19 +266,36 @@ class Worker:
             bad.append((line.number, str(error)))
             return ""
 
-    def _rows_of(self, lines: Sequence[str], first: int, bad: list[tuple[int, str]]) -> Iterable[Row]:
+    def _rows_of(
+        self, lines: Sequence[str], first: int, bad: list[tuple[int, str]], are_halves: bool = False
+    ) -> Iterable[Row]:
         """The rows of lines. If the models refuse some, halves are tried until each refused line is found."""
         try:
-            return self._loaded.rows(lines, first)
+            return self._rows_of_half(lines, first) if are_halves else self._loaded.rows(lines, first)
         except InputError as error:
             if len(lines) == 1:
-                bad.append((first, str(error).removeprefix(f"sentence {first}: ")))
+                bad.append((first, _without_place(str(error), first)))
                 return []
         middle = len(lines) // 2
         return [
-            *self._rows_of(lines[:middle], first, bad),
-            *self._rows_of(lines[middle:], first + middle, bad),
+            *self._rows_of(lines[:middle], first, bad, are_halves=True),
+            *self._rows_of(lines[middle:], first + middle, bad, are_halves=True),
         ]
+
+    def _rows_of_half(self, lines: Sequence[str], first: int) -> Iterable[Row]:
+        """The rows of lines that were tried before. Warnings are shown if the models do not refuse the lines again."""
+        with warnings.catch_warnings(record=True) as found:
+            rows = self._loaded.rows(lines, first)
+        for one in found:
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+        return rows
+
+
+def _without_place(message: str, line: int) -> str:
+    """A message about a single line without the place, which is shown before it."""
+    message = message.removeprefix(f"sentence {line}: ")
+    among_one = "sentence 1 of those parsed together "  # `parsing.structure` does not know the number of the line
+    return "the sentence " + message.removeprefix(among_one) if message.startswith(among_one) else message
 
 
 def peak_memory() -> int | None:

@@ -30,6 +30,7 @@ from syntaxlm.models.batches import TokenBatch
 from syntaxlm.progress import progress_bar
 from syntaxlm.trees import DECODING_RULES, DecodingRule, SpanSets, average, decode
 from syntaxlm.trees.bracket_text import INDUCED_LABEL
+from syntaxlm.trees.charts import MAXIMUM_WORDS
 from syntaxlm.trees.head_decoding import HEAD_RULES, HeadRule, decode_heads
 from syntaxlm.trees.matching import beginning
 from syntaxlm.trees.span_decoding import SPAN_RULES, SpanRule, SpanScores, decode_spans, places_of
@@ -205,6 +206,8 @@ def distances_of(stored: ModelBundle, corpus: EncodedCorpus) -> npt.NDArray[np.f
 def _structure(stored: ModelBundle, corpus: EncodedCorpus, labelled: bool = False) -> Structure:
     keep_freed_memory()
     model, lengths = stored.require(Parses, "parsing"), corpus.lengths
+    if model.structure_type in (SpanMarginals, Heads):
+        _check_words(stored, corpus)
     distances = np.zeros((model.distance_layers, corpus.word_count), np.float32)
     scores = labels = None
     heads = None
@@ -260,6 +263,24 @@ def _shown(batches: Iterator[TokenBatch], model: Parses, lengths: Integers) -> I
     return progress_bar(batches, "parsing", float((lengths.astype(float) ** power).sum()), work, percent=True)
 
 
+def _check_words(stored: ModelBundle, corpus: EncodedCorpus) -> None:
+    """Raises InputError for a sentence that no chart is computed for, before memory is taken for its spans."""
+    longest = int(corpus.lengths.argmax())
+    words = int(corpus.lengths[longest])
+    if words > MAXIMUM_WORDS:
+        raise InputError(
+            f"sentence {longest + 1:,} of those parsed together has {words:,} words"
+            f" ({_beginning(stored, corpus, longest)}); expected at most {MAXIMUM_WORDS:,}, because the time of"
+            f" {stored.name} models grows with the cube of their number. Split it, or parse it with a model of"
+            " syntactic distances."
+        )
+
+
+def _beginning(stored: ModelBundle, corpus: EncodedCorpus, sentence: int) -> str:
+    """The first words of a sentence, for messages."""
+    return beginning([stored.vocabulary.tokens[word] for word in corpus.sentence(sentence)])
+
+
 def _warn_of_long(stored: ModelBundle, corpus: EncodedCorpus, read: Callable[[TokenBatch], Any]) -> None:
     """Warns if the longest sentence takes minutes. The time is extrapolated from that of its first words."""
     longest = int(corpus.lengths.argmax())
@@ -273,12 +294,11 @@ def _warn_of_long(stored: ModelBundle, corpus: EncodedCorpus, read: Callable[[To
     read(batch)
     minutes = (time.perf_counter() - started) * (words / TRIED_WORDS) ** 3 / 60
     if minutes > 1:
-        tokens = [stored.vocabulary.tokens[word] for word in corpus.sentence(longest)]
         warnings.warn(
             InputWarning(
-                f"sentence {longest + 1:,} of those parsed together has {words:,} words ({beginning(tokens)}). Parsing"
-                f" it takes about {minutes:,.0f} minutes, because {stored.name} models compare all spans. Split it, or"
-                " parse it with a model of syntactic distances."
+                f"sentence {longest + 1:,} of those parsed together has {words:,} words"
+                f" ({_beginning(stored, corpus, longest)}). Parsing it takes about {minutes:,.0f} minutes, because"
+                f" {stored.name} models compare all spans. Split it, or parse it with a model of syntactic distances."
             ),
             stacklevel=2,
         )

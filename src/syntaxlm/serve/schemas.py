@@ -6,12 +6,14 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from syntaxlm.text_files import check_encodable
+
 SCHEMA_VERSION = 1
 
 
 def _check_text(text: str) -> str:
-    """Raises ValueError for half of a surrogate pair, which JSON can escape but UTF-8 cannot encode."""
-    text.encode()
+    """Raises InputError for half of a surrogate pair, which JSON can escape."""
+    check_encodable(text, "the text")
     return text
 
 

@@ -26,7 +26,7 @@ from syntaxlm.evaluation.pair_classification import (
     evaluate_classifier,
     read_pairs,
 )
-from syntaxlm.files import to_json
+from syntaxlm.files import named_path, to_json
 from syntaxlm.model_io import (
     CLASSIFIER,
     Operators,
@@ -205,8 +205,9 @@ def train_classifier(
     if a file has no pairs.
     """
     with process_group():
-        run = _run(recipe, Path(folder), callback)
-        if (Path(folder) / CLASSIFIER).exists():
+        folder = named_path(folder)
+        run = _run(recipe, folder, callback)
+        if (folder / CLASSIFIER).exists():
             raise InputError(f"{folder}: already holds a classifier ({CLASSIFIER}). Name another folder.")
         with run.start():
             return _trained(run, recipe)

@@ -12,7 +12,7 @@ import torch
 
 from syntaxlm.batches import Batches
 from syntaxlm.errors import InputError
-from syntaxlm.files import to_json
+from syntaxlm.files import named_path, to_json
 from syntaxlm.model_io import LABELS, VOCABULARY, ModelBundle, ModelSettings, read_model, write_settings, write_weights
 from syntaxlm.models.abilities import (
     NATS_PER_TOKEN,
@@ -55,7 +55,7 @@ def train(recipe: Recipe, folder: str | Path, callback: ProgressCallback | None 
     Raises InputError before anything is read if the folder already holds a run or cannot be written.
     """
     with process_group():
-        run = _run(recipe, Path(folder), callback)
+        run = _run(recipe, named_path(folder), callback)
         with run.start():
             return _trained(run, recipe)
 
@@ -68,7 +68,7 @@ def resume(folder: str | Path, callback: ProgressCallback | None = None) -> Trai
     """
     recipe = read_run_recipe(folder)
     with process_group():
-        run = _run(recipe, Path(folder), callback)
+        run = _run(recipe, named_path(folder), callback)
         with run.resume():
             return _trained(run, recipe)
 
