@@ -220,7 +220,7 @@ def test_a_picture_of_the_documentation_is_that_of_the_stored_results(name, main
 
 def test_the_pictures_of_the_page_are_small_and_follow_the_theme():
     names = re.findall(r"\]\(images/([a-z-]+\.svg)\)", (ROOT / "docs" / "figures.md").read_text())
-    assert len(names) == 8
+    assert len(names) == 12
     for name in names:
         document = (ROOT / "docs" / "images" / name).read_text()
         assert len(document.encode()) < 100_000
