@@ -9,6 +9,7 @@ import pytest
 from syntaxlm.errors import InputError, InputWarning
 from syntaxlm.parsing import structure
 from syntaxlm.parsing.parse import parse_lines
+from tests.fresh_models import fresh
 from tests.grammar_models import grammar
 
 LINE = "the cat sees a dog " * 6
@@ -24,8 +25,8 @@ def test_a_long_sentence_is_reported_with_the_expected_time(monkeypatch):
         parse_lines(grammar("simple-pcfg"), ["a cat", LINE])
 
 
-def test_a_sentence_too_long_for_any_chart_is_refused_before_memory_is_taken(monkeypatch):
-    model = grammar("simple-pcfg")
+@pytest.mark.parametrize("model", [grammar("simple-pcfg"), fresh("palm"), fresh("dmv")], ids=lambda model: model.name)
+def test_a_sentence_with_too_many_spans_is_refused_before_memory_is_taken(model, monkeypatch):
     monkeypatch.setattr(structure, "_room_for_spans", lambda *_: pytest.fail("memory was taken"))
     with pytest.raises(
         InputError, match=r"sentence 2 of .* has 30,000 words \(the cat .* \.\.\.\); expected at most 5,000"

@@ -206,7 +206,7 @@ def distances_of(stored: ModelBundle, corpus: EncodedCorpus) -> npt.NDArray[np.f
 def _structure(stored: ModelBundle, corpus: EncodedCorpus, labelled: bool = False) -> Structure:
     keep_freed_memory()
     model, lengths = stored.require(Parses, "parsing"), corpus.lengths
-    if model.structure_type in (SpanMarginals, Heads):
+    if model.structure_type is not Distances:
         _check_words(stored, corpus)
     distances = np.zeros((model.distance_layers, corpus.word_count), np.float32)
     scores = labels = None
@@ -264,15 +264,14 @@ def _shown(batches: Iterator[TokenBatch], model: Parses, lengths: Integers) -> I
 
 
 def _check_words(stored: ModelBundle, corpus: EncodedCorpus) -> None:
-    """Raises InputError for a sentence that no chart is computed for, before memory is taken for its spans."""
+    """Raises InputError for a sentence with too many spans, before memory is taken for them."""
     longest = int(corpus.lengths.argmax())
     words = int(corpus.lengths[longest])
     if words > MAXIMUM_WORDS:
         raise InputError(
             f"sentence {longest + 1:,} of those parsed together has {words:,} words"
-            f" ({_beginning(stored, corpus, longest)}); expected at most {MAXIMUM_WORDS:,}, because the time of"
-            f" {stored.name} models grows with the cube of their number. Split it, or parse it with a model of"
-            " syntactic distances."
+            f" ({_beginning(stored, corpus, longest)}); expected at most {MAXIMUM_WORDS:,}, because {stored.name}"
+            " models compare all spans. Split it, or parse it with a model of syntactic distances."
         )
 
 
