@@ -14,7 +14,7 @@ _MODELS = {
     "diora": "DIORA", "gated_memory": "PRPN", "inside": "SN-PCFG", "on_lstm": "ON-LSTM", "palm": "PaLM",
     "tree_rnn": "TreeRNN",
 }  # fmt: skip
-COMMANDS = "commands"  # the file of benchmarks.commands
+COMMANDS = {"commands-epyc": "idle EPYC", "commands-xeon": "shared Xeon"}  # files of benchmarks.commands; the machines
 
 
 class _Aim(NamedTuple):
@@ -41,7 +41,7 @@ _AIMS = [
 def _benchmarks() -> Iterator[tuple[str, dict[str, Any]]]:
     """The stored benchmarks of training, by the name of their program."""
     for path in sorted((RESULTS / "speed").glob("*.json")):
-        if path.stem != COMMANDS:
+        if path.stem not in COMMANDS:
             yield path.stem, json.loads(path.read_text(encoding="utf-8"))
 
 
@@ -85,14 +85,23 @@ def aims() -> str:
 
 
 def command_speed() -> str:
-    """Every row of the stored benchmark of commands."""
-    found = json.loads((RESULTS / "speed" / f"{COMMANDS}.json").read_text(encoding="utf-8"))
+    """Every row of the stored benchmarks of commands, with the figures of all machines."""
+    found = [
+        json.loads((RESULTS / "speed" / f"{name}.json").read_text(encoding="utf-8"))["commands"] for name in COMMANDS
+    ]
     rows = []
-    for row in found["commands"]:
-        figure = f"{row['figure']:.2f}" if row["unit"] == "seconds" else f"{row['figure']:,.0f}"
-        what = row["what"] if row["kind"] == "start" else f"`{row['what']}`"
-        rows.append([what, row["kind"], str(row["processes"]), str(row["threads"]), figure, row["unit"]])
-    return table(["what", "measured", "processes", "threads of each", "figure", "unit"], rows)
+    for same in zip(*found, strict=True):
+        kind, what, processes, threads, unit = (
+            same[0][name] for name in ("kind", "what", "processes", "threads", "unit")
+        )
+        if any(
+            (row["kind"], row["what"], row["processes"], row["threads"]) != (kind, what, processes, threads)
+            for row in same
+        ):
+            raise ValueError(f"results/speed: the rows of {' and '.join(COMMANDS)} differ")
+        figures = [f"{row['figure']:.2f}" if unit == "seconds" else f"{row['figure']:,.0f}" for row in same]
+        rows.append([what if kind == "start" else f"`{what}`", kind, str(processes), str(threads), *figures, unit])
+    return table(["what", "measured", "processes", "threads of each", *COMMANDS.values(), "unit"], rows)
 
 
 def job_speed() -> str:

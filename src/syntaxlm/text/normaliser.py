@@ -142,6 +142,7 @@ class Normaliser(Settings, section="normaliser"):
         object.__setattr__(self, "_dropped", frozenset(self.drop_words))
         object.__setattr__(self, "_spaced", self.units == "characters" and self.space is not None)
         object.__setattr__(self, "_memory", _Memory(self._tokens_of_piece))
+        object.__setattr__(self, "_part_memory", _Memory(self._parts))
         object.__setattr__(self, "_written_memory", _Memory(self._written_of_piece))
         object.__setattr__(self, "_segment_memory", _Memory(self._tokens_of_segment))
         object.__setattr__(self, "_length_memory", _Memory(self._length_of_piece))
@@ -195,11 +196,12 @@ class Normaliser(Settings, section="normaliser"):
         of one decomposed character have the same start and end.
         """
         aligned: list[AlignedToken] = []
+        memory: _Memory[list[_Part]] = self._part_memory  # type: ignore[attr-defined]
         in_characters = self.units == "characters"
         begun = False
         previous_end = 0
         for start, end in word_spans(line):
-            parts = self._parts(line[start:end])
+            parts = memory[line[start:end]]
             kept = any(part.tokens for part in parts)
             if in_characters and previous_end < start and previous_end:
                 space = self.space if kept and begun else None

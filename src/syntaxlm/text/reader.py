@@ -112,10 +112,13 @@ class TextReader:
             return self.normaliser.align(line)
         pieces = list(self._pieces(line))
         read = [piece for piece in pieces if piece.text]
+        text = " ".join(piece.text for piece in read)
+        if text == line:  # nothing was split, respelled or dropped
+            return self.normaliser.align(line)
         ends_before = {after.start: before.end for before, after in pairwise(pieces)}
         begins = list(accumulate((len(piece.text) + 1 for piece in read), initial=0))
         found = [AlignedToken(line[one.start : one.end], one.start, one.end, None) for one in pieces if not one.text]
-        for _, start, end, token in self.normaliser.align(" ".join(piece.text for piece in read)):
+        for _, start, end, token in self.normaliser.align(text):
             number = bisect_right(begins, start) - 1
             piece, begin = read[number], begins[number]
             if start - begin == len(piece.text):  # the space between two pieces, a token of character-level models
