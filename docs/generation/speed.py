@@ -91,14 +91,10 @@ def command_speed() -> str:
     ]
     rows = []
     for same in zip(*found, strict=True):
-        kind, what, processes, threads, unit = (
-            same[0][name] for name in ("kind", "what", "processes", "threads", "unit")
-        )
-        if any(
-            (row["kind"], row["what"], row["processes"], row["threads"]) != (kind, what, processes, threads)
-            for row in same
-        ):
+        cases = {tuple(row[name] for name in ("kind", "what", "processes", "threads", "unit")) for row in same}
+        if len(cases) > 1:
             raise ValueError(f"results/speed: the rows of {' and '.join(COMMANDS)} differ")
+        ((kind, what, processes, threads, unit),) = cases
         figures = [f"{row['figure']:.2f}" if unit == "seconds" else f"{row['figure']:,.0f}" for row in same]
         rows.append([what if kind == "start" else f"`{what}`", kind, str(processes), str(threads), *figures, unit])
     return table(["what", "measured", "processes", "threads of each", *COMMANDS.values(), "unit"], rows)

@@ -9,6 +9,11 @@ class InputError(ValueError):
     """
 
 
+def shortened(text: str, most: int) -> str:
+    """A text for a message; of a longer one, the first `most` characters and an ellipsis."""
+    return text if len(text) <= most else text[:most] + " ..."
+
+
 class InputWarning(UserWarning):
     """Warns that the result may not be what the user expects. The input was used. Commands print it on stderr."""
 

@@ -28,7 +28,7 @@ import yaml
 from pydantic import Field
 from pydantic.fields import FieldInfo
 
-from syntaxlm.errors import InputError
+from syntaxlm.errors import InputError, shortened
 from syntaxlm.files import read_text
 from syntaxlm.old_settings import rename_old_assignments, rename_old_settings
 
@@ -287,11 +287,7 @@ def _dotted(*parts: str) -> str:
 
 def _shown(value: Any) -> str:
     text = repr(value) if isinstance(value, float) else json.dumps(value, default=str, ensure_ascii=False)
-    return _short(text)
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST_VALUE else text[:_LONGEST_VALUE] + " ..."
+    return shortened(text, _LONGEST_VALUE)
 
 
 def _followed(kind: Any, place: Sequence[str | int]) -> tuple[str, Any]:
@@ -482,4 +478,4 @@ def _value_of(key: str, text: str) -> Any:
     try:
         return _yaml_value(text)
     except (yaml.YAMLError, RecursionError):
-        raise InputError(f"--{key}: {_short(repr(text))} is not a value YAML can read") from None
+        raise InputError(f"--{key}: {shortened(repr(text), _LONGEST_VALUE)} is not a value YAML can read") from None

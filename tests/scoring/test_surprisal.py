@@ -209,7 +209,7 @@ def test_the_share_of_unknown_words_is_reported_with_a_way_to_reduce_it():
     unknown = UnknownWords(stored, AUTO_STYLE)
     for rows in surprisals(stored, ["x" * 10_000], style=AUTO_STYLE):
         unknown.add(rows)
-    assert f"Most frequent: {'x' * 39}…. The surprisal" in str(unknown)
+    assert f"Most frequent: {'x' * 40} .... The surprisal" in str(unknown)
 
 
 def test_carried_state_of_a_model_of_single_sentences_warns():

@@ -141,7 +141,7 @@ class LanguageModel(ModelBundle):
         _check_integer(batch_size, "batch_size")
         if batch_size < 1:
             raise InputError(f"batch_size: found {batch_size}; expected 1 or more")
-        if not isinstance(also, Iterable) or not all(isinstance(one, ModelBundle) for one in also):
+        if not isinstance(also, Sequence) or not all(isinstance(one, ModelBundle) for one in also):
             raise TypeError(f"also: found {also!r}; expected a list of loaded models: [syntaxlm.load(...)]")
         if labels and also:
             raise InputError("labels: averaged trees have no labels; omit either also or labels")

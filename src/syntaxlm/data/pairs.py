@@ -14,7 +14,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from syntaxlm.errors import InputError
+from syntaxlm.errors import InputError, shortened
 from syntaxlm.text_files import STANDARD_INPUT, read_lines, source_name, uncompressed_name
 
 _GROUPINGS = ("field", "linguistics_term", "group")  # entries that name the group of an item
@@ -166,5 +166,4 @@ def _text(item: dict[str, Any], name: str, place: str) -> str:
 
 
 def _short(found: Any) -> str:
-    shown = json.dumps(found, ensure_ascii=False)
-    return shown if len(shown) <= _SHOWN else shown[:_SHOWN] + " ..."
+    return shortened(json.dumps(found, ensure_ascii=False), _SHOWN)

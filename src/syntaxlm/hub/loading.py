@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from syntaxlm import model_io
-from syntaxlm.errors import InputError
+from syntaxlm.errors import InputError, shortened
 from syntaxlm.files import named_path, system_error
 from syntaxlm.hub.names import PREFIX, is_repository_name
 from syntaxlm.model_io import ModelBundle, find_device
@@ -25,7 +25,7 @@ def read_named(
     try:
         exists = folder.exists()
     except OSError as error:  # such as a name that is too long
-        raise system_error(f"{str(folder)[:80]} ...", "read", error) from error
+        raise system_error(shortened(str(folder), 80), "read", error) from error
     if isinstance(name_or_folder, str) and name_or_folder.startswith(PREFIX):
         from syntaxlm.hub.transformers import read_transformers
 

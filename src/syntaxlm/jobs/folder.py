@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from syntaxlm.errors import InputError
+from syntaxlm.errors import InputError, shortened
 from syntaxlm.files import (
     append_stored,
     check_stored,
@@ -116,9 +116,10 @@ class JobFolder:
             raise InputError(f'{self.path / JOB}: damaged: expected the entry "settings". Name a new folder.')
         for name, (type_, expected) in _TYPES.items():
             if name in before and not _has_type(before[name], type_):
+                shown = shortened(to_json(before[name]), _SHOWN_LINE)
                 raise InputError(
-                    f"{self.path / JOB}: damaged: settings.{name}: found {_cut(to_json(before[name]))}; expected"
-                    f" {expected}. Name a new folder."
+                    f"{self.path / JOB}: damaged: settings.{name}: found {shown}; expected {expected}. Name a"
+                    " new folder."
                 )
         found = _differences(before, json.loads(to_json(settings)))
         if not found:
@@ -295,11 +296,7 @@ def _values(line: bytes) -> list[Any]:
 
 
 def _shown(line: bytes) -> str:
-    return repr(_cut(line.decode(errors="replace").strip()))
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _SHOWN_LINE else text[:_SHOWN_LINE] + " ..."
+    return repr(shortened(line.decode(errors="replace").strip(), _SHOWN_LINE))
 
 
 def _has_type(value: Any, type_: Any) -> bool:

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from syntaxlm.data.corpora import EncodedCorpus
-from syntaxlm.errors import InputError
+from syntaxlm.errors import InputError, shortened
 from syntaxlm.model_io import ModelBundle
 from syntaxlm.models.batches import TextMode
 from syntaxlm.result_tables import Column, Table
@@ -203,7 +203,7 @@ def _sentence_rows(
 
 MANY_UNKNOWN = 0.1  # share of unknown words above which advice is printed
 EXAMPLES = 5  # number of unknown words in a message
-LONGEST_EXAMPLE = 40  # characters
+LONGEST_EXAMPLE = 40  # characters; a word can be as long as a file
 REMEMBERED_UNKNOWN = 100_000  # maximum number of distinct unknown words that are counted
 
 
@@ -249,18 +249,14 @@ class UnknownWords:
             is_known = bool(parts) and all(self._auto.vocabulary.knows(str(part.token)) for part in parts)
             if is_known and not all(map(self._reader.vocabulary.knows, self._reader.tokens(word))):
                 read_as = " ".join(str(part.token) for part in parts)
-                shown = f"{_clipped(known if known != word else read_as)!r} is known"
-                return f"{_clipped(word)!r} is unknown, but {shown}: use --punctuation auto --contractions auto"
-        examples = ", ".join(_clipped(word) for word, _ in self.unknown.most_common(EXAMPLES))
+                shown = f"{shortened(known if known != word else read_as, LONGEST_EXAMPLE)!r} is known"
+                found = f"{shortened(word, LONGEST_EXAMPLE)!r} is unknown, but {shown}"
+                return f"{found}: use --punctuation auto --contractions auto"
+        examples = ", ".join(shortened(word, LONGEST_EXAMPLE) for word, _ in self.unknown.most_common(EXAMPLES))
         return (
             f"Most frequent: {examples}. The surprisal of an unknown word is not informative; expected text that is"
             " similar to the model's training text"
         )
-
-
-def _clipped(word: str) -> str:
-    """A word for a message: a word can be as long as a file."""
-    return word if len(word) <= LONGEST_EXAMPLE else f"{word[: LONGEST_EXAMPLE - 1]}…"
 
 
 def _bits(log_probs: Tensor) -> Bits:

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
 
 from pydantic import Field
 
-from syntaxlm.errors import InputError
+from syntaxlm.errors import InputError, shortened
 from syntaxlm.settings import Settings
 
 Units = Literal["words", "characters", "tags"]
@@ -50,7 +50,7 @@ class UntaggedTokenError(InputError):
     """Raised for a token of tagged text that is not `word_TAG`."""
 
     def __init__(self, token: str) -> None:
-        shown = token if len(token) <= _SHOWN else token[:_SHOWN] + " ..."
+        shown = shortened(token, _SHOWN)
         super().__init__(
             f"found {shown!r}, expected word_TAG, such as the_DT. A tag model (text.normaliser.units: tags) reads"
             " tagged text"
