@@ -9,10 +9,20 @@ import pytest
 
 from syntaxlm.cli import main
 from syntaxlm.errors import InputError
-from syntaxlm.evaluation.significance import compare_details, read_details
+from syntaxlm.evaluation.significance import RIGHT_BRANCHING, compare_details, read_details
 from syntaxlm.parsing.evaluation import evaluate_trees
 from syntaxlm.parsing.report import write_sentences
-from syntaxlm.trees import PROTOCOLS, hierarchical_bootstrap, random_trees, read_brackets, trees_of, write_brackets
+from syntaxlm.trees import (
+    PROTOCOLS,
+    SpanSets,
+    hierarchical_bootstrap,
+    random_trees,
+    read_brackets,
+    right,
+    score,
+    trees_of,
+    write_brackets,
+)
 
 
 @pytest.fixture(params=["wsj-test", "evalb"])
@@ -41,6 +51,34 @@ def test_files_of_details_give_the_test_of_their_scores(scored):
     assert "note" not in str(found)
     assert "note: with a single seed" in str(compare_details(files[:1], files[2:], samples=20))
     assert found.to_dict()["difference"]["seeds"] == [2, 2]
+
+
+def test_trees_are_compared_with_right_branching(scored, tmp_path, capsys):
+    files, scores = scored
+    gold = SpanSets.of(read_brackets(tmp_path / "gold.mrg"))
+    baseline = score(right(gold.lengths), gold, scores[0].protocol)
+    command = ["evaluate", "significance", *map(str, files[:2]), "--against", "right-branching"]
+    assert main([*command, "--json"]) == 0
+    figures = json.loads(capsys.readouterr().out)
+    assert figures["second"]["score"]["mean"] == pytest.approx(baseline.f1)
+    assert figures["difference"]["difference"] == pytest.approx(np.mean([one.f1 for one in scores[:2]]) - baseline.f1)
+    assert figures["difference"]["seeds"] == [2, 1]
+    found = compare_details(files[:2], [RIGHT_BRANCHING], samples=300)
+    assert found.result == hierarchical_bootstrap(scores[:2], [baseline], samples=300)
+    assert f"second  {100 * baseline.f1:.1f}   right branching\n" in str(found)
+    assert "note" not in str(found), "right branching has no seeds"
+    assert "note: with a single seed" in str(compare_details(files[:1], [RIGHT_BRANCHING], samples=20))
+
+
+def test_only_trees_are_compared_with_right_branching(tmp_path):
+    pairs = pairs_file(tmp_path / "pairs.jsonl", {"a": [True] * 10})
+    with pytest.raises(InputError, match=r"pairs\.jsonl: found no trees; expected details of evaluate parse or"):
+        compare_details([pairs], [RIGHT_BRANCHING])
+    (tmp_path / "damaged.jsonl").write_text(
+        '{"f1": 1, "protocol": "wsj-test", "decoder": "mbr", "number": 1, "words": []}\n'
+    )
+    with pytest.raises(InputError, match=r"damaged\.jsonl, line 1: not a line of details"):
+        compare_details([tmp_path / "damaged.jsonl"], [RIGHT_BRANCHING])
 
 
 def pairs_file(path, right):

@@ -20,7 +20,11 @@ def add_significance(kinds: Any) -> None:
     )
     parser.add_input("first", nargs="+", metavar="FILE", help="files of details of the first model, one per seed")
     parser.add_input(
-        "--against", nargs="+", metavar="FILE", required=True, help="those of the second model, of the same items"
+        "--against",
+        nargs="+",
+        metavar="FILE",
+        required=True,
+        help="those of the second model, of the same items; or right-branching, for right-branching trees",
     )
     add_figures(parser)
     parser.set_defaults(run=_significance)

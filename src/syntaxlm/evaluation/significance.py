@@ -1,12 +1,13 @@
 """Is one model better than another? A test that resamples the seeds of both models and the scored items.
 
 It reads the files that `--details` of the evaluations writes: one JSON line per sentence, pair or question. A file is
-one seed of a model; a file of minimal pairs or questions with several models has one seed per model.
+one seed of a model; a file of minimal pairs or questions with several models has one seed per model. Parsers can also
+be compared with right branching, whose trees need no file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,23 @@ import numpy as np
 from syntaxlm.errors import InputError
 from syntaxlm.files import parse_json
 from syntaxlm.text_files import read_lines
-from syntaxlm.trees import PROTOCOLS, BootstrapResult, RunScores, SeedScores, compare_runs
+from syntaxlm.trees import (
+    PROTOCOLS,
+    BootstrapResult,
+    RunScores,
+    SeedScores,
+    SpanSets,
+    compare_runs,
+    parse_brackets,
+    right,
+    score,
+)
 from syntaxlm.trees.scoring import Fractions
 from syntaxlm.trees.spans import Flags
+
+Rows = Sequence[dict[str, Any]]  # the lines of a file of details
+RIGHT_BRANCHING = "right-branching"
+"""Stands for the second model: right-branching trees of the same sentences."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +68,11 @@ class ModelRuns:
         parts, wholes = (np.concatenate([getattr(one.scores, name) for one in files]) for name in ("parts", "wholes"))
         names = tuple(name for one in files for name in one.names)
         return cls(tuple(one.source for one in files), names, RunScores(parts, wholes))
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether these are right-branching trees, which have no seeds."""
+        return self.sources == (RIGHT_BRANCHING,)
 
     @property
     def over_seeds(self) -> SeedScores:
@@ -97,11 +117,12 @@ class Significance:
         resampled = "items" if runs == (1, 1) else "seeds and items"
         lines = [f"{self.measure}   {self.items:,} items   bootstrap over {resampled}"]
         for side, one in (("first", self.first), ("second", self.second)):
-            lines.append(f"{side:7} {one.over_seeds}   {', '.join(dict.fromkeys(one.names))}")
+            figure = f"{100 * one.over_seeds.mean:.1f}" if one.is_baseline else str(one.over_seeds)
+            lines.append(f"{side:7} {figure}   {', '.join(dict.fromkeys(one.names))}")
         lines.append(f"first minus second: {self.result}")
         if self.known is not None:
             lines.append(f"first minus second, differing words known: {self.known}")
-        if 1 in runs:
+        if any(len(one.scores) == 1 and not one.is_baseline for one in (self.first, self.second)):
             lines.append("note: with a single seed of a model, the test does not include how much its seeds vary")
         return "\n".join(lines)
 
@@ -112,10 +133,17 @@ def compare_details(
     """Compares two models by the details files of their seeds, with `trees.compare_runs`.
 
     first, second: files that `--details` of `evaluate parse`, `trees`, `pairs` or `completion` wrote, one per seed.
+        second may be [RIGHT_BRANCHING] if the files of the first model are of trees.
     samples, seed: number of bootstrap samples, and the seed of their random numbers.
-    Raises InputError if files have different items or measures.
+    Raises InputError if files have different items or measures, and for right branching if they are not of trees.
     """
-    own, others = ([read_details(path) for path in side] for side in (first, second))
+    own = [read_details(path) for path in first]
+    if own and [str(path) for path in second] == [RIGHT_BRANCHING]:
+        if own[0].known is not None:
+            raise InputError(f"{first[0]}: found no trees; expected details of evaluate parse or evaluate trees")
+        others = [_read(first[0], _right_branching)]
+    else:
+        others = [read_details(path) for path in second]
     if not own or not others:
         raise InputError("expected one or more files of details of each model")
     files = [*own, *others]
@@ -159,6 +187,10 @@ def _check_same(one: DetailedScores, other: DetailedScores) -> None:
 
 def read_details(path: str | Path) -> DetailedScores:
     """Reads a file that `--details` wrote. Raises InputError for a file that is not one, naming its line."""
+    return _read(path, lambda rows: _trees(str(path), rows) if _are_trees(rows) else _choices(str(path), rows))
+
+
+def _read(path: str | Path, scores_of: Callable[[Rows], DetailedScores]) -> DetailedScores:
     rows = []
     for number, line in read_lines(path):
         place = f"{path}, line {number}"
@@ -168,12 +200,15 @@ def read_details(path: str | Path) -> DetailedScores:
         rows.append((place, row))
     if not rows:
         raise InputError(f"{path}: the file is empty; expected the lines that --details writes")
-    read = _trees if "gold_spans" in rows[0][1] or "f1" in rows[0][1] else _choices
     try:
-        return read(str(path), [row for _, row in rows])
+        return scores_of([row for _, row in rows])
     except (KeyError, TypeError, ValueError, AttributeError):
         place = next((place for place, row in rows if row.keys() != rows[0][1].keys()), rows[0][0])
         raise _not_details(place) from None
+
+
+def _are_trees(rows: Rows) -> bool:
+    return "gold_spans" in rows[0] or "f1" in rows[0]
 
 
 def _not_details(place: str) -> InputError:
@@ -183,20 +218,31 @@ def _not_details(place: str) -> InputError:
     )
 
 
-def _trees(source: str, rows: Sequence[dict[str, Any]]) -> DetailedScores:
+def _trees(source: str, rows: Rows) -> DetailedScores:
     """The scores of parsed sentences: one run."""
     protocol = rows[0]["protocol"]
-    items = tuple((row["number"], *row["words"]) for row in rows)
     if PROTOCOLS[protocol].average == "sentence":
         scores = RunScores.of_means(np.array([[float(row["f1"]) for row in rows]]))
     else:
         parts = [2.0 * row["matched_spans"] for row in rows]
         wholes = [float(row["predicted_spans"] + row["gold_spans"]) for row in rows]
         scores = RunScores(np.array([parts]), np.array([wholes]))
-    return DetailedScores(source, f"F1, protocol {protocol}", (str(rows[0]["decoder"]),), items, scores)
+    return _of_trees(source, str(rows[0]["decoder"]), scores, rows)
 
 
-def _choices(source: str, rows: Sequence[dict[str, Any]]) -> DetailedScores:
+def _right_branching(rows: Rows) -> DetailedScores:
+    """The scores of right branching against the gold trees of the rows."""
+    gold = SpanSets.of(parse_brackets("\n".join(row["gold"] for row in rows), labelled=True))
+    found = score(right(gold.lengths), gold, PROTOCOLS[rows[0]["protocol"]], details=False)
+    return _of_trees(RIGHT_BRANCHING, "right branching", RunScores.of_trees([found]), rows)
+
+
+def _of_trees(source: str, name: str, scores: RunScores, rows: Rows) -> DetailedScores:
+    items = tuple((row["number"], *row["words"]) for row in rows)
+    return DetailedScores(source, f"F1, protocol {rows[0]['protocol']}", (name,), items, scores)
+
+
+def _choices(source: str, rows: Rows) -> DetailedScores:
     """The accuracy on minimal pairs or questions: one run per model; interpolated models are left out."""
     pairs = "better" in rows[0]
     rows = [row for row in rows if row.get("adjacent", True)]  # other pairs of an item follow from these
