@@ -25,7 +25,7 @@ def test_a_sentence_too_long_for_a_chart_is_reported_by_its_line_and_the_others_
         warnings.simplefilter("error")
         job = Job(options, (str(text),), tmp_path / "job", longest=1_000_000)
         (failed,) = run_job(job, 1, InlineEngine).failed
-        assert failed.reason.startswith(f"{text}, line 2: the sentence has 30,000 words (the cat sees")
+        assert failed.reason.startswith(f"{text}, line 2: found 30,000 words (the cat sees")
         skipping = Job(options, (str(text),), tmp_path / "job", longest=1_000_000, bad_lines="skip")
         report = run_job(skipping, 1, InlineEngine)
     assert (report.failed, report.bad_lines, report.done_now) == ((), 1, 1)

@@ -274,7 +274,7 @@ class Worker:
             return self._rows_of_half(lines, first) if are_halves else self._loaded.rows(lines, first)
         except InputError as error:
             if len(lines) == 1:
-                bad.append((first, _without_place(str(error), first)))
+                bad.append((first, str(error).removeprefix(f"sentence {first}: ")))  # the line is shown before it
                 return []
         middle = len(lines) // 2
         return [
@@ -289,13 +289,6 @@ class Worker:
         for one in found:
             warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
         return rows
-
-
-def _without_place(message: str, line: int) -> str:
-    """A message about a single line without the place, which is shown before it."""
-    message = message.removeprefix(f"sentence {line}: ")
-    among_one = "sentence 1 of those parsed together "  # `parsing.structure` does not know the number of the line
-    return "the sentence " + message.removeprefix(among_one) if message.startswith(among_one) else message
 
 
 def peak_memory() -> int | None:

@@ -178,7 +178,8 @@ def evaluate_attachment(
         raise InputError(f"protocol {protocol}: found no sentence to score among {len(read)} of {read.source}")
     kept = Treebank(tuple(chosen), read.source)
     lengths = np.array([len(sentence) for sentence in kept])
-    predicted = structure_of(stored, tokens_for(stored, kept), labels=False).heads
+    numbers = [sentence.number for sentence in kept]
+    predicted = structure_of(stored, tokens_for(stored, kept), labels=False, numbers=numbers).heads
     assert predicted is not None
     gold = np.concatenate([np.array(sentence.heads) for sentence in kept])
     places, own_lengths = _places(lengths), np.repeat(lengths, lengths)

@@ -140,7 +140,7 @@ def evaluate_parsing(
     all_gold = gold_trees_of(read, rule).spans
     read = sentences_up_to(read, protocol.max_words)  # longer sentences take much longer and are not scored
     gold = gold_trees_of(read, rule)
-    structures = [structure_of(one, tokens_for(one, read), labels=not also) for one in models]
+    structures = [structure_of(one, tokens_for(one, read), not also, gold.numbers) for one in models]
     predicted = {_joined(rules): _trees(structures, rules, layers, ties) for rules in _ways(models, chosen)}
     report = _report(predicted, _joined(chosen), gold, protocol, len(models), all_gold)
     if also:

@@ -319,8 +319,8 @@ def _read(stored: ModelBundle, reader: TextReader, lines: Sequence[str], first: 
             raise error.at(f"sentence {number}") from None
         words.append(written)
         tokens.append(read)
-    full = [sentence for sentence in tokens if sentence]
-    structure = structure_of(stored, full, labels) if full else None
+    full = {number: sentence for number, sentence in enumerate(tokens, first) if sentence}
+    structure = structure_of(stored, list(full.values()), labels, list(full)) if full else None
     return _Reading(words, tokens, structure, stored.normaliser.units == "tags")
 
 

@@ -182,14 +182,22 @@ def layers_for(models: Sequence[ModelBundle], layer: int | None) -> tuple[int, .
     return tuple(layer_of(one, layer) for one in models)
 
 
-def structure_of(stored: ModelBundle, sentences: Sequence[Sequence[str]], labels: bool = True) -> Structure:
+def structure_of(
+    stored: ModelBundle,
+    sentences: Sequence[Sequence[str]],
+    labels: bool = True,
+    numbers: Sequence[int] | None = None,
+) -> Structure:
     """Computes the structure of tokenised sentences in one pass.
 
     Each sentence is read from an empty state, between BOS and EOS.
     labels: compute labels of spans, if the model has them; this takes more time.
+    numbers: of the sentences in their source, for messages; None: 1, 2, ...
+    Raises InputError for a sentence that is too long for a model that compares all spans.
     """
     encode = stored.vocabulary.encode
-    return _structure(stored, EncodedCorpus.from_sentences([encode(sentence) for sentence in sentences]), labels)
+    corpus = EncodedCorpus.from_sentences([encode(sentence) for sentence in sentences])
+    return _structure(stored, corpus, labels, numbers)
 
 
 def distances_of(stored: ModelBundle, corpus: EncodedCorpus) -> npt.NDArray[np.float32]:
@@ -203,26 +211,29 @@ def distances_of(stored: ModelBundle, corpus: EncodedCorpus) -> npt.NDArray[np.f
 
 
 @torch.no_grad()
-def _structure(stored: ModelBundle, corpus: EncodedCorpus, labelled: bool = False) -> Structure:
+def _structure(
+    stored: ModelBundle, corpus: EncodedCorpus, labelled: bool = False, numbers: Sequence[int] | None = None
+) -> Structure:
     keep_freed_memory()
     model, lengths = stored.require(Parses, "parsing"), corpus.lengths
+    numbers = range(1, len(lengths) + 1) if numbers is None else numbers
     if model.structure_type is not Distances:
-        _check_words(stored, corpus)
+        _check_words(stored, corpus, numbers)
     distances = np.zeros((model.distance_layers, corpus.word_count), np.float32)
     scores = labels = None
     heads = None
     if model.structure_type is Heads:
         heads = np.zeros(corpus.word_count, np.int32)
     elif model.structure_type is not Distances:
-        scores = SpanScores(lengths, _room_for_spans(lengths, np.float32))
+        scores = SpanScores(lengths, _room_for_spans(lengths, np.float32, numbers))
     names = tuple(model.labels) if isinstance(model, LabelsSpans) else ()
     read = model.structure
     if labelled and isinstance(model, LabelsSpans):
         read = model.labelled_structure
-        labels = _room_for_spans(lengths, np.int32)
-    _warn_of_long(stored, corpus, read)
+        labels = _room_for_spans(lengths, np.int32, numbers)
+    _warn_of_long(stored, corpus, read, numbers)
     for batch in _shown(_batches(stored, corpus), model, lengths):
-        found = _within_memory(read, batch.to(stored.model.device))
+        found = _within_memory(read, batch.to(stored.model.device), numbers)
         words, indices = _real(batch)
         if isinstance(found, Distances):
             inner = found.values[:, 1:-1].cpu().numpy()
@@ -263,15 +274,15 @@ def _shown(batches: Iterator[TokenBatch], model: Parses, lengths: Integers) -> I
     return progress_bar(batches, "parsing", float((lengths.astype(float) ** power).sum()), work, percent=True)
 
 
-def _check_words(stored: ModelBundle, corpus: EncodedCorpus) -> None:
+def _check_words(stored: ModelBundle, corpus: EncodedCorpus, numbers: Sequence[int]) -> None:
     """Raises InputError for a sentence with too many spans, before memory is taken for them."""
     longest = int(corpus.lengths.argmax())
     words = int(corpus.lengths[longest])
     if words > MAXIMUM_WORDS:
         raise InputError(
-            f"sentence {longest + 1:,} of those parsed together has {words:,} words"
-            f" ({_beginning(stored, corpus, longest)}); expected at most {MAXIMUM_WORDS:,}, because {stored.name}"
-            " models compare all spans. Split it, or parse it with a model of syntactic distances."
+            f"sentence {numbers[longest]}: found {words:,} words ({_beginning(stored, corpus, longest)}); expected at"
+            f" most {MAXIMUM_WORDS:,}, because {stored.name} models compare all spans. Split the sentence, or parse it"
+            " with a model of syntactic distances."
         )
 
 
@@ -280,7 +291,9 @@ def _beginning(stored: ModelBundle, corpus: EncodedCorpus, sentence: int) -> str
     return beginning([stored.vocabulary.tokens[word] for word in corpus.sentence(sentence)])
 
 
-def _warn_of_long(stored: ModelBundle, corpus: EncodedCorpus, read: Callable[[TokenBatch], Any]) -> None:
+def _warn_of_long(
+    stored: ModelBundle, corpus: EncodedCorpus, read: Callable[[TokenBatch], Any], numbers: Sequence[int]
+) -> None:
     """Warns if the longest sentence takes minutes. The time is extrapolated from that of its first words."""
     longest = int(corpus.lengths.argmax())
     words = int(corpus.lengths[longest])
@@ -295,28 +308,31 @@ def _warn_of_long(stored: ModelBundle, corpus: EncodedCorpus, read: Callable[[To
     if minutes > 1:
         warnings.warn(
             InputWarning(
-                f"sentence {longest + 1:,} of those parsed together has {words:,} words"
-                f" ({_beginning(stored, corpus, longest)}). Parsing it takes about {minutes:,.0f} minutes, because"
-                f" {stored.name} models compare all spans. Split it, or parse it with a model of syntactic distances."
+                f"sentence {numbers[longest]}: found {words:,} words ({_beginning(stored, corpus, longest)}). Parsing"
+                f" the sentence takes about {minutes:,.0f} minutes, because {stored.name} models compare all spans."
+                " Split it, or parse it with a model of syntactic distances."
             ),
             stacklevel=2,
         )
 
 
-def _within_memory(read: Callable[[TokenBatch], Any], batch: TokenBatch) -> Any:
+def _within_memory(read: Callable[[TokenBatch], Any], batch: TokenBatch, numbers: Sequence[int]) -> Any:
     """Computes the structure of a batch. Raises InputError if its charts do not fit in memory."""
     try:
         return read(batch)
     except (MemoryError, RuntimeError) as error:
         if not isinstance(error, MemoryError) and "memory" not in str(error):
             raise
-        raise _too_long(int(_real(batch)[0].max())) from error
+        words, indices = _real(batch)
+        raise _too_long(words, [numbers[index] for index in indices]) from error
 
 
-def _too_long(words: int) -> InputError:
+def _too_long(lengths: Integers, numbers: Sequence[int]) -> InputError:
+    """The error for sentences whose spans do not fit in memory. It names the longest one."""
+    longest = int(lengths.argmax())
     return InputError(
-        f"found a sentence with {words:,} words: the scores of its spans do not fit in memory. Split it, or parse it"
-        " with a model of syntactic distances."
+        f"sentence {numbers[longest]}: found {lengths[longest]:,} words; the scores of its spans do not fit in memory."
+        " Split the sentence, or parse it with a model of syntactic distances."
     )
 
 
@@ -397,12 +413,12 @@ def _spans_of_words(scores: Tensor, words: Integers) -> npt.NDArray[np.float32]:
     return of_ends[torch.from_numpy(real)].float().numpy()
 
 
-def _room_for_spans(lengths: Integers, number_type: type[np.generic]) -> npt.NDArray[Any]:
+def _room_for_spans(lengths: Integers, number_type: type[np.generic], numbers: Sequence[int]) -> npt.NDArray[Any]:
     """Returns zeros for all spans of sentences with these lengths. Raises InputError if they do not fit in memory."""
     try:
         return np.zeros(int((lengths * (lengths + 1) // 2).sum()), number_type)
     except MemoryError as error:
-        raise _too_long(int(lengths.max())) from error
+        raise _too_long(lengths, numbers) from error
 
 
 def _batches(stored: ModelBundle, corpus: EncodedCorpus) -> Iterator[TokenBatch]:
