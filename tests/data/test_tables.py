@@ -1,4 +1,4 @@
-"""Tables of tab-separated cells."""
+"""Tables of tab-separated or comma-separated cells."""
 
 from __future__ import annotations
 
@@ -36,6 +36,15 @@ def test_a_table_of_one_column_is_one(table):
     assert (names, [row.text for row in rows]) == ((), ["a cat"])
 
 
+def test_a_header_without_tabs_decides_for_commas(table):
+    content = 'item,sentence,region\r\n1,"the ""old"" cat, that sleeps",\r\n\r\n2,a\tb,"c"\r\n'
+    names, rows = read_table(table(content), "sentence")
+    assert names == ("item", "region")
+    assert [tuple(row) for row in rows] == [
+        ('the "old" cat, that sleeps', ("1", "")), ("", ("", "")), ("a\tb", ("2", "c")),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [
@@ -45,6 +54,11 @@ def test_a_table_of_one_column_is_one(table):
         ("sentence\titem\titem\n", "more than one column is named 'item'"),
         ("item\tsentence\n1\ta\n2\n", "items.tsv, line 3: found 1 cells, expected 2: item, sentence"),
         ("item\tsentence\n1\ta\tb\n", "items.tsv, line 2: found 3 cells"),
+        ("item,text\n1,a\n", "items.tsv, line 1: no column 'sentence'; found item, text."),
+        ("item,sentence\n1,a, cat\n", "items.tsv, line 2: found 3 cells, expected 2: item, sentence"),
+        ('item,sentence\n1,"a\ncat"\n', "items.tsv, line 3: found a line break in a cell; expected the whole row on"),
+        ('item,sentence\n1,"a" cat\n', "items.tsv, line 2: not a comma-separated table"),
+        (",\n", "items.tsv, line 1: no header"),
         (
             'sentence\titem\n"a\ncat"\t1\n',
             "line 2: found 1 cells, expected 2: sentence, item. Line 2 ends within a cell",

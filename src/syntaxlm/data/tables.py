@@ -1,16 +1,19 @@
-"""Tab-separated tables with a header line and one row per line, as spreadsheets, R and pandas write them.
+"""Tables with a header line and one row per line, as spreadsheets, R and pandas write them.
 
-Cells that contain a tab or a quotation mark are in quotation marks, and quotation marks inside them are doubled. All
-other quotation marks are ordinary characters. A cell cannot contain a line break.
-`syntaxlm.result_tables.format_cells` writes such lines. This module splits the cells itself: the `csv` module would
-remove the quotation mark of a cell such as `"Yes, he said.` and join the cell to the cells after it.
+They are separated by tabs, or by commas if the header has no tab. Tab-separated cells that contain a tab or a quotation
+mark are in quotation marks, and quotation marks inside them are doubled. All other quotation marks are ordinary
+characters. A cell cannot contain a line break. `syntaxlm.result_tables.format_cells` writes such lines. This module
+splits tab-separated cells itself: the `csv` module would remove the quotation mark of a cell such as `"Yes, he said.`
+and join the cell to the cells after it.
 """
 
 from __future__ import annotations
 
+import csv
 import difflib
 import re
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,14 +34,14 @@ def read_table(path: str | Path, column: str) -> tuple[tuple[str, ...], Iterator
     """The names of a table's other columns, and its rows; "-" is standard input.
 
     column: the column with the text. An empty line is a row of empty cells.
-    Raises InputError for a missing or repeated column, for a row with more or fewer cells than the header, and as
-    `read_lines` does.
+    Raises InputError for a missing or repeated column, for a row with more or fewer cells than the header, for a cell
+    with a line break, and as `read_lines` does.
     """
     source = source_name(path)
-    lines = read_lines(path)
-    header = split_cells(next(lines, (1, ""))[1])
-    if header == [""]:
-        raise InputError(f"{source}, line 1: no header; expected column names, separated by tabs")
+    found = separated(read_lines(path), source)
+    header = next(found, (1, []))[1]
+    if not any(header):
+        raise InputError(f"{source}, line 1: no header; expected column names, separated by tabs or commas")
     twice = sorted({name for name in header if header.count(name) > 1})
     if twice:
         raise InputError(
@@ -47,21 +50,47 @@ def read_table(path: str | Path, column: str) -> tuple[tuple[str, ...], Iterator
     if column not in header:
         nearest = difflib.get_close_matches(column, header, 1)
         hint = f" Did you mean {nearest[0]}?" if nearest else ""
-        if len(header) == 1 and "," in header[0]:
-            hint = " The line has commas and no tab; expected cells separated by tabs."
         raise InputError(f"{source}, line 1: no column {column!r}; found {', '.join(header)}.{hint}")
     place = header.index(column)
 
     def rows() -> Iterator[Row]:
         before = header
-        for number, line in lines:
-            cells = split_cells(line) if line else [""] * len(header)
+        for number, cells in found:
+            cells = cells if any(cells) or len(cells) > 1 else [""] * len(header)
             if len(cells) != len(header):
                 raise wrong_number_of_cells(source, number, cells, before, header)
+            if any("\n" in cell for cell in cells):
+                raise InputError(
+                    f"{source}, line {number}: found a line break in a cell; expected the whole row on one line."
+                    " Replace line breaks in cells with spaces"
+                )
             yield Row(cells[place], (*cells[:place], *cells[place + 1 :]))
             before = cells
 
     return (*header[:place], *header[place + 1 :]), rows()
+
+
+def separated(lines: Iterator[tuple[int, str]], source: str) -> Iterator[tuple[int, list[str]]]:
+    """The cells of each row with the number of its (last) line. The first row decides the separator.
+
+    lines: numbered lines, as `read_lines` gives them.
+    Raises InputError for quotation marks that a comma-separated table cannot have.
+    """
+    first = next(lines, None)
+    if first is None:
+        return
+    if "\t" in first[1] or "," not in first[1]:
+        yield from ((line, split_cells(text)) for line, text in chain([first], lines))
+        return
+    reader = csv.reader((text + "\n" for _, text in chain([first], lines)), strict=True)
+    while True:
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise InputError(f"{source}, line {reader.line_num}: not a comma-separated table: {error}") from None
+        yield reader.line_num, cells
 
 
 def wrong_number_of_cells(

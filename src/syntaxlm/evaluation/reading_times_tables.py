@@ -6,19 +6,18 @@ readers saw them.
 
 from __future__ import annotations
 
-import csv
 import difflib
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from syntaxlm.data.tables import split_cells, wrong_number_of_cells
+from syntaxlm.data.tables import separated, wrong_number_of_cells
 from syntaxlm.errors import InputError
 from syntaxlm.text.normaliser import word_spans
 from syntaxlm.text_files import read_lines, source_name
@@ -55,7 +54,7 @@ class Table:
         if hasattr(table, "columns") and not isinstance(table, str | Path):
             return cls._of_dataframe(table)
         source = source_name(table)
-        rows = _separated(read_lines(table), source)
+        rows = separated(read_lines(table), source)
         line, header = next(rows, (1, [""]))
         if not any(header):
             raise InputError(f"{source}, line 1: no header; expected column names, separated by tabs or commas")
@@ -122,25 +121,6 @@ class Table:
                     " missing"
                 )
         return found
-
-
-def _separated(lines: Iterator[tuple[int, str]], source: str) -> Iterator[tuple[int, list[str]]]:
-    """The cells of each row with the number of its (last) line."""
-    first = next(lines, None)
-    if first is None:
-        return
-    if "\t" in first[1] or "," not in first[1]:
-        yield from ((line, split_cells(text)) for line, text in chain([first], lines))
-        return
-    reader = csv.reader((text + "\n" for _, text in chain([first], lines)), strict=True)
-    while True:
-        try:
-            cells = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            raise InputError(f"{source}, line {reader.line_num}: not a comma-separated table: {error}") from None
-        yield reader.line_num, cells
 
 
 def _cell_of(value: Any) -> str:
