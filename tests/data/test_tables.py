@@ -1,4 +1,4 @@
-"""Tables of tab-separated or comma-separated cells."""
+"""Tables of cells separated by tabs, commas or semicolons."""
 
 from __future__ import annotations
 
@@ -45,6 +45,11 @@ def test_a_header_without_tabs_decides_for_commas(table):
     ]  # fmt: skip
 
 
+def test_semicolons_separate_a_header_without_tabs_and_commas(table):
+    names, rows = read_table(table('item;sentence\n1;"the cat; a dog, too"\n'), "sentence")
+    assert (names, [tuple(row) for row in rows]) == (("item",), [("the cat; a dog, too", ("1",))])
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [
@@ -55,9 +60,10 @@ def test_a_header_without_tabs_decides_for_commas(table):
         ("item\tsentence\n1\ta\n2\n", "items.tsv, line 3: found 1 cells, expected 2: item, sentence"),
         ("item\tsentence\n1\ta\tb\n", "items.tsv, line 2: found 3 cells"),
         ("item,text\n1,a\n", "items.tsv, line 1: no column 'sentence'; found item, text."),
-        ("item,sentence\n1,a, cat\n", "items.tsv, line 2: found 3 cells, expected 2: item, sentence"),
+        ("item,sentence\n1,a, cat\n", "found 3 cells, expected 2: item, sentence. A cell that contains the separator"),
+        ('item,"sen\ntence"\n', "items.tsv, line 1: found a line break in a cell"),
         ('item,sentence\n1,"a\ncat"\n', "items.tsv, line 3: found a line break in a cell; expected the whole row on"),
-        ('item,sentence\n1,"a" cat\n', "items.tsv, line 2: not a comma-separated table"),
+        ('item,sentence\n1,"a" cat\n', "items.tsv, line 2: not a table of cells separated by ','"),
         (",\n", "items.tsv, line 1: no header"),
         (
             'sentence\titem\n"a\ncat"\t1\n',

@@ -74,11 +74,76 @@ def test_only_trees_are_compared_with_right_branching(tmp_path):
     pairs = pairs_file(tmp_path / "pairs.jsonl", {"a": [True] * 10})
     with pytest.raises(InputError, match=r"pairs\.jsonl: found no trees; expected details of evaluate parse or"):
         compare_details([pairs], [RIGHT_BRANCHING])
-    (tmp_path / "damaged.jsonl").write_text(
-        '{"f1": 1, "protocol": "wsj-test", "decoder": "mbr", "number": 1, "words": []}\n'
-    )
-    with pytest.raises(InputError, match=r"damaged\.jsonl, line 1: not a line of details"):
-        compare_details([tmp_path / "damaged.jsonl"], [RIGHT_BRANCHING])
+    with pytest.raises(InputError, match="found right-branching and files; expected either"):
+        compare_details([pairs], [RIGHT_BRANCHING, pairs])
+
+
+@pytest.fixture
+def lines(scored):
+    """The lines of a file of details, and a function that writes them again with changes of the third: its path."""
+    files, _ = scored
+    rows = [json.loads(line) for line in files[0].read_text().splitlines()]
+
+    def changed(**values):
+        path = files[0].with_name("changed.jsonl")
+        path.write_text("".join(json.dumps(row | values if at == 2 else row) + "\n" for at, row in enumerate(rows)))
+        return path
+
+    return rows, changed
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{"f1": 50}, {"f1": -0.1}, {"f1": 10**400}, {"f1": None}, {"matched_spans": -1}, {"protocol": 3}, {"gold": 4}],
+)
+def test_a_line_with_impossible_scores_is_an_error_that_names_it(lines, values):
+    with pytest.raises(InputError, match=r"changed\.jsonl, line 3: not a line of details"):
+        read_details(lines[1](**values))
+
+
+def test_all_lines_of_a_file_have_the_same_protocol_and_decoder(lines):
+    with pytest.raises(
+        InputError, match=r"line 3: found the protocol wsj10; expected (wsj-test|evalb), as in the lines"
+    ):
+        read_details(lines[1](protocol="wsj10"))
+    with pytest.raises(InputError, match="line 3: found the decoder cky; expected predicted, as in the lines"):
+        read_details(lines[1](decoder="cky"))
+
+
+@pytest.mark.parametrize("gold", ["", "(S (X a))", "(S (X a)) (S (X b))"])
+def test_right_branching_needs_the_gold_tree_of_the_words(lines, gold):
+    with pytest.raises(InputError, match=r"changed\.jsonl, line 3"):
+        compare_details([lines[1](gold=gold)], [RIGHT_BRANCHING])
+
+
+def test_files_with_other_gold_trees_are_not_compared(lines, scored):
+    rows, changed = lines
+    gold = "(S " + " ".join(f"(X {word})" for word in rows[2]["words"]) + ")"
+    with pytest.raises(InputError, match=r"changed\.jsonl, line 3: found another item"):
+        compare_details([scored[0][0]], [changed(gold=gold)])
+
+
+def test_a_file_counts_once_and_one_model_has_one_decoder(lines, scored):
+    (first, *_), _ = scored
+    with pytest.raises(InputError, match="given twice for one model"):
+        compare_details([first, first], [RIGHT_BRANCHING])
+    other = first.with_name("other.jsonl")
+    other.write_text("".join(json.dumps(row | {"decoder": "cky"}) + "\n" for row in lines[0]))
+    with pytest.raises(InputError, match=r"other\.jsonl: found trees of the decoder cky; expected predicted"):
+        compare_details([first, other], [RIGHT_BRANCHING])
+    assert compare_details([first], [other], samples=20).result.difference == 0, "two models may have two decoders"
+
+
+def test_against_may_be_repeated(scored, capsys):
+    files, _ = scored
+    one, two, three, _ = map(str, files)
+    assert main(["evaluate", "significance", one, "--against", two, "--against", three, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["second"]["files"] == [two, three]
+
+
+def test_a_string_is_not_a_list_of_files():
+    with pytest.raises(TypeError, match="lists of files"):
+        compare_details("a.jsonl", ["b.jsonl"])
 
 
 def pairs_file(path, right):

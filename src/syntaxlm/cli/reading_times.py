@@ -42,7 +42,7 @@ def add_reading_times(kinds: Any) -> None:
         " Regressions have word length, log frequency, position and the previous words as baseline, and the surprisal"
         " of each model in addition. Prints the held-out gain in log-likelihood per word with confidence intervals, and"
         " the coefficients of surprisal. Requires the extra stats: pip install 'syntaxlm[stats]'. Tables have a header"
-        " line and are separated by tabs or commas.",
+        " line and cells separated by tabs, commas or semicolons.",
         epilog="example: syntaxlm evaluate reading-times MODEL --words words.tsv --times times.tsv --frequencies"
         " train.txt",
     )

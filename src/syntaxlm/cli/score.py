@@ -47,8 +47,8 @@ def add_score(commands: Any) -> None:
     add_carry_state(parser)
     parser.add_argument(
         "--column", metavar="NAME",
-        help="column with the sentences, if TEXT is a table (with tabs or commas, and a header line); in a job, column"
-        " of Parquet files, default text",
+        help="column with the sentences, if TEXT is a table (a header line, and cells separated by tabs, commas or"
+        " semicolons); in a job, column of Parquet files, default text",
     )  # fmt: skip
     add_displayed_words(parser)
     add_format(

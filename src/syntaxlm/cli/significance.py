@@ -14,7 +14,7 @@ def add_significance(kinds: Any) -> None:
         help="test whether one model is better than another, over seeds and items",
         description="Test whether the scores of two models differ, each with one or more seeds. Reads the files that"
         " --details of evaluate parse, trees, pairs and completion writes, one per seed. Prints the difference of the"
-        " means over seeds, its 95%% interval and a p-value, by a bootstrap that resamples seeds and items (sentences,"
+        " means over seeds, its 95% interval and a p-value, by a bootstrap that resamples seeds and items (sentences,"
         " pairs, questions).",
         epilog="example: syntaxlm evaluate significance a-1.jsonl a-2.jsonl --against b-1.jsonl b-2.jsonl",
     )
@@ -22,9 +22,10 @@ def add_significance(kinds: Any) -> None:
     parser.add_input(
         "--against",
         nargs="+",
+        action="extend",
         metavar="FILE",
         required=True,
-        help="those of the second model, of the same items; or right-branching, for right-branching trees",
+        help="those of the second model, of the same items; or right-branching alone, for right-branching trees",
     )
     add_figures(parser)
     parser.set_defaults(run=_significance)

@@ -1,10 +1,10 @@
 """Tables with a header line and one row per line, as spreadsheets, R and pandas write them.
 
-They are separated by tabs, or by commas if the header has no tab. Tab-separated cells that contain a tab or a quotation
-mark are in quotation marks, and quotation marks inside them are doubled. All other quotation marks are ordinary
-characters. A cell cannot contain a line break. `syntaxlm.result_tables.format_cells` writes such lines. This module
-splits tab-separated cells itself: the `csv` module would remove the quotation mark of a cell such as `"Yes, he said.`
-and join the cell to the cells after it.
+They are separated by tabs, by commas if the header has no tab, or by semicolons if it has neither. Tab-separated cells
+that contain a tab or a quotation mark are in quotation marks, and quotation marks inside them are doubled. All other
+quotation marks are ordinary characters. A cell cannot contain a line break. `syntaxlm.result_tables.format_cells`
+writes such lines. This module splits tab-separated cells itself: the `csv` module would remove the quotation mark of a
+cell such as `"Yes, he said.` and join the cell to the cells after it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ def read_table(path: str | Path, column: str) -> tuple[tuple[str, ...], Iterator
     found = separated(read_lines(path), source)
     header = next(found, (1, []))[1]
     if not any(header):
-        raise InputError(f"{source}, line 1: no header; expected column names, separated by tabs or commas")
+        raise InputError(f"{source}, line 1: no header; expected column names, separated by tabs, commas or semicolons")
+    if any("\n" in name for name in header):
+        raise _line_break(source, 1)
     twice = sorted({name for name in header if header.count(name) > 1})
     if twice:
         raise InputError(
@@ -60,36 +62,45 @@ def read_table(path: str | Path, column: str) -> tuple[tuple[str, ...], Iterator
             if len(cells) != len(header):
                 raise wrong_number_of_cells(source, number, cells, before, header)
             if any("\n" in cell for cell in cells):
-                raise InputError(
-                    f"{source}, line {number}: found a line break in a cell; expected the whole row on one line."
-                    " Replace line breaks in cells with spaces"
-                )
+                raise _line_break(source, number)
             yield Row(cells[place], (*cells[:place], *cells[place + 1 :]))
             before = cells
 
     return (*header[:place], *header[place + 1 :]), rows()
 
 
+def _line_break(source: str, number: int) -> InputError:
+    return InputError(
+        f"{source}, line {number}: found a line break in a cell; expected the whole row on one line. Replace line"
+        " breaks in cells with spaces"
+    )
+
+
 def separated(lines: Iterator[tuple[int, str]], source: str) -> Iterator[tuple[int, list[str]]]:
-    """The cells of each row with the number of its (last) line. The first row decides the separator.
+    """The cells of each row with the number of its (last) line.
+
+    The first row decides the separator: tab, comma or semicolon, whichever of these it has first.
 
     lines: numbered lines, as `read_lines` gives them.
-    Raises InputError for quotation marks that a comma-separated table cannot have.
+    Raises InputError for quotation marks that a table separated by commas or semicolons cannot have.
     """
     first = next(lines, None)
     if first is None:
         return
-    if "\t" in first[1] or "," not in first[1]:
+    separator = next((one for one in "\t,;" if one in first[1]), "\t")
+    if separator == "\t":
         yield from ((line, split_cells(text)) for line, text in chain([first], lines))
         return
-    reader = csv.reader((text + "\n" for _, text in chain([first], lines)), strict=True)
+    reader = csv.reader((text + "\n" for _, text in chain([first], lines)), delimiter=separator, strict=True)
     while True:
         try:
             cells = next(reader)
         except StopIteration:
             return
         except csv.Error as error:
-            raise InputError(f"{source}, line {reader.line_num}: not a comma-separated table: {error}") from None
+            raise InputError(
+                f"{source}, line {reader.line_num}: not a table of cells separated by {separator!r}: {error}"
+            ) from None
         yield reader.line_num, cells
 
 
@@ -107,6 +118,8 @@ def wrong_number_of_cells(
                 f"{message}. Line {line} ends within a cell in quotation marks; expected the whole row on one line."
                 " Replace line breaks in cells with spaces"
             )
+    if len(cells) > len(header):
+        message += ". A cell that contains the separator must be in quotation marks"
     return InputError(message)
 
 

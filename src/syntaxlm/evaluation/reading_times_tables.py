@@ -1,7 +1,7 @@
 """Tables of displayed words and of reading times.
 
-Tables have a header line and are tab-separated or comma-separated, or are data frames. Words are in the order in which
-readers saw them.
+Tables have a header line and cells separated by tabs, commas or semicolons, or are data frames. Words are in the order
+in which readers saw them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Table:
     def read(cls, table: Any) -> Table:
         """Reads a file (which may be compressed; "-" is standard input), or takes a pandas or polars data frame.
 
-        The header decides the separator: tabs, or commas if it has no tab.
+        The header decides the separator: tabs, commas if it has no tab, or semicolons if it has neither.
         Raises InputError for a file without header or rows, for a repeated column name, for rows with more or fewer
         cells than the header, and as `read_lines` does.
         """
@@ -57,7 +57,9 @@ class Table:
         rows = separated(read_lines(table), source)
         line, header = next(rows, (1, [""]))
         if not any(header):
-            raise InputError(f"{source}, line 1: no header; expected column names, separated by tabs or commas")
+            raise InputError(
+                f"{source}, line 1: no header; expected column names, separated by tabs, commas or semicolons"
+            )
         twice = sorted({name for name in header if header.count(name) > 1})
         if twice:
             raise InputError(

@@ -7,7 +7,7 @@ be compared with right branching, whose trees need no file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ from syntaxlm.trees import (
 from syntaxlm.trees.scoring import Fractions
 from syntaxlm.trees.spans import Flags
 
-Rows = Sequence[dict[str, Any]]  # the lines of a file of details
+Rows = Sequence[tuple[str, dict[str, Any]]]  # the lines of a file of details, each with its place
 RIGHT_BRANCHING = "right-branching"
 """Stands for the second model: right-branching trees of the same sentences."""
 
@@ -57,22 +57,22 @@ class DetailedScores:
 
 @dataclass(frozen=True, eq=False)
 class ModelRuns:
-    """The runs (seeds) of one model.  sources: the files.  names: of the runs.  scores: on all items."""
+    """The runs (seeds) of one model.
+
+    sources: the files.  names: of the runs.  scores: on all items.  is_baseline: these are right-branching trees, which
+    have no seeds.
+    """
 
     sources: tuple[str, ...]
     names: tuple[str, ...]
     scores: RunScores
+    is_baseline: bool = False
 
     @classmethod
-    def of(cls, files: Sequence[DetailedScores]) -> ModelRuns:
+    def of(cls, files: Sequence[DetailedScores], is_baseline: bool = False) -> ModelRuns:
         parts, wholes = (np.concatenate([getattr(one.scores, name) for one in files]) for name in ("parts", "wholes"))
         names = tuple(name for one in files for name in one.names)
-        return cls(tuple(one.source for one in files), names, RunScores(parts, wholes))
-
-    @property
-    def is_baseline(self) -> bool:
-        """Whether these are right-branching trees, which have no seeds."""
-        return self.sources == (RIGHT_BRANCHING,)
+        return cls(tuple(one.source for one in files), names, RunScores(parts, wholes), is_baseline)
 
     @property
     def over_seeds(self) -> SeedScores:
@@ -135,28 +135,59 @@ def compare_details(
     first, second: files that `--details` of `evaluate parse`, `trees`, `pairs` or `completion` wrote, one per seed.
         second may be [RIGHT_BRANCHING] if the files of the first model are of trees.
     samples, seed: number of bootstrap samples, and the seed of their random numbers.
-    Raises InputError if files have different items or measures, and for right branching if they are not of trees.
+    Raises InputError if files have different items or measures, if one model has a file twice or trees of several
+    decoders, and for right branching if the files are not of trees.
     """
-    own = [read_details(path) for path in first]
-    if own and [str(path) for path in second] == [RIGHT_BRANCHING]:
-        if own[0].known is not None:
-            raise InputError(f"{first[0]}: found no trees; expected details of evaluate parse or evaluate trees")
-        others = [_read(first[0], _right_branching)]
+    sides = [_names_of(side) for side in (first, second)]
+    baseline = sides[1] == [RIGHT_BRANCHING]
+    if RIGHT_BRANCHING in sides[1] and not baseline:
+        raise InputError(
+            f"found {RIGHT_BRANCHING} and files; expected either. A file of this name: ./{RIGHT_BRANCHING}"
+        )
+    read = [_read_rows(path) for path in sides[0]]
+    own = [_scores(path, rows) for path, rows in zip(sides[0], read, strict=True)]
+    if not baseline:
+        others = [read_details(path) for path in sides[1]]
+    elif own[0].known is None:
+        others = [_right_branching(read[0])]
     else:
-        others = [read_details(path) for path in second]
-    if not own or not others:
-        raise InputError("expected one or more files of details of each model")
+        raise InputError(f"{sides[0][0]}: found no trees; expected details of evaluate parse or evaluate trees")
     files = [*own, *others]
     for other in files[1:]:
         _check_same(files[0], other)
+    for side in (own, others):
+        _check_one_decoder(side)
     measure, known = files[0].measure, _known(files)
-    one, two = ModelRuns.of(own), ModelRuns.of(others)
+    one, two = ModelRuns.of(own), ModelRuns.of(others, baseline)
 
     def compared(first: RunScores, second: RunScores) -> BootstrapResult:
         return compare_runs(first, second, measure.split(",")[0], samples, seed)
 
     found = None if known is None else compared(_among(one.scores, known), _among(two.scores, known))
     return Significance(measure, len(files[0].items), one, two, compared(one.scores, two.scores), found)
+
+
+def _names_of(side: Sequence[str | Path]) -> list[str]:
+    """The files of one model. Raises InputError if there is none, or if one is given twice."""
+    if isinstance(side, str):
+        raise TypeError("compare_details takes lists of files, not one string")
+    names = [str(path) for path in side]
+    if not names:
+        raise InputError("expected one or more files of details of each model")
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(f"{twice}: given twice for one model; expected one file for each of its seeds")
+    return names
+
+
+def _check_one_decoder(files: Sequence[DetailedScores]) -> None:
+    """Raises InputError if the trees of one model have several decoders. Names of pairs and questions are models."""
+    for other in files[1:]:
+        if other.known is None and other.names != files[0].names:
+            raise InputError(
+                f"{other.source}: found trees of the decoder {other.names[0]}; expected {files[0].names[0]}, as in"
+                f" {files[0].source}. F1 depends on the decoder"
+            )
 
 
 def _known(files: Sequence[DetailedScores]) -> Flags | None:
@@ -187,10 +218,10 @@ def _check_same(one: DetailedScores, other: DetailedScores) -> None:
 
 def read_details(path: str | Path) -> DetailedScores:
     """Reads a file that `--details` wrote. Raises InputError for a file that is not one, naming its line."""
-    return _read(path, lambda rows: _trees(str(path), rows) if _are_trees(rows) else _choices(str(path), rows))
+    return _scores(str(path), _read_rows(path))
 
 
-def _read(path: str | Path, scores_of: Callable[[Rows], DetailedScores]) -> DetailedScores:
+def _read_rows(path: str | Path) -> Rows:
     rows = []
     for number, line in read_lines(path):
         place = f"{path}, line {number}"
@@ -200,15 +231,18 @@ def _read(path: str | Path, scores_of: Callable[[Rows], DetailedScores]) -> Deta
         rows.append((place, row))
     if not rows:
         raise InputError(f"{path}: the file is empty; expected the lines that --details writes")
+    return rows
+
+
+def _scores(source: str, rows: Rows) -> DetailedScores:
+    first = rows[0][1]
+    if "gold_spans" in first or "f1" in first:
+        return _trees(source, rows)
     try:
-        return scores_of([row for _, row in rows])
-    except (KeyError, TypeError, ValueError, AttributeError):
-        place = next((place for place, row in rows if row.keys() != rows[0][1].keys()), rows[0][0])
+        return _choices(source, [row for _, row in rows])
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+        place = next((place for place, row in rows if row.keys() != first.keys()), rows[0][0])
         raise _not_details(place) from None
-
-
-def _are_trees(rows: Rows) -> bool:
-    return "gold_spans" in rows[0] or "f1" in rows[0]
 
 
 def _not_details(place: str) -> InputError:
@@ -218,31 +252,68 @@ def _not_details(place: str) -> InputError:
     )
 
 
+@dataclass(frozen=True)
+class _ScoredTree:
+    """A line of details of trees. Raises ValueError, KeyError, TypeError or OverflowError for any other."""
+
+    number: int
+    words: tuple[str, ...]
+    gold: str
+    f1: float
+    counts: tuple[int, int, int]  # matched, predicted and gold spans
+    protocol: str
+    decoder: str
+
+    @classmethod
+    def of(cls, row: dict[str, Any]) -> _ScoredTree:
+        words, f1 = tuple(row["words"]), float(row["f1"])
+        counts = tuple(int(row[f"{kind}_spans"]) for kind in ("matched", "predicted", "gold"))
+        gold, protocol = row["gold"], row["protocol"]
+        if not 0 <= f1 <= 1 or min(counts) < 0 or protocol not in PROTOCOLS or not isinstance(gold, str):
+            raise ValueError("not the scores of a tree")
+        return cls(row["number"], words, gold, f1, (counts[0], counts[1], counts[2]), protocol, str(row["decoder"]))
+
+
 def _trees(source: str, rows: Rows) -> DetailedScores:
     """The scores of parsed sentences: one run."""
-    protocol = rows[0]["protocol"]
-    if PROTOCOLS[protocol].average == "sentence":
-        scores = RunScores.of_means(np.array([[float(row["f1"]) for row in rows]]))
+    lines: list[_ScoredTree] = []
+    for place, row in rows:
+        try:
+            lines.append(_ScoredTree.of(row))
+        except (KeyError, TypeError, ValueError, OverflowError):
+            raise _not_details(place) from None
+        for name in ("protocol", "decoder"):
+            found, expected = getattr(lines[-1], name), getattr(lines[0], name)
+            if found != expected:
+                raise InputError(f"{place}: found the {name} {found}; expected {expected}, as in the lines before it")
+    if PROTOCOLS[lines[0].protocol].average == "sentence":
+        scores = RunScores.of_means(np.array([[line.f1 for line in lines]]))
     else:
-        parts = [2.0 * row["matched_spans"] for row in rows]
-        wholes = [float(row["predicted_spans"] + row["gold_spans"]) for row in rows]
-        scores = RunScores(np.array([parts]), np.array([wholes]))
-    return _of_trees(source, str(rows[0]["decoder"]), scores, rows)
+        matched, predicted, gold = np.array([line.counts for line in lines], np.float64).T
+        scores = RunScores(2 * matched[None], (predicted + gold)[None])
+    return _of_trees(source, lines[0].decoder, scores, lines)
 
 
 def _right_branching(rows: Rows) -> DetailedScores:
-    """The scores of right branching against the gold trees of the rows."""
-    gold = SpanSets.of(parse_brackets("\n".join(row["gold"] for row in rows), labelled=True))
-    found = score(right(gold.lengths), gold, PROTOCOLS[rows[0]["protocol"]], details=False)
-    return _of_trees(RIGHT_BRANCHING, "right branching", RunScores.of_trees([found]), rows)
+    """The scores of right branching against the gold trees of lines that `_trees` has read."""
+    lines = [_ScoredTree.of(row) for _, row in rows]
+    trees = []
+    for (place, _), line in zip(rows, lines, strict=True):
+        found = parse_brackets(line.gold, labelled=True, source=f"{place}, gold tree")
+        if [len(tree) for tree in found] != [len(line.words)]:
+            raise InputError(f"{place}: expected one gold tree with the {len(line.words):,} words of the sentence")
+        trees += found
+    gold = SpanSets.of(trees)
+    scored = score(right(gold.lengths), gold, PROTOCOLS[lines[0].protocol], details=False)
+    return _of_trees(RIGHT_BRANCHING, "right branching", RunScores.of_trees([scored]), lines)
 
 
-def _of_trees(source: str, name: str, scores: RunScores, rows: Rows) -> DetailedScores:
-    items = tuple((row["number"], *row["words"]) for row in rows)
-    return DetailedScores(source, f"F1, protocol {rows[0]['protocol']}", (name,), items, scores)
+def _of_trees(source: str, name: str, scores: RunScores, lines: Sequence[_ScoredTree]) -> DetailedScores:
+    items = tuple((line.number, line.gold, *line.words) for line in lines)
+    return DetailedScores(source, f"F1, protocol {lines[0].protocol}", (name,), items, scores)
 
 
-def _choices(source: str, rows: Rows) -> DetailedScores:
+def _choices(source: str, rows: Sequence[dict[str, Any]]) -> DetailedScores:
     """The accuracy on minimal pairs or questions: one run per model; interpolated models are left out."""
     pairs = "better" in rows[0]
     rows = [row for row in rows if row.get("adjacent", True)]  # other pairs of an item follow from these
