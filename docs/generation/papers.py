@@ -61,8 +61,10 @@ def f1_of(one: dict[str, Any]) -> Trees:
     """F1 and what it depends on, from the place that an entry of published.yaml names."""
     if "earlier" not in one:
         found = run(one["reports"], one["ending"], one.get("run", ""))
-        sentences, protocol, decoder = (found.first[name] for name in ("sentences", "protocol", "decoder"))
-        return Trees(found.f1, found.right_branching, sentences, protocol, decoder, len(found.reports))
+        sentences, protocol = (found.first[name] for name in ("sentences", "protocol"))
+        decoder = one.get("decoder", found.first["decoder"])
+        f1 = found.f1_by(decoder) if "decoder" in one else found.f1
+        return Trees(f1, found.right_branching, sentences, protocol, decoder, len(found.reports))
     file, asked = earlier(one["earlier"]), one["trees"]
     for old in file.trees:
         if all(getattr(old, name) == value for name, value in asked.items()):
@@ -81,13 +83,17 @@ def shown(one: dict[str, Any]) -> str:
         figures = (f"{_TITLES[name]} {percent(of_baseline(report, name))}" for name in BASELINES)
         return ", ".join(figures) + f" ({report['sentences']:,} sentences)"
     if "training" in one:
-        trained = run(one["training"], "training", one["run"])
+        trained = run(one["training"], "training", one.get("run", ""))
         figure, epochs = trained.perplexity(one["text"]), Figure.of(r["epochs"] for r in trained.reports.values())
         return f"{one['system']} {perplexity(figure)} ({seeds(len(trained.reports))}, {epochs.mean:.0f} epochs)"
     if "attachment" in one:
         attached = json.loads((RESULTS / "dmv" / f"{one['attachment']}-attachment.json").read_text(encoding="utf-8"))
         directed, undirected = (percent(Figure(attached[name])) for name in ("directed", "undirected"))
         return f"{one['system']} {directed} directed, {undirected} undirected ({attached['sentences']:,} sentences)"
+    if "interpolated" in one:
+        path = RESULTS / "completion-interpolated" / f"{one['interpolated']}.json"
+        half = json.loads(path.read_text(encoding="utf-8"))["interpolated"]["second_half"]
+        return f"{one['system']} {percent(Figure(half['accuracy']))} (second half of the questions)"
     if "completion" in one:
         answered = json.loads((RESULTS / "completion" / f"{one['completion']}.json").read_text(encoding="utf-8"))
         accuracy = Figure(answered["models"][0]["all"]["accuracy"])
@@ -197,19 +203,27 @@ def long_dependencies() -> str:
     return table(heads, rows)
 
 
+def _side(one: dict[str, Any]) -> str:
+    """The score of a model over its seeds; right branching has none."""
+    score = one["score"]
+    if one["files"] == ["right-branching"]:
+        return percent(Figure(score["mean"]))
+    return f"{percent(Figure(score['mean'], score['std']))} ({seeds(score['count'])})"
+
+
 def significance() -> str:
     """All stored comparisons of `evaluate significance`."""
     rows = []
     for path in sorted((RESULTS / "significance").glob("*.json")):
         report = json.loads(path.read_text(encoding="utf-8"))
-        found, sides = report["difference"], [report[side]["score"] for side in ("first", "second")]
+        found = report["difference"]
         first, second = path.stem.split("-against-")
         rows.append(
             [
                 first.replace("_", " "),
                 second.replace("_", " "),
                 f"{report['measure']}, {report['items']:,} items",
-                *(f"{percent(Figure(one['mean'], one['std']))} ({seeds(one['count'])})" for one in sides),
+                *(_side(report[side]) for side in ("first", "second")),
                 f"{100 * found['difference']:+.1f}",
                 f"{100 * found['low']:+.1f} to {100 * found['high']:+.1f}",
                 f"{found['p_value']:.4f}",

@@ -24,6 +24,7 @@ from docs.generation.papers import (
     published,
     significance,
 )
+from docs.generation.seeds import DISTANCES, PALM
 from docs.generation.speed import aims, command_speed, job_speed, matrix_speed, training_speed
 from docs.generation.stored_results import (
     RESULTS,
@@ -438,6 +439,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "dmv": dmv,
     "ccm": ccm,
     "overview": overview,
+    "distance-seeds": DISTANCES.markdown,
+    "palm-seeds": PALM.markdown,
     "pcfg-trees": pcfg_trees,
     "pcfg-seeds": pcfg_seeds,
     "pcfg-sizes": pcfg_sizes,

@@ -123,6 +123,9 @@ class Runs:
     def f1(self) -> Figure:
         return Figure.of(report["f1"] for report in self.reports.values())
 
+    def f1_by(self, decoder: str) -> Figure:
+        return Figure.of(report["f1_by_decoder"][decoder] for report in self.reports.values())
+
     @property
     def preprocessing(self) -> str:
         return str(self.first.get("preprocessing", self.first.get("clean_up")))
@@ -182,7 +185,7 @@ def trees(recipe: str, treebank: str, decoder: str, name: str = "") -> Trees:
     """F1 over all lengths, from the stored reports of the recipe, or else from its earlier figures."""
     for one in runs(recipe, _ENDINGS[treebank]):
         if one.name == name:
-            f1 = Figure.of(report["f1_by_decoder"][decoder] for report in one.reports.values())
+            f1 = one.f1_by(decoder)
             count = one.first.get("averaged_models") or len(one.reports)
             return Trees(f1, one.right_branching, one.first["sentences"], one.first["protocol"], decoder, count)
     found = earlier(recipe)

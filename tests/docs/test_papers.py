@@ -36,12 +36,15 @@ def test_figures_of_the_notebook_are_in_the_section_that_is_named():
 
 
 def test_a_stored_figure_is_shown_with_model_decoder_sentences_and_seeds():
-    asked = {"treebank": "WSJ sample", "decoder": "biased", "maximum_words": 10}
-    text = shown({"earlier": "prpn-ptb-parsing", "trees": asked})
-    assert text.startswith("PRPN 67.0 ± 1.8 (`biased`, `wsj-test`, 542 sentences, ")
+    asked = {"treebank": "WSJ sample", "decoder": "greedy-sum", "maximum_words": None}
+    text = shown({"earlier": "palm-gum-small", "trees": asked})
+    assert text.startswith("PaLM-U 35.2 ± 2.7 (`greedy-sum`, `wsj-test`, 3,901 sentences, ")
     assert text.endswith("3 seeds)")
     with pytest.raises(ValueError, match="no F1 of"):
-        f1_of({"earlier": "prpn-ptb-parsing", "trees": asked | {"decoder": "mbr"}})
+        f1_of({"earlier": "palm-gum-small", "trees": asked | {"decoder": "mbr"}})
+    reports = {"system": "PRPN", "reports": "prpn-ptb-parsing", "ending": "prpn10"}
+    assert shown(reports) == "PRPN 65.2 ± 6.9 (`biased`, `prpn`, 555 sentences, 5 seeds)"
+    assert shown(reports | {"decoder": "unbiased"}) == "PRPN 53.9 ± 8.4 (`unbiased`, `prpn`, 555 sentences, 5 seeds)"
     assert earlier("kn5-gum-trees").model in shown(
         {"earlier": "kn5-gum-trees", "text": "test", "reading": earlier("kn5-gum-trees").perplexity[0].reading}
     )

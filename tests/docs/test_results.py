@@ -152,21 +152,21 @@ def test_a_figure_of_one_seed_has_no_standard_deviation():
 def test_stored_reports_take_the_place_of_earlier_figures(tmp_path, monkeypatch):
     monkeypatch.setattr("docs.generation.stored_results.RESULTS", tmp_path)
     shutil.copytree(RESULTS / "earlier", tmp_path / "earlier")
-    assert trees("prpn-ptb-parsing", "WSJ sample", "unbiased").f1.mean == 0.396
-    assert perplexity_of_test("prpn-ptb-parsing", "sentence by sentence")[0].mean == pytest.approx(107.07, abs=0.01)
-    folder = tmp_path / "prpn-ptb-parsing"
+    assert trees("palm-gum-small", "WSJ sample", "greedy-sum").f1.values == (0.326, 0.379, 0.351)
+    assert perplexity_of_test("palm-gum-small", "as a stream")[0].mean == 202.9
+    folder = tmp_path / "palm-gum-small"
     folder.mkdir()
     for seed, f1 in ((1, 0.5), (2, 0.6)):
         report = {
-            "f1_by_decoder": {"biased": f1, "unbiased": f1 / 2}, "baselines": {"right": 0.4}, "sentences": 7,
+            "f1_by_decoder": {"greedy-right": f1, "greedy-sum": f1 / 2}, "baselines": {"right": 0.4}, "sentences": 7,
             "protocol": "wsj-test",
         }  # fmt: skip
         (folder / f"seed-{seed}-wsj.json").write_text(json.dumps(report))
         (folder / f"seed-{seed}-training.json").write_text(json.dumps({"test": {"perplexity": 100 + seed}}))
-    found = trees("prpn-ptb-parsing", "WSJ sample", "unbiased")
+    found = trees("palm-gum-small", "WSJ sample", "greedy-sum")
     assert found.f1.values == (0.25, 0.3)
     assert (found.sentences, found.protocol, found.count) == (7, "wsj-test", 2)
-    assert perplexity_of_test("prpn-ptb-parsing", "sentence by sentence")[0].values == (101, 102)
+    assert perplexity_of_test("palm-gum-small", "as a stream")[0].values == (101, 102)
     with pytest.raises(ValueError, match="no F1 of palm-s-gum-small on GUM test with decoder mbr"):
         trees("palm-s-gum-small", "GUM test", "mbr")
 

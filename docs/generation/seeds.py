@@ -1,0 +1,75 @@
+"""Tables of single seeds: F1 by decoder and perplexity of every run of PRPN, ON-LSTM, PaLM-S and its LSTM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from docs.generation.markdown import table
+from docs.generation.papers import percent, perplexity
+from docs.generation.stored_results import Runs, run, runs
+
+
+@dataclass(frozen=True)
+class Seeds:
+    """A table of the seeds of several recipes.
+
+    models: name and recipe of each.  decoders: columns of F1.  sets: ending of the reports and title of each treebank.
+    """
+
+    models: Sequence[tuple[str, str]]
+    decoders: Sequence[str]
+    sets: Sequence[tuple[str, str]]
+
+    def markdown(self) -> str:
+        """One line per seed, and the mean of each model; trees averaged over seeds, where they are stored."""
+        titles = [f"{title}, `{decoder}`" for _, title in self.sets for decoder in self.decoders]
+        heads = ["model", "seed", *titles, "validation perplexity", "test perplexity"]
+        lines = [line for model, recipe in self.models for line in self._lines(model, recipe)]
+        return table(heads, [*lines, self._right_branching()])
+
+    def _lines(self, model: str, recipe: str) -> Iterator[list[str]]:
+        trained, parsed = run(recipe, "training"), [self._run(recipe, ending) for ending, _ in self.sets]
+        for seed, report in trained.reports.items():
+            f1 = (percent(one.reports[seed]["f1_by_decoder"][name]) for one, name in self._columns(parsed))
+            perplexities = (f"{report[part]['perplexity']:.1f}" for part in ("valid", "test"))
+            yield [model, str(seed), *(f1 if parsed[0] else self._empty), *perplexities]
+        means = (percent(one.f1_by(name)) for one, name in self._columns(parsed))
+        perplexities = (perplexity(trained.perplexity(part)) for part in ("valid", "test"))
+        yield [f"{model}, mean", "", *(means if parsed[0] else self._empty), *perplexities]
+        averages = [self._run(recipe, ending, "averaged-trees") for ending, _ in self.sets]
+        if any(averages):
+            shown = (
+                percent(one.first["f1_by_decoder"][name]) if one and name in one.first["f1_by_decoder"] else ""
+                for one in averages
+                for name in self.decoders
+            )
+            yield [f"{model}, trees averaged", "", *shown, "", ""]
+
+    @property
+    def _empty(self) -> list[str]:
+        """The cells of a model that gives no trees."""
+        return [""] * len(self.sets) * len(self.decoders)
+
+    def _columns(self, parsed: Sequence[Runs | None]) -> Iterator[tuple[Runs, str]]:
+        return ((one, name) for one in parsed if one for name in self.decoders)
+
+    def _run(self, recipe: str, ending: str, name: str = "") -> Runs | None:
+        return next((one for one in runs(recipe, ending) if one.name == name), None)
+
+    def _right_branching(self) -> list[str]:
+        recipe = self.models[0][1]
+        figures = (percent(run(recipe, ending).right_branching) for ending, _ in self.sets for _ in self.decoders)
+        return ["right branching", "", *figures, "", ""]
+
+
+DISTANCES = Seeds(
+    [("PRPN", "prpn-ptb-parsing"), ("ON-LSTM, layer 2", "on-lstm-ptb-words-small")],
+    ("biased", "unbiased"),
+    [("wsj", "all (3,901)"), ("wsj-test", "test half (1,987)"), ("wsj10", "up to 10 words (542)")],
+)
+PALM = Seeds(
+    [("PaLM-S", "palm-s-gum-small"), ("LSTM", "awd-lstm-gum-small")],
+    ("greedy-sum", "greedy-right"),
+    [("gum", "GUM test, silver trees (1,397)"), ("wsj", "WSJ sample (3,901)")],
+)
